@@ -20,6 +20,8 @@ pub struct Held {
     pub groups: usize,
     /// Bytes of members' profiles.
     pub member_bytes: usize,
+    /// Bytes of pending offsets.
+    pub pending_bytes: usize,
 }
 
 /// Why a group cannot be created.
@@ -74,8 +76,11 @@ impl Add for Held {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        let groups = self.groups + other.groups;
-        Self { groups, member_bytes: self.member_bytes + other.member_bytes }
+        Self {
+            groups: self.groups + other.groups,
+            member_bytes: self.member_bytes + other.member_bytes,
+            pending_bytes: self.pending_bytes + other.pending_bytes,
+        }
     }
 }
 
@@ -83,7 +88,10 @@ impl Sub for Held {
     type Output = Self;
 
     fn sub(self, part: Self) -> Self {
-        let groups = self.groups - part.groups;
-        Self { groups, member_bytes: self.member_bytes - part.member_bytes }
+        Self {
+            groups: self.groups - part.groups,
+            member_bytes: self.member_bytes - part.member_bytes,
+            pending_bytes: self.pending_bytes - part.pending_bytes,
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! The configs that the coordinator reads, with Kafka's names, units and defaults.
 
 use crate::assignors::Assignor;
-use crate::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX};
+use crate::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
 use crate::text::Text;
-use alloc::vec;
-use alloc::vec::Vec;
+use alloc::borrow::Cow;
 use hashbrown::HashMap;
 
 /// Names as in Kafka's `GroupCoordinatorConfig`, with underscores for dots.
@@ -14,6 +13,8 @@ pub struct Config {
     pub groups_max: usize,
     /// Not from Kafka: the most bytes of members' profiles; [`MEMBERS_BYTES_MAX`] except in tests.
     pub members_bytes_max: usize,
+    /// Not from Kafka: the most bytes of pending offsets; [`PENDING_BYTES_MAX`] except in tests.
+    pub pending_bytes_max: usize,
     /// `group.initial.rebalance.delay.ms`
     pub group_initial_rebalance_delay_ms: i32,
     /// `group.min.session.timeout.ms`
@@ -37,7 +38,7 @@ pub struct Config {
     /// `group.consumer.max.size`
     pub group_consumer_max_size: i32,
     /// `group.consumer.assignors`: the first is the default; not empty
-    pub group_consumer_assignors: Vec<Assignor>,
+    pub group_consumer_assignors: Cow<'static, [Assignor]>,
     /// `group.consumer.migration.policy`
     pub group_consumer_migration_policy: MigrationPolicy,
     /// `group.consumer.regex.refresh.interval.ms`
@@ -59,13 +60,17 @@ pub enum MigrationPolicy {
 impl MigrationPolicy {
     /// The policy with this name in a config; upper and lower case are equal.
     pub fn by_name(name: &str) -> Option<Self> {
-        let all = [
-            ("bidirectional", Self::Bidirectional),
-            ("upgrade", Self::Upgrade),
-            ("downgrade", Self::Downgrade),
-            ("disabled", Self::Disabled),
-        ];
-        all.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, it)| it)
+        let all = [Self::Bidirectional, Self::Upgrade, Self::Downgrade, Self::Disabled];
+        all.into_iter().find(|policy| policy.name().eq_ignore_ascii_case(name))
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bidirectional => "bidirectional",
+            Self::Upgrade => "upgrade",
+            Self::Downgrade => "downgrade",
+            Self::Disabled => "disabled",
+        }
     }
 
     pub(crate) fn allows_upgrade(self) -> bool {
@@ -104,16 +109,18 @@ pub(crate) struct GroupConfigs {
 
 impl GroupConfigs {
     pub(crate) fn set(&mut self, group_id: &str, overrides: GroupOverrides) {
-        match overrides == GroupOverrides::default() {
-            true => self.overrides.remove(group_id),
-            false => self.overrides.insert(Text::from(group_id), overrides),
+        if overrides == GroupOverrides::default() {
+            self.overrides.remove(group_id)
+        } else {
+            self.overrides.insert(Text::from(group_id), overrides)
         };
     }
 
     pub(crate) fn of(&self, group_id: &str, config: &Config) -> GroupConfig {
-        let own = match self.overrides.is_empty() {
-            true => GroupOverrides::default(),
-            false => self.overrides.get(group_id).copied().unwrap_or_default(),
+        let own = if self.overrides.is_empty() {
+            GroupOverrides::default()
+        } else {
+            self.overrides.get(group_id).copied().unwrap_or_default()
         };
         let or = |own: Option<i32>, all| own.unwrap_or(all);
         GroupConfig {
@@ -133,25 +140,31 @@ impl GroupConfigs {
     }
 }
 
+impl Config {
+    /// Kafka's defaults.
+    pub const DEFAULT: Self = Self {
+        groups_max: GROUPS_MAX,
+        members_bytes_max: MEMBERS_BYTES_MAX,
+        pending_bytes_max: PENDING_BYTES_MAX,
+        group_initial_rebalance_delay_ms: 3_000,
+        group_min_session_timeout_ms: 6_000,
+        group_max_session_timeout_ms: 1_800_000,
+        group_max_size: i32::MAX,
+        offset_metadata_max_bytes: 4_096,
+        offsets_retention_ms: 10_080 * 60_000,
+        offsets_retention_check_interval_ms: 600_000,
+        group_consumer_session_timeout_ms: 45_000,
+        group_consumer_heartbeat_interval_ms: 5_000,
+        group_consumer_assignment_interval_ms: 1_000,
+        group_consumer_max_size: i32::MAX,
+        group_consumer_assignors: Cow::Borrowed(&[Assignor::Uniform, Assignor::Range]),
+        group_consumer_migration_policy: MigrationPolicy::Bidirectional,
+        group_consumer_regex_refresh_interval_ms: 600_000,
+    };
+}
+
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            groups_max: GROUPS_MAX,
-            members_bytes_max: MEMBERS_BYTES_MAX,
-            group_initial_rebalance_delay_ms: 3_000,
-            group_min_session_timeout_ms: 6_000,
-            group_max_session_timeout_ms: 1_800_000,
-            group_max_size: i32::MAX,
-            offset_metadata_max_bytes: 4_096,
-            offsets_retention_ms: 10_080 * 60_000,
-            offsets_retention_check_interval_ms: 600_000,
-            group_consumer_session_timeout_ms: 45_000,
-            group_consumer_heartbeat_interval_ms: 5_000,
-            group_consumer_assignment_interval_ms: 1_000,
-            group_consumer_max_size: i32::MAX,
-            group_consumer_assignors: vec![Assignor::Uniform, Assignor::Range],
-            group_consumer_migration_policy: MigrationPolicy::Bidirectional,
-            group_consumer_regex_refresh_interval_ms: 600_000,
-        }
+        Self::DEFAULT
     }
 }

@@ -1,6 +1,6 @@
 //! The inputs of a call: the time, the place in the log, ids and topics.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Held};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use muster_codec::{Uuid, Wall};
@@ -37,7 +37,7 @@ pub trait Topics {
     fn version(&self) -> i64;
     /// The version at which a topic was last created.
     fn version_of_newest(&self) -> i64;
-    /// The names of all topics behind this one, in order.
+    /// The names of all topics that follow this one, in order.
     fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_>;
     /// The racks of the brokers that hold a partition, in order; brokers without a rack are left
     /// out.
@@ -53,8 +53,8 @@ pub(crate) struct Around<'c> {
     pub(crate) wall: Wall,
     pub(crate) position: u64,
     pub(crate) topics: &'c dyn Topics,
-    /// Bytes of the profiles of members of other coordinators.
-    pub(crate) others_bytes: usize,
+    /// The part of the budget that other coordinators have.
+    pub(crate) others: Held,
 }
 
 impl<'c> Context<'c> {
@@ -64,7 +64,7 @@ impl<'c> Context<'c> {
             wall: self.wall,
             position: self.position,
             topics: self.topics,
-            others_bytes: self.budget.others.member_bytes,
+            others: self.budget.others,
         }
     }
 }

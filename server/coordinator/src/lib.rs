@@ -20,7 +20,7 @@
 //! - **Configs**: [`Coordinator::set_group_config`] for each group that has configs of its own,
 //!   after [`Coordinator::new`] and whenever they change.
 //!
-//! The caller replays the records of the log and then calls [`Coordinator::loaded`], once, also if
+//! The caller replays the records of the log and then calls [`Coordinator::loaded`], once, even if
 //! the log is empty. Before that, no requests are served. A [`snapshot`] may stand for all but the
 //! end of the log.
 //!
@@ -28,6 +28,17 @@
 //! the records of this call will have. [`Answer::visible_at`] is the position that must be durable
 //! before a response may leave: that of the last write to the group, so that no client sees a state
 //! that a crash could undo. Zero means at once.
+//!
+//! **Transactions**: a TxnOffsetCommit is passed on once the coordinator of the transaction has let
+//! the producer write. Its [`Output::producer`] is set: the records are written as a batch of their
+//! own with this producer, and replayed by [`Coordinator::replay_in_transaction`]. The offsets are
+//! *pending* until the marker of their producer is written to this slot: then the caller calls
+//! [`Coordinator::replay_end_transaction`] with the position of the marker, which is answered when
+//! that is durable. A marker for which nothing is pending is written, too, and changes nothing; one
+//! that is refused as stale is not replayed. [`Coordinator::replay_batch`] takes batches of both
+//! kinds from the log. [`Coordinator::open_transactions`] lists the producers of pending offsets,
+//! for the report of a slot. The epochs of producers, and which markers are stale, are not known
+//! here.
 //!
 //! **Several coordinators** divide the groups of a shard. They share its limits: the caller passes
 //! each call a [`Budget`] with what the others have.
@@ -47,29 +58,25 @@ extern crate alloc;
 
 pub mod assignors;
 mod budget;
+pub mod check_copy;
 mod classic;
+mod committed;
 pub mod config;
 mod consumer;
 pub mod context;
 pub mod coordinator;
-pub mod counts;
-mod describe;
-mod expire;
+pub mod counters;
 mod group;
-mod heartbeats;
+mod groups;
 mod java_order;
 pub mod limits;
 mod migration;
 mod modern;
-mod not_written;
 mod offsets;
 mod operation;
 pub mod output;
-mod recovery;
+mod pending;
 pub mod regex;
-mod replay;
-pub mod replica;
-mod requests;
 pub mod shares;
 pub mod snapshot;
 mod text;
@@ -78,16 +85,16 @@ mod topic_hashes;
 mod turn;
 
 pub use budget::{Budget, GroupRefusal, Held};
+pub use check_copy::{CheckCopy, Sample};
 pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
-pub use coordinator::{Caller, Coordinator, Reached};
-pub use counts::Counts;
-pub use describe::Listing;
+pub use coordinator::counts::Counts;
+pub use coordinator::{Caller, Coordinator, Listing, NextGroup, WalkProgress};
+pub use counters::{Counters, Events, Gauges};
+pub use groups::{Divergence, GroupDigest, SnapshotPart, SnapshotWalk};
 pub use operation::operations;
 pub use output::{Answer, Output, RequestId};
-pub use replica::{Replica, Sample};
+pub use pending::{OpenTransaction, Producer};
 pub use shares::{ShareLimits, Shares};
-pub use snapshot::{
-    Divergence, GroupDigest, NextGroup, SnapshotBytes, SnapshotDamage, SnapshotPart, SnapshotWalk,
-};
+pub use snapshot::{SnapshotBytes, SnapshotDamage};
 pub use timers::Reason;

@@ -49,8 +49,13 @@ pub const MEMBERS_BYTES_MAX: usize = 128 << 20;
 /// `max.message.bytes` of `__consumer_offsets`, which is an eighth of it.
 pub const GROUP_RECORD_BYTES_MAX: usize = 8 << 20;
 
-/// Offsets of a group. Past it a new one gets INVALID_COMMIT_OFFSET_SIZE.
+/// Offsets of a group, pending ones included. Past it a new one gets INVALID_COMMIT_OFFSET_SIZE.
 pub const GROUP_OFFSETS_MAX: usize = 1_000_000;
+
+/// Bytes of the pending offsets of all open transactions, with the memory around them. Past it a
+/// TxnOffsetCommit gets COORDINATOR_NOT_AVAILABLE, and is retried. It is also the most work of one
+/// marker: a hundred thousand offsets.
+pub const PENDING_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes of a client or instance id in a member id: with its UUID it must still be a valid string.
 pub const MEMBER_NAME_BYTES_MAX: usize =

@@ -1,5 +1,6 @@
 //! The output of a call: records to write and responses to send.
 
+use crate::pending::Producer;
 use alloc::vec::Vec;
 use muster_codec::Response;
 use muster_codec::records::GroupRecord;
@@ -25,6 +26,10 @@ pub struct Answer<'a> {
 #[must_use]
 pub struct Output<'a> {
     pub records: Vec<GroupRecord<'a>>,
+    /// The producer of the transaction that all records are part of, if they are: they are written
+    /// as a transactional batch of their own, and replayed by
+    /// [`crate::Coordinator::replay_in_transaction`].
+    pub producer: Option<Producer>,
     pub answers: Vec<Answer<'a>>,
 }
 

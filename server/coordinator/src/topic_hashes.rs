@@ -46,8 +46,8 @@ impl TopicHashes {
     }
 }
 
-/// Numbers are little endian, strings UTF-16 with their length behind them: so Kafka's library
-/// feeds its hash.
+/// The hash of a topic, of the same bytes as in Kafka: numbers are little endian, strings are
+/// UTF-16 and followed by their length.
 fn hash_topic(topics: &dyn Topics, name: &str, id: Uuid, partitions: i32) -> u64 {
     let mut bytes = Vec::from([MAGIC]);
     bytes.extend(id.0[..8].iter().rev());

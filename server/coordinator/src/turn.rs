@@ -2,7 +2,9 @@
 
 use crate::config::{Config, GroupConfig, GroupConfigs};
 use crate::context::Topics;
+use crate::counters::Events;
 use crate::output::{Output, RequestId};
+use crate::pending::PendingOffsets;
 use crate::timers::Timers;
 use crate::topic_hashes::TopicHashes;
 use alloc::vec::Vec;
@@ -16,7 +18,10 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) config: &'t Config,
     pub(crate) group_configs: &'t GroupConfigs,
     /// Bytes that the profiles of all members may still grow by.
-    pub(crate) members_room: usize,
+    pub(crate) members_budget: usize,
+    /// Bytes that the pending offsets may still grow by.
+    pub(crate) pending_budget: usize,
+    pub(crate) pending: &'t PendingOffsets,
     pub(crate) topics: &'t dyn Topics,
     /// The version of the topics when one was last created, at least `loaded_topics`.
     pub(crate) newest_topics: i64,
@@ -25,6 +30,7 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) hashes: &'t mut TopicHashes,
     pub(crate) timers: &'t mut Timers,
     pub(crate) output: &'t mut Output<'r>,
+    pub(crate) events: &'t mut Events,
     /// The position that answers wait for: that of the last write to the group, or of this call's.
     pub(crate) visible_at: u64,
     /// The position of this call's records.

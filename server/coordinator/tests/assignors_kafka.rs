@@ -149,10 +149,8 @@ impl History {
     /// The changes made by muster and by Kafka.
     fn assign(&mut self) -> (Targets, Targets) {
         let alike = self.members.windows(2).all(|pair| pair[0].1 == pair[1].1);
-        let kind = match alike {
-            true => SubscriptionType::Homogeneous,
-            false => SubscriptionType::Heterogeneous,
-        };
+        let kind =
+            if alike { SubscriptionType::Homogeneous } else { SubscriptionType::Heterogeneous };
         let joining = self.joining.as_deref();
         let (ours, theirs) = self.group.assign(self.assignor, kind, joining, 1);
         self.targets.extend(ours.changes.clone());

@@ -103,9 +103,10 @@ impl Group {
     }
 
     fn begin(&mut self) -> Computation {
-        let kind = match self.is_alike {
-            true => SubscriptionType::Homogeneous,
-            false => SubscriptionType::Heterogeneous,
+        let kind = if self.is_alike {
+            SubscriptionType::Homogeneous
+        } else {
+            SubscriptionType::Heterogeneous
         };
         Computation::new(self.assignor, kind, None, &mut self.target)
     }

@@ -170,11 +170,11 @@ fn the_members_of_all_groups_share_one_limit() {
     let Some(Response::ConsumerGroupHeartbeat(refused)) = shard.ask("d", beat) else { panic!() };
     assert_eq!(refused.error_code, ErrorCode::CoordinatorNotAvailable as i16);
     let counts = shard.coordinator.counts();
-    assert_eq!(counts.member_bytes, counts.counted_member_bytes);
-    assert!(counts.member_bytes > 90_000);
+    assert_eq!(counts.gauges, counts.recounted);
+    assert!(counts.gauges.member_bytes > 90_000);
     assert!(shard.expire().is_some());
     let counts = shard.coordinator.counts();
-    assert_eq!(counts.member_bytes, counts.counted_member_bytes);
+    assert_eq!(counts.gauges, counts.recounted);
 }
 
 #[test]
@@ -275,12 +275,12 @@ fn an_address_that_creates_many_groups_leaves_some_for_others() {
 #[test]
 fn groups_and_members_of_other_coordinators_count() {
     let mut shard = Shard::with(Config { groups_max: 1_000, ..Config::default() });
-    shard.budget.others = Held { groups: 999, member_bytes: 0 };
+    shard.budget.others = Held { groups: 999, ..Held::default() };
     assert_eq!(commit_error(&mut shard, 1), ErrorCode::None);
     assert_eq!(commit_error(&mut shard, 2), ErrorCode::CoordinatorNotAvailable);
     assert_eq!(shard.coordinator.take_refusal(), Some(GroupRefusal::Full));
 
-    shard.budget.others = Held { groups: 0, member_bytes: MEMBERS_BYTES_MAX };
+    shard.budget.others = Held { member_bytes: MEMBERS_BYTES_MAX, ..Held::default() };
     let protocol = || JoinGroupRequestProtocol { name: "p".into(), ..Default::default() };
     let refused = shard.ask("c", join(vec![protocol()]));
     assert_eq!(error_of(&refused), ErrorCode::CoordinatorNotAvailable);

@@ -6,8 +6,8 @@ use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{Bytes, ErrorCode, GroupRequest, Response, Uuid, Wall};
 use muster_coordinator::limits::EXPIRE_RECORDS_MAX;
 use muster_coordinator::{
-    Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, NoTopics, Output, Reached,
-    RequestId,
+    Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, NoTopics, Output,
+    RequestId, WalkProgress,
 };
 use std::time::Instant;
 
@@ -198,9 +198,11 @@ fn the_offsets_of_a_deleted_topic_go_in_slices_even_of_one_group() {
     let mut coordinator = with_many_offsets();
     let topic = DeletedTopic { name: "t", id: Uuid([1; 16]), deleted_at: i64::MAX };
     let mut ids = CountedIds::default();
-    for (expected, reached) in
-        [(EXPIRE_RECORDS_MAX, Reached::After(None)), (1_000, Reached::End), (0, Reached::End)]
-    {
+    for (expected, reached) in [
+        (EXPIRE_RECORDS_MAX, WalkProgress::After(None)),
+        (1_000, WalkProgress::End),
+        (0, WalkProgress::End),
+    ] {
         let (now, wall, position) = (0, Wall(0), 2);
         let mut context = Context {
             now,

@@ -43,7 +43,9 @@ fn a_crash_between_the_operations_of_an_upgrade_leaves_a_group_that_all_join_aga
     assert!(begins(|it| matches!(it, GroupRecord::ConsumerGroupTargetAssignmentMember(..))));
     assert!(begins(|it| matches!(it, GroupRecord::ConsumerGroupCurrentMemberAssignment(..))));
     for end in 0..=cut.len() {
-        let mut run = Run::loaded(&[vec![classic.clone()], cut[..end].concat()].concat());
+        let log = [vec![classic.clone()], cut[..end].concat()].concat();
+        assert_compaction_keeps_the_state(&log);
+        let mut run = Run::loaded(&log);
         run.heartbeat(0);
         let joined = (0..MEMBERS).filter(|member| run.join(*member)).count();
         assert_eq!(joined, MEMBERS, "after {end} operations");
@@ -67,7 +69,9 @@ fn a_crash_between_the_operations_of_a_downgrade_leaves_a_group_that_all_join_ag
         panic!("the group changes in one operation: {:?}", cut.last());
     };
     for end in 0..=cut.len() {
-        let mut run = Run::loaded(&[log.clone(), cut[..end].concat()].concat());
+        let log = [log.clone(), cut[..end].concat()].concat();
+        assert_compaction_keeps_the_state(&log);
+        let mut run = Run::loaded(&log);
         run.heartbeat(-1);
         let joined = (0..MEMBERS).filter(|member| run.join(*member)).count();
         if run.is_classic() {
@@ -108,6 +112,18 @@ fn a_group_whose_classic_record_would_be_too_large_stays_one_of_consumers() {
     let is_epoch =
         |it: &GroupRecord<'_>| matches!(it, GroupRecord::ConsumerGroupMetadata(_, Some(_)));
     assert!(left.iter().any(is_epoch), "the consumer has left: {left:?}");
+}
+
+/// The newest record of each key makes the same group as all of them, with tombstones or without.
+fn assert_compaction_keeps_the_state(log: &[GroupRecord<'static>]) {
+    let keys: Vec<_> = log.iter().map(|record| record_bytes(record).0).collect();
+    let is_newest = |number: &usize| !keys[number + 1..].contains(&keys[*number]);
+    let newest: Vec<_> = (0..log.len()).filter(is_newest).map(|it| log[it].clone()).collect();
+    let values: Vec<_> = newest.iter().filter(|it| !it.is_tombstone()).cloned().collect();
+    let [whole, newest, values] =
+        [log, &newest, &values].map(|it| Run::loaded(it).coordinator.fingerprint("g"));
+    assert_eq!(newest, whole, "{} records", log.len());
+    assert_eq!(values, whole, "{} records, tombstones dropped", log.len());
 }
 
 /// A stable classic group whose members own all partitions, and have user data of this size.

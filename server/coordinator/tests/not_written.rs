@@ -231,7 +231,7 @@ impl Run {
             let position = at as u64 + 1;
             records.iter().for_each(|it| replayed.replay(&read(it), position));
         }
-        // By way of a snapshot: the sizes that Kafka's hash tables once had are in no record.
+        // Through a snapshot, as the sizes that Kafka's hash tables once had are in no record.
         let file = snapshot(&mut replayed, self.log.len() as u64);
         self.loaded = open(Config::default(), &file).unwrap();
         self.loaded.load_all();

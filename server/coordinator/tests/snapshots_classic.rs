@@ -1,4 +1,4 @@
-//! Random histories of classic groups: a snapshot with the log behind it equals the whole log.
+//! Random histories of classic groups: a snapshot with the log after it equals the whole log.
 #![allow(clippy::unwrap_used)]
 
 use common::{CountedIds, RecordBytes, bytes, read};

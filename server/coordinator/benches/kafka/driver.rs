@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// By member id: topic ids with their partitions, ascending.
+/// Topic ids with their partitions, ascending, by member id.
 pub(crate) type Targets = BTreeMap<String, BTreeMap<[u8; 16], Vec<u32>>>;
 
 /// The result of one computation.
@@ -96,7 +96,7 @@ pub(crate) struct Group {
     /// The ids by index; a member that left keeps its id until its index is reused.
     ids: Vec<String>,
     free: Vec<usize>,
-    /// By number: the id, and the number of partitions.
+    /// The id and the number of partitions of each topic, by number.
     topics: Vec<(Uuid, u32)>,
     pub(crate) kafka: Option<Kafka>,
 }

@@ -7,10 +7,11 @@ use super::{MemberIndex, TargetAssignment, TopicPartition};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A budget for [`Computation::step`]: a quarter to half a millisecond.
+/// A budget for [`Computation::step`], in visits of a partition or member: a quarter to half a
+/// millisecond.
 pub const SLICE: usize = 150_000;
 
-/// The cost of a changed member, whose list of partitions is built, in looks.
+/// The cost of building a changed member's list of partitions, in visits.
 pub(super) const CHANGE_COST: usize = 32;
 
 /// Kafka's server-side assignors.

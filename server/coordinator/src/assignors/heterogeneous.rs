@@ -23,19 +23,19 @@ pub(super) struct Heterogeneous {
     /// The place of each member, by its index.
     places: Vec<u32>,
     audiences: Audiences,
-    /// In the order in which they are assigned and balanced.
+    /// The topics in the order in which they are assigned and balanced.
     topics: Vec<Topic>,
     loads: Loads,
-    /// By place: the load of partitions that the member had and may keep.
+    /// The number of partitions that each member had and may keep, by place.
     loads_before: Loads,
-    /// By place: whether the member's partitions change.
+    /// Whether each member's partitions change, by place.
     is_changed: Vec<bool>,
-    /// By audience: the number of moves at the time when its members were last found balanced.
+    /// For each audience, the number of moves when its members were last found balanced.
     even_at: Vec<Option<usize>>,
     moves: usize,
     /// The audience whose members were marked last in `marked`.
     audience: Option<usize>,
-    /// By place: the last audience that the member was marked for.
+    /// The last audience that each member was marked for, by place.
     marked: Vec<usize>,
     levels: Levels,
     holdings: Holdings,
@@ -50,7 +50,7 @@ struct Topic {
     id: Uuid,
     audience: usize,
     subscribers: usize,
-    /// By partition, the place of its owner, or [`NO_MEMBER`].
+    /// The place of each partition's owner, or [`NO_MEMBER`].
     owners: Vec<u32>,
     free: Vec<u32>,
 }
@@ -70,7 +70,7 @@ enum Pass {
 #[derive(Debug, Default)]
 struct Holdings {
     partitions: Vec<u32>,
-    /// By place: the part of `partitions` that the member may give up.
+    /// The part of `partitions` that each member may give up, by place.
     ranges: Vec<(u32, u32)>,
 }
 

@@ -13,14 +13,14 @@ use core::mem;
 
 #[derive(Debug)]
 pub(super) struct Homogeneous {
-    /// In the visiting order.
+    /// The members in the visiting order.
     members: Vec<MemberIndex>,
     joins: u64,
-    /// In the order in which free partitions are assigned.
+    /// The topics in the order in which free partitions are assigned.
     topics: Vec<TopicIndex>,
-    /// By topic index: its place in `topics`.
+    /// The place of each topic in `topics`, by topic index.
     places: Vec<usize>,
-    /// By member index: the number of its partitions that it may keep.
+    /// The number of partitions that each member may keep, by member index.
     loads: Vec<usize>,
     free: Vec<TopicPartition>,
     /// The number of partitions of `free` that are assigned.

@@ -14,19 +14,19 @@ pub(super) fn topics_in_hash_order(
 ) -> Vec<TopicIndex> {
     let buckets = buckets_of_copy(topics.len());
     let mut ordered = topics.to_vec();
-    ordered.sort_by_cached_key(|topic| place_of(*topic, buckets, target));
+    ordered.sort_by_cached_key(|topic| sort_key_of(*topic, buckets, target));
     ordered
 }
 
-/// The buckets of a topic's id and of its name.
-fn place_of(topic: TopicIndex, buckets: Buckets, target: &TargetAssignment) -> (usize, usize) {
+/// The sort key of a topic: the buckets of its id and of its name.
+fn sort_key_of(topic: TopicIndex, buckets: Buckets, target: &TargetAssignment) -> (usize, usize) {
     let topic = target.topic_at(topic);
     (buckets.of_hash(uuid_hash(topic.id)), buckets.of_hash(topic.name_hash))
 }
 
-/// Splits the partitions of one member, which are ascending. The first `len`, in the order of the
-/// maps and sets that Kafka reads from the record of its target assignment, stay, unordered; the
-/// others are returned, in that order.
+/// Keeps `len` of one member's partitions, which are ascending, and returns the rest. The kept ones
+/// are the first in the iteration order of the Java collections into which Kafka decodes the record
+/// of the target assignment. They are unordered afterwards; the returned ones are in that order.
 pub(super) fn split_in_record_order(
     partitions: &mut Vec<TopicPartition>,
     len: usize,
@@ -44,7 +44,8 @@ pub(super) fn split_in_record_order(
     given_up
 }
 
-/// Each partition with the place of its topic and its own bucket.
+/// Each partition with its sort key: the rank of its topic, and its bucket in the topic's
+/// `HashSet<Integer>`.
 fn keyed_by_record_order(
     partitions: &[TopicPartition],
     target: &TargetAssignment,
@@ -52,11 +53,11 @@ fn keyed_by_record_order(
     let mut by_topic: Vec<_> = partitions.chunk_by(|a, b| a.topic == b.topic).collect();
     let mut topics = Buckets::default();
     topics.grow_to_hold(by_topic.len());
-    by_topic.sort_by_cached_key(|of_topic| place_of(of_topic[0].topic, topics, target));
+    by_topic.sort_by_cached_key(|of_topic| sort_key_of(of_topic[0].topic, topics, target));
     let mut keyed = Vec::with_capacity(partitions.len());
-    for (place, of_topic) in by_topic.into_iter().enumerate() {
+    for (rank, of_topic) in by_topic.into_iter().enumerate() {
         let buckets = buckets_of_copy(of_topic.len());
-        let key = |at: &TopicPartition| (place as u32, buckets.of_hash(at.partition) as u32);
+        let key = |at: &TopicPartition| (rank as u32, buckets.of_hash(at.partition) as u32);
         keyed.extend(of_topic.iter().map(|at| (key(at), *at)));
     }
     keyed

@@ -27,13 +27,13 @@ struct Low {
     next: usize,
 }
 
-/// `sorted[start..end]` are on the level; the members behind `end` have nothing to give up.
+/// `sorted[start..end]` are on the level; the members from `end` on have nothing to give up.
 #[derive(Debug, Default)]
 struct High {
     level: i64,
     start: usize,
     end: usize,
-    /// One behind the next member.
+    /// The place after that of the next member.
     next: usize,
 }
 

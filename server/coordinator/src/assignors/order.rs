@@ -22,7 +22,7 @@ pub(crate) struct VisitOrder {
     /// The most members that the long-lived table ever had.
     most: usize,
     buckets: Buckets,
-    slots: Slots,
+    table: TableBits,
 }
 
 /// A member. The order of the fields is the visiting order.
@@ -59,11 +59,11 @@ impl VisitOrder {
     pub(crate) fn members(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
         let len = self.len();
         self.most = self.most.max(len.saturating_sub(usize::from(joining.is_some())));
-        let sizes = (self.buckets, self.slots);
+        let sizes = (self.buckets, self.table);
         self.buckets = Buckets::default();
         self.buckets.grow_to_hold(len);
-        self.slots.grow_to_hold(self.most);
-        if sizes == (self.buckets, self.slots) {
+        self.table.grow_to_hold(self.most);
+        if sizes == (self.buckets, self.table) {
             self.merge();
         } else {
             self.sort_again();
@@ -77,7 +77,7 @@ impl VisitOrder {
 
     fn visit(&self, member: MemberIndex, hash: u32, joined: u64) -> Visit {
         let bucket = self.buckets.of_hash(hash) as u32;
-        Visit { bucket, slot: self.slots.of_hash(hash), joined: Reverse(joined), hash, member }
+        Visit { bucket, slot: self.table.of_hash(hash), joined: Reverse(joined), hash, member }
     }
 
     fn merge(&mut self) {
@@ -125,18 +125,19 @@ impl Visit {
     }
 }
 
-/// The size of Kafka's long-lived table (`TimelineHashMap`), as a power of two. It doubles before
-/// an entry is written that may make it more than four thirds full, and never shrinks.
+/// The capacity of Kafka's long-lived table (`TimelineHashMap`), as a power of two. It doubles when
+/// (size + 1) × 0.75 exceeds the capacity: `BaseHashTable` multiplies the size by its load factor,
+/// not the capacity, so a table may hold 4/3 of its capacity, in chains. It never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slots(u32);
+pub(crate) struct TableBits(u32);
 
-impl Default for Slots {
+impl Default for TableBits {
     fn default() -> Self {
         Self(1)
     }
 }
 
-impl Slots {
+impl TableBits {
     /// Each of the `len` members was written at least twice: when it joined, and with its
     /// assignment.
     pub(crate) fn grow_to_hold(&mut self, len: usize) {

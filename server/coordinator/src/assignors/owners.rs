@@ -15,32 +15,32 @@ const TABLE_FACTOR: usize = 4;
 /// record does not reserve memory for all numbers below it.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// By partition; [`NO_MEMBER`] if it has no owner.
+    /// The owner of each partition; [`NO_MEMBER`] if it has none.
     table: Vec<MemberIndex>,
     /// The partitions beyond the table.
-    behind: BTreeMap<u32, MemberIndex>,
+    beyond: BTreeMap<u32, MemberIndex>,
 }
 
 impl Owners {
     /// [`NO_MEMBER`] if it has no owner.
     pub(super) fn get(&self, partition: u32) -> MemberIndex {
-        let found = self.table.get(partition as usize).or_else(|| self.behind.get(&partition));
+        let found = self.table.get(partition as usize).or_else(|| self.beyond.get(&partition));
         found.copied().unwrap_or(NO_MEMBER)
     }
 
     /// `owned`: the number of owned partitions of the topic, including this one.
     pub(super) fn give(&mut self, partition: u32, member: MemberIndex, owned: usize) {
         if self.table.len() <= partition as usize {
-            self.behind.insert(partition, member);
+            self.beyond.insert(partition, member);
         } else {
             self.table[partition as usize] = member;
         }
         let end = TABLE_MIN.max(owned.saturating_mul(TABLE_FACTOR));
-        if let Some((last, _)) = self.behind.last_key_value()
+        if let Some((last, _)) = self.beyond.last_key_value()
             && (*last as usize) < end
         {
             self.table.resize(*last as usize + 1, NO_MEMBER);
-            for (partition, member) in mem::take(&mut self.behind) {
+            for (partition, member) in mem::take(&mut self.beyond) {
                 self.table[partition as usize] = member;
             }
         }
@@ -52,7 +52,7 @@ impl Owners {
         }
         match self.table.get_mut(partition as usize) {
             Some(owner) => *owner = NO_MEMBER,
-            None => drop(self.behind.remove(&partition)),
+            None => drop(self.beyond.remove(&partition)),
         }
     }
 }
@@ -88,7 +88,7 @@ mod tests {
             [&mut (0..COUNT), &mut (0..COUNT).rev(), &mut { mixed }];
         for order in orders {
             let owners = given(order);
-            assert_eq!((owners.table.len(), owners.behind.len()), (COUNT as usize, 0));
+            assert_eq!((owners.table.len(), owners.beyond.len()), (COUNT as usize, 0));
             assert!((0..COUNT).all(|it| owners.get(it) == it));
         }
     }
@@ -103,6 +103,6 @@ mod tests {
             assert_eq!(owners.get(partition), NO_MEMBER);
         }
         owners.take_from(5, 5);
-        assert!(owners.behind.is_empty());
+        assert!(owners.beyond.is_empty());
     }
 }

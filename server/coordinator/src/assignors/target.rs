@@ -12,7 +12,7 @@ use core::mem;
 use hashbrown::HashMap;
 use muster_codec::Uuid;
 
-/// Of a topic with more partitions than this, only the first are assigned. It bounds the memory
+/// The most partitions of a topic that are assigned; further ones are not. It bounds the memory
 /// that a number in a record can reserve.
 pub const PARTITIONS_MAX: u32 = 1 << 20;
 

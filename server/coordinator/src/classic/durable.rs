@@ -2,7 +2,7 @@
 
 use super::member::{Identity, Member};
 use super::members::Members;
-use crate::text::{Blob, Text};
+use crate::text::{Blob, Text, owned};
 use alloc::vec::Vec;
 use muster_codec::records::{GroupMetadataKey, GroupMetadataValue, GroupRecord, MemberMetadata};
 use muster_codec::{Bytes, Str};
@@ -108,4 +108,9 @@ fn share(record: &str, live: Option<&Text>) -> Text {
 
 fn share_bytes(record: &[u8], live: Option<&Blob>) -> Blob {
     live.filter(|live| ***live == *record).cloned().unwrap_or_else(|| Blob::from(record))
+}
+
+/// The record that removes a classic group.
+pub(crate) fn tombstone(group_id: &str) -> GroupRecord<'static> {
+    GroupRecord::GroupMetadata(GroupMetadataKey { group: owned(group_id) }, None)
 }

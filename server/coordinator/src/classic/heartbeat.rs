@@ -53,6 +53,7 @@ impl ClassicGroup {
     }
 
     fn expire_member(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
+        turn.events.members_expired += 1;
         self.remove_member(turn, member_id);
         match self.state {
             State::Stable | State::CompletingRebalance => self.prepare_rebalance(turn),

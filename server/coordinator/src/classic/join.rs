@@ -122,7 +122,7 @@ impl ClassicGroup {
             joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
         } else if self.bytes_with(&joining) > GROUP_PROTOCOLS_BYTES_MAX {
             joining.refuse(turn, ErrorCode::UnknownServerError);
-        } else if self.bytes_added_by(&joining) > turn.members_room {
+        } else if self.bytes_added_by(&joining) > turn.members_budget {
             joining.refuse(turn, ErrorCode::CoordinatorNotAvailable);
         } else if member_id.is_empty() {
             self.join_new_member(turn, joining);
@@ -217,6 +217,7 @@ impl ClassicGroup {
     }
 
     fn add_member(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>, member_id: Text) {
+        turn.events.members_joined += 1;
         let request = &joining.request;
         let mut member = Member::new(
             Identity {

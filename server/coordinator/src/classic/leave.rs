@@ -42,6 +42,7 @@ impl ClassicGroup {
         if member_id.is_empty() {
             let known = instance_id.and_then(|it| self.members.static_member_id(it)).cloned();
             let Some(member_id) = known else { return ErrorCode::UnknownMemberId };
+            turn.events.members_left += 1;
             self.remove_member(turn, &member_id);
             return ErrorCode::None;
         }
@@ -50,6 +51,7 @@ impl ClassicGroup {
         }
         match self.members.validated(member_id, instance_id) {
             Ok(_) => {
+                turn.events.members_left += 1;
                 self.remove_member(turn, member_id);
                 ErrorCode::None
             }
@@ -80,9 +82,10 @@ pub(crate) fn leave_each<'r>(
 }
 
 fn leaving(api_version: i16, request: LeaveGroupRequest<'_>) -> Vec<MemberIdentity<'_>> {
-    match api_version >= MEMBERS_FROM {
-        true => request.members,
-        false => vec![MemberIdentity { member_id: request.member_id, ..Default::default() }],
+    if api_version >= MEMBERS_FROM {
+        request.members
+    } else {
+        vec![MemberIdentity { member_id: request.member_id, ..Default::default() }]
     }
 }
 

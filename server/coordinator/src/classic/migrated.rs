@@ -1,12 +1,13 @@
 //! Members of a classic group that is converted from or to a group of another protocol.
 
+use super::ClassicGroup;
 use super::member::{Identity, Member, Protocol};
 use super::rebalance::is_too_large;
 use super::state::State;
-use super::{CONSUMER, ClassicGroup};
 use crate::text::{Blob, Text, owned_bytes};
 use crate::turn::Turn;
 use alloc::vec::Vec;
+use muster_codec::consumer_protocol::PROTOCOL_TYPE;
 use muster_codec::records::{GroupMetadataKey, GroupRecord};
 use muster_codec::{ErrorCode, Str, Wall};
 
@@ -79,7 +80,7 @@ impl ClassicGroup {
         });
         group.state = State::Stable;
         group.generation = generation;
-        group.protocol_type = Some(Text::from(CONSUMER));
+        group.protocol_type = Some(Text::from(PROTOCOL_TYPE));
         group.protocol = Some(protocol);
         group.subscribed_topics = group.subscriptions_topics();
         for member_id in group.members.ids() {

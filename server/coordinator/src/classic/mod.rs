@@ -23,6 +23,7 @@ pub(crate) mod state;
 mod static_member;
 mod sync;
 
+pub(crate) use durable::tombstone;
 pub(crate) use join::Joining;
 pub(crate) use leave::{leave_each, leave_unknown_group};
 pub(crate) use member::{Identity, Protocol};
@@ -39,10 +40,8 @@ use hashbrown::HashMap;
 use member::Member;
 use members::Members;
 use muster_codec::Wall;
+use muster_codec::consumer_protocol::PROTOCOL_TYPE;
 use state::State;
-
-/// The protocol type of consumers, whose metadata names the topics.
-const CONSUMER: &str = "consumer";
 
 #[derive(Debug)]
 pub(crate) struct ClassicGroup {
@@ -51,7 +50,7 @@ pub(crate) struct ClassicGroup {
     durable: Option<Durable>,
     state: State,
     previous_state: State,
-    /// When the state was entered; -1 if the record does not say.
+    /// The time when the state was entered; -1 if the record does not have it.
     state_timestamp: i64,
     generation: i32,
     protocol_type: Option<Text>,
@@ -65,7 +64,8 @@ pub(crate) struct ClassicGroup {
     /// consumers.
     subscribed_topics: Option<BTreeSet<Text>>,
     join_timer: Timer,
-    /// State of the delayed initial rebalance; None if the join timer ends the join phase.
+    /// The delay of the initial rebalance, for which the join timer is set; None if the timer is
+    /// that of the rebalance timeout.
     initial_delay: Option<Box<InitialDelay>>,
     /// Whether a member joined since the initial delay was last extended.
     new_member_added: bool,
@@ -146,7 +146,7 @@ impl ClassicGroup {
     }
 
     fn uses_consumer_protocol(&self) -> bool {
-        self.protocol_type() == CONSUMER
+        self.protocol_type() == PROTOCOL_TYPE
     }
 
     /// Called when a member has shown that it is alive.

@@ -23,7 +23,7 @@ impl ClassicGroup {
         if generation < 0 && self.state == State::Empty {
             return Ok(());
         }
-        if generation < 0 && request.member_id.is_empty() && instance_id.is_none() {
+        if is_without_member(request) {
             return Err(ErrorCode::UnknownMemberId);
         }
         let member = self.members.validated(&request.member_id, instance_id)?;
@@ -37,13 +37,31 @@ impl ClassicGroup {
         Ok(())
     }
 
+    /// Accepts or refuses a commit in a transaction: from clients that do not name a member in any
+    /// state, from members during a rebalance, too. It does not count as a heartbeat.
+    ///
+    /// # Errors
+    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
+    pub(crate) fn accept_transactional_commit(
+        &mut self,
+        request: &OffsetCommitRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let generation = request.generation_id_or_member_epoch;
+        if generation < 0 && self.state == State::Empty || is_without_member(request) {
+            return Ok(());
+        }
+        self.members.validated(&request.member_id, request.group_instance_id.as_deref())?;
+        if generation == self.generation { Ok(()) } else { Err(ErrorCode::IllegalGeneration) }
+    }
+
     /// # Errors
     /// NON_EMPTY_GROUP if members may be using the offsets: their topics are known only of
     /// consumers.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
-        match self.state == State::Empty || self.uses_consumer_protocol() {
-            true => Ok(()),
-            false => Err(ErrorCode::NonEmptyGroup),
+        if self.state == State::Empty || self.uses_consumer_protocol() {
+            Ok(())
+        } else {
+            Err(ErrorCode::NonEmptyGroup)
         }
     }
 
@@ -82,4 +100,10 @@ impl ClassicGroup {
             | State::Dead => None,
         }
     }
+}
+
+fn is_without_member(request: &OffsetCommitRequest<'_>) -> bool {
+    request.generation_id_or_member_epoch < 0
+        && request.member_id.is_empty()
+        && request.group_instance_id.is_none()
 }

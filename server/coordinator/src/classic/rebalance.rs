@@ -2,7 +2,7 @@
 
 use super::member::Member;
 use super::state::State;
-use super::{CONSUMER, ClassicGroup, InitialDelay, restart_session};
+use super::{ClassicGroup, InitialDelay, restart_session};
 use crate::limits::{GROUP_RECORD_BYTES_MAX, JOIN_AGAIN_MS_MIN};
 use crate::text::{Blob, Text, owned, owned_bytes};
 use crate::timers::TimerKey;
@@ -10,7 +10,7 @@ use crate::turn::Turn;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
+use muster_codec::consumer_protocol::{ConsumerProtocolSubscription, PROTOCOL_TYPE};
 use muster_codec::records::{GroupMetadataKey, GroupMetadataValue, GroupRecord, MemberMetadata};
 use muster_codec::{Bytes, ErrorCode, Field, Reader, Str, Version};
 
@@ -101,6 +101,7 @@ impl ClassicGroup {
             return;
         }
         for member_id in core::mem::take(&mut self.pending_syncs) {
+            turn.events.members_fenced += 1;
             self.remove_member(turn, &member_id);
         }
         self.prepare_rebalance(turn);
@@ -125,6 +126,7 @@ impl ClassicGroup {
         turn.timers.cancel(&mut self.join_timer);
         self.initial_delay = None;
         for member_id in self.members.late_dynamic_members() {
+            turn.events.members_fenced += 1;
             self.remove_member(turn, &member_id);
         }
         if self.members.is_empty() {
@@ -179,7 +181,7 @@ impl ClassicGroup {
     /// The topics that the members are subscribed to; None if they are not consumers, or if the
     /// metadata of one of them cannot be read.
     pub(super) fn subscriptions_topics(&self) -> Option<BTreeSet<Text>> {
-        if self.protocol_type() != CONSUMER {
+        if self.protocol_type() != PROTOCOL_TYPE {
             return None;
         }
         let mut topics = BTreeSet::new();

@@ -65,16 +65,17 @@ impl ClassicGroup {
         old_leader: Option<Text>,
         new_id: &Text,
     ) {
-        let response = match joining.parked.api_version >= SKIP_ASSIGNMENT_FROM {
-            true => JoinGroupResponse {
+        let response = if joining.parked.api_version >= SKIP_ASSIGNMENT_FROM {
+            JoinGroupResponse {
                 skip_assignment: self.members.is_leader(new_id),
                 ..self.joined(new_id)
-            },
-            false => JoinGroupResponse {
+            }
+        } else {
+            JoinGroupResponse {
                 leader: old_leader.as_deref().map(owned).unwrap_or_default(),
                 members: [].into(),
                 ..self.joined(new_id)
-            },
+            }
         };
         joining.parked.answer_join(turn, response);
     }

@@ -65,7 +65,7 @@ impl ClassicGroup {
         }
     }
 
-    /// As with JoinGroup, an older parked request is answered.
+    /// Parks a request; an older one of the member is answered, as with JoinGroup.
     fn park_sync(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, parked: Parked) {
         let Some(member) = self.members.get_mut(member_id) else { return };
         if let Some(before) = member.parked_sync.replace(parked) {
@@ -82,6 +82,7 @@ impl ClassicGroup {
             self.abandon_assignment(turn, ErrorCode::UnknownServerError);
             return self.prepare_rebalance(turn);
         }
+        turn.events.classic_rebalances += 1;
         self.write(turn, record);
         let (protocol_type, protocol) = (self.protocol_type.clone(), self.protocol.clone());
         let group_id = self.id.clone();

@@ -1,7 +1,7 @@
 //! The answer to a ConsumerGroupHeartbeat.
 
+use super::member::Current;
 use crate::modern::Refusal;
-use crate::modern::member::Current;
 use crate::modern::owned::Owned;
 use crate::modern::validate::JOIN;
 use crate::turn::Turn;
@@ -15,7 +15,7 @@ pub(super) fn answer<'r>(
     turn: &Turn<'_, 'r>,
     group_id: &str,
     request: &ConsumerGroupHeartbeatRequest<'r>,
-    current: &Current<Owned>,
+    current: &Current,
     is_changed: bool,
 ) -> ConsumerGroupHeartbeatResponse<'r> {
     let is_full = request.rebalance_timeout_ms != -1
@@ -32,8 +32,8 @@ pub(super) fn answer<'r>(
 }
 
 fn assignment(assigned: &Owned) -> ConsumerGroupHeartbeatAssignment {
-    let topics = assigned.topics().iter().map(|topic| Reported {
-        topic_id: topic.topic_id,
+    let topics = assigned.by_key().iter().map(|topic| Reported {
+        topic_id: topic.key,
         partitions: topic.partitions.iter().map(|it| it.partition).collect(),
     });
     ConsumerGroupHeartbeatAssignment { topic_partitions: topics.collect() }

@@ -1,30 +1,58 @@
 //! Members of a consumer group that use the classic protocol: they join, sync and heartbeat as in a
 //! classic group, and the server assigns.
 
-use super::member::{Classic, Member, Profile};
+use super::member::{Classic, Current, Member, Profile};
 use super::{Consumer, ConsumerGroup, records};
 use crate::modern::heartbeat::Subscribed;
-use crate::modern::member::{Current, MemberState};
-use crate::modern::members::Slot;
+use crate::modern::member::MemberState;
+use crate::modern::members::{OwnTimers, Slot};
 use crate::modern::owned::{Owned, Partitions};
 use crate::modern::validate::unknown_member;
 use crate::modern::{Draft, Refusal};
 use crate::text::Text;
-use crate::timers::TimerKey;
+use crate::timers::{Timer, TimerKey, Timers};
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
+use muster_codec::consumer_protocol::PROTOCOL_TYPE;
 use muster_codec::messages::ConsumerGroupHeartbeatTopicPartitions as Reported;
-
-/// The protocol type of consumers.
-pub(crate) const CONSUMER: &str = "consumer";
 
 /// A member of a classic group that is converted to a consumer group.
 pub(crate) struct MigratingMember {
     pub(crate) id: Text,
     pub(crate) profile: Profile,
     pub(crate) assigned: Partitions,
+}
+
+/// The timers of a member that uses the classic protocol.
+#[derive(Debug, Default)]
+pub(crate) struct ClassicTimers {
+    /// The time in which it has to join after REBALANCE_IN_PROGRESS.
+    join: Timer,
+    /// The time in which it has to sync after it joined.
+    sync: Timer,
+}
+
+impl OwnTimers for ClassicTimers {
+    fn of(&mut self, key: &TimerKey) -> Option<&mut Timer> {
+        match key {
+            TimerKey::MemberJoin { .. } => Some(&mut self.join),
+            TimerKey::MemberSync { .. } => Some(&mut self.sync),
+            TimerKey::Session { .. }
+            | TimerKey::Revocation { .. }
+            | TimerKey::Join { .. }
+            | TimerKey::PendingSync { .. }
+            | TimerKey::Assignment { .. }
+            | TimerKey::Expressions { .. }
+            | TimerKey::Sweep => None,
+        }
+    }
+
+    fn cancel(&mut self, timers: &mut Timers) {
+        timers.cancel(&mut self.join);
+        timers.cancel(&mut self.sync);
+    }
 }
 
 impl ConsumerGroup {
@@ -91,7 +119,7 @@ impl ConsumerGroup {
         let is_common = |name: &str| {
             self.own.classic_protocols.get(name).copied().unwrap_or(0) == self.own.classic_members
         };
-        protocol_type == CONSUMER && protocols.any(|name| self.is_empty() || is_common(name))
+        protocol_type == PROTOCOL_TYPE && protocols.any(|name| self.is_empty() || is_common(name))
     }
 
     /// Whether all members but those that are leaving use the classic protocol.
@@ -148,11 +176,11 @@ impl ConsumerGroup {
     }
 
     /// Whether a partition in the member's target still has another owner.
-    fn waits(&self, number: u32, current: &Current<Owned>) -> bool {
+    fn waits(&self, number: u32, current: &Current) -> bool {
         self.target.of(number).iter().any(|topic| {
             topic.partitions.iter().any(|it| {
-                !current.assigned.contains(topic.topic_id, *it)
-                    && self.own.owners.is_owned(topic.topic_id, *it)
+                !current.assigned.contains(&topic.key, *it)
+                    && self.own.owners.is_owned(topic.key, *it)
             })
         })
     }
@@ -175,7 +203,7 @@ impl ConsumerGroup {
         if member.current.epoch != generation {
             return Err(ErrorCode::IllegalGeneration);
         }
-        if protocol_type.is_some_and(|it| it != CONSUMER)
+        if protocol_type.is_some_and(|it| it != PROTOCOL_TYPE)
             || protocol.is_some_and(|it| Some(it) != own)
         {
             return Err(ErrorCode::InconsistentGroupProtocol);
@@ -189,7 +217,7 @@ impl ConsumerGroup {
             return Err(ErrorCode::RebalanceInProgress);
         }
         if let Some(slot) = self.members.slot_mut(number) {
-            turn.timers.cancel(&mut slot.timers.sync);
+            turn.timers.cancel(&mut slot.timers.own.sync);
         }
         self.start_session(turn, number, session_ms);
         let member = self.members.slot(number).and_then(|slot| slot.member.as_ref());
@@ -205,19 +233,19 @@ impl ConsumerGroup {
         rebalance_ms: i32,
     ) {
         if let Some(slot) = self.members.slot_mut(number) {
-            turn.timers.cancel(&mut slot.timers.join);
+            turn.timers.cancel(&mut slot.timers.own.join);
         }
         self.start_session(turn, number, session_ms);
         let key = |group_id, member_id| TimerKey::MemberSync { group_id, member_id };
-        self.start(turn, number, rebalance_ms, |timers| &mut timers.sync, key);
+        self.start(turn, number, rebalance_ms, |timers| &mut timers.own.sync, key);
     }
 
     /// Starts the timer for a classic member that has to join, unless it runs already.
     fn expect_join(&mut self, turn: &mut Turn<'_, '_>, number: u32, timeout_ms: i32) {
-        let is_expected = |it: &Slot<Member>| it.timers.join.is_set();
+        let is_expected = |it: &Slot<Consumer>| it.timers.own.join.is_set();
         if !self.members.slot(number).is_some_and(is_expected) {
             let key = |group_id, member_id| TimerKey::MemberJoin { group_id, member_id };
-            self.start(turn, number, timeout_ms, |timers| &mut timers.join, key);
+            self.start(turn, number, timeout_ms, |timers| &mut timers.own.join, key);
         }
     }
 

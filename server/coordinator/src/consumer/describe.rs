@@ -67,15 +67,15 @@ fn owned_now(
     topics: &dyn Topics,
 ) -> ConsumerGroupAssignment<'static> {
     let mut by_topic: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
-    for topic in assigned.topics().iter().chain(revoking.topics()) {
+    for topic in assigned.by_key().iter().chain(revoking.by_key()) {
         let partitions = topic.partitions.iter().map(|it| it.partition);
-        by_topic.entry(topic.topic_id).or_default().extend(partitions);
+        by_topic.entry(topic.key).or_default().extend(partitions);
     }
     named(by_topic.into_iter(), topics)
 }
 
 fn target(partitions: Partitions, topics: &dyn Topics) -> ConsumerGroupAssignment<'static> {
-    named(partitions.into_iter().map(|it| (it.topic_id, it.partitions)), topics)
+    named(partitions.into_iter().map(|it| (it.key, it.partitions)), topics)
 }
 
 /// Partitions of the topics that exist, with the topics' names.

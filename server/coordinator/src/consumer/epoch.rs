@@ -4,7 +4,7 @@ use super::ConsumerGroup;
 use super::member::Profile;
 use super::regex::{Change, Regexes};
 use crate::assignors::SubscriptionType;
-use crate::modern::epoch::{News, ProfileChange};
+use crate::modern::epoch::{ProfileChange, ProfileEffect};
 use crate::modern::subscriptions::Subscriptions;
 use crate::modern::{Draft, Refusal};
 use crate::turn::Turn;
@@ -12,12 +12,12 @@ use crate::turn::Turn;
 impl ConsumerGroup {
     /// The effect of a member's changed subscription. The epoch waits for the resolution of a new
     /// expression, but not for that of a classic member.
-    pub(super) fn news(
+    pub(super) fn effect(
         &mut self,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         change: ProfileChange<'_, Profile>,
-    ) -> Result<News, Refusal> {
+    ) -> Result<ProfileEffect, Refusal> {
         let ProfileChange { before, after, .. } = change;
         let regex = self.update_regex(turn, draft, before, after)?;
         let waits = regex == Change::Unresolved && after.classic.is_none();
@@ -29,22 +29,28 @@ impl ConsumerGroup {
             self.is_outdated(turn.topics)
         };
         let is_changed = has_new_names || regex != Change::None;
-        Ok(News { is_changed, bumps, is_outdated })
+        Ok(ProfileEffect { is_changed, bumps, is_outdated })
     }
 
-    /// The hash of the subscribed topics after a change, and whether all members then have the same
-    /// subscription.
-    pub(super) fn hash_after(
+    /// Whether all members have the same subscription after a change.
+    pub(super) fn subscription_type_after(
         &self,
-        turn: &mut Turn<'_, '_>,
-        change: ProfileChange<'_, Profile>,
-    ) -> (i64, SubscriptionType) {
-        let ProfileChange { before, after, is_new } = change;
-        let subscriptions = self.subscriptions_after(before, Some(after));
-        let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
+        ProfileChange { before, after, is_new }: ProfileChange<'_, Profile>,
+        subscriptions: &Subscriptions,
+    ) -> SubscriptionType {
         let is_added = is_new && !self.has_instance(after);
         let members = self.members.len() + usize::from(is_added);
-        (hash, self.subscription_type_after(before, after, &subscriptions, members))
+        let (old, new) = (before.regex(), after.regex());
+        if old == new {
+            return subscription_type(&self.own.regexes, subscriptions, members);
+        }
+        let gone = usize::from(old.is_some_and(|old| self.own.regexes.members(old) == 1));
+        let come = usize::from(new.is_some_and(|new| self.own.regexes.members(new) == 0));
+        let expressions = self.own.regexes.subscribed_len() + come - gone;
+        // All members have the same expression only if this one has it.
+        let of_new = new.map_or(0, |new| self.own.regexes.members(new) + 1);
+        let shared = (expressions > 0).then_some(of_new);
+        classify(shared, subscriptions, members)
     }
 
     /// A member replaced its expression by one that is not resolved yet. Returns whether topics
@@ -87,26 +93,6 @@ impl ConsumerGroup {
         }
         subscriptions
     }
-
-    fn subscription_type_after(
-        &self,
-        before: &Profile,
-        after: &Profile,
-        subscriptions: &Subscriptions,
-        members: usize,
-    ) -> SubscriptionType {
-        let (old, new) = (before.regex(), after.regex());
-        if old == new {
-            return subscription_type(&self.own.regexes, subscriptions, members);
-        }
-        let gone = usize::from(old.is_some_and(|old| self.own.regexes.members(old) == 1));
-        let come = usize::from(new.is_some_and(|new| self.own.regexes.members(new) == 0));
-        let expressions = self.own.regexes.subscribed_len() + come - gone;
-        // All members have the same expression only if this one has it.
-        let of_new = new.map_or(0, |new| self.own.regexes.members(new) + 1);
-        let shared = (expressions > 0).then_some(of_new);
-        classify(shared, subscriptions, members)
-    }
 }
 
 /// Whether all `members` members have the same subscription.
@@ -131,8 +117,5 @@ fn classify(
         }
         Some(_) => false,
     };
-    match is_homogeneous {
-        true => SubscriptionType::Homogeneous,
-        false => SubscriptionType::Heterogeneous,
-    }
+    if is_homogeneous { SubscriptionType::Homogeneous } else { SubscriptionType::Heterogeneous }
 }

@@ -1,20 +1,24 @@
 //! The steps of [`crate::modern`] as a consumer group takes them.
 
 use super::answer::answer;
-use super::member::{Member, Profile};
+use super::classic_member::ClassicTimers;
+use super::member::{Current, Member, Profile};
 use super::{Consumer, ConsumerGroup, records};
 use crate::assignors::{Computation, SubscriptionType};
 use crate::config::{Config, GroupConfig};
-use crate::modern::epoch::{News, ProfileChange};
+use crate::counters::Events;
+use crate::modern::epoch::{ProfileChange, ProfileEffect};
 use crate::modern::heartbeat::Existing;
 use crate::modern::kind::{HeartbeatFields, Kind, Report};
-use crate::modern::member::{Client, Current};
+use crate::modern::member::Client;
 use crate::modern::owned::{Owned, Partitions};
-use crate::modern::reconcile::{Reconciliation, UnknownState};
-use crate::modern::target::{MemberTarget, MemberUpdate};
+use crate::modern::subscriptions::Subscriptions;
+use crate::modern::target::MemberUpdate;
 use crate::modern::topic_targets::TopicTargets;
 use crate::modern::{Draft, Refusal};
+use crate::timers::Timers;
 use crate::turn::Turn;
+use muster_codec::Uuid;
 use muster_codec::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions as Reported,
@@ -25,10 +29,11 @@ impl Kind for Consumer {
     type Heartbeat<'r> = ConsumerGroupHeartbeatRequest<'r>;
     type Answer<'r> = ConsumerGroupHeartbeatResponse<'r>;
     type Profile = Profile;
-    type Assigned = Owned;
+    type Key = Uuid;
     type Reported = [Reported];
     type Targets = TopicTargets;
     type Input = SubscriptionType;
+    type MemberTimers = ClassicTimers;
 
     fn config(turn: &Turn<'_, '_>, group_id: &str) -> GroupConfig {
         turn.consumer_config(group_id)
@@ -84,38 +89,48 @@ impl Kind for Consumer {
         profile.classic.is_none()
     }
 
-    fn has_news(group: &ConsumerGroup, turn: &Turn<'_, '_>) -> bool {
+    fn has_changed(group: &ConsumerGroup, turn: &Turn<'_, '_>) -> bool {
         group.is_resolution_due(turn)
     }
 
-    fn news(
+    fn effect(
         group: &mut ConsumerGroup,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         change: ProfileChange<'_, Profile>,
-    ) -> Result<News, Refusal> {
-        group.news(turn, draft, change)
+    ) -> Result<ProfileEffect, Refusal> {
+        group.effect(turn, draft, change)
     }
 
     fn known_hash(group: &ConsumerGroup) -> i64 {
         group.own.present_hash.unwrap_or(group.metadata_hash)
     }
 
-    fn hash_after(
+    fn subscriptions_after(
         group: &ConsumerGroup,
-        turn: &mut Turn<'_, '_>,
-        change: ProfileChange<'_, Profile>,
-    ) -> (i64, SubscriptionType) {
-        group.hash_after(turn, change)
+        ProfileChange { before, after, .. }: ProfileChange<'_, Profile>,
+    ) -> Subscriptions {
+        group.subscriptions_after(before, Some(after))
     }
 
-    fn hash_without(
+    fn subscriptions_without(
         group: &ConsumerGroup,
-        turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         members: &[&Member],
-    ) -> i64 {
-        group.hash_without(turn, draft, members)
+    ) -> Subscriptions {
+        group.subscriptions_without(draft, members)
+    }
+
+    fn input_after(
+        group: &ConsumerGroup,
+        change: ProfileChange<'_, Profile>,
+        subscriptions: &Subscriptions,
+    ) -> SubscriptionType {
+        group.subscription_type_after(change, subscriptions)
+    }
+
+    fn rebalances(events: &mut Events) -> &mut u64 {
+        &mut events.consumer_rebalances
     }
 
     fn input(group: &ConsumerGroup) -> SubscriptionType {
@@ -140,34 +155,39 @@ impl Kind for Consumer {
         Computation::new(assignor, input, joining, &mut group.target.by_member.assignment)
     }
 
-    fn step(
+    fn add_to_target(group: &mut ConsumerGroup, number: u32) {
+        group.add_to_target(number);
+    }
+
+    fn is_subscribed(
         group: &ConsumerGroup,
         turn: &Turn<'_, '_>,
-        member: &Member,
-        target: &MemberTarget<Self>,
-        subscription_changed: bool,
-        reported: Option<&[Reported]>,
-    ) -> Result<Option<Current<Owned>>, UnknownState> {
-        let (profile, own) = (&member.profile, &group.own);
-        let reconciliation = Reconciliation {
-            target_epoch: target.epoch,
-            target: &target.part,
-            subscription_changed,
-            is_subscriber: own.subscribed(profile).next().is_some(),
-            is_subscribed: |topic_id| {
-                turn.topics.name(topic_id).is_some_and(|name| own.is_subscriber_of(profile, name))
-            },
-            owners: &own.owners,
-            reported,
-        };
-        reconciliation.step(&member.current)
+        profile: &Profile,
+        key: &Uuid,
+    ) -> bool {
+        let name = turn.topics.name(*key);
+        name.is_some_and(|name| group.own.is_subscriber_of(profile, name))
+    }
+
+    fn is_subscriber(group: &ConsumerGroup, profile: &Profile) -> bool {
+        group.own.subscribed(profile).next().is_some()
+    }
+
+    /// A partition that the member itself is revoking counts as free.
+    fn is_free(group: &ConsumerGroup, member: &Member, key: &Uuid, partition: i32) -> bool {
+        !group.own.owners.is_owned(*key, partition)
+            || member.current.revoking.contains(key, partition)
+    }
+
+    fn epoch_after_revocation(epoch: i32) -> i32 {
+        epoch
     }
 
     fn answer<'r>(
         turn: &Turn<'_, 'r>,
         group_id: &str,
         heartbeat: &ConsumerGroupHeartbeatRequest<'r>,
-        current: &Current<Owned>,
+        current: &Current,
         is_changed: bool,
     ) -> ConsumerGroupHeartbeatResponse<'r> {
         answer(turn, group_id, heartbeat, current, is_changed)
@@ -195,20 +215,70 @@ impl Kind for Consumer {
         records::target_metadata(group_id, epoch, timestamp)
     }
 
-    fn current_record(
-        group_id: &str,
-        member_id: &str,
-        current: &Current<Owned>,
-    ) -> GroupRecord<'static> {
+    fn current_record(group_id: &str, member_id: &str, current: &Current) -> GroupRecord<'static> {
         records::current(group_id, member_id, current)
     }
 
-    fn member_tombstones(group_id: &str, member_id: &str) -> [GroupRecord<'static>; 3] {
-        [
-            records::current_tombstone(group_id, member_id),
-            records::target_tombstone(group_id, member_id),
-            records::member_tombstone(group_id, member_id),
-        ]
+    fn epoch_tombstone(group_id: &str) -> GroupRecord<'static> {
+        records::group_tombstone(group_id)
+    }
+
+    fn member_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+        records::member_tombstone(group_id, member_id)
+    }
+
+    fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+        records::target_tombstone(group_id, member_id)
+    }
+
+    fn target_epoch_tombstone(group_id: &str) -> GroupRecord<'static> {
+        records::target_metadata_tombstone(group_id)
+    }
+
+    fn current_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+        records::current_tombstone(group_id, member_id)
+    }
+
+    fn own_records(group: &ConsumerGroup, out: &mut Draft<'_>) {
+        if group.own.has_partition_metadata {
+            out.push(records::partition_metadata(&group.id));
+        }
+        let resolved = group.own.regexes.all_resolved();
+        out.extend(resolved.map(|(regex, it)| records::resolved(&group.id, regex, it)));
+    }
+
+    fn own_tombstones(group: &ConsumerGroup, out: &mut Draft<'_>) {
+        let resolved = group.own.regexes.all_resolved();
+        out.extend(resolved.map(|(regex, _)| records::regex_tombstone(&group.id, regex)));
+        out.push(records::partition_metadata_tombstone(&group.id));
+    }
+
+    fn profile_replaced(
+        group: &mut ConsumerGroup,
+        number: u32,
+        before: Option<&Member>,
+        after: &Profile,
+    ) {
+        group.profile_replaced(number, before, after);
+    }
+
+    fn profile_removed(group: &mut ConsumerGroup, member_id: &str, profile: &Profile) {
+        group.uncount_profile(member_id, profile);
+    }
+
+    fn assigned(group: &mut ConsumerGroup, _: &Profile, current: &Current) {
+        group.own.owners.add(&current.assigned, current.epoch);
+        group.own.owners.add(&current.revoking, current.epoch);
+        group.own.subscription_type = None;
+    }
+
+    fn unassigned(group: &mut ConsumerGroup, _: &Profile, current: &Current) {
+        group.own.owners.remove(&current.assigned, current.epoch);
+        group.own.owners.remove(&current.revoking, current.epoch);
+    }
+
+    fn cancel_timers(&mut self, timers: &mut Timers) {
+        timers.cancel(&mut self.regexes.timer);
     }
 }
 
@@ -222,22 +292,22 @@ impl HeartbeatFields for ConsumerGroupHeartbeatRequest<'_> {
     }
 }
 
-impl Report<Owned> for [Reported] {
+impl Report<Uuid> for [Reported] {
     fn is_empty(&self) -> bool {
         <[Reported]>::is_empty(self)
     }
 
     fn has_any_of(&self, assigned: &Owned) -> bool {
         self.iter().any(|topic| {
-            !assigned.of_topic(topic.topic_id).is_empty()
-                && topic.partitions.iter().any(|it| assigned.contains(topic.topic_id, *it))
+            !assigned.of_key(&topic.topic_id).is_empty()
+                && topic.partitions.iter().any(|it| assigned.contains(&topic.topic_id, *it))
         })
     }
 
     fn is_within(&self, assigned: &Owned) -> bool {
         self.iter().all(|topic| {
-            !assigned.of_topic(topic.topic_id).is_empty()
-                && topic.partitions.iter().all(|it| assigned.contains(topic.topic_id, *it))
+            !assigned.of_key(&topic.topic_id).is_empty()
+                && topic.partitions.iter().all(|it| assigned.contains(&topic.topic_id, *it))
         })
     }
 }

@@ -1,14 +1,13 @@
 //! Members that leave.
 
-use super::member::Member;
+use super::member::{Current, Member};
 use super::validate::LEAVE_STATIC;
 use super::{ConsumerGroup, records};
-use crate::modern::member::Current;
 use crate::modern::owned::Owned;
+use crate::modern::subscriptions::Subscriptions;
 use crate::modern::validate::unknown_member;
 use crate::modern::{Draft, Refusal};
 use crate::text::Text;
-use crate::turn::Turn;
 use alloc::collections::BTreeMap;
 use muster_codec::messages::ConsumerGroupHeartbeatRequest;
 
@@ -32,13 +31,12 @@ impl ConsumerGroup {
         self.members.slot_number(&request.member_id).map_or_else(unknown_member, |it| Ok(Some(it)))
     }
 
-    /// The hash of the topics without these members; the expressions that only they used go, too.
-    pub(super) fn hash_without(
+    /// The subscriptions without these members; the expressions that only they used are removed.
+    pub(super) fn subscriptions_without(
         &self,
-        turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         members: &[&Member],
-    ) -> i64 {
+    ) -> Subscriptions {
         let mut subscriptions = self.subscriptions.clone();
         let mut with_regex: BTreeMap<&Text, usize> = BTreeMap::new();
         for member in members {
@@ -54,13 +52,13 @@ impl ConsumerGroup {
                 subscriptions.remove_matched(&resolved.topics);
             }
         }
-        turn.hashes.of_group(turn.topics, subscriptions.names())
+        subscriptions
     }
 }
 
 /// A static member that will return keeps its partitions. Their epochs, by which commits of its
 /// former client would be judged, are reset, as in Kafka.
-fn left_for_a_while(current: &Current<Owned>) -> Current<Owned> {
+fn left_for_a_while(current: &Current) -> Current {
     Current {
         epoch: LEAVE_STATIC,
         assigned: current.assigned.with_epochs_reset(),

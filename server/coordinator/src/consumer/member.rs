@@ -1,8 +1,8 @@
 //! A member of a consumer group: its subscription and its assignment.
 
-use crate::modern::member::{Client, Current, MemberState};
+use crate::modern::member::{Client, MemberState};
 use crate::modern::names::{self, Names};
-use crate::modern::owned::{Owned, OwnedPartition, TopicPartitions, owned};
+use crate::modern::owned::{KeyPartitions, Owned, OwnedPartition, owned};
 use crate::text::{Blob, TEXT_BYTES, Text, owned as text};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,10 +11,13 @@ use muster_codec::records::{
     ClassicMemberMetadata, ClassicProtocol, ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue, ConsumerGroupOwnedTopicPartitions, MaybeClassic,
 };
-use muster_codec::{Bytes, Str};
+use muster_codec::{Bytes, Str, Uuid};
 
 /// A member of a consumer group.
-pub(crate) type Member = crate::modern::member::Member<Profile, Owned>;
+pub(crate) type Member = crate::modern::member::Member<Profile, Uuid>;
+
+/// The current assignment of such a member.
+pub(crate) type Current = crate::modern::member::Current<Uuid>;
 
 /// The properties of a member as it sends them: its metadata record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,10 +152,7 @@ impl Profile {
             rack_id: value.rack_id.as_deref().map(Text::from),
             client_id: shared(&value.client_id, &before.client_id),
             client_host: shared(&value.client_host, &before.client_host),
-            topics: match before.has_topics(topics) {
-                true => before.topics.clone(),
-                false => sorted(topics),
-            },
+            topics: if before.has_topics(topics) { before.topics.clone() } else { sorted(topics) },
             regex: value.subscribed_topic_regex.as_deref().map(Text::from),
             rebalance_timeout_ms: value.rebalance_timeout_ms,
             assignor: value.server_assignor.as_deref().map(Text::from),
@@ -198,9 +198,7 @@ impl Classic {
 }
 
 /// A member's current assignment, from its record.
-pub(crate) fn current_from_record(
-    value: &ConsumerGroupCurrentMemberAssignmentValue,
-) -> Current<Owned> {
+pub(crate) fn current_from_record(value: &ConsumerGroupCurrentMemberAssignmentValue) -> Current {
     Current {
         epoch: value.member_epoch,
         previous_epoch: value.previous_member_epoch,
@@ -210,9 +208,7 @@ pub(crate) fn current_from_record(
     }
 }
 
-pub(crate) fn current_to_record(
-    current: &Current<Owned>,
-) -> ConsumerGroupCurrentMemberAssignmentValue {
+pub(crate) fn current_to_record(current: &Current) -> ConsumerGroupCurrentMemberAssignmentValue {
     ConsumerGroupCurrentMemberAssignmentValue {
         member_epoch: current.epoch,
         previous_member_epoch: current.previous_epoch,
@@ -248,15 +244,15 @@ fn owned_from_record(topics: &[ConsumerGroupOwnedTopicPartitions], member_epoch:
         let partitions = topic.partitions.iter().enumerate().map(|(i, partition)| {
             owned(*partition, epochs.map_or(member_epoch.max(0), |epochs| epochs[i]))
         });
-        TopicPartitions { topic_id: topic.topic_id, partitions: partitions.collect() }
+        KeyPartitions { key: topic.topic_id, partitions: partitions.collect() }
     });
     Owned::new(topics.collect())
 }
 
 fn owned_to_record(owned: &Owned) -> Vec<ConsumerGroupOwnedTopicPartitions> {
     let epoch = |it: &OwnedPartition| it.epoch;
-    let topics = owned.topics().iter().map(|topic| ConsumerGroupOwnedTopicPartitions {
-        topic_id: topic.topic_id,
+    let topics = owned.by_key().iter().map(|topic| ConsumerGroupOwnedTopicPartitions {
+        topic_id: topic.key,
         partitions: topic.partitions.iter().map(|it| it.partition).collect(),
         assignment_epochs: Some(topic.partitions.iter().map(epoch).collect()),
     });

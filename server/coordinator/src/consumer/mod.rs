@@ -11,12 +11,12 @@
 mod answer;
 pub(crate) mod classic_member;
 mod describe;
-mod durable;
 mod epoch;
 mod kind;
 mod leave;
 pub(crate) mod member;
 mod offsets;
+mod owners;
 mod records;
 pub(crate) mod regex;
 mod replay;
@@ -27,12 +27,12 @@ pub(crate) mod validate;
 use crate::assignors::SubscriptionType;
 use crate::modern::Group;
 use crate::modern::names::NameLists;
-use crate::modern::owners::Owners;
 use crate::text::Text;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use hashbrown::HashMap;
 use member::{Member, Profile};
+use owners::Owners;
 use regex::Regexes;
 
 pub(crate) use answer::{left, refused};
@@ -42,9 +42,10 @@ pub(crate) type ConsumerGroup = Group<Consumer>;
 /// The state that only consumer groups have.
 #[derive(Debug, Default)]
 pub(crate) struct Consumer {
-    /// Whether there is a record from before Kafka 4.1 to be removed.
+    /// Whether the log has a ConsumerGroupPartitionMetadata record (Kafka before 4.1), which the
+    /// next epoch removes.
     has_partition_metadata: bool,
-    // Counts over the members:
+    // Derived from the members by replay, so that no request has to walk over them:
     /// Bytes of the members' profiles without the names of topics.
     profile_bytes: usize,
     names: NameLists,
@@ -92,7 +93,7 @@ impl ConsumerGroup {
         self.own.owners.len() + self.target.by_member.assignment.assigned()
     }
 
-    /// A hash of the counts, compared after each replayed record.
+    /// A hash of the counts over the members, which the audit compares with those of a replay.
     pub(crate) fn count_hash(&self) -> u64 {
         let Consumer { profile_bytes, assignors, classic_members, classic_protocols, .. } =
             &self.own;

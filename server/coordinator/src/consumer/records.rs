@@ -1,14 +1,13 @@
 //! The records of a consumer group, by purpose.
 
-use super::member::{Profile, current_to_record};
-use crate::modern::member::Current;
-use crate::modern::owned::{Owned, Partitions};
+use super::member::{Current, Profile, current_to_record};
+use crate::modern::owned::Partitions;
 use crate::text::owned;
 use muster_codec::records::{
     ConsumerGroupKey, ConsumerGroupMemberKey, ConsumerGroupMetadataValue,
-    ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberValue, ConsumerGroupTargetAssignmentMetadataValue,
-    ConsumerGroupTargetTopicPartitions, GroupRecord,
+    ConsumerGroupPartitionMetadataValue, ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue, ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataValue, ConsumerGroupTargetTopicPartitions, GroupRecord,
 };
 
 use super::regex::Resolved;
@@ -35,6 +34,12 @@ pub(super) fn group_epoch(group_id: &str, epoch: i32, metadata_hash: i64) -> Gro
 
 pub(super) fn group_tombstone(group_id: &str) -> GroupRecord<'static> {
     GroupRecord::ConsumerGroupMetadata(group(group_id), None)
+}
+
+/// The record of versions before Kafka 4.1, without topics.
+pub(super) fn partition_metadata(group_id: &str) -> GroupRecord<'static> {
+    let value = ConsumerGroupPartitionMetadataValue::default();
+    GroupRecord::ConsumerGroupPartitionMetadata(group(group_id), Some(value))
 }
 
 pub(super) fn partition_metadata_tombstone(group_id: &str) -> GroupRecord<'static> {
@@ -74,7 +79,7 @@ pub(super) fn target(
     partitions: Partitions,
 ) -> GroupRecord<'static> {
     let topics = partitions.into_iter().map(|topic| ConsumerGroupTargetTopicPartitions {
-        topic_id: topic.topic_id,
+        topic_id: topic.key,
         partitions: topic.partitions,
     });
     let value = ConsumerGroupTargetAssignmentMemberValue { topic_partitions: topics.collect() };
@@ -85,11 +90,7 @@ pub(super) fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'
     GroupRecord::ConsumerGroupTargetAssignmentMember(member(group_id, member_id), None)
 }
 
-pub(super) fn current(
-    group_id: &str,
-    member_id: &str,
-    of: &Current<Owned>,
-) -> GroupRecord<'static> {
+pub(super) fn current(group_id: &str, member_id: &str, of: &Current) -> GroupRecord<'static> {
     let value = current_to_record(of);
     GroupRecord::ConsumerGroupCurrentMemberAssignment(member(group_id, member_id), Some(value))
 }

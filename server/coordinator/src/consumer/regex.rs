@@ -314,6 +314,7 @@ impl ConsumerGroup {
         }
         let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
         if is_new || hash != self.metadata_hash {
+            turn.events.consumer_rebalances += 1;
             draft.push(records::group_epoch(&self.id, self.epoch.saturating_add(1), hash));
             self.checked_version = Some(turn.topics.version());
         }

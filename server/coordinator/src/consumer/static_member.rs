@@ -1,12 +1,10 @@
 //! The member of a request: a dynamic one by its id, a static one by its instance id too, which it
 //! takes over from its predecessor.
 
-use super::member::{Member, Profile};
+use super::member::{Current, Member, Profile};
 use super::validate::LEAVE_STATIC;
 use super::{Consumer, ConsumerGroup, records};
 use crate::modern::heartbeat::Existing;
-use crate::modern::kind::Kind;
-use crate::modern::member::Current;
 use crate::modern::validate::{JOIN, unknown_member, validate_epoch};
 use crate::modern::{Draft, Refusal, refuse};
 use crate::text::Text;
@@ -70,7 +68,7 @@ impl ConsumerGroup {
 
     fn replace(&self, draft: &mut Draft<'_>, former_id: &str, member_id: &str, member: &Member) {
         let target = self.members.slot_number(former_id).map(|number| self.target.of(number));
-        draft.extend(Consumer::member_tombstones(&self.id, former_id));
+        draft.extend(Self::member_tombstones(&self.id, former_id));
         draft.push(records::member_metadata(&self.id, member_id, &member.profile));
         draft.push(records::target(&self.id, member_id, target.unwrap_or_default()));
         draft.push(records::current(&self.id, member_id, &member.current));

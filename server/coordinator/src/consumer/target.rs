@@ -21,9 +21,10 @@ impl ConsumerGroup {
         };
         let others = |it| self.votes(it).saturating_sub(wants(update.before, it));
         let votes = |it| others(it) + wants(update.after, it);
-        let order = match others(Assignor::Range) == 0 && others(Assignor::Uniform) > 0 {
-            true => [Assignor::Range, Assignor::Uniform],
-            false => [Assignor::Uniform, Assignor::Range],
+        let order = if others(Assignor::Range) == 0 && others(Assignor::Uniform) > 0 {
+            [Assignor::Range, Assignor::Uniform]
+        } else {
+            [Assignor::Uniform, Assignor::Range]
         };
         preferred(&turn.config.group_consumer_assignors, order, votes)
     }

@@ -56,9 +56,10 @@ pub(crate) fn validate(
     }
     let assignor = request.server_assignor.as_deref();
     let is_known = |name| config.group_consumer_assignors.iter().any(|it| it.name() == name);
-    match assignor.is_none_or(is_known) {
-        true => Ok(()),
-        false => refuse(ErrorCode::UnsupportedAssignor, "The server does not have this assignor."),
+    if assignor.is_none_or(is_known) {
+        Ok(())
+    } else {
+        refuse(ErrorCode::UnsupportedAssignor, "The server does not have this assignor.")
     }
 }
 
@@ -68,7 +69,7 @@ impl ConsumerGroup {
     /// budget for the members of all groups does not suffice.
     pub(super) fn refuse_if_large(
         &self,
-        members_room: usize,
+        members_budget: usize,
         before: &Profile,
         profile: &Profile,
     ) -> Result<(), Refusal> {
@@ -77,7 +78,7 @@ impl ConsumerGroup {
             || self.own.profile_bytes + self.own.names.bytes() + added > GROUP_PROTOCOLS_BYTES_MAX;
         if is_large {
             refuse(ErrorCode::UnknownServerError, "The member's metadata is too large.")
-        } else if added.saturating_sub(before.own_bytes()) > members_room {
+        } else if added.saturating_sub(before.own_bytes()) > members_budget {
             refuse(ErrorCode::CoordinatorNotAvailable, "The budget for members is used up.")
         } else {
             Ok(())

@@ -13,7 +13,7 @@ use crate::turn::Turn;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
+use muster_codec::consumer_protocol::{ConsumerProtocolSubscription, PROTOCOL_TYPE};
 use muster_codec::messages::{
     ConsumerGroupHeartbeatTopicPartitions as Reported, JoinGroupResponse, LeaveGroupRequest,
     LeaveGroupResponse, SyncGroupRequest, SyncGroupResponse,
@@ -98,7 +98,7 @@ fn joined(
     Ok(JoinGroupResponse {
         member_id: owned(&request.member_id),
         generation_id: after.current.epoch,
-        protocol_type: Some(Str::Borrowed("consumer")),
+        protocol_type: Some(Str::Borrowed(PROTOCOL_TYPE)),
         protocol_name: first,
         ..Default::default()
     })
@@ -132,9 +132,10 @@ fn replace(
     let Some(Group::Consumer(group)) = &mut entry.group else { return unknown() };
     let must_rebalance = group.target_epoch() < subscribed.epoch;
     let member_id = subscribed.member_id;
-    let after = match must_rebalance {
-        true => subscribed.after,
-        false => group.reconcile_to_last(turn, draft, subscribed, reported)?,
+    let after = if must_rebalance {
+        subscribed.after
+    } else {
+        group.reconcile_to_last(turn, draft, subscribed, reported)?
     };
     let newcomer = Newcomer { id: member_id, member: &after, replaces };
     let classic = downgrade::convert(turn, draft, &entry.id, group, &[], Some(&newcomer));
@@ -225,6 +226,7 @@ pub(crate) fn leave<'r>(
     });
     going.sort_unstable();
     going.dedup();
+    turn.events.members_left += going.len() as u64;
     let mut draft = Draft::new();
     downgrade::fence(turn, &mut draft, entry, &going);
     turn.write_all(draft);

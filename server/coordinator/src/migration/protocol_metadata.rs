@@ -5,7 +5,7 @@ use crate::classic::Protocol;
 use crate::consumer::member::{Classic, Profile, sorted};
 use crate::context::Topics;
 use crate::java_order::Buckets;
-use crate::modern::owned::{Partitions, TopicPartitions};
+use crate::modern::owned::{KeyPartitions, Partitions};
 use crate::text::{Text, owned};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -29,9 +29,7 @@ pub(super) fn partitions(topics: &dyn Topics, named: &[NamedPartitions<'_>]) -> 
     }
     by_id.retain(|_, partitions| !partitions.is_empty());
     let by_id = by_id.into_iter();
-    by_id
-        .map(|(topic_id, it)| TopicPartitions { topic_id, partitions: Vec::from_iter(it) })
-        .collect()
+    by_id.map(|(key, it)| KeyPartitions { key, partitions: Vec::from_iter(it) }).collect()
 }
 
 /// The partitions that a member reports as owned.
@@ -48,7 +46,7 @@ pub(super) fn assignment(topics: &dyn Topics, partitions: &Partitions, metadata:
     let version = Reader::new(metadata).i16().unwrap_or(0).clamp(0, NEWEST);
     let named = in_javas_order(partitions).into_iter().filter_map(|topic| {
         let partitions = topic.partitions.clone();
-        Some(NamedPartitions { topic: owned(topics.name(topic.topic_id)?), partitions })
+        Some(NamedPartitions { topic: owned(topics.name(topic.key)?), partitions })
     });
     let mut out = Vec::new();
     let assigned_partitions = named.collect();
@@ -57,11 +55,11 @@ pub(super) fn assignment(topics: &dyn Topics, partitions: &Partitions, metadata:
 }
 
 /// The order of topics in Kafka, which has them in a `HashMap`.
-fn in_javas_order(partitions: &Partitions) -> Vec<&TopicPartitions<i32>> {
+fn in_javas_order(partitions: &Partitions) -> Vec<&KeyPartitions<Uuid, i32>> {
     let mut buckets = Buckets::default();
     buckets.grow_to_hold(partitions.len());
     let mut topics: Vec<_> = partitions.iter().collect();
-    topics.sort_by_key(|topic| buckets.of_hash(hash_of(topic.topic_id)));
+    topics.sort_by_key(|topic| buckets.of_hash(hash_of(topic.key)));
     topics
 }
 

@@ -1,13 +1,12 @@
 //! Converts a classic group to a consumer group.
 
 use super::protocol_metadata;
-use crate::classic::{ClassicGroup, MigratedMember};
+use crate::classic::{self, ClassicGroup, MigratedMember};
 use crate::config::Config;
 use crate::consumer::ConsumerGroup;
 use crate::consumer::classic_member::MigratingMember;
 use crate::consumer::member::Profile;
 use crate::modern::{Draft, Refusal, refuse};
-use crate::requests::group_tombstone;
 use crate::text::Text;
 use crate::turn::Turn;
 use alloc::vec::Vec;
@@ -30,7 +29,7 @@ pub(crate) fn upgrade(
 ) -> Result<ConsumerGroup, Refusal> {
     validate(turn.config, group)?;
     group.dismiss_all(turn);
-    draft.push(group_tombstone(id));
+    draft.push(classic::tombstone(id));
     let protocol = group.protocol().cloned();
     let mut members = Vec::new();
     for member in group.migrated_members() {
@@ -40,7 +39,7 @@ pub(crate) fn upgrade(
     let mut owned = HashSet::new();
     let mut all = members.iter().flat_map(|member| {
         let topics = member.assigned.iter();
-        topics.flat_map(|topic| topic.partitions.iter().map(|it| (topic.topic_id, *it)))
+        topics.flat_map(|topic| topic.partitions.iter().map(|it| (topic.key, *it)))
     });
     if !all.all(|partition| owned.insert(partition)) {
         return refuse(ErrorCode::UnknownServerError, "Two classic members own one partition.");
@@ -67,15 +66,16 @@ fn migrating_member(
     member: MigratedMember,
     protocol: &str,
 ) -> Result<MigratingMember, Refusal> {
-    let assigned = match member.assignment.is_empty() {
-        true => Vec::new(),
-        false => match ConsumerProtocolAssignment::read(&member.assignment) {
+    let assigned = if member.assignment.is_empty() {
+        Vec::new()
+    } else {
+        match ConsumerProtocolAssignment::read(&member.assignment) {
             Ok(it) if it.user_data.as_ref().is_none_or(|data| data.is_empty()) => {
                 protocol_metadata::partitions(turn.topics, &it.assigned_partitions)
             }
             Ok(_) => return malformed("Data of the group's custom assignor would be lost."),
             Err(_) => return malformed("An assignment of the classic group cannot be read."),
-        },
+        }
     };
     let metadata = member.protocols.iter().find(|it| *it.name == *protocol);
     let Some(metadata) = metadata.map(|it| &it.metadata) else { return unsettled() };

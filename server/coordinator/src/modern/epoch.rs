@@ -9,7 +9,7 @@ use crate::turn::Turn;
 pub(crate) struct ProfileChange<'p, P> {
     pub(crate) before: &'p P,
     pub(crate) after: &'p P,
-    /// Whether it was no member before.
+    /// Whether the member is new.
     pub(crate) is_new: bool,
 }
 
@@ -23,7 +23,7 @@ impl<P> Copy for ProfileChange<'_, P> {}
 
 /// The effect of a member's changed profile on its group.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct News {
+pub(crate) struct ProfileEffect {
     /// Whether the member's subscription changed.
     pub(crate) is_changed: bool,
     /// Whether the group epoch is bumped.
@@ -39,16 +39,19 @@ impl<K: Kind> Group<K> {
         &mut self,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
-        news: News,
+        effect: ProfileEffect,
         change: ProfileChange<'_, K::Profile>,
     ) -> (i32, K::Input) {
-        if !news.bumps && !news.is_outdated {
+        if !effect.bumps && !effect.is_outdated {
             return (self.epoch, K::input(self));
         }
-        let (hash, input) = K::hash_after(self, turn, change);
+        let subscriptions = K::subscriptions_after(self, change);
+        let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
+        let input = K::input_after(self, change, &subscriptions);
         let mut epoch = self.epoch;
-        if news.bumps || hash != K::known_hash(self) {
+        if effect.bumps || hash != K::known_hash(self) {
             epoch = epoch.saturating_add(1);
+            *K::rebalances(turn.events) += 1;
             draft.push(K::epoch_record(self, epoch, hash));
         }
         self.checked_version = Some(turn.topics.version());

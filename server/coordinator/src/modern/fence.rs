@@ -1,7 +1,6 @@
 //! Removes members that leave, or whose session has expired.
 
 use super::kind::Kind;
-use super::member::MemberOf;
 use super::members::Slot;
 use super::{Draft, Group};
 use crate::turn::Turn;
@@ -16,13 +15,14 @@ impl<K: Kind> Group<K> {
         numbers: &[u32],
     ) {
         let slots = numbers.iter().filter_map(|number| self.members.slot(*number));
-        let leaving = |slot: &'_ Slot<MemberOf<K>>| slot.member.is_some();
+        let leaving = |slot: &'_ Slot<K>| slot.member.is_some();
         let slots: Vec<_> = slots.filter(|slot| leaving(slot)).collect();
         for slot in &slots {
-            draft.extend(K::member_tombstones(&self.id, &slot.id));
+            draft.extend(Self::member_tombstones(&self.id, &slot.id));
         }
         let members: Vec<_> = slots.iter().filter_map(|slot| slot.member.as_ref()).collect();
-        let hash = K::hash_without(self, turn, draft, &members);
+        let subscriptions = K::subscriptions_without(self, draft, &members);
+        let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
         draft.push(K::epoch_record(self, self.epoch.saturating_add(1), hash));
         for number in numbers {
             if let Some(slot) = self.members.slot_mut(*number) {

@@ -3,6 +3,7 @@
 use super::epoch::ProfileChange;
 use super::kind::{HeartbeatFields, Kind};
 use super::member::{Client, CurrentOf, Member, MemberOf, MemberState};
+use super::reconcile::Reconciliation;
 use super::target::{MemberTarget, MemberUpdate};
 use super::validate::JOIN;
 use super::{Draft, Group, Refusal, refuse};
@@ -44,7 +45,7 @@ impl<K: Kind> Group<K> {
     ///
     /// # Errors
     /// GROUP_MAX_SIZE_REACHED, FENCED_MEMBER_EPOCH, and those of [`Kind::existing`] and
-    /// [`Kind::news`].
+    /// [`Kind::effect`].
     pub(crate) fn heartbeat<'r>(
         &mut self,
         turn: &mut Turn<'_, 'r>,
@@ -69,7 +70,7 @@ impl<K: Kind> Group<K> {
         Ok(K::answer(turn, &self.id, heartbeat, after, is_changed))
     }
 
-    /// The member of a request without news, in a group without news for it.
+    /// The member of a request that changes nothing, in a group that has not changed for it.
     fn steady(
         &self,
         turn: &Turn<'_, '_>,
@@ -83,7 +84,7 @@ impl<K: Kind> Group<K> {
             && current.epoch > JOIN
             && current.is_reconciled_to(self.target.epoch)
             && self.target.epoch >= self.epoch
-            && !K::has_news(self, turn)
+            && !K::has_changed(self, turn)
             && !self.is_outdated(turn.topics)
             && K::is_unchanged(&member.profile, heartbeat, client);
         is_steady.then_some((number, current))
@@ -106,14 +107,14 @@ impl<K: Kind> Group<K> {
     ) -> Result<Subscribed<'m, K>, Refusal> {
         let Existing { before, replaces } = existing;
         if after.profile != before.profile {
-            K::refuse_if_large(self, turn.members_room, &before.profile, &after.profile)?;
+            K::refuse_if_large(self, turn.members_budget, &before.profile, &after.profile)?;
             draft.push(K::member_record(&self.id, member_id, &after.profile));
         }
         let is_new = self.members.get(member_id).is_none();
         let change = ProfileChange { before: &before.profile, after: &after.profile, is_new };
-        let news = K::news(self, turn, draft, change)?;
-        let (epoch, input) = self.next_epoch(turn, draft, news, change);
-        let is_changed = news.is_changed;
+        let effect = K::effect(self, turn, draft, change)?;
+        let (epoch, input) = self.next_epoch(turn, draft, effect, change);
+        let is_changed = effect.is_changed;
         Ok(Subscribed { member_id, before, after, replaces, is_new, is_changed, epoch, input })
     }
 
@@ -126,6 +127,7 @@ impl<K: Kind> Group<K> {
         reported: Option<&K::Reported>,
     ) -> Result<Updated<K>, Refusal> {
         let Subscribed { member_id, before, mut after, is_new, is_changed, epoch, .. } = subscribed;
+        turn.events.members_joined += u64::from(is_new && subscribed.replaces.is_none());
         let number = self.members.take_slot(member_id);
         let replaces = subscribed.replaces.and_then(|it| self.members.slot_number(&it));
         let update = MemberUpdate { number, before: &before, after: &after, is_new, replaces };
@@ -154,7 +156,10 @@ impl<K: Kind> Group<K> {
         if !is_changed && member.current.is_reconciled_to(target.epoch) {
             return Ok(None);
         }
-        K::step(self, turn, member, target, is_changed, reported).or_else(|_unknown_state| {
+        let subscription_changed = is_changed;
+        let reconciliation =
+            Reconciliation { group: self, turn, member, target, subscription_changed, reported };
+        reconciliation.step().or_else(|_unknown_state| {
             refuse(
                 ErrorCode::FencedMemberEpoch,
                 "A later version wrote the member's state. The member must join again.",

@@ -4,28 +4,34 @@
 //! | | consumer | share | streams |
 //! |---|---|---|---|
 //! | subscription | names, an expression | names | the topology of the group |
-//! | assigned | partitions of topics | the same, also to several members | tasks of subtopologies |
-//! | a step | the handshake of `reconcile` | straight to the target | a handshake by process |
+//! | [`Kind::Key`] | topic id | the same | role and subtopology |
+//! | [`Kind::reported`] | all that a member owns | always empty | all, by role |
+//! | [`Kind::is_free`] | no other member owns it | always | by the processes that have it |
+//! | [`Kind::epoch_after_revocation`] | stays | never asked | the next one |
 //! | static members | yes | no | no |
 //!
-//! Consumer groups are the first users; the other columns are KIP-932 and KIP-1071, as far as they
-//! decided where this trait cuts.
+//! Only consumer groups exist so far. The share and streams columns (KIP-932, KIP-1071) show the
+//! differences for which the trait was designed. `tests/tasks.rs` has a second kind, of tasks.
 
 use super::Draft;
 use super::Group;
 use super::Refusal;
-use super::epoch::{News, ProfileChange};
+use super::epoch::{ProfileChange, ProfileEffect};
 use super::heartbeat::Existing;
 use super::member::{Client, CurrentOf, MemberOf};
-use super::reconcile::UnknownState;
-use super::target::{MemberTarget, MemberUpdate, Targets};
+use super::members::OwnTimers;
+use super::owned::{Key, Owned, Partitions};
+use super::subscriptions::Subscriptions;
+use super::target::{MemberUpdate, Targets};
 use crate::config::{Config, GroupConfig};
+use crate::counters::Events;
+use crate::timers::Timers;
 use crate::turn::Turn;
 use core::fmt::Debug;
 use muster_codec::records::GroupRecord;
 
 /// One member's part of the target assignment of a group of the kind `K`.
-pub(crate) type Part<K> = <<K as Kind>::Targets as Targets>::Part;
+pub(crate) type Part<K> = Partitions<<K as Kind>::Key>;
 
 /// The computation of a target assignment of a group of the kind `K`.
 pub(crate) type ComputationOf<K> = <<K as Kind>::Targets as Targets>::Computation;
@@ -38,17 +44,20 @@ pub(crate) trait Kind: Debug + Default {
     /// The properties of a member as it sends them: its metadata record.
     type Profile: Debug + Clone + PartialEq + Default;
 
-    /// The current assignment of a member.
-    type Assigned: Debug + Clone + PartialEq + Default;
+    /// That by which partitions are assigned.
+    type Key: Key;
 
-    /// A member's report of the part of it that it owns.
-    type Reported: Report<Self::Assigned> + ?Sized;
+    /// A member's report of the partitions that it owns.
+    type Reported: Report<Self::Key> + ?Sized;
 
     /// The target assignment of all members.
-    type Targets: Targets;
+    type Targets: Targets<Key = Self::Key>;
 
     /// A property of all subscriptions that the assignors need, determined with the group epoch.
     type Input: Copy;
+
+    /// The timers of a member that only this kind has.
+    type MemberTimers: OwnTimers;
 
     // The configs.
 
@@ -100,38 +109,46 @@ pub(crate) trait Kind: Debug + Default {
 
     // The group epoch.
 
-    /// Whether the group has news for an unchanged member, other than a new target or changed
+    /// Whether the group has changed for an unchanged member, other than by a new target or changed
     /// topics. On the path of each heartbeat.
-    fn has_news(group: &Group<Self>, turn: &Turn<'_, '_>) -> bool;
+    fn has_changed(group: &Group<Self>, turn: &Turn<'_, '_>) -> bool;
 
     /// The effect of a member's changed profile on the group.
     ///
     /// # Errors
     /// The subscription is not valid.
-    fn news(
+    fn effect(
         group: &mut Group<Self>,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         change: ProfileChange<'_, Self::Profile>,
-    ) -> Result<News, Refusal>;
+    ) -> Result<ProfileEffect, Refusal>;
 
     /// The hash of the topics that the group is known to have subscribed to.
     fn known_hash(group: &Group<Self>) -> i64;
 
-    /// The hash of the topics after a change, and the input of the assignors.
-    fn hash_after(
+    /// The topics whose hash goes with the group epoch after a change.
+    fn subscriptions_after(
         group: &Group<Self>,
-        turn: &mut Turn<'_, '_>,
         change: ProfileChange<'_, Self::Profile>,
-    ) -> (i64, Self::Input);
+    ) -> Subscriptions;
 
-    /// The hash of the topics after members have left; records of theirs go to `draft`.
-    fn hash_without(
+    /// The same after members have left; records that only they used are removed in `draft`.
+    fn subscriptions_without(
         group: &Group<Self>,
-        turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         members: &[&MemberOf<Self>],
-    ) -> i64;
+    ) -> Subscriptions;
+
+    /// The input of the assignors after a change that leads to these subscriptions.
+    fn input_after(
+        group: &Group<Self>,
+        change: ProfileChange<'_, Self::Profile>,
+        subscriptions: &Subscriptions,
+    ) -> Self::Input;
+
+    /// The counter of new group epochs.
+    fn rebalances(events: &mut Events) -> &mut u64;
 
     /// The input of the assignors when the epoch stays.
     fn input(group: &Group<Self>) -> Self::Input;
@@ -153,18 +170,32 @@ pub(crate) trait Kind: Debug + Default {
         input: Self::Input,
     ) -> ComputationOf<Self>;
 
-    /// The member's assignment after its next step towards the target; None if it does not change.
-    ///
-    /// # Errors
-    /// A member in an unknown state that may still own partitions.
-    fn step(
+    /// Makes a member with a slot known to the target, before its first target or after a change.
+    fn add_to_target(group: &mut Group<Self>, number: u32);
+
+    // A member's step towards the target.
+
+    /// Whether the member may be assigned partitions of this key.
+    fn is_subscribed(
         group: &Group<Self>,
         turn: &Turn<'_, '_>,
+        profile: &Self::Profile,
+        key: &Self::Key,
+    ) -> bool;
+
+    /// Whether the member subscribes to anything, existing or not.
+    fn is_subscriber(group: &Group<Self>, profile: &Self::Profile) -> bool;
+
+    /// Whether a partition that the member lacks may be assigned to it.
+    fn is_free(
+        group: &Group<Self>,
         member: &MemberOf<Self>,
-        target: &MemberTarget<Self>,
-        subscription_changed: bool,
-        reported: Option<&Self::Reported>,
-    ) -> Result<Option<CurrentOf<Self>>, UnknownState>;
+        key: &Self::Key,
+        partition: i32,
+    ) -> bool;
+
+    /// The epoch from which a member continues that has revoked what it had to at `epoch`.
+    fn epoch_after_revocation(epoch: i32) -> i32;
 
     /// The answer to a member that joins or stays.
     fn answer<'r>(
@@ -199,8 +230,43 @@ pub(crate) trait Kind: Debug + Default {
         current: &CurrentOf<Self>,
     ) -> GroupRecord<'static>;
 
-    /// The tombstones of a member, in Kafka's order.
-    fn member_tombstones(group_id: &str, member_id: &str) -> [GroupRecord<'static>; 3];
+    fn epoch_tombstone(group_id: &str) -> GroupRecord<'static>;
+
+    fn member_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static>;
+
+    fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static>;
+
+    fn target_epoch_tombstone(group_id: &str) -> GroupRecord<'static>;
+
+    fn current_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static>;
+
+    /// The records that only this kind has, as a compacted log has them.
+    fn own_records(group: &Group<Self>, out: &mut Draft<'_>);
+
+    /// Their tombstones.
+    fn own_tombstones(group: &Group<Self>, out: &mut Draft<'_>);
+
+    // Replay.
+
+    /// Called when a member's profile becomes `after`. `before` is None if it was no member.
+    fn profile_replaced(
+        group: &mut Group<Self>,
+        number: u32,
+        before: Option<&MemberOf<Self>>,
+        after: &Self::Profile,
+    );
+
+    /// Called when a member is removed.
+    fn profile_removed(group: &mut Group<Self>, member_id: &str, profile: &Self::Profile);
+
+    /// Called when a member has this assignment.
+    fn assigned(group: &mut Group<Self>, profile: &Self::Profile, current: &CurrentOf<Self>);
+
+    /// Called when a member no longer has this assignment.
+    fn unassigned(group: &mut Group<Self>, profile: &Self::Profile, current: &CurrentOf<Self>);
+
+    /// Cancels the timers that only groups of this kind have, because the group is removed.
+    fn cancel_timers(&mut self, timers: &mut Timers);
 }
 
 /// The fields that heartbeats of all kinds have.
@@ -210,12 +276,12 @@ pub(crate) trait HeartbeatFields {
     fn member_epoch(&self) -> i32;
 }
 
-/// A member's report of the partitions that it owns, compared with an assignment `A`. A kind whose
-/// members report none has an empty one that is within each assignment.
-pub(crate) trait Report<A> {
+/// A member's report of the partitions that it owns, compared with an assignment. For a kind whose
+/// members do not report partitions, the report is empty, and is within each assignment.
+pub(crate) trait Report<K> {
     fn is_empty(&self) -> bool;
 
-    fn has_any_of(&self, assigned: &A) -> bool;
+    fn has_any_of(&self, assigned: &Owned<K>) -> bool;
 
-    fn is_within(&self, assigned: &A) -> bool;
+    fn is_within(&self, assigned: &Owned<K>) -> bool;
 }

@@ -1,31 +1,32 @@
 //! A member of a group: its profile, and how far it is reconciled with the target assignment.
 
 use super::kind::Kind;
+use super::owned::Owned;
 
-/// A member with a profile `P`, to which an `A` is assigned.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Member<P, A> {
+/// A member with a profile `P`, to which partitions of keys `K` are assigned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member<P, K> {
     /// Its properties as it sends them.
     pub(crate) profile: P,
-    pub(crate) current: Current<A>,
+    pub(crate) current: Current<K>,
 }
 
 /// A member of a group of the kind `K`.
-pub(crate) type MemberOf<K> = Member<<K as Kind>::Profile, <K as Kind>::Assigned>;
+pub(crate) type MemberOf<K> = Member<<K as Kind>::Profile, <K as Kind>::Key>;
 
 /// The current assignment of a member of that kind.
-pub(crate) type CurrentOf<K> = Current<<K as Kind>::Assigned>;
+pub(crate) type CurrentOf<K> = Current<<K as Kind>::Key>;
 
 /// A member's current assignment, as in its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Current<A> {
+pub(crate) struct Current<K> {
     pub(crate) epoch: i32,
     /// The previous epoch: a member still sends it if its last answer was lost.
     pub(crate) previous_epoch: i32,
     pub(crate) state: MemberState,
-    pub(crate) assigned: A,
+    pub(crate) assigned: Owned<K>,
     /// The part that the member still has to revoke.
-    pub(crate) revoking: A,
+    pub(crate) revoking: Owned<K>,
 }
 
 /// A member's state (`MemberState` in Kafka). A kind whose members release nothing has only stable
@@ -50,20 +51,27 @@ pub(crate) struct Client<'r> {
     pub(crate) host: &'r str,
 }
 
-impl<A: Default> Default for Current<A> {
+impl<P: Default, K> Default for Member<P, K> {
+    /// A member before it has joined.
+    fn default() -> Self {
+        Self { profile: P::default(), current: Current::default() }
+    }
+}
+
+impl<K> Default for Current<K> {
     /// A member before it has joined.
     fn default() -> Self {
         Self {
             epoch: 0,
             previous_epoch: -1,
             state: MemberState::Stable,
-            assigned: A::default(),
-            revoking: A::default(),
+            assigned: Owned::default(),
+            revoking: Owned::default(),
         }
     }
 }
 
-impl<A> Current<A> {
+impl<K> Current<K> {
     pub(crate) fn is_reconciled_to(&self, epoch: i32) -> bool {
         self.state == MemberState::Stable && self.epoch == epoch
     }

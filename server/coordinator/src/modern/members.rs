@@ -1,21 +1,24 @@
 //! The members of a group, each in a slot with a small number. A slot is taken before the member's
 //! first record is written, as its timers and its target assignment refer to it.
 
-use crate::assignors::order::Slots;
+use super::kind::Kind;
+use super::member::MemberOf;
+use crate::assignors::order::TableBits;
 use crate::java_order::hash_code;
 use crate::text::Text;
-use crate::timers::{Timer, Timers};
+use crate::timers::{Timer, TimerKey, Timers};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::fmt::Debug;
 use hashbrown::HashMap;
 
 /// A place for one member, with the member's volatile state.
 #[derive(Debug)]
-pub(crate) struct Slot<M> {
+pub(crate) struct Slot<K: Kind> {
     pub(crate) id: Text,
     /// None before the member's first record is replayed, and after its last.
-    pub(crate) member: Option<M>,
+    pub(crate) member: Option<MemberOf<K>>,
     /// Sequence number of the member's insertion; 0 if it is not inserted.
     inserted: u64,
     /// Whether the target assignment has a record for the member.
@@ -23,35 +26,40 @@ pub(crate) struct Slot<M> {
     /// Set while records that are not replayed yet remove the member and add it again: its slot and
     /// timers stay.
     is_readded: bool,
-    pub(crate) timers: MemberTimers,
+    pub(crate) timers: MemberTimers<K::MemberTimers>,
 }
 
-/// The timers of a member.
+/// The timers of a member; `T` are those that only its kind has.
 #[derive(Debug, Default)]
-pub(crate) struct MemberTimers {
+pub(crate) struct MemberTimers<T> {
     /// Session timeout.
     pub(crate) session: Timer,
     /// Rebalance timeout: the time to revoke partitions.
     pub(crate) rebalance: Timer,
     /// The epoch in which it has to revoke them.
     pub(crate) rebalance_epoch: i32,
-    /// The time in which a classic member has to join after REBALANCE_IN_PROGRESS.
-    pub(crate) join: Timer,
-    /// The time in which a classic member has to sync after it joined.
-    pub(crate) sync: Timer,
+    pub(crate) own: T,
+}
+
+/// The timers of a member that only one kind has.
+pub(crate) trait OwnTimers: Debug + Default {
+    /// The timer of a key; None if it is none of these.
+    fn of(&mut self, key: &TimerKey) -> Option<&mut Timer>;
+
+    fn cancel(&mut self, timers: &mut Timers);
 }
 
 #[derive(Debug)]
-pub(crate) struct Members<M> {
-    slots: Vec<Option<Box<Slot<M>>>>,
+pub(crate) struct Members<K: Kind> {
+    slots: Vec<Option<Box<Slot<K>>>>,
     by_id: HashMap<Text, u32>,
     free: Vec<u32>,
     members: usize,
     inserted: u64,
-    hash_slots: Slots,
+    table_bits: TableBits,
 }
 
-impl<M> Default for Members<M> {
+impl<K: Kind> Default for Members<K> {
     fn default() -> Self {
         Self {
             slots: Vec::new(),
@@ -59,12 +67,12 @@ impl<M> Default for Members<M> {
             free: Vec::new(),
             members: 0,
             inserted: 0,
-            hash_slots: Slots::default(),
+            table_bits: TableBits::default(),
         }
     }
 }
 
-impl<M> Members<M> {
+impl<K: Kind> Members<K> {
     /// Number of slots in use.
     pub(crate) fn slots_used(&self) -> usize {
         self.by_id.len()
@@ -83,15 +91,15 @@ impl<M> Members<M> {
         self.by_id.get(member_id).copied()
     }
 
-    pub(crate) fn slot(&self, number: u32) -> Option<&Slot<M>> {
+    pub(crate) fn slot(&self, number: u32) -> Option<&Slot<K>> {
         self.slots.get(number as usize)?.as_deref()
     }
 
-    pub(crate) fn slot_mut(&mut self, number: u32) -> Option<&mut Slot<M>> {
+    pub(crate) fn slot_mut(&mut self, number: u32) -> Option<&mut Slot<K>> {
         self.slots.get_mut(number as usize)?.as_deref_mut()
     }
 
-    pub(crate) fn get(&self, member_id: &str) -> Option<&M> {
+    pub(crate) fn get(&self, member_id: &str) -> Option<&MemberOf<K>> {
         self.slot(self.slot_number(member_id)?)?.member.as_ref()
     }
 
@@ -120,12 +128,12 @@ impl<M> Members<M> {
     }
 
     /// Puts a member into its slot; returns the one that it replaces.
-    pub(crate) fn put(&mut self, number: u32, member: M) -> Option<M> {
+    pub(crate) fn put(&mut self, number: u32, member: MemberOf<K>) -> Option<MemberOf<K>> {
         let slot = self.slots.get_mut(number as usize)?.as_deref_mut()?;
         let before = slot.member.replace(member);
         if before.is_none() {
             self.members += 1;
-            self.hash_slots.grow_to_hold(self.members);
+            self.table_bits.grow_to_hold(self.members);
         }
         if slot.inserted == 0 {
             self.inserted += 1;
@@ -136,14 +144,14 @@ impl<M> Members<M> {
     }
 
     /// Takes the member out of its slot, in order to put a changed one back.
-    pub(crate) fn take_out(&mut self, number: u32) -> Option<M> {
+    pub(crate) fn take_out(&mut self, number: u32) -> Option<MemberOf<K>> {
         let taken = self.slots.get_mut(number as usize)?.as_deref_mut()?.member.take();
         self.members -= usize::from(taken.is_some());
         taken
     }
 
     /// Removes the member; its slot stays.
-    pub(crate) fn remove(&mut self, number: u32) -> Option<M> {
+    pub(crate) fn remove(&mut self, number: u32) -> Option<MemberOf<K>> {
         if let Some(slot) = self.slot_mut(number) {
             slot.inserted = 0;
         }
@@ -171,21 +179,21 @@ impl<M> Members<M> {
     }
 
     /// All slots in use, by member id.
-    pub(crate) fn slots_by_id(&self) -> Vec<&Slot<M>> {
+    pub(crate) fn slots_by_id(&self) -> Vec<&Slot<K>> {
         let mut slots: Vec<_> = self.slots.iter().flatten().map(|slot| &**slot).collect();
         slots.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         slots
     }
 
     /// Like [`Self::slots_by_id`], in the order in which the members joined.
-    pub(crate) fn slots_by_age(&self) -> Vec<&Slot<M>> {
+    pub(crate) fn slots_by_age(&self) -> Vec<&Slot<K>> {
         let mut slots = self.slots_by_id();
         slots.sort_by_key(|slot| slot.inserted);
         slots
     }
 
     /// The members with the numbers of their slots, by number.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &M)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &MemberOf<K>)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(number, slot)| Some((number as u32, slot.as_deref()?.member.as_ref()?)))
     }
@@ -203,7 +211,7 @@ impl<M> Members<M> {
         let mut numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
         numbers.sort_by_cached_key(|number| {
             let slot = self.slot(*number)?;
-            Some((self.hash_slots.of_hash(hash_code(&slot.id)), Reverse(slot.inserted)))
+            Some((self.table_bits.of_hash(hash_code(&slot.id)), Reverse(slot.inserted)))
         });
         numbers
     }
@@ -216,11 +224,25 @@ impl<M> Members<M> {
     }
 }
 
-impl MemberTimers {
+impl<T: OwnTimers> MemberTimers<T> {
+    /// The timer of a key; None if it is none of a member of this kind.
+    pub(super) fn of(&mut self, key: &TimerKey) -> Option<&mut Timer> {
+        match key {
+            TimerKey::Session { .. } => Some(&mut self.session),
+            TimerKey::Revocation { .. } => Some(&mut self.rebalance),
+            TimerKey::MemberJoin { .. }
+            | TimerKey::MemberSync { .. }
+            | TimerKey::Join { .. }
+            | TimerKey::PendingSync { .. }
+            | TimerKey::Assignment { .. }
+            | TimerKey::Expressions { .. }
+            | TimerKey::Sweep => self.own.of(key),
+        }
+    }
+
     pub(crate) fn cancel(&mut self, timers: &mut Timers) {
         timers.cancel(&mut self.session);
         timers.cancel(&mut self.rebalance);
-        timers.cancel(&mut self.join);
-        timers.cancel(&mut self.sync);
+        self.own.cancel(timers);
     }
 }

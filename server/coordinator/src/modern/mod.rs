@@ -7,17 +7,18 @@
 //! 2. [`heartbeat`](heartbeat): updates the member's profile.
 //! 3. [`epoch`](epoch): bumps the group epoch if the group's subscriptions or their topics changed.
 //! 4. [`target`](target): computes a target assignment for the group epoch.
-//! 5. [`Kind::step`]: takes the member's next step towards the target. Where a partition has one
-//!    owner, that is the handshake of [`reconcile`](reconcile).
+//! 5. [`reconcile`](reconcile): takes the member's next step towards the target.
 //! 6. [`Kind::answer`]: answers with the member's current assignment.
 //!
 //! [`timers`](timers) and [`fence`](fence) end a session. [`Kind`] is the part in which the kinds
 //! differ. A group is monomorphized for its kind: a heartbeat that changes nothing takes one
 //! look-up of the member.
 //!
-//! All durable state is in the records, and only replay changes it; a handler changes slots, timers
-//! and the input of the assignors.
+//! All durable state is in the records, and only [`replay`](replay) changes it; a handler changes
+//! slots, timers and the input of the assignors. A kind reads its records, and calls the verbs of
+//! `replay` with their contents.
 
+mod durable;
 pub(crate) mod epoch;
 mod fence;
 pub(crate) mod heartbeat;
@@ -26,10 +27,12 @@ pub(crate) mod member;
 pub(crate) mod members;
 pub(crate) mod names;
 pub(crate) mod owned;
-pub(crate) mod owners;
-pub(crate) mod reconcile;
+mod reconcile;
+mod replay;
 pub(crate) mod subscriptions;
 pub(crate) mod target;
+#[cfg(test)]
+mod tests;
 mod timers;
 pub(crate) mod topic_targets;
 pub(crate) mod validate;
@@ -91,7 +94,7 @@ pub(crate) struct Group<K: Kind> {
     pub(crate) epoch: i32,
     /// The hash of the subscribed topics at that epoch.
     pub(crate) metadata_hash: i64,
-    pub(crate) members: Members<MemberOf<K>>,
+    pub(crate) members: Members<K>,
     pub(crate) target: Target<K::Targets>,
     /// The topics that the group subscribes to.
     pub(crate) subscriptions: Subscriptions,

@@ -1,17 +1,24 @@
-//! Sets of partitions by topic, plain and with the epoch of each.
+//! Sets of partitions by key, plain and with the epoch of each. The key is that by which a kind
+//! assigns: a topic id, or the role and subtopology of tasks.
 
 use alloc::vec::Vec;
+use core::fmt::Debug;
 use muster_codec::Uuid;
 
-/// Partitions of a topic, ascending; `P` is an index, or an index with an epoch.
+/// That by which a kind of groups assigns partitions.
+pub(crate) trait Key: Debug + Clone + Ord {}
+
+impl<K: Debug + Clone + Ord> Key for K {}
+
+/// Partitions of one key, ascending; `P` is an index, or an index with an epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TopicPartitions<P> {
-    pub(crate) topic_id: Uuid,
+pub(crate) struct KeyPartitions<K, P> {
+    pub(crate) key: K,
     pub(crate) partitions: Vec<P>,
 }
 
-/// Partitions by ascending topic id. No topic has an empty list.
-pub(crate) type Partitions = Vec<TopicPartitions<i32>>;
+/// Partitions by ascending key. No key has an empty list.
+pub(crate) type Partitions<K = Uuid> = Vec<KeyPartitions<K, i32>>;
 
 /// A partition that a member owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,91 +29,98 @@ pub(crate) struct OwnedPartition {
 }
 
 /// The partitions that a member owns.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Owned(Vec<TopicPartitions<OwnedPartition>>);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owned<K = Uuid>(Vec<KeyPartitions<K, OwnedPartition>>);
 
-impl Owned {
-    /// The topics may come in any order.
-    pub(crate) fn new(mut topics: Vec<TopicPartitions<OwnedPartition>>) -> Self {
-        topics.retain(|topic| !topic.partitions.is_empty());
-        topics.sort_unstable_by_key(|topic| topic.topic_id);
-        for topic in &mut topics {
-            topic.partitions.sort_unstable();
-            topic.partitions.dedup_by_key(|it| it.partition);
+impl<K> Default for Owned<K> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: Key> Owned<K> {
+    /// The keys may come in any order.
+    pub(crate) fn new(mut keys: Vec<KeyPartitions<K, OwnedPartition>>) -> Self {
+        keys.retain(|of_key| !of_key.partitions.is_empty());
+        keys.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        for of_key in &mut keys {
+            of_key.partitions.sort_unstable();
+            of_key.partitions.dedup_by_key(|it| it.partition);
         }
-        topics.dedup_by_key(|topic| topic.topic_id);
-        Self(topics)
+        keys.dedup_by(|a, b| a.key == b.key);
+        Self(keys)
     }
 
     /// All of `partitions`, owned since the same epoch.
-    pub(crate) fn since(partitions: &Partitions, epoch: i32) -> Self {
-        let topics = partitions.iter().map(|topic| TopicPartitions {
-            topic_id: topic.topic_id,
-            partitions: topic.partitions.iter().map(|it| owned(*it, epoch)).collect(),
+    pub(crate) fn since(partitions: &Partitions<K>, epoch: i32) -> Self {
+        let keys = partitions.iter().map(|of_key| KeyPartitions {
+            key: of_key.key.clone(),
+            partitions: of_key.partitions.iter().map(|it| owned(*it, epoch)).collect(),
         });
-        Self::new(topics.collect())
+        Self::new(keys.collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(crate) fn topics(&self) -> &[TopicPartitions<OwnedPartition>] {
+    /// The partitions by ascending key.
+    pub(crate) fn by_key(&self) -> &[KeyPartitions<K, OwnedPartition>] {
         &self.0
     }
 
     /// The partitions without their epochs.
-    pub(crate) fn partitions(&self) -> Partitions {
-        let topics = self.0.iter().map(|topic| TopicPartitions {
-            topic_id: topic.topic_id,
-            partitions: topic.partitions.iter().map(|it| it.partition).collect(),
+    pub(crate) fn partitions(&self) -> Partitions<K> {
+        let keys = self.0.iter().map(|of_key| KeyPartitions {
+            key: of_key.key.clone(),
+            partitions: of_key.partitions.iter().map(|it| it.partition).collect(),
         });
-        topics.collect()
+        keys.collect()
     }
 
-    pub(crate) fn of_topic(&self, topic_id: Uuid) -> &[OwnedPartition] {
-        let found = self.0.binary_search_by_key(&topic_id, |topic| topic.topic_id);
+    pub(crate) fn of_key(&self, key: &K) -> &[OwnedPartition] {
+        let found = self.0.binary_search_by(|of_key| of_key.key.cmp(key));
         found.map_or(&[], |at| &self.0[at].partitions)
     }
 
     /// The epoch in which a partition was assigned; None if it is not owned.
-    pub(crate) fn epoch(&self, topic_id: Uuid, partition: i32) -> Option<i32> {
-        let partitions = self.of_topic(topic_id);
+    pub(crate) fn epoch(&self, key: &K, partition: i32) -> Option<i32> {
+        let partitions = self.of_key(key);
         let at = partitions.binary_search_by_key(&partition, |it| it.partition).ok()?;
         Some(partitions[at].epoch)
     }
 
-    pub(crate) fn contains(&self, topic_id: Uuid, partition: i32) -> bool {
-        self.epoch(topic_id, partition).is_some()
+    pub(crate) fn contains(&self, key: &K, partition: i32) -> bool {
+        self.epoch(key, partition).is_some()
     }
 
     /// The same partitions with epoch 0.
     pub(crate) fn with_epochs_reset(&self) -> Self {
         let mut reset = self.clone();
-        reset.0.iter_mut().flat_map(|topic| &mut topic.partitions).for_each(|it| it.epoch = 0);
+        reset.0.iter_mut().flat_map(|of_key| &mut of_key.partitions).for_each(|it| it.epoch = 0);
         reset
     }
 
     /// The union; a partition in both keeps the epoch that it has in `self`.
     pub(crate) fn union(self, other: Self) -> Self {
-        let mut topics = self.0;
+        let mut keys = self.0;
         for more in other.0 {
-            match topics.binary_search_by_key(&more.topic_id, |topic| topic.topic_id) {
+            match keys.binary_search_by(|of_key| of_key.key.cmp(&more.key)) {
                 Ok(at) => {
-                    let known = &mut topics[at].partitions;
+                    let known = &mut keys[at].partitions;
                     known.extend(more.partitions);
                     known.sort_by_key(|it| it.partition);
                     known.dedup_by_key(|it| it.partition);
                 }
-                Err(at) => topics.insert(at, more),
+                Err(at) => keys.insert(at, more),
             }
         }
-        Self(topics)
+        Self(keys)
     }
 
-    /// Splits by topic: those for which `is_kept` holds, and the others.
-    pub(crate) fn partition(self, is_kept: impl Fn(Uuid) -> bool) -> (Self, Self) {
-        let (kept, gone) = self.0.into_iter().partition(|topic| is_kept(topic.topic_id));
+    /// Splits by key: those for which `is_kept` holds, and the others.
+    pub(crate) fn partition(self, is_kept: impl Fn(&K) -> bool) -> (Self, Self) {
+        let (kept, gone) = self.0.into_iter().partition(|of_key| is_kept(&of_key.key));
         (Self(kept), Self(gone))
     }
 }

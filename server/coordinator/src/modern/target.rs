@@ -3,6 +3,7 @@
 
 use super::kind::{ComputationOf, Kind, Part};
 use super::member::MemberOf;
+use super::owned::{Key, Partitions};
 use super::{Draft, Group};
 use crate::timers::{Timer, TimerKey};
 use crate::turn::Turn;
@@ -16,16 +17,16 @@ pub(crate) const INITIAL_EPOCH: i32 = 1;
 /// The target assignments of all members, in the form of the assignors, and the subscriptions from
 /// which they compute it.
 pub(crate) trait Targets: Debug + Default {
-    /// The part of one member, as in its record.
-    type Part: Default;
+    /// That by which partitions are assigned.
+    type Key: Key;
 
     type Computation: Debug;
 
     /// A member's part in the result of a computation.
     type Change;
 
-    /// The part of a member.
-    fn of(&self, number: u32) -> Self::Part;
+    /// The part of a member, as in its record.
+    fn of(&self, number: u32) -> Partitions<Self::Key>;
 
     /// Continues a computation for a slice; returns the changed parts when it is complete.
     fn step(&self, computation: &mut Self::Computation) -> Option<Vec<Self::Change>>;
@@ -34,7 +35,13 @@ pub(crate) trait Targets: Debug + Default {
     fn changed(change: &Self::Change) -> u32;
 
     /// The part of that member after the change.
-    fn part(&self, change: &Self::Change) -> Self::Part;
+    fn part(&self, change: &Self::Change) -> Partitions<Self::Key>;
+
+    /// Applies the record of a member's part.
+    fn replay(&mut self, number: u32, part: Partitions<Self::Key>);
+
+    /// Forgets a member without records, whose slot is about to be free.
+    fn forget(&mut self, number: u32);
 }
 
 #[derive(Debug)]
@@ -86,7 +93,7 @@ impl<T: Targets> Default for Target<T> {
 
 impl<T: Targets> Target<T> {
     /// The target assignment of a member.
-    pub(crate) fn of(&self, number: u32) -> T::Part {
+    pub(crate) fn of(&self, number: u32) -> Partitions<T::Key> {
         self.by_member.of(number)
     }
 }

@@ -5,7 +5,7 @@ use super::kind::Kind;
 use super::member::MemberState;
 use super::members::MemberTimers;
 use crate::text::Text;
-use crate::timers::{Timer, TimerKey};
+use crate::timers::{Timer, TimerKey, Timers};
 use crate::turn::Turn;
 
 impl<K: Kind> Group<K> {
@@ -23,6 +23,13 @@ impl<K: Kind> Group<K> {
                 self.start_rebalance_timer(turn, number, epoch, timeout_ms);
             }
         }
+    }
+
+    /// Cancels the timers of a group that is removed.
+    pub(crate) fn removed(&mut self, timers: &mut Timers) {
+        self.members.cancel_timers(timers);
+        timers.cancel(&mut self.target.timer);
+        self.own.cancel_timers(timers);
     }
 
     /// Called when a member has shown that it is alive.
@@ -61,7 +68,7 @@ impl<K: Kind> Group<K> {
         turn: &mut Turn<'_, '_>,
         number: u32,
         timeout_ms: i32,
-        which: impl Fn(&mut MemberTimers) -> &mut Timer,
+        which: impl Fn(&mut MemberTimers<K::MemberTimers>) -> &mut Timer,
         key: impl Fn(Text, Text) -> TimerKey,
     ) {
         let group_id = &self.id;
@@ -89,21 +96,5 @@ impl<K: Kind> Group<K> {
         let member = slot.member.as_ref()?;
         let moved_on = is_revocation && member.current.epoch != slot.timers.rebalance_epoch;
         (!moved_on).then_some(number)
-    }
-}
-
-impl MemberTimers {
-    fn of(&mut self, key: &TimerKey) -> Option<&mut Timer> {
-        match key {
-            TimerKey::Session { .. } => Some(&mut self.session),
-            TimerKey::Revocation { .. } => Some(&mut self.rebalance),
-            TimerKey::MemberJoin { .. } => Some(&mut self.join),
-            TimerKey::MemberSync { .. } => Some(&mut self.sync),
-            TimerKey::Join { .. }
-            | TimerKey::PendingSync { .. }
-            | TimerKey::Assignment { .. }
-            | TimerKey::Expressions { .. }
-            | TimerKey::Sweep => None,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Targets that are partitions of topics. The assignors keep them in a form of their own; this
 //! module maps it to topic ids, records and time.
 
-use super::owned::{Partitions, TopicPartitions};
+use super::owned::{KeyPartitions, Partitions};
 use super::target::Targets;
 use crate::assignors::{
     Change, Computation, MemberIndex, SLICE, TargetAssignment, TopicIndex, TopicPartition,
@@ -22,7 +22,7 @@ pub(crate) struct TopicTargets {
 }
 
 impl Targets for TopicTargets {
-    type Part = Partitions;
+    type Key = Uuid;
     type Computation = Computation;
     type Change = Change;
 
@@ -41,33 +41,32 @@ impl Targets for TopicTargets {
     fn part(&self, change: &Change) -> Partitions {
         self.partitions(&change.partitions)
     }
+
+    fn replay(&mut self, member: MemberIndex, part: Partitions) {
+        let mut list = Vec::new();
+        for topic in part {
+            let index = self.assignment.topic(topic.key);
+            let valid = topic.partitions.into_iter().filter_map(|it| u32::try_from(it).ok());
+            list.extend(valid.map(|partition| TopicPartition { topic: index, partition }));
+        }
+        self.assignment.set(member, list);
+    }
+
+    fn forget(&mut self, member: MemberIndex) {
+        self.assignment.leave(member);
+    }
 }
 
 impl TopicTargets {
     /// Groups a list by topic id.
     fn partitions(&self, list: &[TopicPartition]) -> Partitions {
-        let by_topic = list.chunk_by(|a, b| a.topic == b.topic).map(|of_topic| TopicPartitions {
-            topic_id: self.assignment.topic_id(of_topic[0].topic),
+        let by_topic = list.chunk_by(|a, b| a.topic == b.topic).map(|of_topic| KeyPartitions {
+            key: self.assignment.topic_id(of_topic[0].topic),
             partitions: of_topic.iter().map(|it| it.partition.cast_signed()).collect(),
         });
         let mut partitions: Partitions = by_topic.collect();
-        partitions.sort_unstable_by_key(|topic| topic.topic_id);
+        partitions.sort_unstable_by_key(|topic| topic.key);
         partitions
-    }
-
-    /// Applies the record of a member's target.
-    pub(crate) fn replay(
-        &mut self,
-        member: MemberIndex,
-        topics: impl Iterator<Item = (Uuid, Vec<i32>)>,
-    ) {
-        let mut list = Vec::new();
-        for (topic_id, partitions) in topics {
-            let topic = self.assignment.topic(topic_id);
-            let valid = partitions.into_iter().filter_map(|it| u32::try_from(it).ok());
-            list.extend(valid.map(|partition| TopicPartition { topic, partition }));
-        }
-        self.assignment.set(member, list);
     }
 
     /// Marks a member whose subscription the assignors have to take again.
@@ -75,7 +74,7 @@ impl TopicTargets {
         self.changed.insert(member);
     }
 
-    /// The same for all members.
+    /// Marks all members: see [`Self::subscription_changed`].
     pub(crate) fn subscriptions_changed(&mut self) {
         self.known_version = None;
     }

@@ -34,10 +34,10 @@ pub(crate) fn unknown_member<T>() -> Result<T, Refusal> {
 ///
 /// # Errors
 /// FENCED_MEMBER_EPOCH.
-pub(crate) fn validate_epoch<A>(
-    current: &Current<A>,
+pub(crate) fn validate_epoch<K>(
+    current: &Current<K>,
     epoch: i32,
-    reported: Option<&(impl Report<A> + ?Sized)>,
+    reported: Option<&(impl Report<K> + ?Sized)>,
 ) -> Result<(), Refusal> {
     let missed_the_last = epoch < current.epoch
         && epoch == current.previous_epoch

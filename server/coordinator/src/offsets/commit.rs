@@ -1,9 +1,11 @@
-//! OffsetCommit: one record for each accepted offset.
+//! OffsetCommit and TxnOffsetCommit: one record for each accepted offset.
 
 use super::Offsets;
 use crate::config::Config;
 use crate::context::Topics;
 use crate::limits::GROUP_OFFSETS_MAX;
+use crate::pending::GroupPending;
+use crate::pending::PENDING_BYTES;
 use crate::text::owned;
 use crate::turn::Turn;
 use alloc::vec::Vec;
@@ -17,15 +19,49 @@ use muster_codec::{ErrorCode, Str, Uuid};
 /// The retention of a commit without its own.
 const DEFAULT_RETENTION: i64 = -1;
 
-/// The first version that names topics by their id.
-pub(crate) const TOPIC_IDS_FROM: i16 = 10;
+/// The first version of OffsetCommit that names topics by their id.
+const TOPIC_IDS_FROM: i16 = 10;
+
+/// The first version of TxnOffsetCommit that does so (KIP-1319).
+const TRANSACTIONAL_TOPIC_IDS_FROM: i16 = 6;
+
+/// The request that commits offsets, with its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Commit {
+    Plain {
+        version: i16,
+    },
+    /// In a transaction: TxnOffsetCommit.
+    Transactional {
+        version: i16,
+    },
+}
+
+impl Commit {
+    pub(crate) fn is_transactional(self) -> bool {
+        matches!(self, Self::Transactional { .. })
+    }
+
+    /// Whether it names topics by their id.
+    pub(crate) fn by_id(self) -> bool {
+        match self {
+            Self::Plain { version } => version >= TOPIC_IDS_FROM,
+            Self::Transactional { version } => version >= TRANSACTIONAL_TOPIC_IDS_FROM,
+        }
+    }
+
+    /// Whether the records of topics that are named have their ids.
+    fn records_ids(self) -> bool {
+        self.by_id() || !self.is_transactional()
+    }
+}
 
 /// Answers a commit; `offsets` is an error if the group refuses it. The caller has checked that the
 /// topics and partitions exist.
 pub(crate) fn commit<'r>(
     turn: &mut Turn<'_, 'r>,
     topics: &dyn Topics,
-    api_version: i16,
+    kind: Commit,
     request: OffsetCommitRequest<'r>,
     offsets: Result<&Offsets, ErrorCode>,
 ) -> OffsetCommitResponse<'r> {
@@ -33,28 +69,34 @@ pub(crate) fn commit<'r>(
         DEFAULT_RETENTION => -1,
         retention => turn.wall.plus(retention),
     };
-    let mut commit = Commit { group_id: request.group_id, expire_timestamp, offsets, turn };
-    let topics = request.topics.into_iter().map(|topic| match api_version >= TOPIC_IDS_FROM {
-        true => commit.topic_by_id(topics, topic),
-        false => commit.topic_by_name(topics, topic),
+    let mut commit =
+        Committing { kind, group_id: request.group_id, expire_timestamp, offsets, turn };
+    let topics = request.topics.into_iter().map(|topic| {
+        if kind.by_id() {
+            commit.topic_by_id(topics, topic)
+        } else {
+            commit.topic_by_name(topics, topic)
+        }
     });
     OffsetCommitResponse { topics: topics.collect(), ..Default::default() }
 }
 
-struct Commit<'c, 't, 'r> {
+struct Committing<'c, 't, 'r> {
+    kind: Commit,
     group_id: Str<'r>,
     expire_timestamp: i64,
     offsets: Result<&'c Offsets, ErrorCode>,
     turn: &'c mut Turn<'t, 'r>,
 }
 
-impl<'r> Commit<'_, '_, 'r> {
+impl<'r> Committing<'_, '_, 'r> {
     fn topic_by_name(
         &mut self,
         topics: &dyn Topics,
         topic: OffsetCommitRequestTopic<'r>,
     ) -> OffsetCommitResponseTopic<'r> {
-        let topic_id = topics.id(&topic.name).unwrap_or(Uuid::ZERO);
+        let topic_id = topics.id(&topic.name).filter(|_| self.kind.records_ids());
+        let topic_id = topic_id.unwrap_or(Uuid::ZERO);
         let partitions = self.partitions(&topic.name, topic_id, topic.partitions);
         OffsetCommitResponseTopic { name: topic.name, partitions, ..Default::default() }
     }
@@ -103,9 +145,16 @@ impl<'r> Commit<'_, '_, 'r> {
         if is_metadata_too_large(self.turn.config, metadata) {
             return Some(ErrorCode::OffsetMetadataTooLarge);
         }
-        let full = offsets.len() + self.turn.output.records.len() >= GROUP_OFFSETS_MAX
-            && offsets.get(topic, partition.partition_index).is_none();
-        full.then_some(ErrorCode::InvalidCommitOffsetSize)
+        let pending = self.turn.pending.of(&self.group_id).map_or(0, GroupPending::len);
+        let full = offsets.len() + pending + self.turn.output.records.len() >= GROUP_OFFSETS_MAX
+            && (self.kind.is_transactional()
+                || offsets.get(topic, partition.partition_index).is_none());
+        if full {
+            return Some(ErrorCode::InvalidCommitOffsetSize);
+        }
+        let bytes = PENDING_BYTES + metadata.map_or(0, str::len);
+        let fits = !self.kind.is_transactional() || bytes <= self.turn.pending_budget;
+        (!fits).then_some(ErrorCode::CoordinatorNotAvailable)
     }
 
     fn write(
@@ -130,6 +179,10 @@ impl<'r> Commit<'_, '_, 'r> {
             expire_timestamp: self.expire_timestamp,
             topic_id,
         };
+        if self.kind.is_transactional() {
+            self.turn.pending_budget -= PENDING_BYTES + value.metadata.len();
+        }
+        self.turn.events.offsets_committed += 1;
         self.turn.write(GroupRecord::OffsetCommit(key, Some(value)));
     }
 }

@@ -1,7 +1,9 @@
 //! The removal of offsets on request: OffsetDelete, DeleteGroups, and deleted topics.
 
 use super::{Offsets, Partitions, tombstone};
+use crate::committed::Committed;
 use crate::context::DeletedTopic;
+use crate::pending::{GroupPending, Pending};
 use crate::turn::Turn;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
@@ -17,12 +19,16 @@ pub(crate) fn delete<'r>(
     is_subscribed: impl Fn(&str) -> bool,
     request: OffsetDeleteRequest<'r>,
 ) -> OffsetDeleteResponse<'r> {
+    let pending = turn.pending.of(&request.group_id);
     let topics = request.topics.into_iter().map(|topic| {
         let subscribed = is_subscribed(&topic.name);
         let error = if subscribed { ErrorCode::GroupSubscribedToTopic } else { ErrorCode::None };
         let partitions = topic.partitions.iter().map(|partition| {
             let partition_index = partition.partition_index;
-            if !subscribed && offsets.get(&topic.name, partition_index).is_some() {
+            let is_pending = pending.is_some_and(|it| it.has(&topic.name, partition_index));
+            let exists = is_pending || offsets.get(&topic.name, partition_index).is_some();
+            if !subscribed && exists {
+                turn.events.offsets_deleted += 1;
                 turn.write(tombstone(&request.group_id, &topic.name, partition_index));
             }
             OffsetDeleteResponsePartition { partition_index, error_code: error as i16 }
@@ -32,9 +38,16 @@ pub(crate) fn delete<'r>(
     OffsetDeleteResponse { topics: topics.collect(), ..Default::default() }
 }
 
-/// Writes tombstones for all offsets of a group, which must precede the group's own.
+/// Writes tombstones for all offsets of a group, pending ones too, which must precede the group's
+/// own.
 pub(crate) fn delete_all(turn: &mut Turn<'_, '_>, offsets: &Offsets, group_id: &str) {
-    for (topic, partition, _) in offsets.iter() {
+    let pending = turn.pending.of(group_id).into_iter().flat_map(GroupPending::iter);
+    let only_pending = pending
+        .map(|(topic, partition, _)| (topic, partition))
+        .filter(|(topic, partition)| offsets.get(topic, *partition).is_none());
+    let committed = offsets.iter().map(|(topic, partition, _)| (topic, partition));
+    for (topic, partition) in committed.chain(only_pending) {
+        turn.events.offsets_deleted += 1;
         turn.write(tombstone(group_id, topic, partition));
     }
 }
@@ -50,36 +63,51 @@ pub(crate) fn delete_topics(
 ) {
     if deleted.given.len() <= offsets.topics.len() {
         for topic in deleted.given {
-            if let Some(partitions) = offsets.topics.get(topic.name) {
-                delete_topic(turn, partitions, group_id, topic, records_max);
-            }
+            let partitions = offsets.topics.get(topic.name);
+            delete_topic(turn, partitions, group_id, topic, records_max);
         }
         return;
     }
     for (name, partitions) in offsets.by_topic() {
         for topic in deleted.of_name(name) {
-            delete_topic(turn, partitions, group_id, topic, records_max);
+            delete_topic(turn, Some(partitions), group_id, topic, records_max);
+        }
+    }
+    let pending = turn.pending.of(group_id);
+    for name in pending.into_iter().flat_map(GroupPending::topics) {
+        for topic in deleted.of_name(name).filter(|_| !offsets.topics.contains_key(name)) {
+            delete_topic(turn, None, group_id, topic, records_max);
         }
     }
 }
 
 fn delete_topic(
     turn: &mut Turn<'_, '_>,
-    partitions: &Partitions,
+    committed: Option<&Partitions>,
     group_id: &str,
     topic: &DeletedTopic<'_>,
     records_max: usize,
 ) {
-    for (partition, committed) in partitions.iter() {
-        if turn.output.records.len() >= records_max {
-            return;
-        }
-        let is_of_topic = match committed.topic_id.is_zero() {
-            true => committed.commit_timestamp <= topic.deleted_at,
-            false => committed.topic_id == topic.id,
-        };
-        if is_of_topic {
-            turn.write(tombstone(group_id, topic.name, partition));
+    let has_committed = |at| committed.and_then(|it| it.get(at)).is_some_and(|it| topic.has(it));
+    let pending = turn.pending.of(group_id);
+    let pending = pending.into_iter().flat_map(|pending| pending.of_topic(topic.name));
+    let is_of_topic = |it: &Pending| topic.has(&it.committed);
+    let pending = pending.filter(|(_, all)| all.iter().any(is_of_topic)).map(|(at, _)| at);
+    let of_committed = committed.into_iter().flat_map(Partitions::iter);
+    let of_committed = of_committed.filter(|(_, it)| topic.has(it)).map(|(at, _)| at);
+    let rest = records_max.saturating_sub(turn.output.records.len());
+    for partition in of_committed.chain(pending.filter(|at| !has_committed(*at))).take(rest) {
+        turn.write(tombstone(group_id, topic.name, partition));
+    }
+}
+
+impl DeletedTopic<'_> {
+    /// Whether an offset of a topic with its name is of it.
+    fn has(&self, committed: &Committed) -> bool {
+        if committed.topic_id.is_zero() {
+            committed.commit_timestamp <= self.deleted_at
+        } else {
+            committed.topic_id == self.id
         }
     }
 }

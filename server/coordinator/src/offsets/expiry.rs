@@ -1,6 +1,7 @@
 //! The offsets that the periodic sweep removes (KIP-211).
 
-use super::{Committed, Offsets, tombstone};
+use super::{Offsets, tombstone};
+use crate::committed::Committed;
 use crate::turn::Turn;
 use muster_codec::Wall;
 
@@ -57,7 +58,8 @@ impl Expiry {
     }
 }
 
-/// Writes tombstones for expired offsets; returns true if no others are left.
+/// Writes tombstones for expired offsets; returns true if no others are left. An offset is kept
+/// while one is pending for its partition.
 pub(crate) fn expire(
     turn: &mut Turn<'_, '_>,
     offsets: &Offsets,
@@ -66,14 +68,17 @@ pub(crate) fn expire(
     records_max: usize,
     is_subscribed: impl Fn(&str) -> bool,
 ) -> bool {
-    let mut nothing_left = true;
+    let pending = turn.pending.of(group_id);
+    let mut nothing_left = pending.is_none();
     for (topic, partitions) in offsets.by_topic() {
         let subscribed = is_subscribed(topic);
         for (partition, committed) in partitions.iter() {
             if turn.output.records.len() >= records_max {
                 return false;
             }
-            if !subscribed && is_expired(turn, committed, base) {
+            let is_pending = pending.is_some_and(|it| it.has(topic, partition));
+            if !subscribed && !is_pending && is_expired(turn, committed, base) {
+                turn.events.offsets_expired += 1;
                 turn.write(tombstone(group_id, topic, partition));
             } else {
                 nothing_left = false;

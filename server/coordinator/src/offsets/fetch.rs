@@ -2,8 +2,10 @@
 //! for which the answer's budget does not suffice gets UNKNOWN_SERVER_ERROR; Kafka has no such
 //! limit.
 
-use super::{Committed, Offsets};
+use super::Offsets;
+use crate::committed::Committed;
 use crate::context::Topics;
+use crate::pending::GroupPending;
 use crate::text::owned;
 use alloc::vec::Vec;
 use muster_codec::messages::{
@@ -22,9 +24,11 @@ pub(crate) fn fetch<'r>(
     api_version: i16,
     request: OffsetFetchRequestGroup<'r>,
     offsets: Option<&Offsets>,
+    unstable: Option<&GroupPending>,
     budget: AnswerBudget,
 ) -> Option<OffsetFetchResponseGroup<'r>> {
-    let mut fetch = Fetch { topics, by_id: api_version >= TOPIC_IDS_FROM, offsets, budget };
+    let by_id = api_version >= TOPIC_IDS_FROM;
+    let mut fetch = Fetch { topics, by_id, offsets, unstable, budget };
     let topics = match request.topics {
         Some(mut wanted) => {
             // Unknown ids come last, as Kafka's broker appends them to the answer of its
@@ -46,6 +50,8 @@ struct Fetch<'f> {
     topics: &'f dyn Topics,
     by_id: bool,
     offsets: Option<&'f Offsets>,
+    /// The pending offsets, if the client wants stable ones only.
+    unstable: Option<&'f GroupPending>,
     budget: AnswerBudget,
 }
 
@@ -54,15 +60,12 @@ impl Fetch<'_> {
         &mut self,
         topic: OffsetFetchRequestTopics<'r>,
     ) -> Option<OffsetFetchResponseTopics<'r>> {
-        let name = match self.by_id {
-            true => self.topics.name(topic.topic_id),
-            false => Some(&*topic.name),
-        };
+        let name = if self.by_id { self.topics.name(topic.topic_id) } else { Some(&*topic.name) };
         let partitions = match name {
             Some(name) => self.partitions(name, topic.topic_id, &topic.partition_indexes),
             None => self.unknown(&topic.partition_indexes),
         };
-        self.told(topic.name, topic.topic_id, partitions?)
+        self.listed(topic.name, topic.topic_id, partitions?)
     }
 
     fn partitions(
@@ -75,7 +78,12 @@ impl Fetch<'_> {
         let answers = wanted.iter().map(|partition| {
             let committed = committed.and_then(|partitions| partitions.get(*partition));
             let committed = committed.filter(|it| !is_of_another_topic(it.topic_id, topic_id));
-            answer(*partition, committed, &mut self.budget)
+            answer(
+                *partition,
+                committed,
+                is_unstable(self.unstable, name, *partition),
+                &mut self.budget,
+            )
         });
         answers.collect()
     }
@@ -89,20 +97,18 @@ impl Fetch<'_> {
     fn all<'r>(&mut self) -> Option<Vec<OffsetFetchResponseTopics<'r>>> {
         let by_topic = self.offsets.map(Offsets::by_topic).unwrap_or_default();
         let topics = by_topic.into_iter().filter_map(|(name, partitions)| {
-            let topic_id = match self.by_id {
-                true => self.topics.id(name)?,
-                false => Uuid::ZERO,
-            };
-            let partitions =
-                partitions.iter().map(|(index, it)| answer(index, Some(it), &mut self.budget));
+            let topic_id = if self.by_id { self.topics.id(name)? } else { Uuid::ZERO };
+            let partitions = partitions.iter().map(|(index, it)| {
+                answer(index, Some(it), is_unstable(self.unstable, name, index), &mut self.budget)
+            });
             let partitions = partitions.collect::<Option<_>>();
-            Some(partitions.and_then(|partitions| self.told(owned(name), topic_id, partitions)))
+            Some(partitions.and_then(|partitions| self.listed(owned(name), topic_id, partitions)))
         });
         topics.collect()
     }
 
     /// A topic with its partitions, which are already counted.
-    fn told<'r>(
+    fn listed<'r>(
         &mut self,
         name: Str<'r>,
         topic_id: Uuid,
@@ -113,6 +119,10 @@ impl Fetch<'_> {
     }
 }
 
+fn is_unstable(unstable: Option<&GroupPending>, topic: &str, partition: i32) -> bool {
+    unstable.is_some_and(|pending| pending.has(topic, partition))
+}
+
 /// Whether the ids differ; a zero id is unknown and matches any.
 fn is_of_another_topic(committed: Uuid, wanted: Uuid) -> bool {
     !committed.is_zero() && !wanted.is_zero() && committed != wanted
@@ -121,8 +131,12 @@ fn is_of_another_topic(committed: Uuid, wanted: Uuid) -> bool {
 fn answer(
     partition_index: i32,
     committed: Option<&Committed>,
+    is_unstable: bool,
     budget: &mut AnswerBudget,
 ) -> Option<OffsetFetchResponsePartitions<'static>> {
+    if is_unstable {
+        return budget.fit(absent(partition_index, ErrorCode::UnstableOffsetCommit));
+    }
     let Some(committed) = committed else {
         return budget.fit(absent(partition_index, ErrorCode::None));
     };

@@ -1,38 +1,25 @@
-//! The committed offsets of groups, changed by OffsetCommit records alone.
+//! The committed offsets of groups, changed by records and markers alone.
 
 mod commit;
 mod delete;
 mod expiry;
 mod fetch;
 mod partitions;
+mod transactional;
 
-pub(crate) use commit::{TOPIC_IDS_FROM, commit, is_metadata_too_large};
+pub(crate) use commit::{Commit, commit, is_metadata_too_large};
 pub(crate) use delete::{Deleted, delete, delete_all, delete_topics};
 pub(crate) use expiry::{Expiry, RetentionBase, expire};
 pub(crate) use fetch::fetch;
+pub(crate) use transactional::{as_commit, as_transactional};
 
+use crate::committed::Committed;
 use crate::text::{Text, owned};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Bound;
 use hashbrown::HashMap;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
-use muster_codec::{Str, Uuid};
 use partitions::Partitions;
-
-/// A committed offset: the content of its record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Committed {
-    pub(crate) offset: i64,
-    /// -1 if the client did not know it.
-    pub(crate) leader_epoch: i32,
-    pub(crate) metadata: Box<str>,
-    pub(crate) commit_timestamp: i64,
-    /// -1 unless the commit had its own retention (OffsetCommit v2-4).
-    pub(crate) expire_timestamp: i64,
-    /// Zero if the topic was unknown, or the record is older than topic ids.
-    pub(crate) topic_id: Uuid,
-}
 
 /// The committed offsets of one group.
 #[derive(Debug, Default)]
@@ -131,7 +118,7 @@ impl Offsets {
         }
     }
 
-    fn put(&mut self, topic: &str, partition: i32, committed: Committed) {
+    pub(crate) fn put(&mut self, topic: &str, partition: i32, committed: Committed) {
         let partitions = match self.topics.get_mut(topic) {
             Some(partitions) => partitions,
             None => self.topics.entry(Text::from(topic)).or_default(),
@@ -144,31 +131,6 @@ impl Offsets {
         self.len -= u32::from(partitions.remove(partition).is_some());
         if partitions.is_empty() {
             self.topics.remove(topic);
-        }
-    }
-}
-
-impl Committed {
-    pub(crate) fn from_record(value: &OffsetCommitValue<'_>) -> Self {
-        Self {
-            offset: value.offset,
-            leader_epoch: value.leader_epoch,
-            metadata: Box::from(&*value.metadata),
-            commit_timestamp: value.commit_timestamp,
-            expire_timestamp: value.expire_timestamp,
-            topic_id: value.topic_id,
-        }
-    }
-
-    /// The record of the offset.
-    pub(crate) fn to_record(&self) -> OffsetCommitValue<'_> {
-        OffsetCommitValue {
-            offset: self.offset,
-            leader_epoch: self.leader_epoch,
-            metadata: Str::Borrowed(&self.metadata),
-            commit_timestamp: self.commit_timestamp,
-            expire_timestamp: self.expire_timestamp,
-            topic_id: self.topic_id,
         }
     }
 }

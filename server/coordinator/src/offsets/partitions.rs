@@ -1,7 +1,7 @@
 //! The committed offsets of a topic's partitions, in order. A node of a B-tree has room for eleven
 //! offsets; most topics of most groups have few, so a short list holds just those.
 
-use super::Committed;
+use crate::committed::Committed;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Bound;
@@ -22,7 +22,7 @@ impl Default for Partitions {
     }
 }
 
-/// Of offsets in any order.
+/// The offsets may be in any order.
 impl FromIterator<(i32, Committed)> for Partitions {
     fn from_iter<I: IntoIterator<Item = (i32, Committed)>>(offsets: I) -> Self {
         let all = BTreeMap::from_iter(offsets);
@@ -54,7 +54,7 @@ impl Partitions {
         self.from(Bound::Unbounded)
     }
 
-    /// The offsets from a partition on, or behind it.
+    /// The offsets from a partition on, with or without it.
     pub(crate) fn from(&self, first: Bound<i32>) -> impl Iterator<Item = (i32, &Committed)> {
         let is_before = |(partition, _): &(i32, Committed)| match first {
             Bound::Unbounded => false,

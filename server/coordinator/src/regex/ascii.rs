@@ -36,7 +36,7 @@ impl AsciiSet {
         if first > 0x7F { Self::EMPTY } else { Self::of(&[(first as u8, last.min(0x7F) as u8)]) }
     }
 
-    /// The same with all characters that differ by case only.
+    /// Like [`Self::range`], with all characters that differ by case only.
     pub(super) fn folded_range(first: u32, last: u32) -> Self {
         let mut set = Self::range(first, last);
         for (folded, letter) in FOLDED_TO_ASCII {

@@ -47,13 +47,14 @@ struct Flags {
 
 /// An alternation that is being parsed.
 struct Group {
-    /// The reserved place of the group, which is an atom of the code around it.
+    /// The place that is reserved for the group, which is one atom of the code around it.
     place: usize,
     /// The flags around the group.
     flags: Flags,
-    /// The reserved place of the current alternative.
+    /// The place that is reserved for the current alternative.
     alternative: usize,
-    /// The places behind the earlier alternatives, from where they jump behind the last.
+    /// The places that are reserved after the earlier alternatives, for jumps to the end of the
+    /// last one.
     ends: Vec<usize>,
     /// The place of the last atom, to which a repetition applies.
     atom: Option<usize>,

@@ -44,9 +44,9 @@ enum Instruction {
     Class(AsciiSet),
     Look(Look),
     Jump(u32),
-    /// Continues behind it and this far ahead.
+    /// A choice: continues with the next instruction, and with the one this far ahead of this one.
     Skip(u32),
-    /// Continues behind it and this far back.
+    /// A choice: continues with the next instruction, and with the one this far before this one.
     Again(u32),
 }
 

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 /// A resolution under way: one expression over all names.
 ///
 /// Names come from the caller in ascending order, so that the resolution can continue although
-/// topics were created and deleted in between: it asks for the names behind the last that it saw.
+/// topics were created and deleted in between: it asks for the names that follow the last one.
 #[derive(Debug)]
 pub struct Resolution {
     regex: Regex,
@@ -22,7 +22,7 @@ impl Resolution {
         Self { regex, matcher: Matcher::default(), last: None, matched: Vec::new() }
     }
 
-    /// The last name of the last slice. The next slice starts behind it.
+    /// The last name of the last slice. The next slice starts with the name that follows it.
     pub fn last(&self) -> Option<&str> {
         self.last.as_deref()
     }

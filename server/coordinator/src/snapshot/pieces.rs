@@ -7,17 +7,17 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// A growing sequence of bytes.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     pieces: Vec<Vec<u8>>,
     len: usize,
 }
 
 impl Pieces {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn extend(&mut self, mut bytes: &[u8]) {
+    pub(crate) fn extend(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len();
         while !bytes.is_empty() {
             let piece = match self.pieces.last_mut().filter(|piece| piece.len() < PIECE_BYTES) {
@@ -31,14 +31,14 @@ impl Pieces {
     }
 
     /// Bytes from `at` on: at least one if there are any, and at most `max`.
-    pub(super) fn from(&self, at: usize, max: usize) -> &[u8] {
+    pub(crate) fn from(&self, at: usize, max: usize) -> &[u8] {
         let piece = self.pieces.get(at / PIECE_BYTES).map_or(&[][..], Vec::as_slice);
         let rest = piece.get(at % PIECE_BYTES..).unwrap_or_default();
         &rest[..rest.len().min(max)]
     }
 
     /// Overwrites the first bytes, which must exist.
-    pub(super) fn begin_with(&mut self, bytes: &[u8]) {
+    pub(crate) fn begin_with(&mut self, bytes: &[u8]) {
         self.pieces[0][..bytes.len()].copy_from_slice(bytes);
     }
 }

@@ -1,12 +1,14 @@
 //! Groups of a snapshot that are not loaded yet: they are looked up in its index, in place.
 
-use super::image::{self, section_bytes};
-use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Kind, Section};
+use super::archive::{self, section_bytes};
+use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Section};
 use super::pages::Pages;
 use super::{SnapshotBytes, SnapshotDamage};
-use crate::group::Entry;
+use crate::counters::Gauges;
+use crate::group::{Entry, Kind};
 use crate::limits::GROUPS_MAX;
 use crate::offsets::Offsets;
+use crate::pending::Pending;
 use crate::text::Text;
 use crate::timers::Timers;
 use alloc::sync::Arc;
@@ -39,6 +41,10 @@ pub(crate) struct Unloaded {
     names: Range<usize>,
     /// Whether a look-up found bytes that differ from those that were opened.
     is_damaged: Cell<bool>,
+    /// The groups that are unloaded as a whole, by kind, and all unloaded offsets.
+    gauges: Gauges,
+    /// The groups with pending offsets when the snapshot was opened.
+    with_pending: Vec<usize>,
     /// Groups that are unloaded as a whole.
     whole: BitSet,
     /// Loaded groups whose offsets are not.
@@ -65,7 +71,7 @@ impl UnloadedGroup<'_> {
     }
 
     /// An estimate of the items to process that is not too low.
-    pub(super) fn items_max(&self) -> usize {
+    pub(crate) fn items_max(&self) -> usize {
         let members = self.entry.members as usize;
         members.max(self.entry.group.len as usize / ITEM_BYTES) + self.offsets_max()
     }
@@ -84,7 +90,7 @@ impl fmt::Debug for Unloaded {
 impl Unloaded {
     /// # Errors
     /// An index whose checksum is not `crc`, or that contradicts itself or the file.
-    pub(super) fn open(
+    pub(crate) fn open(
         bytes: SnapshotBytes,
         index: Range<usize>,
         crc: u32,
@@ -104,20 +110,35 @@ impl Unloaded {
         let names = entries.end..all.len();
         let (whole, offsets_only) = (BitSet::all(count), BitSet::none(count));
         let (bytes, is_damaged) = (Some(Arc::clone(&bytes)), Cell::new(false));
-        let unloaded =
-            Self { bytes, index, pages, entries, names, is_damaged, whole, offsets_only };
+        let mut unloaded = Self {
+            bytes,
+            index,
+            pages,
+            entries,
+            names,
+            is_damaged,
+            gauges: Gauges::default(),
+            with_pending: Vec::new(),
+            whole,
+            offsets_only,
+        };
         unloaded.check(file.len() as u64).map_err(damaged)?;
         Ok(unloaded)
     }
 
     /// The damage found in the index since it was opened.
-    pub(super) fn damage(&self) -> Option<&'static SnapshotDamage> {
+    pub(crate) fn damage(&self) -> Option<&'static SnapshotDamage> {
         self.is_damaged.get().then_some(&INDEX_CHANGED)
     }
 
     /// Number of unloaded groups.
     pub(crate) fn len(&self) -> usize {
         self.whole.count
+    }
+
+    /// The unloaded groups by kind, and the unloaded offsets, those of loaded groups included.
+    pub(crate) fn gauges(&self) -> Gauges {
+        self.gauges
     }
 
     /// Whether neither a group nor the offsets of one are set.
@@ -145,7 +166,7 @@ impl Unloaded {
         self.get(id).is_some_and(|group| group.entry.position >= position)
     }
 
-    /// All unloaded groups behind an id, by id.
+    /// All unloaded groups after an id, by id.
     pub(crate) fn iter_after(&self, id: Option<&str>) -> impl Iterator<Item = UnloadedGroup<'_>> {
         let from = id.map_or(0, |id| self.search(|other| other <= id));
         let numbers = core::iter::successors(self.whole.next(from), |it| self.whole.next(it + 1));
@@ -158,7 +179,7 @@ impl Unloaded {
         self.group(number).map(|group| Text::from(group.id))
     }
 
-    /// The first unloaded id behind `id`.
+    /// The first unloaded id after `id`.
     pub(crate) fn id_after(&self, id: Option<&str>) -> Option<&str> {
         let from = id.map_or(0, |id| self.search(|other| other <= id));
         self.group(self.whole.next(from)?).map(|group| group.id)
@@ -168,15 +189,31 @@ impl Unloaded {
     ///
     /// # Errors
     /// Damaged bytes.
-    pub(super) fn records(&self, group: &UnloadedGroup<'_>) -> Result<&[u8], SnapshotDamage> {
+    pub(crate) fn records(&self, group: &UnloadedGroup<'_>) -> Result<&[u8], SnapshotDamage> {
         section_bytes(self.file(), group.entry.group).map_err(|what| group.damaged(what))
     }
 
-    /// The bytes of one section of a group's offsets; None behind the last.
+    /// The pending offsets of all groups when the snapshot was opened, each with its group, topic
+    /// and partition.
     ///
     /// # Errors
     /// Damaged bytes.
-    pub(super) fn offsets(
+    pub(crate) fn pending(&self) -> Result<Vec<(Text, Text, i32, Pending)>, SnapshotDamage> {
+        let mut all = Vec::new();
+        for group in self.with_pending.iter().filter_map(|number| self.group(*number)) {
+            let pending = archive::read_pending(self.records(&group)?);
+            let pending = pending.map_err(|what| group.damaged(what))?;
+            let id = Text::from(group.id);
+            all.extend(pending.into_iter().map(|(topic, at, it)| (id.clone(), topic, at, it)));
+        }
+        Ok(all)
+    }
+
+    /// The bytes of one section of a group's offsets; None after the last.
+    ///
+    /// # Errors
+    /// Damaged bytes.
+    pub(crate) fn offsets(
         &self,
         group: &UnloadedGroup<'_>,
         part: usize,
@@ -208,10 +245,16 @@ impl Unloaded {
         let Some(number) = self.find(id) else { return Ok(None) };
         self.whole.remove(number);
         let Some(group) = self.group(number) else { return Ok(None) };
-        let entry = self.read_group(&group, timers)?;
-        if entry.offsets.is_unloaded() {
+        let (kind, offsets) = (group.entry.kind, u64::from(group.entry.offsets_len));
+        let entry = self.read_group(&group, timers);
+        kind.empty_groups(&mut self.gauges).into_iter().for_each(|groups| *groups -= 1);
+        let are_unloaded = entry.as_ref().is_ok_and(|entry| entry.offsets.is_unloaded());
+        if are_unloaded {
             self.offsets_only.insert(number);
+        } else {
+            self.gauges.offsets -= offsets;
         }
+        let entry = entry?;
         self.close_if_empty();
         Ok(Some(entry))
     }
@@ -225,7 +268,9 @@ impl Unloaded {
         let Some(number) = number else { return Ok(Offsets::default()) };
         self.offsets_only.remove(number);
         let Some(group) = self.group(number) else { return Ok(Offsets::default()) };
-        let offsets = self.read_offsets(&group)?;
+        let (len, offsets) = (u64::from(group.entry.offsets_len), self.read_offsets(&group));
+        self.gauges.offsets -= len;
+        let offsets = offsets?;
         self.close_if_empty();
         Ok(offsets)
     }
@@ -234,13 +279,13 @@ impl Unloaded {
     ///
     /// # Errors
     /// Damaged bytes.
-    pub(super) fn read_group(
+    pub(crate) fn read_group(
         &self,
         group: &UnloadedGroup<'_>,
         timers: &mut Timers,
     ) -> Result<Entry, SnapshotDamage> {
         let IndexEntry { kind, position, topics, .. } = group.entry;
-        let entry = image::read_group(&Text::from(group.id), kind, self.records(group)?, timers)
+        let entry = archive::read_group(&Text::from(group.id), kind, self.records(group)?, timers)
             .map_err(|what| group.damaged(what))?;
         let offsets = if topics.is_empty() { Offsets::default() } else { Offsets::unloaded() };
         Ok(Entry { written_at: position, offsets, ..entry })
@@ -250,14 +295,17 @@ impl Unloaded {
     ///
     /// # Errors
     /// Damaged bytes.
-    pub(super) fn read_offsets(
+    pub(crate) fn read_offsets(
         &self,
         group: &UnloadedGroup<'_>,
     ) -> Result<Offsets, SnapshotDamage> {
         let (mut offsets, mut part) = (Offsets::default(), 0);
         while let Some(bytes) = self.offsets(group, part)? {
-            image::read_offsets(bytes, &mut offsets).map_err(|what| group.damaged(what))?;
+            archive::read_offsets(bytes, &mut offsets).map_err(|what| group.damaged(what))?;
             part += 1;
+        }
+        if offsets.len() != group.entry.offsets_len as usize {
+            return Err(group.damaged("it has another number of offsets than the index says"));
         }
         Ok(offsets)
     }
@@ -268,7 +316,9 @@ impl Unloaded {
         }
     }
 
-    fn check(&self, file_len: u64) -> Result<(), &'static str> {
+    fn check(&mut self, file_len: u64) -> Result<(), &'static str> {
+        let mut gauges = Gauges::default();
+        let mut with_pending = Vec::new();
         let mut before: Option<&str> = None;
         for number in 0..self.entries.len() / ENTRY_BYTES {
             let group = self.group(number).ok_or("an entry of the index cannot be read")?;
@@ -283,7 +333,12 @@ impl Unloaded {
             if !in_file(records) || !in_file(offsets) || (kind == Kind::None && members > 0) {
                 return Err("an entry of the index has impossible values");
             }
+            with_pending.extend(group.entry.has_pending.then_some(number));
+            gauges.offsets += u64::from(group.entry.offsets_len);
+            kind.empty_groups(&mut gauges).into_iter().for_each(|groups| *groups += 1);
         }
+        self.gauges = gauges;
+        self.with_pending = with_pending;
         Ok(())
     }
 
@@ -309,15 +364,16 @@ impl Unloaded {
         let (mut low, mut high) = (0, self.entries.len() / ENTRY_BYTES);
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.group(middle).is_some_and(|group| is_before(group.id)) {
-                true => low = middle + 1,
-                false => high = middle,
+            if self.group(middle).is_some_and(|group| is_before(group.id)) {
+                low = middle + 1
+            } else {
+                high = middle
             }
         }
         low
     }
 
-    /// None behind the last entry, and for a damaged entry, which is noted.
+    /// The group of an entry; None after the last entry, and for a damaged one, which is noted.
     fn group(&self, number: usize) -> Option<UnloadedGroup<'_>> {
         let at = self.entries.start + number * ENTRY_BYTES;
         if self.is_closed() || at >= self.entries.end {

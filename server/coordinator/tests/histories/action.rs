@@ -17,7 +17,7 @@ pub struct Plan {
 pub enum Action {
     Join {
         who: usize,
-        wish: Wish,
+        options: JoinOptions,
     },
     /// The client's next step: a join, a sync or a heartbeat.
     Step {
@@ -80,7 +80,7 @@ pub enum Action {
 
 /// The properties of a joining client.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish {
+pub struct JoinOptions {
     pub is_classic: bool,
     pub is_static: bool,
     /// A bit for each topic.
@@ -103,7 +103,8 @@ fn actions() -> impl Strategy<Value = Action> {
     let (who, topic, rarely) = (0..CLIENTS, 0..TOPICS.len(), prop::bool::weighted(0.1));
     let time = prop_oneof![3 => 0..10i64, 3 => 0..3_000i64, 1 => 0..60_000i64];
     prop_oneof![
-        10 => (who.clone(), wishes()).prop_map(|(who, wish)| Action::Join { who, wish }),
+        10 => (who.clone(), join_options())
+            .prop_map(|(who, options)| Action::Join { who, options }),
         40 => (who.clone(), prop::bool::weighted(0.7), rarely)
             .prop_map(|(who, reports, is_lost)| Action::Step { who, reports, is_lost }),
         2 => who.clone().prop_map(|who| Action::Rejoin { who }),
@@ -127,10 +128,10 @@ fn actions() -> impl Strategy<Value = Action> {
     ]
 }
 
-fn wishes() -> impl Strategy<Value = Wish> {
+fn join_options() -> impl Strategy<Value = JoinOptions> {
     let share = prop::bool::weighted;
     (any::<bool>(), share(0.4), 1..8u8, share(0.2), any::<bool>(), 0..10i16).prop_map(
-        |(is_classic, is_static, topics, has_regex, is_eager, version)| Wish {
+        |(is_classic, is_static, topics, has_regex, is_eager, version)| JoinOptions {
             is_classic,
             is_static,
             topics,

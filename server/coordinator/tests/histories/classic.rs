@@ -66,9 +66,10 @@ impl Classic {
 
     /// A delayed request of the previous generation.
     pub fn stale(&self, shard: &mut Shard, identity: &Identity, syncs: bool) {
-        match syncs {
-            true => self.sync(shard, identity, self.generation - 1),
-            false => self.beat(shard, identity, self.generation - 1),
+        if syncs {
+            self.sync(shard, identity, self.generation - 1)
+        } else {
+            self.beat(shard, identity, self.generation - 1)
         };
     }
 
@@ -98,11 +99,12 @@ impl Classic {
     }
 
     fn join(&mut self, shard: &mut Shard, identity: &Identity) -> u64 {
-        if identity.wish.is_eager {
+        if identity.options.is_eager {
             self.owned.clear();
         }
         let metadata = self.subscription(identity, &shard.topics);
-        let names = ["cooperative-sticky", "range"].into_iter().skip(identity.wish.is_eager.into());
+        let names =
+            ["cooperative-sticky", "range"].into_iter().skip(identity.options.is_eager.into());
         let protocols = names.map(|name| JoinGroupRequestProtocol {
             name: name.into(),
             metadata: Bytes::from(metadata.clone()),
@@ -117,7 +119,7 @@ impl Classic {
             protocols: protocols.collect(),
             reason: None,
         };
-        shard.ask(identity.wish.version, request)
+        shard.ask(identity.options.version, request)
     }
 
     fn subscription(&self, identity: &Identity, topics: &World) -> Vec<u8> {

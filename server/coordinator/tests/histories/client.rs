@@ -1,6 +1,6 @@
 //! A client: outside of its group, or a member by one of the two protocols.
 
-use crate::action::{TOPICS, Wish};
+use crate::action::{JoinOptions, TOPICS};
 use crate::classic::Classic;
 use crate::consumer::Consumer;
 use crate::shard::Shard;
@@ -30,7 +30,7 @@ pub struct Identity {
     name: String,
     /// Used if it is a static member.
     instance: String,
-    pub wish: Wish,
+    pub options: JoinOptions,
 }
 
 pub enum Role {
@@ -45,11 +45,12 @@ impl Client {
     }
 
     /// Joins as a new process does, without notifying the group about its former role.
-    pub fn join(&mut self, shard: &mut Shard, wish: Wish) {
-        (self.identity.wish, self.is_away) = (wish, false);
-        self.role = match wish.is_classic {
-            true => Role::Classic(Classic::default()),
-            false => Role::Consumer(Consumer::default()),
+    pub fn join(&mut self, shard: &mut Shard, options: JoinOptions) {
+        (self.identity.options, self.is_away) = (options, false);
+        self.role = if options.is_classic {
+            Role::Classic(Classic::default())
+        } else {
+            Role::Consumer(Consumer::default())
         };
         self.step(shard, true, false);
     }
@@ -57,7 +58,7 @@ impl Client {
     /// Takes the next step. It may leave out its partitions, and the answer may be lost.
     pub fn step(&mut self, shard: &mut Shard, reports: bool, is_lost: bool) {
         let fate = match &mut self.role {
-            Role::Out if self.is_away => return self.join(shard, self.identity.wish),
+            Role::Out if self.is_away => return self.join(shard, self.identity.options),
             Role::Out => return,
             Role::Classic(classic) => classic.step(shard, &self.identity, is_lost),
             Role::Consumer(consumer) => consumer.step(shard, &self.identity, reports, is_lost),
@@ -78,7 +79,7 @@ impl Client {
         if let Role::Consumer(consumer) = &mut self.role {
             consumer.sends_subscription();
         }
-        (self.identity.wish.topics, self.identity.wish.has_regex) = (topics, false);
+        (self.identity.options.topics, self.identity.options.has_regex) = (topics, false);
         self.rejoin(shard);
     }
 
@@ -95,7 +96,7 @@ impl Client {
             Role::Out => {}
             Role::Classic(classic) => classic.leave(shard, &self.identity),
             Role::Consumer(consumer) => {
-                self.is_away = for_a_while && self.identity.wish.is_static;
+                self.is_away = for_a_while && self.identity.options.is_static;
                 consumer.leave(shard, &self.identity, self.is_away);
             }
         }
@@ -148,26 +149,34 @@ impl Client {
 }
 
 impl Identity {
-    pub fn new(group: &'static str, index: usize, wish: Wish) -> Self {
-        Self { group, name: format!("m{index}"), instance: format!("instance of m{index}"), wish }
+    pub fn new(group: &'static str, index: usize, options: JoinOptions) -> Self {
+        Self {
+            group,
+            name: format!("m{index}"),
+            instance: format!("instance of m{index}"),
+            options,
+        }
     }
 
     /// The id that a member of the consumer protocol generates. A static member never has that of a
     /// dynamic one: Kafka assigns nothing to a member that becomes static so until the next epoch.
     pub fn consumer_id(&self) -> &str {
-        if self.wish.is_static { &self.instance } else { &self.name }
+        if self.options.is_static { &self.instance } else { &self.name }
     }
 
     pub fn instance(&self) -> Option<Str<'static>> {
-        self.wish.is_static.then(|| self.instance.clone().into())
+        self.options.is_static.then(|| self.instance.clone().into())
     }
 
     /// The topics of its subscription.
     pub fn topics(&self) -> impl Iterator<Item = &'static str> {
-        let wish = self.wish;
-        let wants = move |(bit, name): &(usize, &str)| match wish.has_regex && !wish.is_classic {
-            true => name.starts_with('a'),
-            false => wish.topics & 1 << bit != 0,
+        let options = self.options;
+        let wants = move |(bit, name): &(usize, &str)| {
+            if options.has_regex && !options.is_classic {
+                name.starts_with('a')
+            } else {
+                options.topics & 1 << bit != 0
+            }
         };
         TOPICS.into_iter().enumerate().filter(wants).map(|(_, name)| name)
     }

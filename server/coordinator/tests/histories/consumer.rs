@@ -68,8 +68,8 @@ impl Consumer {
     ) -> ConsumerGroupHeartbeatRequest<'static> {
         let sends_all = self.epoch == 0 || self.is_unsure;
         let subscribes = sends_all || self.sends_subscription;
-        let regex = if identity.wish.has_regex { "a.*" } else { "" };
-        let names = identity.topics().filter(|_| !identity.wish.has_regex).map(Into::into);
+        let regex = if identity.options.has_regex { "a.*" } else { "" };
+        let names = identity.topics().filter(|_| !identity.options.has_regex).map(Into::into);
         ConsumerGroupHeartbeatRequest {
             group_id: identity.group.into(),
             member_id: identity.consumer_id().to_owned().into(),

@@ -1,6 +1,6 @@
 //! A history: twelve clients in three groups, with their actions.
 
-use crate::action::{Action, CLIENTS, Plan, TOPICS, Wish};
+use crate::action::{Action, CLIENTS, JoinOptions, Plan, TOPICS};
 use crate::client::{Client, Identity};
 use crate::common::read;
 use crate::shard::Shard;
@@ -91,13 +91,13 @@ impl History {
     fn act(&mut self, action: &Action) {
         let Self { shard, clients } = self;
         match *action {
-            Action::Join { who, wish } => {
+            Action::Join { who, options } => {
                 let is_classic = match clients[who].identity.group {
                     "classic" => true,
                     "consumer" => false,
-                    _ => wish.is_classic,
+                    _ => options.is_classic,
                 };
-                clients[who].join(shard, Wish { is_classic, ..wish });
+                clients[who].join(shard, JoinOptions { is_classic, ..options });
             }
             Action::Step { who, reports, is_lost } => clients[who].step(shard, reports, is_lost),
             Action::Rejoin { who } => clients[who].rejoin(shard),
@@ -233,7 +233,7 @@ impl History {
 }
 
 fn client(index: usize) -> Client {
-    let wish = Wish {
+    let options = JoinOptions {
         is_classic: false,
         is_static: false,
         topics: 0,
@@ -241,7 +241,7 @@ fn client(index: usize) -> Client {
         is_eager: false,
         version: 0,
     };
-    Client::new(Identity::new(clients_group(index), index, wish))
+    Client::new(Identity::new(clients_group(index), index, options))
 }
 
 fn clients_group(who: usize) -> &'static str {

@@ -128,8 +128,11 @@ impl Shard {
         self.check();
     }
 
-    /// Only records may change durable state.
+    /// Only records may change durable state; and the gauges are what a recount finds.
     fn check(&self) {
+        for counts in [self.coordinator.counts(), self.follower.counts()] {
+            assert_eq!(counts.gauges, counts.recounted);
+        }
         assert_eq!(
             self.durable(),
             bytes(&self.follower.durable_records()),

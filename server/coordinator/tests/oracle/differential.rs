@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Seeds per process of the generator.
 const SEEDS_AT_ONCE: u64 = 10;
 
-const ALL_AREAS: &str =
-    "mixed,classic,static,offsets,consumer,regex,migration,both-static,both-offsets";
+const ALL_AREAS: &str = "mixed,classic,static,offsets,consumer,regex,migration,both-static,\
+    both-offsets,txn-offsets,mixed-txn";
 
 /// The time in which a found difference is minimised.
 const MINIMISING: Duration = Duration::from_secs(60);

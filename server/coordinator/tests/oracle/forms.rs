@@ -87,6 +87,28 @@ pub fn kafka_response(api: ApiKey, version: i16, body: &Value) -> Result<Value> 
     Ok(printed)
 }
 
+/// A request that is read from JSON, each field of which must be known to muster.
+pub fn lossless_request<T: DeserializeOwned + Serialize>(body: &Value) -> Result<T> {
+    let request = typed(body)?;
+    lossless(body, &printed(&request)?)?;
+    Ok(request)
+}
+
+/// A response that was read, with sorted lists.
+pub fn as_read(response: &impl Serialize) -> Result<Value> {
+    printed(response).map(wordless).map(in_order)
+}
+
+/// A response in Kafka's JSON in the form that `form` gives it.
+pub fn kafka_form<T: DeserializeOwned>(
+    body: &Value,
+    form: impl FnOnce(T) -> Result<Value>,
+) -> Result<Value> {
+    let printed = form(typed(body)?)?;
+    lossless(&in_order(wordless(body.clone())), &printed)?;
+    Ok(printed)
+}
+
 /// Replaces error messages: only their presence is compared.
 fn wordless(value: Value) -> Value {
     match value {
@@ -114,11 +136,6 @@ pub fn record_bytes(record: &GroupRecord<'_>) -> RecordBytes {
 
 macro_rules! records {
     ($($name:ident = $printed:literal, $number:literal: $key:ty => $value:ty;)*) => {
-        /// Whether muster has this type of record.
-        pub fn serves(record_type: &str) -> bool {
-            matches!(record_type, $($printed)|*)
-        }
-
         /// A record in the oracle's JSON, with sorted lists.
         pub fn record_json((key, value): &RecordBytes) -> Result<Value> {
             let record = GroupRecord::read(key, value.as_deref())

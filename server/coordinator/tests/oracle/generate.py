@@ -3,12 +3,13 @@
 
   MUSTER_ORACLE=<the oracle's folder> generate.py OUT AREA:SEED[:STEPS]...     OUT/AREA-SEED.jsonl each
 
-Nothing is transactional. In the areas classic, static and offsets every member is a classic one, and
+Only the areas txn-offsets and mixed-txn have transactions. In the areas classic, static and offsets every member is a classic one, and
 some groups are not of consumers; there are also requests that gen.py never sends (old versions, odd
-groups, the same group twice). In the areas consumer, regex, migration, both-static and both-offsets members are
+groups, the same group twice). In the areas consumer, regex, txn-offsets, migration, both-static and both-offsets members are
 of the protocol that gen.py gives them. The area mixed has all of that at once: classic, consumer, static
 and regex members, groups that are converted between the protocols, offsets, requests of administrators,
-configs of groups, and topics that are created, extended and deleted.
+configs of groups, and topics that are created, extended and deleted. The area mixed-txn is mixed with producers that
+commit offsets in transactions.
 """
 import os
 import sys
@@ -224,7 +225,19 @@ class MixedSim(ClassicSim):
         self.op({"op": "group_config", "group": self.r.choice(self.groups), "configs": configs})
 
 
-SIMS = {"classic": ClassicSim, "static": ClassicSim, "offsets": ClassicSim, "mixed": MixedSim}
+class TxnSim(Sim):
+    producer_step = gen.Sim.producer_step
+
+
+class MixedTxnSim(MixedSim):
+    WEIGHTS = dict(MixedSim.WEIGHTS, transact=5, ask_offsets=2.5)
+
+    def transact(self):
+        gen.Sim.producer_step(self)
+
+
+SIMS = {"classic": ClassicSim, "static": ClassicSim, "offsets": ClassicSim, "mixed": MixedSim, "txn-offsets": TxnSim,
+        "mixed-txn": MixedTxnSim}
 
 
 def main():

@@ -10,6 +10,7 @@ mod outcome;
 mod placement;
 mod replay;
 mod scope;
+mod transactional;
 mod transcript;
 mod world;
 

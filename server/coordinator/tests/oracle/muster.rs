@@ -3,13 +3,16 @@
 
 use crate::forms::{self, RecordBytes, Result};
 use crate::ids::SeededIds;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, in_transaction};
 use crate::scope::Asked;
+use crate::transactional;
 use crate::world::{World, config, group_overrides};
+use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::GroupRecord;
-use muster_codec::{ApiKey, GroupRequest, Reader, Request, Wall};
+use muster_codec::{ApiKey, GroupRequest, Reader, Request, Response, Wall};
 use muster_coordinator::{
-    Budget, Caller, Config, Context, Coordinator, DeletedTopic, GroupOverrides, Output, RequestId,
+    Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, GroupOverrides, Output,
+    Producer, RequestId,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +27,7 @@ pub struct Muster {
     ids: SeededIds,
     configured: BTreeMap<String, GroupOverrides>,
     now: i64,
-    log: Vec<(u64, String, RecordBytes)>,
+    log: Vec<Logged>,
     position: u64,
     committed: u64,
     held: bool,
@@ -37,6 +40,19 @@ pub struct Muster {
     waiting: Vec<(u64, String, Value)>,
     requests: u64,
     outcome: Outcome,
+}
+
+/// An entry of the log.
+struct Logged {
+    position: u64,
+    what: Entry,
+}
+
+enum Entry {
+    /// A record of a group, in the transaction of a producer or outside of one.
+    Record { group: String, producer: Option<Producer>, bytes: RecordBytes },
+    /// The end of the transaction of a producer.
+    Marker(i64, TransactionOutcome),
 }
 
 impl Muster {
@@ -93,6 +109,7 @@ impl Muster {
             (Some("request"), Some(asked)) => self.request(op, asked)?,
             (Some("advance"), _) => self.advance(op["ms"].as_i64().unwrap_or_default())?,
             (Some("topics"), _) => self.change_topics(op)?,
+            (Some("end_txn"), _) => self.end_transaction(op),
             (Some("cleanup"), _) => self.coordinator.sweep_at(self.now),
             (Some("hold"), _) => self.hold(op),
             (Some("commit"), _) => self.commit(),
@@ -111,7 +128,9 @@ impl Muster {
     /// Removes the records that the last operation wrote for a group.
     pub fn take_back(&mut self, group: &str) {
         let since = self.log.split_off(self.logged_before);
-        self.log.extend(since.into_iter().filter(|(_, of, _)| of != group));
+        let is_of_group =
+            |it: &Logged| matches!(&it.what, Entry::Record { group: of, .. } if of == group);
+        self.log.extend(since.into_iter().filter(|it| !is_of_group(it)));
     }
 
     /// From now until the next load the group's log is Kafka's: see [`Self::adopt`].
@@ -120,21 +139,41 @@ impl Muster {
     }
 
     /// Adds a record that Kafka wrote for a lost group to the log.
-    pub fn adopt(&mut self, group: &str, record: &Value) -> Result<()> {
-        self.log.push((self.position, group.to_owned(), forms::kafka_record(record)?));
+    pub fn adopt(&mut self, group: &str, producer: Option<Producer>, record: &Value) -> Result<()> {
+        let bytes = forms::kafka_record(record)?;
+        self.log(Entry::Record { group: group.to_owned(), producer, bytes });
         Ok(())
     }
 
+    fn log(&mut self, what: Entry) {
+        self.log.push(Logged { position: self.position, what });
+    }
+
+    /// Writes the marker of a producer.
+    fn end_transaction(&mut self, op: &Value) {
+        self.position += 1;
+        let producer_id = op["producer_id"].as_i64().unwrap_or_default();
+        let outcome = transactional::outcome(&op["result"]);
+        self.coordinator.replay_end_transaction(producer_id, outcome, self.position);
+        self.log(Entry::Marker(producer_id, outcome));
+        if !self.held {
+            self.committed = self.position;
+        }
+    }
+
     fn request(&mut self, op: &Value, asked: &Asked) -> Result<()> {
-        let bytes = forms::request_bytes(asked.api, asked.version, &asked.body)?;
+        let bytes = asked.request_bytes()?;
         let client_id = op["client_id"].as_str().unwrap_or("client");
         let client_host = op["client_host"].as_str().unwrap_or("/127.0.0.1");
         let id = self.next_request();
+        let caller = Caller { request: id, api_version: asked.version, client_id, client_host };
+        if asked.is_transactional {
+            return self.commit_in_transaction(&asked.id, caller, &bytes);
+        }
         self.parked.insert(id, (asked.id.clone(), asked.version));
         let request = Request::read(asked.api, asked.version, &mut Reader::new(&bytes))
             .map_err(|error| error.to_string())?;
         let request = of_groups(request)?;
-        let caller = Caller { request: id, api_version: asked.version, client_id, client_host };
         let output = self.coordinator.handle(
             &mut Context {
                 now: self.now,
@@ -154,6 +193,24 @@ impl Muster {
         if too_early(&output, self.position + 1) {
             return Err("an answer may leave before the records of its call".to_owned());
         }
+        self.settle(output)
+    }
+
+    fn commit_in_transaction(&mut self, id: &str, caller: Caller<'_>, bytes: &[u8]) -> Result<()> {
+        let request = transactional::read_request(caller.api_version, bytes)?;
+        let mut output = self.with_context(|coordinator, context| {
+            coordinator.handle(context, caller, request.into())
+        });
+        let Some(Answer { response: Response::TxnOffsetCommit(response), visible_at, .. }) =
+            output.answers.pop().filter(|_| output.producer.is_some())
+        else {
+            return Err(format!("not the output of a transactional commit: {output:?}"));
+        };
+        if !output.records.is_empty() && visible_at <= self.position {
+            return Err("an answer may leave before the records of its call".to_owned());
+        }
+        let response = transactional::response_json(&response, caller.api_version)?;
+        self.waiting.push((visible_at, id.to_owned(), response));
         self.settle(output)
     }
 
@@ -202,7 +259,7 @@ impl Muster {
             self.position += 1;
         }
         for record in &output.records {
-            self.write(record)?;
+            self.write(output.producer, record)?;
         }
         if !self.held {
             self.committed = self.position;
@@ -222,14 +279,14 @@ impl Muster {
         Ok(())
     }
 
-    fn write(&mut self, record: &GroupRecord<'_>) -> Result<()> {
+    fn write(&mut self, producer: Option<Producer>, record: &GroupRecord<'_>) -> Result<()> {
         let group = record.group_id().to_owned();
         let bytes = forms::record_bytes(record);
-        let json = forms::record_json(&bytes)?;
+        let json = in_transaction(forms::record_json(&bytes)?, producer);
         self.outcome.records.entry((self.now, group.clone())).or_default().push(json);
-        self.coordinator.replay(&read(&bytes)?, self.position);
+        replay(&mut self.coordinator, producer, &bytes, self.position)?;
         if !self.lost.contains(&group) {
-            self.log.push((self.position, group, bytes));
+            self.log(Entry::Record { group, producer, bytes });
         }
         Ok(())
     }
@@ -290,8 +347,15 @@ impl Muster {
         for (group, overrides) in &self.configured {
             self.coordinator.set_group_config(group, *overrides);
         }
-        for (position, _, bytes) in &self.log {
-            self.coordinator.replay(&read(bytes)?, *position);
+        for Logged { position, what } in &self.log {
+            match what {
+                Entry::Record { producer, bytes, .. } => {
+                    replay(&mut self.coordinator, *producer, bytes, *position)?;
+                }
+                Entry::Marker(producer_id, outcome) => {
+                    self.coordinator.replay_end_transaction(*producer_id, *outcome, *position);
+                }
+            }
         }
         self.coordinator.loaded(self.now, Wall(self.now), &self.topics);
         Ok(())
@@ -301,7 +365,12 @@ impl Muster {
         self.log.clear();
         for record in records.as_array().into_iter().flatten() {
             self.position += 1;
-            self.adopt(crate::scope::group_of(record), record)?;
+            match (transactional::producer(record), record.get("marker")) {
+                (Some(Producer { id, .. }), Some(marker)) => {
+                    self.log(Entry::Marker(id, transactional::outcome(marker)));
+                }
+                (producer, _) => self.adopt(crate::scope::group_of(record), producer, record)?,
+            }
         }
         self.reload()
     }
@@ -353,6 +422,20 @@ impl Muster {
             (records, _) => Err(format!("{} wrote {records} or did not answer", api.name())),
         }
     }
+}
+
+fn replay(
+    coordinator: &mut Coordinator,
+    producer: Option<Producer>,
+    bytes: &RecordBytes,
+    position: u64,
+) -> Result<()> {
+    let record = read(bytes)?;
+    match producer {
+        Some(producer) => coordinator.replay_in_transaction(producer, &record, position),
+        None => coordinator.replay(&record, position),
+    }
+    Ok(())
 }
 
 fn read((key, value): &RecordBytes) -> Result<GroupRecord<'_>> {

@@ -2,8 +2,10 @@
 
 use crate::forms::{self, Result};
 use crate::scope::{Asked, Scope, group_of};
+use crate::transactional;
 use crate::transcript::Line;
 use muster_codec::ApiKey;
+use muster_coordinator::Producer;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,11 +15,11 @@ pub type Pending = HashMap<String, Asked>;
 /// Records written and responses sent, within the scope.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Outcome {
-    /// By time and group.
+    /// The records by time and group.
     pub records: BTreeMap<(i64, String), Vec<Value>>,
-    /// By the id of the request.
+    /// The answers by the id of the request.
     pub answers: BTreeMap<String, Value>,
-    /// By the id of the group.
+    /// The states by the id of the group.
     pub dump: BTreeMap<String, Value>,
 }
 
@@ -28,10 +30,10 @@ impl Outcome {
             return Err(format!("the oracle could not do this: {}", line.output));
         }
         let mut outcome = Self::default();
-        for (at, record) in kafka_records(line) {
+        for Written { at, producer, record } in kafka_written(line) {
             if scope.has(group_of(record)) {
                 let key = (at, group_of(record).to_owned());
-                let record = forms::kafka_record_json(record)?;
+                let record = in_transaction(forms::kafka_record_json(record)?, producer);
                 outcome.records.entry(key).or_default().push(record);
             }
         }
@@ -39,7 +41,7 @@ impl Outcome {
             if let Some(asked) = pending.get(id) {
                 let mut response = response.clone();
                 scope.narrow(asked, &mut response);
-                let response = forms::kafka_response(asked.api, asked.version, &response)?;
+                let response = asked.kafka_response(&response)?;
                 outcome.answers.insert(id.to_owned(), response);
             }
         }
@@ -68,21 +70,44 @@ impl Outcome {
     fn sort_runs(&mut self) {
         for records in self.records.values_mut() {
             for run in records.chunk_by_mut(|a, b| run_of(a) == run_of(b)) {
-                match removed_member(&run[0]).is_some() {
-                    true => run.sort_by_cached_key(|it| removed_member(it).map(str::to_owned)),
-                    false => run.sort_by_cached_key(|record| record["key"].to_string()),
+                if removed_member(&run[0]).is_some() {
+                    run.sort_by_cached_key(|it| removed_member(it).map(str::to_owned))
+                } else {
+                    run.sort_by_cached_key(|record| record["key"].to_string())
                 }
             }
         }
     }
 }
 
-/// All records that Kafka wrote at a line, each with its time.
-pub fn kafka_records(line: &Line) -> impl Iterator<Item = (i64, &Value)> {
+/// A record that Kafka wrote.
+pub struct Written<'l> {
+    pub at: i64,
+    /// The producer of its transaction.
+    pub producer: Option<Producer>,
+    pub record: &'l Value,
+}
+
+/// All records that Kafka wrote at a line.
+pub fn kafka_written(line: &Line) -> impl Iterator<Item = Written<'_>> {
     line.output["batches"].as_array().into_iter().flatten().flat_map(|batch| {
         let at = batch["at"].as_i64().unwrap_or_default();
-        batch["records"].as_array().into_iter().flatten().map(move |record| (at, record))
+        let producer = transactional::producer(batch);
+        let records = batch["records"].as_array().into_iter().flatten();
+        records.map(move |record| Written { at, producer, record })
     })
+}
+
+pub fn kafka_records(line: &Line) -> impl Iterator<Item = &Value> {
+    kafka_written(line).map(|it| it.record)
+}
+
+/// The form of a record with the producer of its transaction.
+pub fn in_transaction(mut record: Value, producer: Option<Producer>) -> Value {
+    if let Some(Producer { id, epoch }) = producer {
+        record["producer"] = json!([id, epoch]);
+    }
+    record
 }
 
 fn kafka_answers(line: &Line) -> impl Iterator<Item = (&str, &Value)> {

@@ -4,9 +4,10 @@ use crate::argued::Argued;
 use crate::forms::{self, Result, error_codes};
 use crate::ids::{SeededIds, drawn};
 use crate::muster::Muster;
-use crate::outcome::{Outcome, Pending, kafka_records};
+use crate::outcome::{Outcome, Pending, kafka_records, kafka_written};
 use crate::placement;
 use crate::scope::{Asked, Scope, group_of};
+use crate::transactional;
 use crate::transcript::{Line, Transcript};
 use muster_codec::ApiKey;
 use serde_json::{Value, json};
@@ -112,7 +113,7 @@ struct Replay {
 
 impl Replay {
     fn step(&mut self, line: &Line, subject: &mut impl Subject) -> Result<()> {
-        self.leave(line);
+        self.observe_unrecorded(line);
         let op = line.input["op"].as_str().unwrap_or_default();
         match op {
             "new" => {
@@ -121,10 +122,12 @@ impl Replay {
             }
             "fail" => {
                 self.append_fails |= line.input.get("append").is_some();
+                self.scope.verification_fails |= line.input.get("verification").is_some();
                 return Ok(());
             }
-            "end_txn" | "background" => {
-                self.report.argued.meet("other-protocol-request");
+            "end_txn" if transactional::is_refused(line) => {
+                self.append_fails = false;
+                self.report.argued.meet("failed-append");
                 return Ok(());
             }
             "request" if !self.ask(line, subject) => return self.adopt(line, subject),
@@ -150,15 +153,10 @@ impl Replay {
         self.adopt(line, subject)
     }
 
-    /// Groups of other protocols leave the comparison, with their parked requests.
-    fn leave(&mut self, line: &Line) {
-        for _ in self.scope.observe(line) {
-            self.report.argued.meet("other-protocol-group");
-        }
+    fn observe_unrecorded(&mut self, line: &Line) {
         if self.scope.observe_unrecorded(line) {
             self.report.argued.meet("unrecorded-group");
         }
-        self.drop_pending();
     }
 
     fn drop_pending(&mut self) {
@@ -173,8 +171,10 @@ impl Replay {
     fn ask(&mut self, line: &Line, subject: &mut impl Subject) -> bool {
         self.lose_in_flight(line, subject);
         self.lose_vanished(line, subject);
-        let Some(mut asked) = self.scope.ask(&line.input) else {
-            self.report.argued.meet(self.scope.why_not(&line.input));
+        let Some(mut asked) = self.scope.ask(line) else {
+            let difference = self.scope.why_not(line);
+            self.report.argued.meet(difference.unwrap_or("a request that muster does not serve"));
+            self.scope.skipped(&line.input);
             return false;
         };
         asked.answer_only = self.held && reads(&asked) && uncommitted(subject);
@@ -194,7 +194,7 @@ impl Replay {
         if !self.append_fails {
             return;
         }
-        // Of two writes at the same time only one may have failed.
+        // Only one of two writes at the same time may have failed.
         let written = |key| kafka.records.get(key).map_or(0, Vec::len);
         let failed = muster.records.iter().filter(|(key, records)| written(key) < records.len());
         let lost: BTreeSet<String> = failed.map(|((_, group), _)| group.clone()).collect();
@@ -282,7 +282,7 @@ impl Replay {
             self.downgraded.clear();
         }
         let is_classic = |record: &&Value| record["type"] == "GROUP_METADATA";
-        let records = kafka_records(line).map(|(_, record)| record).collect::<Vec<_>>();
+        let records = kafka_records(line).collect::<Vec<_>>();
         let consumer_gone = |group: &str| {
             records.iter().any(|record| {
                 record["type"] == "CONSUMER_GROUP_METADATA"
@@ -297,7 +297,7 @@ impl Replay {
 
     /// Leaves out a group that gets a request while its record is uncommitted.
     fn lose_in_flight(&mut self, line: &Line, subject: &mut impl Subject) {
-        let Some(asked) = self.scope.ask(&line.input).filter(|asked| !reads(asked)) else { return };
+        let Some(asked) = self.scope.ask(line).filter(|asked| !reads(asked)) else { return };
         let deletes = asked.api == ApiKey::DeleteGroups && self.held && uncommitted(subject);
         let in_flight = |group: &&String| deletes || self.in_flight.contains(*group);
         let groups: Vec<String> = asked.groups.iter().filter(in_flight).cloned().collect();
@@ -316,7 +316,7 @@ impl Replay {
         }
         let joins = line.input["api"] == "JoinGroup";
         let metadata = |record: &&Value| joins || record["type"] == "GROUP_METADATA";
-        let records = kafka_records(line).map(|(_, record)| record).filter(metadata);
+        let records = kafka_records(line).filter(metadata);
         let groups = records.map(|record| group_of(record).to_owned());
         self.in_flight.extend(groups.filter(|_| self.held));
     }
@@ -350,16 +350,16 @@ impl Replay {
 
     /// Takes over Kafka's records for the logs of lost groups.
     fn adopt(&mut self, line: &Line, subject: &mut impl Subject) -> Result<()> {
-        for (_, record) in kafka_records(line) {
-            let group = group_of(record);
+        for written in kafka_written(line) {
+            let group = group_of(written.record);
             if let (Some(_), Some(muster)) = (self.scope.lost(group), subject.muster()) {
-                muster.adopt(group, record)?;
+                muster.adopt(group, written.producer, written.record)?;
             }
         }
         Ok(())
     }
 
-    /// Of answers at a load only the request ids are compared.
+    /// Compares only the request ids of answers at a load.
     fn end_at_load(&mut self, kafka: &mut Outcome, muster: &mut Outcome) -> Result<()> {
         for response in kafka.answers.values_mut() {
             if !error_codes(response).contains(&MOVED) {
@@ -462,7 +462,7 @@ impl Replay {
             Some(asked) if placement::in_other_order(asked.api, kafka, muster) => {
                 self.report.argued.meet("topic-order");
             }
-            Some(asked) => same(&format!("{} {id}", asked.api.name()), kafka, muster)?,
+            Some(asked) => same(&format!("{} {id}", asked.name()), kafka, muster)?,
             None => return Err(format!("request {id} is answered twice: {muster}")),
         }
         Ok(())

@@ -1,7 +1,8 @@
-//! The part of a transcript that is compared: APIs that muster serves, on groups of the classic and
-//! the consumer protocol.
+//! The part of a transcript that is compared: all but groups that are left out for an argued
+//! difference.
 
-use crate::forms::{self, error_codes};
+use crate::forms::{self, Result, error_codes};
+use crate::transactional;
 use crate::transcript::Line;
 use muster_codec::ApiKey;
 use serde_json::Value;
@@ -10,19 +11,24 @@ use std::collections::{BTreeMap, BTreeSet};
 /// NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_ID
 const NOTHING_COMMITTED: [i64; 3] = [0, 12, 100];
 
+const UNKNOWN_TOPIC_ID: i64 = 100;
+
 /// The groups that are not compared.
 #[derive(Debug, Default)]
 pub struct Scope {
-    foreign: BTreeSet<String>,
     lost: BTreeMap<String, &'static str>,
     unrecorded: BTreeSet<String>,
+    /// The next question about a transaction fails.
+    pub verification_fails: bool,
 }
 
 /// A compared request, without the groups that are not compared.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub id: String,
+    /// OffsetCommit for TxnOffsetCommit.
     pub api: ApiKey,
+    pub is_transactional: bool,
     pub version: i16,
     pub body: Value,
     /// The groups that it names; none for ListGroups.
@@ -33,7 +39,7 @@ pub struct Asked {
 
 impl Scope {
     pub fn has(&self, group: &str) -> bool {
-        !self.foreign.contains(group) && !self.lost.contains_key(group)
+        !self.lost.contains_key(group)
     }
 
     /// Whether reads of the group are compared.
@@ -50,10 +56,12 @@ impl Scope {
             return false;
         }
         let body = &line.input["body"];
-        let generation = body["generationIdOrMemberEpoch"].as_i64().unwrap_or(-1);
+        let generation = body["generationIdOrMemberEpoch"].as_i64();
+        let generation = generation.or(body["generationId"].as_i64()).unwrap_or(-1);
         let codes = error_codes(&line.output["response"]);
         let empty = codes.iter().all(|code| NOTHING_COMMITTED.contains(code));
-        let makes = line.input["api"] == "OffsetCommit" && generation < 0 && empty;
+        let is_commit = line.input["api"] == "OffsetCommit" || is_transactional(&line.input);
+        let makes = is_commit && generation < 0 && empty;
         let group = body["groupId"].as_str().unwrap_or_default();
         makes && self.unrecorded.insert(group.to_owned())
     }
@@ -70,44 +78,41 @@ impl Scope {
 
     /// The difference for which a group was removed until the next load.
     pub fn lost(&self, group: &str) -> Option<&'static str> {
-        self.lost.get(group).copied().filter(|_| !self.foreign.contains(group))
+        self.lost.get(group).copied()
     }
 
     pub fn reloaded(&mut self) {
         self.lost.clear();
     }
 
-    /// Removes groups for good at the first record that Kafka writes for them in another protocol
-    /// or a transaction. Returns the removed groups.
-    pub fn observe(&mut self, line: &Line) -> Vec<String> {
-        let mut left = Vec::new();
-        for batch in line.output["batches"].as_array().into_iter().flatten() {
-            let transactional = batch.get("producer_id").is_some();
-            for record in batch["records"].as_array().into_iter().flatten() {
-                let group = group_of(record);
-                let foreign = transactional || !is_served(record);
-                if foreign && self.foreign.insert(group.to_owned()) {
-                    left.push(group.to_owned());
-                }
-            }
+    /// The difference for which no part of a request is compared.
+    pub fn why_not(&self, line: &Line) -> Option<&'static str> {
+        let input = &line.input;
+        if commits_to_unknown_topics_alone(line) {
+            return Some("unknown-topics");
         }
-        left
+        if self.verification_fails && is_transactional(input) {
+            return Some("failed-verification");
+        }
+        let mut body = input["body"].clone();
+        let list = group_list(api_of(input)?, &mut body).cloned();
+        let groups = list.unwrap_or_else(|| vec![body["groupId"].clone()]);
+        groups.iter().find_map(|group| self.lost(name_of(group)))
     }
 
-    /// The difference for which no part of a request is compared.
-    pub fn why_not(&self, input: &Value) -> &'static str {
-        let Some(api) = input["api"].as_str().and_then(forms::api) else {
-            return "other-protocol-request";
-        };
-        let mut body = input["body"].clone();
-        let list = group_list(api, &mut body).cloned();
-        let mut groups = list.unwrap_or_else(|| vec![body["groupId"].clone()]).into_iter();
-        groups.find_map(|group| self.lost(name_of(&group))).unwrap_or("other-protocol-group")
+    /// Called for a request of which no part is compared.
+    pub fn skipped(&mut self, input: &Value) {
+        self.verification_fails &= !is_transactional(input);
     }
 
     /// The compared part of a request, if there is any.
-    pub fn ask(&self, input: &Value) -> Option<Asked> {
-        let api = forms::api(input["api"].as_str()?)?;
+    pub fn ask(&self, line: &Line) -> Option<Asked> {
+        let input = &line.input;
+        let (api, is_transactional) = (api_of(input)?, is_transactional(input));
+        let is_unverified = is_transactional && self.verification_fails;
+        if is_unverified || commits_to_unknown_topics_alone(line) {
+            return None;
+        }
         let mut body = input["body"].clone();
         let groups = match group_list(api, &mut body) {
             Some(list) => {
@@ -125,9 +130,10 @@ impl Scope {
             }
         };
         let version = input["version"].as_i64().map(|version| version as i16);
-        let version = version.unwrap_or(*api.versions().end());
+        let newest = if is_transactional { transactional::NEWEST } else { *api.versions().end() };
+        let version = version.unwrap_or(newest);
         let id = input["id"].as_str()?.to_owned();
-        Some(Asked { id, api, version, body, groups, answer_only: false })
+        Some(Asked { id, api, is_transactional, version, body, groups, answer_only: false })
     }
 
     /// Drops the groups that are not compared from a response.
@@ -142,19 +148,51 @@ impl Scope {
 }
 
 impl Asked {
+    pub fn name(&self) -> &str {
+        if self.is_transactional { transactional::NAME } else { self.api.name() }
+    }
+
+    pub fn request_bytes(&self) -> Result<Vec<u8>> {
+        if self.is_transactional {
+            return transactional::request_bytes(self.version, &self.body);
+        }
+        forms::request_bytes(self.api, self.version, &self.body)
+    }
+
+    /// Kafka's response in the form that is compared.
+    pub fn kafka_response(&self, response: &Value) -> Result<Value> {
+        if self.is_transactional {
+            return transactional::kafka_response(self.version, response);
+        }
+        forms::kafka_response(self.api, self.version, response)
+    }
+
     fn names(&self, group: &str) -> bool {
         self.groups.is_empty() || self.groups.iter().any(|other| other == group)
     }
+}
+
+fn commits_to_unknown_topics_alone(line: &Line) -> bool {
+    let codes = error_codes(&line.output["response"]);
+    let is_commit = line.input["api"] == "OffsetCommit";
+    is_commit && !codes.is_empty() && codes.iter().all(|code| *code == UNKNOWN_TOPIC_ID)
+}
+
+fn is_transactional(input: &Value) -> bool {
+    input["api"] == transactional::NAME
+}
+
+fn api_of(input: &Value) -> Option<ApiKey> {
+    if is_transactional(input) {
+        return Some(ApiKey::OffsetCommit);
+    }
+    forms::api(input["api"].as_str()?)
 }
 
 /// The group of a record in Kafka's JSON.
 pub fn group_of(record: &Value) -> &str {
     let key = &record["key"]["data"];
     key["group"].as_str().or(key["groupId"].as_str()).unwrap_or_default()
-}
-
-fn is_served(record: &Value) -> bool {
-    record["type"].as_str().is_some_and(forms::serves)
 }
 
 fn group_list(api: ApiKey, body: &mut Value) -> Option<&mut Vec<Value>> {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct World {
     topics: Vec<Topic>,
     made: u64,
-    /// By broker.
+    /// The racks by broker.
     racks: BTreeMap<i64, String>,
     version: i64,
     version_of_newest: i64,

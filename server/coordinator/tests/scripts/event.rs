@@ -205,6 +205,31 @@ impl<'l> Line<'l> {
         LeaveGroupRequest { group_id: self.group(), member_id, members }.into()
     }
 
+    /// The commit in the transaction of `producer=id/epoch`, with its version; None without one.
+    pub fn transactional(
+        &self,
+        topic_id: impl Fn(&str) -> Uuid,
+    ) -> Option<(i16, TxnOffsetCommitRequest<'static>)> {
+        let (id, epoch) = self.option("producer")?.split_once('/').unwrap();
+        let Request::OffsetCommit(commit) = self.commit(topic_id) else { return None };
+        let topics = commit.topics.into_iter().map(|topic| TxnOffsetCommitRequestTopic {
+            name: topic.name,
+            topic_id: topic.topic_id,
+            partitions: topic.partitions.into_iter().map(in_transaction).collect(),
+        });
+        let request = TxnOffsetCommitRequest {
+            transactional_id: "tx".into(),
+            group_id: commit.group_id,
+            producer_id: id.parse().unwrap(),
+            producer_epoch: epoch.parse().unwrap(),
+            generation_id: commit.generation_id_or_member_epoch,
+            member_id: commit.member_id,
+            group_instance_id: commit.group_instance_id,
+            topics: topics.collect(),
+        };
+        Some((self.version(5), request))
+    }
+
     /// Offsets are `topic-0:5`, or `topic-0:5:metadata`.
     fn commit(&self, topic_id: impl Fn(&str) -> Uuid) -> Request<'static> {
         let topics = self.words.iter().filter(|word| word.contains(':')).map(|word| {
@@ -256,7 +281,9 @@ impl<'l> Line<'l> {
             let group_id = group_id.to_owned().into();
             OffsetFetchRequestGroup { group_id, topics, ..Default::default() }
         });
-        OffsetFetchRequest { groups: groups.collect(), ..Default::default() }.into()
+        let require_stable = self.option("stable").is_some();
+        let groups = groups.collect();
+        OffsetFetchRequest { groups, require_stable, ..Default::default() }.into()
     }
 
     fn delete_offsets(&self) -> Request<'static> {
@@ -287,9 +314,22 @@ const OPTIONS: &[&str] = &[
     "topics",
     "raw",
     "retention",
+    "producer",
+    "stable",
     "states",
     "types",
 ];
+
+fn in_transaction(
+    partition: OffsetCommitRequestPartition<'static>,
+) -> TxnOffsetCommitRequestPartition<'static> {
+    TxnOffsetCommitRequestPartition {
+        partition_index: partition.partition_index,
+        committed_offset: partition.committed_offset,
+        committed_leader_epoch: partition.committed_leader_epoch,
+        committed_metadata: partition.committed_metadata,
+    }
+}
 
 fn topic_partition(word: &str) -> (&str, i32) {
     match word.rsplit_once('-') {

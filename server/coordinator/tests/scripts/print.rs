@@ -2,11 +2,13 @@
 
 use crate::ids::short;
 use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
+use muster_codec::messages::TxnOffsetCommitResponse;
 use muster_codec::records::{
     ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupMemberMetadataValue,
     ConsumerGroupOwnedTopicPartitions, GroupMetadataValue, GroupRecord,
 };
 use muster_codec::{ErrorCode, Response, Uuid};
+use muster_coordinator::OpenTransaction;
 
 pub fn record(record: &GroupRecord<'_>) -> String {
     match record {
@@ -268,6 +270,20 @@ pub fn response(response: &Response<'_>) -> String {
 /// The allowed operations on a group, if they were asked for.
 fn operations(operations: i32) -> String {
     if operations == i32::MIN { String::new() } else { format!(" may {operations}") }
+}
+
+pub fn transactional(it: &TxnOffsetCommitResponse<'_>) -> String {
+    let partitions = it.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|partition| {
+            let topic = if topic.name.is_empty() { "id" } else { &topic.name };
+            format!("{topic}-{} {}", partition.partition_index, error(partition.error_code))
+        })
+    });
+    partitions.collect::<Vec<_>>().join(", ")
+}
+
+pub fn open(it: OpenTransaction<'_>) -> String {
+    format!("  {}/{} in {}", it.producer.id, it.producer.epoch, it.group_id)
 }
 
 fn fetched(it: &muster_codec::messages::OffsetFetchResponse<'_>) -> String {

@@ -5,11 +5,13 @@ use crate::coverage::Coverage;
 use crate::event::Line;
 use crate::ids::short;
 use crate::print;
-use muster_codec::messages::DescribeGroupsRequest;
+use muster_codec::messages::{DescribeGroupsRequest, TxnOffsetCommitRequest};
+use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::GroupRecord;
 use muster_codec::{ErrorCode, GroupRequest, Reader, Request, Response, Uuid, Wall};
 use muster_coordinator::{
-    Budget, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
+    Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, Output, Producer,
+    RequestId, Topics,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +24,36 @@ pub struct World {
     now: i64,
     /// The lead of the wall clock over `now`.
     wall_ahead: i64,
-    /// Bytes of key and value.
-    log: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    log: Vec<Logged>,
     position: u64,
     /// The label of each pending request, and its version.
     waiting: BTreeMap<RequestId, (String, i16)>,
     requests: u64,
     /// Member ids that were handed out and not used yet.
     pending: BTreeSet<String>,
+}
+
+/// An entry of the log.
+enum Logged {
+    /// Bytes of key and value, and the producer of their transaction.
+    Record(Vec<u8>, Option<Vec<u8>>, Option<Producer>),
+    Marker(i64, TransactionOutcome),
+}
+
+impl Logged {
+    fn replay(&self, coordinator: &mut Coordinator, position: u64) {
+        let (key, value, producer) = match self {
+            Self::Record(key, value, producer) => (key, value, producer),
+            Self::Marker(producer_id, outcome) => {
+                return coordinator.replay_end_transaction(*producer_id, *outcome, position);
+            }
+        };
+        let record = GroupRecord::read(key, value.as_deref()).unwrap().unwrap();
+        match producer {
+            Some(producer) => coordinator.replay_in_transaction(*producer, &record, position),
+            None => coordinator.replay(&record, position),
+        }
+    }
 }
 
 impl World {
@@ -43,6 +67,8 @@ impl World {
             "delete-topic" => self.delete_topic(line.words[0], &mut out),
             "wall" => self.wall_ahead = line.words[0].parse().unwrap(),
             "recount" => self.topics.recount(),
+            "end-txn" => self.end_transaction(&line),
+            "open" => out.extend(self.coordinator().open_transactions().map(print::open)),
             "advance" => {
                 self.advance(line.words[0].parse().unwrap(), coverage, &mut out);
                 out.push(self.deadline());
@@ -83,9 +109,48 @@ impl World {
         }
     }
 
+    /// Writes the marker of a producer.
+    fn end_transaction(&mut self, line: &Line<'_>) {
+        self.position += 1;
+        let outcome = match line.words[1] {
+            "commit" => TransactionOutcome::Commit,
+            "abort" => TransactionOutcome::Abort,
+            outcome => panic!("{outcome}"),
+        };
+        self.write(Logged::Marker(line.words[0].parse().unwrap(), outcome));
+    }
+
+    fn commit_in_transaction(
+        &mut self,
+        line: &Line<'_>,
+        version: i16,
+        request: TxnOffsetCommitRequest<'static>,
+        out: &mut Vec<String>,
+    ) {
+        let request_id = RequestId { connection: 0, sequence: 0 };
+        let (client_id, client_host) = (line.client(), "/1.2.3.4");
+        let caller = Caller { request: request_id, api_version: version, client_id, client_host };
+        let mut output =
+            self.with_context(|it, context| it.handle(context, caller, request.into()));
+        let wrote = !output.records.is_empty();
+        let Some(Answer { response: Response::TxnOffsetCommit(response), visible_at, .. }) =
+            output.answers.pop()
+        else {
+            panic!("{output:?}")
+        };
+        self.settle(output, out);
+        let waits = if wrote && visible_at == self.position { "; when written" } else { "" };
+        let (who, response) = (line.words[0], print::transactional(&response));
+        out.push(format!("  commit {who}: {response}{waits}"));
+    }
+
     fn request(&mut self, line: &Line<'_>, coverage: &mut Coverage, out: &mut Vec<String>) {
         let topics = &self.topics;
-        let known = line.request(|topic| topics.id(topic).unwrap_or(Uuid([9; 16])));
+        let topic_id = |topic: &str| topics.id(topic).unwrap_or(Uuid([9; 16]));
+        if let Some((version, request)) = line.transactional(topic_id) {
+            return self.commit_in_transaction(line, version, request, out);
+        }
+        let known = line.request(topic_id);
         let (version, request) = known.unwrap_or_else(|| panic!("unknown verb {}", line.verb));
         self.cover(line, coverage);
         // Through the wire format, so that fields that the version lacks are lost.
@@ -203,8 +268,9 @@ impl World {
     fn settle(&mut self, output: Output<'_>, out: &mut Vec<String>) {
         self.position += u64::from(!output.records.is_empty());
         for record in &output.records {
-            out.push(print::record(record));
-            self.write(record);
+            let producer = output.producer.map(|it| format!(" by {}/{}", it.id, it.epoch));
+            out.push(print::record(record) + &producer.unwrap_or_default());
+            self.write_record(record, output.producer);
         }
         for answer in output.answers {
             let (who, version) = self.waiting.remove(&answer.request).unwrap();
@@ -226,23 +292,23 @@ impl World {
         }
     }
 
-    /// Writes and replays a record, through its bytes.
-    fn write(&mut self, record: &GroupRecord<'_>) {
+    fn write_record(&mut self, record: &GroupRecord<'_>, producer: Option<Producer>) {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         record.write_key(&mut key);
         let value = record.write_value(&mut value).then_some(value);
+        self.write(Logged::Record(key, value, producer));
+    }
+
+    /// Writes and replays an entry, through its bytes.
+    fn write(&mut self, logged: Logged) {
         let position = self.position;
-        let record = GroupRecord::read(&key, value.as_deref()).unwrap().unwrap();
-        self.coordinator().replay(&record, position);
-        self.log.push((key, value));
+        logged.replay(self.coordinator(), position);
+        self.log.push(logged);
     }
 
     fn reload(&mut self) {
         let mut coordinator = Coordinator::new(self.config.clone());
-        for (key, value) in &self.log {
-            let record = GroupRecord::read(key, value.as_deref()).unwrap().unwrap();
-            coordinator.replay(&record, self.position);
-        }
+        self.log.iter().for_each(|logged| logged.replay(&mut coordinator, self.position));
         coordinator.loaded(self.now, self.wall(), &self.topics);
         self.coordinator = Some(coordinator);
         self.waiting.clear();

@@ -88,5 +88,5 @@ pub fn replay<'r>(
     let mut batch = BatchBuilder::default();
     records.into_iter().for_each(|record| batch.append(0, &record));
     let batch = Batch::read(batch.seal(0, 0)).unwrap();
-    coordinator.replay_batch(batch.records().unwrap(), position).unwrap();
+    coordinator.replay_batch(&batch.header, batch.records().unwrap(), position).unwrap();
 }

@@ -1,13 +1,30 @@
 //! The coordinator of the groups of a slot: routes each request to its group.
 
+pub mod counts;
+mod describe;
+mod expire;
+mod heartbeats;
+mod not_written;
+mod recovery;
+mod replay;
+mod requests;
+mod snapshots;
+
+pub use describe::Listing;
+pub use snapshots::NextGroup;
+
 use crate::budget::{Budget, GroupRefusal, Held};
 use crate::classic::ClassicGroup;
+use crate::committed::Committed;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
 use crate::context::{Around, Context, DeletedTopic, Topics};
-use crate::group::{Entry, Group, Groups, Listed};
+use crate::counters::Counters;
+use crate::group::{Entry, Group};
+use crate::groups::{Groups, Listed};
 use crate::limits::EXPIRE_RECORDS_MAX;
-use crate::offsets::{self, Committed};
+use crate::offsets;
 use crate::output::{Output, RequestId};
+use crate::pending::{OpenTransaction, PendingOffsets};
 use crate::snapshot::SnapshotDamage;
 use crate::text::Text;
 use crate::timers::{Reason, Timer, TimerKey, Timers};
@@ -36,8 +53,8 @@ pub struct Coordinator {
     /// The version of the topics at the load.
     loaded_topics: i64,
     pub(crate) groups: Groups,
-    /// Bytes of the profiles of all groups' members.
-    pub(crate) member_bytes: usize,
+    pub(crate) pending: PendingOffsets,
+    pub(crate) counters: Counters,
     refusal: Option<GroupRefusal>,
     pub(crate) timers: Timers,
     pub(crate) sweep: Sweep,
@@ -47,13 +64,13 @@ pub struct Coordinator {
     /// for it.
     pub(crate) removed_at: u64,
     pub(crate) damage: Option<SnapshotDamage>,
-    /// A buffer for the offsets that a start applies together.
+    /// A buffer for the offsets that recovery applies together.
     pub(crate) run: Vec<(i32, Committed)>,
 }
 
 /// How far a walk through all groups has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reached {
+pub enum WalkProgress {
     /// It continues after this group; None before the first.
     After(Option<String>),
     End,
@@ -75,7 +92,8 @@ impl Coordinator {
             hashes: TopicHashes::default(),
             loaded_topics: 0,
             groups: Groups::default(),
-            member_bytes: 0,
+            pending: PendingOffsets::default(),
+            counters: Counters::default(),
             refusal: None,
             timers: Timers::default(),
             sweep: Sweep::default(),
@@ -122,6 +140,9 @@ impl Coordinator {
             GroupRequest::ListGroups(body) => self.list_groups(caller, &body, out),
             GroupRequest::DescribeGroups(body) => self.describe_groups(caller, body, out),
             GroupRequest::DeleteGroups(body) => self.delete_groups(context, caller, body, out),
+            GroupRequest::TxnOffsetCommit(body) => {
+                self.txn_offset_commit(context, caller, body, out);
+            }
         }
         output
     }
@@ -130,7 +151,7 @@ impl Coordinator {
     /// regular expression is up to date if it was resolved at this version of the topics or later.
     pub fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
         let mut output = Output::default();
-        let around = Around { now, wall, position: 0, topics, others_bytes: 0 };
+        let around = Around { now, wall, position: 0, topics, others: Held::default() };
         self.loaded_topics = topics.version();
         self.run = Vec::new();
         self.load_members();
@@ -172,12 +193,12 @@ impl Coordinator {
     ) -> Output<'static> {
         let mut output = Output::default();
         let all = self.topics_deleted_after(context, topics, None, usize::MAX, &mut output);
-        debug_assert_eq!(all, Reached::End);
+        debug_assert_eq!(all, WalkProgress::End);
         output
     }
 
-    /// Like [`Self::topics_deleted`], for at most `count` groups behind `after`, or fewer if they
-    /// have many offsets. Returns the last group; None if there are no more.
+    /// Like [`Self::topics_deleted`], for at most `count` groups that follow `after`, or fewer if
+    /// they have many offsets. Returns the last group; None if there are no more.
     pub fn topics_deleted_after(
         &mut self,
         context: &mut Context<'_>,
@@ -185,12 +206,12 @@ impl Coordinator {
         after: Option<&str>,
         count: usize,
         output: &mut Output<'static>,
-    ) -> Reached {
+    ) -> WalkProgress {
         let records_max = if count == usize::MAX { count } else { EXPIRE_RECORDS_MAX };
         let deleted = offsets::Deleted::new(topics);
         let mut through = after.map(Text::from);
         for _ in 0..count {
-            let Some(id) = self.groups.id_after(through.as_ref()) else { return Reached::End };
+            let Some(id) = self.groups.id_after(through.as_ref()) else { return WalkProgress::End };
             if self.may_have_offsets_of(&id, topics) {
                 self.load_offsets(&id);
                 self.with(context.around(), output, &id, |turn, entry| {
@@ -204,10 +225,10 @@ impl Coordinator {
             }
             through = Some(id);
         }
-        Reached::After(through.map(|id| id.as_ref().into()))
+        WalkProgress::After(through.map(|id| id.as_ref().into()))
     }
 
-    /// How much it is to tell of the members of a group: some 0.3 microseconds for each.
+    /// The work to describe the members of a group: some 0.3 microseconds for each.
     pub fn group_weight(&self, group_id: &str) -> usize {
         match self.groups.listed(group_id) {
             Some(Listed::Live(entry)) => 1 + entry.group_items(),
@@ -216,7 +237,7 @@ impl Coordinator {
         }
     }
 
-    /// The same of its offsets.
+    /// The work to list its offsets.
     pub fn offsets_weight(&self, group_id: &str) -> usize {
         match self.groups.listed(group_id) {
             Some(Listed::Live(entry)) => 1 + entry.offsets.len(),
@@ -237,32 +258,51 @@ impl Coordinator {
         let mut entry = self.groups.get_mut(group_id);
         let visible_at = entry.as_ref().map_or(self.removed_at, |entry| entry.written_at);
         let answered = output.answers.len();
+        let member_bytes = self.counters.gauges.member_bytes as usize;
         let mut turn = Turn {
             now: around.now,
             wall: around.wall,
             config: &self.config,
             group_configs: &self.group_configs,
-            members_room: self
+            members_budget: self
                 .config
                 .members_bytes_max
-                .saturating_sub(around.others_bytes + self.member_bytes),
+                .saturating_sub(around.others.member_bytes + member_bytes),
+            pending_budget: self
+                .config
+                .pending_bytes_max
+                .saturating_sub(around.others.pending_bytes + self.pending.bytes()),
+            pending: &self.pending,
             topics: around.topics,
             loaded_topics: self.loaded_topics,
             newest_topics: self.loaded_topics.max(around.topics.version_of_newest()),
             hashes: &mut self.hashes,
             timers: &mut self.timers,
             output,
+            events: &mut self.counters.events,
             visible_at,
             position: around.position,
         };
         let result = act(&mut turn, entry.as_deref_mut());
         let visible_at = turn.visible_at;
         if let Some(entry) = entry {
-            entry.recount(&mut self.member_bytes);
+            entry.recount(&mut self.counters.gauges);
         }
         // An answer from before the record was written has to wait for it too.
         output.answers[answered..].iter_mut().for_each(|it| it.visible_at = visible_at);
         result
+    }
+
+    /// Removes a group without a record: for a caller that keeps some groups only.
+    pub(crate) fn forget(&mut self, group_id: &str) {
+        let Some(entry) = self.groups.get_mut(group_id) else { return };
+        let group = entry.group.take();
+        group.into_iter().for_each(|mut group| group.removed(&mut self.timers));
+        self.counters.gauges.offsets -= entry.offsets.len() as u64;
+        entry.recount(&mut self.counters.gauges);
+        self.groups.remove(group_id);
+        self.pending.forget(group_id);
+        self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
 
     /// Why a client could not create a group, if that happened since the last call.
@@ -293,12 +333,25 @@ impl Coordinator {
         }
         entry.group = Some(Group::Classic(ClassicGroup::new(entry.id.clone(), around.wall)));
         entry.written_at = entry.written_at.max(self.removed_at);
+        entry.recount(&mut self.counters.gauges);
         Ok(true)
     }
 
     /// Its part of the shared budget.
     pub fn held(&self) -> Held {
-        Held { groups: self.groups.len(), member_bytes: self.member_bytes }
+        let member_bytes = self.counters.gauges.member_bytes as usize;
+        Held { groups: self.groups.len(), member_bytes, pending_bytes: self.pending.bytes() }
+    }
+
+    /// The numbers of the coordinator for metrics.
+    pub fn counters(&self) -> Counters {
+        let Counters { gauges, events } = self.counters;
+        Counters { gauges: gauges + self.groups.unloaded.gauges(), events }
+    }
+
+    /// The transactions that have pending offsets, by producer and group.
+    pub fn open_transactions(&self) -> impl Iterator<Item = OpenTransaction<'_>> {
+        self.pending.open()
     }
 
     /// The position of the last record: a response about all groups waits for it.
@@ -315,6 +368,7 @@ impl Coordinator {
     ) -> Result<(), GroupRefusal> {
         let (groups, max) = (self.groups.len(), self.config.groups_max);
         let admitted = budget.admit_group(groups, max, host, now);
+        self.counters.events.refused += u64::from(admitted.is_err());
         self.refusal = admitted.err().or(self.refusal);
         admitted
     }

@@ -7,10 +7,11 @@
 //! - A group for which the answer's budget does not suffice gets UNKNOWN_SERVER_ERROR, and so does
 //!   a list of groups. Kafka has neither limit nor error for it.
 
+use super::{Caller, Coordinator};
 use crate::classic::state::State;
 use crate::context::Context;
-use crate::coordinator::{Caller, Coordinator};
-use crate::group::{Group, Listed};
+use crate::group::Group;
+use crate::groups::Listed;
 use crate::output::Output;
 use crate::text::{Text, owned, prefix};
 use alloc::format;
@@ -136,10 +137,7 @@ impl Coordinator {
 
 /// The operations on a described group, if they were asked for.
 fn operations(is_asked: bool, error_code: i16) -> i32 {
-    match is_asked && error_code == ErrorCode::None as i16 {
-        true => GROUP_OPERATIONS,
-        false => i32::MIN,
-    }
+    if is_asked && error_code == ErrorCode::None as i16 { GROUP_OPERATIONS } else { i32::MIN }
 }
 
 fn refused(group_id: Str<'_>, error: ErrorCode) -> DescribedConsumerGroup<'_> {
@@ -152,15 +150,16 @@ fn too_large(group_id: Str<'_>) -> DescribedGroup<'_> {
 
 fn unknown(group_id: Str<'_>, api_version: i16) -> DescribedGroup<'_> {
     let group_state = Str::Borrowed(State::Dead.name());
-    match api_version >= GROUP_ID_NOT_FOUND_FROM {
-        true => DescribedGroup {
+    if api_version >= GROUP_ID_NOT_FOUND_FROM {
+        DescribedGroup {
             error_code: ErrorCode::GroupIdNotFound as i16,
             error_message: Some(Str::Owned(not_found(&group_id))),
             group_id,
             group_state,
             ..Default::default()
-        },
-        false => DescribedGroup { group_id, group_state, ..Default::default() },
+        }
+    } else {
+        DescribedGroup { group_id, group_state, ..Default::default() }
     }
 }
 
@@ -218,7 +217,7 @@ impl Filter {
         let (group_id, state, kind, protocol_type) = match group {
             Listed::Live(entry) => {
                 let group = entry.group.as_ref()?;
-                (&*entry.id, group.state_name(), group.type_name(), group.protocol_type())
+                (&*entry.id, group.state_name(), group.kind().type_name()?, group.protocol_type())
             }
             // Groups with members are loaded at the start.
             Listed::Unloaded(group) => {

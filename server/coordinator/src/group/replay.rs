@@ -1,46 +1,13 @@
-//! Applies records to the state; nothing else changes durable state.
+//! Applies records to the state of a group; nothing else changes durable state.
 
+use super::{Entry, Group};
 use crate::classic::ClassicGroup;
 use crate::consumer::ConsumerGroup;
-use crate::coordinator::Coordinator;
-use crate::group::{Entry, Group};
 use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use muster_codec::records::{GroupMetadataValue, GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{Str, Wall};
-
-impl Coordinator {
-    /// Applies a record to the durable state.
-    pub fn replay(&mut self, record: &GroupRecord<'_>, position: u64) {
-        self.written_at = position;
-        let group_id = record.group_id();
-        match matches!(record, GroupRecord::OffsetCommit(..)) {
-            true => self.load_offsets(group_id),
-            false => self.load(group_id),
-        }
-        let entry = match (self.groups.get_mut(group_id), record.is_tombstone()) {
-            (Some(entry), _) => entry,
-            (None, false) => self.groups.insert(group_id),
-            (None, true) => return,
-        };
-        entry.written_at = position;
-        replay_in(entry, &mut self.timers, record);
-        if !matches!(record, GroupRecord::OffsetCommit(..)) {
-            entry.recount(&mut self.member_bytes);
-        }
-        if entry.group.is_none() && entry.successor.is_none() && entry.offsets.is_empty() {
-            self.groups.remove(group_id);
-            self.removed_at = position;
-        }
-    }
-
-    /// The durable state as the records that produce it, by group, like a compacted log. Unloaded
-    /// groups are left out; see [`Self::load_all`].
-    pub fn durable_records(&self) -> Vec<GroupRecord<'_>> {
-        self.groups.live().flat_map(durable_records).collect()
-    }
-}
 
 pub(crate) fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRecord<'_>) {
     match record {
@@ -63,8 +30,8 @@ pub(crate) fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRe
     }
 }
 
-/// The consumer group of a record. The first record of one creates it, also in place of a classic
-/// group that has no record: offsets alone.
+/// The consumer group of a record. The first record of one creates it, even if there is a classic
+/// group without a record (a group that has only offsets), which it replaces.
 fn consumer_group<'e>(
     timers: &mut Timers,
     entry: &'e mut Entry,
@@ -132,7 +99,8 @@ fn remove_consumer(timers: &mut Timers, entry: &mut Entry) {
     }
 }
 
-fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
+/// The durable state of a group as the records that produce it.
+pub(crate) fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
     let mut records = match &entry.group {
         Some(Group::Consumer(group)) => {
             let mut records = Vec::new();

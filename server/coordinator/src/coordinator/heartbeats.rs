@@ -1,17 +1,17 @@
 //! Routes a ConsumerGroupHeartbeat to its group: an existing one, one that its first member
 //! creates, or a classic one that becomes a consumer group.
 
+use super::{Caller, Coordinator};
+use crate::classic;
 use crate::consumer::validate::validate;
 use crate::consumer::{ConsumerGroup, left, refused};
 use crate::context::Context;
-use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
 use crate::migration;
 use crate::modern::member::Client;
 use crate::modern::validate::JOIN;
 use crate::modern::{Draft, Refusal, refuse};
 use crate::output::Output;
-use crate::requests::group_tombstone;
 use crate::text::Text;
 use crate::turn::Turn;
 use alloc::boxed::Box;
@@ -38,7 +38,7 @@ impl Coordinator {
             turn.answer(caller.request, response.unwrap_or_else(refused));
         });
         if request.member_epoch == JOIN {
-            self.groups.remove_if_vacant(&request.group_id);
+            self.remove_if_vacant(&request.group_id);
         }
     }
 
@@ -101,7 +101,7 @@ fn heartbeat<'r>(
             entry.successor = Some(Box::new(Group::Consumer(Box::new(group))));
         }
         Some(Group::Classic(_)) => {
-            draft.push(group_tombstone(&entry.id));
+            draft.push(classic::tombstone(&entry.id));
             entry.successor = Some(new_consumers(&entry.id));
         }
         None => entry.successor = Some(new_consumers(&entry.id)),
@@ -124,6 +124,7 @@ fn leave<'r>(
 ) -> Result<ConsumerGroupHeartbeatResponse<'r>, Refusal> {
     let Some(Group::Consumer(group)) = &mut entry.group else { return not_found() };
     if let Some(number) = group.leaving(draft, request)? {
+        turn.events.members_left += 1;
         migration::fence(turn, draft, entry, &[number]);
     }
     Ok(left(request))

@@ -1,11 +1,12 @@
 //! The walk over all groups that writes a snapshot, in slices.
 
-use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Section, TopicSet};
-use super::pieces::Pieces;
-use super::{SnapshotDamage, Unloaded, UnloadedGroup, image};
-use crate::coordinator::Coordinator;
-use crate::group::{Entry, Group, Listed};
+use super::{Groups, Listed};
+use crate::group::{Entry, Group};
 use crate::offsets::{Expiry, RetentionBase};
+use crate::pending::{GroupPending, PendingOffsets};
+use crate::snapshot::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Section, TopicSet};
+use crate::snapshot::pieces::Pieces;
+use crate::snapshot::{SnapshotDamage, Unloaded, UnloadedGroup, archive};
 use crate::text::Text;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -44,8 +45,8 @@ pub struct SnapshotWalk {
 struct Begun {
     id: Text,
     protocol_type: String,
-    /// The group's state, and so its position, is that of the start of its writing. Offsets written
-    /// later may be newer; the records behind that position are applied to all of them.
+    /// The group is written as of the position at which its writing started. Offsets written later
+    /// may be newer than that; replaying the records after that position is harmless for them.
     entry: IndexEntry,
     /// The base of the retention of its offsets.
     base: Option<RetentionBase>,
@@ -58,7 +59,7 @@ struct Begun {
 /// The offsets that are not written yet.
 #[derive(Debug)]
 enum Remaining {
-    /// Those behind this one.
+    /// Those after this one.
     Live(Option<(Text, i32)>),
     /// Those of an old snapshot, from the next part on.
     Unloaded,
@@ -127,39 +128,28 @@ impl SnapshotWalk {
     }
 }
 
-impl Coordinator {
-    /// Appends the next part of the file, about `bytes`, to `out`. `position` is that of the last
-    /// record, which must be the last of its block in the log. Returns the index when it is
-    /// written, which is the end.
-    ///
-    /// The offsets of a group are written in parts of about `bytes`, its records as a whole.
-    ///
-    /// # Errors
-    /// A damaged unloaded group, which is also [`Coordinator::damage`] then, or a group that is too
-    /// large for a section: no snapshot can be made.
-    pub fn write_snapshot(
-        &mut self,
+impl Groups {
+    /// See [`crate::Coordinator::write_snapshot`]. An error comes with the group that it is about.
+    pub(crate) fn write_snapshot(
+        &self,
         walk: &mut SnapshotWalk,
+        pending: &PendingOffsets,
         position: u64,
         bytes: usize,
         out: &mut Vec<u8>,
-    ) -> Result<Option<SnapshotPart>, SnapshotDamage> {
+    ) -> Result<Option<SnapshotPart>, (Text, SnapshotDamage)> {
         let start = out.len();
         while !walk.is_through && out.len() - start < bytes {
             let id = match &walk.begun {
                 Some(begun) => Some(begun.id.clone()),
-                None => self.groups.id_after(walk.after.as_ref()),
+                None => self.id_after(walk.after.as_ref()),
             };
             let Some(id) = id else {
                 walk.through();
                 break;
             };
-            if let Err(damage) = self.write_on(walk, &id, position, bytes, out) {
-                if self.groups.unloaded.with_offsets(&id).is_some() {
-                    self.damage.get_or_insert_with(|| damage.clone());
-                }
-                return Err(damage);
-            }
+            let written = self.write_on(walk, &id, pending.of(&id), position, bytes, out);
+            written.map_err(|damage| (id, damage))?;
         }
         let is_done = walk.is_through && walk.give(bytes.max(1), out);
         Ok(is_done.then_some(walk.index))
@@ -170,11 +160,12 @@ impl Coordinator {
         &self,
         walk: &mut SnapshotWalk,
         id: &Text,
+        pending: Option<&GroupPending>,
         position: u64,
         bytes: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), SnapshotDamage> {
-        let listed = self.groups.listed(id);
+        let listed = self.listed(id);
         let has_unloaded = match &listed {
             Some(Listed::Live(entry)) => entry.offsets.is_unloaded(),
             Some(Listed::Unloaded(_)) => true,
@@ -186,9 +177,9 @@ impl Coordinator {
             begun.filter(|begun| has_unloaded || matches!(begun.remaining, Remaining::Live(_)));
         let begun = match (begun, &listed) {
             (Some(begun), _) => Some(begun),
-            (None, Some(Listed::Live(entry))) => begin_live(walk, entry, position, out)?,
+            (None, Some(Listed::Live(entry))) => begin_live(walk, entry, pending, position, out)?,
             (None, Some(Listed::Unloaded(group))) => {
-                Some(begin_unloaded(walk, &self.groups.unloaded, group, position, out)?)
+                Some(begin_unloaded(walk, &self.unloaded, group, position, out)?)
             }
             (None, None) => None,
         };
@@ -197,32 +188,35 @@ impl Coordinator {
             return Ok(());
         };
         let is_whole = match (&begun.remaining, &listed) {
-            (Remaining::Unloaded, _) => copy_part(walk, &self.groups.unloaded, &mut begun, out)?,
+            (Remaining::Unloaded, _) => copy_part(walk, &self.unloaded, &mut begun, out)?,
             (Remaining::Live(_), Some(Listed::Live(entry))) => {
                 write_part(walk, entry, &mut begun, bytes.div_ceil(OFFSET_BYTES), out)?
             }
             // The group was deleted since; the records of the deletion follow in the log.
             (Remaining::Live(_), _) => true,
         };
-        match is_whole {
-            true => finish(walk, begun, out),
-            false => walk.begun = Some(begun),
+        if is_whole {
+            finish(walk, begun, out)
+        } else {
+            walk.begun = Some(begun)
         }
         Ok(())
     }
 }
 
-/// Writes the records of a group; None for an entry without group and offsets.
+/// Writes the records of a group, and its pending offsets; None for an entry without group and
+/// offsets.
 fn begin_live(
     walk: &mut SnapshotWalk,
     entry: &Entry,
+    pending: Option<&GroupPending>,
     position: u64,
     out: &mut Vec<u8>,
 ) -> Result<Option<Begun>, SnapshotDamage> {
-    if entry.group.is_none() && entry.offsets.is_empty() {
+    if entry.group.is_none() && entry.offsets.is_empty() && pending.is_none() {
         return Ok(None);
     }
-    let records = image::write_group(entry, out).map_err(|_| too_long(&entry.id))?;
+    let records = archive::write_group(entry, pending, out).map_err(|_| too_long(&entry.id))?;
     let group = entry.group.as_ref();
     let index = IndexEntry {
         name_at: 0,
@@ -234,8 +228,10 @@ fn begin_live(
         position,
         topics: TopicSet::default(),
         expiry: if entry.offsets.is_empty() { Expiry::OF_NONE } else { Expiry::NEVER },
-        kind: image::kind(group),
+        kind: archive::kind(group),
+        has_pending: pending.is_some(),
         parts: 0,
+        offsets_len: 0,
     };
     Ok(Some(Begun {
         id: entry.id.clone(),
@@ -274,7 +270,7 @@ fn begin_unloaded(
     })
 }
 
-/// Copies the next part of the offsets of an old snapshot; returns true behind the last.
+/// Copies the next part of the offsets of an old snapshot; returns true after the last.
 fn copy_part(
     walk: &mut SnapshotWalk,
     unloaded: &Unloaded,
@@ -283,10 +279,11 @@ fn copy_part(
 ) -> Result<bool, SnapshotDamage> {
     let Some(group) = unloaded.with_offsets(&begun.id) else { return Ok(true) };
     (begun.entry.topics, begun.entry.expiry) = (group.entry.topics, group.entry.expiry);
+    begun.entry.offsets_len = group.entry.offsets_len;
     let Some(part) = unloaded.offsets(&group, begun.parts.len())? else { return Ok(true) };
     let start = out.len();
     out.extend_from_slice(part);
-    let section = image::section(out, start).map_err(|_| too_long(&begun.id))?;
+    let section = archive::section(out, start).map_err(|_| too_long(&begun.id))?;
     begun.parts.push(walk.place(section));
     Ok(false)
 }
@@ -305,11 +302,12 @@ fn write_part(
     if part.is_empty() && !begun.parts.is_empty() {
         return Ok(true);
     }
-    let written = image::write_offsets(part.iter().copied(), out);
+    let written = archive::write_offsets(part.iter().copied(), out);
     let (section, topics) = written.map_err(|_| too_long(&entry.id))?;
     begun.parts.push(walk.place(section));
     let expiry = Expiry::of(part.iter().map(|(.., it)| *it), begun.base, begun.recorded);
     begun.entry.topics = begun.entry.topics.and(topics);
+    begun.entry.offsets_len += part.len() as u32;
     begun.entry.expiry = begun.entry.expiry.and(expiry);
     let last = part.last().map(|(topic, partition, _)| ((*topic).clone(), *partition));
     begun.remaining = Remaining::Live(last);

@@ -1,14 +1,13 @@
 //! The work that is due at a time.
 
+use super::Coordinator;
 use crate::classic::ClassicGroup;
 use crate::context::Context;
-use crate::coordinator::Coordinator;
 use crate::group::{Entry, Group};
 use crate::limits::{EXPIRE_RECORDS_MAX, EXPIRE_TIMERS_MAX};
 use crate::migration;
 use crate::offsets;
 use crate::output::Output;
-use crate::requests::write_tombstones;
 use crate::timers::TimerKey;
 use crate::turn::Turn;
 use alloc::vec::Vec;
@@ -107,7 +106,10 @@ fn consumer_timer(turn: &mut Turn<'_, '_>, entry: &mut Entry, key: TimerKey) {
         | TimerKey::MemberJoin { member_id, .. }
         | TimerKey::MemberSync { member_id, .. } => {
             let member_id = member_id.clone();
+            let is_session = matches!(key, TimerKey::Session { .. });
             if let Some(number) = group.expired_member(turn, &member_id, key) {
+                turn.events.members_expired += u64::from(is_session);
+                turn.events.members_fenced += u64::from(!is_session);
                 let mut draft = Vec::new();
                 migration::fence(turn, &mut draft, entry, &[number]);
                 turn.write_all(draft);
@@ -123,7 +125,8 @@ fn sweep_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) {
     let Some(entry) = entry else { return };
     let Some(group) = &entry.group else { return };
     let is_subscribed = |topic: &str| group.is_subscribed_to(topic);
-    let nothing_left = entry.offsets.is_empty()
+    let is_pending = turn.pending.of(&entry.id).is_some();
+    let nothing_left = entry.offsets.is_empty() && !is_pending
         || group.retention_base().is_some_and(|base| {
             offsets::expire(
                 turn,
@@ -135,6 +138,6 @@ fn sweep_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) {
             )
         });
     if nothing_left && group.validate_delete().is_ok() {
-        write_tombstones(turn, group, &entry.id);
+        group.write_tombstones(turn, &entry.id);
     }
 }

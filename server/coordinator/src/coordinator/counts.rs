@@ -1,6 +1,7 @@
 //! Counts of volatile state, which callers compare with its limits.
 
-use crate::coordinator::Coordinator;
+use super::Coordinator;
+use crate::counters::{Counted, Gauges};
 use crate::group::Group;
 use core::ops::Add;
 
@@ -14,9 +15,9 @@ pub struct Counts {
     pub members: usize,
     /// Timers that are set.
     pub timers: usize,
-    /// Bytes of the members' profiles, and the running total of them.
-    pub member_bytes: usize,
-    pub counted_member_bytes: usize,
+    /// The gauges as they are kept, and as they are if they are counted again.
+    pub gauges: Gauges,
+    pub recounted: Gauges,
 }
 
 /// The most timers of one member, of one group and of a coordinator itself.
@@ -42,8 +43,8 @@ impl Add for Counts {
             groups: self.groups + other.groups,
             members: self.members + other.members,
             timers: self.timers + other.timers,
-            member_bytes: self.member_bytes + other.member_bytes,
-            counted_member_bytes: self.counted_member_bytes + other.counted_member_bytes,
+            gauges: self.gauges + other.gauges,
+            recounted: self.recounted + other.recounted,
         }
     }
 }
@@ -54,15 +55,19 @@ impl Coordinator {
         let mut counts = Counts {
             coordinators: 1,
             timers: self.timers.len(),
-            counted_member_bytes: self.member_bytes,
+            gauges: self.counters.gauges,
             ..Counts::default()
         };
+        counts.recounted.pending_offsets = self.pending.recounted() as u64;
         for entry in self.groups.live() {
             let groups = entry.group.iter().chain(entry.successor.as_deref());
             counts.groups += 1;
-            counts.member_bytes += entry.group.as_ref().map_or(0, Group::member_bytes);
+            let counted = entry.group.as_ref().map_or(Counted::default(), Group::counted);
+            counts.recounted.exchange(Counted::default(), counted);
+            counts.recounted.offsets += entry.offsets.len() as u64;
             counts.members += groups.map(Group::members_and_pending).sum::<usize>();
         }
+        debug_assert_eq!(counts.gauges, counts.recounted);
         counts
     }
 }

@@ -1,24 +1,24 @@
-//! A replica of some groups: what the records of the log produce, beside the groups that serve.
+//! A copy of some groups: what the records of the log produce, beside the groups that serve.
 //!
-//! A caller that reads the log from its beginning fills a replica, and compares its groups with the
+//! A caller that reads the log from its beginning fills a copy, and compares its groups with the
 //! live ones by [`GroupDigest`]. Its memory is bounded: when it grows too large, it continues with
 //! fewer groups.
 
 use crate::config::Config;
-use crate::coordinator::Coordinator;
-use crate::group::Entry;
-use crate::replay::group_records;
-use crate::snapshot::{GroupDigest, NextGroup};
+use crate::coordinator::{Coordinator, NextGroup};
+use crate::group::{Entry, group_records};
+use crate::groups::GroupDigest;
+
 use crate::text::{TEXT_BYTES, Text};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::DecodeError;
-use muster_codec::record_batch::Record;
+use muster_codec::record_batch::{BatchHeader, Record};
 use muster_codec::records::key_group;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The approximate memory of a replica.
-pub const REPLICA_BYTES_MAX: usize = 4 << 20;
+/// The approximate memory of a copy.
+pub const CHECK_COPY_BYTES_MAX: usize = 4 << 20;
 
 /// The most members, offsets and partitions of a compared group: part of a millisecond of work.
 pub const REPLICA_GROUP_ITEMS_MAX: usize = 2_000;
@@ -42,7 +42,7 @@ impl Sample {
 
 /// The groups of a sample, as the log produces them.
 #[derive(Debug)]
-pub struct Replica {
+pub struct CheckCopy {
     groups: Coordinator,
     sample: Sample,
     /// Groups that are too large to be compared: their records are skipped.
@@ -52,8 +52,8 @@ pub struct Replica {
     bytes: usize,
 }
 
-impl Replica {
-    /// A replica of about `bytes_max` bytes.
+impl CheckCopy {
+    /// A copy of about `bytes_max` bytes.
     pub fn new(config: Config, sample: Sample, bytes_max: usize) -> Self {
         let (groups, left_out) = (Coordinator::new(config), BTreeSet::new());
         Self { groups, sample, left_out, bytes_max, bytes: 0 }
@@ -68,17 +68,21 @@ impl Replica {
         self.sample.has(group_id) && !self.left_out.contains(group_id)
     }
 
-    /// Applies the records of a batch of the log, as a start does.
+    /// Applies a batch of the log, like recovery.
     ///
     /// # Errors
     /// A record that cannot be read.
     pub fn replay<'a>(
         &mut self,
+        header: &BatchHeader,
         records: impl Iterator<Item = Result<Record<'a>, DecodeError>>,
     ) -> Result<(), DecodeError> {
         let (sample, left_out, bytes) = (self.sample, &self.left_out, &mut self.bytes);
         let records = records.filter(|record| {
             let Ok(record) = record else { return true };
+            if header.is_control() {
+                return true;
+            }
             let Some(group) = record.key.and_then(key_group) else { return false };
             let is_in = sample.has(group) && !left_out.contains(group);
             if is_in {
@@ -87,7 +91,7 @@ impl Replica {
             }
             is_in
         });
-        self.groups.replay_batch(records, 0)?;
+        self.groups.replay_batch(header, records, 0)?;
         if self.bytes > self.bytes_max {
             self.measure();
             while self.bytes > self.bytes_max / 2 && self.sample.halvings < u64::BITS {
@@ -102,7 +106,7 @@ impl Replica {
         self.groups.digest(group_id, usize::MAX).unwrap_or_default()
     }
 
-    /// The next group behind `after`.
+    /// The next group that follows `after`.
     pub fn next_group(&self, after: Option<&Text>) -> Option<Text> {
         match self.groups.next_group(after, 1, |_| true) {
             NextGroup::Wanted(id) => Some(id),
@@ -125,7 +129,8 @@ impl Replica {
         self.left_out.extend(self.groups.groups.live().filter(is_large).map(|it| it.id.clone()));
         self.retain(|entry| entry.items() <= REPLICA_GROUP_ITEMS_MAX);
         let left_out: usize = self.left_out.iter().map(|id| id.len() + TEXT_BYTES).sum();
-        self.bytes = left_out + self.groups.groups.live().map(weight).sum::<usize>();
+        let pending = self.groups.pending.bytes();
+        self.bytes = left_out + pending + self.groups.groups.live().map(weight).sum::<usize>();
     }
 
     fn retain(&mut self, stays: impl Fn(&Entry) -> bool) {
@@ -133,9 +138,7 @@ impl Replica {
         let gone: Vec<Text> =
             self.groups.groups.live().filter(goes).map(|entry| entry.id.clone()).collect();
         for id in gone {
-            let group = self.groups.groups.get_mut(&id).and_then(|entry| entry.group.as_mut());
-            group.into_iter().for_each(|group| group.removed(&mut self.groups.timers));
-            self.groups.groups.remove(&id);
+            self.groups.forget(&id);
         }
     }
 }
@@ -162,7 +165,7 @@ mod tests {
     use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 
     /// Commits offsets of `partitions` partitions in the log of the groups, and in the live groups.
-    fn commit(replica: &mut Replica, live: &mut Coordinator, group: &str, partitions: i32) {
+    fn commit(copy: &mut CheckCopy, live: &mut Coordinator, group: &str, partitions: i32) {
         let mut batch = BatchBuilder::default();
         for partition in 0..partitions {
             let key = OffsetCommitKey { group: group.into(), topic: "t".into(), partition };
@@ -171,64 +174,65 @@ mod tests {
             live.replay(&record, 1);
             batch.append(0, &record);
         }
-        replica.replay(Batch::read(batch.seal(0, 0)).unwrap().records().unwrap()).unwrap();
+        let batch = Batch::read(batch.seal(0, 0)).unwrap();
+        copy.replay(&batch.header, batch.records().unwrap()).unwrap();
     }
 
-    fn replica(halvings: u32, bytes_max: usize) -> (Replica, Coordinator) {
+    fn copy(halvings: u32, bytes_max: usize) -> (CheckCopy, Coordinator) {
         let sample = Sample { salt: 7, halvings };
-        let replica = Replica::new(Config::default(), sample, bytes_max);
-        (replica, Coordinator::new(Config::default()))
+        let copy = CheckCopy::new(Config::default(), sample, bytes_max);
+        (copy, Coordinator::new(Config::default()))
     }
 
-    fn is_as_live(replica: &mut Replica, live: &mut Coordinator, group: &str) -> bool {
+    fn is_as_live(copy: &mut CheckCopy, live: &mut Coordinator, group: &str) -> bool {
         let digest = live.digest(group, usize::MAX).unwrap();
         assert_eq!(digest.fingerprint, live.fingerprint(group));
-        replica.digest(group).fingerprint == digest.fingerprint
+        copy.digest(group).fingerprint == digest.fingerprint
     }
 
     #[test]
     fn the_replica_has_the_groups_of_its_sample_only() {
-        let (mut replica, mut live) = replica(2, REPLICA_BYTES_MAX);
+        let (mut copy, mut live) = copy(2, CHECK_COPY_BYTES_MAX);
         let groups: Vec<_> = (0..200).map(|number| format!("g{number}")).collect();
-        groups.iter().for_each(|group| commit(&mut replica, &mut live, group, 2));
-        let (is_in, others): (Vec<_>, Vec<_>) = groups.iter().partition(|it| replica.has(it));
+        groups.iter().for_each(|group| commit(&mut copy, &mut live, group, 2));
+        let (is_in, others): (Vec<_>, Vec<_>) = groups.iter().partition(|it| copy.has(it));
         assert!((20..80).contains(&is_in.len()), "{} of 200", is_in.len());
-        assert!(is_in.iter().all(|group| is_as_live(&mut replica, &mut live, group)));
-        assert!(others.iter().all(|group| replica.digest(group).fingerprint.is_none()));
+        assert!(is_in.iter().all(|group| is_as_live(&mut copy, &mut live, group)));
+        assert!(others.iter().all(|group| copy.digest(group).fingerprint.is_none()));
     }
 
     #[test]
     fn a_replica_that_grows_too_large_continues_with_fewer_groups() {
-        let (mut replica, mut live) = replica(0, 100_000);
+        let (mut copy, mut live) = copy(0, 100_000);
         let groups: Vec<_> = (0..1_000).map(|number| format!("g{number}")).collect();
         for group in &groups {
-            commit(&mut replica, &mut live, group, 10);
-            assert!(replica.bytes <= replica.bytes_max);
+            commit(&mut copy, &mut live, group, 10);
+            assert!(copy.bytes <= copy.bytes_max);
         }
-        let is_in: Vec<_> = groups.iter().filter(|group| replica.has(group)).collect();
+        let is_in: Vec<_> = groups.iter().filter(|group| copy.has(group)).collect();
         assert!((10..100).contains(&is_in.len()), "{} of 1,000", is_in.len());
-        assert!(is_in.iter().all(|group| is_as_live(&mut replica, &mut live, group)));
-        assert_eq!(replica.groups.groups(), is_in.len());
+        assert!(is_in.iter().all(|group| is_as_live(&mut copy, &mut live, group)));
+        assert_eq!(copy.groups.groups(), is_in.len());
     }
 
     #[test]
     fn a_key_that_is_written_again_takes_no_more_memory() {
-        let (mut replica, mut live) = replica(0, 100_000);
-        (0..10_000).for_each(|_| commit(&mut replica, &mut live, "hot", 1));
-        assert!(replica.has("hot") && is_as_live(&mut replica, &mut live, "hot"));
-        assert_eq!(replica.sample().halvings, 0);
+        let (mut copy, mut live) = copy(0, 100_000);
+        (0..10_000).for_each(|_| commit(&mut copy, &mut live, "hot", 1));
+        assert!(copy.has("hot") && is_as_live(&mut copy, &mut live, "hot"));
+        assert_eq!(copy.sample().halvings, 0);
     }
 
     #[test]
     fn a_group_that_is_too_large_stays_left_out() {
-        let (mut replica, mut live) = replica(0, 100_000);
-        commit(&mut replica, &mut live, "small", 10);
-        commit(&mut replica, &mut live, "large", 3_000);
-        assert!(replica.has("small") && !replica.has("large"));
-        assert!(is_as_live(&mut replica, &mut live, "small"));
+        let (mut copy, mut live) = copy(0, 100_000);
+        commit(&mut copy, &mut live, "small", 10);
+        commit(&mut copy, &mut live, "large", 3_000);
+        assert!(copy.has("small") && !copy.has("large"));
+        assert!(is_as_live(&mut copy, &mut live, "small"));
         assert_eq!(live.digest("large", REPLICA_GROUP_ITEMS_MAX), None);
-        commit(&mut replica, &mut live, "large", 1);
-        assert_eq!(replica.next_group(Some(&"a".into())), Some("small".into()));
-        assert_eq!(replica.digest("large").fingerprint, None);
+        commit(&mut copy, &mut live, "large", 1);
+        assert_eq!(copy.next_group(Some(&"a".into())), Some("small".into()));
+        assert_eq!(copy.digest("large").fingerprint, None);
     }
 }

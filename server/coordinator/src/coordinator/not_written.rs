@@ -5,12 +5,12 @@
 //! that never happens. The group is forgotten then, and made again from its durable state, as by a
 //! load: its parked requests are answered, and its sessions start again.
 
+use super::Coordinator;
 use crate::classic::ClassicGroup;
 use crate::context::Context;
-use crate::coordinator::Coordinator;
 use crate::group::{Entry, Group};
+use crate::group::{group_records, replay_in};
 use crate::output::Output;
-use crate::replay::{group_records, replay_in};
 use crate::turn::Turn;
 use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
@@ -30,10 +30,10 @@ impl Coordinator {
             // A refused commit leaves a group alone that it did not create.
             let is_commit = of_group.iter().all(|it| matches!(it, GroupRecord::OffsetCommit(..)));
             self.with(context.around(), &mut output, group_id, |turn, entry| match entry {
-                Some(entry) if !is_commit || is_unwritten(entry) => make_again(turn, entry),
+                Some(entry) if !is_commit || is_unwritten(turn, entry) => make_again(turn, entry),
                 Some(_) | None => {}
             });
-            self.groups.remove_if_vacant(group_id);
+            self.remove_if_vacant(group_id);
         }
         debug_assert!(output.records.is_empty(), "a load writes nothing");
         output
@@ -41,11 +41,15 @@ impl Coordinator {
 }
 
 /// Whether the group would exist only by the refused records.
-fn is_unwritten(entry: &Entry) -> bool {
+fn is_unwritten(turn: &Turn<'_, '_>, entry: &Entry) -> bool {
     match &entry.group {
-        Some(Group::Classic(group)) => group.is_unwritten() && entry.offsets.is_empty(),
+        Some(Group::Classic(group)) => group.is_unwritten() && !has_offsets(turn, entry),
         Some(Group::Consumer(_)) | None => false,
     }
+}
+
+fn has_offsets(turn: &Turn<'_, '_>, entry: &Entry) -> bool {
+    !entry.offsets.is_empty() || turn.pending.of(&entry.id).is_some()
 }
 
 fn make_again(turn: &mut Turn<'_, '_>, entry: &mut Entry) {
@@ -60,7 +64,7 @@ fn make_again(turn: &mut Turn<'_, '_>, entry: &mut Entry) {
     }
     // A simple group has no record of its own; its start does not matter for retention.
     let simple = || Group::Classic(ClassicGroup::new(entry.id.clone(), Wall(0)));
-    entry.group = again.group.or_else(|| (!entry.offsets.is_empty()).then(simple));
+    entry.group = again.group.or_else(|| has_offsets(turn, entry).then(simple));
     if let Some(group) = &mut entry.group {
         group.loaded(turn);
     }

@@ -1,7 +1,7 @@
 //! The partitions of a group that are owned, with the epochs of their owners. A partition is
 //! assigned to another member only after it was removed here.
 
-use super::owned::Owned;
+use crate::modern::owned::Owned;
 use hashbrown::HashMap;
 use muster_codec::Uuid;
 
@@ -25,8 +25,8 @@ impl Owners {
     /// Adds the partitions of a member at `epoch`. A partition that two members claim keeps the
     /// newer epoch.
     pub(crate) fn add(&mut self, owned: &Owned, epoch: i32) {
-        for topic in owned.topics() {
-            let of_topic = self.epochs.entry(topic.topic_id).or_default();
+        for topic in owned.by_key() {
+            let of_topic = self.epochs.entry(topic.key).or_default();
             for it in &topic.partitions {
                 let newest = of_topic.entry(it.partition).or_insert(epoch);
                 *newest = epoch.max(*newest);
@@ -36,15 +36,15 @@ impl Owners {
 
     /// Removes the partitions of a member at `epoch`.
     pub(crate) fn remove(&mut self, owned: &Owned, epoch: i32) {
-        for topic in owned.topics() {
-            let Some(of_topic) = self.epochs.get_mut(&topic.topic_id) else { continue };
+        for topic in owned.by_key() {
+            let Some(of_topic) = self.epochs.get_mut(&topic.key) else { continue };
             for it in &topic.partitions {
                 if of_topic.get(&it.partition) == Some(&epoch) {
                     of_topic.remove(&it.partition);
                 }
             }
             if of_topic.is_empty() {
-                self.epochs.remove(&topic.topic_id);
+                self.epochs.remove(&topic.key);
             }
         }
     }

@@ -1,25 +1,24 @@
 //! Routes requests to groups, and answers for all kinds of groups alike.
 
+use super::{Caller, Coordinator};
 use crate::classic::{Joining, Parked, leave_unknown_group};
 use crate::context::Context;
-use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
 use crate::migration;
-use crate::offsets;
+use crate::offsets::{self, Commit, Offsets};
 use crate::output::Output;
-use crate::text::owned;
+use crate::pending::Producer;
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::messages::{
     DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse, HeartbeatRequest,
     HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse,
-    OffsetCommitRequest, OffsetDeleteRequest, OffsetDeleteResponse, OffsetFetchRequest,
-    OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse,
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponseTopic,
-    SyncGroupRequest,
+    SyncGroupRequest, TxnOffsetCommitRequest,
 };
-use muster_codec::records::{GroupMetadataKey, GroupRecord};
 use muster_codec::{AnswerBudget, ErrorCode, Str};
 
 /// The first version of OffsetFetch that asks for several groups.
@@ -27,6 +26,9 @@ const FETCH_GROUPS_FROM: i16 = 8;
 
 /// The first version of OffsetCommit that knows GROUP_ID_NOT_FOUND.
 const GROUP_ID_NOT_FOUND_FROM: i16 = 9;
+
+/// The first version of TxnOffsetCommit that does so (KIP-1319).
+const TRANSACTIONAL_GROUP_ID_NOT_FOUND_FROM: i16 = 6;
 
 impl Coordinator {
     pub(crate) fn heartbeat<'r>(
@@ -65,12 +67,11 @@ impl Coordinator {
         // Only a request without a member id creates a group.
         let refusal = joining.refusal(&self.config);
         let wants_group = refusal.is_none() && joining.request.member_id.is_empty();
-        let created = match wants_group {
-            true => {
-                let (id, host) = (&joining.request.group_id, caller.client_host);
-                self.create_classic_if_absent(id, host, around, context.budget)
-            }
-            false => refusal.map_or(Ok(false), Err),
+        let created = if wants_group {
+            let (id, host) = (&joining.request.group_id, caller.client_host);
+            self.create_classic_if_absent(id, host, around, context.budget)
+        } else {
+            refusal.map_or(Ok(false), Err)
         };
         let group_id = joining.request.group_id.clone();
         self.with(around, output, &group_id, |turn, entry| match (created, entry) {
@@ -146,34 +147,51 @@ impl Coordinator {
         request: OffsetCommitRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        let version = caller.api_version;
+        let kind = Commit::Plain { version: caller.api_version };
+        let (response, visible_at) = self.commit(context, caller, kind, request, output);
+        output.answer(caller.request, response, visible_at);
+    }
+
+    /// Commits offsets in the transaction of a producer. They are pending until
+    /// [`Self::replay_end_transaction`].
+    pub(crate) fn txn_offset_commit<'r>(
+        &mut self,
+        context: &mut Context<'_>,
+        caller: Caller<'r>,
+        request: TxnOffsetCommitRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let kind = Commit::Transactional { version: caller.api_version };
+        output.producer = Some(Producer { id: request.producer_id, epoch: request.producer_epoch });
+        let request = offsets::as_commit(request);
+        let (response, visible_at) = self.commit(context, caller, kind, request, output);
+        output.answer(caller.request, offsets::as_transactional(response), visible_at);
+    }
+
+    /// Returns the response, and the position that it waits for.
+    fn commit<'r>(
+        &mut self,
+        context: &mut Context<'_>,
+        caller: Caller<'r>,
+        kind: Commit,
+        request: OffsetCommitRequest<'r>,
+        output: &mut Output<'r>,
+    ) -> (OffsetCommitResponse<'r>, u64) {
         let group_id = request.group_id.clone();
         self.load_offsets(&group_id);
-        let is_member = request.generation_id_or_member_epoch >= 0;
-        let created = match is_member {
-            true => Ok(false),
-            false => {
-                let (host, around) = (caller.client_host, context.around());
-                self.create_classic_if_absent(&group_id, host, around, context.budget)
-            }
+        let created = if kind.is_transactional() && group_id.is_empty() {
+            Err(ErrorCode::InvalidGroupId)
+        } else if request.generation_id_or_member_epoch >= 0 {
+            Ok(false)
+        } else {
+            let (host, around) = (caller.client_host, context.around());
+            self.create_classic_if_absent(&group_id, host, around, context.budget)
         };
         self.with(context.around(), output, &group_id, |turn, entry| {
-            let accepted = created.and_then(|_| match entry {
-                Some(Entry { group: Some(Group::Classic(group)), offsets, .. }) => {
-                    group.accept_commit(turn, &request).map(|()| &*offsets)
-                }
-                Some(Entry { group: Some(Group::Consumer(group)), offsets, .. }) => {
-                    let accepted = group.accept_commit(turn.config, turn.topics, version, &request);
-                    accepted.map(|()| &*offsets)
-                }
-                Some(Entry { group: None, .. }) | None if version >= GROUP_ID_NOT_FOUND_FROM => {
-                    Err(ErrorCode::GroupIdNotFound)
-                }
-                Some(Entry { group: None, .. }) | None => Err(ErrorCode::IllegalGeneration),
-            });
-            let response = offsets::commit(turn, context.topics, version, request, accepted);
-            turn.answer(caller.request, response);
-        });
+            let accepted = created.and_then(|_| accept_commit(turn, entry, kind, &request));
+            let response = offsets::commit(turn, context.topics, kind, request, accepted);
+            (response, turn.visible_at)
+        })
     }
 
     pub(crate) fn offset_fetch<'r>(
@@ -187,7 +205,7 @@ impl Coordinator {
         budget.reserve(&mut request.groups, |group| too_large_fetch(group.group_id.clone()));
         self.load_offsets(&request.group_id);
         request.groups.iter().for_each(|group| self.load_offsets(&group.group_id));
-        let mut visible_at = 0;
+        let (mut visible_at, require_stable) = (0, request.require_stable);
         let mut fetch = |group: OffsetFetchRequestGroup<'r>| {
             let entry = self.groups.get(&group.group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
@@ -202,17 +220,19 @@ impl Coordinator {
             }
             let offsets = entry.filter(|entry| entry.group.is_some()).map(|entry| &entry.offsets);
             let group_id = group.group_id.clone();
-            let fetched =
-                offsets::fetch(context.topics, caller.api_version, group, offsets, budget);
+            let pending = self.pending.of(&group_id).filter(|_| require_stable);
+            let version = caller.api_version;
+            let fetched = offsets::fetch(context.topics, version, group, offsets, pending, budget);
             let fetched = fetched.and_then(|group| budget.fit(group));
             fetched.unwrap_or_else(|| too_large_fetch(group_id))
         };
-        let response = match caller.api_version >= FETCH_GROUPS_FROM {
-            true => OffsetFetchResponse {
+        let response = if caller.api_version >= FETCH_GROUPS_FROM {
+            OffsetFetchResponse {
                 groups: request.groups.into_iter().map(fetch).collect(),
                 ..Default::default()
-            },
-            false => only_group(fetch(as_group(request))),
+            }
+        } else {
+            only_group(fetch(as_group(request)))
         };
         output.answer(caller.request, response, visible_at);
     }
@@ -275,26 +295,43 @@ impl Coordinator {
     }
 }
 
+/// Whether the group takes a commit; returns its offsets.
+fn accept_commit<'e>(
+    turn: &mut Turn<'_, '_>,
+    entry: Option<&'e mut Entry>,
+    kind: Commit,
+    request: &OffsetCommitRequest<'_>,
+) -> Result<&'e Offsets, ErrorCode> {
+    match entry {
+        Some(Entry { group: Some(Group::Classic(group)), offsets, .. }) => {
+            let accepted = match kind {
+                Commit::Plain { .. } => group.accept_commit(turn, request),
+                Commit::Transactional { .. } => group.accept_transactional_commit(request),
+            };
+            accepted.map(|()| &*offsets)
+        }
+        Some(Entry { group: Some(Group::Consumer(group)), offsets, .. }) => {
+            let accepted = group.accept_commit(turn.config, turn.topics, kind, request);
+            accepted.map(|()| &*offsets)
+        }
+        Some(Entry { group: None, .. }) | None => Err(match kind {
+            Commit::Plain { version: GROUP_ID_NOT_FOUND_FROM.. }
+            | Commit::Transactional { version: TRANSACTIONAL_GROUP_ID_NOT_FOUND_FROM.. } => {
+                ErrorCode::GroupIdNotFound
+            }
+            Commit::Plain { .. } | Commit::Transactional { .. } => ErrorCode::IllegalGeneration,
+        }),
+    }
+}
+
 /// Writes the tombstones of a whole group, if it is empty.
 fn delete_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<(), ErrorCode> {
     let entry = entry.ok_or(ErrorCode::GroupIdNotFound)?;
     let group = entry.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?;
     group.validate_delete()?;
     offsets::delete_all(turn, &entry.offsets, &entry.id);
-    write_tombstones(turn, group, &entry.id);
+    group.write_tombstones(turn, &entry.id);
     Ok(())
-}
-
-/// The records that remove a group, after the tombstones of its offsets.
-pub(crate) fn write_tombstones(turn: &mut Turn<'_, '_>, group: &Group, group_id: &str) {
-    match group {
-        Group::Classic(_) => turn.write(group_tombstone(group_id)),
-        Group::Consumer(group) => {
-            let mut draft = Vec::new();
-            group.tombstones(&mut draft, |member_id| member_id);
-            turn.write_all(draft);
-        }
-    }
 }
 
 /// The answer's budget does not suffice for the group.
@@ -304,11 +341,6 @@ fn too_large_fetch(group_id: Str<'_>) -> OffsetFetchResponseGroup<'_> {
 
 fn refused_fetch(group_id: Str<'_>, error: ErrorCode) -> OffsetFetchResponseGroup<'_> {
     OffsetFetchResponseGroup { group_id, error_code: error as i16, ..Default::default() }
-}
-
-/// The record that removes a classic group.
-pub(crate) fn group_tombstone(group_id: &str) -> GroupRecord<'static> {
-    GroupRecord::GroupMetadata(GroupMetadataKey { group: owned(group_id) }, None)
 }
 
 fn parked(caller: Caller<'_>) -> Parked {

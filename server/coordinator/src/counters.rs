@@ -1,0 +1,146 @@
+//! The numbers of a coordinator, for metrics: gauges of its groups as they are, and counters of the
+//! events since its load. A change updates them as it happens; reading them takes a copy.
+
+use core::ops::Add;
+use muster_counters::{Visitor, Walk, counters};
+
+counters! {
+    /// Groups by kind and state. An unloaded group has no members, and is empty.
+    #[derive(Copy)]
+    pub struct Gauges in "groups" {
+        /// Classic groups without members.
+        classic_empty: u64 = Gauge of Count,
+        /// Classic groups that wait for members to join.
+        classic_preparing_rebalance: u64 = Gauge of Count,
+        /// Classic groups that wait for the assignment of their leader.
+        classic_completing_rebalance: u64 = Gauge of Count,
+        /// Classic groups with an assignment.
+        classic_stable: u64 = Gauge of Count,
+        /// Consumer groups without members.
+        consumer_empty: u64 = Gauge of Count,
+        /// Consumer groups whose target assignment is older than their epoch.
+        consumer_assigning: u64 = Gauge of Count,
+        /// Consumer groups with members that have not reached their target assignment.
+        consumer_reconciling: u64 = Gauge of Count,
+        /// Consumer groups whose members all have their target assignment.
+        consumer_stable: u64 = Gauge of Count,
+        /// Members of classic groups.
+        classic_members: u64 = Gauge of Count,
+        /// Members of consumer groups.
+        consumer_members: u64 = Gauge of Count,
+        /// Memory of the members' profiles.
+        member_bytes: u64 = Gauge of Bytes,
+        /// Committed offsets.
+        offsets: u64 = Gauge of Count,
+        /// Offsets of open transactions, of all groups.
+        pending_offsets: u64 = Gauge of Count,
+    }
+}
+
+counters! {
+    /// Events since the load. They count when they are decided, even if the log then refuses their
+    /// records.
+    #[derive(Copy)]
+    pub struct Events in "groups" {
+        /// Rebalances of classic groups that ended with an assignment.
+        classic_rebalances: u64 = Counter of Count,
+        /// New epochs of consumer groups for a changed subscription or changed topics; not, as in
+        /// Kafka, those for members that leave or expire.
+        consumer_rebalances: u64 = Counter of Count,
+        /// New members; a static member that takes its place again is not one.
+        members_joined: u64 = Counter of Count,
+        /// Members that left.
+        members_left: u64 = Counter of Count,
+        /// Members whose session has expired.
+        members_expired: u64 = Counter of Count,
+        /// Members that did not revoke, join or sync in time.
+        members_fenced: u64 = Counter of Count,
+        /// Committed offsets.
+        offsets_committed: u64 = Counter of Count,
+        /// Offsets whose retention has ended.
+        offsets_expired: u64 = Counter of Count,
+        /// Offsets that a client deleted, alone or with their group.
+        offsets_deleted: u64 = Counter of Count,
+        /// Groups for which the budget did not suffice.
+        refused: u64 = Counter of Count,
+    }
+}
+
+/// All numbers of a coordinator.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub gauges: Gauges,
+    pub events: Events,
+}
+
+impl Add for Counters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { gauges: self.gauges + other.gauges, events: self.events + other.events }
+    }
+}
+
+impl Walk for Counters {
+    fn walk(&self, visitor: &mut Visitor<'_>) {
+        self.gauges.walk(visitor);
+        self.events.walk(visitor);
+    }
+}
+
+/// A group's kind and state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    ClassicEmpty,
+    ClassicPreparingRebalance,
+    ClassicCompletingRebalance,
+    ClassicStable,
+    ConsumerEmpty,
+    ConsumerAssigning,
+    ConsumerReconciling,
+    ConsumerStable,
+}
+
+/// A group as the gauges count it; the default is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) standing: Option<Standing>,
+    pub(crate) members: u32,
+    pub(crate) member_bytes: u32,
+}
+
+impl Gauges {
+    /// Counts a group as `after` that was counted as `before`.
+    pub(crate) fn exchange(&mut self, before: Counted, after: Counted) {
+        if before == after {
+            return;
+        }
+        if let Some((groups, members)) = self.of(before.standing) {
+            *groups -= 1;
+            *members -= u64::from(before.members);
+        }
+        if let Some((groups, members)) = self.of(after.standing) {
+            *groups += 1;
+            *members += u64::from(after.members);
+        }
+        self.member_bytes -= u64::from(before.member_bytes);
+        self.member_bytes += u64::from(after.member_bytes);
+    }
+
+    /// The gauges of the groups with this standing, and of the members of its kind.
+    fn of(&mut self, standing: Option<Standing>) -> Option<(&mut u64, &mut u64)> {
+        let (classic, consumer) = (&mut self.classic_members, &mut self.consumer_members);
+        Some(match standing? {
+            Standing::ClassicEmpty => (&mut self.classic_empty, classic),
+            Standing::ClassicPreparingRebalance => (&mut self.classic_preparing_rebalance, classic),
+            Standing::ClassicCompletingRebalance => {
+                (&mut self.classic_completing_rebalance, classic)
+            }
+            Standing::ClassicStable => (&mut self.classic_stable, classic),
+            Standing::ConsumerEmpty => (&mut self.consumer_empty, consumer),
+            Standing::ConsumerAssigning => (&mut self.consumer_assigning, consumer),
+            Standing::ConsumerReconciling => (&mut self.consumer_reconciling, consumer),
+            Standing::ConsumerStable => (&mut self.consumer_stable, consumer),
+        })
+    }
+}

@@ -1,0 +1,312 @@
+//! The whole state of one group id: a group of some kind, and its offsets.
+
+mod replay;
+
+pub(crate) use replay::{durable_records, group_records, has_committed, replay_in};
+
+use crate::classic::{self, ClassicGroup};
+use crate::consumer::ConsumerGroup;
+use crate::counters::{Counted, Gauges, Standing};
+use crate::modern;
+use crate::offsets::{Offsets, RetentionBase};
+use crate::text::Text;
+use crate::timers::Timers;
+use crate::turn::Turn;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use muster_codec::ErrorCode;
+use muster_codec::consumer_protocol::PROTOCOL_TYPE;
+
+/// A group, by its protocol.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives in an entry, which is boxed")]
+pub(crate) enum Group {
+    Classic(ClassicGroup),
+    Consumer(Box<ConsumerGroup>),
+}
+
+/// A kind has a name, its number in a snapshot, and the name of its protocol.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal, $type_name:expr;)*) => {
+        /// The kind of a group.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Kind {
+            $($(#[$doc])* $kind = $number,)*
+        }
+
+        impl Kind {
+            /// None for a number that is no kind's.
+            pub(crate) fn of(number: u16) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$kind),)*
+                    _ => None,
+                }
+            }
+
+            /// The name of its protocol in responses; None without a group.
+            pub(crate) fn type_name(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$kind => $type_name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Offsets without a group.
+    None = 0, None;
+    Classic = 1, Some("classic");
+    Consumer = 2, Some("consumer");
+}
+
+impl Kind {
+    /// The gauge of the groups of this kind without members.
+    pub(crate) fn empty_groups(self, gauges: &mut Gauges) -> Option<&mut u64> {
+        match self {
+            Self::None => None,
+            Self::Classic => Some(&mut gauges.classic_empty),
+            Self::Consumer => Some(&mut gauges.consumer_empty),
+        }
+    }
+}
+
+/// The whole state of one group id. Offsets outlive a group that one of another kind replaces.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: Text,
+    pub(crate) group: Option<Group>,
+    /// The group that replaces it, held by a handler until its records are replayed.
+    pub(crate) successor: Option<Box<Group>>,
+    pub(crate) offsets: Offsets,
+    /// The position of the last record of this group.
+    pub(crate) written_at: u64,
+    /// The group as the gauges count it.
+    pub(crate) counted: Counted,
+}
+
+// A size of jemalloc: an entry with eight bytes more would take 768. A shard may have a million.
+const _: () = assert!(size_of::<Entry>() <= 640);
+
+/// This many partitions, or bytes of texts, take as long to process as a member.
+const PARTITIONS_PER_ITEM: usize = 4;
+const BYTES_PER_ITEM: usize = 1_024;
+
+impl Entry {
+    /// An entry without a group.
+    pub(crate) fn new(id: Text) -> Self {
+        let offsets = Offsets::default();
+        Self {
+            id,
+            group: None,
+            successor: None,
+            offsets,
+            written_at: 0,
+            counted: Counted::default(),
+        }
+    }
+
+    /// Updates the gauges; called after each change of the group.
+    #[inline]
+    pub(crate) fn recount(&mut self, gauges: &mut Gauges) {
+        let now = self.group.as_ref().map_or(Counted::default(), Group::counted);
+        gauges.exchange(core::mem::replace(&mut self.counted, now), now);
+    }
+
+    /// Whether the gauges have a group for it.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.counted.standing.is_some()
+    }
+
+    /// The size of the group in items, the unit of cost of scans and checks, without its offsets.
+    pub(crate) fn group_items(&self) -> usize {
+        self.group.as_ref().map_or(0, Group::items)
+    }
+
+    /// The size of the group in items; each offset is one.
+    pub(crate) fn items(&self) -> usize {
+        self.group_items() + self.offsets.len()
+    }
+
+    /// Whether it has nothing, and may be removed.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.group.is_none() && self.successor.is_none() && self.offsets.is_empty()
+    }
+}
+
+impl Group {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Classic(_) => Kind::Classic,
+            Self::Consumer(_) => Kind::Consumer,
+        }
+    }
+
+    /// Number of members.
+    pub(crate) fn members(&self) -> usize {
+        match self {
+            Self::Classic(group) => group.durable().map_or(0, |durable| durable.members.len()),
+            Self::Consumer(group) => group.len(),
+        }
+    }
+
+    /// The size in items: each member is one, as are [`PARTITIONS_PER_ITEM`] assigned partitions
+    /// and [`BYTES_PER_ITEM`] bytes of profiles.
+    fn items(&self) -> usize {
+        let (assigned, bytes) = match self {
+            Self::Classic(group) => (0, group.member_bytes()),
+            Self::Consumer(group) => (group.assigned(), group.profile_bytes()),
+        };
+        self.members() + assigned / PARTITIONS_PER_ITEM + bytes / BYTES_PER_ITEM
+    }
+
+    /// The group as it is, for the gauges.
+    pub(crate) fn counted(&self) -> Counted {
+        Counted {
+            standing: self.standing(),
+            members: self.members() as u32,
+            member_bytes: self.member_bytes() as u32,
+        }
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        match self {
+            Self::Classic(group) => match group.state() {
+                classic::state::State::Empty => Some(Standing::ClassicEmpty),
+                classic::state::State::PreparingRebalance => {
+                    Some(Standing::ClassicPreparingRebalance)
+                }
+                classic::state::State::CompletingRebalance => {
+                    Some(Standing::ClassicCompletingRebalance)
+                }
+                classic::state::State::Stable => Some(Standing::ClassicStable),
+                classic::state::State::Dead => None,
+            },
+            Self::Consumer(group) => Some(match group.state() {
+                modern::State::Empty => Standing::ConsumerEmpty,
+                modern::State::Assigning => Standing::ConsumerAssigning,
+                modern::State::Reconciling => Standing::ConsumerReconciling,
+                modern::State::Stable => Standing::ConsumerStable,
+            }),
+        }
+    }
+
+    /// Bytes of the members' profiles.
+    pub(crate) fn member_bytes(&self) -> usize {
+        match self {
+            Self::Classic(group) => group.member_bytes(),
+            Self::Consumer(group) => group.member_bytes(),
+        }
+    }
+
+    /// Number of members, including those that are joining.
+    pub(crate) fn members_and_pending(&self) -> usize {
+        match self {
+            Self::Classic(group) => group.members_and_pending(),
+            Self::Consumer(group) => group.members_and_pending(),
+        }
+    }
+
+    /// The time in the group's record at which its state began, if it has one.
+    pub(crate) fn recorded_at(&self) -> Option<i64> {
+        match self {
+            Self::Classic(group) => group.durable().map(|durable| durable.state_timestamp),
+            Self::Consumer(_) => None,
+        }
+        .filter(|at| *at != -1)
+    }
+
+    /// A hash of the counts over the members, for kinds that update them with each record.
+    pub(crate) fn count_hash(&self) -> u64 {
+        match self {
+            Self::Classic(_) => 0,
+            Self::Consumer(group) => group.count_hash(),
+        }
+    }
+
+    /// The name of its state in responses.
+    pub(crate) fn state_name(&self) -> &'static str {
+        match self {
+            Self::Classic(group) => group.state().name(),
+            Self::Consumer(group) => group.state().name(),
+        }
+    }
+
+    /// The protocol type of its members; empty if no member ever joined.
+    pub(crate) fn protocol_type(&self) -> &str {
+        match self {
+            Self::Classic(group) => group.protocol_type(),
+            Self::Consumer(_) => PROTOCOL_TYPE,
+        }
+    }
+
+    pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
+        match self {
+            Self::Classic(group) => group.is_subscribed_to(topic),
+            Self::Consumer(group) => group.is_subscribed_to(topic),
+        }
+    }
+
+    /// # Errors
+    /// NON_EMPTY_GROUP.
+    pub(crate) fn validate_delete(&self) -> Result<(), ErrorCode> {
+        match self {
+            Self::Classic(group) => group.validate_delete(),
+            Self::Consumer(group) => group.validate_delete(),
+        }
+    }
+
+    /// # Errors
+    /// NON_EMPTY_GROUP if members may be using the offsets: their topics are known only of
+    /// consumers.
+    pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
+        match self {
+            Self::Classic(group) => group.validate_offset_delete(),
+            Self::Consumer(_) => Ok(()),
+        }
+    }
+
+    /// The time from which the retention of offsets counts; None while they may not expire.
+    pub(crate) fn retention_base(&self) -> Option<RetentionBase> {
+        match self {
+            Self::Classic(group) => group.retention_base(),
+            Self::Consumer(_) => Some(RetentionBase::Commit),
+        }
+    }
+
+    /// Called when the group's records are replayed after a load: sessions start.
+    pub(crate) fn loaded(&mut self, turn: &mut Turn<'_, '_>) {
+        match self {
+            Self::Classic(group) => group.loaded(turn),
+            Self::Consumer(group) => group.loaded(turn),
+        }
+    }
+
+    /// Answers the parked requests of a group that will be gone: their clients have to join again.
+    pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>) {
+        match self {
+            Self::Classic(group) => group.dismiss_all(turn),
+            Self::Consumer(_) => {}
+        }
+    }
+
+    /// Cancels the timers of a group that was deleted.
+    pub(crate) fn removed(&mut self, timers: &mut Timers) {
+        match self {
+            Self::Classic(group) => group.removed(timers),
+            Self::Consumer(group) => group.removed(timers),
+        }
+    }
+
+    /// Writes the records that remove the group, after the tombstones of its offsets.
+    pub(crate) fn write_tombstones(&self, turn: &mut Turn<'_, '_>, group_id: &str) {
+        match self {
+            Self::Classic(_) => turn.write(classic::tombstone(group_id)),
+            Self::Consumer(group) => {
+                let mut draft = Vec::new();
+                group.tombstones(&mut draft, |member_id| member_id);
+                turn.write_all(draft);
+            }
+        }
+    }
+}

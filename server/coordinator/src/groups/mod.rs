@@ -1,0 +1,171 @@
+//! The groups of a slot: loaded ones, and those of a snapshot that are not loaded yet.
+
+mod digest;
+mod walk;
+
+pub use digest::{Divergence, GroupDigest};
+pub(crate) use digest::{audited, hash_of, rebuilt};
+pub use walk::{SnapshotPart, SnapshotWalk};
+
+use crate::counters::Gauges;
+use crate::group::Entry;
+use crate::offsets::Offsets;
+use crate::snapshot::{SnapshotDamage, Unloaded, UnloadedGroup};
+use crate::text::Text;
+use crate::timers::Timers;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use core::ops::Bound;
+use hashbrown::HashMap;
+
+/// All groups of a slot.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    entries: HashMap<Text, Box<Entry>>,
+    /// For iterations over all groups.
+    ids: BTreeSet<Text>,
+    pub(crate) unloaded: Unloaded,
+}
+
+/// A group as it is found without loading it.
+#[derive(Debug)]
+pub(crate) enum Listed<'g> {
+    Live(&'g Entry),
+    Unloaded(UnloadedGroup<'g>),
+}
+
+impl<'g> Listed<'g> {
+    pub(crate) fn id(&self) -> &'g str {
+        match self {
+            Self::Live(entry) => &entry.id,
+            Self::Unloaded(group) => group.id,
+        }
+    }
+}
+
+impl Groups {
+    /// A loaded group; see [`crate::Coordinator::load`].
+    pub(crate) fn get(&self, group_id: &str) -> Option<&Entry> {
+        debug_assert!(self.unloaded.get(group_id).is_none(), "{group_id} is not loaded");
+        self.entries.get(group_id).map(|entry| &**entry)
+    }
+
+    /// Like [`Self::get`].
+    pub(crate) fn get_mut(&mut self, group_id: &str) -> Option<&mut Entry> {
+        debug_assert!(self.unloaded.get(group_id).is_none(), "{group_id} is not loaded");
+        self.entries.get_mut(group_id).map(|entry| &mut **entry)
+    }
+
+    /// A group, loaded or not.
+    pub(crate) fn listed(&self, group_id: &str) -> Option<Listed<'_>> {
+        let live = self.entries.get(group_id).map(|entry| Listed::Live(entry));
+        live.or_else(|| self.unloaded.get(group_id).map(Listed::Unloaded))
+    }
+
+    /// Loads a group if it is unloaded, but not its offsets.
+    ///
+    /// # Errors
+    /// A damaged group. It is removed.
+    pub(crate) fn load(
+        &mut self,
+        timers: &mut Timers,
+        group_id: &str,
+        gauges: &mut Gauges,
+    ) -> Result<(), SnapshotDamage> {
+        if self.unloaded.len() == 0 || self.entries.contains_key(group_id) {
+            return Ok(());
+        }
+        if let Some(mut entry) = self.unloaded.take(group_id, timers)? {
+            entry.recount(gauges);
+            self.ids.insert(entry.id.clone());
+            self.entries.insert(entry.id.clone(), Box::new(entry));
+        }
+        Ok(())
+    }
+
+    /// Creates the entry of a group that has none.
+    pub(crate) fn insert(&mut self, group_id: &str) -> &mut Entry {
+        let id = Text::from(group_id);
+        self.ids.insert(id.clone());
+        self.entries.entry(id.clone()).or_insert_with(|| Box::new(Entry::new(id)))
+    }
+
+    /// The entry of a group that is not unloaded; a new one if it has none.
+    pub(crate) fn get_or_insert(&mut self, group_id: &str) -> &mut Entry {
+        if !self.entries.contains_key(group_id) {
+            self.insert(group_id);
+        }
+        self.get_mut(group_id).unwrap_or_else(|| unreachable!("{group_id} has an entry"))
+    }
+
+    pub(crate) fn remove(&mut self, group_id: &str) {
+        self.entries.remove(group_id);
+        self.ids.remove(group_id);
+    }
+
+    /// Removes the entry of a group without pending offsets, if it is vacant; returns whether it
+    /// did.
+    pub(crate) fn remove_if_vacant(&mut self, group_id: &str) -> bool {
+        let is_vacant = self.get(group_id).is_some_and(Entry::is_vacant);
+        if is_vacant {
+            self.remove(group_id);
+        }
+        is_vacant
+    }
+
+    /// Number of groups, loaded or not.
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len() + self.unloaded.len()
+    }
+
+    /// Loads the offsets of a loaded group; returns their number.
+    ///
+    /// # Errors
+    /// Damaged offsets.
+    pub(crate) fn load_offsets(&mut self, group_id: &str) -> Result<usize, SnapshotDamage> {
+        if self.unloaded.is_closed() {
+            return Ok(0);
+        }
+        let entry = self.entries.get_mut(group_id).filter(|entry| entry.offsets.is_unloaded());
+        let Some(entry) = entry else { return Ok(0) };
+        entry.offsets = Offsets::default();
+        entry.offsets = self.unloaded.take_offsets(group_id)?;
+        Ok(entry.offsets.len())
+    }
+
+    /// All groups that follow an id, by id.
+    pub(crate) fn iter_after(&self, id: Option<&str>) -> impl Iterator<Item = Listed<'_>> {
+        let live = self.live_range(id).filter_map(|id| self.entries.get(id)).map(|entry| &**entry);
+        let (mut live, mut unloaded) = (live.peekable(), self.unloaded.iter_after(id).peekable());
+        core::iter::from_fn(move || match (live.peek(), unloaded.peek()) {
+            (Some(entry), Some(group)) if *entry.id < *group.id => live.next().map(Listed::Live),
+            (_, Some(_)) => unloaded.next().map(Listed::Unloaded),
+            (_, None) => live.next().map(Listed::Live),
+        })
+    }
+
+    /// The loaded groups, by id.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Entry> {
+        self.ids.iter().filter_map(|id| self.entries.get(id)).map(|entry| &**entry)
+    }
+
+    /// The id that follows `id`; the first if that is None.
+    pub(crate) fn id_after(&self, id: Option<&Text>) -> Option<Text> {
+        let live = self.live_range(id.map(|id| &**id)).next();
+        match (live, self.unloaded.id_after(id.map(|id| &**id))) {
+            (Some(live), Some(unloaded)) if **live < *unloaded => Some(live.clone()),
+            (_, Some(unloaded)) => Some(Text::from(unloaded)),
+            (live, None) => live.cloned(),
+        }
+    }
+
+    /// Like [`Self::id_after`], among the loaded groups.
+    pub(crate) fn live_after(&self, id: Option<&str>) -> Option<Text> {
+        self.live_range(id).next().cloned()
+    }
+
+    fn live_range(&self, after: Option<&str>) -> impl Iterator<Item = &Text> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.ids.range::<str, _>((from, Bound::Unbounded))
+    }
+}

@@ -1,0 +1,68 @@
+//! A group as the records that produce it, as a compacted log would have them.
+
+use super::kind::Kind;
+use super::members::Slot;
+use super::target::INITIAL_EPOCH;
+use super::{Draft, Group};
+use muster_codec::records::GroupRecord;
+
+impl<K: Kind> Group<K> {
+    pub(crate) fn durable_records(&self, out: &mut Draft<'_>) {
+        self.records_by(&self.members.slots_by_id(), out);
+    }
+
+    /// The same records in the order in which the members joined. Sessions that start or expire at
+    /// the same time do so in that order.
+    pub(crate) fn records_by_age(&self, out: &mut Draft<'_>) {
+        self.records_by(&self.members.slots_by_age(), out);
+    }
+
+    fn records_by(&self, slots: &[&Slot<K>], out: &mut Draft<'_>) {
+        for slot in slots {
+            if let Some(member) = &slot.member {
+                out.push(K::member_record(&self.id, &slot.id, &member.profile));
+            }
+        }
+        out.push(K::epoch_record(self, self.epoch, self.metadata_hash));
+        for slot in slots.iter().filter(|slot| slot.has_target) {
+            let Some(number) = self.members.slot_number(&slot.id) else { continue };
+            out.push(K::target_record(&self.id, &slot.id, self.target.of(number)));
+        }
+        if self.target.epoch > INITIAL_EPOCH || self.target.timestamp > 0 {
+            let (epoch, timestamp) = (self.target.epoch, self.target.timestamp);
+            out.push(K::target_epoch_record(&self.id, epoch, timestamp));
+        }
+        for slot in slots {
+            if let Some(member) = &slot.member {
+                out.push(K::current_record(&self.id, &slot.id, &member.current));
+            }
+        }
+        K::own_records(self, out);
+    }
+
+    /// The tombstones of a group, by member id; one of a member is written under the id that
+    /// `rename` returns for it.
+    pub(crate) fn tombstones<'g>(
+        &'g self,
+        draft: &mut Draft<'_>,
+        rename: impl Fn(&'g str) -> &'g str,
+    ) {
+        let slots = self.members.slots_by_id();
+        let ids = slots.iter().filter(|slot| slot.member.is_some()).map(|slot| rename(&slot.id));
+        draft.extend(ids.clone().map(|it| K::current_tombstone(&self.id, it)));
+        draft.extend(ids.clone().map(|it| K::target_tombstone(&self.id, it)));
+        draft.push(K::target_epoch_tombstone(&self.id));
+        draft.extend(ids.map(|it| K::member_tombstone(&self.id, it)));
+        K::own_tombstones(self, draft);
+        draft.push(K::epoch_tombstone(&self.id));
+    }
+
+    /// The tombstones of a member, in Kafka's order.
+    pub(crate) fn member_tombstones(group_id: &str, member_id: &str) -> [GroupRecord<'static>; 3] {
+        [
+            K::current_tombstone(group_id, member_id),
+            K::target_tombstone(group_id, member_id),
+            K::member_tombstone(group_id, member_id),
+        ]
+    }
+}

@@ -1,0 +1,296 @@
+//! The offsets of open transactions: pending until the marker of their producer commits or drops
+//! them. They are kept beside the groups, as nearly all groups have none.
+//!
+//! The later *record* of two commits of a partition wins, whichever marker came first. Kafka
+//! compares the places of both records in the log. Here the pending offsets of a partition are in
+//! the order of their records, and one that precedes a committed record is marked as superseded: so
+//! the outcome depends on the order of the records alone, which recovery, snapshots and compaction
+//! keep, and committed offsets need no place.
+
+use crate::committed::Committed;
+use crate::text::Text;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use muster_codec::Str;
+use muster_codec::record_batch::TransactionOutcome;
+use muster_codec::records::{GroupRecord, OffsetCommitKey};
+
+/// The producer of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Producer {
+    pub id: i64,
+    pub epoch: i16,
+}
+
+/// A transaction, and a group of the slot in which it has pending offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenTransaction<'p> {
+    /// The epoch is that of the newest pending offset.
+    pub producer: Producer,
+    pub group_id: &'p str,
+}
+
+/// The approximate memory of a pending offset without its metadata, including its map entries.
+pub(crate) const PENDING_BYTES: usize = 256;
+
+/// An offset of an open transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) producer: Producer,
+    pub(crate) committed: Committed,
+    /// Whether a later record of the partition is committed. Then even the commit of its own
+    /// transaction drops this offset.
+    pub(crate) is_superseded: bool,
+}
+
+impl Pending {
+    /// Its record.
+    pub(crate) fn to_record<'p>(
+        &'p self,
+        group_id: &'p str,
+        topic: &'p str,
+        partition: i32,
+    ) -> GroupRecord<'p> {
+        let (group, topic) = (Str::Borrowed(group_id), Str::Borrowed(topic));
+        let key = OffsetCommitKey { group, topic, partition };
+        GroupRecord::OffsetCommit(key, Some(self.committed.to_record()))
+    }
+
+    fn bytes(&self) -> usize {
+        PENDING_BYTES + self.committed.metadata.len()
+    }
+}
+
+/// The pending offsets of a partition, at most one of each producer, in the order of their records.
+type OfPartition = Vec<Pending>;
+
+/// The pending offsets of one group; never empty.
+#[derive(Debug, Default)]
+pub(crate) struct GroupPending {
+    topics: BTreeMap<Text, BTreeMap<i32, OfPartition>>,
+    len: usize,
+}
+
+impl GroupPending {
+    /// Number of pending offsets.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn has(&self, topic: &str, partition: i32) -> bool {
+        self.topics.get(topic).is_some_and(|partitions| partitions.contains_key(&partition))
+    }
+
+    pub(crate) fn topics(&self) -> impl Iterator<Item = &Text> {
+        self.topics.keys()
+    }
+
+    /// The partitions that have pending offsets, each with its pending offsets.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, i32, &[Pending])> {
+        self.topics.iter().flat_map(|(topic, partitions)| {
+            partitions.iter().map(move |(partition, all)| (topic, *partition, all.as_slice()))
+        })
+    }
+
+    /// The partitions of a topic that have pending offsets, each with its pending offsets.
+    pub(crate) fn of_topic(&self, topic: &str) -> impl Iterator<Item = (i32, &[Pending])> {
+        let partitions = self.topics.get(topic).into_iter().flatten();
+        partitions.map(|(partition, all)| (*partition, all.as_slice()))
+    }
+
+    fn partition(&mut self, topic: &str, partition: i32) -> Option<&mut OfPartition> {
+        self.topics.get_mut(topic)?.get_mut(&partition)
+    }
+
+    fn remove_if_empty(&mut self, topic: &str, partition: i32) {
+        let Some(partitions) = self.topics.get_mut(topic) else { return };
+        if partitions.get(&partition).is_some_and(Vec::is_empty) {
+            partitions.remove(&partition);
+        }
+        if partitions.is_empty() {
+            self.topics.remove(topic);
+        }
+    }
+}
+
+/// The offsets that a transaction has pending, by group.
+#[derive(Debug)]
+struct Open {
+    epoch: i16,
+    groups: BTreeMap<Text, BTreeSet<(Text, i32)>>,
+}
+
+/// The pending offsets of all groups of a slot.
+#[derive(Debug, Default)]
+pub(crate) struct PendingOffsets {
+    groups: BTreeMap<Text, GroupPending>,
+    producers: BTreeMap<i64, Open>,
+    len: usize,
+    bytes: usize,
+}
+
+impl PendingOffsets {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of pending offsets.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The number of pending offsets, counted over all groups: a check compares it with
+    /// [`Self::len`].
+    pub(crate) fn recounted(&self) -> usize {
+        let of_groups = self.groups.values().flat_map(GroupPending::iter);
+        of_groups.map(|(.., of_partition)| of_partition.len()).sum()
+    }
+
+    /// The approximate memory of all pending offsets.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The pending offsets of a group, if it has any.
+    pub(crate) fn of(&self, group_id: &str) -> Option<&GroupPending> {
+        self.groups.get(group_id)
+    }
+
+    /// The open transactions, by producer and group.
+    pub(crate) fn open(&self) -> impl Iterator<Item = OpenTransaction<'_>> {
+        self.producers.iter().flat_map(|(id, open)| {
+            let producer = Producer { id: *id, epoch: open.epoch };
+            open.groups.keys().map(move |group_id| OpenTransaction { producer, group_id })
+        })
+    }
+
+    /// The groups in which a producer has pending offsets.
+    pub(crate) fn groups_of(&self, producer_id: i64) -> Vec<Text> {
+        let open = self.producers.get(&producer_id);
+        open.into_iter().flat_map(|open| open.groups.keys().cloned()).collect()
+    }
+
+    /// Adds a pending offset. It replaces the one that its producer has for the partition, if any.
+    pub(crate) fn add(&mut self, group_id: &str, topic: &str, partition: i32, added: Pending) {
+        let Producer { id, epoch } = added.producer;
+        self.take(group_id, topic, partition, id);
+        let group_id = shared(&self.groups, group_id);
+        let group = self.groups.entry(group_id.clone()).or_default();
+        let topic = shared(&group.topics, topic);
+        (group.len, self.len) = (group.len + 1, self.len + 1);
+        self.bytes += added.bytes();
+        group.topics.entry(topic.clone()).or_default().entry(partition).or_default().push(added);
+        let new = || Open { epoch, groups: BTreeMap::new() };
+        let open = self.producers.entry(id).or_insert_with(new);
+        open.epoch = epoch;
+        open.groups.entry(group_id).or_default().insert((topic, partition));
+    }
+
+    /// Marks all pending offsets of a partition as superseded, because an offset was committed by a
+    /// record that follows theirs.
+    pub(crate) fn supersede(&mut self, group_id: &str, topic: &str, partition: i32) {
+        let of_partition =
+            self.groups.get_mut(group_id).and_then(|group| group.partition(topic, partition));
+        of_partition.into_iter().flatten().for_each(|pending| pending.is_superseded = true);
+    }
+
+    /// Drops the pending offsets of a partition: its offset is deleted.
+    pub(crate) fn remove(&mut self, group_id: &str, topic: &str, partition: i32) {
+        let group = self.groups.get_mut(group_id);
+        let of_partition = group.and_then(|group| group.partition(topic, partition));
+        let producers: Vec<_> =
+            of_partition.into_iter().flatten().map(|pending| pending.producer.id).collect();
+        for producer_id in producers {
+            self.take(group_id, topic, partition, producer_id);
+        }
+    }
+
+    /// Drops all pending offsets of a group.
+    pub(crate) fn forget(&mut self, group_id: &str) {
+        let of_group: Vec<_> = self.of(group_id).into_iter().flat_map(GroupPending::iter).collect();
+        let partitions: Vec<_> =
+            of_group.into_iter().map(|(topic, partition, _)| (topic.clone(), partition)).collect();
+        for (topic, partition) in partitions {
+            self.remove(group_id, &topic, partition);
+        }
+    }
+
+    /// Ends the transaction of a producer in a group; returns the offsets that it commits.
+    pub(crate) fn end(
+        &mut self,
+        group_id: &str,
+        producer_id: i64,
+        outcome: TransactionOutcome,
+    ) -> Vec<(Text, i32, Committed)> {
+        let of_group = self.producers.get(&producer_id).and_then(|open| open.groups.get(group_id));
+        let partitions: Vec<_> = of_group.into_iter().flatten().cloned().collect();
+        let mut committed = Vec::new();
+        for (topic, partition) in partitions {
+            let ended = match outcome {
+                TransactionOutcome::Abort => self.take(group_id, &topic, partition, producer_id),
+                TransactionOutcome::Commit => self.commit(group_id, &topic, partition, producer_id),
+            };
+            let ended =
+                ended.filter(|it| outcome == TransactionOutcome::Commit && !it.is_superseded);
+            committed.extend(ended.map(|it| (topic, partition, it.committed)));
+        }
+        committed
+    }
+
+    /// Takes the pending offset that a producer commits, and marks those of earlier records as
+    /// superseded.
+    fn commit(
+        &mut self,
+        group_id: &str,
+        topic: &str,
+        partition: i32,
+        producer_id: i64,
+    ) -> Option<Pending> {
+        let of_partition = self.groups.get_mut(group_id)?.partition(topic, partition)?;
+        let before = of_partition.iter_mut().take_while(|it| it.producer.id != producer_id);
+        before.for_each(|pending| pending.is_superseded = true);
+        self.take(group_id, topic, partition, producer_id)
+    }
+
+    fn take(
+        &mut self,
+        group_id: &str,
+        topic: &str,
+        partition: i32,
+        producer_id: i64,
+    ) -> Option<Pending> {
+        let group = self.groups.get_mut(group_id)?;
+        let of_partition = group.partition(topic, partition)?;
+        let at = of_partition.iter().position(|it| it.producer.id == producer_id)?;
+        let taken = of_partition.remove(at);
+        group.remove_if_empty(topic, partition);
+        group.len -= 1;
+        if group.len == 0 {
+            self.groups.remove(group_id);
+        }
+        self.len -= 1;
+        self.bytes -= taken.bytes();
+        self.close(group_id, topic, partition, producer_id);
+        Some(taken)
+    }
+
+    /// Removes a partition from those of a transaction.
+    fn close(&mut self, group_id: &str, topic: &str, partition: i32, producer_id: i64) {
+        let Some(open) = self.producers.get_mut(&producer_id) else { return };
+        if let Some(of_group) = open.groups.get_mut(group_id) {
+            of_group.remove(&(Text::from(topic), partition));
+            if of_group.is_empty() {
+                open.groups.remove(group_id);
+            }
+        }
+        if open.groups.is_empty() {
+            self.producers.remove(&producer_id);
+        }
+    }
+}
+
+/// The key of a map that equals `key`, so that equal names share their bytes; a new one if there is
+/// none.
+fn shared<V>(map: &BTreeMap<Text, V>, key: &str) -> Text {
+    map.get_key_value(key).map_or_else(|| Text::from(key), |(known, _)| known.clone())
+}

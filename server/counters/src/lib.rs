@@ -1,0 +1,134 @@
+//! Numbers that the parts of a server keep for metrics. Each part has a struct of plain integers
+//! and histograms, declared by [`counters!`](counters), with the help, kind and unit of each field.
+//! An event is counted by adding to a field; [`Walk`] visits all fields with their names.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod histogram;
+mod totals;
+
+pub use histogram::Histogram;
+pub use totals::Totals;
+
+/// How a number changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows, from 0 at the creation of its struct.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of things; the metric's name says which.
+    Count,
+    Bytes,
+    Microseconds,
+}
+
+/// The description of a number: everything but its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// The part and the field, as in `groups_members_joined`.
+    pub name: &'static str,
+    /// The field's documentation.
+    pub help: &'static str,
+    pub kind: Kind,
+    pub unit: Unit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'v> {
+    Number(u64),
+    Histogram(&'v Histogram),
+}
+
+/// Names and values that distinguish several numbers of one metric.
+pub type Labels<'l> = &'l [(&'static str, &'l str)];
+
+/// Receives all numbers of a walk.
+pub type Visitor<'v> = dyn FnMut(&Metric, Labels<'_>, Value<'_>) + 'v;
+
+/// The type of a field.
+pub trait Number {
+    /// Adds the same field of another struct, for example of another shard.
+    fn add(&mut self, other: &Self);
+
+    fn visit(&self, metric: &Metric, visitor: &mut Visitor<'_>);
+}
+
+impl Number for u64 {
+    fn add(&mut self, other: &Self) {
+        *self += other;
+    }
+
+    fn visit(&self, metric: &Metric, visitor: &mut Visitor<'_>) {
+        visitor(metric, &[], Value::Number(*self));
+    }
+}
+
+/// Numbers that can be visited, each with its [`Metric`].
+pub trait Walk {
+    fn walk(&self, visitor: &mut Visitor<'_>);
+}
+
+/// Declares the numbers of a part, and derives [`Walk`] and `+` for them:
+///
+/// ```
+/// muster_counters::counters! {
+///     /// The connections of a shard.
+///     pub struct Connections in "connections" {
+///         /// Connections that were accepted.
+///         accepted: u64 = Counter of Count,
+///     }
+/// }
+/// let server = Connections { accepted: 2 } + Connections { accepted: 3 };
+/// muster_counters::Walk::walk(&server, &mut |metric, _, value| {
+///     assert_eq!(metric.name, "connections_accepted");
+///     assert_eq!(metric.help, "Connections that were accepted.");
+///     assert_eq!(value, muster_counters::Value::Number(5));
+/// });
+/// ```
+///
+/// Beside `u64` a field may have any type that is a [`Number`].
+#[macro_export]
+macro_rules! counters {
+    ($(#[$of_all:meta])* $vis:vis struct $name:ident in $part:literal {$(
+        $(#[doc = $help:literal])+
+        $field:ident: $ty:ty = $kind:ident of $unit:ident,
+    )*}) => {
+        $(#[$of_all])*
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        $vis struct $name {
+            $($(#[doc = $help])+ pub $field: $ty,)*
+        }
+
+        impl core::ops::Add for $name {
+            type Output = Self;
+
+            fn add(mut self, other: Self) -> Self {
+                $($crate::Number::add(&mut self.$field, &other.$field);)*
+                self
+            }
+        }
+
+        impl $crate::Walk for $name {
+            fn walk(&self, visitor: &mut $crate::Visitor<'_>) {
+                $($crate::Number::visit(
+                    &self.$field,
+                    &$crate::Metric {
+                        name: concat!($part, "_", stringify!($field)),
+                        help: concat!($($help),+).trim_ascii_start(),
+                        kind: $crate::Kind::$kind,
+                        unit: $crate::Unit::$unit,
+                    },
+                    visitor,
+                );)*
+            }
+        }
+    };
+}
