@@ -1,0 +1,214 @@
+//! AddPartitionsToTxn and AddOffsetsToTxn, and the questions of partitions and groups: the parts of
+//! a transaction (`TransactionCoordinator.handleAddPartitionsToTransaction`,
+//! `handleVerifyPartitionsInTransaction`).
+//!
+//! - Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
+//! - AddPartitionsToTxn v4+ has several transactions; it is for brokers, and does not wait.
+
+use crate::context::Context;
+use crate::coordinator::{Caller, Coordinator};
+use crate::limits::{OPEN_BYTES_MAX, TRANSACTION_BYTES_MAX};
+use crate::message::Producer;
+use crate::operation::{Action, Done, Operation, Refusal, Reply, To};
+use crate::output::Output;
+use crate::partition_set::PartitionSet;
+use crate::reply::{added, not_attempted, refused, verified};
+use crate::state::{EPOCH_PER_TRANSACTION, State};
+use crate::text::{Text, owned};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult, AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+};
+use muster_codec::records::OFFSETS_TOPIC;
+
+/// The first version of AddPartitionsToTxn with several transactions.
+const TRANSACTIONS_FROM: i16 = 4;
+
+impl Coordinator {
+    pub(crate) fn add_partitions(
+        &mut self,
+        context: &mut Context<'_>,
+        caller: Caller<'_>,
+        body: &AddPartitionsToTxnRequest<'_>,
+        out: &mut Output,
+    ) {
+        let Caller { request, api_version, .. } = caller;
+        if api_version >= TRANSACTIONS_FROM {
+            return self.add_for_brokers(context, caller, &body.transactions, out);
+        }
+        let topics = &body.v3_and_below_topics;
+        let partitions = set(topics);
+        if let Some(results_by_topic_v3_and_below) = unknown_partitions(context, topics) {
+            let response =
+                AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() };
+            return out.answer(request, response, 0);
+        }
+        let producer =
+            Producer { id: body.v3_and_below_producer_id, epoch: body.v3_and_below_producer_epoch };
+        let id = Text::from(&*body.v3_and_below_transactional_id);
+        let action = Action::Add { producer, partitions, client_version: 0 };
+        let reply = Reply::AddPartitions(To { request, api_version });
+        self.attempt(context, Operation { id, action, reply, waited: None }, out);
+    }
+
+    /// Answers at once. An id that is named twice gets CONCURRENT_TRANSACTIONS the second time, as
+    /// in Kafka, where the first transition is still pending.
+    fn add_for_brokers(
+        &mut self,
+        context: &mut Context<'_>,
+        caller: Caller<'_>,
+        transactions: &[AddPartitionsToTxnTransaction<'_>],
+        out: &mut Output,
+    ) {
+        let (mut seen, mut visible_at) = (BTreeSet::new(), 0);
+        let results = transactions.iter().map(|transaction| {
+            let id = &transaction.transactional_id;
+            let records = out.records.len();
+            let topic_results = match seen.insert(id) {
+                false => refused(&set(&transaction.topics), ErrorCode::ConcurrentTransactions),
+                _ => self.add_for_broker(context, transaction, out),
+            };
+            let wrote = out.records.len() > records;
+            let position = if wrote { context.position } else { self.visible_at(id) };
+            visible_at = position.max(visible_at);
+            AddPartitionsToTxnResult { transactional_id: owned(id), topic_results }
+        });
+        let results_by_transaction: Vec<_> = results.collect();
+        let response = AddPartitionsToTxnResponse { results_by_transaction, ..Default::default() };
+        out.answer(caller.request, response, visible_at);
+    }
+
+    fn add_for_broker(
+        &mut self,
+        context: &mut Context<'_>,
+        transaction: &AddPartitionsToTxnTransaction<'_>,
+        out: &mut Output,
+    ) -> Vec<AddPartitionsToTxnTopicResult<'static>> {
+        let partitions = set(&transaction.topics);
+        if let Some(results) = unknown_partitions(context, &transaction.topics) {
+            return results;
+        }
+        let id = Text::from(&*transaction.transactional_id);
+        let producer = Producer { id: transaction.producer_id, epoch: transaction.producer_epoch };
+        let done = match transaction.verify_only {
+            false => self.add(context, &id, producer, &partitions, EPOCH_PER_TRANSACTION, out),
+            _ => self.verify(&id, producer, &partitions),
+        };
+        match done {
+            Ok(Done::Verified(missing)) => verified(&partitions, &missing),
+            Ok(Done::Added | Done::Identity(_)) => added(&partitions),
+            Err(Refusal::Now(error) | Refusal::Wait(_, error)) => refused(&partitions, error),
+            Err(Refusal::Begun) => refused(&partitions, ErrorCode::ConcurrentTransactions),
+        }
+    }
+
+    pub(crate) fn add_offsets(
+        &mut self,
+        context: &mut Context<'_>,
+        caller: Caller<'_>,
+        body: &AddOffsetsToTxnRequest<'_>,
+        out: &mut Output,
+    ) {
+        let Caller { request, api_version, .. } = caller;
+        let partition = context.topics.offsets_partition(&body.group_id);
+        let partitions = PartitionSet::of(OFFSETS_TOPIC, partition);
+        let producer = Producer { id: body.producer_id, epoch: body.producer_epoch };
+        let action = Action::Add { producer, partitions, client_version: 0 };
+        let id = Text::from(&*body.transactional_id);
+        let reply = Reply::AddOffsets(To { request, api_version });
+        self.attempt(context, Operation { id, action, reply, waited: None }, out);
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        context: &Context<'_>,
+        id: &Text,
+        producer: Producer,
+        partitions: &PartitionSet,
+        client_version: i16,
+        out: &mut Output,
+    ) -> Result<Done, Refusal> {
+        let entry = self.find(id)?;
+        let has_epochs = client_version == EPOCH_PER_TRANSACTION;
+        if entry.is_ending() || (entry.is_pending() && !has_epochs) {
+            return Err(Refusal::CONCURRENT);
+        }
+        if producer.id != entry.durable.producer_id {
+            return Err(ErrorCode::InvalidProducerIdMapping.into());
+        }
+        if producer.epoch != entry.durable.epoch {
+            return Err(ErrorCode::ProducerFenced.into());
+        }
+        let own = entry.durable.partitions().or(entry.joined());
+        if own.is_some_and(|own| own.contains_all(partitions)) {
+            return Ok(Done::Added);
+        }
+        let bytes = own.map_or(0, PartitionSet::bytes) + partitions.bytes();
+        if bytes > TRANSACTION_BYTES_MAX {
+            return Err(ErrorCode::UnknownServerError.into());
+        }
+        if self.open_bytes + partitions.bytes() > OPEN_BYTES_MAX {
+            return Err(ErrorCode::CoordinatorNotAvailable.into());
+        }
+        // Records and record of a transaction may both be lost: its client must abort it.
+        if has_epochs && own.is_none() && self.lost_before.is_some_and(|at| entry.written_at <= at)
+        {
+            return Err(ErrorCode::TransactionAbortable.into());
+        }
+        if !self.keeps_outcome(entry) {
+            let durable = entry.durable.ongoing(partitions, client_version, context.wall);
+            self.write(id, Some(&durable), out);
+            return Ok(Done::Added);
+        }
+        if !has_epochs {
+            return Err(self.wait_until_settled(context, id, out));
+        }
+        self.join_without_record(id, partitions);
+        self.wait_until_settled(context, id, out);
+        Ok(Done::Added)
+    }
+
+    /// Kafka does not look at a transition that is pending here, only at the state.
+    pub(crate) fn verify(
+        &self,
+        id: &str,
+        producer: Producer,
+        partitions: &PartitionSet,
+    ) -> Result<Done, Refusal> {
+        let entry = self.find(id)?;
+        let durable = &entry.durable;
+        if producer.id != durable.producer_id {
+            return Err(ErrorCode::InvalidProducerIdMapping.into());
+        }
+        if producer.epoch != durable.epoch {
+            return Err(ErrorCode::ProducerFenced.into());
+        }
+        if durable.state.prepared().is_some() {
+            return Err(Refusal::CONCURRENT);
+        }
+        let mut missing = partitions.clone();
+        if let (State::Ongoing, Some(own)) = (durable.state, durable.partitions()) {
+            missing.remove_all(own);
+        }
+        Ok(Done::Verified(missing))
+    }
+}
+
+fn set(topics: &[AddPartitionsToTxnTopic<'_>]) -> PartitionSet {
+    let partitions = topics.iter().flat_map(|it| it.partitions.iter().map(|at| (&*it.name, *at)));
+    partitions.collect()
+}
+
+/// The results if a partition does not exist: then none is added.
+fn unknown_partitions(
+    context: &Context<'_>,
+    topics: &[AddPartitionsToTxnTopic<'_>],
+) -> Option<Vec<AddPartitionsToTxnTopicResult<'static>>> {
+    let (partitions, mut unknown) = (set(topics), set(topics));
+    unknown.retain(|topic, partition| context.topics.slot(topic, partition).is_none());
+    (!unknown.is_empty()).then(|| not_attempted(&partitions, &unknown))
+}

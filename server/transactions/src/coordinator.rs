@@ -1,0 +1,264 @@
+//! The coordinator of some transactional ids: takes requests, questions and reports, and routes
+//! each to its id.
+
+use crate::config::Config;
+use crate::context::{Context, Held, Slot};
+use crate::entry::Entry;
+use crate::message::{FromSlot, Question, QuestionKind, Stamp, ToSlotBody};
+use crate::operation::{Action, Done, Operation, Refusal, Reply};
+use crate::output::{Output, RequestId};
+use crate::response::Request;
+use crate::state::{Durable, EPOCH_PER_TRANSACTION, State};
+use crate::text::{Text, owned};
+use crate::timers::Timers;
+use crate::waits::Waits;
+use alloc::collections::{BTreeMap, BTreeSet};
+use muster_codec::ErrorCode;
+use muster_codec::records::{TransactionLogKey, TransactionRecord};
+
+/// The sender of a request, and the request's version.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller<'r> {
+    pub request: RequestId,
+    pub api_version: i16,
+    /// The address, printed as Kafka does: `/127.0.0.1`.
+    pub client_host: &'r str,
+}
+
+/// The transactional ids of a partition of `__transaction_state`.
+#[derive(Debug)]
+pub struct Coordinator {
+    pub(crate) config: Config,
+    /// Higher than that of any coordinator of these ids before.
+    pub(crate) epoch: i32,
+    pub(crate) ids: BTreeMap<Text, Entry>,
+    /// The ids that are not idle.
+    pub(crate) open: BTreeSet<Text>,
+    /// The ids with messages under way, by the sequence of these.
+    pub(crate) under_way: BTreeMap<u64, Text>,
+    pub(crate) waits: Waits,
+    /// The session of each slot that has reported.
+    pub(crate) sessions: BTreeMap<Slot, u64>,
+    pub(crate) has_all_reports: bool,
+    pub(crate) may_have_lost_writes: bool,
+    /// Ids that were open when writes were lost, and have to be aborted.
+    pub(crate) doomed: BTreeSet<Text>,
+    /// Ids with no record after this position may have lost a transaction altogether.
+    pub(crate) lost_before: Option<u64>,
+    pub(crate) timers: Timers,
+    sequence: u64,
+    pub(crate) held: Held,
+    /// Bytes of the partitions of open transactions.
+    pub(crate) open_bytes: usize,
+    /// The position of the last record.
+    pub(crate) written_at: u64,
+    /// The position of the last tombstone. A response that finds no id waits for it.
+    pub(crate) removed_at: u64,
+}
+
+impl Coordinator {
+    /// A coordinator that has not replayed its log. `epoch` is in its markers: higher than that of
+    /// any coordinator of these ids before.
+    pub fn new(config: Config, epoch: i32) -> Self {
+        Self {
+            config,
+            epoch,
+            ids: BTreeMap::new(),
+            open: BTreeSet::new(),
+            under_way: BTreeMap::new(),
+            waits: Waits::default(),
+            sessions: BTreeMap::new(),
+            has_all_reports: false,
+            may_have_lost_writes: false,
+            doomed: BTreeSet::new(),
+            lost_before: None,
+            timers: Timers::default(),
+            sequence: 0,
+            held: Held::default(),
+            open_bytes: 0,
+            written_at: 0,
+            removed_at: 0,
+        }
+    }
+
+    /// Replaces the configs. Timers that run keep their deadlines.
+    pub fn set_config(&mut self, config: Config) {
+        self.config = config;
+    }
+
+    /// Serves a request, whose answer may be part of a later output.
+    pub fn handle(
+        &mut self,
+        context: &mut Context<'_>,
+        caller: Caller<'_>,
+        request: Request<'_>,
+    ) -> Output {
+        self.enter_call(context);
+        let mut output = Output::default();
+        let out = &mut output;
+        match request {
+            Request::InitProducerId(body) => self.init_producer_id(context, caller, &body, out),
+            Request::AddPartitionsToTxn(body) => self.add_partitions(context, caller, &body, out),
+            Request::AddOffsetsToTxn(body) => self.add_offsets(context, caller, &body, out),
+            Request::EndTxn(body) => self.end_txn(context, caller, &body, out),
+            Request::ListTransactions(body) => self.list_transactions(context, caller, &body, out),
+            Request::DescribeTransactions(body) => self.describe(caller, &body, out),
+        }
+        output
+    }
+
+    /// Takes a message from a slot.
+    pub fn receive(&mut self, context: &mut Context<'_>, message: FromSlot) -> Output {
+        self.enter_call(context);
+        let mut output = Output::default();
+        let out = &mut output;
+        match message {
+            FromSlot::Report(report) => self.report(context, &report, out),
+            FromSlot::Question(question) => self.question(context, question, out),
+            FromSlot::Synced { stamp, partitions, is_whole } => {
+                if stamp.coordinator_epoch == self.epoch {
+                    self.synced(context, stamp.sequence, &partitions, is_whole, out);
+                }
+            }
+            FromSlot::Marked { stamp, partitions, is_synced } => {
+                if stamp.coordinator_epoch == self.epoch {
+                    self.marked(context, stamp.sequence, &partitions, is_synced, out);
+                }
+            }
+        }
+        output
+    }
+
+    /// Producer ids have come, after [`crate::ProducerIds::next`] had none.
+    pub fn producer_ids_arrived(&mut self) {
+        self.waits.others_arrived();
+    }
+
+    /// The position from which on no transaction is open that may have lost writes; None if there
+    /// may be one. Until it is durable, the reports after a crash of the process have to say again
+    /// that writes may be lost.
+    pub fn lost_writes_settled_at(&self) -> Option<u64> {
+        let is_settled =
+            self.has_all_reports && !self.may_have_lost_writes && self.doomed.is_empty();
+        is_settled.then_some(self.written_at)
+    }
+
+    /// Its part of the limits that it shares with other coordinators.
+    pub fn held(&self) -> Held {
+        self.held
+    }
+
+    /// The position of the last record: a response about all ids waits for it.
+    pub fn written_at(&self) -> u64 {
+        self.written_at
+    }
+
+    /// Notes the time, and which ids the loss of writes has hit, once all slots have reported.
+    pub(crate) fn enter_call(&mut self, context: &Context<'_>) {
+        self.timers.now = context.now;
+        if self.has_all_reports && core::mem::take(&mut self.may_have_lost_writes) {
+            let is_ongoing = |id: &&Text| {
+                let entry = self.ids.get(*id);
+                entry.is_some_and(|it| it.durable.state == State::Ongoing || it.joined().is_some())
+            };
+            self.doomed = self.open.iter().filter(is_ongoing).cloned().collect();
+            self.timers.timeouts_at = Some(context.now);
+            self.lost_before = Some(self.written_at);
+        }
+    }
+
+    fn question(&mut self, context: &mut Context<'_>, question: Question, out: &mut Output) {
+        let Question { slot, number, transactional_id: id, producer, partitions, kind } = question;
+        let client_version = EPOCH_PER_TRANSACTION;
+        let action = match kind {
+            QuestionKind::Add => Action::Add { producer, partitions, client_version },
+            QuestionKind::Verify => Action::Verify { producer, partitions },
+        };
+        let reply = Reply::Verdict { slot, number };
+        self.attempt(context, Operation { id, action, reply, waited: None }, out);
+    }
+
+    /// Does an operation, or lets it wait.
+    pub(crate) fn attempt(
+        &mut self,
+        context: &mut Context<'_>,
+        operation: Operation,
+        out: &mut Output,
+    ) {
+        let records = out.records.len();
+        let result = self.evaluate(context, &operation, out);
+        let visible_at = match out.records.len() > records {
+            false => self.visible_at(&operation.id),
+            _ => context.position,
+        };
+        match result {
+            Ok(done) => self.reply(&operation, Ok(done), visible_at, out),
+            Err(Refusal::Now(error)) => self.reply(&operation, Err(error), visible_at, out),
+            Err(Refusal::Begun) => self.decision_answers(operation),
+            Err(Refusal::Wait(wait_for, error)) => {
+                let wait_ms = self.config.retry_backoff_max_ms;
+                let parked = self.waits.park(operation, (wait_for, error), context.now, wait_ms);
+                if let Err(operation) = parked {
+                    self.reply(&operation, Err(error), visible_at, out);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn evaluate(
+        &mut self,
+        context: &mut Context<'_>,
+        operation: &Operation,
+        out: &mut Output,
+    ) -> Result<Done, Refusal> {
+        let id = &operation.id;
+        match &operation.action {
+            Action::Init(init) => self.init(context, id, init, out),
+            Action::Add { producer, partitions, client_version } => {
+                self.add(context, id, *producer, partitions, *client_version, out)
+            }
+            Action::Verify { producer, partitions } => self.verify(id, *producer, partitions),
+            Action::End(end) => self.end(context, id, end, out),
+        }
+    }
+
+    /// The position that a response about this id waits for.
+    pub(crate) fn visible_at(&self, id: &str) -> u64 {
+        self.ids.get(id).map_or(self.removed_at, |entry| entry.written_at)
+    }
+
+    /// Adds the record of a transition to the output.
+    pub(crate) fn write(&self, id: &str, durable: Option<&Durable>, out: &mut Output) {
+        let key = TransactionLogKey { transactional_id: owned(id) };
+        out.records.push(TransactionRecord { key, value: durable.map(Durable::to_record) });
+    }
+
+    /// The stamp of the next message.
+    pub(crate) fn stamp(&mut self) -> Stamp {
+        self.sequence += 1;
+        self.stamp_of(self.sequence)
+    }
+
+    pub(crate) fn stamp_of(&self, sequence: u64) -> Stamp {
+        Stamp { coordinator_epoch: self.epoch, sequence }
+    }
+
+    /// Sends a message to a slot, unless the slot has not reported: it gets what it needs then.
+    pub(crate) fn send(&self, slot: Slot, visible_at: u64, body: ToSlotBody, out: &mut Output) {
+        if let Some(session) = self.sessions.get(&slot) {
+            out.send(slot, *session, visible_at, body);
+        }
+    }
+
+    /// Finds an id.
+    ///
+    /// # Errors
+    /// INVALID_REQUEST for an empty id, INVALID_PRODUCER_ID_MAPPING for an unknown one.
+    pub(crate) fn find(&self, id: &str) -> Result<&Entry, ErrorCode> {
+        match self.ids.get(id) {
+            _ if id.is_empty() => Err(ErrorCode::InvalidRequest),
+            Some(entry) => Ok(entry),
+            None => Err(ErrorCode::InvalidProducerIdMapping),
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! The end of a transaction, in the order that makes it whole after every crash:
+//!
+//! 1. What a commit depends on is brought to stable storage: the records of the transaction, and
+//!    the markers of the commit before it (`Phase::Syncing`).
+//! 2. Prepare is written. When it is durable, the client is answered and the markers are sent
+//!    (`Phase::Marking`).
+//! 3. When the partitions have all markers, Complete is written, for which nothing waits.
+
+use crate::context::{Context, Slot};
+use crate::coordinator::Coordinator;
+use crate::entry::{Decision, Entry, Phase, Syncing};
+use crate::message::{Marker, Producer, Sync, ToSlotBody};
+use crate::operation::{Action, Done, Operation, Refusal, WaitFor};
+use crate::output::Output;
+use crate::partition_set::PartitionSet;
+use crate::state::{Durable, EPOCH_PER_TRANSACTION, State};
+use crate::text::Text;
+use alloc::collections::BTreeMap;
+use muster_codec::ErrorCode;
+use muster_codec::record_batch::TransactionOutcome;
+use muster_codec::records::OFFSETS_TOPIC;
+
+impl Coordinator {
+    /// Decides a transaction, or an empty one; returns the producer id and epoch after it.
+    ///
+    /// # Errors
+    /// `Begun` if it is decided later; a wait if it cannot begin.
+    pub(crate) fn decide(
+        &mut self,
+        context: &mut Context<'_>,
+        id: &Text,
+        mut decision: Decision,
+        out: &mut Output,
+    ) -> Result<Producer, Refusal> {
+        let Some(entry) = self.ids.get(id) else { return Err(Refusal::CONCURRENT) };
+        if !self.has_all_reports {
+            return Err(Refusal::LOADING);
+        }
+        if entry.durable.needs_next_producer_id(decision.client_version) {
+            decision.next_producer_id = Some(context.producer_ids.next().ok_or(Refusal::LOADING)?);
+        }
+        let mut remaining = entry.active.as_ref().map(|it| it.unsynced.clone()).unwrap_or_default();
+        if let (TransactionOutcome::Commit, Some(written)) =
+            (decision.outcome, entry.durable.partitions())
+        {
+            remaining.insert_all(written);
+        }
+        // Offsets are durable when they are answered. A deleted topic needs nothing.
+        remaining.retain(|topic, partition| {
+            topic != OFFSETS_TOPIC && context.topics.slot(topic, partition).is_some()
+        });
+        if remaining.is_empty() {
+            return Ok(self.prepare(context, id, &decision, out));
+        }
+        let sequence = self.stamp().sequence;
+        let syncing = Syncing { sequence, remaining, decision, caller: None };
+        self.enter(context, id, Phase::Syncing(syncing));
+        self.resend(context, id, None, out);
+        Err(Refusal::Begun)
+    }
+
+    /// The decision that an operation has begun is its answer.
+    pub(crate) fn decision_answers(&mut self, operation: Operation) {
+        let Some(entry) = self.ids.get_mut(&operation.id) else { return };
+        if let Phase::Syncing(syncing) = &mut entry.active().phase {
+            syncing.caller = Some(operation);
+        }
+    }
+
+    fn enter(&mut self, context: &Context<'_>, id: &Text, phase: Phase) {
+        let Some(entry) = self.ids.get_mut(id) else { return };
+        if let Some(sequence) = entry.phase().sequence() {
+            self.under_way.remove(&sequence);
+        }
+        if let Some(sequence) = phase.sequence() {
+            self.under_way.insert(sequence, id.clone());
+            self.timers.resend_after(context.now);
+        }
+        let active = entry.active();
+        (active.phase, active.sent_at) = (phase, context.now);
+        self.open.insert(id.clone());
+    }
+
+    /// A slot has synced these partitions.
+    pub(crate) fn synced(
+        &mut self,
+        context: &mut Context<'_>,
+        sequence: u64,
+        partitions: &PartitionSet,
+        is_whole: bool,
+        out: &mut Output,
+    ) {
+        let Some(id) = self.under_way.get(&sequence).cloned() else { return };
+        let Some(active) = self.ids.get_mut(&id).and_then(|it| it.active.as_mut()) else { return };
+        active.unsynced.remove_all(partitions);
+        match &mut active.phase {
+            Phase::Syncing(syncing) => {
+                syncing.remaining.remove_all(partitions);
+                if !is_whole {
+                    syncing.decision.outcome = TransactionOutcome::Abort;
+                }
+                self.prepare_if_synced(context, &id, out);
+            }
+            Phase::Settling { .. } if active.unsynced.is_empty() => self.settled(context, &id, out),
+            Phase::Settling { .. } | Phase::Marking { .. } | Phase::Idle => {}
+        }
+    }
+
+    fn prepare_if_synced(&mut self, context: &mut Context<'_>, id: &Text, out: &mut Output) {
+        let Some(active) = self.ids.get_mut(id).and_then(|it| it.active.as_mut()) else { return };
+        active.phase = match core::mem::take(&mut active.phase) {
+            Phase::Syncing(syncing) if syncing.remaining.is_empty() => {
+                self.under_way.remove(&syncing.sequence);
+                return self.finish(context, id, syncing, out);
+            }
+            phase @ (Phase::Idle
+            | Phase::Syncing(_)
+            | Phase::Marking { .. }
+            | Phase::Settling { .. }) => phase,
+        };
+    }
+
+    /// Writes a decision that waited for nothing but syncs, and answers it.
+    fn finish(
+        &mut self,
+        context: &mut Context<'_>,
+        id: &Text,
+        Syncing { decision, caller, .. }: Syncing,
+        out: &mut Output,
+    ) {
+        let identity = self.prepare(context, id, &decision, out);
+        let Some(operation) = caller else { return };
+        let is_as_asked = match &operation.action {
+            Action::End(end) => end.outcome == decision.outcome,
+            Action::Init(_) | Action::Add { .. } | Action::Verify { .. } => false,
+        };
+        if is_as_asked {
+            return self.reply(&operation, Ok(Done::Identity(identity)), context.position, out);
+        }
+        // The transaction could not be committed: its client gets the error that follows the abort.
+        let error = ErrorCode::ConcurrentTransactions;
+        let wait_ms = self.config.retry_backoff_max_ms;
+        let parked =
+            self.waits.park(operation, (WaitFor::Transaction, error), context.now, wait_ms);
+        if let Err(operation) = parked {
+            self.reply(&operation, Err(error), context.position, out);
+        }
+    }
+
+    /// Writes Prepare, and Complete if no marker is needed.
+    fn prepare(
+        &mut self,
+        context: &mut Context<'_>,
+        id: &Text,
+        decision: &Decision,
+        out: &mut Output,
+    ) -> Producer {
+        let Some(entry) = self.ids.get_mut(id) else { unreachable!("a decision keeps its id") };
+        let Decision { outcome, client_version, next_producer_id } = *decision;
+        if client_version == EPOCH_PER_TRANSACTION {
+            entry.last_epoch = entry.durable.epoch;
+        }
+        let durable =
+            entry.durable.prepared(outcome, client_version, next_producer_id, context.wall);
+        // All that was there is synced by now, or deleted.
+        entry.active().unsynced = PartitionSet::default();
+        self.write(id, Some(&durable), out);
+        let mut remaining = durable.partitions().cloned().unwrap_or_default();
+        remaining.retain(|topic, partition| context.topics.slot(topic, partition).is_some());
+        if remaining.is_empty() {
+            self.write(id, Some(&durable.completed()), out);
+            self.enter(context, id, Phase::Idle);
+        } else {
+            let sequence = self.stamp().sequence;
+            self.enter(context, id, Phase::Marking { sequence, remaining: remaining.clone() });
+            self.send_markers(
+                context,
+                (sequence, &durable, &remaining),
+                context.position,
+                None,
+                out,
+            );
+        }
+        let (id, epoch) = durable.next_identity();
+        Producer { id, epoch }
+    }
+
+    /// A slot has the markers of these partitions.
+    pub(crate) fn marked(
+        &mut self,
+        context: &mut Context<'_>,
+        sequence: u64,
+        partitions: &PartitionSet,
+        is_synced: bool,
+        out: &mut Output,
+    ) {
+        let Some(id) = self.under_way.get(&sequence).cloned() else { return };
+        let Some(entry) = self.ids.get_mut(&id) else { return };
+        let is_commit = entry.durable.state.prepared() == Some(TransactionOutcome::Commit);
+        let active = entry.active();
+        let Phase::Marking { remaining, .. } = &mut active.phase else { return };
+        if is_commit && !is_synced {
+            let marked = partitions.iter().filter(|it| remaining.contains(it.0, it.1));
+            marked.for_each(|(topic, partition)| active.unsynced.insert(topic, partition));
+        }
+        remaining.remove_all(partitions);
+        self.complete_if_marked(context, &id, out);
+    }
+
+    /// Writes Complete if no marker is left.
+    pub(crate) fn complete_if_marked(
+        &mut self,
+        context: &Context<'_>,
+        id: &Text,
+        out: &mut Output,
+    ) {
+        let Some(entry) = self.ids.get(id) else { return };
+        if let Phase::Marking { remaining, .. } = entry.phase()
+            && remaining.is_empty()
+        {
+            let completed = entry.durable.completed();
+            let joined = entry.joined().cloned();
+            self.write(id, Some(&completed), out);
+            self.enter(context, id, Phase::Idle);
+            if let Some(joined) = joined {
+                self.continue_next(context, id, (&completed, &joined), out);
+            }
+        }
+    }
+
+    /// Continues with the next transaction, which partitions have joined before a crash that lost
+    /// its record and that of the end of the last one.
+    fn continue_next(
+        &mut self,
+        context: &Context<'_>,
+        id: &Text,
+        (completed, joined): (&Durable, &PartitionSet),
+        out: &mut Output,
+    ) {
+        let has_unsynced = self.ids.get(id).is_some_and(Entry::has_unsynced);
+        if completed.state == State::CompleteCommit && has_unsynced {
+            self.settle(context, id, out);
+        } else if completed.state != State::CompleteCommit || self.has_all_reports {
+            let durable = completed.ongoing(joined, EPOCH_PER_TRANSACTION, context.wall);
+            self.write(id, Some(&durable), out);
+        }
+    }
+
+    /// Whether the record of another transaction must wait: the outcome of the last one may be
+    /// needed for partitions that have lost its marker.
+    pub(crate) fn keeps_outcome(&self, entry: &Entry) -> bool {
+        entry.durable.state == State::CompleteCommit
+            && (!self.has_all_reports || entry.has_unsynced())
+    }
+
+    /// Has the markers of the last commit synced for an operation; returns how to wait for that.
+    pub(crate) fn wait_until_settled(
+        &mut self,
+        context: &Context<'_>,
+        id: &Text,
+        out: &mut Output,
+    ) -> Refusal {
+        let Some(entry) = self.ids.get(id) else { return Refusal::CONCURRENT };
+        if matches!(entry.phase(), Phase::Idle) && entry.has_unsynced() {
+            self.settle(context, id, out);
+        }
+        if self.has_all_reports { Refusal::CONCURRENT } else { Refusal::LOADING }
+    }
+
+    /// Partitions join the next transaction, whose record follows when the last one is settled.
+    pub(crate) fn join_without_record(&mut self, id: &Text, partitions: &PartitionSet) {
+        let Some(entry) = self.ids.get_mut(id) else { return };
+        entry.active().joined.insert_all(partitions);
+        self.open.insert(id.clone());
+    }
+
+    /// Writes the record of a transaction that partitions have joined without.
+    pub(crate) fn record_joined(&self, context: &Context<'_>, id: &Text, out: &mut Output) {
+        let Some(entry) = self.ids.get(id) else { return };
+        if self.keeps_outcome(entry) || entry.durable.state.prepared().is_some() {
+            return;
+        }
+        if let Some(joined) = entry.joined() {
+            let durable = entry.durable.ongoing(joined, EPOCH_PER_TRANSACTION, context.wall);
+            self.write(id, Some(&durable), out);
+        }
+    }
+
+    /// Has the markers of the last commit synced.
+    pub(crate) fn settle(&mut self, context: &Context<'_>, id: &Text, out: &mut Output) {
+        let sequence = self.stamp().sequence;
+        self.enter(context, id, Phase::Settling { sequence });
+        self.resend(context, id, None, out);
+    }
+
+    fn settled(&mut self, context: &Context<'_>, id: &Text, out: &mut Output) {
+        self.enter(context, id, Phase::Idle);
+        self.record_joined(context, id, out);
+        self.note_open(id);
+        if self.ids.get(id).is_some_and(|entry| !entry.is_pending()) {
+            self.waits.transaction_ended(id);
+        }
+    }
+
+    /// Sends again what is under way for an id, to one slot or to all. What belongs to partitions
+    /// that no longer exist is dropped.
+    pub(crate) fn resend(
+        &mut self,
+        context: &Context<'_>,
+        id: &Text,
+        slot: Option<Slot>,
+        out: &mut Output,
+    ) {
+        self.drop_deleted(context, id);
+        let Some(entry) = self.ids.get_mut(id) else { return };
+        let (visible_at, producer) = (entry.written_at, entry.producer());
+        let durable = entry.durable.clone();
+        let active = entry.active();
+        active.sent_at = context.now;
+        match &active.phase {
+            Phase::Idle => {}
+            Phase::Syncing(Syncing { sequence, remaining, .. }) => {
+                let (sequence, remaining) = (*sequence, remaining.clone());
+                self.send_syncs(context, (sequence, producer, &remaining), slot, out);
+            }
+            Phase::Settling { sequence } => {
+                let (sequence, remaining) = (*sequence, active.unsynced.clone());
+                self.send_syncs(context, (sequence, producer, &remaining), slot, out);
+            }
+            Phase::Marking { sequence, remaining } => {
+                let (sequence, remaining) = (*sequence, remaining.clone());
+                self.send_markers(context, (sequence, &durable, &remaining), visible_at, slot, out);
+            }
+        }
+    }
+
+    fn drop_deleted(&mut self, context: &Context<'_>, id: &str) {
+        let Some(active) = self.ids.get_mut(id).and_then(|it| it.active.as_mut()) else { return };
+        let exists = |topic: &str, partition| context.topics.slot(topic, partition).is_some();
+        active.unsynced.retain(exists);
+        match &mut active.phase {
+            Phase::Syncing(Syncing { remaining, .. }) | Phase::Marking { remaining, .. } => {
+                remaining.retain(exists);
+            }
+            Phase::Idle | Phase::Settling { .. } => {}
+        }
+    }
+
+    /// Continues an id whose partitions were deleted meanwhile.
+    pub(crate) fn continue_without_deleted(
+        &mut self,
+        context: &mut Context<'_>,
+        id: &Text,
+        out: &mut Output,
+    ) {
+        self.drop_deleted(context, id);
+        self.prepare_if_synced(context, id, out);
+        self.complete_if_marked(context, id, out);
+        let Some(active) = self.ids.get(id).and_then(|it| it.active.as_ref()) else { return };
+        if matches!(active.phase, Phase::Settling { .. }) && active.unsynced.is_empty() {
+            self.settled(context, id, out);
+        }
+    }
+
+    fn send_syncs(
+        &self,
+        context: &Context<'_>,
+        (sequence, producer, remaining): (u64, Producer, &PartitionSet),
+        only: Option<Slot>,
+        out: &mut Output,
+    ) {
+        for (slot, partitions) in by_slot(context, remaining, only) {
+            let stamp = self.stamp_of(sequence);
+            self.send(slot, 0, ToSlotBody::Sync(Sync { stamp, producer, partitions }), out);
+        }
+    }
+
+    fn send_markers(
+        &self,
+        context: &Context<'_>,
+        (sequence, durable, remaining): (u64, &Durable, &PartitionSet),
+        visible_at: u64,
+        only: Option<Slot>,
+        out: &mut Output,
+    ) {
+        let Some(outcome) = durable.state.prepared() else { return };
+        let producer = Producer { id: durable.producer_id, epoch: durable.epoch };
+        let version = durable.client_version;
+        for (slot, partitions) in by_slot(context, remaining, only) {
+            let stamp = self.stamp_of(sequence);
+            let marker = Marker { stamp, producer, outcome, version, partitions };
+            self.send(slot, visible_at, ToSlotBody::Marker(marker), out);
+        }
+    }
+}
+
+/// The partitions by their slots: of one slot, or of all.
+fn by_slot(
+    context: &Context<'_>,
+    partitions: &PartitionSet,
+    only: Option<Slot>,
+) -> BTreeMap<Slot, PartitionSet> {
+    let mut slots: BTreeMap<Slot, PartitionSet> = BTreeMap::new();
+    for (topic, partition) in partitions.iter() {
+        let slot = context.topics.slot(topic, partition);
+        if let Some(slot) = slot.filter(|slot| only.is_none_or(|only| only == *slot)) {
+            slots.entry(slot).or_default().insert(topic, partition);
+        }
+    }
+    slots
+}

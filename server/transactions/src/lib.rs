@@ -1,0 +1,73 @@
+//! The transaction coordinator: which transactions are open, how they end, and which producers may
+//! write in them. Start here; `README.md` has the messages and the duties of the server.
+//!
+//! A deterministic state machine without I/O, clock or randomness, under the contract of the group
+//! coordinator:
+//!
+//! - **Requests**: [`Coordinator::handle`] takes a client's request and returns an [`Output`]: the
+//!   records to write, the responses to this request or to ones that waited, and messages to slots.
+//! - **Messages**: [`Coordinator::receive`] takes those of slots: questions, acknowledgements and
+//!   reports ([`message`]).
+//! - **Records**: [`Coordinator::replay`] alone changes durable state, in normal work and at
+//!   recovery alike. The caller replays the records of an `Output`, in order, before the next call.
+//!   If the log refuses them, it calls [`Coordinator::not_written`] instead.
+//! - **Time**: when `now` has reached [`Coordinator::next_deadline`], the caller calls
+//!   [`Coordinator::expire`], and repeats that while it holds.
+//!
+//! The caller replays the records of the log and then calls [`Coordinator::loaded`], once, also if
+//! the log is empty.
+//!
+//! **Only durable state is visible**: [`Answer::visible_at`] and [`message::ToSlot::visible_at`]
+//! are positions that must be durable before a response or message may leave. The exception is the
+//! answer to a question: a partition appends after a yes from memory, and a crash that loses the
+//! record is repaired by the reports of slots ([`message::Report`]).
+//!
+//! **Waiting**: a request that Kafka answers with CONCURRENT_TRANSACTIONS waits for the end of the
+//! transaction instead, for `add.partitions.to.txn.retry.backoff.max.ms`.
+//!
+//! [`partition`] and [`link`] are the other side: the transactions of one partition, and the
+//! messages of a slot with one coordinator.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+extern crate alloc;
+
+mod add_partitions;
+pub mod config;
+pub mod context;
+pub mod coordinator;
+mod decide;
+mod describe;
+mod end_txn;
+mod entry;
+pub mod errors;
+mod expire;
+mod init_producer_id;
+pub mod limits;
+pub mod link;
+pub mod message;
+mod operation;
+pub mod output;
+pub mod partition;
+mod partition_set;
+mod replay;
+mod reply;
+mod reports;
+mod response;
+mod state;
+mod text;
+mod timers;
+mod waits;
+
+pub use config::Config;
+pub use context::{Admission, Context, Held, Matcher, ProducerIds, Slot, Topics};
+pub use coordinator::{Caller, Coordinator};
+pub use describe::Listing;
+pub use output::{Answer, Output, RequestId};
+pub use partition_set::PartitionSet;
+pub use response::{Request, Response};
+pub use state::State;
+pub use text::Text;
+pub use timers::Reason;

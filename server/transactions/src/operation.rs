@@ -1,0 +1,112 @@
+//! A request or a question in the form in which it may wait, and how it is answered.
+
+use crate::message::Producer;
+use crate::output::RequestId;
+use crate::partition_set::PartitionSet;
+use crate::text::Text;
+use muster_codec::ErrorCode;
+use muster_codec::record_batch::TransactionOutcome;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Operation {
+    pub(crate) id: Text,
+    pub(crate) action: Action,
+    pub(crate) reply: Reply,
+    /// When it is answered at the latest, and its place in the queue, once it has waited.
+    pub(crate) waited: Option<(i64, u64)>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    Init(Init),
+    Add { producer: Producer, partitions: PartitionSet, client_version: i16 },
+    Verify { producer: Producer, partitions: PartitionSet },
+    End(End),
+}
+
+/// InitProducerId.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Init {
+    pub(crate) timeout_ms: i32,
+    /// The producer that the client has been so far.
+    pub(crate) given: Option<Producer>,
+}
+
+/// EndTxn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    pub(crate) producer: Producer,
+    pub(crate) outcome: TransactionOutcome,
+    pub(crate) client_version: i16,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reply {
+    InitProducerId(To),
+    AddPartitions(To),
+    AddOffsets(To),
+    EndTxn(To),
+    Verdict { slot: u32, number: u64 },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct To {
+    pub(crate) request: RequestId,
+    pub(crate) api_version: i16,
+}
+
+/// The result of an operation.
+#[derive(Debug, Clone)]
+pub(crate) enum Done {
+    /// The producer id and epoch that the client has from now on.
+    Identity(Producer),
+    Added,
+    /// The partitions that are not in the transaction.
+    Verified(PartitionSet),
+}
+
+/// Why an operation is not done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Now(ErrorCode),
+    /// It may be done later; the error if that takes too long.
+    Wait(WaitFor, ErrorCode),
+    /// It has begun a decision, which answers it.
+    Begun,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitFor {
+    /// The end of the transaction of this id.
+    Transaction,
+    /// The reports of all slots, or producer ids.
+    Others,
+}
+
+impl Refusal {
+    /// A decision is under way.
+    pub(crate) const CONCURRENT: Self =
+        Self::Wait(WaitFor::Transaction, ErrorCode::ConcurrentTransactions);
+    /// Not all is known yet, or there is no producer id.
+    pub(crate) const LOADING: Self =
+        Self::Wait(WaitFor::Others, ErrorCode::CoordinatorLoadInProgress);
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(error: ErrorCode) -> Self {
+        Self::Now(error)
+    }
+}
+
+impl Operation {
+    /// About the bytes of memory that it takes while it waits.
+    pub(crate) fn bytes(&self) -> usize {
+        let partitions = match &self.action {
+            Action::Init(_) | Action::End(_) => 0,
+            Action::Add { partitions, .. } | Action::Verify { partitions, .. } => {
+                partitions.bytes()
+            }
+        };
+        size_of::<Self>() + self.id.len() + partitions
+    }
+}

@@ -1,0 +1,313 @@
+//! The transactions of one partition, for its leader: which are open, up to which offset the
+//! outcome is known, and which were aborted (`ProducerStateManager`, `ProducerAppendInfo`,
+//! `TransactionIndex`). Sequences of batches are not looked at here.
+//!
+//! The rules hold whatever is lost, repeated or reordered on the way from the coordinator: a
+//! verdict counts only for the question that is open, and neither a verdict nor a marker counts if
+//! it is older than the newest that the partition has of the producer.
+
+use crate::message::{Known, Producer, Stamp};
+use crate::state::{EPOCH_PER_TRANSACTION, NO_EPOCH};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use muster_codec::ErrorCode;
+use muster_codec::record_batch::TransactionOutcome;
+
+/// The transactions of one partition.
+#[derive(Debug, Default)]
+pub struct PartitionTransactions {
+    producers: BTreeMap<i64, State>,
+    /// The first offsets of open transactions, with their producers.
+    open: BTreeSet<(i64, i64)>,
+    /// The first offset and the marker of ended transactions, while the marker is above the high
+    /// watermark.
+    ended: BTreeSet<(i64, i64)>,
+    /// Aborted transactions by the offsets of their markers.
+    aborted: Vec<Aborted>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct State {
+    /// -1 if there is no more than a question.
+    epoch: i16,
+    /// -1 before the first marker.
+    coordinator_epoch: i32,
+    open: Option<Open>,
+    /// The number and epoch of the question that is not answered yet.
+    question: Option<(u64, i16)>,
+    /// That of the newest marker.
+    ended: Stamp,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let (epoch, coordinator_epoch) = (NO_EPOCH, -1);
+        Self { epoch, coordinator_epoch, open: None, question: None, ended: Stamp::default() }
+    }
+}
+
+impl State {
+    fn check(&self, producer: Producer) -> Result<(), ErrorCode> {
+        let is_earlier = |open: Open| open.since.is_none() || self.epoch < producer.epoch;
+        if producer.epoch < self.epoch {
+            Err(ErrorCode::InvalidProducerEpoch)
+        } else if self.open.is_some_and(is_earlier) {
+            Err(ErrorCode::ConcurrentTransactions)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    first_offset: i64,
+    /// That of the verdict that let it open; None from a load until the coordinator has read the
+    /// report.
+    since: Option<Stamp>,
+}
+
+/// A control batch that ends a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    pub producer: Producer,
+    pub outcome: TransactionOutcome,
+    /// As in [`crate::message::Marker`]; 0 if it is not known.
+    pub version: i8,
+    pub coordinator_epoch: i32,
+}
+
+/// An aborted transaction, as in Kafka's transaction index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aborted {
+    pub producer_id: i64,
+    pub first_offset: i64,
+    /// The offset of the marker.
+    pub last_offset: i64,
+    /// The last stable offset when it ended.
+    pub last_stable_offset: i64,
+}
+
+/// Whether a transactional batch may be appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Append {
+    Now,
+    /// The coordinator must be asked first.
+    Ask,
+    Refuse(ErrorCode),
+}
+
+/// How a marker of the coordinator is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marking {
+    Write,
+    /// It came before, or late: it is answered like one that was written.
+    Stale,
+    Refuse(ErrorCode),
+}
+
+impl PartitionTransactions {
+    /// Whether a transactional batch may be appended. It is refused with INVALID_PRODUCER_EPOCH if
+    /// its producer is fenced, and with CONCURRENT_TRANSACTIONS while it is not known whether an
+    /// earlier transaction of the producer has ended here. A batch outside of transactions is not
+    /// checked here: while [`Self::is_open`], the caller refuses it with INVALID_TXN_STATE.
+    pub fn may_append(&self, producer: Producer) -> Append {
+        let Some(state) = self.producers.get(&producer.id) else { return Append::Ask };
+        if let Err(error) = state.check(producer) {
+            Append::Refuse(error)
+        } else if producer.epoch == state.epoch && state.open.is_some() {
+            Append::Now
+        } else {
+            Append::Ask
+        }
+    }
+
+    /// Whether no producer is known.
+    pub fn is_empty(&self) -> bool {
+        self.producers.is_empty()
+    }
+
+    /// Whether the producer has a transaction open.
+    pub fn is_open(&self, producer_id: i64) -> bool {
+        self.producers.get(&producer_id).is_some_and(|state| state.open.is_some())
+    }
+
+    /// The coordinator is asked whether the producer may append: a later question replaces an
+    /// earlier one.
+    pub fn ask(&mut self, producer: Producer, number: u64) {
+        let state = self.producers.entry(producer.id).or_default();
+        state.question = Some((number, producer.epoch));
+    }
+
+    /// The coordinator has refused, or has not answered in time.
+    pub fn refused(&mut self, producer: Producer, number: u64) {
+        let Some(state) = self.producers.get_mut(&producer.id) else { return };
+        state.question.take_if(|(asked, _)| *asked == number);
+        if state.question.is_none() && state.epoch == NO_EPOCH {
+            self.producers.remove(&producer.id);
+        }
+    }
+
+    /// The producer has expired; not to be called while it [`Self::is_open`]. It stays while a
+    /// question of it is open.
+    pub fn forget(&mut self, producer_id: i64) {
+        debug_assert!(!self.is_open(producer_id));
+        if self.producers.get(&producer_id).is_some_and(|state| state.question.is_none()) {
+            self.producers.remove(&producer_id);
+        }
+    }
+
+    /// Checks the yes of the coordinator before the append of the batch that waited for it.
+    ///
+    /// # Errors
+    /// Those of [`Self::may_append`]; INVALID_TXN_STATE if the transaction has ended meanwhile;
+    /// NETWORK_EXCEPTION, as in Kafka, if a later question has replaced this one.
+    pub fn admit(
+        &mut self,
+        producer: Producer,
+        number: u64,
+        stamp: Stamp,
+    ) -> Result<(), ErrorCode> {
+        let Some(state) = self.producers.get_mut(&producer.id) else {
+            return Err(ErrorCode::InvalidTxnState);
+        };
+        state.check(producer)?;
+        match state.question {
+            Some((asked, epoch)) if epoch == producer.epoch && asked > number => {
+                return Err(ErrorCode::NetworkException);
+            }
+            question if question != Some((number, producer.epoch)) || stamp <= state.ended => {
+                return Err(ErrorCode::InvalidTxnState);
+            }
+            _ => {}
+        }
+        state.question = None;
+        Ok(())
+    }
+
+    /// A transactional batch was appended at `first_offset`, after the verdict with this stamp, or
+    /// was found by a load, which has none.
+    pub fn appended(&mut self, producer: Producer, first_offset: i64, since: Option<Stamp>) {
+        let state = self.producers.entry(producer.id).or_default();
+        state.epoch = producer.epoch;
+        if state.open.is_none() {
+            state.open = Some(Open { first_offset, since });
+            self.open.insert((first_offset, producer.id));
+        }
+    }
+
+    /// How a marker is served; `stamp` is None for one that an administrator sends.
+    pub fn may_mark(&self, end: &End, stamp: Option<Stamp>) -> Marking {
+        let End { producer, version, coordinator_epoch, .. } = *end;
+        let Some(state) = self.producers.get(&producer.id) else { return Marking::Write };
+        if coordinator_epoch < state.coordinator_epoch {
+            return Marking::Refuse(ErrorCode::TransactionCoordinatorFenced);
+        }
+        let is_older = |stamp: Stamp| {
+            let since = state.open.and_then(|open| open.since);
+            stamp <= state.ended || since.is_some_and(|since| stamp < since)
+        };
+        let is_late = match i16::from(version) == EPOCH_PER_TRANSACTION {
+            false => producer.epoch < state.epoch,
+            // An equal epoch repeats the marker, unless the next transaction is open already.
+            _ => {
+                let is_next_open = state.open.is_some() && state.epoch < i16::MAX;
+                producer.epoch < state.epoch || (producer.epoch == state.epoch && is_next_open)
+            }
+        };
+        match stamp {
+            Some(stamp) if is_late || is_older(stamp) => Marking::Stale,
+            None if is_late => Marking::Refuse(ErrorCode::InvalidProducerEpoch),
+            Some(_) | None => Marking::Write,
+        }
+    }
+
+    /// A marker was written at `offset`, or was found there by a load.
+    pub fn marked(&mut self, end: &End, offset: i64, stamp: Option<Stamp>) {
+        let End { producer, outcome, version, coordinator_epoch } = *end;
+        let state = self.producers.entry(producer.id).or_default();
+        (state.epoch, state.coordinator_epoch) = (producer.epoch, coordinator_epoch);
+        state.ended = stamp.unwrap_or_default().max(state.ended);
+        // A question at the epoch of the marker is of the next transaction.
+        let has_epochs = i16::from(version) == EPOCH_PER_TRANSACTION;
+        state.question.take_if(|(_, epoch)| !has_epochs || *epoch < producer.epoch);
+        let Some(Open { first_offset, .. }) = state.open.take() else { return };
+        self.open.remove(&(first_offset, producer.id));
+        self.ended.insert((first_offset, offset));
+        if outcome == TransactionOutcome::Abort {
+            self.aborted.push(Aborted {
+                producer_id: producer.id,
+                first_offset,
+                last_offset: offset,
+                last_stable_offset: self.open.first().map_or(offset + 1, |(first, _)| *first),
+            });
+        }
+    }
+
+    /// The offset below which the outcome of each transaction is known and can be read.
+    pub fn last_stable_offset(&self, high_watermark: i64, log_start: i64) -> i64 {
+        let open = self.open.first().map(|(first, _)| *first);
+        let ended = self.ended.iter().find(|(_, marker)| *marker >= high_watermark);
+        let unstable = [open, ended.map(|(first, _)| *first)].into_iter().flatten();
+        unstable.fold(high_watermark, i64::min).max(log_start)
+    }
+
+    /// Markers below this offset can be read.
+    pub fn high_watermark_is(&mut self, high_watermark: i64) {
+        self.ended.retain(|(_, marker)| *marker >= high_watermark);
+    }
+
+    /// The aborted transactions that overlap the offsets from `from` to before `end`.
+    pub fn aborted(&self, from: i64, end: i64) -> impl Iterator<Item = &Aborted> {
+        let first = self.aborted.partition_point(|it| it.last_offset < from);
+        self.aborted[first..].iter().filter(move |it| it.first_offset < end)
+    }
+
+    /// The log begins at `log_start` now. Transactions that are open stay open.
+    pub fn log_starts_at(&mut self, log_start: i64) {
+        let gone = self.aborted.partition_point(|it| it.last_offset < log_start);
+        self.aborted.drain(..gone);
+    }
+
+    /// The epoch of the coordinator of the last marker, and the first offset of the transaction
+    /// that is open; each -1 if there is none.
+    pub fn describe(&self, producer_id: i64) -> (i32, i64) {
+        let state = self.producers.get(&producer_id).copied().unwrap_or_default();
+        (state.coordinator_epoch, state.open.map_or(-1, |open| open.first_offset))
+    }
+
+    /// All open transactions, for a report.
+    pub fn open(&self) -> impl Iterator<Item = Producer> {
+        self.producers
+            .iter()
+            .filter_map(|(id, state)| state.open.map(|_| Producer { id: *id, epoch: state.epoch }))
+    }
+
+    /// Whether the coordinator has not yet answered the report of a transaction of this producer.
+    /// Until then no sync of the producer is answered: the marker of an earlier commit may be
+    /// missing.
+    pub fn is_unanswered(&self, producer_id: i64) -> bool {
+        let state = self.producers.get(&producer_id);
+        state.and_then(|state| state.open).is_some_and(|open| open.since.is_none())
+    }
+
+    /// The coordinator has answered the report of a transaction. Returns the marker to be written.
+    pub fn reported(&mut self, producer: Producer, known: Known, stamp: Stamp) -> Option<End> {
+        let state = self.producers.get_mut(&producer.id)?;
+        let open = state.open.as_mut()?;
+        let is_late = stamp <= state.ended || open.since.is_some_and(|since| stamp < since);
+        if state.epoch != producer.epoch || is_late {
+            return None;
+        }
+        match known {
+            Known::Open => {
+                open.since = Some(stamp);
+                None
+            }
+            Known::Decided { producer, outcome, version } => {
+                let coordinator_epoch = stamp.coordinator_epoch;
+                Some(End { producer, outcome, version, coordinator_epoch })
+            }
+        }
+    }
+}

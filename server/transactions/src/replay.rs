@@ -1,0 +1,156 @@
+//! Applies records to the state; nothing else changes durable state.
+
+use crate::context::Context;
+use crate::coordinator::Coordinator;
+use crate::entry::{Entry, Phase};
+use crate::message::Stamp;
+use crate::output::Output;
+use crate::partition_set::PartitionSet;
+use crate::state::{Durable, NO_EPOCH, State};
+use crate::text::{Text, owned};
+use alloc::vec::Vec;
+use muster_codec::records::{TransactionLogKey, TransactionRecord};
+
+impl Coordinator {
+    /// Applies a record to the durable state. One with a state that Kafka never writes is skipped.
+    pub fn replay(&mut self, record: &TransactionRecord<'_>, position: u64) {
+        self.written_at = position;
+        let id = &*record.key.transactional_id;
+        match record.value.as_ref().map(Durable::from_record) {
+            Some(Some(durable)) => self.put(id, durable, position),
+            Some(None) => {}
+            None => self.remove(id, position),
+        }
+    }
+
+    fn put(&mut self, id: &str, durable: Durable, position: u64) {
+        let bytes = open_bytes(&durable);
+        let is_ongoing = durable.state == State::Ongoing;
+        let before = match self.ids.get_mut(id) {
+            Some(entry) => {
+                entry.written_at = position;
+                open_bytes(&core::mem::replace(&mut entry.durable, durable))
+            }
+            None => {
+                let entry = Entry { written_at: position, ..Entry::new(durable) };
+                self.ids.insert(id.into(), entry);
+                (self.held.ids, self.held.id_bytes) =
+                    (self.held.ids + 1, self.held.id_bytes + id.len());
+                0
+            }
+        };
+        self.open_bytes = self.open_bytes + bytes - before;
+        if !is_ongoing {
+            self.doomed.remove(id);
+        } else if let Some(active) = self.ids.get_mut(id).and_then(|it| it.active.as_mut()) {
+            active.joined = PartitionSet::default();
+        }
+        self.note_open(id);
+        let is_pending = self.ids.get(id).is_some_and(Entry::is_pending);
+        if !is_pending {
+            self.waits.transaction_ended(id);
+        }
+    }
+
+    fn remove(&mut self, id: &str, position: u64) {
+        self.removed_at = position;
+        if let Some(entry) = self.ids.remove(id) {
+            (self.held.ids, self.held.id_bytes) =
+                (self.held.ids - 1, self.held.id_bytes - id.len());
+            self.open_bytes -= open_bytes(&entry.durable);
+            if let Some(sequence) = entry.phase().sequence() {
+                self.under_way.remove(&sequence);
+            }
+        }
+        self.open.remove(id);
+        self.doomed.remove(id);
+        self.waits.transaction_ended(id);
+    }
+
+    /// Notes whether an id is idle.
+    pub(crate) fn note_open(&mut self, id: &str) {
+        let Some(entry) = self.ids.get_mut(id) else { return };
+        entry.settle();
+        match (entry.is_open(), self.open.contains(id)) {
+            (true, false) => drop(self.open.insert(id.into())),
+            (false, true) => drop(self.open.remove(id)),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// Called instead of [`Self::replay`] for records of an [`Output`] that the log refused. The
+    /// answers of that output are for the caller to replace by errors, its messages to be dropped.
+    pub fn not_written(&mut self, records: &[TransactionRecord<'_>]) {
+        for record in records {
+            let id = &*record.key.transactional_id;
+            let Some(entry) = self.ids.get_mut(id) else { continue };
+            entry.last_epoch = NO_EPOCH;
+            let sequence = entry.phase().sequence();
+            let is_marking = matches!(entry.phase(), Phase::Marking { .. });
+            if entry.durable.state.prepared().is_some() {
+                self.mark(id, PartitionSet::default());
+            } else if is_marking {
+                sequence.map(|it| self.under_way.remove(&it));
+                entry.active().phase = Phase::Idle;
+                self.note_open(id);
+                self.waits.transaction_ended(id);
+            }
+        }
+    }
+
+    /// Called when all records of the log are replayed: asks all slots for their reports, and
+    /// continues the decisions that were written.
+    pub fn loaded(&mut self, context: &mut Context<'_>) -> Output {
+        let mut output = Output::default();
+        self.enter_call(context);
+        let is_prepared = |(id, entry): (&Text, &Entry)| {
+            entry.durable.state.prepared()?;
+            Some((id.clone(), entry.durable.partitions().cloned().unwrap_or_default()))
+        };
+        let prepared: Vec<_> = self.ids.iter().filter_map(is_prepared).collect();
+        for (id, remaining) in prepared {
+            self.mark(&id, remaining);
+        }
+        self.ask_for_reports(context, &mut output);
+        self.timers.resend_after(context.now);
+        let config = &self.config;
+        self.timers.timeouts_at =
+            Some(context.now.saturating_add(config.abort_timed_out_interval_ms));
+        self.timers.expiry_at = Some(context.now.saturating_add(config.remove_expired_interval_ms));
+        output
+    }
+
+    /// Markers are to be sent to these partitions, as soon as their slots report, or at the next
+    /// [`crate::Reason::Resend`].
+    fn mark(&mut self, id: &str, remaining: PartitionSet) {
+        let Stamp { sequence, .. } = self.stamp();
+        let Some(entry) = self.ids.get_mut(id) else { return };
+        entry.active().phase = Phase::Marking { sequence, remaining };
+        entry.active().sent_at = i64::MIN;
+        self.under_way.insert(sequence, id.into());
+        self.open.insert(id.into());
+    }
+
+    /// The durable state as the records that produce it, like a compacted log: of at most `count`
+    /// ids behind `after`, each with the position of its record. Fewer than `count`: there are no
+    /// more.
+    pub fn durable_records(
+        &self,
+        after: Option<&str>,
+        count: usize,
+    ) -> Vec<(TransactionRecord<'static>, u64)> {
+        use core::ops::Bound;
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let ids = self.ids.range::<str, _>((from, Bound::Unbounded)).take(count);
+        let records = ids.map(|(id, entry)| {
+            let key = TransactionLogKey { transactional_id: owned(id) };
+            let value = Some(entry.durable.to_record());
+            (TransactionRecord { key, value }, entry.written_at)
+        });
+        records.collect()
+    }
+}
+
+fn open_bytes(durable: &Durable) -> usize {
+    durable.partitions().map_or(0, PartitionSet::bytes)
+}

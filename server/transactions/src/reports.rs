@@ -1,0 +1,199 @@
+//! The reports of slots, at their start and at the coordinator's: what a crash has left open.
+//!
+//! The Ongoing record of a transaction may be lost, as a partition appends to it before the record
+//! is durable; so may the marker of one that was decided, as nothing waits until it is synced. Only
+//! the slots know. Until all have reported, no transaction is decided.
+
+use crate::context::{Context, Slot};
+use crate::coordinator::Coordinator;
+use crate::message::{Known, OpenIn, Producer, Report, Reported, ToSlotBody};
+use crate::output::Output;
+use crate::partition_set::PartitionSet;
+use crate::state::{Durable, EPOCH_PER_TRANSACTION, LAST_EPOCH};
+use crate::text::Text;
+use alloc::vec::Vec;
+use muster_codec::record_batch::TransactionOutcome;
+
+/// The fate of a reported transaction.
+enum Fate {
+    /// It continues, with this partition.
+    Continues,
+    Decided(Known),
+}
+
+impl Coordinator {
+    /// Asks the slots that have not reported.
+    pub(crate) fn ask_for_reports(&mut self, context: &Context<'_>, out: &mut Output) {
+        let coordinator_epoch = self.epoch;
+        for slot in (0..context.topics.slots()).filter(|slot| !self.sessions.contains_key(slot)) {
+            out.send(slot, 0, 0, ToSlotBody::ReportWanted { coordinator_epoch });
+        }
+        self.check_reports(context, out);
+        if !self.has_all_reports {
+            self.timers.resend_after(context.now);
+        }
+    }
+
+    fn check_reports(&mut self, context: &Context<'_>, out: &mut Output) {
+        let slots = context.topics.slots();
+        self.has_all_reports = (0..slots).all(|slot| self.sessions.contains_key(&slot));
+        if self.has_all_reports {
+            self.waits.others_arrived();
+            self.open.iter().for_each(|id| self.record_joined(context, id, out));
+        }
+    }
+
+    /// A report that comes twice is answered again, as the answer may be lost. One of an earlier
+    /// session is late, and so is one that a coordinator before this one wanted: transactions that
+    /// began since are not in it.
+    pub(crate) fn report(&mut self, context: &mut Context<'_>, report: &Report, out: &mut Output) {
+        let is_fresh = match self.sessions.get(&report.slot) {
+            Some(known) => *known <= report.session,
+            None => report.coordinator_epoch == self.epoch,
+        };
+        if !is_fresh {
+            return;
+        }
+        let is_new = self.sessions.insert(report.slot, report.session) != Some(report.session);
+        let known = self.look_up(context, &report.open, out);
+        let reported = Reported { stamp: self.stamp(), number: report.number, known };
+        self.send(report.slot, self.written_at, ToSlotBody::Reported(reported), out);
+        if is_new {
+            self.may_have_lost_writes |= report.may_have_lost_writes;
+            self.send_again_to(context, report.slot, out);
+        }
+        if !self.has_all_reports {
+            self.check_reports(context, out);
+        }
+    }
+
+    /// The fates of reported transactions, in one walk over all ids: no index by producer id is
+    /// kept for it, as reports are rare.
+    fn look_up(
+        &mut self,
+        context: &Context<'_>,
+        open: &[OpenIn],
+        out: &mut Output,
+    ) -> Vec<(Producer, Known)> {
+        if open.is_empty() {
+            return Vec::new();
+        }
+        let mut by_id: Vec<&OpenIn> = open.iter().collect();
+        by_id.sort_by_key(|it| it.producer);
+        let reported_of = |producer_id: i64| {
+            let from = by_id.partition_point(|it| it.producer.id < producer_id);
+            by_id[from..].iter().take_while(move |it| it.producer.id == producer_id)
+        };
+        let (mut known, mut joined, mut unsynced) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, entry) in &self.ids {
+            let durable = &entry.durable;
+            let previous = Some(durable.previous_producer_id);
+            let previous = previous.filter(|it| *it != durable.producer_id);
+            let next = durable.state.prepared().map(|_| durable.next_identity().0);
+            let next = next.filter(|it| *it != durable.producer_id);
+            let ids = previous.into_iter().chain([durable.producer_id]).chain(next);
+            let reported = ids.flat_map(reported_of);
+            let mut added = PartitionSet::default();
+            for OpenIn { producer, topic, partition } in reported.copied() {
+                let fate = match fate(durable, *producer) {
+                    Fate::Continues => {
+                        added.insert(topic, *partition);
+                        Known::Open
+                    }
+                    Fate::Decided(decided) => {
+                        if is_commit(decided) {
+                            unsynced.push((id.clone(), topic.clone(), *partition));
+                        }
+                        decided
+                    }
+                };
+                known.push((*producer, fate));
+            }
+            if !durable.partitions().is_some_and(|own| own.contains_all(&added))
+                && !added.is_empty()
+            {
+                joined.push((id.clone(), added));
+            }
+        }
+        known.dedup();
+        for (id, topic, partition) in unsynced {
+            self.note_unsynced(&id, &topic, partition);
+        }
+        self.join(context, &joined, out);
+        known
+    }
+
+    /// Writes again that these partitions are part of the transaction.
+    fn join(&mut self, context: &Context<'_>, joined: &[(Text, PartitionSet)], out: &mut Output) {
+        for (id, added) in joined {
+            let Some(entry) = self.ids.get(id) else { continue };
+            if self.keeps_outcome(entry) || entry.durable.state.prepared().is_some() {
+                self.join_without_record(id, added);
+                self.wait_until_settled(context, id, out);
+            } else {
+                let durable = entry.durable.ongoing(added, EPOCH_PER_TRANSACTION, context.wall);
+                self.write(id, Some(&durable), out);
+            }
+        }
+    }
+
+    /// The partition gets the marker of a commit again, which is to be synced before the next
+    /// decision. While markers are under way, the acknowledgement of this one is awaited anyway.
+    fn note_unsynced(&mut self, id: &Text, topic: &str, partition: i32) {
+        let Some(entry) = self.ids.get_mut(id) else { return };
+        if entry.durable.state.completed().is_some() {
+            entry.active().unsynced.insert(topic, partition);
+            self.open.insert(id.clone());
+        }
+    }
+
+    /// Sends a slot all that it has not answered.
+    fn send_again_to(&mut self, context: &Context<'_>, slot: Slot, out: &mut Output) {
+        let ids: Vec<Text> = self.under_way.values().cloned().collect();
+        for id in ids {
+            self.resend(context, &id, Some(slot), out);
+        }
+    }
+}
+
+fn is_commit(known: Known) -> bool {
+    matches!(known, Known::Decided { outcome: TransactionOutcome::Commit, .. })
+}
+
+/// The fate of a transaction that a partition has open, of a producer that this id has or had.
+fn fate(durable: &Durable, producer: Producer) -> Fate {
+    let has_epochs = i16::from(durable.client_version) == EPOCH_PER_TRANSACTION;
+    let is_present = producer.id == durable.producer_id && producer.epoch == durable.epoch;
+    let is_next = match durable.state.prepared() {
+        Some(_) => durable.next_identity() == (producer.id, producer.epoch),
+        None => is_present,
+    };
+    let decided = durable.state.prepared().or(durable.state.completed());
+    match decided {
+        None if is_present => Fate::Continues,
+        // The record of the next transaction, and perhaps that of the end of the last one, was
+        // lost: only of version 2 is it not awaited.
+        Some(_) if is_next && has_epochs => Fate::Continues,
+        Some(outcome) if is_present && !has_epochs => decided_as(producer, outcome, 0),
+        Some(outcome) => match marker_of(durable, producer).filter(|_| has_epochs) {
+            Some(marker) => decided_as(marker, outcome, EPOCH_PER_TRANSACTION as i8),
+            None => decided_as(producer, TransactionOutcome::Abort, 0),
+        },
+        None => decided_as(producer, TransactionOutcome::Abort, 0),
+    }
+}
+
+/// The producer in the marker of the last decision, if that ended the transaction of `producer`.
+fn marker_of(durable: &Durable, producer: Producer) -> Option<Producer> {
+    let marker = Producer { id: producer.id, epoch: producer.epoch.checked_add(1)? };
+    let is_rotated = durable.epoch == 0
+        && producer.epoch == LAST_EPOCH
+        && producer.id == durable.previous_producer_id
+        && durable.state.completed().is_some();
+    let is_last = producer.id == durable.producer_id && marker.epoch == durable.epoch;
+    (is_last || is_rotated).then_some(marker)
+}
+
+fn decided_as(producer: Producer, outcome: TransactionOutcome, version: i8) -> Fate {
+    Fate::Decided(Known::Decided { producer, outcome, version })
+}

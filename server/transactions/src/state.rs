@@ -1,0 +1,295 @@
+//! The durable state of a transactional id, and its transitions.
+//!
+//! | to | from | cause | producer id, epoch |
+//! |---|---|---|---|
+//! | Empty | (new), Empty, Complete* | InitProducerId | epoch + 1; a retry: the same; new: 0 |
+//! | Ongoing | Empty, Ongoing, Complete* | a partition is added | the same |
+//! | PrepareCommit | Ongoing | EndTxn | version 2: epoch + 1; before: the same |
+//! | PrepareAbort | Ongoing; version 2 also Empty, Complete* | EndTxn, fence, timeout | as above |
+//! | Complete* | Prepare* | all markers are written | the same, or the next producer id at 0 |
+//! | (none) | Empty, Complete* | the id expires | |
+//!
+//! An id whose epochs are used up gets a new producer id at epoch 0 (`TransactionMetadata`,
+//! `TransactionState`).
+
+use crate::partition_set::PartitionSet;
+use alloc::boxed::Box;
+use muster_codec::Wall;
+use muster_codec::record_batch::TransactionOutcome;
+use muster_codec::records::TransactionLogValue;
+
+/// Stands for no producer id.
+pub(crate) const NO_PRODUCER_ID: i64 = -1;
+/// Stands for no epoch.
+pub(crate) const NO_EPOCH: i16 = -1;
+/// The timeout of a two-phase transaction, which has none.
+pub(crate) const NO_TIMEOUT: i32 = i32::MAX;
+/// The version of a transaction whose epoch increases when it ends (KIP-890).
+pub(crate) const EPOCH_PER_TRANSACTION: i16 = 2;
+
+/// The last epoch that data can have: the marker of its transaction has the next one.
+pub(crate) const LAST_EPOCH: i16 = i16::MAX - 1;
+
+/// Names and numbers are Kafka's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i8)]
+pub enum State {
+    Empty = 0,
+    Ongoing = 1,
+    PrepareCommit = 2,
+    PrepareAbort = 3,
+    CompleteCommit = 4,
+    CompleteAbort = 5,
+}
+
+impl State {
+    pub const ALL: [Self; 6] = [
+        Self::Empty,
+        Self::Ongoing,
+        Self::PrepareCommit,
+        Self::PrepareAbort,
+        Self::CompleteCommit,
+        Self::CompleteAbort,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty",
+            Self::Ongoing => "Ongoing",
+            Self::PrepareCommit => "PrepareCommit",
+            Self::PrepareAbort => "PrepareAbort",
+            Self::CompleteCommit => "CompleteCommit",
+            Self::CompleteAbort => "CompleteAbort",
+        }
+    }
+
+    /// None for the states that Kafka never writes.
+    fn from_record(status: i8) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| *state as i8 == status)
+    }
+
+    /// The outcome that is decided while markers are written.
+    pub fn prepared(self) -> Option<TransactionOutcome> {
+        match self {
+            Self::PrepareCommit => Some(TransactionOutcome::Commit),
+            Self::PrepareAbort => Some(TransactionOutcome::Abort),
+            Self::Empty | Self::Ongoing | Self::CompleteCommit | Self::CompleteAbort => None,
+        }
+    }
+
+    /// The outcome of the transaction that ended last.
+    pub fn completed(self) -> Option<TransactionOutcome> {
+        match self {
+            Self::CompleteCommit => Some(TransactionOutcome::Commit),
+            Self::CompleteAbort => Some(TransactionOutcome::Abort),
+            Self::Empty | Self::Ongoing | Self::PrepareCommit | Self::PrepareAbort => None,
+        }
+    }
+}
+
+/// The part of a transactional id that records make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Durable {
+    pub(crate) producer_id: i64,
+    /// The producer id before the last transition.
+    pub(crate) previous_producer_id: i64,
+    /// In milliseconds since the epoch, as is `started`, which is -1 in Empty.
+    pub(crate) updated: i64,
+    pub(crate) started: i64,
+    pub(crate) timeout_ms: i32,
+    pub(crate) epoch: i16,
+    pub(crate) state: State,
+    /// The version of transactions of the client that wrote last: 0 or 2.
+    pub(crate) client_version: i8,
+    /// The open transaction, in the states Ongoing and Prepare*.
+    pub(crate) open: Option<Box<Open>>,
+}
+
+/// The part that only an open transaction has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Open {
+    pub(crate) partitions: PartitionSet,
+    /// The producer id after it, if its epochs are used up; -1 if not.
+    pub(crate) next_producer_id: i64,
+}
+
+impl Durable {
+    /// A new transactional id.
+    pub(crate) fn new(producer_id: i64, timeout_ms: i32, wall: Wall) -> Self {
+        Self {
+            producer_id,
+            previous_producer_id: producer_id,
+            updated: wall.0,
+            started: -1,
+            timeout_ms,
+            epoch: 0,
+            state: State::Empty,
+            client_version: 0,
+            open: None,
+        }
+    }
+
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.epoch >= LAST_EPOCH
+    }
+
+    pub(crate) fn partitions(&self) -> Option<&PartitionSet> {
+        self.open.as_ref().map(|open| &open.partitions)
+    }
+
+    /// Empty, for a producer that begins with this id and epoch.
+    pub(crate) fn initialized(
+        &self,
+        (producer_id, epoch): (i64, i16),
+        timeout_ms: i32,
+        wall: Wall,
+    ) -> Self {
+        debug_assert!(!matches!(
+            self.state,
+            State::Ongoing | State::PrepareCommit | State::PrepareAbort
+        ));
+        Self {
+            producer_id,
+            previous_producer_id: self.producer_id,
+            updated: wall.0,
+            started: -1,
+            timeout_ms,
+            epoch,
+            state: State::Empty,
+            client_version: self.client_version,
+            open: None,
+        }
+    }
+
+    /// Ongoing, with these partitions beside its own.
+    pub(crate) fn ongoing(&self, added: &PartitionSet, client_version: i16, wall: Wall) -> Self {
+        debug_assert!(self.state.prepared().is_none());
+        let mut partitions = self.partitions().cloned().unwrap_or_default();
+        partitions.insert_all(added);
+        Self {
+            previous_producer_id: self.producer_id,
+            updated: wall.0,
+            started: if self.state == State::Ongoing { self.started } else { wall.0 },
+            state: State::Ongoing,
+            client_version: client_version as i8,
+            open: Some(Box::new(Open { partitions, next_producer_id: NO_PRODUCER_ID })),
+            ..self.clone()
+        }
+    }
+
+    /// Whether a decision needs another producer id for the next transaction.
+    pub(crate) fn needs_next_producer_id(&self, client_version: i16) -> bool {
+        client_version == EPOCH_PER_TRANSACTION && self.is_exhausted()
+    }
+
+    /// Prepare*, in the way of a client of this version.
+    pub(crate) fn prepared(
+        &self,
+        outcome: TransactionOutcome,
+        client_version: i16,
+        next_producer_id: Option<i64>,
+        wall: Wall,
+    ) -> Self {
+        debug_assert!(self.state.prepared().is_none());
+        debug_assert!(self.state == State::Ongoing || outcome == TransactionOutcome::Abort);
+        let bump = i16::from(client_version == EPOCH_PER_TRANSACTION);
+        let open = Open {
+            partitions: self.partitions().cloned().unwrap_or_default(),
+            next_producer_id: next_producer_id.unwrap_or(NO_PRODUCER_ID),
+        };
+        Self {
+            previous_producer_id: self.producer_id,
+            updated: wall.0,
+            started: if self.state == State::Ongoing { self.started } else { wall.0 },
+            epoch: self.epoch.saturating_add(bump),
+            state: match outcome {
+                TransactionOutcome::Commit => State::PrepareCommit,
+                TransactionOutcome::Abort => State::PrepareAbort,
+            },
+            client_version: client_version as i8,
+            open: Some(Box::new(open)),
+            ..self.clone()
+        }
+    }
+
+    /// The producer id and epoch after the decision that is prepared.
+    pub(crate) fn next_identity(&self) -> (i64, i16) {
+        match &self.open {
+            Some(open) if open.next_producer_id != NO_PRODUCER_ID => (open.next_producer_id, 0),
+            Some(_) | None => (self.producer_id, self.epoch),
+        }
+    }
+
+    /// Complete*; its time is that of the decision.
+    pub(crate) fn completed(&self) -> Self {
+        debug_assert!(self.state.prepared().is_some());
+        let (producer_id, epoch) = self.next_identity();
+        Self {
+            producer_id,
+            previous_producer_id: self.producer_id,
+            epoch,
+            state: match self.state {
+                State::PrepareCommit => State::CompleteCommit,
+                State::Empty
+                | State::Ongoing
+                | State::PrepareAbort
+                | State::CompleteCommit
+                | State::CompleteAbort => State::CompleteAbort,
+            },
+            open: None,
+            ..self.clone()
+        }
+    }
+
+    /// Whether it has been open for longer than its client allowed.
+    pub(crate) fn is_timed_out(&self, wall: Wall) -> bool {
+        self.state == State::Ongoing
+            && self.timeout_ms != NO_TIMEOUT
+            && wall.since(self.started) > i64::from(self.timeout_ms)
+    }
+
+    /// Whether the id has not been used for this long.
+    pub(crate) fn is_expired(&self, wall: Wall, expiration_ms: i64) -> bool {
+        self.open.is_none() && wall.since(self.updated) >= expiration_ms
+    }
+
+    /// None for a state that Kafka never writes.
+    pub(crate) fn from_record(value: &TransactionLogValue<'_>) -> Option<Self> {
+        let state = State::from_record(value.transaction_status)?;
+        let is_open = state == State::Ongoing || state.prepared().is_some();
+        let open = is_open.then(|| {
+            let partitions = value.transaction_partitions.as_deref().unwrap_or_default();
+            let next_producer_id = value.next_producer_id;
+            Box::new(Open { partitions: partitions.into(), next_producer_id })
+        });
+        Some(Self {
+            producer_id: value.producer_id,
+            previous_producer_id: value.previous_producer_id,
+            updated: value.transaction_last_update_timestamp_ms,
+            started: value.transaction_start_timestamp_ms,
+            timeout_ms: value.transaction_timeout_ms,
+            epoch: value.producer_epoch,
+            state,
+            client_version: value.client_transaction_version as i8,
+            open,
+        })
+    }
+
+    pub(crate) fn to_record(&self) -> TransactionLogValue<'static> {
+        let partitions = self.partitions().map(PartitionSet::to_record);
+        let partitions = partitions.unwrap_or_default();
+        TransactionLogValue {
+            producer_id: self.producer_id,
+            producer_epoch: self.epoch,
+            transaction_timeout_ms: self.timeout_ms,
+            transaction_status: self.state as i8,
+            transaction_partitions: (self.state != State::Empty).then_some(partitions),
+            transaction_last_update_timestamp_ms: self.updated,
+            transaction_start_timestamp_ms: self.started,
+            previous_producer_id: self.previous_producer_id,
+            next_producer_id: self.open.as_ref().map_or(NO_PRODUCER_ID, |it| it.next_producer_id),
+            client_transaction_version: i16::from(self.client_version),
+            ..Default::default()
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Random transactions over a network that loses, repeats and reorders messages, with crashes of
+//! every kind at any moment: a transaction is never torn, an acknowledged commit is never lost, and
+//! every transaction comes to an end.
+//!
+//! `MUSTER_TRANSACTIONS_SEED=7` runs one seed; `MUSTER_TRANSACTIONS_SEEDS=1000` runs a thousand.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod client;
+#[path = "../common/mod.rs"]
+mod common;
+mod slots;
+mod world;
+
+use std::env::var;
+use world::World;
+
+#[test]
+fn transactions_are_whole_after_every_crash() {
+    let number = |name| var(name).ok().map(|it| it.parse::<u64>().unwrap());
+    let seeds = match number("MUSTER_TRANSACTIONS_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("MUSTER_TRANSACTIONS_SEEDS").unwrap_or(200),
+    };
+    let (mut commits, mut aborts, mut crashes) = (0, 0, 0);
+    for seed in seeds {
+        println!("MUSTER_TRANSACTIONS_SEED={seed}");
+        let mut world = World::new(seed);
+        (0..1_500).for_each(|_| world.step());
+        world.come_to_rest();
+        world.check();
+        commits += world.commits();
+        aborts += world.aborts();
+        crashes += world.crashes;
+    }
+    println!("{commits} commits, {aborts} aborts, {crashes} crashes");
+    assert!(commits > 0 && aborts > 0 && crashes > 0);
+}

@@ -1,0 +1,225 @@
+//! The slots: partitions with their logs, of which a crash may lose the end.
+
+use crate::world::SLOTS;
+use muster_codec::record_batch::TransactionOutcome;
+use muster_transactions::PartitionSet;
+use muster_transactions::link::{Link, Received};
+use muster_transactions::message::{
+    FromSlot, Known, Marker, OpenIn, Producer, Reported, Stamp, Sync, ToSlot, ToSlotBody, Verdict,
+};
+use muster_transactions::partition::{Append, End, Marking, PartitionTransactions};
+use std::collections::BTreeMap;
+
+/// The topic of all partitions.
+pub const TOPIC: &str = "t";
+
+#[derive(Debug, Clone)]
+pub enum Batch {
+    /// A record of the transaction with this number.
+    Data {
+        producer: Producer,
+        transaction: usize,
+    },
+    Marker(End),
+}
+
+#[derive(Default)]
+pub struct Partition {
+    pub log: Vec<Batch>,
+    /// As much as is on stable storage.
+    synced: usize,
+    pub transactions: PartitionTransactions,
+    /// Batches that wait for the coordinator, by the number of the question.
+    waiting: BTreeMap<u64, (Producer, usize)>,
+}
+
+pub struct Slot {
+    pub number: u32,
+    session: u64,
+    may_have_lost_writes: bool,
+    pub partitions: BTreeMap<i32, Partition>,
+    link: Link,
+}
+
+/// The result of a batch for its client.
+pub enum Produced {
+    Appended,
+    Refused,
+    Asks(u64),
+}
+
+impl Slot {
+    pub fn new(number: u32) -> Self {
+        let own = (0..4).filter(|it| *it as u32 % SLOTS == number);
+        let partitions = own.map(|it| (it, Partition::default())).collect();
+        Self { number, session: 1, may_have_lost_writes: false, partitions, link: Link::default() }
+    }
+
+    pub fn produce(
+        &mut self,
+        partition: i32,
+        producer: Producer,
+        transaction: usize,
+        number: u64,
+    ) -> Produced {
+        let partition = self.partitions.get_mut(&partition).unwrap();
+        match partition.transactions.may_append(producer) {
+            Append::Now => {
+                partition.append(producer, transaction, None);
+                Produced::Appended
+            }
+            Append::Refuse(_) => Produced::Refused,
+            Append::Ask => {
+                partition.transactions.ask(producer, number);
+                partition.waiting.insert(number, (producer, transaction));
+                Produced::Asks(number)
+            }
+        }
+    }
+
+    /// Whether the coordinator has not yet answered the report.
+    pub fn is_unanswered(&self) -> bool {
+        self.link.is_unanswered()
+    }
+
+    /// A report of what is open, after it was synced.
+    pub fn report(&mut self) -> FromSlot {
+        let mut open = Vec::new();
+        for (number, partition) in &mut self.partitions {
+            partition.synced = partition.log.len();
+            open.extend(partition.transactions.open().map(|producer| OpenIn {
+                producer,
+                topic: TOPIC.into(),
+                partition: *number,
+            }));
+        }
+        let who = (self.number, self.session);
+        FromSlot::Report(self.link.report(who, self.may_have_lost_writes, open))
+    }
+
+    /// Loads the slot from what has survived: all that was written, or what was synced.
+    pub fn crash(&mut self, loses_memory: bool, may_have_lost: bool, rng: &mut fastrand::Rng) {
+        self.session += 1;
+        self.may_have_lost_writes = may_have_lost;
+        self.link = Link::default();
+        for partition in self.partitions.values_mut() {
+            if loses_memory {
+                let kept = rng.usize(partition.synced..=partition.log.len());
+                partition.log.truncate(kept);
+            }
+            partition.load();
+        }
+    }
+
+    /// Takes a message; returns the answer to the coordinator, and the questions that it settles.
+    pub fn receive(&mut self, message: ToSlot) -> (Option<FromSlot>, Vec<(u64, bool)>) {
+        match self.link.receive(self.session, &message) {
+            Received::Take => {}
+            Received::Report => return (Some(self.report()), Vec::new()),
+            Received::Drop => return (None, Vec::new()),
+        }
+        let answer = match message.body {
+            ToSlotBody::ReportWanted { .. } => Some(self.report()),
+            ToSlotBody::Verdict(verdict) => return (None, self.verdict(&verdict)),
+            ToSlotBody::Reported(reported) => {
+                self.reported(&reported);
+                None
+            }
+            ToSlotBody::Sync(sync) => self.sync(sync),
+            ToSlotBody::Marker(marker) => self.marker(&marker),
+        };
+        (answer, Vec::new())
+    }
+
+    fn verdict(&mut self, verdict: &Verdict) -> Vec<(u64, bool)> {
+        let is_waiting = |it: &&mut Partition| it.waiting.contains_key(&verdict.number);
+        let Some(partition) = self.partitions.values_mut().find(is_waiting) else {
+            return Vec::new();
+        };
+        let (producer, transaction) = partition.waiting.remove(&verdict.number).unwrap();
+        assert_eq!(producer, verdict.producer);
+        let is_yes = verdict.error as i16 == 0 && verdict.refused.is_empty();
+        let transactions = &mut partition.transactions;
+        let admitted =
+            is_yes && transactions.admit(producer, verdict.number, verdict.stamp).is_ok();
+        if admitted {
+            partition.append(producer, transaction, Some(verdict.stamp));
+        } else {
+            transactions.refused(producer, verdict.number);
+        }
+        vec![(verdict.number, admitted)]
+    }
+
+    /// With one coordinator, what it does not know is unknown to all.
+    fn reported(&mut self, reported: &Reported) {
+        for open in self.link.answered(reported).unwrap_or_default() {
+            let known = reported.known.iter().find(|(it, _)| *it == open.producer);
+            let unknown = Known::Decided {
+                producer: open.producer,
+                outcome: TransactionOutcome::Abort,
+                version: 0,
+            };
+            let known = known.map_or(unknown, |(_, known)| *known);
+            let partition = self.partitions.get_mut(&open.partition).unwrap();
+            let end = partition.transactions.reported(open.producer, known, reported.stamp);
+            if let Some(end) = end {
+                partition.mark(end, reported.stamp);
+            }
+        }
+    }
+
+    fn sync(&mut self, sync: Sync) -> Option<FromSlot> {
+        let is_unanswered = |it: &Partition| it.transactions.is_unanswered(sync.producer.id);
+        if self.partitions.values().any(is_unanswered) {
+            return None;
+        }
+        for (_, partition) in sync.partitions.iter() {
+            let partition = self.partitions.get_mut(&partition).unwrap();
+            partition.synced = partition.log.len();
+        }
+        let Sync { stamp, partitions, .. } = sync;
+        Some(FromSlot::Synced { stamp, partitions, is_whole: true })
+    }
+
+    fn marker(&mut self, marker: &Marker) -> Option<FromSlot> {
+        let Marker { stamp, producer, outcome, version, .. } = *marker;
+        let end = End { producer, outcome, version, coordinator_epoch: stamp.coordinator_epoch };
+        let mut done = PartitionSet::default();
+        for (topic, partition) in marker.partitions.iter() {
+            let of = self.partitions.get_mut(&partition).unwrap();
+            match of.transactions.may_mark(&end, Some(stamp)) {
+                Marking::Write => of.mark(end, stamp),
+                Marking::Stale => {}
+                Marking::Refuse(_) => continue,
+            }
+            done.insert(topic, partition);
+        }
+        Some(FromSlot::Marked { stamp, partitions: done, is_synced: false })
+    }
+}
+
+impl Partition {
+    fn append(&mut self, producer: Producer, transaction: usize, stamp: Option<Stamp>) {
+        let offset = self.log.len() as i64;
+        self.transactions.appended(producer, offset, stamp);
+        self.log.push(Batch::Data { producer, transaction });
+    }
+
+    fn mark(&mut self, end: End, stamp: Stamp) {
+        self.transactions.marked(&end, self.log.len() as i64, Some(stamp));
+        self.log.push(Batch::Marker(end));
+    }
+
+    /// All that is there is synced before it is reported.
+    fn load(&mut self) {
+        self.synced = self.log.len();
+        self.waiting.clear();
+        self.transactions = PartitionTransactions::default();
+        for (offset, batch) in (0..).zip(&self.log) {
+            match batch {
+                Batch::Data { producer, .. } => self.transactions.appended(*producer, offset, None),
+                Batch::Marker(end) => self.transactions.marked(end, offset, None),
+            }
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! The coordinator with its log, the slots, the clients and the network between them.
+
+use crate::client::{Client, Stage, Transaction, Wanted};
+use crate::common::{Around, RecordBytes, read, record_bytes};
+use crate::slots::{Batch, Produced, Slot, TOPIC};
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, EndTxnRequest, InitProducerIdRequest,
+};
+use muster_codec::record_batch::TransactionOutcome;
+use muster_transactions::message::{
+    FromSlot, Producer, Question, QuestionKind, ToSlot, ToSlotBody,
+};
+use muster_transactions::{
+    Answer, Caller, Config, Context, Coordinator, Output, PartitionSet, Request, RequestId,
+    Response,
+};
+use std::collections::BTreeMap;
+
+pub const SLOTS: u32 = 2;
+const CLIENTS: usize = 5;
+
+enum Message {
+    To(ToSlot),
+    From(FromSlot),
+}
+
+pub struct World {
+    rng: fastrand::Rng,
+    around: Around,
+    coordinator: Coordinator,
+    epoch: i32,
+    /// With their positions; durable up to `flushed`.
+    log: Vec<(RecordBytes, u64)>,
+    flushed: u64,
+    /// Messages that wait for the flush.
+    held: Vec<(u64, Message)>,
+    held_answers: Vec<Answer>,
+    network: Vec<Message>,
+    /// Copies of messages that arrive much later.
+    late: Vec<Message>,
+    slots: Vec<Slot>,
+    clients: Vec<Client>,
+    transactions: Vec<Transaction>,
+    requests: u64,
+    questions: u64,
+    is_faulty: bool,
+    /// Since the machine lost its memory, until the coordinator has aborted what that has hit.
+    may_have_lost_writes: bool,
+    pub crashes: u64,
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let mut world = Self {
+            rng: fastrand::Rng::with_seed(seed),
+            around: Around::new(SLOTS),
+            coordinator: Coordinator::new(Config::default(), 0),
+            epoch: 0,
+            log: Vec::new(),
+            flushed: 0,
+            held: Vec::new(),
+            held_answers: Vec::new(),
+            network: Vec::new(),
+            late: Vec::new(),
+            slots: (0..SLOTS).map(Slot::new).collect(),
+            clients: (0..CLIENTS).map(Client::new).collect(),
+            transactions: Vec::new(),
+            requests: 0,
+            questions: 0,
+            is_faulty: true,
+            may_have_lost_writes: false,
+            crashes: 0,
+        };
+        world.call(Coordinator::loaded);
+        world
+    }
+
+    pub fn step(&mut self) {
+        if !self.late.is_empty() && self.rng.u32(0..10) == 0 {
+            let at = self.rng.usize(0..self.late.len());
+            self.network.push(self.late.swap_remove(at));
+        }
+        match self.rng.u32(0..100) {
+            0..40 => self.deliver(),
+            40..60 => self.flush(),
+            60..95 => self.client_acts(),
+            95..98 => {
+                let ms = self.rng.i64(1..2_000);
+                self.pass_time(ms);
+            }
+            98..99 if self.rng.u32(0..4) == 0 => self.crash(),
+            _ => self.expire(),
+        }
+        self.expire_due();
+        if self.rng.u32(0..50) == 0 {
+            self.check_replay();
+        }
+    }
+
+    /// Without further faults, all transactions end by themselves.
+    pub fn come_to_rest(&mut self) {
+        self.is_faulty = false;
+        for _ in 0..200 {
+            self.pass_time(1_000);
+            self.expire_due();
+            while !self.network.is_empty() || self.flushed < self.around.position {
+                self.flush();
+                self.deliver();
+                self.expire_due();
+            }
+        }
+    }
+
+    /// One message arrives: it may be lost, or come again.
+    fn deliver(&mut self) {
+        if self.network.is_empty() {
+            return;
+        }
+        let at = self.rng.usize(0..self.network.len());
+        let fate = if self.is_faulty { self.rng.u32(0..10) } else { 9 };
+        let message = match fate {
+            0 => return drop(self.network.swap_remove(at)),
+            1 => {
+                self.late.push(self.network[at].copy());
+                self.network.swap_remove(at)
+            }
+            _ => self.network.swap_remove(at),
+        };
+        match message {
+            Message::From(message) => self.call(|it, context| it.receive(context, message)),
+            Message::To(message) => {
+                self.check_marker(&message);
+                let (answer, settled) = self.slots[message.slot as usize].receive(message);
+                self.network.extend(answer.map(Message::From));
+                settled.into_iter().for_each(|(number, is_yes)| self.settled(number, is_yes));
+            }
+        }
+    }
+
+    /// No marker arrives before its decision is durable.
+    fn check_marker(&self, message: &ToSlot) {
+        let ToSlotBody::Marker(marker) = &message.body else { return };
+        let durable = self.log.iter().take_while(|(_, at)| *at <= self.flushed);
+        let is_decided = |bytes: &RecordBytes| {
+            let record = read(bytes);
+            let prepare = match marker.outcome {
+                TransactionOutcome::Commit => 2,
+                TransactionOutcome::Abort => 3,
+            };
+            record.value.is_some_and(|it| {
+                let producer = Producer { id: it.producer_id, epoch: it.producer_epoch };
+                it.transaction_status == prepare && producer == marker.producer
+            })
+        };
+        let decided = durable.filter(|(bytes, _)| is_decided(bytes)).count();
+        assert!(decided > 0, "{marker:?} before its decision");
+    }
+
+    fn flush(&mut self) {
+        self.flushed = self.around.position;
+        let settled_at = self.coordinator.lost_writes_settled_at();
+        self.may_have_lost_writes &= settled_at.is_none_or(|at| at > self.flushed);
+        let held = std::mem::take(&mut self.held);
+        self.network.extend(held.into_iter().map(|(_, message)| message));
+        for answer in std::mem::take(&mut self.held_answers) {
+            self.answered(&answer);
+        }
+    }
+
+    /// Slots repeat a report until it is answered.
+    fn pass_time(&mut self, ms: i64) {
+        self.around.now += ms;
+        self.around.wall += ms;
+        let unanswered = self.slots.iter_mut().filter(|slot| slot.is_unanswered());
+        self.network.extend(unanswered.map(|slot| Message::From(slot.report())));
+    }
+
+    fn expire_due(&mut self) {
+        while self.coordinator.next_deadline().is_some_and(|at| at <= self.around.now) {
+            self.expire();
+        }
+    }
+
+    fn expire(&mut self) {
+        self.call(Coordinator::expire);
+    }
+
+    /// A process ends, or the machine; or one shard alone is loaded again.
+    fn crash(&mut self) {
+        self.crashes += 1;
+        let is_machine = self.rng.bool();
+        let kind = self.rng.u32(0..3);
+        if kind != 1 {
+            self.load_coordinator();
+        }
+        if kind != 0 {
+            let loses_memory = kind == 2 && is_machine;
+            self.may_have_lost_writes |= loses_memory;
+            let only = (kind == 1).then(|| self.rng.usize(0..self.slots.len()));
+            for (number, slot) in self.slots.iter_mut().enumerate() {
+                if only.is_none_or(|only| only == number) {
+                    slot.crash(loses_memory, self.may_have_lost_writes, &mut self.rng);
+                    self.network.push(Message::From(slot.report()));
+                }
+            }
+            self.clients_lose_questions();
+        }
+    }
+
+    fn clients_lose_questions(&mut self) {
+        for client in &mut self.clients {
+            if matches!(client.state, Stage::Asks(..)) {
+                client.begin_again();
+            }
+        }
+    }
+
+    /// Records that were not flushed are gone; messages that were sent may still arrive.
+    fn load_coordinator(&mut self) {
+        self.epoch += 1;
+        self.log.retain(|(_, at)| *at <= self.flushed);
+        self.around.position = self.flushed;
+        (self.held, self.held_answers) = (Vec::new(), Vec::new());
+        self.coordinator = Coordinator::new(Config::default(), self.epoch);
+        for (bytes, at) in &self.log {
+            self.coordinator.replay(&read(bytes), *at);
+        }
+        for client in &mut self.clients {
+            if matches!(client.state, Stage::Waits(..)) {
+                client.begin_again();
+            }
+        }
+        self.call(Coordinator::loaded);
+    }
+
+    fn client_acts(&mut self) {
+        let who = self.rng.usize(0..self.clients.len());
+        let now = self.around.now;
+        let client = &mut self.clients[who];
+        match client.state {
+            Stage::New => self.request(who, Wanted::Begin),
+            Stage::Ready => self.next_act(who),
+            Stage::Waits(..) | Stage::Asks(..) if now > client.gives_up_at => client.begin_again(),
+            Stage::Waits(..) | Stage::Asks(..) => {}
+        }
+    }
+
+    fn next_act(&mut self, who: usize) {
+        let partition = self.rng.i32(0..4);
+        let client = &mut self.clients[who];
+        if client.transaction.is_none() {
+            client.transaction = Some(self.transactions.len());
+            self.transactions.push(Transaction::default());
+        }
+        let is_added = client.has_epochs || client.added.contains(&partition);
+        match self.rng.u32(0..10) {
+            0 => client.begin_again(),
+            1 => self.request(who, Wanted::End { is_commit: false }),
+            2 | 3 if client.has_epochs || !client.added.is_empty() => {
+                self.request(who, Wanted::End { is_commit: true });
+            }
+            _ if is_added => self.produce(who, partition),
+            _ => self.request(who, Wanted::Add(partition)),
+        }
+    }
+
+    fn produce(&mut self, who: usize, partition: i32) {
+        self.questions += 1;
+        let number = self.questions;
+        let client = &mut self.clients[who];
+        let (producer, transaction) = (client.producer, client.transaction.unwrap());
+        let slot = &mut self.slots[partition as usize % SLOTS as usize];
+        match slot.produce(partition, producer, transaction, number) {
+            Produced::Appended => self.transactions[transaction].acknowledged.push(partition),
+            Produced::Refused => client.begin_again(),
+            Produced::Asks(number) => {
+                client.state = Stage::Asks(number, partition);
+                client.gives_up_at = self.around.now + 3_000;
+                let kind = if client.has_epochs { QuestionKind::Add } else { QuestionKind::Verify };
+                let question = Question {
+                    slot: slot.number,
+                    number,
+                    transactional_id: client.id.clone(),
+                    producer,
+                    partitions: PartitionSet::of(TOPIC, partition),
+                    kind,
+                };
+                self.network.push(Message::From(FromSlot::Question(question)));
+            }
+        }
+    }
+
+    /// A partition has appended a batch that waited, or not.
+    fn settled(&mut self, number: u64, is_yes: bool) {
+        for client in &mut self.clients {
+            match client.state {
+                Stage::Asks(asked, partition) if asked == number && is_yes => {
+                    client.state = Stage::Ready;
+                    let transaction = &mut self.transactions[client.transaction.unwrap()];
+                    transaction.acknowledged.push(partition);
+                }
+                Stage::Asks(asked, _) if asked == number => client.begin_again(),
+                Stage::Asks(..) | Stage::New | Stage::Ready | Stage::Waits(..) => {}
+            }
+        }
+    }
+
+    fn request(&mut self, who: usize, wanted: Wanted) {
+        self.requests += 1;
+        let id = RequestId { connection: who as u64, sequence: self.requests };
+        let client = &mut self.clients[who];
+        client.state = Stage::Waits(id, wanted);
+        client.gives_up_at = self.around.now + 3_000;
+        let (api_version, request) = as_request(client, wanted);
+        let caller = Caller { request: id, api_version, client_host: "/1.2.3.4" };
+        self.call(|it, context| it.handle(context, caller, request));
+    }
+
+    fn answered(&mut self, answer: &Answer) {
+        assert!(answer.visible_at <= self.flushed);
+        let client = &mut self.clients[answer.request.connection as usize];
+        let Stage::Waits(id, wanted) = client.state else { return };
+        if id != answer.request {
+            return;
+        }
+        let Some(producer) = next_producer(client, &answer.response) else {
+            return client.begin_again();
+        };
+        (client.state, client.producer) = (Stage::Ready, producer);
+        match wanted {
+            Wanted::Begin => {}
+            Wanted::Add(partition) => drop(client.added.insert(partition)),
+            Wanted::End { is_commit } => {
+                self.transactions[client.transaction.unwrap()].ended = Some(is_commit);
+                client.transaction = None;
+                client.added.clear();
+            }
+        }
+    }
+
+    fn call(&mut self, act: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> Output) {
+        let output = self.around.call(&mut self.coordinator, act);
+        self.around.position += u64::from(!output.records.is_empty());
+        let position = self.around.position;
+        for record in &output.records {
+            let bytes = record_bytes(record);
+            self.coordinator.replay(&read(&bytes), position);
+            self.log.push((bytes, position));
+        }
+        for message in output.messages {
+            if message.visible_at > self.flushed {
+                self.held.push((message.visible_at, Message::To(message)));
+            } else {
+                self.network.push(Message::To(message));
+            }
+        }
+        self.held_answers.extend(output.answers);
+        if self.flushed == position {
+            self.flush();
+        }
+    }
+
+    /// The records replay to the state that serves.
+    fn check_replay(&mut self) {
+        let mut replica = Coordinator::new(Config::default(), 0);
+        for (bytes, at) in &self.log {
+            replica.replay(&read(bytes), *at);
+        }
+        let all = usize::MAX;
+        let (ours, theirs) =
+            (self.coordinator.durable_records(None, all), replica.durable_records(None, all));
+        assert_eq!(ours, theirs);
+    }
+
+    /// At rest: nothing is open, each transaction has one outcome, the one that was acknowledged,
+    /// and a committed one has all acknowledged records.
+    pub fn check(&mut self) {
+        self.check_replay();
+        let mut outcomes: BTreeMap<usize, Vec<(i32, TransactionOutcome)>> = BTreeMap::new();
+        for (number, partition) in self.slots.iter().flat_map(|slot| &slot.partitions) {
+            let end = partition.log.len() as i64;
+            let stable = partition.transactions.last_stable_offset(end, 0);
+            assert_eq!(
+                (stable, partition.transactions.open().collect::<Vec<_>>()),
+                (end, Vec::new()),
+                "partition {number} has open transactions: {:#?}",
+                self.coordinator
+            );
+            for (at, batch) in partition.log.iter().enumerate() {
+                let Batch::Data { producer, transaction } = batch else { continue };
+                let outcome = outcome(&partition.log[at..], producer.id);
+                outcomes.entry(*transaction).or_default().push((*number, outcome));
+                let is_aborted = partition.transactions.aborted(at as i64, at as i64 + 1);
+                let is_aborted = is_aborted.filter(|it| it.producer_id == producer.id).count() == 1;
+                assert_eq!(is_aborted, outcome == TransactionOutcome::Abort);
+            }
+        }
+        for (number, transaction) in self.transactions.iter().enumerate() {
+            check_transaction(number, transaction, outcomes.get(&number));
+        }
+    }
+
+    pub fn commits(&self) -> usize {
+        self.transactions.iter().filter(|it| it.ended == Some(true)).count()
+    }
+
+    pub fn aborts(&self) -> usize {
+        self.transactions.iter().filter(|it| it.ended == Some(false)).count()
+    }
+}
+
+/// The outcome of a producer's batches: the marker that follows decides it.
+fn outcome(log: &[Batch], producer_id: i64) -> TransactionOutcome {
+    let ends = log.iter().filter_map(|batch| match batch {
+        Batch::Marker(end) if end.producer.id == producer_id => Some(end.outcome),
+        Batch::Marker(_) | Batch::Data { .. } => None,
+    });
+    ends.into_iter().next().expect("each transaction has ended")
+}
+
+fn check_transaction(
+    number: usize,
+    transaction: &Transaction,
+    outcomes: Option<&Vec<(i32, TransactionOutcome)>>,
+) {
+    let all = outcomes.map_or(&[][..], |it| it);
+    let is_one = all.iter().all(|(_, it)| *it == all[0].1);
+    assert!(is_one, "transaction {number} is torn: {all:?}");
+    let Some(is_commit) = transaction.ended else { return };
+    let expected = if is_commit { TransactionOutcome::Commit } else { TransactionOutcome::Abort };
+    assert!(all.iter().all(|(_, it)| *it == expected), "{number}: {all:?} is not {expected:?}");
+    if is_commit {
+        let mut found: Vec<i32> = all.iter().map(|(partition, _)| *partition).collect();
+        let mut acknowledged = transaction.acknowledged.clone();
+        found.sort_unstable();
+        acknowledged.sort_unstable();
+        assert_eq!(found, acknowledged, "transaction {number} has lost records");
+    }
+}
+
+fn as_request(client: &Client, wanted: Wanted) -> (i16, Request<'static>) {
+    let id = || client.id.to_string().into();
+    let Producer { id: producer_id, epoch: producer_epoch } = client.producer;
+    match wanted {
+        Wanted::Begin => {
+            let request = InitProducerIdRequest {
+                transactional_id: Some(id()),
+                transaction_timeout_ms: 60_000,
+                ..Default::default()
+            };
+            (5, request.into())
+        }
+        Wanted::Add(partition) => {
+            let name = TOPIC.into();
+            let topic = AddPartitionsToTxnTopic { name, partitions: vec![partition] };
+            let request = AddPartitionsToTxnRequest {
+                v3_and_below_transactional_id: id(),
+                v3_and_below_producer_id: producer_id,
+                v3_and_below_producer_epoch: producer_epoch,
+                v3_and_below_topics: vec![topic],
+                ..Default::default()
+            };
+            (3, request.into())
+        }
+        Wanted::End { is_commit: committed } => {
+            let request =
+                EndTxnRequest { transactional_id: id(), producer_id, producer_epoch, committed };
+            (if client.has_epochs { 5 } else { 4 }, request.into())
+        }
+    }
+}
+
+/// The producer id and epoch from this answer on; None for an error.
+fn next_producer(client: &Client, response: &Response) -> Option<Producer> {
+    match response {
+        Response::InitProducerId(it) if it.error_code == 0 => {
+            Some(Producer { id: it.producer_id, epoch: it.producer_epoch })
+        }
+        Response::EndTxn(it) if it.error_code == 0 && client.has_epochs => {
+            Some(Producer { id: it.producer_id, epoch: it.producer_epoch })
+        }
+        Response::EndTxn(it) if it.error_code == 0 => Some(client.producer),
+        Response::AddPartitionsToTxn(it) => {
+            let result = &it.results_by_topic_v3_and_below[0].results_by_partition[0];
+            let is_added = result.partition_error_code == ErrorCode::None as i16;
+            is_added.then_some(client.producer)
+        }
+        _ => None,
+    }
+}
+
+impl Message {
+    fn copy(&self) -> Self {
+        match self {
+            Self::To(message) => Self::To(message.clone()),
+            Self::From(message) => Self::From(message.clone()),
+        }
+    }
+}
