@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 use io_uring::{cqueue, opcode, types};
 
 use crate::connection::table_full;
+use crate::connection_budget::{ACCEPTS_MAX, ConnectionBudget};
 use crate::event::Event;
+use crate::ids::ListenerId;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// Names a listening socket of one ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ListenerId(pub(crate) u32);
-
 /// The time after which a listener that found no free descriptors tries again.
-pub(crate) const REST: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_secs(1);
+
+/// The interval at which a ring that is full checks whether another one released some budget.
+const POLL_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Listener {
     /// None once closed.
@@ -26,7 +27,8 @@ pub(crate) struct Listener {
     /// Accepts under way.
     pub(crate) armed: usize,
     wanted: bool,
-    /// When there were no free descriptors; the listener waits until one may have become free.
+    /// The time when there were no free descriptors; the listener waits until one may have become
+    /// free.
     pub(crate) resting: Option<Instant>,
     /// To be closed as soon as no accept is under way.
     closing: bool,
@@ -158,6 +160,64 @@ impl Ring {
             let accept = accept.flags(libc::SOCK_CLOEXEC).build();
             self.push(accept, Tag::new(Kind::Accept, listener.0, 0));
         }
+    }
+}
+
+impl Ring {
+    /// Limits connections by a budget that is shared with other rings.
+    pub fn share_budget(&mut self, budget: ConnectionBudget) {
+        self.budget = Some(budget);
+    }
+
+    /// Whether no more connections can be accepted: further clients wait in the backlog.
+    pub fn is_full(&self) -> bool {
+        let max = self.accepts_max();
+        self.listeners.iter().any(|listener| listener.is_short(max) && listener.armed == 0)
+    }
+
+    /// The most accepts under way on one listener.
+    pub(crate) fn accepts_max(&self) -> usize {
+        self.budget.as_ref().map_or(ACCEPTS_MAX, |budget| budget.accepts_max)
+    }
+
+    /// Reserves budget for up to `most` further accepts; returns for how many.
+    pub(crate) fn reserve(&mut self, most: usize) -> usize {
+        let held = self.held();
+        let most = most.min(self.connections.max().saturating_sub(held));
+        let Some(budget) = &self.budget else { return most };
+        let missing = (held + most).saturating_sub(self.reserved);
+        self.reserved += if missing > 0 { budget.take(missing) } else { 0 };
+        most.min(self.reserved.saturating_sub(held))
+    }
+
+    /// Releases the budget of closed connections.
+    pub(crate) fn release_unused(&mut self) {
+        let unused = self.reserved.saturating_sub(self.held());
+        if let Some(budget) = self.budget.as_ref().filter(|_| unused > 0) {
+            budget.release(unused);
+            self.reserved -= unused;
+        }
+    }
+
+    /// Polls the shared budget and the free descriptors, as rings do not notify each other; returns
+    /// the longest wait for this turn.
+    pub(crate) fn poll_budget(&mut self) -> Option<Duration> {
+        for listener in &mut self.listeners {
+            listener.resting = listener.resting.filter(|since| since.elapsed() < REST);
+        }
+        let max = self.accepts_max();
+        let is_short = self.listeners.iter().any(|listener| listener.is_short(max));
+        if is_short && self.budget.as_ref().is_none_or(ConnectionBudget::is_left) {
+            self.arm_all();
+        }
+        let rests = self.listeners.iter().any(|listener| listener.resting.is_some());
+        if self.is_full() { Some(POLL_EVERY) } else { rests.then_some(REST) }
+    }
+
+    /// Connections, and accepts under way, each of which may become one.
+    fn held(&self) -> usize {
+        let armed: usize = self.listeners.iter().map(|listener| listener.armed).sum();
+        self.connections.len() + armed
     }
 }
 

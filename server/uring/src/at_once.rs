@@ -1,9 +1,9 @@
 //! Operations that are done at once or not at all: without waiting for a disk or for a peer.
 //!
-//! A socket is blocking as the ring wants it (of one that is not, the ring reports "no room"
-//! instead of waiting for room), so sendfile(2), which takes no flags, gets a socket that does not
-//! block for as long as the call takes. Nothing else happens on it meanwhile: the ring's operations
-//! are carried out by the same thread, in `io_uring_enter`.
+//! Sockets are blocking, as the ring needs it: for a non-blocking one it reports EAGAIN instead of
+//! waiting until the socket accepts bytes. As sendfile(2) has no flags, the socket is made
+//! non-blocking for the time of the call. No other operation runs on it meanwhile: the ring's
+//! operations are carried out by the same thread, in `io_uring_enter`.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -21,18 +21,18 @@ pub(crate) fn read(file: &File, offset: u64, buf: &mut [u8]) -> bool {
     read == buf.len() as isize
 }
 
-/// Sends what the socket takes of bytes behind which more follows.
+/// Sends as much as the socket accepts without blocking, with MSG_MORE as more output follows.
 ///
 /// # Errors
 /// Those of send(2).
 pub(crate) fn send(socket: RawFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
     // SAFETY: the pointer and the length are those of a slice.
-    taken(unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), flags) })
+    sent_bytes(unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
-/// Sends what the socket takes of a part of a file, without a copy. None if it is not in the page
-/// cache, or cannot be sent in this way.
+/// Sends as much of a part of a file as the socket accepts without blocking, without a copy. None
+/// if the part is not in the page cache, or cannot be sent in this way.
 pub(crate) fn send_file(socket: RawFd, file: &File, offset: u64, len: u32) -> Option<usize> {
     if !file.is_cached(offset, len) {
         return None;
@@ -42,23 +42,21 @@ pub(crate) fn send_file(socket: RawFd, file: &File, offset: u64, len: u32) -> Op
     // SAFETY: the pointer is to the offset. (A closed socket raises no signal: Rust's start-up code
     // has SIGPIPE ignored.)
     let sent = unsafe { libc::sendfile(socket, fd, &raw mut offset, len as usize) };
-    match taken(sent) {
-        // The file has come to its end.
+    match sent_bytes(sent) {
+        // The file is shorter than the part: the ring's read then reports it.
         Ok(0) if sent == 0 => None,
         result => result.ok(),
     }
 }
 
-/// The bytes that a call sent which does not wait: nothing, if there is no room.
-fn taken(result: isize) -> io::Result<usize> {
+/// Converts the result of a non-blocking send: 0 bytes if the socket buffer is full.
+fn sent_bytes(result: isize) -> io::Result<usize> {
     if result >= 0 {
         return Ok(result as usize);
     }
     let error = io::Error::last_os_error();
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
-        _ => Err(error),
-    }
+    let is_full = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
+    if is_full { Ok(0) } else { Err(error) }
 }
 
 /// A socket that does not block, until this is dropped.

@@ -5,8 +5,9 @@ use std::os::fd::IntoRawFd;
 use io_uring::types::CancelBuilder;
 use io_uring::{opcode, types};
 
-use crate::connection::{ConnId, State};
+use crate::connection::State;
 use crate::event::Event;
+use crate::ids::ConnId;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
@@ -71,7 +72,7 @@ impl Ring {
         self.push(cancel, Tag::new(Kind::Cancel, 0, 0));
     }
 
-    /// As [`Ring::cancel`], all operations with this tag.
+    /// Like [`Ring::cancel`], for all operations with this tag.
     pub(crate) fn cancel_all_of(&mut self, target: Tag) {
         self.cancel_matching(CancelBuilder::user_data(target.encode()).all());
     }

@@ -5,25 +5,11 @@ use std::mem::ManuallyDrop;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use crate::ids::ConnId;
 use crate::recv::Receiving;
 use crate::ring::Ring;
 use crate::send::Sending;
 use crate::stream::Streaming;
-
-/// Identifies one connection, uniquely: its slot may be reused, but with another generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-impl ConnId {
-    /// The slot: below `Config::connections_max`, and small numbers come first, so that callers
-    /// can keep their state of a connection in a `Vec`. Free again after `Closed`.
-    pub fn index(self) -> usize {
-        self.index as usize
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {

@@ -2,14 +2,8 @@
 
 use std::io;
 
-use io_uring::squeue::Entry;
-use io_uring::types;
-use std::os::fd::AsRawFd;
-
 use crate::aligned::AlignedBuf;
 use crate::file::File;
-use crate::ring::Ring;
-use crate::tag::{Kind, Tag};
 
 pub(crate) struct DiskOp {
     pub(crate) file: File,
@@ -25,7 +19,7 @@ pub(crate) struct DiskOps {
 }
 
 impl DiskOps {
-    fn insert(&mut self, op: DiskOp) -> u32 {
+    pub(crate) fn insert(&mut self, op: DiskOp) -> u32 {
         match self.free.pop() {
             Some(index) => {
                 self.slots[index as usize] = Some(op);
@@ -42,21 +36,6 @@ impl DiskOps {
         let op = self.slots.get_mut(index as usize)?.take()?;
         self.free.push(index);
         Some(op)
-    }
-}
-
-impl Ring {
-    /// Submits the entry that `entry` makes from descriptor and buffer; keeps both until it
-    /// completes.
-    pub(crate) fn start_disk(
-        &mut self,
-        kind: Kind,
-        mut op: DiskOp,
-        entry: impl FnOnce(types::Fd, &mut AlignedBuf) -> Entry,
-    ) {
-        let entry = entry(types::Fd(op.file.std().as_raw_fd()), &mut op.buf);
-        let index = self.disk.insert(op);
-        self.push(entry, Tag::new(kind, index, 0));
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::io;
 
-use crate::accept::ListenerId;
 use crate::aligned::AlignedBuf;
 use crate::buffers::RecvBuf;
-use crate::connection::ConnId;
+use crate::ids::{ConnId, ListenerId};
 
 /// An event. Those of one connection come in the order in which they occurred.
 #[derive(Debug)]

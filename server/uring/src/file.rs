@@ -70,8 +70,8 @@ impl File {
         &self.inner.file
     }
 
-    /// Whether all of this part was in the page cache, read in whole, a moment ago. False also if
-    /// that is not known.
+    /// Whether all of this part was in the page cache, read in whole, a moment ago. False if that
+    /// is not known.
     pub(crate) fn is_cached(&self, offset: u64, len: u32) -> bool {
         let page_cache = self.inner.page_cache.lock();
         page_cache.unwrap_or_else(PoisonError::into_inner).holds(self.std(), offset, len)

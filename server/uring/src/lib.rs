@@ -1,5 +1,5 @@
 //! One io_uring per thread, for sockets and files: the only crate of muster with unsafe code,
-//! behind an API that is safe.
+//! behind a safe API.
 //!
 //! # Contract
 //!
@@ -28,6 +28,8 @@
 //!   loses nothing. Dropping a ring cancels and awaits all operations in flight; events that were
 //!   not taken are dropped.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod accept;
 mod aligned;
 mod at_once;
@@ -39,6 +41,7 @@ mod connection_budget;
 mod disk;
 mod event;
 mod file;
+mod ids;
 mod map;
 mod page_cache;
 mod probe;
@@ -52,14 +55,13 @@ mod tag;
 mod wake;
 mod write;
 
-pub use accept::ListenerId;
 pub use aligned::{ALIGNMENT, AlignedBuf};
 pub use buffers::RecvBuf;
 pub use config::{CONNECTIONS_LIMIT, Config, SPARE_SLICE_BYTES_MAX};
-pub use connection::ConnId;
 pub use connection_budget::ConnectionBudget;
 pub use event::Event;
 pub use file::{File, is_open_only_here};
+pub use ids::{ConnId, ListenerId};
 pub use map::MappedFile;
 pub use probe::{OpenFiles, SetupError, file_size_limit, fit_rings, probe, raise_open_files};
 pub use ring::Ring;

@@ -24,7 +24,7 @@ const PAGES_PER_CALL: usize = 256;
 /// The least that a map spans: a file that grows is not mapped again each time.
 const MAP_BYTES_MIN: u64 = 64 << 20;
 
-/// The pages of a file, as far as they are known.
+/// The known state of the cached pages of a file.
 #[derive(Debug, Default)]
 pub(crate) struct PageCache {
     /// Checks that are still to be made page by page.
@@ -42,8 +42,8 @@ struct Map {
 }
 
 impl PageCache {
-    /// Whether all of this part was in the page cache, read in whole, a moment ago. False also if
-    /// that is not known.
+    /// Whether all of this part was in the page cache, read in whole, a moment ago. False if that
+    /// is not known.
     pub(crate) fn holds(&mut self, file: &impl AsRawFd, offset: u64, len: u32) -> bool {
         let from = offset - offset % PAGE;
         let end = offset + u64::from(len);
@@ -71,7 +71,7 @@ impl PageCache {
     }
 }
 
-/// How many pages are in the cache, those that are being read in with them.
+/// The number of pages that are in the cache, including those that are being read in.
 fn cached_pages(file: &impl AsRawFd, from: u64, end: u64) -> io::Result<u64> {
     let (range, mut counts) = ([from, end - from], [0_u64; 5]);
     // SAFETY: the structs of the call are two and five such numbers, and it takes no flags.

@@ -29,7 +29,7 @@ impl std::error::Error for SetupError {}
 /// Sets up a ring of this size and drops it again.
 ///
 /// # Errors
-/// What is missing on this machine, and how to fix it, in one sentence.
+/// The facility that this machine lacks, and how to provide it, in one sentence.
 pub fn probe(config: Config) -> Result<(), SetupError> {
     crate::Ring::new(config).map(drop)
 }
@@ -197,8 +197,8 @@ impl Facts {
             (libc::ENOMEM, _) => format!(
                 "The kernel has no memory for a ring, most likely because RLIMIT_MEMLOCK allows \
                  only {} KiB: raise it (`ulimit -l unlimited`, or LimitMEMLOCK=infinity in the \
-                 systemd unit) or start fewer shards (--shards). Memory that other processes of this \
-                 user lock counts, too.",
+                 systemd unit) or start fewer shards (--shards). Memory that other processes of \
+                 this user lock counts, too.",
                 self.memlock_bytes / 1024
             ),
             (libc::EMFILE, _) => format!(

@@ -5,8 +5,9 @@ use std::io;
 use io_uring::{cqueue, opcode, types};
 
 use crate::buffers::GROUP;
-use crate::connection::{ConnId, State};
+use crate::connection::State;
 use crate::event::Event;
+use crate::ids::ConnId;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 

@@ -6,17 +6,19 @@ use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
+use io_uring::types::{self, CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, squeue};
+use std::os::fd::AsRawFd;
 
 use crate::accept::{self, Listener};
 use crate::aligned::AlignedBuf;
 use crate::buffers::Pool;
 use crate::config::Config;
-use crate::connection::{ConnId, Table};
+use crate::connection::Table;
 use crate::connection_budget::ConnectionBudget;
-use crate::disk::DiskOps;
+use crate::disk::{DiskOp, DiskOps};
 use crate::event::Event;
+use crate::ids::ConnId;
 use crate::probe::{self, SetupError};
 use crate::tag::{Kind, Tag};
 use crate::wake::Wake;
@@ -45,11 +47,11 @@ pub struct Ring {
     /// Connections whose receive ended for lack of buffers.
     pub(crate) starved: Vec<ConnId>,
     pub(crate) spare: Vec<Vec<u8>>,
-    /// Buffers of slices; the last was used last.
+    /// Buffers for slices, to be used again: the next slice takes the last.
     pub(crate) spare_slices: Vec<AlignedBuf>,
     /// Connections with a slice that is to be started, in order.
     pub(crate) slices: VecDeque<ConnId>,
-    /// Slices that were sent, as far as the socket took them, and are not reported yet.
+    /// The sent bytes of slices, which are not reported yet.
     pub(crate) streamed: VecDeque<(ConnId, usize)>,
     // The kernel may use the memory of these until all operations have ended: see `drop`.
     pub(crate) pool: ManuallyDrop<Rc<Pool>>,
@@ -62,7 +64,7 @@ impl Ring {
     /// A ring for the calling thread; only that thread may use it.
     ///
     /// # Errors
-    /// What is missing on this machine, and how to fix it, in one sentence.
+    /// The facility that this machine lacks, and how to provide it, in one sentence.
     pub fn new(config: Config) -> Result<Self, SetupError> {
         config.check().map_err(SetupError::config)?;
         let uring = probe::setup(&config)?;
@@ -91,11 +93,11 @@ impl Ring {
         Ok(ring)
     }
 
-    /// As [`Self::new`], but with a smaller ring if the kernel has no memory for this one: the
+    /// Like [`Self::new`], but with a smaller ring if the kernel has no memory for this one: the
     /// memory that other processes lock is not known in advance.
     ///
     /// # Errors
-    /// As for [`Self::new`].
+    /// Those of [`Self::new`].
     pub fn new_or_smaller(config: Config) -> Result<Self, SetupError> {
         match (Self::new(config), config.smaller()) {
             (Err(error), Some(smaller)) if error.is_memory() => Self::new_or_smaller(smaller),
@@ -139,6 +141,19 @@ impl Ring {
         if !self.backlog.is_empty() || !self.push_now(&entry) {
             self.backlog.push_back(entry);
         }
+    }
+
+    /// Submits the entry that `entry` makes from descriptor and buffer; keeps both until it
+    /// completes.
+    pub(crate) fn start_disk(
+        &mut self,
+        kind: Kind,
+        mut op: DiskOp,
+        entry: impl FnOnce(types::Fd, &mut AlignedBuf) -> squeue::Entry,
+    ) {
+        let entry = entry(types::Fd(op.file.std().as_raw_fd()), &mut op.buf);
+        let index = self.disk.insert(op);
+        self.push(entry, Tag::new(kind, index, 0));
     }
 
     fn complete(&mut self, completion: &cqueue::Entry) -> Option<Event> {

@@ -8,8 +8,9 @@ use crate::config::{
     SEND_APPEND_BYTES_MAX, SEND_BUFFERS_MAX, SEND_COPY_BYTES_MAX, SPARE_BUFFER_BYTES_MAX,
     SPARE_BUFFERS_MAX,
 };
-use crate::connection::{ConnId, State};
+use crate::connection::State;
 use crate::event::Event;
+use crate::ids::ConnId;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partial_send_goes_on_where_it_stopped() {
+    fn a_partial_send_continues_where_it_stopped() {
         let flight = vec![b"abc".to_vec(), b"de".to_vec(), b"f".to_vec()];
         for (sent, lens) in
             [(0, &[3, 2, 1][..]), (2, &[1, 2, 1]), (3, &[2, 1]), (4, &[1, 1]), (5, &[1])]

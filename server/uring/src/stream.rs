@@ -16,10 +16,11 @@ use std::os::fd::{AsRawFd, RawFd};
 use crate::aligned::AlignedBuf;
 use crate::at_once;
 use crate::config::{SLICE_BYTES_PER_TURN, SPARE_SLICE_BYTES_MAX, SPARE_SLICES_MAX};
-use crate::connection::{ConnId, State};
+use crate::connection::State;
 use crate::disk::outcome;
 use crate::event::Event;
 use crate::file::File;
+use crate::ids::ConnId;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
@@ -42,7 +43,7 @@ pub struct Slice {
     sent: usize,
 }
 
-/// How far the socket took a part of a slice.
+/// How much of a part of a slice the socket accepted.
 enum Sent {
     All,
     Some,
@@ -132,7 +133,7 @@ impl Ring {
         }
     }
 
-    /// Sends a slice at one of the next turns, as far as the socket takes it at once.
+    /// Sends as much of a slice as the socket accepts at once, at one of the next turns.
     /// [`Event::Streamed`] has the number of bytes; after [`Event::StreamFailed`] a file could not
     /// be read. Returns false if the connection is closed or closing.
     ///
@@ -308,7 +309,7 @@ impl Ring {
 }
 
 impl Slice {
-    /// Reads and sends in order as far as possible without waiting.
+    /// Reads and sends in order until the next step would have to wait.
     fn send_at_once(&mut self, socket: RawFd) -> Next {
         while let Some(read) = self.reads.front() {
             let done = match read.len {

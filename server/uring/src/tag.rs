@@ -1,21 +1,39 @@
 //! The user data of an operation: 64 bits with its kind and the slot that it belongs to.
 
-/// The kind of operation that a completion belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Kind {
+macro_rules! kinds {
+    ($($kind:ident = $number:literal,)*) => {
+        /// The kind of operation that a completion belongs to.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Kind {
+            $($kind = $number,)*
+        }
+
+        impl Kind {
+            /// None for a number that is no kind's.
+            fn of(number: u8) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$kind),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     Accept = 1,
-    Recv,
-    Send,
-    Close,
-    Cancel,
-    Wake,
-    Write,
-    Read,
-    Sync,
-    SliceRead,
-    SliceSend,
-    Writable,
+    Recv = 2,
+    Send = 3,
+    Close = 4,
+    Cancel = 5,
+    Wake = 6,
+    Write = 7,
+    Read = 8,
+    Sync = 9,
+    SliceRead = 10,
+    SliceSend = 11,
+    Writable = 12,
 }
 
 /// kind (8 bits) | slot (24 bits) | generation of the slot (32 bits).
@@ -38,21 +56,7 @@ impl Tag {
 
     /// None for a kind that this crate never submits.
     pub(crate) fn decode(bits: u64) -> Option<Self> {
-        const KINDS: [Kind; 12] = [
-            Kind::Accept,
-            Kind::Recv,
-            Kind::Send,
-            Kind::Close,
-            Kind::Cancel,
-            Kind::Wake,
-            Kind::Write,
-            Kind::Read,
-            Kind::Sync,
-            Kind::SliceRead,
-            Kind::SliceSend,
-            Kind::Writable,
-        ];
-        let kind = *KINDS.get(((bits >> 56) as usize).checked_sub(1)?)?;
+        let kind = Kind::of((bits >> 56) as u8)?;
         Some(Self { kind, index: (bits >> 32) as u32 & 0xff_ffff, generation: bits as u32 })
     }
 }

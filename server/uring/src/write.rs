@@ -47,7 +47,7 @@ use crate::tag::{Kind, Tag};
 pub enum Durability {
     /// The bytes, and the metadata needed to read them, are on stable storage.
     Durable,
-    /// Reads see the bytes; a loss of power may lose them until a `sync`.
+    /// Reads see the bytes; a power loss may lose them until a `sync`.
     Cached,
 }
 

@@ -38,7 +38,7 @@ fn next(ring: &mut Ring) -> Event {
     }
 }
 
-/// Sends from `from` on, as far as the socket takes it; returns the end of the sent bytes.
+/// Sends as much from `from` on as the socket accepts; returns the end of the sent bytes.
 fn send_some(ring: &mut Ring, conn: ConnId, file: &File, from: usize, end: usize) -> usize {
     let mut slice = ring.slice();
     slice.put_file(file, from as u64, SLICE.min(end - from) as u32);

@@ -1,0 +1,59 @@
+//! The topics of a data directory, from the log of shard 0.
+
+use crate::shard_files::ShardFiles;
+use muster::Failure;
+use muster::cluster::ClusterImage;
+use muster::config::Config;
+use muster::data_dir::Meta;
+use muster::placement::CONTROLLER;
+use muster::shard::{Common, LogSizes};
+use muster_codec::records::ClusterRecord;
+use muster_storage::LogPartition;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The configs of a server that would open the directory.
+fn config(meta: &Meta) -> Result<Config, Failure> {
+    let partitions = format!("offsets.topic.num.partitions={}", meta.offsets_partitions);
+    Ok(Config::load("", &[partitions])?)
+}
+
+/// The state that the shards of a server would share.
+///
+/// # Errors
+/// No config allows the number of offsets partitions.
+pub fn common(meta: &Meta) -> Result<Common, Failure> {
+    Ok(Common {
+        config: Arc::new(config(meta)?),
+        placement: meta.placement(),
+        endpoints: Arc::new([]),
+        cluster_id: meta.cluster_id.as_str().into(),
+        data: "".into(),
+        log_sizes: LogSizes::default(),
+        known_logs: meta.logs.as_slice().into(),
+        partition_files_max: 1,
+        audits: false,
+        life: 1,
+        may_have_lost_writes: false,
+    })
+}
+
+/// The topics, from all of the log that can be read.
+pub(super) fn image(data: &Path, meta: &Meta) -> Result<ClusterImage, Failure> {
+    let mut image = ClusterImage::new(&config(meta)?);
+    let shard = ShardFiles::open(data, meta.shards(), CONTROLLER)?;
+    shard.each_batch(|partition, batch| {
+        match partition {
+            LogPartition::Cluster => {}
+            LogPartition::ConsumerOffsets(_) | LogPartition::TransactionState(_) => return,
+        }
+        let Ok(records) = batch.records() else { return };
+        for record in records.flatten() {
+            let read = record.key.map(|key| ClusterRecord::read(key, record.value));
+            if let Some(Ok(Some(record))) = read {
+                image.apply(&record);
+            }
+        }
+    })?;
+    Ok(image)
+}

@@ -1,0 +1,145 @@
+//! Records as JSON, with Kafka's field names, in the form of `kafka-dump-log`.
+
+use muster_codec::DecodeError;
+use muster_codec::record_batch::{EndTxnMarker, Record, TransactionOutcome};
+use muster_codec::records::{ClusterRecord, GroupRecord, TransactionRecord};
+use muster_storage::LogPartition;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// A record of a shard's log.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Described {
+    /// Its type: `OffsetCommit`, `GroupMetadata` and so on; `Unknown` if it cannot be read.
+    pub(super) name: String,
+    pub(super) group: Option<String>,
+    pub(super) key: Value,
+    /// Null for a tombstone.
+    pub(super) value: Value,
+    /// Why it cannot be decoded. A record of an unknown type has no error, as in Kafka.
+    pub(super) error: Option<DecodeError>,
+}
+
+/// Describes the record of a control batch, as `kafka-dump-log` does.
+pub(super) fn control_record(record: &Record<'_>) -> Described {
+    let (key, value) = (record.key.unwrap_or_default(), record.value);
+    let mut described = describe(key, value, Ok(None));
+    match EndTxnMarker::of_record(record) {
+        Ok(Some(EndTxnMarker { outcome, coordinator_epoch })) => {
+            let outcome = match outcome {
+                TransactionOutcome::Abort => "ABORT",
+                TransactionOutcome::Commit => "COMMIT",
+            };
+            described.name = "EndTxnMarker".to_owned();
+            described.key = json!({ "type": outcome });
+            described.value = json!({ "coordinatorEpoch": coordinator_epoch });
+        }
+        Ok(None) => {}
+        Err(error) => described.error = Some(error),
+    }
+    described
+}
+
+/// Describes a record of a partition of a shard's log.
+pub(super) fn record(partition: LogPartition, key: &[u8], value: Option<&[u8]>) -> Described {
+    match partition {
+        LogPartition::Cluster => cluster_record(key, value),
+        LogPartition::ConsumerOffsets(_) => group_record(key, value),
+        LogPartition::TransactionState(_) => transaction_record(key, value),
+    }
+}
+
+pub(super) fn group_record(key: &[u8], value: Option<&[u8]>) -> Described {
+    let group = |record: &GroupRecord<'_>| Some(record.group_id().to_owned());
+    let read = GroupRecord::read(key, value);
+    describe(key, value, read.map(|it| it.map(|record| (fields(&record), group(&record)))))
+}
+
+fn cluster_record(key: &[u8], value: Option<&[u8]>) -> Described {
+    let read = ClusterRecord::read(key, value);
+    describe(key, value, read.map(|it| it.map(|record| (fields(&record), None))))
+}
+
+fn transaction_record(key: &[u8], value: Option<&[u8]>) -> Described {
+    let read = TransactionRecord::read(key, value);
+    describe(key, value, read.map(|it| it.map(|record| (transaction_fields(&record), None))))
+}
+
+/// The fields of a record that could be read, and its group.
+type Content = (Option<Fields>, Option<String>);
+
+/// Describes a record by its fields and its group, if it could be read.
+fn describe(
+    key: &[u8],
+    value: Option<&[u8]>,
+    read: Result<Option<Content>, DecodeError>,
+) -> Described {
+    let mut described = Described {
+        name: "Unknown".to_owned(),
+        group: None,
+        key: hex(key),
+        value: value.map_or(Value::Null, hex),
+        error: None,
+    };
+    match read {
+        Ok(Some((Some((name, key_fields, value_fields)), group))) => {
+            described.name = name;
+            described.group = group;
+            described.key = json!({ "type": number(key), "data": key_fields });
+            if let Some(value) = value {
+                described.value = json!({ "version": number(value), "data": value_fields });
+            }
+        }
+        Ok(_) => {}
+        Err(error) => described.error = Some(error),
+    }
+    described
+}
+
+/// A record's name, key and value.
+type Fields = (String, Value, Value);
+
+/// The fields of a record, from its serialized form: an object with the enum's variant alone.
+fn fields(record: &impl Serialize) -> Option<Fields> {
+    let Ok(Value::Object(variant)) = serde_json::to_value(record) else { return None };
+    let (name, fields) = variant.into_iter().next()?;
+    let Value::Array(fields) = fields else { return None };
+    let mut fields = fields.into_iter();
+    Some((name, fields.next()?, fields.next()?))
+}
+
+/// The only type of record of its topic, which Kafka calls by the name of its schema.
+fn transaction_fields(record: &TransactionRecord<'_>) -> Option<Fields> {
+    let key = serde_json::to_value(&record.key).ok()?;
+    let value = serde_json::to_value(&record.value).ok()?;
+    Some(("TransactionLog".to_owned(), key, value))
+}
+
+/// The type of a key, or the version of a value.
+fn number(bytes: &[u8]) -> String {
+    bytes.first_chunk().map_or(-1, |bytes| i16::from_be_bytes(*bytes)).to_string()
+}
+
+fn hex(bytes: &[u8]) -> Value {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    json!({ "hex": text })
+}
+
+/// Bytes of clients: as text if they are UTF-8, else as hex.
+pub(super) fn bytes(bytes: Option<&[u8]>) -> Value {
+    let Some(bytes) = bytes else { return Value::Null };
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Value::String(text.to_owned()),
+        Err(_) => hex(bytes),
+    }
+}
+
+/// An object of these fields.
+pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

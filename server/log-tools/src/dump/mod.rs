@@ -1,0 +1,47 @@
+//! `muster log dump`: everything readable in a data directory, as text or as JSON.
+
+mod partitions;
+mod printer;
+mod shards;
+mod snapshot;
+
+use crate::Verdict;
+use crate::args::Dump;
+use crate::cluster;
+use muster::Failure;
+use muster::data_dir::{DataDir, DataDirError, Meta};
+use printer::Printer;
+use std::io::Write;
+
+/// Prints a data directory; one that a server holds is printed as it is at the moment.
+///
+/// # Errors
+/// The path is no data directory, or a file cannot be read. Damage is printed, and is a verdict.
+pub(super) fn dump(arguments: &Dump, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let data = &arguments.data;
+    let mut printer = Printer::new(out, arguments);
+    let held = match DataDir::open_read_only(data) {
+        Ok(directory) => Some(directory),
+        Err(DataDirError::Held { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    if held.is_none() {
+        printer.note("a server has the directory open: its last writes may be incomplete")?;
+    }
+    let meta = Meta::read(data)?;
+    if arguments.shard.is_some_and(|shard| shard >= meta.shards()) {
+        return Err(format!("the data directory has {} shards, from 0 on", meta.shards()).into());
+    }
+    printer.meta(&meta)?;
+    if arguments.topic.is_none() {
+        let all = 0..meta.shards();
+        for number in all.filter(|number| arguments.shard.is_none_or(|it| it == *number)) {
+            shards::dump(data, &meta, number, arguments, &mut printer)?;
+        }
+    }
+    if arguments.shard.is_none() && arguments.group.is_none() {
+        let image = cluster::image(data, &meta)?;
+        partitions::dump(data, &image, arguments, &mut printer)?;
+    }
+    printer.finish()
+}

@@ -1,0 +1,94 @@
+//! A snapshot: its header, and the groups in it as the records that replay to them.
+
+use super::printer::{Printer, RecordLine};
+use crate::args::Dump;
+use crate::cluster;
+use crate::describe::{self, Described, object};
+use muster::Failure;
+use muster::data_dir::Meta;
+use muster_codec::records::GroupRecord;
+use muster_coordinator::{Coordinator, Producer, SnapshotBytes};
+use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SlotGroups, Snapshot, SnapshotRefusal};
+use serde_json::json;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Prints the snapshot in a shard's directory, if there is one. `name` is the directory relative to
+/// the data directory.
+pub(super) fn dump(
+    directory: &Path,
+    name: &Path,
+    meta: &Meta,
+    arguments: &Dump,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let path = directory.join(SNAPSHOT_FILE_NAME);
+    let name = name.join(SNAPSHOT_FILE_NAME);
+    let bytes = match std::fs::read(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(|error| format!("could not read {}: {error}", path.display()))?,
+    };
+    let Snapshot { header, slots, .. } = match Snapshot::open(&bytes) {
+        Ok(snapshot) => snapshot,
+        Err(refusal @ SnapshotRefusal::Version(_)) => {
+            return printer.note(&format!("{}: {refusal}", name.display()));
+        }
+        Err(refusal) => return printer.damage(&name, 0, &refusal.to_string()),
+    };
+    let text = format!(
+        "a snapshot of {} bytes of log {:016x}: complete up to position {}, groups up to {}",
+        bytes.len(),
+        header.log_id,
+        header.from,
+        header.newest
+    );
+    let fields = object([
+        ("state", json!("snapshot")),
+        ("bytes", json!(bytes.len())),
+        ("logId", json!(format!("{:016x}", header.log_id))),
+        ("from", json!(header.from)),
+        ("newest", json!(header.newest)),
+    ]);
+    printer.segment(&name, fields, &text)?;
+    let config = cluster::common(meta)?.config.coordinator();
+    let bytes: SnapshotBytes = Arc::new(bytes);
+    for SlotGroups { index, .. } in slots {
+        let mut coordinator = Coordinator::new(config.clone());
+        let opened = coordinator.open_snapshot(Arc::clone(&bytes), index.range(), index.crc);
+        if let Err(damage) = opened {
+            return printer.damage(&name, 0, &damage.to_string());
+        }
+        coordinator.load_all();
+        for (producer, record) in coordinator.durable_state() {
+            print(producer, &record, &name, arguments, printer)?;
+        }
+        if let Some(damage) = coordinator.damage() {
+            return printer.damage(&name, 0, &damage.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// `producer` is that of the open transaction that the record is part of.
+fn print(
+    producer: Option<Producer>,
+    record: &GroupRecord<'_>,
+    name: &Path,
+    arguments: &Dump,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    if arguments.group.as_deref().is_some_and(|group| group != record.group_id()) {
+        return Ok(());
+    }
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    record.write_key(&mut key);
+    let value = record.write_value(&mut value).then_some(&*value);
+    let Described { name: record_name, key, value, .. } = describe::group_record(&key, value);
+    let mut place = object([("file", json!(name.display().to_string()))]);
+    place.extend(producer.into_iter().flat_map(|Producer { id, epoch }| {
+        object([("producerId", json!(id)), ("producerEpoch", json!(epoch))])
+    }));
+    let (at, record_name) = (None, Some(&*record_name));
+    printer.record(RecordLine { place, at, name: record_name, key, value }, 1)
+}

@@ -1,0 +1,174 @@
+//! `muster log import`: writes the groups and topics of a stopped Kafka cluster to a new data
+//! directory. It is written under another name and renamed when all of it is checked and durable.
+
+mod groups;
+mod kafka_dirs;
+mod kafka_partition;
+mod metadata;
+mod topics;
+mod write;
+
+use crate::Verdict;
+use crate::args::{Import, Verify};
+use crate::verify;
+use groups::Groups;
+use kafka_dirs::KafkaDirs;
+use muster::Failure;
+use muster::cluster::OFFSETS_TOPIC;
+use muster::directories;
+use muster::placement::Placement;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use topics::Topics;
+
+/// Imports a cluster.
+///
+/// # Errors
+/// Kafka's directories are damaged or incomplete; or the data directory exists already.
+pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let kafka = KafkaDirs::find(&arguments.kafka, arguments.unclean)?;
+    let placement = Placement {
+        shards: arguments.shards.unwrap_or_else(usable_cores),
+        offsets_partitions: offsets_partitions(&kafka, arguments)?,
+    };
+    let staging = if arguments.dry_run {
+        check_empty(&arguments.data).map(|()| None)?
+    } else {
+        Some(Staging::create(&arguments.data)?)
+    };
+    let topics = Topics::read(&kafka, arguments)?;
+    let groups = match staging {
+        Some(staging) => bring_over(&kafka, placement, &topics, staging, &arguments.data)?,
+        None => read(&kafka, placement, &topics)?,
+    };
+    for note in topics.notes().chain(groups.notes()) {
+        writeln!(out, "note: {note}")?;
+    }
+    writeln!(out, "{}: {groups}, {topics}", arguments.data.display())?;
+    let Placement { offsets_partitions, .. } = placement;
+    if offsets_partitions != 50 {
+        writeln!(out, "to be served with offsets.topic.num.partitions={offsets_partitions}")?;
+    }
+    Ok(Verdict::Good)
+}
+
+/// Writes the data directory.
+fn bring_over(
+    kafka: &KafkaDirs,
+    placement: Placement,
+    topics: &Topics,
+    staging: Staging,
+    data: &Path,
+) -> Result<Groups, Failure> {
+    let groups = write::write(&staging.path, kafka, placement, topics)?;
+    topics.write_partitions(&staging.path, kafka)?;
+    check(&staging.path)?;
+    staging.finish(data)?;
+    Ok(groups)
+}
+
+/// Reads everything that would be imported.
+fn read(kafka: &KafkaDirs, placement: Placement, topics: &Topics) -> Result<Groups, Failure> {
+    topics.each_partition(kafka, |_| Ok(()))?;
+    Groups::read(kafka, placement, |_, _| Ok(()))
+}
+
+/// The number of Kafka's partitions: it determines the partition of each group.
+fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Failure> {
+    let found = kafka.partition_count(OFFSETS_TOPIC);
+    let count = arguments.offsets_partitions.unwrap_or(found.max(1));
+    if found > count {
+        return Err(format!("there are {found} partitions of {OFFSETS_TOPIC}").into());
+    }
+    if !arguments.partial {
+        kafka.require_all(OFFSETS_TOPIC, count)?;
+    }
+    Ok(count)
+}
+
+/// Checks the written directory as `muster log verify` does.
+fn check(data: &Path) -> Result<(), Failure> {
+    let mut said = Vec::new();
+    match verify::verify(&Verify { data: data.to_owned() }, &mut said)? {
+        Verdict::Good => Ok(()),
+        Verdict::Damaged | Verdict::Missing => {
+            Err(String::from_utf8_lossy(&said).into_owned().into())
+        }
+    }
+}
+
+fn usable_cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+}
+
+/// Refuses a data directory that has entries.
+fn check_empty(data: &Path) -> Result<(), Failure> {
+    match fs::read_dir(data).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("{} is not empty", data.display()).into()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed("read", data)(error)),
+    }
+}
+
+/// The directory that is being written; removed unless it is finished.
+struct Staging {
+    path: PathBuf,
+    is_finished: bool,
+}
+
+impl Staging {
+    fn create(data: &Path) -> Result<Self, Failure> {
+        check_empty(data)?;
+        // Beside the data directory, whose path may end with slashes.
+        let mut name = data.components().collect::<PathBuf>().into_os_string();
+        name.push(".importing");
+        let path = PathBuf::from(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(failed("make", parent))?;
+        }
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let path = path.display();
+                Err(format!("{path} exists: remove it if no other import is writing it").into())
+            }
+            made => made.map_err(failed("make", &path)).map(|()| Self { path, is_finished: false }),
+        }
+    }
+
+    /// Makes everything durable, then renames it to the data directory.
+    fn finish(mut self, data: &Path) -> Result<(), Failure> {
+        sync_tree(&self.path).map_err(failed("sync", &self.path))?;
+        fs::rename(&self.path, data).map_err(failed("rename", &self.path))?;
+        self.is_finished = true;
+        directories::sync_name(data).map_err(failed("sync the name of", data))
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.is_finished
+            && let Err(error) = fs::remove_dir_all(&self.path)
+        {
+            eprintln!("could not remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+fn sync_tree(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(directory)?.sync_all()
+}
+
+/// The error for an operation that the file system refused.
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    move |error| format!("could not {what} {}: {error}", path.display()).into()
+}

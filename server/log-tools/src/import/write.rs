@@ -1,0 +1,68 @@
+//! Writes the shard logs and the stamp of a new data directory.
+
+use super::groups::{Groups, Live, group_id};
+use super::kafka_dirs::KafkaDirs;
+use super::topics::Topics;
+use muster::Failure;
+use muster::clock::wall;
+use muster::data_dir::{Meta, State};
+use muster::offline::OfflineLog;
+use muster::placement::{CONTROLLER, Placement, Slot};
+use muster::random::RandomIds;
+use muster::reshard::new_logs;
+use muster::shard::LogSizes;
+use muster_storage::LogPartition;
+use std::path::Path;
+
+/// Writes the shards' logs: the topics, then the groups, one partition of Kafka's after the other.
+///
+/// # Errors
+/// Kafka's files are damaged, the file system refuses, or a record is too long for the log.
+pub(super) fn write(
+    data: &Path,
+    kafka: &KafkaDirs,
+    placement: Placement,
+    topics: &Topics,
+) -> Result<Groups, Failure> {
+    let mut ids = RandomIds::new()?;
+    let mut meta = Meta::new(placement, &mut ids);
+    let mut logs = new_logs(data, &meta, LogSizes::default())?;
+    let now = wall().0;
+    for record in topics.records() {
+        let log = &mut logs[CONTROLLER as usize];
+        log.log.append(LogPartition::Cluster, now, [record])?;
+        flush_if_full(log)?;
+    }
+    let groups = Groups::read(kafka, placement, |partition, records| {
+        let log = &mut logs[placement.shard_of(Slot(partition)) as usize];
+        records.iter().try_for_each(|(key, live)| append(log, partition, key, live))
+    })?;
+    for (log, known) in logs.iter_mut().zip(&mut meta.logs) {
+        known.end = log.finish()?;
+    }
+    if let Some(cluster_id) = &kafka.cluster_id {
+        meta.cluster_id.clone_from(cluster_id);
+    }
+    Meta { state: State::Made, ..meta }.write(data)?;
+    Ok(groups)
+}
+
+/// Each record is an operation of its own: the directory is renamed only when all are written.
+fn append(
+    offline: &mut OfflineLog,
+    partition: u32,
+    key: &[u8],
+    live: &Live,
+) -> Result<(), Failure> {
+    let record = (key, Some(&*live.value));
+    let partition = LogPartition::ConsumerOffsets(partition);
+    offline.log.append(partition, live.timestamp, [record]).map_err(|error| {
+        let group = group_id(key).unwrap_or_default();
+        format!("group {group:?}: {error}")
+    })?;
+    flush_if_full(offline)
+}
+
+fn flush_if_full(offline: &mut OfflineLog) -> Result<(), Failure> {
+    if offline.log.is_full() { Ok(offline.flush()?) } else { Ok(()) }
+}

@@ -1,0 +1,88 @@
+//! `muster log`: inspects, checks and repairs data directories, and exchanges logs with Kafka. The
+//! commands work on files that no server has open.
+//!
+//! `dump` and `verify` only read; `export` and `import` write directories of their own; `recover`
+//! repairs a directory on request. The exit status is 0 if all is well, 1 if something is damaged
+//! (the output has the place), 2 if the command fails.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
+mod args;
+mod cluster;
+mod damage;
+mod decompress;
+mod describe;
+mod dump;
+mod export;
+mod import;
+mod recover;
+mod recovery_points;
+mod segment_file;
+mod shard_files;
+mod verify;
+
+pub use args::{Import, LogCommand};
+pub use cluster::common;
+
+use damage::Damage;
+use muster::Failure;
+use muster::data_dir::DataDirError;
+use muster::shard::LoadError;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+/// The result of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Good,
+    Damaged,
+    /// The requested item does not exist.
+    Missing,
+}
+
+/// Runs a command, with its output on stdout and errors on stderr.
+pub fn run(command: LogCommand) -> ExitCode {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let verdict = carry_out(&command, &mut out).and_then(|verdict| {
+        out.flush()?;
+        Ok(verdict)
+    });
+    match verdict {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Damaged | Verdict::Missing) => ExitCode::from(1),
+        // A reader such as `head` has closed the pipe.
+        Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("muster log: {failure}");
+            ExitCode::from(if is_damage(&failure) { 1 } else { 2 })
+        }
+    }
+}
+
+/// Runs a command with its output on `out`.
+///
+/// # Errors
+/// The reason why the command failed.
+pub fn carry_out(command: &LogCommand, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    match command {
+        LogCommand::Dump(arguments) => dump::dump(arguments, out),
+        LogCommand::Verify(arguments) => verify::verify(arguments, out),
+        LogCommand::Recover(arguments) => recover::recover(arguments, out),
+        LogCommand::Export(arguments) => export::export(arguments, out),
+        LogCommand::Import(arguments) => import::import(arguments, out),
+    }
+}
+
+fn is_damage(failure: &Failure) -> bool {
+    let load = failure.downcast_ref::<LoadError>();
+    let directory = failure.downcast_ref::<DataDirError>();
+    failure.is::<Damage>()
+        || load.is_some_and(LoadError::is_damage)
+        || directory.is_some_and(DataDirError::is_damage)
+}
+
+fn is_broken_pipe(failure: &Failure) -> bool {
+    let io = failure.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}

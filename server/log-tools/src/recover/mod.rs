@@ -1,0 +1,101 @@
+//! `muster log recover`: names what is damaged or missing in a data directory, and what is lost
+//! with it. With `--accept-loss` it repairs the directory so that a server starts on it. Nothing is
+//! deleted: removed files are moved to the trash.
+
+mod partitions;
+mod shard_log;
+mod stamp;
+mod topics;
+
+use crate::Verdict;
+use crate::args::Recover;
+use crate::cluster;
+use muster::Failure;
+use muster::clock::wall;
+use muster::data_dir::{self, Meta, State};
+use muster::random::RandomIds;
+use partitions::DamagedPartition;
+use shard_log::FoundLog;
+use stamp::FoundStamp;
+use std::io::Write;
+
+/// Checks a data directory that no server holds, and repairs it if the loss is accepted.
+///
+/// # Errors
+/// The directory is held, or too little of it is left; or the file system refuses.
+pub(super) fn recover(arguments: &Recover, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let data = &arguments.data;
+    let _lock = data_dir::lock(data)?;
+    let stamp = FoundStamp::find(arguments, &mut RandomIds::new()?)?;
+    if stamp.meta.state == State::Making {
+        writeln!(out, "the directory is not complete yet: the server completes it when it starts")?;
+        return Ok(Verdict::Good);
+    }
+    shard_log::finish_swaps(data, &stamp.meta, arguments.accept_loss)?;
+    let found = (0..stamp.meta.shards())
+        .map(|number| FoundLog::open(data, &stamp.meta, number))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut is_damaged = false;
+    for line in stamp.wrong.iter().cloned().chain(found.iter().filter_map(FoundLog::wrong)) {
+        is_damaged = true;
+        writeln!(out, "{line}")?;
+    }
+    if is_damaged && arguments.accept_loss {
+        repair(arguments, stamp.meta, &found, out)?;
+        return Ok(Verdict::Good);
+    }
+    // The topics are known only if the logs of the shards are whole.
+    let partitions = if is_damaged { Vec::new() } else { damaged(arguments, &stamp.meta)? };
+    for partition in &partitions {
+        writeln!(out, "{}", partition.wrong())?;
+    }
+    if !is_damaged && partitions.is_empty() {
+        writeln!(out, "good: there is nothing to recover")?;
+        return Ok(Verdict::Good);
+    }
+    if !arguments.accept_loss {
+        writeln!(
+            out,
+            "nothing was changed. The lost parts exist only elsewhere: mount what is \
+             missing, or restore it from a backup. With --accept-loss the directory is repaired \
+             without it, and removed files are kept in its trash"
+        )?;
+        return Ok(Verdict::Damaged);
+    }
+    partitions::repair(data, &partitions, wall().0, out)?;
+    writeln!(out, "repaired: the next start serves them")?;
+    Ok(Verdict::Good)
+}
+
+fn damaged(arguments: &Recover, meta: &Meta) -> Result<Vec<DamagedPartition>, Failure> {
+    let image = cluster::image(&arguments.data, meta)?;
+    partitions::damaged(&arguments.data, &image, arguments.topic.as_deref())
+}
+
+/// The new logs are complete before the stamp names them, and only then replace the old ones: after
+/// an interruption the next recovery continues from there.
+fn repair(
+    arguments: &Recover,
+    mut meta: Meta,
+    found: &[FoundLog],
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (data, now) = (&arguments.data, wall().0);
+    let mut ids = RandomIds::new()?;
+    for log in found {
+        log.set_snapshot_aside(data, now, out)?;
+        log.repair(data, &mut meta, &mut ids)?;
+    }
+    meta.write(data)?;
+    for (number, path) in shard_log::finish_swaps(data, &meta, true)? {
+        writeln!(out, "the log of shard {number} was rewritten; the old one is in {path}")?;
+    }
+    topics::set_unknown_aside(data, &meta, now, out)?;
+    let partitions = damaged(arguments, &meta)?;
+    for partition in &partitions {
+        writeln!(out, "{}", partition.wrong())?;
+    }
+    partitions::repair(data, &partitions, now, out)?;
+    writeln!(out, "repaired: the next start accepts the directory")?;
+    Ok(())
+}

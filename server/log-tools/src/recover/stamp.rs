@@ -1,0 +1,152 @@
+//! Rebuilds a lost or damaged stamp from the logs.
+
+use crate::args::Recover;
+use crate::shard_files::ShardFiles;
+use muster::Failure;
+use muster::data_dir::{DataDirError, Entry, Meta, State, entries, positive, stamp_file, value};
+use muster::placement::{Placement, Slot};
+use muster::shard::{KnownLog, log_directory, read_log};
+use muster_codec::records::GroupRecord;
+use muster_coordinator::Ids;
+use muster_storage::LogPartition;
+use std::fs;
+use std::path::Path;
+
+/// The count of startups for a stamp that has lost it: above any that there can have been.
+const STARTS_LOST: u32 = 1 << 20;
+
+pub(super) struct FoundStamp {
+    pub(super) meta: Meta,
+    /// The damage of the present stamp.
+    pub(super) wrong: Option<String>,
+}
+
+impl FoundStamp {
+    /// # Errors
+    /// There is no valid stamp, and it cannot be rebuilt.
+    pub(super) fn find(arguments: &Recover, ids: &mut dyn Ids) -> Result<Self, Failure> {
+        let data = &arguments.data;
+        let why = match Meta::read(data) {
+            Ok(meta) => return Ok(Self { meta, wrong: None }),
+            Err(DataDirError::Damaged { what, .. }) => format!("is damaged: {what}"),
+            Err(_) if !stamp_file(data).try_exists()? => "is missing".to_owned(),
+            Err(error) => return Err(error.into()),
+        };
+        let text = fs::read(stamp_file(data)).unwrap_or_default();
+        let meta = rebuild(arguments, &String::from_utf8_lossy(&text), ids)?;
+        let wrong = format!(
+            "LOST meta.properties {why}. By the logs it has {} shards and {} \
+             partitions of __consumer_offsets. The length of the logs at the last clean stop is \
+             not known any more",
+            meta.shards(),
+            meta.offsets_partitions
+        );
+        Ok(Self { meta, wrong: Some(wrong) })
+    }
+}
+
+/// `text` is the rest of the damaged stamp.
+fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta, Failure> {
+    let data = &arguments.data;
+    let shards = shards(arguments)?;
+    let offsets_partitions = match arguments.offsets_partitions {
+        Some(partitions) => partitions,
+        None => positive(text, "offsets.topic.num.partitions").map_err(|_| {
+            "the number of partitions of __consumer_offsets is not known: give the \
+             offsets.topic.num.partitions that the server was started with (50 if it was not set) \
+             by --offsets-partitions N"
+        })?,
+    };
+    let placement = Placement { shards, offsets_partitions };
+    (0..shards).try_for_each(|number| fits(data, placement, number))?;
+    let cluster_id = match value(text, "cluster.id") {
+        Ok(cluster_id) if !cluster_id.is_empty() => cluster_id.to_owned(),
+        _ => ids.next_id().to_string(),
+    };
+    let logs = (0..shards).map(|number| known(data, shards, number, ids)).collect();
+    let starts = value(text, "starts").ok().and_then(|it| it.parse().ok()).unwrap_or(STARTS_LOST);
+    // Whether the machine has lost its memory since is not known.
+    let boot = Some("unknown".to_owned());
+    Ok(Meta { state: State::Made, cluster_id, offsets_partitions, starts, boot, logs })
+}
+
+/// The number of shards, by the directory of their logs.
+fn shards(arguments: &Recover) -> Result<u32, Failure> {
+    let all: Vec<u32> = entries(&arguments.data)?
+        .into_iter()
+        .filter_map(
+            |(_, entry)| if let Entry::ShardLogs(shards) = entry { Some(shards) } else { None },
+        )
+        .filter(|shards| *shards > 0)
+        .collect();
+    match (arguments.shards, &all[..]) {
+        (Some(shards), all) if all.contains(&shards) => Ok(shards),
+        (Some(shards), _) => Err(format!("there is no directory shards-{shards}").into()),
+        (None, [shards]) => Ok(*shards),
+        (None, []) => Err("there are no logs of shards (shards-<number>) to recover from".into()),
+        (None, _) => {
+            Err("there are logs of several numbers of shards: a change of the number was \
+                          interrupted. Choose with --shards N which ones to use; the others go to \
+                          the trash"
+                .into())
+        }
+    }
+}
+
+/// Whether all groups of a log are in the partition and shard that these numbers determine.
+fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
+    let mut misfit = None;
+    ShardFiles::open(data, placement.shards, number)?.each_batch(|partition, batch| {
+        let index = match partition {
+            LogPartition::Cluster | LogPartition::TransactionState(_) => return,
+            LogPartition::ConsumerOffsets(index) => index,
+        };
+        if batch.header.is_control() {
+            return;
+        }
+        let Ok(records) = batch.records() else { return };
+        for key in records.flatten().filter_map(|record| record.key) {
+            let Ok(Some(record)) = GroupRecord::read(key, None) else { continue };
+            let of_group = placement.group_slot(record.group_id());
+            if of_group != Slot(index) || placement.shard_of(of_group) != number {
+                misfit = Some((record.group_id().to_owned(), partition));
+            }
+        }
+    })?;
+    let Some((group, partition)) = misfit else { return Ok(()) };
+    let Placement { shards, offsets_partitions } = placement;
+    Err(format!(
+        "group {group:?} is in {partition} of shard {number}, where it does not belong with \
+         {shards} shards and {offsets_partitions} partitions of __consumer_offsets: give the right \
+         number with --offsets-partitions N"
+    )
+    .into())
+}
+
+/// The stamp's entry of a log: its present id and end, if it can be read.
+fn known(data: &Path, shards: u32, number: u32, ids: &mut dyn Ids) -> KnownLog {
+    let recovered = read_log(&data.join(log_directory(shards, number)), |_| {});
+    let found = recovered.ok().and_then(|it| Some((it.log_id()?, it.position())));
+    match found {
+        Some((id, end)) => KnownLog { id, end },
+        None => KnownLog { id: first_id(data, shards, number).unwrap_or(ids_of(ids)), end: 0 },
+    }
+}
+
+/// The log id in the first readable header of a damaged log.
+fn first_id(data: &Path, shards: u32, number: u32) -> Option<u64> {
+    let files = ShardFiles::open(data, shards, number).ok()?;
+    let mut id = None;
+    let read = files.each(
+        |segment| {
+            id = id.or(segment.header.map(|header| header.log_id));
+            Ok(())
+        },
+        |_| Ok(()),
+    );
+    read.ok().and(id)
+}
+
+fn ids_of(ids: &mut dyn Ids) -> u64 {
+    KnownLog::new(ids).id
+}

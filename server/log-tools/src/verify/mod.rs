@@ -1,0 +1,67 @@
+//! `muster log verify`: checks everything that the server checks at startup, every record and
+//! checksum, and that each file is in its directory. Nothing is changed; a server that is started
+//! meanwhile is refused because the directory is held.
+
+mod groups;
+mod partitions;
+mod report;
+mod shards;
+mod snapshot;
+
+use crate::Verdict;
+use crate::args::Verify;
+use crate::cluster;
+use muster::Failure;
+use muster::data_dir::{DataDir, Entry, STAMP_FILE_NAME, State, entries};
+use report::Report;
+use std::io::Write;
+use std::path::Path;
+
+/// Checks a data directory that no server holds.
+///
+/// # Errors
+/// The path is no data directory, or a server holds it, or files cannot be read. Damage is a
+/// verdict.
+pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let directory = DataDir::open_read_only(&arguments.data)?;
+    let (data, meta) = (&directory.path, &directory.meta);
+    let mut report = Report::new(data, out);
+    top_level(data, meta.shards(), &mut report)?;
+    if meta.state == State::Making {
+        let what = "the directory is not complete yet; the server completes it when it starts";
+        report.note(Path::new(STAMP_FILE_NAME), what)?;
+        return report.finish();
+    }
+    let common = cluster::common(meta)?;
+    for number in 0..meta.shards() {
+        shards::verify(data, number, &common, &mut report)?;
+    }
+    let image = cluster::image(data, meta)?;
+    partitions::verify(data, &image, &mut report)?;
+    report.finish()
+}
+
+/// The entries of the data directory itself.
+fn top_level(data: &Path, shards: u32, report: &mut Report<'_>) -> Result<(), Failure> {
+    for (name, entry) in entries(data)? {
+        let path = Path::new(&name);
+        match entry {
+            Entry::ShardLogs(other) if other != shards => {
+                let what =
+                    "left from a change of the number of shards; startup moves it to the trash";
+                report.note(path, what)?;
+            }
+            Entry::StampAside => {
+                report.note(path, "left from a stop while meta.properties was written")?;
+            }
+            Entry::Unknown => report.unknown(path)?,
+            Entry::Stamp
+            | Entry::ShardLogs(_)
+            | Entry::Topics
+            | Entry::RecoveryPoints
+            | Entry::Trash
+            | Entry::Passing => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! The partitions of user topics: recovery's own judgement, and every batch of every segment.
+
+use super::report::Report;
+use crate::damage::Damage;
+use crate::decompress;
+use crate::segment_file::{Located, SegmentFile, names};
+use muster::Failure;
+use muster::cluster::ClusterImage;
+use muster::partitions::layout::{
+    RECOVERY_POINTS, TOPICS, directory, is_recovery_points, parse_directory,
+};
+use muster::partitions::{CUT_EXTENSION, PartitionId, recovered, recovery_points};
+use muster_codec::record_batch::Compression;
+use muster_storage::partition_log::{
+    START_OFFSET_FILE, partition_files, read_recovery_points, read_start_offset, segment_file_name,
+};
+use muster_storage::{PartitionError, RecoveryPoint};
+use std::path::Path;
+
+pub(super) fn verify(
+    data: &Path,
+    image: &ClusterImage,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    points_files(data, report)?;
+    let mut points = recovery_points(data)?;
+    let topics = data.join(TOPICS);
+    for name in names(&topics)? {
+        let directory = topics.join(&name);
+        let Some(id) = parse_directory(&name) else {
+            report.unknown(&directory)?;
+            continue;
+        };
+        let point = points.remove(&id);
+        match partition_name(image, id) {
+            Some(partition) => verify_partition(&directory, &partition, point, report)?,
+            None => report
+                .note(&directory, "belongs to no known topic; startup moves it to the trash")?,
+        }
+    }
+    // The remaining points are of partitions without a directory.
+    let mut gone: Vec<_> = points.into_iter().collect();
+    gone.sort_unstable_by_key(|(id, _)| *id);
+    for (id, point) in gone {
+        if let Some(partition) = partition_name(image, id) {
+            verify_partition(&data.join(directory(id)), &partition, Some(point), report)?;
+        }
+    }
+    Ok(())
+}
+
+fn partition_name(image: &ClusterImage, id: PartitionId) -> Option<String> {
+    let topic = image.topic_by_id(id.topic)?;
+    (0..topic.partitions).contains(&id.index).then(|| format!("{}-{}", topic.name, id.index))
+}
+
+/// Checks the files of recovery points.
+fn points_files(data: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
+    let directory = data.join(RECOVERY_POINTS);
+    for name in names(&directory)? {
+        let path = directory.join(&name);
+        if !is_recovery_points(&name) {
+            if name.strip_suffix(".new").is_some_and(is_recovery_points) {
+                report.note(&path, "not finished; the next one overwrites it")?
+            } else {
+                report.unknown(&path)?
+            }
+            continue;
+        }
+        match read_recovery_points(&std::fs::read(&path)?) {
+            Ok(points) => {
+                report
+                    .checked(&path, &format!("recovery points of {} partitions", points.len()))?;
+            }
+            Err(error) => report.damage(&Damage::new(&path, 0, error))?,
+        }
+    }
+    Ok(())
+}
+
+fn verify_partition(
+    directory: &Path,
+    partition: &str,
+    point: Option<RecoveryPoint>,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    let damages = report.damages();
+    let recovered = match recovered(directory, point) {
+        Ok(recovered) => recovered,
+        Err(PartitionError::Damaged { base_offset, at, what }) => {
+            let path = directory.join(segment_file_name(base_offset));
+            let what = format!("{what}. Startup takes {partition} offline");
+            report.damage(&Damage::new(&path, at, what))?;
+            return Ok(());
+        }
+        Err(PartitionError::Io(error)) => return Err(error.into()),
+    };
+    for gap in recovered.gaps() {
+        let what = format!(
+            "no segment of {partition} has the offsets {} to {}; consumers skip them",
+            gap.start,
+            gap.end - 1
+        );
+        report.note(directory, &what)?;
+    }
+    let is_torn = recovered.torn().is_some();
+    start_offset(directory, report)?;
+    let all = names(directory)?;
+    let segments = partition_files(all.clone());
+    for name in all {
+        let path = directory.join(&name);
+        if path.extension().is_some_and(|extension| extension == CUT_EXTENSION) {
+            report.note(&path, "a torn end that was cut off at startup; it can be removed")?;
+        } else if name != START_OFFSET_FILE && !segments.iter().any(|(_, it)| *it == name) {
+            report.unknown(&path)?;
+        }
+    }
+    let (mut first, mut next) = (None, 0);
+    for (base_offset, name) in &segments {
+        let mut file = SegmentFile::open(directory.join(name))?;
+        let ended = verify_segment(&mut file, report)?;
+        first = first.or(Some(*base_offset));
+        next = next.max(file.next_offset()).max(*base_offset);
+        let Some(damage) = ended else { continue };
+        if !is_torn {
+            report.damage(&damage)?;
+            continue;
+        }
+        let what = format!(
+            "byte {}: {}. A crash can tear what was not synced yet; startup cuts the log \
+             here",
+            damage.at, damage.what
+        );
+        report.note(&damage.path, &what)?;
+        break;
+    }
+    if report.damages() == damages {
+        let (count, first) = (segments.len(), first.unwrap_or(0));
+        let what = format!("{partition}, {count} segments, offsets {first} to {next}");
+        report.checked(directory, &what)?;
+    }
+    Ok(())
+}
+
+/// An invalid offset is damage; without a file the log begins with its first segment.
+fn start_offset(directory: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
+    let path = directory.join(START_OFFSET_FILE);
+    match std::fs::read(&path) {
+        Ok(file) if read_start_offset(&file).is_none() => {
+            report.damage(&Damage::new(&path, 0, "it has no valid offset"))
+        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Reads all batches; returns the damage that ends them, if there is any.
+fn verify_segment(
+    file: &mut SegmentFile,
+    report: &mut Report<'_>,
+) -> Result<Option<Damage>, Failure> {
+    let path = file.path().to_owned();
+    loop {
+        match file.next() {
+            Ok(Some(located)) => verify_records(&path, &located, report)?,
+            Ok(None) => return Ok(None),
+            Err(failure) => return failure.downcast().map(|damage| Some(*damage)),
+        }
+    }
+}
+
+fn verify_records(
+    path: &Path,
+    located: &Located<'_>,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    let mut buffer = Vec::new();
+    let Located { at, batch } = located;
+    let read = decompress::records(batch, &mut buffer).and_then(|records| {
+        let mut records = records.map(|record| record.map(drop));
+        records.try_for_each(|record| record.map_err(|error| error.to_string()))
+    });
+    match read {
+        Ok(()) => Ok(()),
+        // The server does not decompress records.
+        Err(what) if batch.header.compression() != Some(Compression::None) => {
+            let what = format!("byte {at}: {what}. The producer sent it this way");
+            report.note(path, &what)
+        }
+        Err(what) => report.damage(&Damage::new(path, *at, what)),
+    }
+}

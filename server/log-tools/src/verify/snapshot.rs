@@ -1,0 +1,56 @@
+//! A snapshot: whether the server could use it, and whether its groups are those of the log.
+
+use super::groups::Groups;
+use super::report::Report;
+use crate::damage::Damage;
+use muster::Failure;
+use muster::shard::{Common, groups_of_snapshot};
+use muster_codec::records::GroupRecord;
+use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot, SnapshotRefusal};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// `replayed` has the groups of the whole log.
+pub(super) fn verify(
+    directory: &Path,
+    (common, number): (&Common, u32),
+    replayed: &mut Groups,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    let path = directory.join(SNAPSHOT_FILE_NAME);
+    let bytes = match std::fs::read(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(|error| format!("could not read {}: {error}", path.display()))?,
+    };
+    let len = bytes.len();
+    let header = match Snapshot::open(&bytes) {
+        Ok(snapshot) => snapshot.header,
+        Err(refusal @ SnapshotRefusal::Version(_)) => return unused(&path, &refusal, report),
+        Err(refusal) => return report.damage(&Damage::new(&path, 0, refusal)),
+    };
+    let mut groups = match groups_of_snapshot(directory, bytes, common, number) {
+        Ok(groups) => groups,
+        Err(why) if why == SnapshotRefusal::LogIsAhead.to_string() => {
+            return unused(&path, &SnapshotRefusal::LogIsAhead, report);
+        }
+        Err(why) => return report.damage(&Damage::new(&path, 0, why)),
+    };
+    for group_id in replayed.ids().union(&ids(&groups.durable_records())) {
+        if groups.fingerprint(group_id) != replayed.fingerprint(group_id) {
+            let what = format!("group {group_id:?} differs from its records in the log");
+            report.damage(&Damage::new(&path, 0, what))?;
+        }
+    }
+    let what = format!("{len} bytes, {} groups, from position {}", groups.groups(), header.from);
+    report.checked(&path, &what)
+}
+
+/// A snapshot is a cache: an outdated one is no damage.
+fn unused(path: &Path, why: &SnapshotRefusal, report: &mut Report<'_>) -> Result<(), Failure> {
+    report.note(path, &format!("startup replays the log instead: {why}"))
+}
+
+fn ids(records: &[GroupRecord<'_>]) -> BTreeSet<String> {
+    records.iter().map(|record| record.group_id().to_owned()).collect()
+}
