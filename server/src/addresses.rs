@@ -85,7 +85,7 @@ pub fn warn_if_unreachable(listen: IpAddr, advertised: Address) -> io::Result<()
     thread::Builder::new().name("advertised".to_owned()).spawn(look).map(drop)
 }
 
-/// Why clients on other hosts cannot use an address, as far as this host knows.
+/// The reason why clients on other hosts cannot use an address; None if this host knows of none.
 fn why_unreachable(advertised: &Address) -> Option<String> {
     match (advertised.host.as_str(), advertised.port).to_socket_addrs() {
         Err(error) => Some(format!("a name that this host cannot resolve ({error})")),

@@ -3,7 +3,7 @@
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// A time such as `2026-11-22T17:14:38.000Z`, from milliseconds since the epoch.
-pub(crate) fn civil_time(ms: i64) -> String {
+pub fn civil_time(ms: i64) -> String {
     let (days, ms) = (ms.div_euclid(DAY_MS), ms.rem_euclid(DAY_MS));
     let (year, month, day) = civil_date(days);
     let (seconds, ms) = (ms / 1_000, ms % 1_000);

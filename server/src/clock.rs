@@ -11,12 +11,14 @@ pub struct Times {
     pub now: i64,
     /// The time that records are stamped with and checked against.
     pub wall: Wall,
+    /// Monotonic, in microseconds: for measurements alone.
+    pub micros: u64,
 }
 
 impl Times {
     /// Both clocks at the same time.
     pub fn both(ms: i64) -> Self {
-        Self { now: ms, wall: Wall(ms) }
+        Self { now: ms, wall: Wall(ms), micros: ms.unsigned_abs() * 1_000 }
     }
 }
 
@@ -37,7 +39,8 @@ impl Clock {
     }
 
     pub fn times(self) -> Times {
-        Times { now: self.now(), wall: wall() }
+        let micros = self.started.elapsed().as_micros() as u64;
+        Times { now: self.started_at + (micros / 1_000) as i64, wall: wall(), micros }
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// The file system refuses.
-pub(crate) fn sync_names(data: &Path, file: &Path) -> io::Result<()> {
+pub fn sync_names(data: &Path, file: &Path) -> io::Result<()> {
     let directories = file.ancestors().skip(1).take_while(|it| it.starts_with(data));
     directories.into_iter().try_for_each(|directory| File::open(directory)?.sync_all())
 }
@@ -28,7 +28,7 @@ pub(crate) fn sync_left(data: &Path, directory: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// The file system refuses.
-pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
+pub fn sync_name(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(directory) if directory.as_os_str().is_empty() => File::open(".")?.sync_all(),
         Some(directory) => File::open(directory)?.sync_all(),

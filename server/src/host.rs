@@ -1,4 +1,4 @@
-//! The life of a shard in its process: it is loaded at a start, and again when it has failed, while
+//! The life of a shard in its process: it is loaded at startup, and again when it has failed, while
 //! the others continue. A server hosts each shard in a thread (`serve.rs`), the simulator all of
 //! them in one.
 
@@ -18,7 +18,7 @@ pub struct Host {
     pub data: PathBuf,
     pub common: Common,
     pub block_bytes: u32,
-    /// How often the shard was loaded again.
+    /// The number of times that the shard was loaded again.
     pub reloads: u32,
 }
 
@@ -37,7 +37,17 @@ impl Host {
         Ok(loaded)
     }
 
-    /// The shard of a start, and its first file operations.
+    /// Reads the log of a shard that has failed. Its life is the next.
+    ///
+    /// # Errors
+    /// Those of [`Self::load`].
+    pub fn load_again(&mut self, wall: i64) -> Result<Loaded, LoadError> {
+        self.reloads += 1;
+        self.common.life = self.common.life.saturating_add(1);
+        self.load(wall)
+    }
+
+    /// The shard at startup, and its first file operations.
     ///
     /// # Errors
     /// The directory of the partitions cannot be read.
@@ -56,7 +66,7 @@ impl Host {
     /// since are in the mailbox: the new one gets them.
     ///
     /// # Errors
-    /// As for [`Self::start`].
+    /// Those of [`Self::start`].
     pub fn reload(
         &mut self,
         left: Left,
@@ -66,7 +76,6 @@ impl Host {
     ) -> Result<(Shard, Vec<Command>), LoadError> {
         let image = loaded.image_after(&left.image);
         let (mut shard, ops) = self.start(loaded, image.clone(), ids, times)?;
-        self.reloads += 1;
         shard.check_later(self.reloads);
         let mut commands: Vec<_> = ops.into_iter().map(Command::File).collect();
         commands.extend(left.commands);

@@ -1,28 +1,34 @@
 //! The server: shards, their reactors, connections, and all parts other than group logic.
 //!
-//! Read in this order: `shard` (one core: event in, commands out), `reactor` (turns commands into
-//! ring operations), `dispatch` (passes a request to the part that answers it).
+//! Read in this order: `shard` (one core: event in, commands out), `reactor` (its loop: completions
+//! become events, commands become operations), `dispatch` (passes a request to the part that
+//! answers it).
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod addresses;
 pub mod admin;
-mod calendar;
+pub mod calendar;
 pub mod clock;
 pub mod cluster;
 pub mod config;
-pub mod config_tool;
+mod controller;
 pub mod data_dir;
 mod descriptors;
-mod directories;
+pub mod directories;
 mod dispatch;
+mod event;
 pub mod files;
+mod groups;
 pub mod host;
+mod led;
 mod limits;
-pub mod log_tools;
 pub mod logging;
+mod long_requests;
+mod mailbox;
 pub mod net;
-mod offline;
+pub mod offline;
 pub mod partitions;
 pub mod placement;
 pub mod random;
@@ -30,10 +36,8 @@ pub mod reactor;
 pub mod reshard;
 pub mod serve;
 pub mod shard;
-mod trash;
+mod transactions;
+pub mod trash;
 
 /// Why a server or a tool cannot do its work, in words for its operator.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// The version, and the revision it was built from.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MUSTER_BUILD"), ")");

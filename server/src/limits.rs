@@ -1,21 +1,24 @@
 //! The sum of the limits on the memory that a shard holds for its clients, with the default
 //! configs. Each limit is defined beside the code that it applies to.
 
+use crate::config::REQUEST_BYTES_DEFAULT;
+use crate::groups::ASKED_BYTES_MAX;
 use crate::net::limits::SLICE_BYTES_MAX;
 use crate::net::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX, UNREAD_BYTES_MAX};
-use crate::partitions::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
-use muster_codec::limits::{ANSWER_BYTES_MAX, REQUEST_ARRAY_BYTES_MAX};
-use muster_coordinator::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBERS_BYTES_MAX};
+use crate::partitions::{
+    PARTITION_OF_FETCH_BYTES, READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX,
+};
+use crate::transactions::LETTER_BYTES_MAX;
+use muster_codec::limits::{ANSWER_BYTES_MAX, REQUEST_ARRAY_BYTES_MAX, STATE_REQUEST_BYTES_MAX};
+use muster_coordinator::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
+use muster_transactions::limits::WAITING_BYTES_MAX;
 
 /// The bound on the sum.
-const SHARD_BYTES_MAX: usize = 1 << 30;
-
-/// `socket.request.max.bytes`
-const REQUEST_BYTES_MAX: usize = 100 << 20;
+const SHARD_BYTES_MAX: usize = 1_124 << 20;
 
 /// Unfinished requests, and the one that is still received over the limit.
 const INPUT: usize =
-    INPUT_BYTES_DEFAULT + SHORT_FRAMES_BYTES_MAX + BURST_BYTES_MAX + REQUEST_BYTES_MAX;
+    INPUT_BYTES_DEFAULT + SHORT_FRAMES_BYTES_MAX + BURST_BYTES_MAX + REQUEST_BYTES_DEFAULT as usize;
 
 /// The long request under way, and its answer so far.
 const LONG: usize = ANSWER_BYTES_MAX;
@@ -26,10 +29,31 @@ const HANDLED: usize = REQUEST_ARRAY_BYTES_MAX + ANSWER_BYTES_MAX;
 
 const _: () = assert!(2 * GROUP_PROTOCOLS_BYTES_MAX <= ANSWER_BYTES_MAX);
 
-/// Parked fetches, with some 400 bytes for each partition, and the reads for fetches and look-ups.
-const FETCHES: usize = 400 * WAITING_PARTITIONS_MAX + READ_BYTES_IN_FLIGHT_MAX + SLICE_BYTES_MAX;
+/// The profiles of members, and the offsets of open transactions.
+const GROUPS: usize = MEMBERS_BYTES_MAX + PENDING_BYTES_MAX;
+
+/// Parked fetches, and the reads for fetches and look-ups.
+const FETCHES: usize =
+    PARTITION_OF_FETCH_BYTES * WAITING_PARTITIONS_MAX + READ_BYTES_IN_FLIGHT_MAX + SLICE_BYTES_MAX;
+
+/// Requests that wait for the end of a transaction, in all coordinators if there is one shard;
+/// letters of another shard in the mailbox; offsets that wait for a verdict.
+const TRANSACTIONS: usize = SLOTS_DEFAULT * WAITING_BYTES_MAX
+    + LETTER_BYTES_MAX
+    + ASKED_BYTES_MAX
+    + STATE_REQUEST_BYTES_MAX;
+
+/// `offsets.topic.num.partitions`
+const SLOTS_DEFAULT: usize = 50;
 
 const _: () = assert!(
-    INPUT + LONG + HANDLED + UNREAD_BYTES_MAX + MEMBERS_BYTES_MAX + UNWRITTEN_BYTES_MAX + FETCHES
+    INPUT
+        + LONG
+        + HANDLED
+        + UNREAD_BYTES_MAX
+        + GROUPS
+        + UNWRITTEN_BYTES_MAX
+        + FETCHES
+        + TRANSACTIONS
         <= SHARD_BYTES_MAX
 );

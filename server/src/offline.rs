@@ -12,12 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 /// The config of a shard's log outside a server: without linger and compaction.
-pub(crate) fn log_config(
-    dir: PathBuf,
-    log_id: u64,
-    block_bytes: u32,
-    sizes: LogSizes,
-) -> LogConfig {
+pub fn log_config(dir: PathBuf, log_id: u64, block_bytes: u32, sizes: LogSizes) -> LogConfig {
     LogConfig {
         dir,
         log_id,
@@ -31,24 +26,24 @@ pub(crate) fn log_config(
 
 /// A shard log and its open files.
 #[derive(Debug)]
-pub(crate) struct OfflineLog {
-    pub(crate) log: ShardLog,
+pub struct OfflineLog {
+    pub log: ShardLog,
     data: PathBuf,
     files: HashMap<FileId, File>,
 }
 
 impl OfflineLog {
-    pub(crate) fn new(data: PathBuf, config: LogConfig) -> Self {
+    pub fn new(data: PathBuf, config: LogConfig) -> Self {
         Self::open(data, config, Recovered::default())
     }
 
     /// A log that continues the recovered one.
-    pub(crate) fn open(data: PathBuf, config: LogConfig, recovered: Recovered) -> Self {
+    pub fn open(data: PathBuf, config: LogConfig, recovered: Recovered) -> Self {
         Self::of(data, ShardLog::new(config, recovered))
     }
 
     /// A log that may have been written to before.
-    pub(crate) fn of(data: PathBuf, log: ShardLog) -> Self {
+    pub fn of(data: PathBuf, log: ShardLog) -> Self {
         Self { log, data, files: HashMap::new() }
     }
 
@@ -57,7 +52,7 @@ impl OfflineLog {
     ///
     /// # Errors
     /// The file system refuses.
-    pub(crate) fn finish(&mut self) -> io::Result<u64> {
+    pub fn finish(&mut self) -> io::Result<u64> {
         while self.perform_due()? {}
         self.flush()?;
         Ok(self.log.progress().flushed())
@@ -67,7 +62,7 @@ impl OfflineLog {
     ///
     /// # Errors
     /// The file system refuses.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         while self.log.progress().flushed() < self.log.progress().accepted() {
             if !self.perform_due()? {
                 return Err(io::Error::other("the log requests no operation, but is not durable"));

@@ -18,6 +18,17 @@ impl Slot {
     pub fn log_partition(self) -> LogPartition {
         LogPartition::ConsumerOffsets(self.0)
     }
+
+    /// The partitions of the shard's log that belong to the slot.
+    pub fn log_partitions(self) -> [LogPartition; 2] {
+        [self.log_partition(), self.transactions_partition()]
+    }
+
+    /// The partition of the shard's log with the slot's transactional ids: `__transaction_state`
+    /// has as many partitions as there are slots.
+    pub fn transactions_partition(self) -> LogPartition {
+        LogPartition::TransactionState(self.0)
+    }
 }
 
 /// The number of shards and of slots.
@@ -31,7 +42,16 @@ pub struct Placement {
 impl Placement {
     /// The slot of a group, as Kafka computes it: `Utils.abs(groupId.hashCode()) % partitions`.
     pub fn group_slot(self, group_id: &str) -> Slot {
-        let hash = java_hash(group_id);
+        self.slot_by_hash(group_id)
+    }
+
+    /// The slot of a transactional id, which Kafka computes alike.
+    pub fn transaction_slot(self, transactional_id: &str) -> Slot {
+        self.slot_by_hash(transactional_id)
+    }
+
+    fn slot_by_hash(self, name: &str) -> Slot {
+        let hash = java_hash(name);
         let positive = if hash == i32::MIN { 0 } else { hash.unsigned_abs() };
         Slot(positive % self.offsets_partitions)
     }
@@ -56,7 +76,9 @@ impl Placement {
     pub fn log_shard(self, partition: LogPartition) -> u32 {
         match partition {
             LogPartition::Cluster => CONTROLLER,
-            LogPartition::ConsumerOffsets(index) => self.shard_of(Slot(index)),
+            LogPartition::ConsumerOffsets(index) | LogPartition::TransactionState(index) => {
+                self.shard_of(Slot(index))
+            }
         }
     }
 

@@ -41,6 +41,7 @@ pub fn reshard(
         known.end = log.finish()?;
     }
     meta.cluster_id.clone_from(&directory.meta.cluster_id);
+    (meta.starts, meta.boot) = (directory.meta.starts, directory.meta.boot.clone());
     meta.state = State::Made;
     meta.write(&directory.path)?;
     directory.meta = meta;
@@ -52,11 +53,7 @@ pub fn reshard(
 ///
 /// # Errors
 /// No file can be created in the directory.
-pub(crate) fn new_logs(
-    data: &Path,
-    meta: &Meta,
-    sizes: LogSizes,
-) -> Result<Vec<OfflineLog>, Failure> {
+pub fn new_logs(data: &Path, meta: &Meta, sizes: LogSizes) -> Result<Vec<OfflineLog>, Failure> {
     let block_bytes = block_bytes(data)?;
     let new = |(number, known): (u32, &KnownLog)| {
         let name = log_directory(meta.shards(), number);
@@ -87,7 +84,7 @@ fn copy(
 ///
 /// # Errors
 /// The file system refuses, or the batch does not follow the one before.
-pub(crate) fn append(offline: &mut OfflineLog, batch: RecoveredBatch<'_>) -> Result<(), Failure> {
+pub fn append(offline: &mut OfflineLog, batch: RecoveredBatch<'_>) -> Result<(), Failure> {
     loop {
         match offline.log.append_batch_at(batch.partition, batch.batch.bytes) {
             Ok(_) => return Ok(()),

@@ -1,5 +1,6 @@
 //! Starts the shards, one thread and one core each, and stops them.
 
+use crate::Failure;
 use crate::addresses::warn_if_unreachable;
 use crate::clock::{Clock, wall};
 use crate::cluster::{ClusterImage, Endpoint};
@@ -7,16 +8,15 @@ use crate::config::{Address, Config, Served};
 use crate::data_dir::DataDir;
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
-use crate::files::{Freeing, RingFiles, block_bytes};
+use crate::files::{Freeing, RingIo, block_bytes};
 use crate::host::Host;
 use crate::logging;
 use crate::placement::{CONTROLLER, Placement};
 use crate::random::RandomIds;
-use crate::reactor::{End, Parts, Peer, Reactor};
+use crate::reactor::{End, Parts, Peer, RingReactor};
 use crate::reshard;
 use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
 use crate::trash;
-use crate::{Failure, VERSION};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use muster_uring::{ConnectionBudget, ListenerId, Ring};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
@@ -34,6 +34,8 @@ use tracing::{info, warn};
 /// The server's options from the command line.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The version of the program, for the log.
+    pub version: &'static str,
     pub config: Config,
     /// The file that the configs were read from.
     pub config_file: Option<PathBuf>,
@@ -49,7 +51,7 @@ pub struct Options {
 /// Connections that the kernel queues on a listener before they are accepted.
 const BACKLOG: u32 = 4096;
 
-/// How often old entries of the trash are removed.
+/// The interval in which old entries of the trash are removed.
 const TRASH_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// Signals that do not end the server: a closed terminal sends the first.
@@ -58,7 +60,7 @@ const PASSING: &[i32] = &[SIGHUP, SIGUSR1, SIGUSR2];
 /// A signal this soon after another counts as the same: some tools signal a process and its group.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
-/// How long to wait for an address in use, and between attempts.
+/// The time to wait for an address in use, and between attempts.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(3);
 const LISTEN_RETRY: Duration = Duration::from_millis(20);
 
@@ -68,7 +70,7 @@ const LISTEN_RETRY: Duration = Duration::from_millis(20);
 /// The server cannot start. A later failure ends the process.
 pub fn serve(options: &Options) -> Result<(), Failure> {
     let began = Instant::now();
-    // Until signals are handled: these must not end a start.
+    // Until signals are handled: these must not end the process during startup.
     PASSING.iter().try_for_each(|signal| flag::register(*signal, Arc::default()).map(drop))?;
     log_start(options);
     log_without_effect(&options.config);
@@ -89,6 +91,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let mut ids = RandomIds::new()?;
     let mut directory = DataDir::open(&options.data, placement, log_sizes, &mut ids)?;
     reshard::reshard(&mut directory, placement, log_sizes, &mut ids, wall().0)?;
+    let may_have_lost_writes = directory.meta.begin_start(&boot_id());
     keep_emptying_trash(&options.data, options.config.trash_retention_ms)?;
     let common = Common {
         config: Arc::new(options.config.clone()),
@@ -99,9 +102,12 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         log_sizes,
         known_logs: directory.meta.logs.as_slice().into(),
         partition_files_max: descriptors.partition_files,
+        audits: cfg!(debug_assertions),
+        life: directory.meta.first_life(),
+        may_have_lost_writes,
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);
-    let shards = start(options, &common, &budget, ring)?;
+    let shards = start(options, &common, &budget, ring, &directory)?;
     // Before the log says that the server runs, so that it can be stopped from then on.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     for number in 0..options.shards {
@@ -113,9 +119,11 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let cluster = &directory.meta.cluster_id;
     info!("ready after {} ms: cluster {cluster}", began.elapsed().as_millis());
     let (ends, asked) = wait(shards, signals)?;
+    let (ends, are_settled): (Vec<u64>, Vec<bool>) = ends.into_iter().unzip();
+    let is_settled = !may_have_lost_writes || are_settled.into_iter().all(|it| it);
     let took = asked.map_or(0, |at| at.elapsed().as_millis());
     info!("stopped after {took} ms: all that was acknowledged is durable");
-    if let Err(error) = directory.record_ends(&ends) {
+    if let Err(error) = directory.record_ends(&ends, is_settled) {
         warn!("{error}: the next start cannot check the ends of the logs for damage");
     }
     Ok(())
@@ -142,10 +150,13 @@ fn keep_emptying_trash(data: &Path, retention_ms: i64) -> io::Result<()> {
     thread::Builder::new().name("trash".to_owned()).spawn(empty).map(drop)
 }
 
+/// The position up to which a shard's log was durable when it stopped, and whether none of its
+/// transactions may have lost writes before the start.
+type Stopped = (u64, bool);
+
 struct RunningShard {
     peer: Peer,
-    /// Returns the position up to which the shard's log was durable when it stopped.
-    thread: JoinHandle<u64>,
+    thread: JoinHandle<Stopped>,
 }
 
 /// The channels between threads while they start, and what a shard needs.
@@ -171,6 +182,7 @@ fn start(
     common: &Common,
     budget: &ConnectionBudget,
     ring: muster_uring::Config,
+    directory: &DataDir,
 ) -> Result<Vec<RunningShard>, Failure> {
     let count = options.shards as usize;
     let (ready, readiness) = bounded(count);
@@ -205,6 +217,7 @@ fn start(
         let (number, waker) = readiness.recv()??;
         wakers[number as usize] = Some(waker);
     }
+    directory.record_start()?;
     let peers: Vec<Peer> = wakers
         .into_iter()
         .flatten()
@@ -220,7 +233,7 @@ fn start(
 
 /// A shard's thread. A failure after the start, or a panic, ends the process: acknowledged records
 /// are durable, and the other shards must not continue without this one.
-fn run(start: Start) -> u64 {
+fn run(start: Start) -> Stopped {
     let number = start.number;
     let ready = start.ready.clone();
     let (data, common) = (start.options.data.clone(), start.common.clone());
@@ -229,11 +242,11 @@ fn run(start: Start) -> u64 {
         Err(failure) => {
             // The starting thread may have ended because another shard failed first.
             let _ = ready.send(Err(failure));
-            0
+            (0, false)
         }
-        Ok((shard, parts)) => {
+        Ok((shard, reactor)) => {
             drop(ready);
-            let run = || run_shard(shard, parts, &mut host);
+            let run = || run_shard(shard, reactor, &mut host);
             let failure = match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(Ok(end)) => return end,
                 Ok(Err(failure)) => failure.to_string(),
@@ -244,29 +257,34 @@ fn run(start: Start) -> u64 {
     }
 }
 
-/// Runs a shard until it has stopped; returns the end of its log. A shard whose state does not
+/// Runs a shard until it has stopped. A shard whose state does not
 /// match its log is loaded again, while the others continue.
-fn run_shard(mut shard: Shard, parts: Parts, host: &mut Host) -> Result<u64, Failure> {
-    let mut reactor = Reactor::new(parts);
+fn run_shard(
+    mut shard: Shard,
+    mut reactor: RingReactor,
+    host: &mut Host,
+) -> Result<Stopped, Failure> {
     while reactor.run(&mut shard)? == End::Failed {
         let left = shard.leave();
         reactor.clear()?;
-        let loaded = host.load(wall().0)?;
+        let loaded = host.load_again(wall().0)?;
         let ids = Box::new(RandomIds::new()?);
         let (again, commands) = host.reload(left, loaded, ids, reactor.times())?;
         reactor.perform_all(commands)?;
         info!("shard {} serves again, from its log", host.number);
         shard = again;
     }
-    Ok(shard.inspect().progress().flushed())
+    let inspection = shard.inspect();
+    Ok((inspection.progress().flushed(), inspection.are_transactions_settled()))
 }
 
-fn prepare(start: Start, host: &Host) -> Result<(Shard, Parts), Failure> {
+fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     pin(start.number);
     let clock = Clock::start();
-    let mut files = RingFiles::new(start.options.data.clone(), start.freeing);
     let mut ring = Ring::new_or_smaller(start.ring)?;
     ring.share_budget(start.budget);
+    let mut io = RingIo::new(ring, start.options.data.clone(), start.freeing);
+    let mut files = RingIo::files();
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;
     sync_left(data, &data.join(log_directory(start.options.shards, start.number)))?;
@@ -279,16 +297,17 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, Parts), Failure> {
     log_unused(&start.options.config, &image, start.number);
     let (shard, ops) = host.start(loaded, image, ids, clock.times())?;
     for op in ops {
-        files.perform(&mut ring, op)?;
+        files.perform(&mut io, op)?;
     }
     let mut address = start.options.listen;
     address.set_port(start.options.served.listen.of_shard(start.number)?.port);
-    let listener = listen(&mut ring, address)
+    let listener = listen(&mut io.ring, address)
         .map_err(|error| not_listened(&start.options, start.number, address, &error))?;
-    start.ready.send(Ok((start.number, ring.waker())))?;
+    start.ready.send(Ok((start.number, io.ring.waker())))?;
     drop(start.ready);
     let peers = start.peers.recv()?;
-    Ok((shard, Parts { ring, listener, files, mailbox: start.mailbox, peers, clock }))
+    let parts = Parts { io, listener, mailbox: start.mailbox, peers, clock };
+    Ok((shard, RingReactor::new(parts, files)))
 }
 
 /// Listens; retries for a while if the address is in use: the kernel holds the listener of a killed
@@ -313,12 +332,12 @@ fn not_listened(options: &Options, number: u32, address: SocketAddr, error: &io:
     )
 }
 
-/// Waits for a signal, or for all shards to end. Returns the end of each log, and when a stop was
+/// Waits for a signal, or for all shards to end. Returns how each ended, and when a stop was
 /// requested.
 fn wait(
     shards: Vec<RunningShard>,
     mut signals: Signals,
-) -> Result<(Vec<u64>, Option<Instant>), Failure> {
+) -> Result<(Vec<Stopped>, Option<Instant>), Failure> {
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     let stop_asked = Arc::<OnceLock<Instant>>::default();
     let first = stop_asked.clone();
@@ -363,7 +382,7 @@ fn log_start(options: &Options) {
     let file = options.config_file.as_deref().map(Path::display);
     let file =
         file.map_or_else(|| "no config file".to_owned(), |file| format!("configs from {file}"));
-    info!("muster {VERSION}: data in {data}, {file}, shards: {}", options.shards);
+    info!("muster {}: data in {data}, {file}, shards: {}", options.version, options.shards);
 }
 
 /// Logs configs without effect: an operator who moves a file from Kafka has to know them.
@@ -391,7 +410,14 @@ fn log_unused(config: &Config, image: &ClusterImage, number: u32) {
     of_all.iter().chain(&of_this).for_each(|line| warn!("{line}"));
 }
 
-/// Pins a shard to a core, as far as there are enough.
+/// The kernel's id of this run of the machine: memory is lost when it changes. Where it cannot be
+/// read, each start counts as one of another run.
+fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map_or_else(|_| format!("unknown-{}", wall().0), |id| id.trim().to_owned())
+}
+
+/// Pins a shard to a core, if there are enough.
 fn pin(number: u32) {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     if let Some(core) = cores.get(number as usize % cores.len().max(1)) {

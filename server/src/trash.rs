@@ -1,5 +1,5 @@
-//! `trash/`: files that a start no longer needs, or cannot explain, are moved there under the
-//! current date, and removed `trash.retention.ms` later.
+//! `trash/`: at startup, files that are no longer needed, or that nothing explains, are moved there
+//! under the current date, and removed `trash.retention.ms` later.
 
 use crate::calendar::{civil_date, days};
 use crate::directories::sync_names;
@@ -17,7 +17,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 ///
 /// # Errors
 /// The file system refuses.
-pub(crate) fn move_aside(data: &Path, path: &Path, now: i64) -> io::Result<PathBuf> {
+pub fn move_aside(data: &Path, path: &Path, now: i64) -> io::Result<PathBuf> {
     let from = data.join(path);
     let place = free_place(data, &what(path), now)?;
     fs::rename(&from, &place)?;
@@ -30,7 +30,7 @@ pub(crate) fn move_aside(data: &Path, path: &Path, now: i64) -> io::Result<PathB
 ///
 /// # Errors
 /// The file system refuses.
-pub(crate) fn keep(data: &Path, what: &str, bytes: &[u8], now: i64) -> io::Result<PathBuf> {
+pub fn keep(data: &Path, what: &str, bytes: &[u8], now: i64) -> io::Result<PathBuf> {
     let place = free_place(data, what, now)?;
     let mut file = File::create_new(&place)?;
     file.write_all(bytes)?;

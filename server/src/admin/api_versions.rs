@@ -9,14 +9,21 @@ use muster_codec::{ApiKey, ErrorCode};
 /// The feature of consumer groups (KIP-848).
 const GROUP_VERSION: &str = "group.version";
 
+/// The feature of transactions. At level 2 producers have an epoch for each transaction, and add
+/// partitions and groups by what they send to them (KIP-890).
+const TRANSACTION_VERSION: &str = "transaction.version";
+
+/// The features with their highest levels, which are finalized.
+const FEATURES: [(&str, i16); 2] = [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2)];
+
 /// The first version whose clients accept a feature with minimum level 0 (KAFKA-17492).
 const FEATURES_AT_ZERO_FROM: i16 = 4;
 
 /// The APIs and features that are served.
 ///
-/// `group.version` is the only feature: each of Kafka's others (`transaction.version`, ...) makes
-/// clients rely on APIs that are not in the table. Without it clients behave as with a broker that
-/// has not finalized it. APIs that the config switches off are left out.
+/// Each of Kafka's other features makes clients rely on APIs that are not in the table. Without it
+/// clients behave as with a broker that has not finalized it. APIs that the config switches off are
+/// left out.
 pub fn api_versions(
     config: &Config,
     version: i16,
@@ -27,27 +34,27 @@ pub fn api_versions(
         let error_code = ErrorCode::InvalidRequest.code();
         return ApiVersionsResponse { error_code, ..Default::default() };
     }
-    let supported =
-        SupportedFeatureKey { name: GROUP_VERSION.into(), min_version: 0, max_version: 1 };
-    let finalized = FinalizedFeatureKey {
-        name: GROUP_VERSION.into(),
-        max_version_level: 1,
-        min_version_level: 1,
+    let supported = |(name, max_version): (&'static str, i16)| SupportedFeatureKey {
+        name: name.into(),
+        min_version: 0,
+        max_version,
     };
+    let finalized = |(name, level): (&'static str, i16)| FinalizedFeatureKey {
+        name: name.into(),
+        max_version_level: level,
+        min_version_level: level,
+    };
+    let is_on = |(name, _): &(&str, i16)| *name != GROUP_VERSION || config.serves_consumer_groups();
     let served = ApiKey::ALL.iter().filter(|api| config.serves(**api));
     ApiVersionsResponse {
         api_keys: served.map(|api| api_version(*api)).collect(),
         supported_features: if version >= FEATURES_AT_ZERO_FROM {
-            vec![supported]
+            FEATURES.map(supported).to_vec()
         } else {
             Vec::new()
         },
         finalized_features_epoch: 0,
-        finalized_features: if config.serves_consumer_groups() {
-            vec![finalized]
-        } else {
-            Vec::new()
-        },
+        finalized_features: FEATURES.into_iter().filter(is_on).map(finalized).collect(),
         ..Default::default()
     }
 }

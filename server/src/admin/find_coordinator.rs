@@ -1,6 +1,7 @@
-//! FindCoordinator: the shard that owns a group.
+//! FindCoordinator: the shard that owns a group or a transactional id.
 
 use super::View;
+use crate::placement::Slot;
 use muster_codec::messages::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 use muster_codec::{AnswerBudget, ErrorCode, Str};
 
@@ -12,9 +13,7 @@ const SHARE: i8 = 2;
 /// The coordinator of one key, or of several from version 4 on (KIP-699).
 ///
 /// Share groups are refused with INVALID_REQUEST, which clients treat as final and report with its
-/// message; after COORDINATOR_NOT_AVAILABLE they would retry without end. For transactions
-/// librdkafka retries after INVALID_REQUEST, too; all clients treat CLUSTER_AUTHORIZATION_FAILED as
-/// final and report the message. After TRANSACTIONAL_ID_AUTHORIZATION_FAILED Java would omit it.
+/// message; after COORDINATOR_NOT_AVAILABLE they would retry without end.
 pub fn find_coordinator<'r>(
     view: &View<'r>,
     version: i16,
@@ -39,18 +38,10 @@ pub fn find_coordinator<'r>(
     }
 }
 
-/// Whether a transactional producer sends the request.
-pub fn is_of_transactions(request: &FindCoordinatorRequest<'_>) -> bool {
-    request.key_type == TRANSACTION
-}
-
 fn coordinator<'r>(view: &View<'r>, key_type: i8, key: &'r str) -> Coordinator<'r> {
     let words = match key_type {
-        GROUP => return group_coordinator(view, key),
-        TRANSACTION => {
-            let words = "muster does not serve transactions.";
-            return no_coordinator(key, ErrorCode::ClusterAuthorizationFailed, words);
-        }
+        GROUP => return shard(view, key, view.placement.group_slot(key)),
+        TRANSACTION => return shard(view, key, view.placement.transaction_slot(key)),
         SHARE => "muster does not serve share groups.",
         _ => {
             "This most likely occurs because of a request being malformed by the client library or \
@@ -60,13 +51,14 @@ fn coordinator<'r>(view: &View<'r>, key_type: i8, key: &'r str) -> Coordinator<'
     no_coordinator(key, ErrorCode::InvalidRequest, words)
 }
 
-fn group_coordinator<'r>(view: &View<'r>, group: &'r str) -> Coordinator<'r> {
-    let shard = view.placement.group_shard(group);
+/// The shard of the slot that has a key.
+fn shard<'r>(view: &View<'r>, key: &'r str, slot: Slot) -> Coordinator<'r> {
+    let shard = view.placement.shard_of(slot);
     let Some(endpoint) = view.endpoints.get(shard as usize) else {
-        return no_coordinator(group, ErrorCode::CoordinatorNotAvailable, "");
+        return no_coordinator(key, ErrorCode::CoordinatorNotAvailable, "");
     };
     Coordinator {
-        key: group.into(),
+        key: key.into(),
         node_id: shard as i32,
         host: Str::Borrowed(&endpoint.host),
         port: endpoint.port.into(),

@@ -30,7 +30,7 @@ pub fn list_config_resources<'r>(
     ResourceList::new(version, request).next(view, usize::MAX)
 }
 
-/// How far a list of resources has come.
+/// A list of resources that is produced in parts.
 #[derive(Debug)]
 pub struct ResourceList {
     /// The types that are left, the next one last.
@@ -56,7 +56,7 @@ impl ResourceList {
         self.types.is_empty()
     }
 
-    /// The next resources, of this number at the most; or the error that takes the place of all.
+    /// At most `count` of the next resources, or the error that takes the place of all.
     pub fn next<'r>(&mut self, view: &View<'r>, count: usize) -> ListConfigResourcesResponse<'r> {
         if self.is_refused {
             return refused(ErrorCode::UnsupportedVersion);

@@ -19,7 +19,7 @@ pub use describe_acls::describe_acls;
 pub use describe_cluster::describe_cluster;
 pub use describe_configs::{describe_configs, describe_configs_of, unknown_type};
 pub use describe_topic_partitions::describe_topic_partitions;
-pub use find_coordinator::{find_coordinator, is_of_transactions};
+pub use find_coordinator::find_coordinator;
 pub use list_config_resources::{ResourceList, list_config_resources};
 pub use metadata::{asks_for_all, metadata, refusal_of_metadata};
 
@@ -35,8 +35,8 @@ const NO_LEADER: i32 = -1;
 const TOPIC_OPERATIONS: i32 =
     1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
 
-/// The same for the cluster: create, alter, describe, cluster action, describe configs, alter
-/// configs, idempotent write.
+/// The operations that any client may perform on the cluster: create, alter, describe, cluster
+/// action, describe configs, alter configs, idempotent write.
 const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 
 /// The operations if the request asks for them.

@@ -8,8 +8,8 @@ use crate::cluster::{ClusterImage, OFFSETS_TOPIC, OFFSETS_TOPIC_ID, OfflineParti
 use crate::config::Config;
 use crate::placement::Placement;
 use ErrorCode::{
-    ClusterAuthorizationFailed, InvalidRequest, InvalidTopicException, MismatchedEndpointType,
-    UnknownServerError, UnknownTopicId, UnknownTopicOrPartition, UnsupportedEndpointType,
+    InvalidRequest, InvalidTopicException, MismatchedEndpointType, UnknownServerError,
+    UnknownTopicId, UnknownTopicOrPartition, UnsupportedEndpointType,
 };
 use muster_codec::messages::*;
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, TopicValue};
@@ -286,10 +286,23 @@ fn a_group_has_the_shard_of_its_offsets_partition() {
 }
 
 #[test]
+fn the_coordinator_of_a_transactional_id_is_found_by_its_hash() {
+    let cluster = Cluster::new(&[]);
+    let view = cluster.view();
+    let coordinator_keys = ["a", "b", ""].map(Into::into).to_vec();
+    let request = FindCoordinatorRequest { key: "".into(), key_type: 1, coordinator_keys };
+    let response = find_coordinator(&view, 4, &request);
+    for found in &response.coordinators {
+        let shard = view.placement.shard_of(view.placement.transaction_slot(&found.key));
+        assert_eq!((found.error_code, found.node_id), (0, shard as i32));
+    }
+    assert_eq!(response.coordinators.len(), 3);
+}
+
+#[test]
 fn coordinators_of_other_types_are_refused_with_a_final_error() {
     let cluster = Cluster::new(&[]);
     let kinds = [
-        (1, ClusterAuthorizationFailed, "muster does not serve transactions."),
         (2, InvalidRequest, "muster does not serve share groups."),
         (-1, InvalidRequest, "This most likely occurs because of"),
     ];
@@ -354,7 +367,7 @@ fn config_resources_are_listed_by_type() {
 }
 
 #[test]
-fn consumer_groups_are_a_finalized_feature() {
+fn consumer_groups_and_transactions_are_finalized_features() {
     let features = |version| {
         let response = api_versions(
             &Config::default(),
@@ -366,15 +379,15 @@ fn consumer_groups_are_a_finalized_feature() {
         );
         let supported = response.supported_features.iter();
         let supported: Vec<_> =
-            supported.map(|f| (f.name.to_string(), f.min_version, f.max_version)).collect();
+            supported.map(|f| format!("{} {}-{}", f.name, f.min_version, f.max_version)).collect();
         let finalized = response.finalized_features.iter();
         let finalized: Vec<_> =
-            finalized.map(|f| (f.name.to_string(), f.max_version_level)).collect();
+            finalized.map(|f| format!("{} {}", f.name, f.max_version_level)).collect();
         (supported, finalized)
     };
-    let group_version = || "group.version".to_owned();
-    let finalized = vec![(group_version(), 1)];
-    assert_eq!(features(4), (vec![(group_version(), 0, 1)], finalized.clone()));
+    let (supported, finalized) = features(4);
+    assert_eq!(supported, ["group.version 0-1", "transaction.version 0-2"]);
+    assert_eq!(finalized, ["group.version 1", "transaction.version 2"]);
     // Older clients cannot decode a minimum level of 0.
     assert_eq!(features(3), (vec![], finalized));
 }

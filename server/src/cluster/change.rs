@@ -45,7 +45,8 @@ pub(crate) struct Refused {
     pub(crate) message: Option<String>,
 }
 
-/// A change with a timeout of 0 is not made, whatever else is wrong with it, as in Kafka.
+/// Whether the timeout is 0 or negative. As in Kafka such a change fails with REQUEST_TIMED_OUT
+/// before anything else is checked.
 pub(super) fn is_timed_out(timeout_ms: i32) -> bool {
     timeout_ms <= 0
 }
@@ -87,7 +88,7 @@ pub(super) fn check_length(name: &str, value: &str) -> Result<(), Refused> {
 }
 
 /// The record that sets a config, or removes it.
-pub(crate) fn config_record(
+pub fn config_record(
     resource_type: i8,
     resource_name: &str,
     name: &str,

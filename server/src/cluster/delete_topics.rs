@@ -7,7 +7,7 @@ use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid, Wall};
 use std::collections::BTreeMap;
 
-/// How often a request has each name or id.
+/// The number of times that a request has each name or id.
 type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
 
 /// Deletes topics by name, or by id from version 6 on, at the time `wall`. A topic that is named
@@ -56,7 +56,7 @@ pub fn delete_topics(
     Change { records, response: DeleteTopicsResponse { responses, ..Default::default() } }
 }
 
-/// By its name or by its id.
+/// Whether a topic is named by its name or by its id, and not by both or neither.
 fn is_one_name((name, id): (Option<&str>, Uuid)) -> bool {
     name.is_some() == id.is_zero()
 }

@@ -24,7 +24,7 @@ mod tests;
 
 pub use crate::config::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
 pub use alter_configs::{alter_configs, incremental_alter_configs};
-pub use change::{Change, Creator};
+pub use change::{Change, Creator, config_record};
 pub use create_partitions::create_partitions;
 pub use create_topics::{auto_create, create_topics};
 pub use delete_topics::delete_topics;
@@ -33,8 +33,8 @@ pub use muster_codec::records::OFFSETS_TOPIC;
 pub use offline::{OfflineList, OfflinePartitions};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};
-pub use view::{Endpoint, View, leader};
+pub use view::{Endpoint, View, leader, transaction_slot};
 
-pub(crate) use change::{Refused, config_record};
+pub(crate) use change::Refused;
 pub(crate) use failure::fail;
 pub(crate) use image::deleted_topic_record;

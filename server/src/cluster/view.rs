@@ -19,7 +19,7 @@ pub struct View<'a> {
     /// The config of file and command line, without altered configs.
     pub config: &'a Config,
     pub placement: Placement,
-    /// By shard number, which is the node id.
+    /// The endpoints by shard number, which is the node id.
     pub endpoints: &'a [Endpoint],
     /// The shard that answers.
     pub shard: u32,
@@ -36,4 +36,11 @@ pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
         Some(slot) => placement.shard_of(slot),
         None => placement.partition_shard(topic.id, partition),
     }
+}
+
+/// The address of a partition in messages of transactions: one for all partitions of a shard, as
+/// they are loaded together. So each shard reports to each coordinator once at startup, not each
+/// slot, and the batches of a request need one question.
+pub fn transaction_slot(topic: &Topic, partition: i32, placement: Placement) -> u32 {
+    leader(topic, partition, placement)
 }

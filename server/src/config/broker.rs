@@ -10,8 +10,19 @@ use super::Served;
 use super::key::{Flags, Key, find, key_name, set_field};
 use super::value::{CleanupPolicy, CompressionType, ConfigValue, Valid, at_least, between, words};
 use muster_codec::record_batch::TimestampType;
+use muster_coordinator::Config as Coordinator;
 use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// `socket.request.max.bytes`
+pub(crate) const REQUEST_BYTES_DEFAULT: i32 = 100 << 20;
+
+/// The coordinator's configs have their defaults there.
+const GROUPS: Coordinator = Coordinator::DEFAULT;
+
+fn assignors() -> Vec<String> {
+    GROUPS.group_consumer_assignors.iter().map(|it| it.name().to_owned()).collect()
+}
 
 macro_rules! broker_configs {
     ($($field:ident: $type:ty = $default:expr, $valid:expr, [$($flag:ident)*];)*) => {
@@ -66,7 +77,7 @@ impl Config {
 }
 
 broker_configs! {
-    add_partitions_to_txn_retry_backoff_max_ms: i32 = 100, at_least(0), [];
+    add_partitions_to_txn_retry_backoff_max_ms: i32 = 100, at_least(0), [obeyed];
     add_partitions_to_txn_retry_backoff_ms: i32 = 20, at_least(1), [];
     advertised_listeners: Option<Vec<String>> = None, Valid::Any, [obeyed];
     alter_log_dirs_replication_quota_window_num: i32 = 11, at_least(1), [];
@@ -105,30 +116,35 @@ broker_configs! {
     delete_topic_enable: bool = true, Valid::Any, [obeyed];
     fetch_max_bytes: i32 = 57_671_680, at_least(1_024), [obeyed];
     fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
-    group_consumer_assignment_interval_ms: i32 = 1_000, at_least(0), [obeyed dynamic];
-    group_consumer_assignors: Vec<String> = words("uniform,range"), Valid::Any, [obeyed];
-    group_consumer_heartbeat_interval_ms: i32 = 5_000, at_least(1), [obeyed];
+    group_consumer_assignment_interval_ms: i32 = GROUPS.group_consumer_assignment_interval_ms,
+        at_least(0), [obeyed dynamic];
+    group_consumer_assignors: Vec<String> = assignors(), Valid::Any, [obeyed];
+    group_consumer_heartbeat_interval_ms: i32 = GROUPS.group_consumer_heartbeat_interval_ms,
+        at_least(1), [obeyed];
     group_consumer_max_assignment_interval_ms: i32 = 15_000, at_least(0), [obeyed];
     group_consumer_max_heartbeat_interval_ms: i32 = 15_000, at_least(1), [obeyed];
     group_consumer_max_session_timeout_ms: i32 = 60_000, at_least(1), [obeyed];
-    group_consumer_max_size: i32 = i32::MAX, at_least(1), [obeyed];
-    group_consumer_migration_policy: String = "bidirectional".into(),
+    group_consumer_max_size: i32 = GROUPS.group_consumer_max_size, at_least(1), [obeyed];
+    group_consumer_migration_policy: String = GROUPS.group_consumer_migration_policy.name().into(),
         Valid::OneOfIgnoringCase(&["DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"]), [obeyed];
     group_consumer_min_assignment_interval_ms: i32 = 0, at_least(0), [obeyed];
     group_consumer_min_heartbeat_interval_ms: i32 = 5_000, at_least(1), [obeyed];
     group_consumer_min_session_timeout_ms: i32 = 45_000, at_least(1), [obeyed];
-    group_consumer_regex_refresh_interval_ms: i32 = 600_000, at_least(10_000), [obeyed internal];
-    group_consumer_session_timeout_ms: i32 = 45_000, at_least(1), [obeyed];
+    group_consumer_regex_refresh_interval_ms: i32 = GROUPS.group_consumer_regex_refresh_interval_ms,
+        at_least(10_000), [obeyed internal];
+    group_consumer_session_timeout_ms: i32 = GROUPS.group_consumer_session_timeout_ms,
+        at_least(1), [obeyed];
     group_coordinator_append_linger_ms: i32 = -1, at_least(-1), [obeyed];
     group_coordinator_background_threads: i32 = 2, at_least(1), [];
     group_coordinator_cached_buffer_max_bytes: i32 = 1_048_588, at_least(524_288), [dynamic];
     group_coordinator_rebalance_protocols: Vec<String> = words("classic,consumer,streams"),
         Valid::EachOneOf(&["consumer", "classic", "share", "streams"]), [obeyed];
     group_coordinator_threads: i32 = 4, at_least(1), [];
-    group_initial_rebalance_delay_ms: i32 = 3_000, Valid::Any, [obeyed];
-    group_max_session_timeout_ms: i32 = 1_800_000, Valid::Any, [obeyed];
-    group_max_size: i32 = i32::MAX, at_least(1), [obeyed];
-    group_min_session_timeout_ms: i32 = 6_000, Valid::Any, [obeyed];
+    group_initial_rebalance_delay_ms: i32 = GROUPS.group_initial_rebalance_delay_ms,
+        Valid::Any, [obeyed];
+    group_max_session_timeout_ms: i32 = GROUPS.group_max_session_timeout_ms, Valid::Any, [obeyed];
+    group_max_size: i32 = GROUPS.group_max_size, at_least(1), [obeyed];
+    group_min_session_timeout_ms: i32 = GROUPS.group_min_session_timeout_ms, Valid::Any, [obeyed];
     group_share_assignment_interval_ms: i32 = 1_000, at_least(0), [dynamic];
     group_share_assignors: Vec<String> = words("simple"), Valid::Any, [];
     group_share_delivery_count_limit: i32 = 5, between(2, 10), [];
@@ -239,11 +255,13 @@ broker_configs! {
     num_recovery_threads_per_data_dir: i32 = 2, at_least(1), [dynamic];
     num_replica_alter_log_dirs_threads: Option<i32> = None, Valid::Any, [];
     num_replica_fetchers: i32 = 1, at_least(1), [dynamic];
-    offset_metadata_max_bytes: i32 = 4_096, Valid::Any, [obeyed];
+    offset_metadata_max_bytes: i32 = GROUPS.offset_metadata_max_bytes, Valid::Any, [obeyed];
     offsets_commit_timeout_ms: i32 = 5_000, at_least(1), [];
     offsets_load_buffer_size: i32 = 5_242_880, at_least(1), [];
-    offsets_retention_check_interval_ms: i64 = 600_000, at_least(1), [obeyed];
-    offsets_retention_minutes: i32 = 10_080, at_least(1), [obeyed];
+    offsets_retention_check_interval_ms: i64 = GROUPS.offsets_retention_check_interval_ms,
+        at_least(1), [obeyed];
+    offsets_retention_minutes: i32 = (GROUPS.offsets_retention_ms / 60_000) as i32,
+        at_least(1), [obeyed];
     offsets_topic_compression_codec: i32 = 0, Valid::Any, [];
     offsets_topic_num_partitions: i32 = 50, at_least(1), [obeyed];
     offsets_topic_replication_factor: i16 = 3, at_least(1), [];
@@ -284,31 +302,33 @@ broker_configs! {
     share_coordinator_threads: i32 = 1, at_least(1), [];
     share_coordinator_write_timeout_ms: i32 = 5_000, at_least(1), [];
     share_fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
-    // Our own: how long a stop may take to write the snapshot that is due, so that the next start
-    // is quick.
+    // Our own: the time that a clean stop may take to write the snapshot that is due, so that the
+    // next startup is quick.
     snapshot_on_stop_max_ms: i64 = 5_000, at_least(0), [obeyed];
     socket_connection_setup_timeout_max_ms: i64 = 30_000, Valid::Any, [];
     socket_connection_setup_timeout_ms: i64 = 10_000, Valid::Any, [];
     socket_listen_backlog_size: i32 = 50, at_least(1), [];
     socket_receive_buffer_bytes: i32 = 102_400, Valid::Any, [];
-    // With less than this no client gets as far as to the versions of the APIs.
-    socket_request_max_bytes: i32 = 104_857_600, at_least(1_024), [obeyed];
+    // With less than this no client could even ask for the versions of the APIs.
+    socket_request_max_bytes: i32 = REQUEST_BYTES_DEFAULT, at_least(1_024), [obeyed];
     socket_send_buffer_bytes: i32 = 102_400, Valid::Any, [];
     // Our own: how fast the log is read back to check the state of the groups; 0 for no check.
     state_check_max_bytes_per_second: i64 = 4_194_304, at_least(0), [obeyed];
     telemetry_max_bytes: i32 = 1_048_576, at_least(1), [];
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000, at_least(1), [];
-    transaction_max_timeout_ms: i32 = 900_000, at_least(1), [];
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000,
+        at_least(1), [obeyed];
+    transaction_max_timeout_ms: i32 = 900_000, at_least(1), [obeyed];
     transaction_partition_verification_enable: bool = true, Valid::Any, [dynamic];
-    transaction_remove_expired_transaction_cleanup_interval_ms: i32 = 3_600_000, at_least(1), [];
+    transaction_remove_expired_transaction_cleanup_interval_ms: i32 = 3_600_000,
+        at_least(1), [obeyed];
     transaction_state_log_load_buffer_size: i32 = 5_242_880, at_least(1), [];
     transaction_state_log_min_isr: i32 = 2, at_least(1), [];
     transaction_state_log_num_partitions: i32 = 50, at_least(1), [];
     transaction_state_log_replication_factor: i16 = 3, at_least(1), [];
     transaction_state_log_segment_bytes: i32 = 104_857_600, at_least(1), [];
-    transaction_two_phase_commit_enable: bool = false, Valid::Any, [];
-    transactional_id_expiration_ms: i32 = 604_800_000, at_least(1), [];
-    // Our own: how long what a start moved to the trash stays there; -1 is for ever.
+    transaction_two_phase_commit_enable: bool = false, Valid::Any, [obeyed];
+    transactional_id_expiration_ms: i32 = 604_800_000, at_least(1), [obeyed];
+    // Our own: the time for which files stay in the trash; -1 is for ever.
     trash_retention_ms: i64 = 604_800_000, at_least(-1), [obeyed];
     unclean_leader_election_enable: bool = false, Valid::Any, [dynamic];
     unclean_leader_election_interval_ms: i64 = 300_000, at_least(1), [internal];

@@ -8,7 +8,7 @@ use super::{
 use muster_codec::ApiKey;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_coordinator::assignors::Assignor;
-use muster_coordinator::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX};
+use muster_coordinator::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
 use muster_coordinator::{GroupOverrides, MigrationPolicy};
 use muster_storage::CompactionConfig;
 use muster_storage::limits::{
@@ -24,6 +24,7 @@ impl Config {
         muster_coordinator::Config {
             groups_max: GROUPS_MAX,
             members_bytes_max: MEMBERS_BYTES_MAX,
+            pending_bytes_max: PENDING_BYTES_MAX,
             group_initial_rebalance_delay_ms: self.group_initial_rebalance_delay_ms,
             group_min_session_timeout_ms: self.group_min_session_timeout_ms,
             group_max_session_timeout_ms: self.group_max_session_timeout_ms,
@@ -42,6 +43,22 @@ impl Config {
                 .collect(),
             group_consumer_migration_policy: self.migration_policy(),
             group_consumer_regex_refresh_interval_ms: self.group_consumer_regex_refresh_interval_ms,
+        }
+    }
+
+    /// The configs of the coordinators of transactions.
+    pub fn transactions(&self) -> muster_transactions::Config {
+        muster_transactions::Config {
+            transaction_max_timeout_ms: self.transaction_max_timeout_ms,
+            transactional_id_expiration_ms: self.transactional_id_expiration_ms.into(),
+            abort_timed_out_interval_ms: self
+                .transaction_abort_timed_out_transaction_cleanup_interval_ms
+                .into(),
+            remove_expired_interval_ms: self
+                .transaction_remove_expired_transaction_cleanup_interval_ms
+                .into(),
+            two_phase_commit_enable: self.transaction_two_phase_commit_enable,
+            retry_backoff_max_ms: self.add_partitions_to_txn_retry_backoff_max_ms.into(),
         }
     }
 
@@ -86,7 +103,8 @@ impl Config {
         config
     }
 
-    /// Values that are stored for a broker, or for all of them, and not used, in words for the operator.
+    /// Values that are stored for a broker, or for all brokers, and not used, in words for the
+    /// operator.
     pub fn unused_dynamic(&self, altered: &impl Altered, resource: &str) -> Vec<String> {
         let of = match resource {
             ALL_BROKERS => "all brokers".to_owned(),
@@ -157,9 +175,9 @@ pub fn effective(config: &Config, altered: &impl Altered, topic: &str) -> TopicC
     config.topic_defaults().with(overrides)
 }
 
-/// How the log of each of so many shards is compacted: as the offsets topic is to be, whose records
-/// it holds; None if not at all. `config` is that of the shard, with what was altered
-/// ([`Config::with_dynamic`]).
+/// The compaction of the log of each of `shards` shards: that of the offsets topic, whose records
+/// the log holds; None if the topic is not compacted. `config` is that of the shard, with what was
+/// altered ([`Config::with_dynamic`]).
 pub fn compaction(
     config: &Config,
     altered: &impl Altered,
@@ -181,8 +199,8 @@ pub fn compaction(
     })
 }
 
-/// The configs that a group has of its own, within the bounds of the broker. `config` is that of the shard,
-/// with what was altered ([`Config::with_dynamic`]).
+/// The configs that a group has of its own, within the bounds of the broker. `config` is that of
+/// the shard, with what was altered ([`Config::with_dynamic`]).
 pub fn group_overrides(config: &Config, altered: &impl Altered, group: &str) -> GroupOverrides {
     let none = Overrides::new();
     let overrides = altered.configs(GROUP_RESOURCE, group).unwrap_or(&none);

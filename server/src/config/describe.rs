@@ -1,4 +1,4 @@
-//! Configs as DescribeConfigs shows them: value, source, and the values behind it.
+//! Configs as DescribeConfigs shows them: value, source, and the values that it overrides.
 //! The order of sources and the choice of synonyms are those of Kafka's `ConfigHelper`.
 
 use super::{

@@ -45,7 +45,10 @@ impl Findings {
         let mut lines: Vec<String> = self.all.iter().map(|finding| self.line(finding)).collect();
         lines.push(match fatal {
             0 => format!("{file}: muster starts with this; without effect: {inert}"),
-            _ => format!("{file}: muster does not start with this: {fatal} to change; without effect: {inert}"),
+            _ => format!(
+                "{file}: muster does not start with this: {fatal} to change; without effect: \
+                 {inert}"
+            ),
         });
         lines.join("\n") + "\n"
     }

@@ -3,7 +3,7 @@
 
 use super::Config;
 use super::key::{derived_configs, find};
-use super::value::{Valid, Value, at_least};
+use super::value::{Valid, at_least};
 use super::{InvalidValue, Key, Overrides};
 
 derived_configs! {
@@ -165,17 +165,10 @@ impl GroupConfig {
     }
 
     fn number(&self, name: &str) -> Option<i64> {
-        integer(Self::key(name)?.get(self))
+        Self::key(name)?.get(self).integer()
     }
 }
 
 fn broker_number(broker: &Config, name: &str) -> Option<i64> {
-    integer(Config::key(name)?.get(broker))
-}
-
-fn integer(value: Value<'_>) -> Option<i64> {
-    match value {
-        Value::Integer(number) => Some(number),
-        _ => None,
-    }
+    Config::key(name)?.get(broker).integer()
 }

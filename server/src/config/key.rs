@@ -46,7 +46,12 @@ impl<C> Key<C> {
     pub fn set(&self, configs: &mut C, text: &str) -> Result<(), InvalidValue> {
         let text = match self.config_type {
             ConfigType::List => Cow::Owned(self.items(text).join(",")),
-            _ => Cow::Borrowed(trimmed(text)),
+            ConfigType::Boolean
+            | ConfigType::String
+            | ConfigType::Int
+            | ConfigType::Short
+            | ConfigType::Long
+            | ConfigType::Double => Cow::Borrowed(trimmed(text)),
         };
         (self.set)(configs, &text, self.valid)
             .map_err(|invalid| InvalidValue { key: self.name, invalid })
@@ -187,7 +192,8 @@ macro_rules! derived_configs {
             pub(super) fn with(mut self, overrides: &crate::config::Overrides) -> Self {
                 for (name, value) in overrides {
                     if let Some(key) = Self::key(name) {
-                        // A value that is not valid any more, after an upgrade say, leaves the default.
+                        // A value that is no longer valid, after an upgrade say, leaves the
+                        // default.
                         let _ = key.set(&mut self, value);
                     }
                 }

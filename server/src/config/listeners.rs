@@ -1,5 +1,5 @@
-//! Where a server listens, and the addresses that clients are given: `listeners` and `advertised.listeners`, or
-//! `--listen` and `--advertise`.
+//! Where a server listens, and the addresses that clients are given: `listeners` and
+//! `advertised.listeners`, or `--listen` and `--advertise`.
 
 use super::Config;
 use std::fmt;
@@ -48,9 +48,10 @@ impl Address {
         let (host, port) = split(text).ok_or_else(malformed)?;
         let port = port.and_then(parse_port).ok_or_else(malformed)?;
         let host = if host == "*" { "" } else { host };
-        match host.is_empty() || is_host(host) {
-            true => Ok(Self { host: host.to_owned(), port }),
-            false => Err(malformed()),
+        if host.is_empty() || is_host(host) {
+            Ok(Self { host: host.to_owned(), port })
+        } else {
+            Err(malformed())
         }
     }
 
@@ -63,9 +64,10 @@ impl Address {
         let (host, port) = split(text).ok_or_else(malformed)?;
         let port = port.map_or(Some(listen_port), parse_port).ok_or_else(malformed)?;
         let address = Self { host: host.to_owned(), port };
-        match is_host(host) {
-            true => address.routable(&format!("--advertise {text}")),
-            false => Err(malformed()),
+        if is_host(host) {
+            address.routable(&format!("--advertise {text}"))
+        } else {
+            Err(malformed())
         }
     }
 
@@ -77,8 +79,8 @@ impl Address {
         let port = u32::from(self.port) + number;
         let port = u16::try_from(port).map_err(|_| {
             format!(
-                "shard {number} would have port {port}, and the last one is 65535: each shard has a \
-                 port, from {} on",
+                "shard {number} would have port {port}, and the last one is 65535: each shard has \
+                 a port, from {} on",
                 self.port
             )
         })?;
@@ -97,22 +99,24 @@ impl Address {
 
     /// As Kafka refuses the meta-address in `advertised.listeners`.
     fn routable(self, what: &str) -> Result<Self, String> {
-        match self.ip().is_some_and(|ip| ip.is_unspecified()) {
-            true => Err(format!(
+        if self.ip().is_some_and(|ip| ip.is_unspecified()) {
+            Err(format!(
                 "{what}: clients cannot connect to {}, use an address of this host \
                                  or a name",
                 self.host
-            )),
-            false => Ok(self),
+            ))
+        } else {
+            Ok(self)
         }
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
         }
     }
 }

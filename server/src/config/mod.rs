@@ -2,8 +2,8 @@
 //!
 //! Start with `broker`, `topic` and `group`, the tables from which all else is derived: parsing,
 //! checks, DescribeConfigs, the texts of errors. `value` holds the types, `rules` the rules that
-//! span several keys, `properties` the form of the file, `unserved` the keys of features that muster
-//! does not have, `findings` the errors and warnings about a configuration.
+//! span several keys, `properties` the form of the file, `unserved` the keys of features that
+//! muster does not have, `findings` the errors and warnings about a configuration.
 
 mod altered;
 mod broker;
@@ -24,6 +24,7 @@ mod tests;
 
 pub use altered::{Altered, BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
 pub use broker::Config;
+pub(crate) use broker::REQUEST_BYTES_DEFAULT;
 pub use derived::{compaction, effective, group_overrides};
 pub use describe::{Described, Describer, Source, Synonym};
 pub use findings::{Finding, Findings, Kind};
@@ -38,18 +39,17 @@ use std::collections::BTreeMap;
 use unserved::Unserved;
 
 impl Config {
-    /// The configs that a file in the form of `server.properties` and `key=value` words of the
-    /// command line give together; the words win, also over what clients alter, and of the same key
-    /// the last one.
+    /// Merges a file in the form of `server.properties` with `key=value` arguments. Arguments take
+    /// precedence, even over configs that clients alter; of a repeated key the last one counts.
     ///
     /// # Errors
-    /// All that keeps a server from starting with them.
+    /// All findings, if one of them prevents startup.
     pub fn load(file: &str, words: &[String]) -> Result<Self, Findings> {
         let (config, findings) = Self::read(file, words);
         if findings.fatal().next().is_some() { Err(findings) } else { Ok(config) }
     }
 
-    /// As [`Self::load`], with all that there is to say of them; what is wrong is left out.
+    /// Like [`Self::load`], but returns all findings; invalid configs are left out.
     pub fn read(file: &str, words: &[String]) -> (Self, Findings) {
         let (mut config, mut findings) = (Self::default(), Findings::default());
         let mut lines = BTreeMap::new();

@@ -2,7 +2,6 @@
 //! (`GroupCoordinatorConfig`, `ShareGroupConfig`, `KafkaConfig.validateValues`).
 
 use super::Config;
-use super::value::Value;
 
 /// `middle` lies between `min` and `max`, both included.
 const RANGES: &[[&str; 3]] = &[
@@ -152,7 +151,7 @@ impl Check<'_> {
         });
     }
 
-    /// As in Kafka, where classic groups cannot be switched off.
+    /// Checks that classic groups are not switched off, which Kafka does not allow either.
     fn protocols(&mut self) {
         const KEY: &str = "group.coordinator.rebalance.protocols";
         let protocols = &self.config.group_coordinator_rebalance_protocols;
@@ -166,8 +165,8 @@ impl Check<'_> {
         let roles = self.config.process_roles.as_deref().unwrap_or_default();
         let is_broker = roles.is_empty() || roles.iter().any(|role| role == "broker");
         self.require(&["process.roles"], is_broker, || {
-            "process.roles: this is the file of a controller; muster needs none, as its first shard \
-             is the controller. Start it with the file of a broker"
+            "process.roles: this is the file of a controller; muster needs none, as its first \
+             shard is the controller. Start it with the file of a broker"
                 .into()
         });
     }
@@ -218,10 +217,7 @@ impl Check<'_> {
 /// None for a key that does not exist or holds no integer; a test sees to it that the rules name
 /// none of those.
 fn number(config: &Config, key: &str) -> Option<i64> {
-    match Config::key(key)?.get(config) {
-        Value::Integer(number) => Some(number),
-        _ => None,
-    }
+    Config::key(key)?.get(config).integer()
 }
 
 #[cfg(test)]

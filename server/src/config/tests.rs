@@ -1,5 +1,7 @@
 //! Configs as a user writes them, and what a server makes of them.
 
+mod page;
+
 use super::*;
 use crate::cluster::ClusterImage;
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue as Value};
@@ -10,7 +12,7 @@ fn load(words: &[&str]) -> Result<Config, String> {
 }
 
 /// The `config/server.properties` that Kafka ships, without its comments.
-const KAFKAS_OWN: &str = include_str!("../../tests/data/properties/server.properties");
+const KAFKAS_OWN: &str = include_str!("../../../muster/tests/data/properties/server.properties");
 
 #[test]
 fn the_keys_are_in_order_so_that_they_can_be_searched() {
@@ -142,7 +144,8 @@ fn what_is_wrong_is_named() {
                 "group.streams.max.heartbeat.interval.ms=45000",
                 "group.streams.heartbeat.interval.ms=45000",
             ],
-            "group.streams.heartbeat.interval.ms must be less than group.streams.session.timeout.ms",
+            "group.streams.heartbeat.interval.ms must be less than \
+             group.streams.session.timeout.ms",
         ),
         (
             &["group.streams.num.standby.replicas=3"],
@@ -379,37 +382,7 @@ fn a_group_has_its_own_configs_within_the_bounds_of_its_broker() {
     assert_eq!(session(&["group.consumer.max.session.timeout.ms=50000"], "g"), Some(50_000));
 }
 
-/// The sections of the page on configs.
-fn page(section: &str) -> &'static str {
-    let page = include_str!("../../../docs/configs.md");
-    let (_, rest) = page.split_once(&format!("## {section}\n")).unwrap();
-    rest.split("\n## ").next().unwrap()
-}
-
-#[test]
-fn the_page_on_configs_has_every_key_where_it_belongs() {
-    for Key { name, flags, .. } in Config::KEYS {
-        match flags.obeyed {
-            true => {
-                let star = if flags.dynamic { "*" } else { "" };
-                let words =
-                    page("Obeyed").split_whitespace().map(|word| word.trim_end_matches(','));
-                let expected = format!("`{name}`{star}");
-                assert!(words.into_iter().any(|word| word == expected), "{expected}");
-            }
-            false => assert!(page("Without effect").contains(&format!("`{name}`")), "{name}"),
-        }
-    }
-    for name in unserved::names() {
-        let section = match unserved::unserved(name, "anything") {
-            Some(Unserved::Refused(_)) => "Refused",
-            _ => "Without effect",
-        };
-        assert!(page(section).contains(&format!("`{name}`")), "{name} in {section}");
-    }
-}
-
-/// The coordinator's tests run with its own defaults, the server with those of the keys.
+/// The keys take their defaults from the coordinator; this finds one that gets to another field.
 #[test]
 fn defaults_of_the_coordinator_are_those_of_the_keys() {
     assert_eq!(Config::default().coordinator(), muster_coordinator::Config::default());

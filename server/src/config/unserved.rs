@@ -1,6 +1,7 @@
 //! Keys of Kafka that muster has no use for, beside those of [`Config`]: those of Kafka 4.3, of
-//! earlier versions, and of its authorizer and plug-ins. Some change nothing. The others promise
-//! something that is not there: a start refuses them, so that no operator counts on it.
+//! earlier versions, and of its authorizer and plug-ins. Some change nothing. The others ask for a
+//! feature that muster lacks: the server refuses to start with them, so that no operator relies on
+//! the feature.
 
 use super::Config;
 

@@ -29,6 +29,11 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
+    /// None for a value of another type.
+    pub(crate) fn integer(self) -> Option<i64> {
+        if let Self::Integer(number) = self { Some(number) } else { None }
+    }
+
     /// None for null.
     pub fn text(&self) -> Option<String> {
         match self {
@@ -102,7 +107,7 @@ integers! {
 impl ConfigValue for f64 {
     const TYPE: ConfigType = ConfigType::Double;
 
-    /// As in Java, a number may end with the letter of its type.
+    /// Parses a number, which may end with the letter of its type, as in Java.
     fn parse(text: &str) -> Result<Self, Invalid> {
         let number = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
         let is_number = number.ends_with(|end: char| end.is_ascii_digit() || end == '.');
@@ -369,8 +374,8 @@ fn offset_reset(text: &str) -> Result<(), Invalid> {
         return Ok(());
     }
     let rule = format!(
-        "Invalid value `{text}` for configuration share.auto.offset.reset. The value must be either \
-         'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+        "Invalid value `{text}` for configuration share.auto.offset.reset. The value must be \
+         either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
     );
     Err(Invalid::new(text, rule))
 }
@@ -393,7 +398,7 @@ fn is_duration(text: &str) -> bool {
     times.is_empty()
 }
 
-/// The text behind a number with this unit and at most this number of decimals; None if there is no
+/// The text after a number with this unit and at most this number of decimals; None if there is no
 /// such number.
 fn after_number(text: &str, unit: char, decimals_max: usize) -> Option<&str> {
     let (number, rest) = text.split_once(unit)?;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// An entry of a data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub enum Entry {
     Stamp,
     /// A stamp that is being written, to replace the other.
     StampAside,
@@ -25,7 +25,7 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
-    pub(crate) fn of(name: &str) -> Self {
+    pub fn of(name: &str) -> Self {
         match name {
             STAMP_FILE_NAME => Self::Stamp,
             STAMP_ASIDE_FILE_NAME => Self::StampAside,
@@ -49,7 +49,7 @@ fn shards(name: &str) -> Option<u32> {
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn entries(directory: &Path) -> io::Result<Vec<(String, Entry)>> {
+pub fn entries(directory: &Path) -> io::Result<Vec<(String, Entry)>> {
     let name =
         |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = fs::read_dir(directory)?.map(name).collect::<io::Result<_>>()?;

@@ -1,16 +1,16 @@
 //! The data directory: locked by one process, with a stamp of the facts that its contents depend
-//! on. A start makes a new one only in an empty place, and refuses one in which something is
-//! missing.
+//! on. The server creates a new one only in an empty directory, and refuses one in which something
+//! is missing.
 
 mod contents;
 mod error;
 mod stamp;
 
+pub use contents::{Entry, entries};
 pub use error::DataDirError;
-pub use stamp::{Meta, State};
+pub use stamp::{Meta, STAMP_FILE_NAME, State, positive, stamp_file, value};
 
-pub(crate) use contents::{Entry, entries, traces_of_use};
-pub(crate) use stamp::{STAMP_FILE_NAME, positive, stamp_file, value};
+pub(crate) use contents::traces_of_use;
 
 use crate::directories;
 use crate::files::block_bytes;
@@ -64,12 +64,12 @@ impl DataDir {
     /// Opens an existing, whole directory to change it while no server runs.
     ///
     /// # Errors
-    /// As for [`Self::look`], and for a directory that was not finished.
+    /// Those of [`Self::open_read_only`], and a directory that was not finished.
     pub fn hold(path: &Path) -> Result<Self, DataDirError> {
         let lock = lock(path)?;
         let meta = stamp_of(path)?;
         if meta.state == State::Making {
-            let what = "the directory is not complete yet: a start of the server finishes it";
+            let what = "the directory is not complete yet: the server completes it when it starts";
             return Err(DataDirError::Damaged { path: stamp_file(path), what: what.to_owned() });
         }
         Ok(Self { path: path.to_owned(), meta, _lock: lock })
@@ -80,17 +80,30 @@ impl DataDir {
     ///
     /// # Errors
     /// A server holds the directory, or it is no data directory; or the file system refuses.
-    pub fn look(path: &Path) -> Result<Self, DataDirError> {
+    pub fn open_read_only(path: &Path) -> Result<Self, DataDirError> {
         let lock = lock_shared(path)?;
         Ok(Self { path: path.to_owned(), meta: stamp_of(path)?, _lock: lock })
     }
 
-    /// Records how far the log of each shard is durable: a start refuses a log that is shorter.
+    /// Records that the server starts ([`Meta::begin_start`]), once its logs are found to be good:
+    /// a startup that is refused changes nothing.
     ///
     /// # Errors
     /// The file system refuses.
-    pub fn record_ends(&mut self, ends: &[u64]) -> Result<(), DataDirError> {
+    pub fn record_start(&self) -> Result<(), DataDirError> {
+        self.meta.write(&self.path)
+    }
+
+    /// Records the durable end of each shard's log: recovery refuses a log that is shorter. All
+    /// that was written is on stable storage; `is_settled` if no transaction lost writes before.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn record_ends(&mut self, ends: &[u64], is_settled: bool) -> Result<(), DataDirError> {
         self.meta.record_ends(ends);
+        if is_settled {
+            self.meta.boot = None;
+        }
         self.meta.write(&self.path)
     }
 }
@@ -168,7 +181,7 @@ fn make_logs(path: &Path, meta: &Meta, sizes: LogSizes) -> Result<(), DataDirErr
 ///
 /// # Errors
 /// The directory is held, or does not exist.
-pub(crate) fn lock(directory: &Path) -> Result<File, DataDirError> {
+pub fn lock(directory: &Path) -> Result<File, DataDirError> {
     let file = File::open(directory).map_err(|error| failed("open", directory, error))?;
     let locked = file.try_lock();
     held(directory, locked).map(|()| file)

@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-pub(crate) const STAMP_FILE_NAME: &str = "meta.properties";
+pub const STAMP_FILE_NAME: &str = "meta.properties";
 pub(crate) const STAMP_ASIDE_FILE_NAME: &str = "meta.properties.new";
 
 const VERSION: &str = "2";
@@ -22,26 +22,36 @@ pub struct Meta {
     /// `offsets.topic.num.partitions`, which determines the partition of each group and never
     /// changes.
     pub offsets_partitions: u32,
+    /// The number of starts of the server.
+    pub starts: u32,
+    /// The run of the machine that has all writes since the last clean stop, by the kernel's boot
+    /// id; None if all are on stable storage.
+    pub boot: Option<String>,
     /// The log of each shard, by its number.
     pub logs: Vec<KnownLog>,
 }
+
+/// How often a shard may be loaded again between two starts, so that its lives are counted upward.
+/// The pauses between these loads grow to minutes.
+const LIVES_PER_RUN: u32 = 1_024;
 
 /// Whether the logs that the stamp names must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// The directory is being made: logs may be missing, and none has records.
     Making,
-    /// All logs exist; a start without one of them is refused.
+    /// All logs exist; the server does not start without one of them.
     Made,
 }
 
 impl Meta {
     /// The stamp of a new directory, before its logs are made.
-    pub(crate) fn new(placement: Placement, ids: &mut dyn Ids) -> Self {
+    pub fn new(placement: Placement, ids: &mut dyn Ids) -> Self {
         let cluster_id = ids.next_id().to_string();
         let logs = (0..placement.shards).map(|_| KnownLog::new(ids)).collect();
         let offsets_partitions = placement.offsets_partitions;
-        Self { state: State::Making, cluster_id, offsets_partitions, logs }
+        let (starts, boot) = (0, None);
+        Self { state: State::Making, cluster_id, offsets_partitions, starts, boot, logs }
     }
 
     pub fn shards(&self) -> u32 {
@@ -52,7 +62,23 @@ impl Meta {
         Placement { shards: self.shards(), offsets_partitions: self.offsets_partitions }
     }
 
-    /// Records how far the log of each shard is durable.
+    /// Counts a startup in a run of the machine; returns whether writes of an earlier one may be
+    /// missing. Then the earlier one stays recorded until that has been dealt with.
+    pub fn begin_start(&mut self, boot: &str) -> bool {
+        self.starts = self.starts.saturating_add(1);
+        let is_lost = self.boot.as_deref().is_some_and(|before| before != boot);
+        if !is_lost {
+            self.boot = Some(boot.to_owned());
+        }
+        is_lost
+    }
+
+    /// The first life of the shards after this start: see [`Common::life`](crate::shard::Common).
+    pub fn first_life(&self) -> i32 {
+        i32::try_from(self.starts.saturating_mul(LIVES_PER_RUN)).unwrap_or(i32::MAX)
+    }
+
+    /// Records the durable end of each shard's log.
     pub fn record_ends(&mut self, ends: &[u64]) {
         for (log, end) in self.logs.iter_mut().zip(ends) {
             log.end = log.end.max(*end);
@@ -90,7 +116,7 @@ impl Meta {
 
     /// # Errors
     /// The reason, in words.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let version = value(text, "version")?;
         if version != VERSION {
             return Err(format!("version={version}, and this server reads version={VERSION}"));
@@ -114,6 +140,9 @@ impl Meta {
             state,
             cluster_id: value(text, "cluster.id")?.to_owned(),
             offsets_partitions: positive(text, "offsets.topic.num.partitions")?,
+            // Earlier servers, which had no transactions, have not written these.
+            starts: value(text, "starts").map_or(Ok(0), |_| parsed(text, "starts"))?,
+            boot: value(text, "boot").ok().filter(|boot| *boot != "none").map(str::to_owned),
             logs: (0..shards).map(log).collect::<Result<_, String>>()?,
         })
     }
@@ -125,6 +154,8 @@ impl fmt::Display for Meta {
         let mut text =
             format!("version={VERSION}\nstate={state}\ncluster.id={}\n", self.cluster_id);
         text += &format!("offsets.topic.num.partitions={}\n", self.offsets_partitions);
+        text += &format!("starts={}\n", self.starts);
+        text += &format!("boot={}\n", self.boot.as_deref().unwrap_or("none"));
         text += &format!("shards={}\n", self.shards());
         for (number, KnownLog { id, end }) in self.logs.iter().enumerate() {
             text += &format!("log.{number}={id:016x}\nend.{number}={end}\n");
@@ -134,12 +165,16 @@ impl fmt::Display for Meta {
     }
 }
 
-pub(crate) fn stamp_file(directory: &Path) -> PathBuf {
+/// The path of a directory's stamp.
+pub fn stamp_file(directory: &Path) -> PathBuf {
     directory.join(STAMP_FILE_NAME)
 }
 
 /// The value of a key in a stamp, damaged or not.
-pub(crate) fn value<'t>(text: &'t str, key: &str) -> Result<&'t str, String> {
+///
+/// # Errors
+/// The key is missing, in words.
+pub fn value<'t>(text: &'t str, key: &str) -> Result<&'t str, String> {
     let of = |line: &'t str| line.strip_prefix(key)?.strip_prefix('=');
     text.lines().find_map(of).ok_or_else(|| format!("{key}= is missing"))
 }
@@ -149,7 +184,11 @@ fn parsed<T: std::str::FromStr>(text: &str, key: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("{key}={value}"))
 }
 
-pub(crate) fn positive(text: &str, key: &str) -> Result<u32, String> {
+/// The value of a key that is a positive number.
+///
+/// # Errors
+/// The key is missing, or the value is none, in words.
+pub fn positive(text: &str, key: &str) -> Result<u32, String> {
     let number = parsed(text, key)?;
     if number == 0 { Err(format!("{key}=0")) } else { Ok(number) }
 }
@@ -171,7 +210,8 @@ mod tests {
     fn meta() -> Meta {
         let logs = vec![KnownLog { id: 0x1f, end: 301 }, KnownLog { id: u64::MAX, end: 0 }];
         let cluster_id = "AAAAAAAAAAAAAAAAAAAAAA".to_owned();
-        Meta { state: State::Made, cluster_id, offsets_partitions: 50, logs }
+        let boot = Some("11111111-2222".to_owned());
+        Meta { state: State::Made, cluster_id, offsets_partitions: 50, starts: 7, boot, logs }
     }
 
     #[test]
@@ -204,6 +244,28 @@ mod tests {
             assert!(Meta::parse(&whole[..len]).is_err(), "{len} bytes");
         }
         assert!(Meta::parse(&(whole + "end.0=1\n")).is_err());
+    }
+
+    #[test]
+    fn writes_may_be_lost_until_a_clean_stop_after_another_run_of_the_machine() {
+        let mut meta = Meta { boot: None, ..meta() };
+        assert!(!meta.begin_start("a") && !meta.begin_start("a"));
+        assert!(meta.begin_start("b") && meta.begin_start("b"));
+        meta.boot = None;
+        assert!(!meta.begin_start("b"));
+        assert_eq!((meta.starts, meta.first_life()), (12, 12 * 1_024));
+    }
+
+    #[test]
+    fn a_stamp_of_a_server_without_transactions_is_read() {
+        let whole = meta().to_string();
+        let end = whole.find("checksum=").unwrap();
+        let lines = whole[..end].lines();
+        let old: Vec<_> =
+            lines.filter(|it| !it.starts_with("starts=") && !it.starts_with("boot=")).collect();
+        let old = old.join("\n") + "\n";
+        let read = Meta::parse(&(old.clone() + &checksum_line(&old))).unwrap();
+        assert_eq!(read, Meta { starts: 0, boot: None, ..meta() });
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::random::RandomIds;
 use muster_storage::limits::SEGMENT_BYTES_MIN;
 use std::os::fd::AsRawFd;
 
-#[path = "../../tests/end_to_end/support/files.rs"]
+#[path = "../../../muster/tests/end_to_end/support/files.rs"]
 #[allow(unreachable_pub, reason = "the tests of the binary use it, too")]
 mod files;
 
@@ -15,6 +15,7 @@ const SMALL: LogSizes = LogSizes {
     segment_bytes: Some(16 << 10),
     operation_bytes_max: 4 << 10,
     open_bytes_max: 4 << 10,
+    cut_bytes: None,
 };
 
 fn open(path: &Path, shards: u32) -> Result<DataDir, DataDirError> {
@@ -97,7 +98,9 @@ fn a_directory_without_its_stamp_is_refused_and_unchanged() {
     fs::create_dir(dir.path().join("topics")).unwrap();
     fs::remove_file(stamp_file(dir.path())).unwrap();
     let before = contents(dir.path());
-    for error in [open(dir.path(), 3).unwrap_err(), DataDir::look(dir.path()).unwrap_err()] {
+    for error in
+        [open(dir.path(), 3).unwrap_err(), DataDir::open_read_only(dir.path()).unwrap_err()]
+    {
         assert!(error.is_damage(), "{error}");
         assert!(error.to_string().contains("shards-2, topics"), "{error}");
     }
@@ -126,8 +129,8 @@ fn a_damaged_stamp_is_refused() {
 fn ends_only_grow() {
     let dir = tempfile::tempdir().unwrap();
     let mut directory = open(dir.path(), 2).unwrap();
-    directory.record_ends(&[7, 3]).unwrap();
-    directory.record_ends(&[5, 9]).unwrap();
+    directory.record_ends(&[7, 3], true).unwrap();
+    directory.record_ends(&[5, 9], true).unwrap();
     let ends: Vec<u64> = Meta::read(dir.path()).unwrap().logs.iter().map(|log| log.end).collect();
     assert_eq!(ends, [7, 9]);
 }
@@ -161,13 +164,16 @@ fn a_held_directory_is_refused_whichever_file_is_removed() {
 #[test]
 fn a_look_keeps_servers_out_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(DataDir::look(dir.path()).is_err(), "not a data directory");
+    assert!(DataDir::open_read_only(dir.path()).is_err(), "not a data directory");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     let served = open(dir.path(), 1).unwrap();
-    let error = DataDir::look(dir.path()).unwrap_err();
+    let error = DataDir::open_read_only(dir.path()).unwrap_err();
     assert!(matches!(error, DataDirError::Held { .. }), "{error}");
     drop(served);
-    let looks = [DataDir::look(dir.path()).unwrap(), DataDir::look(dir.path()).unwrap()];
+    let looks = [
+        DataDir::open_read_only(dir.path()).unwrap(),
+        DataDir::open_read_only(dir.path()).unwrap(),
+    ];
     let error = open(dir.path(), 1).unwrap_err();
     assert!(matches!(error, DataDirError::Held { .. }), "{error}");
     drop(looks);

@@ -1,18 +1,11 @@
 //! Requests as they are read, before they get to the part of a shard that answers them.
 
-mod frames;
-mod gathered;
+mod answer;
 pub(crate) mod group_apis;
-mod long;
 mod topics;
+pub(crate) mod transaction_apis;
 
-pub(crate) use frames::{may_have_large_answer, request_length};
-pub(crate) use gathered::{Gathered, bytes_behind_list};
-pub(crate) use long::{
-    BROKER_CONFIGS_WEIGHT, CONFIGS_WEIGHT, Items, PARTITIONS_PER_WEIGHT, SLICE_WEIGHT, is_cut,
-    topic_weight,
-};
-pub(crate) use topics::{cluster_response, uses_transactions};
+pub(crate) use topics::cluster_response;
 
 use muster_codec::header::RequestHeader;
 use muster_codec::{ApiKey, ClusterRequest, DecodeError, Reader, Request, Routed, Str};
@@ -63,7 +56,11 @@ pub(crate) fn name_once(request: Request<'_>, version: i16) -> Routed<'_> {
         Routed::Cluster(ClusterRequest::FindCoordinator(body)) => {
             group_apis::once(&mut body.coordinator_keys);
         }
-        Routed::Partition(_) | Routed::Controller(_) | Routed::Cluster(_) | Routed::Broker(_) => {}
+        Routed::Partition(_)
+        | Routed::Transaction(_)
+        | Routed::Controller(_)
+        | Routed::Cluster(_)
+        | Routed::Broker(_) => {}
     }
     request
 }

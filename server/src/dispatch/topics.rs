@@ -2,12 +2,7 @@
 
 use crate::admin::{self, View};
 use muster_codec::messages::*;
-use muster_codec::{ClusterRequest, Request, Response};
-
-/// Whether a transactional producer looks for its coordinator.
-pub(crate) fn uses_transactions(request: &Request<'_>) -> bool {
-    matches!(request, Request::FindCoordinator(body) if admin::is_of_transactions(body))
-}
+use muster_codec::{ClusterRequest, Response};
 
 /// The response to one of them.
 pub(crate) fn cluster_response<'r>(

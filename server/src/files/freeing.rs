@@ -140,7 +140,7 @@ impl Directories {
         }
     }
 
-    /// How long to wait for further paths before one is removed.
+    /// The time to wait for further paths before one is removed.
     fn patience(&self) -> Duration {
         if self.with_much.is_empty() && self.others.is_empty() {
             Duration::MAX
@@ -157,7 +157,7 @@ impl Directories {
     }
 }
 
-/// The bytes of the files in a directory, as far as readable.
+/// The bytes of the readable files in a directory.
 fn bytes_in(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
@@ -171,7 +171,7 @@ fn free(Removed { file, directory }: &Removed) -> io::Result<()> {
         return Ok(());
     }
     if let Some(directory) = directory {
-        // If the name returned after a loss of power, the file would have to be whole.
+        // If the name returned after a power loss, the file would have to be whole.
         File::open(directory)?.sync_all()?;
     }
     while left > PIECE_BYTES {

@@ -7,9 +7,10 @@ mod order;
 mod ring;
 
 pub use freeing::Freeing;
-pub use ring::{RingFiles, block_bytes};
+pub use ring::{RingIo, block_bytes};
 
 use crate::shard::Part;
+use muster_counters::counters;
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use order::{Place, SyncOrder};
 use std::collections::{HashMap, VecDeque};
@@ -23,12 +24,12 @@ use std::path::Path;
 pub trait FileIo {
     type File: Descriptor;
     /// A connection to which parts of files are sent.
-    type Conn;
+    type Conn: Copy + Eq;
 
     /// Opens a file for reading and writing, and creates it if it is missing.
     ///
     /// # Errors
-    /// As for the other operations: the process has to end.
+    /// The open failed: like a failed operation, it ends the process.
     fn open(&mut self, path: &Path, mode: OpenMode) -> Result<Self::File, FileError>;
 
     /// Starts a write in the mode in which the file was opened.
@@ -69,7 +70,7 @@ pub trait FileIo {
     /// Adds a part to the slice that [`Self::send`] sends.
     fn put_bytes(&mut self, bytes: Vec<u8>);
 
-    /// As [`Self::put_bytes`], with a part of a file.
+    /// Like [`Self::put_bytes`], with a part of a file.
     fn put_file(&mut self, file: &Self::File, offset: u64, len: u32);
 
     /// Sends the slice of added parts; drops it if there is no connection.
@@ -96,20 +97,41 @@ impl fmt::Display for FileError {
 impl Error for FileError {}
 
 /// Open files by the ids that the logs assign, and the operations under way.
-#[derive(Debug)]
-pub struct Files<F, C> {
+pub struct Files<I: FileIo> {
     /// The most closing files before another one is opened.
     closing_max: usize,
-    open: HashMap<FileId, OpenFile<F>>,
+    open: HashMap<FileId, OpenFile<I::File>>,
     /// Files that were closed during operations: they take descriptors until those end.
-    closing: Vec<F>,
+    closing: Vec<I::File>,
     /// Work that waits until fewer files are closing, in order.
-    deferred: VecDeque<Work<C>>,
+    deferred: VecDeque<Work<I::Conn>>,
     writing: HashMap<FileToken, Writing>,
-    syncs: SyncOrder<(F, FileToken)>,
+    syncs: SyncOrder<(I::File, FileToken)>,
     /// Reads and syncs under way.
     reading: usize,
     syncing: usize,
+    counters: FileCounters,
+}
+
+counters! {
+    /// Operations since the shard's start.
+    #[derive(Copy)]
+    pub struct FileCounters in "files" {
+        /// Files that were opened.
+        opens: u64 = Counter of Count,
+        /// Times that an open waited until fewer files were closing.
+        opens_delayed: u64 = Counter of Count,
+        /// Writes that were started.
+        writes: u64 = Counter of Count,
+        /// Bytes of these writes.
+        written_bytes: u64 = Counter of Bytes,
+        /// Reads that were started.
+        reads: u64 = Counter of Count,
+        /// Syncs that were requested.
+        syncs: u64 = Counter of Count,
+        /// Syncs that waited for writes.
+        syncs_delayed: u64 = Counter of Count,
+    }
 }
 
 /// Work that is done in the order of the requests.
@@ -136,7 +158,7 @@ struct Writing {
     place: Option<Place>,
 }
 
-impl<F: Descriptor, C> Files<F, C> {
+impl<I: FileIo> Files<I> {
     pub fn new(closing_max: usize) -> Self {
         Self {
             closing_max,
@@ -147,6 +169,7 @@ impl<F: Descriptor, C> Files<F, C> {
             syncs: SyncOrder::default(),
             reading: 0,
             syncing: 0,
+            counters: FileCounters::default(),
         }
     }
 
@@ -154,10 +177,7 @@ impl<F: Descriptor, C> Files<F, C> {
     ///
     /// # Errors
     /// An operation failed that must not fail; the process has to end.
-    pub fn perform<I>(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError>
-    where
-        I: FileIo<File = F, Conn = C>,
-    {
+    pub fn perform(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError> {
         self.perform_work(io, Work::Op(op))
     }
 
@@ -165,10 +185,7 @@ impl<F: Descriptor, C> Files<F, C> {
     ///
     /// # Errors
     /// As for [`Self::perform`].
-    pub fn add_part<I>(&mut self, io: &mut I, part: Part) -> Result<(), FileError>
-    where
-        I: FileIo<File = F, Conn = C>,
-    {
+    pub fn add_part(&mut self, io: &mut I, part: Part) -> Result<(), FileError> {
         self.perform_work(io, Work::Part(part))
     }
 
@@ -176,22 +193,16 @@ impl<F: Descriptor, C> Files<F, C> {
     ///
     /// # Errors
     /// As for [`Self::perform`].
-    pub fn send_parts<I>(&mut self, io: &mut I, conn: Option<C>) -> Result<(), FileError>
-    where
-        I: FileIo<File = F, Conn = C>,
-    {
+    pub fn send_parts(&mut self, io: &mut I, conn: Option<I::Conn>) -> Result<(), FileError> {
         self.perform_work(io, Work::SendParts(conn))
     }
 
-    /// Starts deferred work as far as possible. To be called when an operation has ended.
+    /// Starts deferred work that need not wait any more. To be called when an operation has ended.
     ///
     /// # Errors
     /// As for [`Self::perform`].
-    pub fn resume<I>(&mut self, io: &mut I) -> Result<(), FileError>
-    where
-        I: FileIo<File = F, Conn = C>,
-    {
-        self.closing.retain(F::is_in_use);
+    pub fn resume(&mut self, io: &mut I) -> Result<(), FileError> {
+        self.closing.retain(Descriptor::is_in_use);
         while let Some(work) = self.deferred.pop_front() {
             let is_open = matches!(work, Work::Op(FileOp::Open { .. }));
             if is_open && self.closing.len() >= self.closing_max {
@@ -214,15 +225,12 @@ impl<F: Descriptor, C> Files<F, C> {
     ///
     /// # Errors
     /// The write failed: its bytes may or may not be on the disk. The process has to end.
-    pub fn written<I>(
+    pub fn written(
         &mut self,
         io: &mut I,
         token: FileToken,
         result: io::Result<()>,
-    ) -> io::Result<Option<FileDone>>
-    where
-        I: FileIo<File = F, Conn = C>,
-    {
+    ) -> Result<Option<FileDone>, FileError> {
         let writing = self.writing.remove(&token);
         let mode = writing.as_ref().map(|writing| writing.mode);
         if let (Ok(()), Some(place)) = (&result, writing.as_ref().and_then(|it| it.place)) {
@@ -233,7 +241,7 @@ impl<F: Descriptor, C> Files<F, C> {
             Err(error) if mode == Some(OpenMode::Aside) && is_no_space(&error) => {
                 Ok(Some(FileDone::NoSpace { token }))
             }
-            Err(error) => Err(error),
+            Err(error) => Err(FileError(format!("could not write to a log: {error}"))),
         }
     }
 
@@ -250,8 +258,12 @@ impl<F: Descriptor, C> Files<F, C> {
     ///
     /// # Errors
     /// The sync failed: earlier writes may or may not be on the disk. The process has to end.
-    pub fn synced(&mut self, token: FileToken, result: io::Result<()>) -> io::Result<FileDone> {
-        result?;
+    pub fn synced(
+        &mut self,
+        token: FileToken,
+        result: io::Result<()>,
+    ) -> Result<FileDone, FileError> {
+        result.map_err(|error| FileError(format!("could not sync a log: {error}")))?;
         self.syncing -= 1;
         Ok(FileDone::Synced { token })
     }
@@ -270,14 +282,9 @@ impl<F: Descriptor, C> Files<F, C> {
         self.syncs = SyncOrder::default();
     }
 
-    /// Whether work waits until fewer files are closing.
-    pub fn is_deferring(&self) -> bool {
-        !self.deferred.is_empty()
-    }
-
-    /// The number of syncs that wait for writes.
-    pub fn waiting_syncs(&self) -> usize {
-        self.syncs.waiting()
+    /// The numbers of its operations.
+    pub fn counters(&self) -> FileCounters {
+        self.counters
     }
 
     /// The descriptors that its files take.
@@ -285,29 +292,31 @@ impl<F: Descriptor, C> Files<F, C> {
         self.open.len() + self.closing.len()
     }
 
-    fn perform_work<I>(&mut self, io: &mut I, work: Work<C>) -> Result<(), FileError>
-    where
-        I: FileIo<File = F, Conn = C>,
-    {
+    fn perform_work(&mut self, io: &mut I, work: Work<I::Conn>) -> Result<(), FileError> {
         self.deferred.push_back(work);
-        if self.deferred.len() == 1 { self.resume(io) } else { Ok(()) }
+        if self.deferred.len() > 1 {
+            return Ok(());
+        }
+        self.resume(io)?;
+        self.counters.opens_delayed += u64::from(!self.deferred.is_empty());
+        Ok(())
     }
 
-    fn start<I>(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError>
-    where
-        I: FileIo<File = F, Conn = C>,
-    {
+    fn start(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError> {
         match op {
             FileOp::Open { file, path, mode } => {
                 let opened = OpenFile { file: io.open(&path, mode)?, mode };
+                self.counters.opens += 1;
                 let before = self.open.insert(file, opened);
                 assert!(before.is_none(), "{file:?} is open already");
             }
             FileOp::Close { file } => {
                 let closed = self.open.remove(&file).map(|open| open.file);
-                self.closing.extend(closed.filter(F::is_in_use));
+                self.closing.extend(closed.filter(Descriptor::is_in_use));
             }
             FileOp::Write { token, file, offset, data } => {
+                self.counters.writes += 1;
+                self.counters.written_bytes += data.len() as u64;
                 let OpenFile { file: open, mode } = self.file(file)?;
                 let mode = *mode;
                 io.write(open, mode, offset, &data, token);
@@ -317,12 +326,15 @@ impl<F: Descriptor, C> Files<F, C> {
             FileOp::Read { token, file, offset, len } => {
                 io.read(&self.file(file)?.file, offset, len, token);
                 self.reading += 1;
+                self.counters.reads += 1;
             }
             FileOp::Sync { token, file } => {
+                self.counters.syncs += 1;
                 let sync = (self.file(file)?.file.clone(), token);
                 self.syncing += 1;
-                if let Some((file, token)) = self.syncs.sync(file, sync) {
-                    io.sync(&file, token);
+                match self.syncs.sync(file, sync) {
+                    Some((file, token)) => io.sync(&file, token),
+                    None => self.counters.syncs_delayed += 1,
                 }
             }
             FileOp::Truncate { file, len } => io.truncate(&self.file(file)?.file, len)?,
@@ -334,7 +346,7 @@ impl<F: Descriptor, C> Files<F, C> {
         Ok(())
     }
 
-    fn file(&self, id: FileId) -> Result<&OpenFile<F>, FileError> {
+    fn file(&self, id: FileId) -> Result<&OpenFile<I::File>, FileError> {
         self.open.get(&id).ok_or_else(|| FileError(format!("{id:?} is not open")))
     }
 }

@@ -4,7 +4,7 @@
 use muster_storage::FileId;
 use std::collections::{HashMap, VecDeque};
 
-/// Writes under way to the page cache, and the syncs behind them, by file.
+/// Writes under way to the page cache, and the syncs that wait for them, by file.
 #[derive(Debug)]
 pub(super) struct SyncOrder<S> {
     files: HashMap<FileId, Queue<S>>,
@@ -50,12 +50,6 @@ impl<S> SyncOrder<S> {
         let Some(queue) = self.files.get_mut(&file) else { return Some(sync) };
         queue.asked.push_back(Asked::Sync(sync));
         None
-    }
-
-    /// The number of syncs that wait.
-    pub(super) fn waiting(&self) -> usize {
-        let asked = self.files.values().flat_map(|queue| &queue.asked);
-        asked.filter(|it| matches!(it, Asked::Sync(_))).count()
     }
 
     /// A write is done; starts the syncs for which it was the last.

@@ -2,9 +2,8 @@
 
 use super::{Descriptor, FileError, FileIo, Files, Freeing};
 use crate::directories;
-use crate::shard::Part;
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
-use muster_storage::{FileDone, FileOp, FileToken, OpenMode};
+use muster_storage::{FileToken, OpenMode};
 use muster_uring::{AlignedBuf, ConnId, Durability, File, Ring, Slice};
 use std::collections::HashMap;
 use std::io;
@@ -18,16 +17,9 @@ const CLOSING_MAX: usize = 64;
 const SPARE_BUFFERS_MAX: usize = 8;
 const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// The files of a shard that runs on a ring.
-#[derive(Debug)]
-pub struct RingFiles {
-    files: Files<File, ConnId>,
-    directory: Directory,
-}
-
-/// The data directory, and buffers.
-#[derive(Debug)]
-struct Directory {
+/// A ring, with the data directory and buffers for its file operations.
+pub struct RingIo {
+    pub ring: Ring,
     /// All paths are relative to it.
     data: PathBuf,
     freeing: Freeing,
@@ -44,124 +36,49 @@ struct Wanted {
     len: usize,
 }
 
-/// Carries out operations in the directory.
-struct RingIo<'a> {
-    ring: &'a mut Ring,
-    directory: &'a mut Directory,
-}
-
-impl RingFiles {
-    pub fn new(data: PathBuf, freeing: Freeing) -> Self {
-        let (reading, spare) = (HashMap::new(), Vec::new());
-        let directory = Directory { data, freeing, slice: None, reading, spare };
-        Self { files: Files::new(CLOSING_MAX), directory }
+impl RingIo {
+    pub fn new(ring: Ring, data: PathBuf, freeing: Freeing) -> Self {
+        Self { ring, data, freeing, slice: None, reading: HashMap::new(), spare: Vec::new() }
     }
 
-    /// As [`Files::perform`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn perform(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), FileError> {
-        self.files.perform(&mut RingIo { ring, directory: &mut self.directory }, op)
+    /// No files yet, for a shard on this ring.
+    pub fn files() -> Files<Self> {
+        Files::new(CLOSING_MAX)
     }
 
-    /// As [`Files::add_part`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn add_part(&mut self, ring: &mut Ring, part: Part) -> Result<(), FileError> {
-        self.files.add_part(&mut RingIo { ring, directory: &mut self.directory }, part)
-    }
-
-    /// As [`Files::send_parts`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn send_parts(&mut self, ring: &mut Ring, conn: Option<ConnId>) -> Result<(), FileError> {
-        self.files.send_parts(&mut RingIo { ring, directory: &mut self.directory }, conn)
-    }
-
-    /// As [`Files::resume`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn resume(&mut self, ring: &mut Ring) -> Result<(), FileError> {
-        self.files.resume(&mut RingIo { ring, directory: &mut self.directory })
-    }
-
-    /// A write ended: as [`Files::written`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn written(
-        &mut self,
-        ring: &mut Ring,
-        token: u64,
-        result: io::Result<()>,
-        aligned: AlignedBuf,
-    ) -> Result<Option<FileDone>, FileError> {
-        self.directory.recycle(aligned);
-        let mut io = RingIo { ring, directory: &mut self.directory };
-        let written = self.files.written(&mut io, FileToken(token), result);
-        written.map_err(|error| failed("write to a log in", &self.directory.data, &error))
-    }
-
-    /// A read ended; None for an unknown token.
-    pub fn read(
+    /// The requested bytes of a read that has ended; None for an unknown token.
+    pub(crate) fn take_read(
         &mut self,
         token: u64,
         result: io::Result<()>,
         aligned: AlignedBuf,
-    ) -> Option<FileDone> {
-        let Wanted { skip, len } = self.directory.reading.remove(&token)?;
+    ) -> Option<io::Result<Vec<u8>>> {
+        let Wanted { skip, len } = self.reading.remove(&token)?;
         let end = (skip + len).min(aligned.len());
         let data = result.map(|()| aligned.get(skip..end).unwrap_or_default().to_vec());
-        self.directory.recycle(aligned);
-        Some(self.files.read(FileToken(token), data))
+        self.recycle(aligned);
+        Some(data)
     }
 
-    /// A sync ended: as [`Files::synced`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn synced(&mut self, token: u64, result: io::Result<()>) -> Result<FileDone, FileError> {
-        let synced = self.files.synced(FileToken(token), result);
-        synced.map_err(|error| failed("sync a log in", &self.directory.data, &error))
-    }
-
-    /// As [`Files::is_busy`].
-    pub fn is_busy(&self) -> bool {
-        self.files.is_busy()
-    }
-
-    /// As [`Files::close_all`].
-    pub fn close_all(&mut self) {
-        self.files.close_all();
-    }
-}
-
-impl Directory {
     /// Keeps a buffer for the next read or write.
-    fn recycle(&mut self, mut aligned: AlignedBuf) {
+    pub(crate) fn recycle(&mut self, mut aligned: AlignedBuf) {
         if self.spare.len() < SPARE_BUFFERS_MAX && aligned.capacity() <= SPARE_BUFFER_BYTES_MAX {
             aligned.clear();
             self.spare.push(aligned);
         }
     }
-}
 
-impl RingIo<'_> {
     fn slice(&mut self) -> &mut Slice {
-        self.directory.slice.get_or_insert_with(|| self.ring.slice())
+        self.slice.get_or_insert_with(|| self.ring.slice())
     }
 }
 
-impl FileIo for RingIo<'_> {
+impl FileIo for RingIo {
     type File = File;
     type Conn = ConnId;
 
     fn open(&mut self, path: &Path, mode: OpenMode) -> Result<File, FileError> {
-        let data = &self.directory.data;
+        let data = &self.data;
         let path = data.join(path);
         // If the data directory is gone, opening a new file must not begin a log of its own.
         let opened = std::fs::metadata(data).and_then(|_| open(data, &path, mode));
@@ -169,7 +86,7 @@ impl FileIo for RingIo<'_> {
     }
 
     fn write(&mut self, file: &File, mode: OpenMode, offset: u64, data: &[u8], token: FileToken) {
-        let mut aligned = self.directory.spare.pop().unwrap_or_default();
+        let mut aligned = self.spare.pop().unwrap_or_default();
         aligned.extend_from_slice(data);
         let durability = match mode {
             OpenMode::Durable | OpenMode::Aside => Durability::Durable,
@@ -183,9 +100,9 @@ impl FileIo for RingIo<'_> {
         let start = offset - offset % block;
         let end = (offset + u64::from(len)).next_multiple_of(block);
         let wanted = Wanted { skip: (offset - start) as usize, len: len as usize };
-        let buf = self.directory.spare.pop().unwrap_or_default();
+        let buf = self.spare.pop().unwrap_or_default();
         self.ring.read(file, start, (end - start) as usize, buf, token.0);
-        self.directory.reading.insert(token.0, wanted);
+        self.reading.insert(token.0, wanted);
     }
 
     fn sync(&mut self, file: &File, token: FileToken) {
@@ -198,7 +115,7 @@ impl FileIo for RingIo<'_> {
     }
 
     fn rename(&mut self, from: &Path, to: &Path) -> Result<(), FileError> {
-        let Directory { data, freeing, .. } = &self.directory;
+        let Self { data, freeing, .. } = &*self;
         let (from, to) = (data.join(from), data.join(to));
         let replaced = freeing.hold(&to);
         let renamed = std::fs::rename(&from, &to).and_then(|()| directories::sync_name(&to));
@@ -208,7 +125,7 @@ impl FileIo for RingIo<'_> {
     }
 
     fn remove_file(&mut self, path: &Path) -> Result<(), FileError> {
-        let Directory { data, freeing, .. } = &self.directory;
+        let Self { data, freeing, .. } = &*self;
         let path = data.join(path);
         let removed = freeing.hold(&path);
         let result = absent_is_fine(std::fs::remove_file(&path));
@@ -218,13 +135,13 @@ impl FileIo for RingIo<'_> {
     }
 
     fn remove_dir(&mut self, path: &Path) -> Result<(), FileError> {
-        let path = self.directory.data.join(path);
-        absent_is_fine(self.directory.freeing.remove_directory(path.clone()))
+        let path = self.data.join(path);
+        absent_is_fine(self.freeing.remove_directory(path.clone()))
             .map_err(|error| failed("remove", &path, &error))
     }
 
     fn move_dir(&mut self, from: &Path, to: &Path) {
-        let (from, to) = (self.directory.data.join(from), self.directory.data.join(to));
+        let (from, to) = (self.data.join(from), self.data.join(to));
         if let Err(error) = directories::move_to(&from, &to) {
             warn!("could not move {} to {}: {error}", from.display(), to.display());
         }
@@ -239,7 +156,7 @@ impl FileIo for RingIo<'_> {
     }
 
     fn send(&mut self, conn: Option<ConnId>) {
-        match (self.directory.slice.take(), conn) {
+        match (self.slice.take(), conn) {
             (Some(slice), Some(conn)) => drop(self.ring.stream(conn, slice)),
             (Some(slice), None) => self.ring.drop_slice(slice),
             (None, _) => {}

@@ -2,9 +2,11 @@
 //! reader that is slow or gone can neither block a shard nor end it.
 
 mod queue;
+mod request_errors;
 mod throttle;
 mod writer;
 
+pub use request_errors::RequestErrors;
 pub use throttle::Throttle;
 
 use queue::Queue;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use tracing::error;
 use tracing_subscriber::EnvFilter;
 
-/// How long the end of the process waits for the last lines to be written.
+/// The time for which the end of the process waits for the last lines to be written.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
@@ -79,8 +81,9 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     let what = info.payload_as_str().unwrap_or("no message");
     let place = info.location().map(|location| format!(" at {location}")).unwrap_or_default();
     let backtrace = Backtrace::capture();
-    match backtrace.status() {
-        BacktraceStatus::Captured => error!("thread {name} panicked{place}: {what}\n{backtrace}"),
-        _ => error!("thread {name} panicked{place}: {what}"),
+    if backtrace.status() == BacktraceStatus::Captured {
+        error!("thread {name} panicked{place}: {what}\n{backtrace}");
+    } else {
+        error!("thread {name} panicked{place}: {what}");
     }
 }

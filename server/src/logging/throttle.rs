@@ -26,7 +26,7 @@ pub struct Throttle<K> {
     lines: HashMap<K, u32>,
     all_lines: u32,
     left_out: u64,
-    /// When the left-out lines are to be reported.
+    /// The time when the left-out lines are to be reported.
     report_at: Option<i64>,
 }
 
@@ -80,7 +80,7 @@ impl<K: Eq + Hash> Throttle<K> {
         Some(std::mem::take(&mut self.left_out))
     }
 
-    /// When [`Self::left_out`] is to be called next.
+    /// The time when [`Self::left_out`] is to be called next.
     pub fn report_at(&self) -> Option<i64> {
         self.report_at
     }

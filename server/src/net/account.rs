@@ -8,19 +8,22 @@ use std::fmt;
 pub enum Kind {
     /// Received, and not yet handled.
     Input,
-    /// Requests that wait: parked fetches, look-ups, joins.
+    /// Requests that wait: parked fetches, look-ups, joins, offsets of transactions.
     Parked,
     /// Reads of files under way, for fetches and look-ups.
     Reads,
     /// Buffers between a file and a socket.
     Slices,
     /// The long request under way, and its answer so far.
-    Scan,
+    Long,
     /// Answers that may not leave yet.
     Answers,
     /// Answers that may leave and that the client has not taken.
     Unsent,
 }
+
+/// Answers that their clients have not read.
+pub(super) const UNREAD: [Kind; 2] = [Kind::Answers, Kind::Unsent];
 
 const KINDS: usize = Kind::Unsent as usize + 1;
 
@@ -56,6 +59,11 @@ impl Account {
 
     pub fn held(&self, kind: Kind) -> usize {
         self.held[kind as usize]
+    }
+
+    /// Those of several kinds.
+    pub(super) fn held_of(&self, kinds: &[Kind]) -> usize {
+        kinds.iter().map(|kind| self.held(*kind)).sum()
     }
 
     pub fn total(&self) -> usize {

@@ -3,6 +3,7 @@
 
 use super::durable::{Flushes, VisibleAt};
 use super::stream::{Frame, Stream};
+use crate::event::ConnectionId;
 use muster_codec::frame::frame_length;
 use muster_codec::{DecodeError, Response, wire};
 use muster_storage::{FileKey, FileRange};
@@ -11,21 +12,6 @@ use std::sync::Arc;
 
 /// A frame larger than this is moved to the output rather than copied, if the output is empty.
 const COPIED_BYTES_MAX: usize = 64 << 10;
-
-/// The id of a connection; never used twice. The lower half is its slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId(pub u64);
-
-impl ConnectionId {
-    pub fn new(slot: u32, serial: u32) -> Self {
-        Self(u64::from(serial) << 32 | u64::from(slot))
-    }
-
-    /// A small number that no other open connection has.
-    pub fn slot(self) -> usize {
-        self.0 as u32 as usize
-    }
-}
 
 /// A request that is not answered yet, or whose answer may not leave yet.
 #[derive(Debug)]
@@ -49,7 +35,7 @@ enum Answer {
 
 /// The state of a connection's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Streaming {
+pub(super) enum Streaming {
     /// No slice is under way, because the stream is empty or other output leaves first.
     #[default]
     No,
@@ -63,44 +49,45 @@ pub(crate) enum Streaming {
 
 /// The state of one connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    pub(crate) id: ConnectionId,
+pub(super) struct Connection {
+    pub(super) id: ConnectionId,
     /// The peer's address as Kafka prints it: `/127.0.0.1`.
-    pub(crate) host: Arc<str>,
-    /// When input last arrived, in milliseconds.
-    pub(crate) last_active: i64,
-    /// When the client ended its side of the connection.
-    pub(crate) input_ended_at: Option<i64>,
+    pub(super) host: Arc<str>,
+    /// The time when input last arrived, in milliseconds.
+    pub(super) last_active: i64,
+    /// The time when the client ended its side of the connection.
+    pub(super) input_ended_at: Option<i64>,
     /// Received, but not handled yet: part of a frame, or frames of a stalled connection.
-    pub(crate) input: Vec<u8>,
-    /// When the socket last accepted output.
+    pub(super) input: Vec<u8>,
+    /// The time when the socket last accepted output.
     pub(super) last_taken: i64,
-    /// The bytes counted in the account: of answers that may not leave, and of those that may.
+    /// The bytes that the account has counted for answers that may not leave yet, and for those
+    /// that may.
     pub(super) counted_answers: (usize, usize),
     /// Whether its next request waits until the unread answers of all clients take less than their
     /// budget.
-    pub(crate) waits_for_readers: bool,
+    pub(super) waits_for_readers: bool,
     /// The bytes of input that the account has counted.
     pub(super) counted_input: usize,
     /// Whether receiving waits for the budget of all input.
     pub(super) input_blocked: bool,
     /// Frames that may leave now, before `stream`.
-    pub(crate) output: Vec<u8>,
+    pub(super) output: Vec<u8>,
     /// Frames that leave after `output`: all from the first with parts of files on.
-    pub(crate) stream: Stream,
-    pub(crate) streaming: Streaming,
+    pub(super) stream: Stream,
+    pub(super) streaming: Streaming,
     /// Bytes of earlier output that the socket has not accepted yet.
-    pub(crate) unsent: usize,
+    pub(super) unsent: usize,
     /// Whether the reactor was asked to stop receiving.
-    pub(crate) receive_paused: bool,
-    /// Whether it waits for its turn.
-    pub(crate) waits: bool,
-    /// Whether its next request is a long one, which waits for its turn.
-    pub(crate) waits_to_scan: bool,
+    pub(super) receive_paused: bool,
+    /// Whether it is in the run queue.
+    pub(super) waits: bool,
+    /// Whether its next request is a long one, which waits until another one is answered.
+    pub(super) waits_to_scan: bool,
     /// Listed in `Connections::dirty`.
-    pub(crate) dirty: bool,
+    pub(super) dirty: bool,
     /// Why an answer could not be written: later answers never leave.
-    pub(crate) failed: Option<DecodeError>,
+    pub(super) failed: Option<DecodeError>,
     in_flight: VecDeque<InFlight>,
     /// The sequence number of the first request in flight.
     first_sequence: u64,
@@ -113,7 +100,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(id: ConnectionId, host: Arc<str>, now: i64) -> Self {
+    pub(super) fn new(id: ConnectionId, host: Arc<str>, now: i64) -> Self {
         Self {
             id,
             host,
@@ -142,7 +129,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn in_flight(&self) -> usize {
+    pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
@@ -152,19 +139,20 @@ impl Connection {
         (self.ready_bytes - self.ready_file_bytes, unsent)
     }
 
-    /// Bytes of answers that the client has not taken yet, with those that will be read from files.
-    pub(crate) fn unread_bytes(&self) -> usize {
+    /// Bytes of answers that the client has not read yet, with those that will be read from files.
+    pub(super) fn unread_bytes(&self) -> usize {
         self.ready_bytes + self.output.len() + self.unsent + self.stream.len()
     }
 
     /// Whether a slice of the stream can leave next.
-    pub(crate) fn may_stream(&self) -> bool {
+    pub(super) fn may_stream(&self) -> bool {
         let is_first = self.output.is_empty() && self.unsent == 0;
         is_first && !self.stream.is_empty() && self.streaming == Streaming::No
     }
 
-    /// The files of all answers that have not left, once for each hold.
-    pub(crate) fn files(&self) -> Vec<FileKey> {
+    /// The files to which answers that are not sent yet refer; each appears once for every hold
+    /// that is to be released.
+    pub(super) fn files(&self) -> Vec<FileKey> {
         let waiting = self.in_flight.iter().flat_map(|request| match &request.answer {
             Answer::Ready { frame, .. } => &frame.files[..],
             Answer::Pending | Answer::None => &[],
@@ -172,8 +160,9 @@ impl Connection {
         self.stream.files().chain(waiting.map(|(_, range)| range.file)).collect()
     }
 
-    /// Whether the client has ended its input and all its requests are answered and read.
-    pub(crate) fn is_over(&self, max_bytes: u32) -> bool {
+    /// Whether the connection can be closed: the client has ended its side, no whole request is
+    /// left, and it has read all answers.
+    pub(super) fn is_over(&self, max_bytes: u32) -> bool {
         let length = || frame_length(&self.input, max_bytes).ok().flatten();
         self.input_ended_at.is_some()
             && self.in_flight() == 0
@@ -182,16 +171,16 @@ impl Connection {
     }
 
     /// Makes further requests wait until this one, the last, is answered.
-    pub(crate) fn hold(&mut self, sequence: u64) {
+    pub(super) fn hold(&mut self, sequence: u64) {
         self.held_until = sequence + 1;
     }
 
-    pub(crate) fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         self.first_sequence < self.held_until || self.waits_to_scan
     }
 
     /// Takes a place in the order of answers; the returned number identifies the request.
-    pub(crate) fn begin(&mut self, correlation_id: i32, api_version: i16) -> u64 {
+    pub(super) fn begin(&mut self, correlation_id: i32, api_version: i16) -> u64 {
         self.in_flight.push_back(InFlight { correlation_id, api_version, answer: Answer::Pending });
         self.first_sequence + self.in_flight.len() as u64 - 1
     }
@@ -199,7 +188,7 @@ impl Connection {
     /// Takes an answer, which `write` encodes with its correlation id and version. It goes straight
     /// to the output if it is the next in order and `visible_at` is durable; else it waits in its
     /// place, and the result is false.
-    pub(crate) fn answer(
+    pub(super) fn answer(
         &mut self,
         sequence: u64,
         write: impl FnOnce(i32, i16, &mut Vec<u8>) -> wire::Result<()>,
@@ -226,7 +215,7 @@ impl Connection {
     }
 
     /// Takes an answer with parts of files in its place. False if no request waits for it.
-    pub(crate) fn answer_from_files(
+    pub(super) fn answer_from_files(
         &mut self,
         sequence: u64,
         response: &Response<'_>,
@@ -244,7 +233,7 @@ impl Connection {
     }
 
     /// Marks a request as one without an answer.
-    pub(crate) fn skip(&mut self, sequence: u64) {
+    pub(super) fn skip(&mut self, sequence: u64) {
         let Some(place) = sequence.checked_sub(self.first_sequence) else { return };
         if let Some(request) = self.in_flight.get_mut(place as usize) {
             request.answer = Answer::None;

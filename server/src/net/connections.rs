@@ -1,16 +1,19 @@
 //! All connections of a shard, and the durable positions that their answers wait for.
 
 use super::account::{Account, Kind};
-use super::connection::{Connection, ConnectionId, Streaming};
-use super::durable::{Flushes, VisibleAt};
-use super::input::Waiting;
+use super::connection::{Connection, Streaming};
+use super::counters::ClientCounters;
+use super::durable::{Flushes, Reply, VisibleAt};
+use super::input::{INPUT_BYTES_DEFAULT, Waiting};
 use super::limits::{SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
 use super::stream::Piece;
-use crate::placement::Slot;
-use muster_codec::{Response, header, wire};
+use super::unread::UNREAD_BYTES_MAX;
+use crate::config::Config;
+use crate::event::ConnectionId;
+use muster_codec::{ApiKey, Response, header, wire};
 use muster_coordinator::RequestId;
 use muster_storage::injected::{self, Fault};
-use muster_storage::{FileKey, FileRange};
+use muster_storage::{FileKey, FileRange, LogPartition};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -22,14 +25,37 @@ pub struct Limits {
     pub connections: usize,
     /// `max.connections.per.ip`
     pub connections_per_ip: usize,
-    /// Requests in flight on a connection before it is read no further.
+    /// Requests in flight on a connection before reading from it stops.
     pub requests_in_flight: usize,
-    /// Bytes of answers that a client may leave unread before its connection is read no further.
+    /// Bytes of answers that a client may leave unread before reading from its connection stops.
     pub output_bytes: usize,
     /// Bytes of input that is not handled, of all connections: `queued.max.request.bytes`.
     pub input_bytes: usize,
     /// Bytes of answers that all clients together may leave unread.
     pub unread_bytes: usize,
+}
+
+impl Limits {
+    pub(super) fn of(config: &Config) -> Self {
+        Self {
+            connections: config.max_connections.unsigned_abs() as usize,
+            connections_per_ip: config.max_connections_per_ip.unsigned_abs() as usize,
+            requests_in_flight: REQUESTS_IN_FLIGHT_MAX,
+            output_bytes: OUTPUT_BYTES_MAX,
+            input_bytes: input_bytes_max(config),
+            unread_bytes: UNREAD_BYTES_MAX,
+        }
+    }
+}
+
+/// `queued.max.request.bytes`, for which Kafka has no limit by default. A request of the largest
+/// size has to fit.
+fn input_bytes_max(config: &Config) -> usize {
+    let largest = config.socket_request_max_bytes.unsigned_abs() as usize;
+    match usize::try_from(config.queued_max_request_bytes) {
+        Ok(bytes) if bytes > 0 => bytes,
+        _ => INPUT_BYTES_DEFAULT.max(largest),
+    }
 }
 
 /// The limit that refuses a new connection.
@@ -48,6 +74,10 @@ impl fmt::Display for TooMany {
     }
 }
 
+/// Requests that a connection may have in flight, and bytes of answers that it may leave unread.
+const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
+const OUTPUT_BYTES_MAX: usize = 4 << 20;
+
 /// Frames kept for their capacity, and the largest one kept.
 const SPARE_FRAMES_MAX: usize = 1024;
 const SPARE_FRAME_BYTES_MAX: usize = 4096;
@@ -65,16 +95,17 @@ pub struct Connections {
     dirty: Vec<ConnectionId>,
     spare: Vec<Vec<u8>>,
     pub(super) waiting_input: Waiting,
-    /// Since when unread answers have exceeded their budget.
+    /// The time since which unread answers have exceeded their budget.
     pub(super) unread_full_since: Option<i64>,
     /// Connections whose streams wait for their turn, and the number of slices under way.
     streams: VecDeque<ConnectionId>,
     slices: usize,
-    pub(crate) account: Account,
+    pub(super) account: Account,
+    pub(super) counters: ClientCounters,
 }
 
 impl Connections {
-    pub fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
             slots: Vec::new(),
@@ -88,6 +119,7 @@ impl Connections {
             streams: VecDeque::new(),
             slices: 0,
             account: Account::default(),
+            counters: ClientCounters::default(),
         }
     }
 
@@ -100,7 +132,7 @@ impl Connections {
     }
 
     /// Changes the limits; open connections stay, even if there are more than allowed now.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub(super) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
@@ -108,7 +140,12 @@ impl Connections {
     ///
     /// # Errors
     /// A limit is reached; nothing is kept.
-    pub fn open(&mut self, id: ConnectionId, host: Arc<str>, now: i64) -> Result<(), TooMany> {
+    pub(super) fn open(
+        &mut self,
+        id: ConnectionId,
+        host: Arc<str>,
+        now: i64,
+    ) -> Result<(), TooMany> {
         let Limits { connections, connections_per_ip, .. } = self.limits;
         if self.open >= connections {
             return Err(TooMany::Connections(connections));
@@ -123,6 +160,7 @@ impl Connections {
         *self.per_host.entry(host.clone()).or_default() += 1;
         self.slots[id.slot()] = Some(Connection::new(id, host, now));
         self.open += 1;
+        self.counters.connections_opened += 1;
         Ok(())
     }
 
@@ -148,7 +186,7 @@ impl Connections {
 
     /// Forgets a connection and its requests; answers to them are dropped from now on. Returns the
     /// files held for its answers; None if it was forgotten before.
-    pub fn close(&mut self, id: ConnectionId) -> Option<Vec<FileKey>> {
+    pub(super) fn close(&mut self, id: ConnectionId) -> Option<Vec<FileKey>> {
         let slot = self.slots.get_mut(id.slot());
         let connection = slot.and_then(|slot| slot.take_if(|c| c.id == id))?;
         self.drop_input(&connection);
@@ -157,6 +195,7 @@ impl Connections {
             self.end_slice();
         }
         self.open -= 1;
+        self.counters.connections_closed += 1;
         if let Some(count) = self.per_host.get_mut(&connection.host) {
             *count -= 1;
             if *count == 0 {
@@ -164,6 +203,11 @@ impl Connections {
             }
         }
         Some(connection.files())
+    }
+
+    /// Counts the bytes of a kind that are held elsewhere.
+    pub(crate) fn count(&mut self, kind: Kind, bytes: usize) {
+        self.account.set(kind, bytes);
     }
 
     /// The bytes held for clients.
@@ -175,34 +219,47 @@ impl Connections {
         self.slots.iter().flatten()
     }
 
-    pub(crate) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+    pub(super) fn get(&self, id: ConnectionId) -> Option<&Connection> {
         self.slots.get(id.slot())?.as_ref().filter(|connection| connection.id == id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+    /// Whether a connection is open.
+    #[cfg(test)]
+    pub(crate) fn is_open(&self, id: ConnectionId) -> bool {
+        self.get(id).is_some()
+    }
+
+    /// Whether a connection is received from.
+    #[cfg(test)]
+    pub(crate) fn receives(&self, id: ConnectionId) -> bool {
+        self.get(id).is_some_and(|connection| !connection.receive_paused)
+    }
+
+    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         self.slots.get_mut(id.slot())?.as_mut().filter(|connection| connection.id == id)
     }
 
     /// The connections without input or output since `time`.
-    pub fn quiet_since(&self, time: i64) -> Vec<ConnectionId> {
+    pub(super) fn quiet_since(&self, time: i64) -> Vec<ConnectionId> {
         let is_quiet = |c: &&Connection| c.last_active.max(c.last_taken) < time;
         self.slots.iter().flatten().filter(is_quiet).map(|connection| connection.id).collect()
     }
 
     /// The connections whose client ended its input before `time`.
-    pub fn input_ended_before(&self, time: i64) -> Vec<ConnectionId> {
+    pub(super) fn input_ended_before(&self, time: i64) -> Vec<ConnectionId> {
         let has_ended = |c: &&Connection| c.input_ended_at.is_some_and(|at| at < time);
         self.slots.iter().flatten().filter(has_ended).map(|connection| connection.id).collect()
     }
 
     /// All open connections.
-    pub fn ids(&self) -> Vec<ConnectionId> {
+    pub(super) fn ids(&self) -> Vec<ConnectionId> {
         self.slots.iter().flatten().map(|connection| connection.id).collect()
     }
 
-    /// Whether further requests of this connection have to wait.
-    pub fn is_stalled(&self, id: ConnectionId) -> bool {
-        self.get(id).is_some_and(|connection| {
+    /// Whether further requests of this connection have to wait, or will never be handled because
+    /// it is closed.
+    pub(super) fn is_stalled(&self, id: ConnectionId) -> bool {
+        self.get(id).is_none_or(|connection| {
             connection.is_held()
                 || connection.in_flight() >= self.limits.requests_in_flight
                 || connection.unread_bytes() > self.limits.output_bytes
@@ -211,7 +268,14 @@ impl Connections {
     }
 
     /// Assigns a request its place in the order of answers.
-    pub fn begin(&mut self, id: ConnectionId, correlation_id: i32, api_version: i16) -> RequestId {
+    pub fn begin(
+        &mut self,
+        id: ConnectionId,
+        api: ApiKey,
+        correlation_id: i32,
+        api_version: i16,
+    ) -> RequestId {
+        self.counters.requests.count(api);
         let connection = self.get_mut(id);
         let sequence = connection.map_or(0, |c| c.begin(correlation_id, api_version));
         RequestId { connection: id.0, sequence }
@@ -228,10 +292,15 @@ impl Connections {
     /// Takes the answer to a request. It leaves when all earlier ones have left and `visible_at` is
     /// durable. An answer to a closed connection is dropped.
     pub fn answer(&mut self, request: RequestId, response: &Response<'_>, visible_at: VisibleAt) {
+        self.counters.errors.count(response);
         let write = |correlation_id, version, out: &mut _| {
             header::write_response(correlation_id, version, response, out)
         };
         self.answer_by(request, write, visible_at);
+    }
+
+    pub(crate) fn reply(&mut self, reply: Reply<'_>) {
+        self.answer(reply.request, &reply.response, reply.visible_at);
     }
 
     /// Takes an answer that depends on nothing that is to be flushed.
@@ -286,6 +355,7 @@ impl Connections {
         response: &Response<'_>,
         files: &[FileRange],
     ) -> bool {
+        self.counters.errors.count(response);
         let id = ConnectionId(request.connection);
         let taken = self
             .get_mut(id)
@@ -304,15 +374,15 @@ impl Connections {
     }
 
     /// All positions of a slot up to this one are durable: answers that waited for them may leave.
-    pub fn flushed(&mut self, slot: Slot, position: u64) {
-        self.flushes.flushed(slot, position);
-        while let Some(id) = self.flushes.next_released(slot) {
+    pub fn flushed(&mut self, partition: LogPartition, position: u64) {
+        self.flushes.flushed(partition, position);
+        while let Some(id) = self.flushes.next_released(partition) {
             self.advance(id);
         }
     }
 
     /// The socket accepted output; `unsent` bytes are left of it.
-    pub fn sent(&mut self, id: ConnectionId, unsent: usize) {
+    pub(super) fn sent(&mut self, id: ConnectionId, unsent: usize) {
         let Some(connection) = self.get_mut(id) else { return };
         connection.unsent = unsent;
         if connection.receive_paused {
@@ -323,7 +393,7 @@ impl Connections {
     }
 
     /// The next connection to stream and its slice, unless the limit of slices is reached.
-    pub(crate) fn next_slice(&mut self) -> Option<(ConnectionId, Vec<Piece<'_>>)> {
+    pub(super) fn next_slice(&mut self) -> Option<(ConnectionId, Vec<Piece<'_>>)> {
         while self.streams.front().is_some_and(|id| self.get(*id).is_none()) {
             self.streams.pop_front();
         }
@@ -339,12 +409,17 @@ impl Connections {
         Some((id, pieces))
     }
 
-    /// The socket accepted `sent` bytes of a slice. Returns the sent files, and whether it is full.
-    pub(crate) fn streamed(&mut self, id: ConnectionId, sent: usize) -> (Vec<FileKey>, bool) {
-        let mut done = Vec::new();
-        let Some(connection) = self.get_mut(id) else { return (done, false) };
-        let Streaming::UnderWay(len) = connection.streaming else { return (done, false) };
-        connection.stream.advance(sent, &mut done);
+    /// The socket accepted `sent` bytes of a slice; adds the sent files to `done`. Returns whether
+    /// it is full.
+    pub(super) fn streamed(
+        &mut self,
+        id: ConnectionId,
+        sent: usize,
+        done: &mut Vec<FileKey>,
+    ) -> bool {
+        let Some(connection) = self.get_mut(id) else { return false };
+        let Streaming::UnderWay(len) = connection.streaming else { return false };
+        connection.stream.advance(sent, done);
         let is_full = sent < len && !connection.stream.is_empty();
         connection.streaming = if is_full { Streaming::AwaitsWritable } else { Streaming::No };
         let continues = connection.receive_paused || connection.input_ended_at.is_some();
@@ -354,11 +429,11 @@ impl Connections {
         if continues {
             self.mark_dirty(id);
         }
-        (done, is_full)
+        is_full
     }
 
     /// The socket accepts output again.
-    pub(crate) fn writable(&mut self, id: ConnectionId) {
+    pub(super) fn writable(&mut self, id: ConnectionId) {
         let Some(connection) = self.get_mut(id) else { return };
         if connection.streaming == Streaming::AwaitsWritable {
             connection.streaming = Streaming::No;
@@ -385,7 +460,7 @@ impl Connections {
     }
 
     /// The connections with output to send, or that may no longer be stalled, since the last call.
-    pub fn take_dirty(&mut self, into: &mut Vec<ConnectionId>) {
+    pub(super) fn take_dirty(&mut self, into: &mut Vec<ConnectionId>) {
         into.clear();
         std::mem::swap(&mut self.dirty, into);
         for id in into.iter() {
@@ -420,209 +495,4 @@ impl Connections {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use muster_codec::Records;
-    use muster_codec::messages::*;
-
-    const LIMITS: Limits = Limits {
-        connections: 100,
-        connections_per_ip: 100,
-        requests_in_flight: 10,
-        output_bytes: 1 << 20,
-        input_bytes: 1 << 20,
-        unread_bytes: 1 << 20,
-    };
-
-    const FILE: FileKey = FileKey { log: 1, segment: 0 };
-
-    fn fetched(len: u32) -> (Response<'static>, Vec<FileRange>) {
-        let data = PartitionData { records: Some(Records::elsewhere(len)), ..Default::default() };
-        let topic = FetchableTopicResponse { partitions: vec![data], ..Default::default() };
-        let body = FetchResponse { responses: vec![topic], ..Default::default() };
-        (body.into(), vec![FileRange { file: FILE, offset: 0, len }])
-    }
-
-    fn heartbeat() -> Response<'static> {
-        HeartbeatResponse::default().into()
-    }
-
-    fn bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
-        let each = |piece: &Piece<'_>| match piece {
-            Piece::Bytes(bytes) => bytes.to_vec(),
-            Piece::File(range) => vec![b'f'; range.len as usize],
-        };
-        pieces.iter().flat_map(each).collect()
-    }
-
-    /// Takes all output of a connection in steps, and counts the files that are done.
-    fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Vec<u8>, usize) {
-        let (mut left, mut done) = (Vec::new(), 0);
-        loop {
-            if let Some(connection) = connections.get_mut(id).filter(|it| !it.output.is_empty()) {
-                left.append(&mut connection.output);
-                connections.sent(id, 0);
-            }
-            let Some((next, pieces)) = connections.next_slice() else { return (left, done) };
-            assert_eq!(next, id);
-            let slice = bytes(&pieces);
-            let sent = slice.len().min(at_once);
-            left.extend_from_slice(&slice[..sent]);
-            let (files, is_full) = connections.streamed(id, sent);
-            done += files.len();
-            if is_full {
-                assert!(connections.next_slice().is_none(), "the socket is full");
-                connections.writable(id);
-            }
-        }
-    }
-
-    /// The correlation ids of encoded frames.
-    fn frames(mut bytes: &[u8]) -> Vec<i32> {
-        let mut ids = Vec::new();
-        while let Some((length, rest)) = bytes.split_first_chunk() {
-            let (frame, rest) = rest.split_at(i32::from_be_bytes(*length) as usize);
-            ids.push(i32::from_be_bytes(*frame.first_chunk().unwrap()));
-            bytes = rest;
-        }
-        ids
-    }
-
-    #[test]
-    fn answers_before_and_behind_one_from_files_keep_their_places() {
-        for at_once in [1, 20_000, 300_000, usize::MAX] {
-            let mut connections = Connections::new(LIMITS);
-            let id = ConnectionId::new(0, 1);
-            connections.open(id, "/10.0.0.1".into(), 0).unwrap();
-            let ask = |connections: &mut Connections, n| connections.begin(id, n, 4);
-            let requests: Vec<_> = (0..5).map(|n| ask(&mut connections, n)).collect();
-            let fetch = fetched(if at_once == 1 { 500 } else { 700_000 });
-            // Answered in another order than requested.
-            connections.answer_now(requests[4], &heartbeat());
-            assert!(connections.answer_from_files(requests[3], &fetch.0, &fetch.1));
-            connections.answer_now(requests[0], &heartbeat());
-            assert!(connections.answer_from_files(requests[1], &fetch.0, &fetch.1));
-            assert!(connections.next_slice().is_none(), "the earlier answer leaves first");
-            connections.answer(requests[2], &heartbeat(), VisibleAt::position(Slot(2), 7));
-            connections.flushed(Slot(2), 7);
-            let (left, done) = drain(&mut connections, id, at_once);
-            assert_eq!((frames(&left), done), (vec![0, 1, 2, 3, 4], 2));
-            let last = ask(&mut connections, 5);
-            connections.answer_now(last, &heartbeat());
-            assert_eq!(frames(&drain(&mut connections, id, at_once).0), [5]);
-            assert_eq!((connections.slices(), connections.account().total()), (0, 0));
-        }
-    }
-
-    #[test]
-    fn a_client_that_reads_a_long_answer_is_not_idle() {
-        let mut connections = Connections::new(LIMITS);
-        let id = ConnectionId::new(0, 1);
-        connections.open(id, "/10.0.0.1".into(), 0).unwrap();
-        connections.taken(id, 500);
-        assert!(connections.quiet_since(500).is_empty());
-        assert_eq!(connections.quiet_since(501), [id]);
-    }
-
-    #[test]
-    fn connections_take_turns_and_a_closed_one_releases_its_files() {
-        let mut connections = Connections::new(LIMITS);
-        let fetch = fetched(10 << 20);
-        let ids: Vec<_> = (0..40).map(|slot| ConnectionId::new(slot, 1)).collect();
-        for id in &ids {
-            connections.open(*id, "/10.0.0.1".into(), 0).unwrap();
-            let request = connections.begin(*id, 1, 4);
-            connections.answer_from_files(request, &fetch.0, &fetch.1);
-            assert!(connections.is_stalled(*id), "bytes in files count");
-        }
-        let mut started = Vec::new();
-        while let Some((id, _)) = connections.next_slice() {
-            started.push(id);
-        }
-        assert_eq!(started, ids[..SLICES_MAX]);
-        assert_eq!(connections.account().held(Kind::Slices), SLICES_MAX * SLICE_BYTES);
-        let unsent = connections.account().held(Kind::Unsent);
-        assert!(unsent < 40 * 1_000, "{unsent} bytes of memory for 400 MiB");
-        assert_eq!(connections.close(ids[0]), Some(vec![FILE]));
-        assert_eq!(connections.close(ids[33]), Some(vec![FILE]));
-        assert_eq!(connections.next_slice().map(|(id, _)| id), Some(ids[32]));
-        connections.streamed(ids[1], SLICE_BYTES);
-        connections.streamed(ids[2], SLICE_BYTES);
-        assert_eq!(connections.next_slice().map(|(id, _)| id), Some(ids[34]), "33 is gone");
-        for id in &ids {
-            connections.close(*id);
-        }
-        assert_eq!((connections.slices(), connections.account().total()), (0, 0));
-        let request = RequestId { connection: ids[0].0, sequence: 0 };
-        assert!(
-            !connections.answer_from_files(request, &fetch.0, &fetch.1),
-            "the connection is closed"
-        );
-    }
-
-    #[test]
-    fn connections_are_limited_in_all_and_for_each_host() {
-        let limits = Limits {
-            connections: 3,
-            connections_per_ip: 2,
-            requests_in_flight: 1,
-            output_bytes: 1,
-            input_bytes: 1,
-            unread_bytes: 1,
-        };
-        let mut connections = Connections::new(limits);
-        let open = |connections: &mut Connections, slot: u32, host: &str| {
-            connections.open(ConnectionId::new(slot, 0), host.into(), 0)
-        };
-        assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
-        assert_eq!(open(&mut connections, 1, "/10.0.0.1"), Ok(()));
-        assert_eq!(open(&mut connections, 2, "/10.0.0.1"), Err(TooMany::PerIp(2)));
-        assert!(connections.close(ConnectionId::new(2, 0)).is_none(), "it was not taken");
-        assert_eq!(open(&mut connections, 2, "/10.0.0.2"), Ok(()));
-        assert_eq!(open(&mut connections, 3, "/10.0.0.3"), Err(TooMany::Connections(3)));
-        assert!(connections.close(ConnectionId::new(0, 0)).is_some());
-        assert!(connections.close(ConnectionId::new(0, 0)).is_none(), "it is closed already");
-        assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
-        for (slot, left) in [(0, 2), (1, 1), (2, 0)] {
-            assert!(connections.close(ConnectionId::new(slot, 0)).is_some());
-            assert_eq!(connections.per_host.len(), left);
-        }
-        connections.set_limits(Limits { connections: 0, ..limits });
-        assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Err(TooMany::Connections(0)));
-    }
-
-    #[test]
-    fn a_connection_without_further_input_is_over_when_all_is_answered_and_read() {
-        let limits = Limits {
-            connections: 1,
-            connections_per_ip: 1,
-            requests_in_flight: 9,
-            output_bytes: 9,
-            input_bytes: 9,
-            unread_bytes: 9,
-        };
-        let (mut connections, id) = (Connections::new(limits), ConnectionId::new(0, 0));
-        connections.open(id, "/10.0.0.1".into(), 0).unwrap();
-        let is_over = |connections: &Connections| connections.get(id).unwrap().is_over(1_000);
-        connections.get_mut(id).unwrap().input_ended_at = Some(5);
-        assert!(is_over(&connections), "no request");
-        assert_eq!(
-            (connections.input_ended_before(5).len(), connections.input_ended_before(6)),
-            (0, vec![id])
-        );
-        connections.get_mut(id).unwrap().input = vec![0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0];
-        assert!(is_over(&connections), "the rest of a request will never come");
-        connections.get_mut(id).unwrap().input.push(0);
-        assert!(!is_over(&connections), "a whole request waits");
-        connections.get_mut(id).unwrap().input.clear();
-        let request = connections.begin(id, 1, 0);
-        assert!(!is_over(&connections), "it is not answered");
-        connections.answer_now(request, &HeartbeatResponse::default().into());
-        assert!(!is_over(&connections), "the answer has not left");
-        let connection = connections.get_mut(id).unwrap();
-        connection.unsent = std::mem::take(&mut connection.output).len();
-        assert!(!is_over(&connections), "the socket has not taken it");
-        connections.sent(id, 0);
-        assert!(is_over(&connections));
-    }
-}
+mod tests;

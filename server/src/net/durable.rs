@@ -1,25 +1,28 @@
-//! The positions of slots that answers wait for, and how far each slot is flushed.
+//! The positions of a shard's log that answers wait for, and how far each of its partitions is
+//! flushed.
 
 use super::ConnectionId;
-use crate::placement::Slot;
+use muster_codec::Response;
+use muster_coordinator::RequestId;
+use muster_storage::LogPartition;
 use std::collections::VecDeque;
 
-/// The positions that must be durable before an answer may leave. Positions of different slots
-/// cannot be compared.
+/// The positions that must be durable before an answer may leave. Positions of different
+/// partitions of the log cannot be compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum VisibleAt {
     /// It need not wait.
     #[default]
     Now,
-    Position(Slot, u64),
-    /// Of several slots, in their order.
-    All(Vec<(Slot, u64)>),
+    Position(LogPartition, u64),
+    /// Positions of several partitions, in their order.
+    All(Vec<(LogPartition, u64)>),
 }
 
 impl VisibleAt {
-    /// A position of a slot; zero is before all of them.
-    pub fn position(slot: Slot, position: u64) -> Self {
-        if position == 0 { Self::Now } else { Self::Position(slot, position) }
+    /// A position of a partition; zero is before all of them.
+    pub fn position(partition: LogPartition, position: u64) -> Self {
+        if position == 0 { Self::Now } else { Self::Position(partition, position) }
     }
 
     /// Adds the positions that another answer waits for.
@@ -28,98 +31,116 @@ impl VisibleAt {
             *self = other;
             return;
         }
-        for (slot, position) in other.positions() {
-            self.raise(slot, position);
+        for (partition, position) in other.positions() {
+            self.raise(partition, position);
         }
     }
 
-    fn raise(&mut self, slot: Slot, position: u64) {
+    fn raise(&mut self, partition: LogPartition, position: u64) {
         match self {
-            Self::Position(own, at) if *own == slot => *at = position.max(*at),
-            Self::All(all) => match all.binary_search_by_key(&slot, |(own, _)| *own) {
+            Self::Position(own, at) if *own == partition => *at = position.max(*at),
+            Self::All(all) => match all.binary_search_by_key(&partition, |(own, _)| *own) {
                 Ok(place) => all[place].1 = position.max(all[place].1),
-                Err(place) => all.insert(place, (slot, position)),
+                Err(place) => all.insert(place, (partition, position)),
             },
             Self::Position(own, at) => {
-                let mut both = vec![(*own, *at), (slot, position)];
+                let mut both = vec![(*own, *at), (partition, position)];
                 both.sort_unstable();
                 *self = Self::All(both);
             }
-            Self::Now => *self = Self::Position(slot, position),
+            Self::Now => *self = Self::Position(partition, position),
         }
     }
 
-    pub(crate) fn positions(&self) -> impl Iterator<Item = (Slot, u64)> {
-        let (one, several): (_, &[(Slot, u64)]) = match self {
+    pub(crate) fn positions(&self) -> impl Iterator<Item = (LogPartition, u64)> {
+        let (one, several): (_, &[(LogPartition, u64)]) = match self {
             Self::Now => (None, &[]),
-            Self::Position(slot, position) => (Some((*slot, *position)), &[]),
+            Self::Position(partition, position) => (Some((*partition, *position)), &[]),
             Self::All(all) => (None, all),
         };
         one.into_iter().chain(several.iter().copied())
     }
 }
 
-/// The flushed position of each slot, and the connections whose answers wait for a later one.
+/// An answer, with the positions that it waits for.
+#[derive(Debug)]
+pub(crate) struct Reply<'r> {
+    pub(crate) request: RequestId,
+    pub(crate) response: Response<'r>,
+    pub(crate) visible_at: VisibleAt,
+}
+
+/// The flushed position of each partition, and the connections whose answers wait for a later one.
 #[derive(Debug, Default)]
 pub(super) struct Flushes {
-    slots: Vec<OfSlot>,
+    partitions: Vec<OfPartition>,
     waiting: usize,
 }
 
 #[derive(Debug, Default)]
-struct OfSlot {
+struct OfPartition {
     flushed: u64,
-    /// Positions need not ascend: one behind a higher one leaves with it.
+    /// Not sorted: an answer that is queued after one with a higher position is released with that
+    /// one.
     waiting: VecDeque<(u64, ConnectionId)>,
 }
 
 impl Flushes {
     /// Whether all positions are durable.
     pub(super) fn have(&self, visible_at: &VisibleAt) -> bool {
-        visible_at.positions().all(|(slot, position)| position <= self.flushed_of(slot))
+        visible_at.positions().all(|(partition, position)| position <= self.flushed_of(partition))
     }
 
     /// Queues a connection for each position that is not durable.
     pub(super) fn wait(&mut self, visible_at: &VisibleAt, id: ConnectionId) {
-        for (slot, position) in visible_at.positions() {
-            if position > self.flushed_of(slot) {
-                self.of(slot).waiting.push_back((position, id));
+        for (partition, position) in visible_at.positions() {
+            if position > self.flushed_of(partition) {
+                self.of(partition).waiting.push_back((position, id));
                 self.waiting += 1;
             }
         }
     }
 
-    /// All positions of a slot up to this one are durable.
-    pub(super) fn flushed(&mut self, slot: Slot, position: u64) {
-        let of_slot = self.of(slot);
-        debug_assert!(position >= of_slot.flushed);
-        of_slot.flushed = position;
+    /// All positions of a partition up to this one are durable.
+    pub(super) fn flushed(&mut self, partition: LogPartition, position: u64) {
+        let of_partition = self.of(partition);
+        debug_assert!(position >= of_partition.flushed);
+        of_partition.flushed = position;
     }
 
-    /// The next connection that waited for a position of a slot which is durable now.
-    pub(super) fn next_released(&mut self, slot: Slot) -> Option<ConnectionId> {
-        let OfSlot { flushed, waiting } = self.of(slot);
+    /// The next connection that waited for a position of a partition which is durable now.
+    pub(super) fn next_released(&mut self, partition: LogPartition) -> Option<ConnectionId> {
+        let OfPartition { flushed, waiting } = self.of(partition);
         let flushed = *flushed;
         let (_, id) = waiting.pop_front_if(|(at, _)| *at <= flushed)?;
         self.waiting -= 1;
         Some(id)
     }
 
-    /// How many entries wait, over all slots.
+    /// The number of entries that wait, over all partitions.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    fn flushed_of(&self, slot: Slot) -> u64 {
-        self.slots.get(slot.0 as usize).map_or(0, |of_slot| of_slot.flushed)
+    fn flushed_of(&self, partition: LogPartition) -> u64 {
+        self.partitions.get(place(partition)).map_or(0, |of_partition| of_partition.flushed)
     }
 
-    fn of(&mut self, slot: Slot) -> &mut OfSlot {
-        let at = slot.0 as usize;
-        if at >= self.slots.len() {
-            self.slots.resize_with(at + 1, OfSlot::default);
+    fn of(&mut self, partition: LogPartition) -> &mut OfPartition {
+        let at = place(partition);
+        if at >= self.partitions.len() {
+            self.partitions.resize_with(at + 1, OfPartition::default);
         }
-        &mut self.slots[at]
+        &mut self.partitions[at]
+    }
+}
+
+/// The place of a partition among all.
+fn place(partition: LogPartition) -> usize {
+    match partition {
+        LogPartition::Cluster => 0,
+        LogPartition::ConsumerOffsets(index) => 1 + 2 * index as usize,
+        LogPartition::TransactionState(index) => 2 + 2 * index as usize,
     }
 }
 
@@ -127,11 +148,11 @@ impl Flushes {
 mod tests {
     use super::*;
 
-    const A: Slot = Slot(3);
-    const B: Slot = Slot(7);
+    const A: LogPartition = LogPartition::ConsumerOffsets(3);
+    const B: LogPartition = LogPartition::TransactionState(3);
 
     #[test]
-    fn an_answer_of_several_slots_waits_for_each() {
+    fn an_answer_of_several_partitions_waits_for_each() {
         let mut both = VisibleAt::position(A, 5);
         both.join(VisibleAt::position(B, 2));
         both.join(VisibleAt::position(A, 4));
@@ -142,7 +163,7 @@ mod tests {
         assert_eq!(flushes.waiting(), 2);
         flushes.flushed(A, 9);
         assert_eq!((flushes.next_released(A), flushes.next_released(A)), (Some(id), None));
-        assert!(!flushes.have(&both), "the other slot is not flushed");
+        assert!(!flushes.have(&both), "the other partition is not flushed");
         flushes.flushed(B, 1);
         assert_eq!((flushes.next_released(B), flushes.have(&both)), (None, false));
         flushes.flushed(B, 2);
@@ -151,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_of_other_slots_do_not_count() {
+    fn positions_of_other_partitions_do_not_count() {
         let mut flushes = Flushes::default();
         flushes.flushed(A, 100);
         assert!(flushes.have(&VisibleAt::Now));

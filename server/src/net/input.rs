@@ -1,17 +1,19 @@
 //! Input that is not handled yet, of all connections together (`queued.max.request.bytes`).
 //!
-//! When the input of all connections exceeds the limit, connections with more than a little are
-//! received from no further. The one that holds most of an unfinished frame is, until that frame
-//! is handled: so one frame can always be finished, and finished frames do not accumulate while a
-//! shard is slow. A connection that does not finish its frame in time is closed.
+//! When the input of all connections exceeds the limit, the server stops reading from connections
+//! with more than 16 KiB pending. One exception: the connection with the largest unfinished frame
+//! may continue until that frame is handled. So one frame can always be finished, and finished
+//! frames do not accumulate while a shard is slow. A connection that does not finish its frame in
+//! time is closed.
 //!
-//! A pause takes effect only after the bytes that the kernel has received already: of each
-//! connection as much as its socket held. Where a shard is too slow for that, the connection that
-//! comes last is closed.
+//! Reading stops only after the bytes that the kernel has received already: for each connection as
+//! much as its socket held. Where a shard is too slow for that, the connection whose bytes come
+//! last is closed.
 
 use super::account::Kind;
-use super::connection::{Connection, ConnectionId};
+use super::connection::Connection;
 use super::connections::Connections;
+use crate::event::ConnectionId;
 use muster_codec::frame::frame_length;
 use muster_storage::injected::{self, Fault};
 
@@ -29,7 +31,8 @@ pub(crate) const BURST_BYTES_MAX: usize = 16 << 20;
 /// A connection that holds at most this is always received from.
 const ALWAYS_BYTES: usize = 16 << 10;
 
-/// How long the favoured connection may be silent, and how long it may take in all, in ms.
+/// The time for which the favoured connection may be silent, and the time that it may take in all,
+/// in ms.
 const SILENCE_MS: i64 = 5_000;
 const PATIENCE_MS: i64 = 60_000;
 
@@ -43,7 +46,7 @@ pub(super) struct Waiting {
 
 impl Connections {
     /// Counts a connection's input; true if receiving has to stop.
-    pub(crate) fn count_input(&mut self, id: ConnectionId) -> bool {
+    pub(super) fn count_input(&mut self, id: ConnectionId) -> bool {
         let Some(connection) = self.get_mut(id) else { return false };
         let held = connection.input.len();
         let before = std::mem::replace(&mut connection.counted_input, held);
@@ -71,7 +74,7 @@ impl Connections {
     }
 
     /// Why a connection is closed that has just received: there is no budget for what came.
-    pub(crate) fn exceeds_input(&self, id: ConnectionId) -> Option<String> {
+    pub(super) fn exceeds_input(&self, id: ConnectionId) -> Option<String> {
         let connection = self.get(id).filter(|connection| connection.input.len() > ALWAYS_BYTES)?;
         let favoured = self.waiting_input.favoured.map(|(favoured, _)| favoured);
         let of_favoured = favoured.and_then(|id| self.get(id)).map_or(0, |it| it.input.len());
@@ -112,7 +115,7 @@ impl Connections {
 
     /// The connections whose receiving may continue now: all that wait once the budget allows, else
     /// one, unless one continues already.
-    pub(crate) fn admit_input(&mut self, now: i64) -> Vec<ConnectionId> {
+    pub(super) fn admit_input(&mut self, now: i64) -> Vec<ConnectionId> {
         if self.waiting_input.blocked.is_empty() {
             return Vec::new();
         }
@@ -130,7 +133,7 @@ impl Connections {
         favoured.into_iter().collect()
     }
 
-    /// Of the blocked connections, the one that holds most of an unfinished frame.
+    /// The blocked connection that holds most of an unfinished frame.
     fn largest_unfinished(&self) -> Option<ConnectionId> {
         let blocked = self.waiting_input.blocked.iter().filter_map(|id| self.get(*id));
         let unfinished = blocked.filter(|connection| !is_finished(connection));
@@ -138,7 +141,7 @@ impl Connections {
     }
 
     /// The favoured connection if its time to finish its frame is over, and why it is closed.
-    pub(crate) fn overdue_input(&self, now: i64) -> Option<(ConnectionId, String)> {
+    pub(super) fn overdue_input(&self, now: i64) -> Option<(ConnectionId, String)> {
         let (id, _) = self.waiting_input.favoured?;
         let connection = self.get(id)?;
         let is_overdue = self.input_deadline().is_some_and(|at| at <= now);
@@ -146,15 +149,15 @@ impl Connections {
     }
 
     /// Restarts the time of the favoured connection: the log is full, so nothing is received.
-    pub(crate) fn excuse_input(&mut self, now: i64) {
+    pub(super) fn excuse_input(&mut self, now: i64) {
         if let Some((_, since)) = &mut self.waiting_input.favoured {
             *since = now;
         }
     }
 
-    /// When [`Self::overdue_input`] has to be called. A finished frame waits for its turn, or for
-    /// the log, through no fault of the client; unless the client does not read its answers.
-    pub(crate) fn input_deadline(&self) -> Option<i64> {
+    /// The time when [`Self::overdue_input`] has to be called. It is no fault of the client if a
+    /// finished frame waits in the run queue or for the log, unless it does not read its answers.
+    pub(super) fn input_deadline(&self) -> Option<i64> {
         let (id, since) = self.waiting_input.favoured?;
         let connection = self.get(id)?;
         let patience = since + PATIENCE_MS;
@@ -271,7 +274,7 @@ mod tests {
             (connections.input_deadline(), connections.overdue_input(i64::MAX)),
             (None, None)
         );
-        connections.begin(id(0), 1, 0);
+        connections.begin(id(0), muster_codec::ApiKey::Heartbeat, 1, 0);
         assert!(connections.overdue_input(1_000 + PATIENCE_MS).is_some(), "it is stalled");
         // Its frame is handled, and the next of its frames is as large as what there was.
         assert!(holds(&mut connections, 0, 101 * MIB, 105 * MIB));

@@ -8,7 +8,7 @@ pub(crate) const SLICE_BYTES: usize = 256 << 10;
 pub(crate) const SLICE_PIECES_MAX: usize = 256;
 
 /// Slices under way on all connections of a shard; further ones wait for their turn.
-pub(crate) const SLICES_MAX: usize = 32;
+pub const SLICES_MAX: usize = 32;
 
 /// Bytes of all slices under way.
 pub(crate) const SLICE_BYTES_MAX: usize = SLICES_MAX * SLICE_BYTES;

@@ -1,20 +1,49 @@
-//! Connections without sockets: bytes in, frames out; requests in flight, answers in order.
+//! The clients of a shard: connections without sockets.
+//!
+//! [`Clients`] is sans-I/O. It is given
+//! - the time, before all else of an event or turn;
+//! - events of connections, and received bytes. It takes frames out of them
+//!   ([`Clients::next_frame`]), in turns that are fair to all ([`Clients::next_work`]);
+//! - requests and their answers ([`Clients::answers`]), each with the positions of slots that it
+//!   waits for, and the positions that became durable;
+//! - the end of a turn ([`Clients::begin_turn`], [`Clients::sweep`], [`Clients::resume`],
+//!   [`Clients::end_turn`]).
+//!
+//! It returns commands for the reactor, output ([`Clients::take_sendable`]), and connections that
+//! it closed with the files that their answers held ([`Clients::take_gone`]).
+//!
+//! Invariants:
+//! - Answers of a connection leave in the order of its requests, each once all that it depends on
+//!   is durable.
+//! - No connection waits for longer than one slice of each other.
+//! - Input, unread answers and slices have budgets, for each connection and for all. Over a budget,
+//!   connections are received from no further, and those that hold up others are closed.
 
 mod account;
+mod account_lines;
+mod clients;
 mod connection;
 mod connections;
+mod counters;
 mod durable;
+mod frames;
 mod input;
 pub(crate) mod limits;
+mod run_queue;
 mod stranger;
 mod stream;
 mod unread;
 
+pub use crate::event::ConnectionId;
 pub use account::{Account, Kind};
-pub use connection::ConnectionId;
+pub(crate) use clients::{Clients, Gone, Input, mistaken};
+#[cfg(test)]
+pub(crate) use clients::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
 pub use connections::{Connections, Limits, TooMany};
+pub use counters::{ClientCounters, ClientGauges};
+pub(crate) use durable::Reply;
 pub use durable::VisibleAt;
 pub(crate) use input::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX};
-pub(crate) use stranger::looks_like;
-pub(crate) use stream::Piece;
+pub use limits::SLICES_MAX;
+pub(crate) use run_queue::Work;
 pub(crate) use unread::UNREAD_BYTES_MAX;

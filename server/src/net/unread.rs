@@ -1,18 +1,19 @@
 //! Limits the answers that clients have not read, for all connections together.
 //!
-//! When they exceed the budget, connections with unread answers are served no further until they
+//! When they exceed the budget, connections with unread answers are not served until the answers
 //! are read, and requests whose answers may be large wait. Of the clients that do not read, the one
 //! with most unread bytes is closed.
 
-use super::account::Kind;
-use super::connection::{Connection, ConnectionId};
+use super::account::{Kind, UNREAD};
+use super::connection::Connection;
 use super::connections::{Connections, Limits};
+use crate::event::ConnectionId;
 
 /// The budget of unread answers; the answer that exceeds it is still sent.
 pub(crate) const UNREAD_BYTES_MAX: usize = 64 << 20;
 
-/// How long a client may read nothing while the budget is exceeded, and how long it may be exceeded
-/// before even a slow reader is closed, in ms.
+/// The time for which a client may read nothing while the budget is exceeded, and the time for
+/// which it may be exceeded before even a slow reader is closed, in ms.
 const SILENCE_MS: i64 = 10_000;
 const PATIENCE_MS: i64 = 60_000;
 
@@ -22,8 +23,8 @@ impl Connections {
     }
 
     /// Whether the budget of unread answers is exceeded.
-    pub(crate) fn is_unread_full(&self) -> bool {
-        let held = self.account.held(Kind::Answers) + self.account.held(Kind::Unsent);
+    pub(super) fn is_unread_full(&self) -> bool {
+        let held = self.account.held_of(&UNREAD);
         held > self.limits.unread_bytes
     }
 
@@ -50,7 +51,7 @@ impl Connections {
 
     /// Notes since when the budget has been exceeded; returns the connection whose time to read is
     /// over, and why it is closed.
-    pub(crate) fn overdue_reader(&mut self, now: i64) -> Option<(ConnectionId, String)> {
+    pub(super) fn overdue_reader(&mut self, now: i64) -> Option<(ConnectionId, String)> {
         if !self.is_unread_full() {
             self.unread_full_since = None;
             return None;
@@ -74,14 +75,14 @@ impl Connections {
         Some((id, words))
     }
 
-    /// When [`Self::overdue_reader`] has to be called next.
-    pub(crate) fn unread_deadline(&self, now: i64) -> Option<i64> {
+    /// The time when [`Self::overdue_reader`] has to be called next.
+    pub(super) fn unread_deadline(&self, now: i64) -> Option<i64> {
         let since = self.unread_full_since?;
         Some((since + SILENCE_MS).max(now + 1_000))
     }
 
     /// The client read some output.
-    pub(crate) fn taken(&mut self, id: ConnectionId, now: i64) {
+    pub(super) fn taken(&mut self, id: ConnectionId, now: i64) {
         self.get_mut(id).into_iter().for_each(|connection| connection.last_taken = now);
     }
 }
@@ -92,6 +93,7 @@ mod tests {
     use super::*;
     use crate::net::Limits;
     use crate::placement::Slot;
+    use muster_codec::ApiKey;
     use muster_codec::messages::FindCoordinatorResponse;
 
     fn id(slot: u32) -> ConnectionId {
@@ -114,10 +116,11 @@ mod tests {
     }
 
     fn answer(connections: &mut Connections, slot: u32, bytes: usize, visible_at: u64) {
-        let request = connections.begin(id(slot), 1, 0);
+        let request = connections.begin(id(slot), ApiKey::FindCoordinator, 1, 0);
         let host = "h".repeat(bytes).into();
         let response = FindCoordinatorResponse { host, ..Default::default() }.into();
-        connections.answer(request, &response, VisibleAt::position(Slot(0), visible_at));
+        let visible_at = VisibleAt::position(Slot(0).log_partition(), visible_at);
+        connections.answer(request, &response, visible_at);
     }
 
     fn take_all(connections: &mut Connections, slot: u32, now: i64) {
@@ -138,7 +141,7 @@ mod tests {
         answer(&mut connections, 1, 500, 7);
         let head = 4 + 4 + 2 + 4 + 2 + 4;
         assert_eq!(held(&connections), (500 + head, 1_000 + head));
-        connections.flushed(Slot(0), 7);
+        connections.flushed(Slot(0).log_partition(), 7);
         assert_eq!(held(&connections), (0, 1_500 + 2 * head));
         take_all(&mut connections, 0, 0);
         assert_eq!(held(&connections), (0, 500 + head));

@@ -9,12 +9,14 @@ use muster_codec::record_batch::{
 };
 use muster_codec::wire::Reader;
 use muster_codec::{Bytes, ErrorCode, Wall};
+use muster_transactions::message::Producer;
+use std::borrow::Cow;
 
 /// A batch that may be appended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Good<'a> {
     pub header: BatchHeader,
-    pub bytes: &'a [u8],
+    pub bytes: Cow<'a, [u8]>,
     /// Whether the producer or the log timestamps the records, and the newest timestamp.
     pub timestamp_type: TimestampType,
     pub max_timestamp: i64,
@@ -46,27 +48,41 @@ const MAGIC_AT: usize = 16;
 /// The smallest length that Kafka accepts for a batch of any magic.
 const SMALLEST_LENGTH: i32 = 14;
 
-/// Kafka's check of the first batch of every partition, which comes before topics are looked up and
-/// refuses the whole request (`RequestUtils.hasTransactionalRecords`).
+/// Kafka's checks of the first batch of every partition, which come before topics are looked up and
+/// refuse the whole request (`RequestUtils.hasTransactionalRecords`, and `ReplicaManager
+/// .handleProduceAppend` for batches of several producers).
 pub(super) fn check_request(body: &ProduceRequest<'_>) -> Result<()> {
     let partitions = body.topic_data.iter().flat_map(|topic| &topic.partition_data);
-    for records in partitions.filter_map(|partition| partition.records.as_ref()) {
-        let first = split_batch(records).map_err(|refusal| {
-            let message = "The records of a partition do not begin with a batch";
-            Refusal { message: Some(message.to_owned()), ..refusal }
-        })?;
-        if first.is_some_and(|(first, _)| is_transactional(first)) {
-            return match body.transactional_id {
-                Some(_) => Ok(()),
-                None => Err(NOT_TRANSACTIONAL),
-            };
-        }
+    let mut all = partitions.filter_map(|partition| partition.records.as_ref());
+    let Some(producer) = first_producer(&mut all)? else { return Ok(()) };
+    if body.transactional_id.is_none() {
+        return Err(NOT_TRANSACTIONAL);
+    }
+    let first = |records: &Bytes<'_>| transactional(split_batch(records).ok()??.0);
+    if all.filter_map(first).any(|other| other != producer) {
+        return Err(Refusal::of(ErrorCode::InvalidProducerIdMapping));
     }
     Ok(())
 }
 
-fn is_transactional(batch: &[u8]) -> bool {
-    batch[MAGIC_AT] == 2 && BatchHeader::read(batch).is_ok_and(|header| header.is_transactional())
+/// The producer of the first batch that belongs to a transaction.
+fn first_producer<'r>(all: &mut impl Iterator<Item = &'r Bytes<'r>>) -> Result<Option<(i64, i16)>> {
+    for records in all {
+        let first = split_batch(records).map_err(|refusal| {
+            let message = "The records of a partition do not begin with a batch";
+            Refusal { message: Some(message.to_owned()), ..refusal }
+        })?;
+        if let Some(producer) = first.and_then(|(first, _)| transactional(first)) {
+            return Ok(Some(producer));
+        }
+    }
+    Ok(None)
+}
+
+/// The producer id and epoch of a batch of a transaction.
+fn transactional(batch: &[u8]) -> Option<(i64, i16)> {
+    let header = BatchHeader::read(batch).ok().filter(BatchHeader::is_transactional)?;
+    Some((header.producer_id, header.producer_epoch))
 }
 
 /// Finds the one batch in the records of a partition.
@@ -94,7 +110,7 @@ pub(super) fn has_unknown_codec(records: Option<&Bytes<'_>>) -> bool {
     header.is_some_and(|header| header.compression().is_none())
 }
 
-/// The batch at the front and the bytes behind it; None for bytes that end before a batch does,
+/// The batch at the front and the bytes after it; None for bytes that end before a batch does,
 /// which Kafka ignores (`ByteBufferLogInputStream`).
 fn split_batch(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     let mut reader = Reader::new(bytes);
@@ -130,13 +146,8 @@ pub(super) fn check<'a>(
         return Err(Refusal::of(ErrorCode::UnknownServerError));
     }
     header.validate_from_client().map_err(|_| INVALID_RECORD)?;
-    if header.is_transactional() {
-        // No transaction can have been begun: InitProducerId refuses transactional ids.
-        return Err(Refusal::of(if transactional {
-            ErrorCode::InvalidTxnState
-        } else {
-            ErrorCode::TransactionalIdAuthorizationFailed
-        }));
+    if header.is_transactional() && !transactional {
+        return Err(NOT_TRANSACTIONAL);
     }
     let newest = check_records(&batch, topic, wall)?;
     let timestamp_type = topic.message_timestamp_type;
@@ -147,7 +158,20 @@ pub(super) fn check<'a>(
     if bytes.len() as u64 > u64::from(topic.segment_bytes.unsigned_abs()) {
         return Err(Refusal::of(ErrorCode::RecordListTooLarge));
     }
-    Ok(Good { header, bytes, timestamp_type, max_timestamp })
+    Ok(Good { header, bytes: bytes.into(), timestamp_type, max_timestamp })
+}
+
+impl Good<'_> {
+    /// The same batch, for as long as it has to wait.
+    pub(super) fn into_owned(self) -> Good<'static> {
+        Good { bytes: self.bytes.into_owned().into(), ..self }
+    }
+
+    /// The producer, if the batch belongs to a transaction.
+    pub(super) fn transactional(&self) -> Option<Producer> {
+        let BatchHeader { producer_id: id, producer_epoch: epoch, .. } = self.header;
+        self.header.is_transactional().then_some(Producer { id, epoch })
+    }
 }
 
 /// The largest timestamp of valid records. Compressed records are not decoded: for them the

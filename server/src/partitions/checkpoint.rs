@@ -28,7 +28,7 @@ const FILE: FileKey = FileKey { log: 0, segment: 0 };
 /// The state of the file.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoint {
-    /// More is durable than the last file has.
+    /// Whether a partition has more durable records than the last file says.
     is_due: bool,
     /// The earliest time of the next file, except for a clean stop.
     next: i64,
@@ -56,12 +56,12 @@ enum Next {
 }
 
 impl Checkpoint {
-    /// More is durable than before.
+    /// Notes that a partition has more durable records than before.
     pub(super) fn advanced(&mut self) {
         self.is_due = true;
     }
 
-    /// When the next file is to be written, in milliseconds since the epoch.
+    /// The time when the next file is to be written, in milliseconds since the epoch.
     pub(super) fn next_deadline(&self) -> Option<i64> {
         (self.is_due && self.writing.is_none()).then_some(self.next)
     }
@@ -93,7 +93,7 @@ impl Partitions {
         self.checkpoint_on(out);
     }
 
-    /// A write of the file is done; `has_space` is false if the disk was full.
+    /// Called when a write of the file is done; `has_space` is false if the disk was full.
     pub(super) fn checkpoint_written(&mut self, has_space: bool, out: &mut Effects) {
         let Some(writing) = &self.checkpoint.writing else { return };
         if has_space && writing.next != Next::Name {
@@ -110,7 +110,7 @@ impl Partitions {
         });
     }
 
-    /// Writes the next entries, or the header behind the last.
+    /// Writes the next entries, or the header after the last ones.
     fn checkpoint_on(&mut self, out: &mut Effects) {
         let Some(mut writing) = self.checkpoint.writing.take() else { return };
         let entries = match writing.next {

@@ -65,6 +65,7 @@ impl Partitions {
         let offset = if offset == HIGH_WATERMARK { high_watermark } else { offset };
         let deleted =
             partition.log.delete_records(offset, call.wall.0, &mut self.io.files, &mut out.ops);
+        partition.producers.transactions.log_starts_at(partition.log.log_start_offset());
         // The recovery points contain the log start, too.
         self.checkpoint.advanced();
         deleted.ok_or(ErrorCode::OffsetOutOfRange)

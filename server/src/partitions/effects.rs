@@ -1,10 +1,11 @@
 //! The context of a request to [`Partitions`](super::Partitions), and its effects.
 
-use super::OffsetsRead;
+use super::{OffsetsRead, OpenBySlot};
 use crate::cluster::ClusterImage;
 use muster_codec::{Response, Wall};
 use muster_coordinator::RequestId;
 use muster_storage::{FileOp, FileRange};
+use muster_transactions::message::{FromSlot, Question};
 
 /// The context of one request.
 #[derive(Clone, Copy)]
@@ -25,6 +26,14 @@ pub struct Effects {
     pub ops: Vec<FileOp>,
     pub replies: Vec<Reply>,
     pub offsets_reads: Vec<OffsetsRead>,
+    /// To the coordinators of their transactional ids; answered by
+    /// [`Partitions::verdict`](super::Partitions::verdict). The connection of the producer is not
+    /// served meanwhile.
+    pub questions: Vec<Question>,
+    /// To the coordinators, by their partitions of `__transaction_state`.
+    pub messages: Vec<(u32, FromSlot)>,
+    /// The end of [`Partitions::sync_for_reports`](super::Partitions::sync_for_reports).
+    pub(crate) reports: Option<OpenBySlot>,
     /// Reasons of failed reads, for the log; their clients got KAFKA_STORAGE_ERROR.
     pub failed_reads: Vec<String>,
 }

@@ -151,7 +151,7 @@ impl Partitions {
         if asked.last_fetched_epoch > 0 {
             return Err(Missing::of(ErrorCode::OffsetOutOfRange));
         }
-        let Bounds { log_start, high_watermark } = self.bounds(id);
+        let Bounds { log_start, high_watermark, .. } = self.bounds(id);
         let is_readable = (log_start..high_watermark).contains(&asked.fetch_offset);
         // Kafka fails on a negative length only when it reads.
         if max_bytes < 0 && is_readable {
@@ -253,8 +253,9 @@ pub(super) fn unknown_topic(version: i16) -> ErrorCode {
     }
 }
 
-pub(super) fn reads_committed(body: &FetchRequest<'_>) -> bool {
-    body.isolation_level == READ_COMMITTED
+/// Whether a client wants records of transactions only once they are committed.
+pub(super) fn reads_committed(isolation_level: i8) -> bool {
+    isolation_level == READ_COMMITTED
 }
 
 /// The answer for a partition that Kafka cannot read.
@@ -272,7 +273,7 @@ pub(super) fn error_data(partition_index: i32, error: ErrorCode) -> PartitionDat
 fn diverging_data(partition_index: i32, bounds: Bounds) -> PartitionData<'static> {
     PartitionData {
         high_watermark: bounds.high_watermark,
-        last_stable_offset: bounds.high_watermark,
+        last_stable_offset: bounds.stable,
         log_start_offset: bounds.log_start,
         diverging_epoch: DivergingEpoch { epoch: 0, end_offset: bounds.high_watermark },
         ..error_data(partition_index, ErrorCode::None)

@@ -5,15 +5,19 @@ use super::reads::{Fetch, Want};
 use muster_codec::messages::PartitionData;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
+/// The memory that a partition takes in a fetch while that waits.
+pub(crate) const PARTITION_OF_FETCH_BYTES: usize =
+    size_of::<PartitionData<'_>>() + size_of::<Want>() + 64;
+
 /// Kafka's fetch purgatory.
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
     by_id: HashMap<u64, Fetch>,
     last_id: u64,
-    /// Deadlines of the parked ones.
+    /// The deadlines of parked fetches.
     deadlines: BTreeSet<(i64, u64)>,
     by_connection: BTreeSet<(u64, u64)>,
-    /// Partitions of all of them.
+    /// The number of partitions in all fetches.
     partitions: usize,
     /// Fetches and look-ups that continue as soon as other reads are done.
     pub ready: VecDeque<u64>,
@@ -70,7 +74,7 @@ impl Fetches {
         ids.map(|(_, id)| *id).collect()
     }
 
-    /// How many of a connection wait for records.
+    /// The number of fetches of a connection that wait for records.
     pub(super) fn parked(&self, connection: u64) -> usize {
         let ids = self.of_connection(connection).into_iter();
         let is_parked = |id: &u64| {
@@ -92,10 +96,9 @@ impl Fetches {
         self.by_id.len()
     }
 
-    /// About how many bytes they take.
+    /// The approximate memory of all fetches that are not answered yet.
     pub(super) fn bytes_held(&self) -> usize {
-        const PARTITION_BYTES: usize = size_of::<PartitionData<'_>>() + size_of::<Want>() + 64;
-        self.partitions * PARTITION_BYTES + self.by_id.len() * size_of::<Fetch>()
+        self.partitions * PARTITION_OF_FETCH_BYTES + self.by_id.len() * size_of::<Fetch>()
     }
 
     pub(super) fn is_full(&self) -> bool {

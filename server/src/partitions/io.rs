@@ -2,6 +2,7 @@
 //! read under way.
 
 use super::Identity;
+use super::counters::PartitionCounters;
 use super::limits::{READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX, UNWRITTEN_BYTES_MAX};
 use super::partition_set::PartitionId;
 use muster_storage::{
@@ -14,7 +15,7 @@ use std::collections::HashMap;
 pub(super) enum Job {
     Find(Part, BatchSearch),
     Lookup(Part, TimestampSearch),
-    /// Of `__consumer_offsets`, in the shard's own log.
+    /// A read of `__consumer_offsets`, in the shard's own log.
     Offsets(Part),
     /// A sync of a partition up to here (`flush.messages`, or a clean stop).
     Flush(PartitionId, LogEnd),
@@ -47,6 +48,7 @@ pub(super) struct Io {
     read_bytes: usize,
     unwritten_bytes: usize,
     spare: Vec<u8>,
+    pub(super) counters: PartitionCounters,
 }
 
 impl Io {
@@ -60,6 +62,7 @@ impl Io {
             read_bytes: 0,
             unwritten_bytes: 0,
             spare: Vec::new(),
+            counters: PartitionCounters::default(),
         }
     }
 
@@ -91,9 +94,17 @@ impl Io {
         self.jobs.is_empty() && self.unwritten_bytes == 0
     }
 
-    /// Counts bytes of producers that are to be written.
-    pub(super) fn accepted(&mut self, len: usize) {
+    /// Takes bytes of the budget of writes, for a batch that waits for its coordinator.
+    pub(super) fn reserve(&mut self, len: usize) {
         self.unwritten_bytes += len;
+    }
+
+    /// Counts a batch of a producer that is to be written.
+    pub(super) fn accepted(&mut self, len: usize, records: i32) {
+        self.reserve(len);
+        self.counters.appended_batches += 1;
+        self.counters.appended_records += u64::from(records.unsigned_abs());
+        self.counters.appended_bytes += len as u64;
     }
 
     /// The counted bytes were written.

@@ -9,28 +9,28 @@ use super::partition_set::PartitionId;
 use muster_codec::Uuid;
 use std::path::PathBuf;
 
-pub(crate) const TOPICS: &str = "topics";
-pub(crate) const RECOVERY_POINTS: &str = "recovery-points";
+pub const TOPICS: &str = "topics";
+pub const RECOVERY_POINTS: &str = "recovery-points";
 
-pub(crate) fn directory(id: PartitionId) -> PathBuf {
+pub fn directory(id: PartitionId) -> PathBuf {
     PathBuf::from(TOPICS).join(format!("{}-{}", id.topic, id.index))
 }
 
 /// The partition of a directory; None for any other name.
-pub(crate) fn parse_directory(name: &str) -> Option<PartitionId> {
+pub fn parse_directory(name: &str) -> Option<PartitionId> {
     let (topic, index) = name.rsplit_once('-')?;
     Some(PartitionId { topic: Uuid::parse(topic)?, index: index.parse().ok()? })
 }
 
 /// The file with the recovery points of a shard's partitions, and the name under which it is
 /// written.
-pub(crate) fn recovery_points(shard: u32) -> [PathBuf; 2] {
+pub fn recovery_points(shard: u32) -> [PathBuf; 2] {
     let directory = PathBuf::from(RECOVERY_POINTS);
     [format!("shard-{shard}"), format!("shard-{shard}.new")].map(|name| directory.join(name))
 }
 
 /// Whether a file of this name has recovery points, perhaps those of a shard that no longer exists.
-pub(crate) fn is_recovery_points(name: &str) -> bool {
+pub fn is_recovery_points(name: &str) -> bool {
     let number = name.strip_prefix("shard-").and_then(|number| number.parse::<u32>().ok());
     number.is_some_and(|number| name == format!("shard-{number}"))
 }

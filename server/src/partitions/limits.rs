@@ -1,7 +1,15 @@
 //! The limits of what the partitions of a shard hold in memory.
 
+use crate::config::REQUEST_BYTES_DEFAULT;
+
 /// Producers kept for each partition; about 200 bytes each.
 pub(super) const PRODUCERS_PER_PARTITION_MAX: usize = 10_000;
+
+/// Producers in an answer of DescribeProducers: those of ten partitions at least.
+pub(super) const DESCRIBED_PRODUCERS_MAX: usize = 10 * PRODUCERS_PER_PARTITION_MAX;
+
+/// Markers that a request of an administrator may write; each is a write of its own.
+pub(super) const MARKERS_OF_A_REQUEST_MAX: usize = 1_000;
 
 /// Record errors in the answer for one partition; Kafka has one per bad record.
 pub(super) const RECORD_ERRORS_MAX: usize = 100;
@@ -20,14 +28,15 @@ pub(super) const OFFSETS_RECORDS_BYTES_MAX: usize = 256 << 10;
 /// Records in one answer, whatever client and config allow: the length of a frame has 31 bits.
 pub(super) const FETCH_BYTES_MAX: usize = 1 << 30;
 
-/// Partitions in one fetch; some 400 bytes each while it waits. A larger request is refused.
+/// Partitions in one fetch. A larger request is refused.
 pub(super) const FETCH_PARTITIONS_MAX: usize = 100_000;
 
 /// Partitions in all parked fetches. Beyond it a fetch is answered at once with the records there
 /// are.
 pub(crate) const WAITING_PARTITIONS_MAX: usize = 200_000;
 
-/// How long a fetch may wait, in ms. (Kafka has no bound; its clients wait for 30 s for an answer.)
+/// The longest time that a fetch may wait, in ms. (Kafka has no bound; its clients wait for 30 s
+/// for an answer.)
 pub(super) const FETCH_WAIT_MS_MAX: i32 = 300_000;
 
 /// Parked fetches and offset look-ups. Beyond it a fetch is answered at once with the records there
@@ -37,11 +46,11 @@ pub(super) const WAITING_FETCHES_MAX: usize = 65_536;
 /// A buffer of up to this size is kept for the next write.
 pub(super) const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of a torn end that are kept beside the log when a start cuts it off.
+/// Bytes of a torn end that are kept beside the log when recovery cuts it off.
 pub(super) const CUT_BYTES_KEPT_MAX: u64 = 64 << 20;
 
-/// Recovery points in one write (256 KiB): few, as a flush may wait behind it.
+/// Recovery points in one write (256 KiB): few, as a flush may have to wait for it.
 pub(super) const POINTS_OF_A_WRITE: usize = 4096;
 
 // One request of the largest size must fit.
-const _: () = assert!(UNWRITTEN_BYTES_MAX >= 2 * (100 << 20));
+const _: () = assert!(UNWRITTEN_BYTES_MAX >= 2 * REQUEST_BYTES_DEFAULT as usize);

@@ -1,6 +1,6 @@
 //! ListOffsets: the first and last offset at once, an offset by time after a scan.
 
-use super::fetch::{ISOLATION_LEVELS, check_leader_epoch};
+use super::fetch::{ISOLATION_LEVELS, check_leader_epoch, reads_committed};
 use super::lookups::{Lookup, Target};
 use super::partition_set::PartitionId;
 use super::{Call, Effects, Partitions};
@@ -23,7 +23,7 @@ const EARLIEST_PENDING_UPLOAD: i64 = -6;
 /// A partition as a client names it.
 type Named<'r> = (&'r str, i32);
 
-/// How often a request names a partition.
+/// Whether a request names a partition once or several times.
 enum Mentions {
     Once,
     Several,
@@ -51,7 +51,8 @@ impl Partitions {
         }
         let mut named = count_names(body);
         let mut places = HashMap::with_capacity(body.topics.len());
-        let mut lookup = Lookup::new(call.request);
+        let reads_committed = reads_committed(body.isolation_level);
+        let mut lookup = Lookup::new(call.request, reads_committed);
         // A topic appears in an answer once, and only with partitions.
         for topic in body.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
             let topics = &mut lookup.response.topics;
@@ -81,7 +82,9 @@ impl Partitions {
                     *times = Mentions::Answered;
                     Err(ErrorCode::InvalidRequest)
                 }
-                Some(Mentions::Once) | None => self.list_partition(call, &topic.name, asked),
+                Some(Mentions::Once) | None => {
+                    self.list_partition(call, &topic.name, asked, lookup.reads_committed)
+                }
             };
             let mut answer = ListOffsetsPartitionResponse { partition_index, ..Default::default() };
             match found {
@@ -104,6 +107,7 @@ impl Partitions {
         call: Call<'_>,
         topic: &str,
         asked: &ListOffsetsPartition,
+        reads_committed: bool,
     ) -> Result<(PartitionId, Found), ErrorCode> {
         if call.version < first_version(asked.timestamp)? {
             return Err(ErrorCode::UnsupportedVersion);
@@ -111,9 +115,9 @@ impl Partitions {
         let id = self.locate_named(call.image, topic, asked.partition_index)?;
         check_leader_epoch(asked.current_leader_epoch)?;
         let bounds = self.bounds(id);
+        let end = if reads_committed { bounds.stable } else { bounds.high_watermark };
         let found = match asked.timestamp {
-            // Without transactions the last stable offset is the high watermark.
-            LATEST => Found::Offset(-1, bounds.high_watermark, 0),
+            LATEST => Found::Offset(-1, end, 0),
             EARLIEST | EARLIEST_LOCAL => Found::Offset(-1, bounds.log_start, 0),
             LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Found::Offset(-1, -1, -1),
             // The shard's log has no index by time.

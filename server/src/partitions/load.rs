@@ -8,14 +8,16 @@ use super::partition_set::PartitionId;
 use super::producers::{Producers, Sequenced, Stored};
 use crate::directories::sync_name;
 use muster_codec::Wall;
-use muster_codec::record_batch::BatchHeader;
+use muster_codec::record_batch::{BatchHeader, EndTxnMarker};
 use muster_storage::partition_log::{
     START_OFFSET_FILE, partition_files, read_recovery_points, segment_file_name,
 };
 use muster_storage::{
     FileOp, PartitionError, PartitionRecovery, RecoveredPartition, RecoveryPoint, SegmentSource,
-    TornEnd,
+    TornEnd, VisitedBatch,
 };
+use muster_transactions::message::Producer;
+use muster_transactions::partition::End;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -24,10 +26,10 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 /// The extension of files with bytes that were cut off; recovery ignores them.
-pub(crate) const CUT_EXTENSION: &str = "cut";
+pub const CUT_EXTENSION: &str = "cut";
 
-/// How much of each partition is known to be on stable storage.
-pub(crate) type RecoveryPoints = HashMap<PartitionId, RecoveryPoint>;
+/// The end of the part of each partition that is known to be on stable storage.
+pub type RecoveryPoints = HashMap<PartitionId, RecoveryPoint>;
 
 /// The contents of a partition's directory.
 #[derive(Debug)]
@@ -57,7 +59,10 @@ pub(super) fn make_directory(data: &Path) -> io::Result<()> {
 /// The recovery points of all shards' files, whatever the number of shards was: the later one
 /// ([`RecoveryPoint::later`]) where a partition has several. A damaged file is logged and left out:
 /// the ends of its partitions are then judged as after a crash.
-pub(crate) fn recovery_points(data: &Path) -> io::Result<RecoveryPoints> {
+///
+/// # Errors
+/// A file or the directory cannot be read.
+pub fn recovery_points(data: &Path) -> io::Result<RecoveryPoints> {
     let directory = data.join(layout::RECOVERY_POINTS);
     let mut all = RecoveryPoints::new();
     for name in names(&directory)?.iter().filter(|name| layout::is_recovery_points(name)) {
@@ -96,11 +101,11 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// Reads a partition as a start does, and changes nothing.
+/// Reads a partition as the server does at startup, and changes nothing.
 ///
 /// # Errors
 /// Damage, or a failed read, that keeps a server from serving it.
-pub(crate) fn recovered(
+pub fn recovered(
     directory: &Path,
     point: Option<RecoveryPoint>,
 ) -> Result<RecoveredPartition, PartitionError> {
@@ -109,7 +114,7 @@ pub(crate) fn recovered(
 
 /// The files of a partition as a repair would leave them.
 #[derive(Debug, Default)]
-pub(crate) struct Cuts {
+pub struct Cuts {
     /// Segments by base offset, with the bytes that are kept of each; a segment of 0 bytes is
     /// removed.
     pub lens: BTreeMap<i64, u64>,
@@ -120,8 +125,8 @@ pub(crate) struct Cuts {
 /// Like [`recovered`], for the files as a repair would leave them.
 ///
 /// # Errors
-/// As for [`recovered`].
-pub(crate) fn recovered_if(
+/// Those of [`recovered`].
+pub fn recovered_if(
     directory: &Path,
     point: Option<RecoveryPoint>,
     cuts: &Cuts,
@@ -144,7 +149,7 @@ fn read_partition(
         let len = cuts.lens.get(&base_offset).copied();
         let source = Segment::open(&directory.join(name), len.unwrap_or(u64::MAX))?;
         recovery
-            .segment(base_offset, &source, wall.0, |header| replay(&mut producers, wall, header))?;
+            .segment(base_offset, &source, wall.0, |batch| replay(&mut producers, wall, batch))?;
     }
     if let Some(end) = cuts.end {
         recovery.segment(end, &[][..], wall.0, |_| {})?;
@@ -165,7 +170,7 @@ fn warn_of_gaps(directory: &Path, name: &str, recovered: &RecoveredPartition) {
 }
 
 /// Keeps bytes that recovery will cut off or remove beside the log: a torn end (its first
-/// [`CUT_BYTES_KEPT_MAX`] bytes), and the segments behind it under another name.
+/// [`CUT_BYTES_KEPT_MAX`] bytes), and the segments after it under another name.
 fn put_aside(directory: &Path, name: &str, recovered: &RecoveredPartition) -> io::Result<()> {
     if let Some(torn) = recovered.torn() {
         let path = directory.join(segment_file_name(torn.base_offset));
@@ -240,11 +245,22 @@ impl SegmentSource for Segment {
     }
 }
 
-fn replay(producers: &mut Producers, wall: Wall, header: &BatchHeader) {
-    let Some(sequenced) = Sequenced::of(header) else { return };
-    let (base_offset, last_offset) = (header.base_offset, header.last_offset());
-    let stored = Stored { base_offset, last_offset, timestamp: header.max_timestamp };
-    producers.appended(wall, &sequenced, stored);
+fn replay(producers: &mut Producers, wall: Wall, batch: &VisitedBatch) {
+    let VisitedBatch { header, place, marker } = batch;
+    let (base_offset, timestamp) = (header.base_offset, header.max_timestamp);
+    if let Some(marker) = marker {
+        return producers.marked(wall, &end_of(header, marker), (base_offset, timestamp), None);
+    }
+    let Some(sequenced) = Sequenced::of(header).filter(|_| !header.is_control()) else { return };
+    let stored = Stored { base_offset, last_offset: header.last_offset(), timestamp };
+    producers.appended(wall, &sequenced, stored, (*place, None));
+}
+
+/// The end of a transaction that a marker in the log has.
+fn end_of(header: &BatchHeader, marker: &EndTxnMarker) -> End {
+    let EndTxnMarker { outcome, coordinator_epoch } = *marker;
+    let producer = Producer { id: header.producer_id, epoch: header.producer_epoch };
+    End { producer, outcome, version: 0, coordinator_epoch }
 }
 
 /// Removes the files of a deleted topic.

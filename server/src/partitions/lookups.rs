@@ -13,6 +13,8 @@ use muster_storage::{Searched, TimestampSearch};
 #[derive(Debug)]
 pub(super) struct Lookup {
     pub request: RequestId,
+    /// Records from the last stable offset on count as not there.
+    pub reads_committed: bool,
     /// Complete but for the results of `wants`.
     pub response: ListOffsetsResponse<'static>,
     wants: Vec<LookupWant>,
@@ -40,9 +42,9 @@ struct LookupWant {
 }
 
 impl Lookup {
-    pub(super) fn new(request: RequestId) -> Self {
+    pub(super) fn new(request: RequestId, reads_committed: bool) -> Self {
         let response = ListOffsetsResponse::default();
-        Self { request, response, wants: Vec::new(), next: 0, running: 0 }
+        Self { request, reads_committed, response, wants: Vec::new(), next: 0, running: 0 }
     }
 
     pub(super) fn want(&mut self, id: PartitionId, target: Target, topic: usize, partition: usize) {
@@ -62,7 +64,7 @@ impl Partitions {
         self.continue_lookup(id, out);
     }
 
-    /// Begins searches as far as the read budget allows; answers when all have ended.
+    /// Begins searches until the read budget is used up; answers when all have ended.
     pub(super) fn continue_lookup(&mut self, id: u64, out: &mut Effects) {
         let Some(mut lookup) = self.lookups.remove(&id) else { return };
         while lookup.next < lookup.wants.len() && self.io.has_read_budget() {
@@ -119,8 +121,11 @@ impl Partitions {
     ) {
         let Some(lookup) = self.lookups.get_mut(&part.request) else { return };
         let LookupWant { id, .. } = lookup.wants[part.want];
+        let stable = self.partitions.get(&id).filter(|_| lookup.reads_committed);
+        let end = stable.map_or(i64::MAX, |partition| partition.stable().offset);
         let answer = lookup.answer(part.want);
         match data.and_then(|data| search.look(data).ok()) {
+            Some(Searched::Record { offset, .. }) if offset >= end => {}
             Some(Searched::Record { offset, timestamp }) => {
                 (answer.offset, answer.timestamp, answer.leader_epoch) = (offset, timestamp, 0);
             }

@@ -9,34 +9,39 @@
 
 mod batch;
 mod checkpoint;
+mod counters;
 mod delete_records;
 mod describe_log_dirs;
+mod describe_producers;
 mod effects;
 mod fetch;
 mod fetches;
 mod io;
-pub(crate) mod layout;
+pub mod layout;
 mod limits;
 mod list_offsets;
 mod load;
 mod lookups;
+mod markers;
 mod offline;
 mod offsets_topic;
 mod partition;
 mod partition_set;
 mod produce;
 mod producers;
+mod questions;
 mod reads;
-
-pub(crate) use load::{
-    CUT_EXTENSION, Cuts, RecoveryPoints, recovered, recovered_if, recovery_points,
-};
+mod rounds;
+mod transactions;
 
 pub use effects::{Call, Effects, Outcome, Reply};
+pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
 pub(crate) use limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
+pub use load::{CUT_EXTENSION, Cuts, RecoveryPoints, recovered, recovered_if, recovery_points};
 pub(crate) use offsets_topic::OFFSETS_RECORD_BYTES;
 pub use offsets_topic::OffsetsRead;
 pub use partition_set::{Identity, PartitionId, Partitions};
+pub(crate) use rounds::OpenBySlot;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
-//! Offline partitions: a start found damage in them that no crash explains. Requests for them get
-//! KAFKA_STORAGE_ERROR, like those of a broker's failed log directory; all others are served.
+//! Offline partitions: those with damage, found at startup, that no crash explains. Requests for
+//! them get KAFKA_STORAGE_ERROR, like those of a broker's failed log directory; all others are
+//! served.
 
 use super::layout;
 use super::partition_set::{PartitionId, Partitions};
@@ -17,7 +18,7 @@ pub(super) struct Offline {
 }
 
 impl Partitions {
-    /// How many partitions are offline.
+    /// The number of offline partitions.
     pub fn offline(&self) -> usize {
         self.offline.len()
     }

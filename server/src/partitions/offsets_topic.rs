@@ -4,7 +4,7 @@
 //! [`Partitions::offsets_read`].
 
 use super::io::Job;
-use super::partition::Bounds;
+use super::partition::{Bounds, Grown};
 use super::partition_set::PartitionId;
 use super::{Effects, Partitions};
 use crate::cluster::OFFSETS_TOPIC_ID;
@@ -43,7 +43,8 @@ pub(crate) const OFFSETS_RECORD_BYTES: u64 = 64;
 
 impl OffsetsPartition {
     pub(super) fn bounds(&self) -> Bounds {
-        Bounds { log_start: self.log_start, high_watermark: self.high_watermark }
+        let Self { log_start, high_watermark, .. } = *self;
+        Bounds { log_start, high_watermark, stable: high_watermark }
     }
 
     /// About how many bytes can be read; None outside the log.
@@ -67,7 +68,8 @@ impl Partitions {
     ) {
         let known = self.offsets.entry(partition).or_default();
         (known.log_start, known.high_watermark) = (log_start, high_watermark);
-        self.wake_waiters(PartitionId::of_offsets(partition), bytes, out);
+        let grown = Grown { bytes, stable_bytes: bytes };
+        self.wake_waiters(PartitionId::of_offsets(partition), grown, out);
     }
 
     /// The batches that an [`OffsetsRead`] asked for: none if there was nothing to plan, the reason
@@ -83,6 +85,7 @@ impl Partitions {
             match batches {
                 Ok(batches) => fetch.data(part.want).records = Some(batches.into()),
                 Err(reason) => {
+                    self.io.counters.failed_reads += 1;
                     out.failed_reads.push(reason);
                     fetch.wants[part.want].failed = true;
                 }

@@ -5,13 +5,17 @@ use super::io::{Io, Job};
 use super::load::Found;
 use super::partition_set::PartitionId;
 use super::producers::{Producers, Sequenced, Stored, Verdict};
+use super::transactions::Stable;
 use super::{Effects, layout};
 use crate::config::TopicConfig;
 use muster_codec::ErrorCode;
 use muster_codec::Wall;
-use muster_codec::record_batch::{TimestampType, set_max_timestamp};
-use muster_storage::shard_log::AppendError;
+use muster_codec::messages::AbortedTransaction;
+use muster_codec::record_batch::{EndTxnMarker, TimestampType, set_max_timestamp};
+use muster_storage::AppendError;
 use muster_storage::{FileDone, LogEnd, PartitionLog, PartitionPlace};
+use muster_transactions::message::{QuestionKind, Stamp};
+use muster_transactions::partition::{Aborted, Append, End};
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub(super) struct Partition {
     /// The ends and lengths of batches that are being written.
     unwritten: VecDeque<(i64, usize)>,
     awaiting: VecDeque<Awaiting>,
+    /// The ends that are to be synced, with the rounds that wait for them.
+    awaiting_sync: VecDeque<(i64, u64)>,
     /// Fetches that wait for records.
     pub waiters: BTreeSet<u64>,
     /// The last produce that named this partition.
@@ -49,6 +55,16 @@ struct Awaiting {
 pub(super) struct Bounds {
     pub log_start: i64,
     pub high_watermark: i64,
+    /// The last stable offset, at which reads of committed records end.
+    pub stable: i64,
+}
+
+/// The bytes by which the readable part of a partition grew: of all records, and of those below the
+/// last stable offset.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Grown {
+    pub bytes: u64,
+    pub stable_bytes: u64,
 }
 
 /// The place of an appended batch.
@@ -83,6 +99,9 @@ impl Partition {
                 (log, producers)
             }
         };
+        let mut producers = producers;
+        producers.transactions.high_watermark_is(log.high_watermark());
+        producers.transactions.log_starts_at(log.log_start_offset());
         let synced = log.recovery_point().map_or(0, |point| point.end.offset);
         let may_be_unsynced = synced < log.log_end_offset();
         Self {
@@ -93,6 +112,7 @@ impl Partition {
             producers,
             unwritten: VecDeque::new(),
             awaiting: VecDeque::new(),
+            awaiting_sync: VecDeque::new(),
             waiters: BTreeSet::new(),
             last_produce: 0,
             unsynced: 0,
@@ -111,32 +131,39 @@ impl Partition {
         std::mem::replace(&mut self.last_produce, produce) != produce
     }
 
-    /// Appends a batch and writes it, unless it is a duplicate.
+    /// Whether a batch may be appended; only one of a transaction is to be admitted.
+    pub(super) fn may_append(&self, batch: &Good<'_>) -> Append {
+        let producer = batch.transactional();
+        producer.map_or(Append::Now, |it| self.producers.transactions.may_append(it))
+    }
+
+    /// Appends a batch and writes it, unless it is a duplicate. One of a transaction was admitted
+    /// before, by `admitted` if a question was needed.
     pub(super) fn append(
         &mut self,
         wall: Wall,
         batch: &Good<'_>,
+        admitted: Option<Admitted>,
         io: &mut Io,
         out: &mut Effects,
     ) -> Result<Appended, Refusal> {
         let sequenced = Sequenced::of(&batch.header);
-        match sequenced.map_or(Verdict::Append, |sequenced| self.producers.check(&sequenced)) {
+        let begins_at_zero = admitted.is_some_and(|admitted| admitted.kind == QuestionKind::Add);
+        let check = |sequenced| self.producers.check(&sequenced, begins_at_zero);
+        match sequenced.map_or(Verdict::Append, check) {
             Verdict::Append => {}
             Verdict::Duplicate(stored) => return Ok(self.again(&stored)),
             Verdict::Refuse(error) => return Err(Refusal::of(error)),
         }
-        let mut copy = io.copy(batch.bytes);
+        let mut copy = io.copy(&batch.bytes);
         set_max_timestamp(&mut copy, batch.timestamp_type, batch.max_timestamp);
-        let written =
-            self.log.append(copy, wall.0, &mut io.files, &mut out.ops).map_err(refusal)?;
-        io.accepted(batch.bytes.len());
-        self.may_be_unsynced = true;
-        self.unwritten.push_back((written.next_offset, batch.bytes.len()));
+        let written = self.write(wall, (copy, batch.header.records_count), io, out)?;
         let (base_offset, last_offset) = (written.base_offset, written.next_offset - 1);
         let timestamp = batch.max_timestamp;
         if let Some(sequenced) = sequenced {
             let stored = Stored { base_offset, last_offset, timestamp };
-            self.producers.appended(wall, &sequenced, stored);
+            let opened = (written.place, admitted.map(|admitted| admitted.stamp));
+            self.producers.appended(wall, &sequenced, stored, opened);
         }
         let log_append_time = match batch.timestamp_type {
             TimestampType::CreateTime => -1,
@@ -144,6 +171,41 @@ impl Partition {
         };
         let sync = self.flush(i64::from(batch.header.records_count), io, out);
         Ok(Appended { base_offset, last_offset, log_append_time, sync })
+    }
+
+    /// Appends a marker, after `may_mark` of the transactions has allowed it.
+    pub(super) fn mark(
+        &mut self,
+        wall: Wall,
+        end: &End,
+        stamp: Option<Stamp>,
+        io: &mut Io,
+        out: &mut Effects,
+    ) -> Result<Appended, Refusal> {
+        let End { producer, outcome, coordinator_epoch, .. } = *end;
+        let marker = EndTxnMarker { outcome, coordinator_epoch };
+        let batch = marker.batch(producer.id, producer.epoch, wall.0);
+        let written = self.write(wall, (io.copy(&batch), 1), io, out)?;
+        let base_offset = written.base_offset;
+        self.producers.marked(wall, end, (base_offset, wall.0), stamp);
+        let sync = self.flush(1, io, out);
+        Ok(Appended { base_offset, last_offset: base_offset, log_append_time: -1, sync })
+    }
+
+    fn write(
+        &mut self,
+        wall: Wall,
+        (batch, records): (Vec<u8>, i32),
+        io: &mut Io,
+        out: &mut Effects,
+    ) -> Result<muster_storage::Appended, Refusal> {
+        let len = batch.len();
+        let written =
+            self.log.append(batch, wall.0, &mut io.files, &mut out.ops).map_err(refusal)?;
+        io.accepted(len, records);
+        self.may_be_unsynced = true;
+        self.unwritten.push_back((written.next_offset, len));
+        Ok(written)
     }
 
     /// The answer for a duplicate, with the timestamp that was stored, as in Kafka.
@@ -175,13 +237,40 @@ impl Partition {
         waits
     }
 
+    /// Adds a round that waits until all that was appended is written; false if it is.
+    pub(super) fn await_end(&mut self, round: u64) -> bool {
+        let end_offset = self.log.log_end_offset();
+        let awaiting = Awaiting { end_offset, sync: false, produce: round };
+        let waits = !self.is_done(&awaiting);
+        if waits {
+            self.awaiting.push_back(awaiting);
+        }
+        waits
+    }
+
+    /// Adds a round that waits until all that was appended is synced; false if it is.
+    pub(super) fn await_sync(&mut self, round: u64) -> bool {
+        let end = self.log.log_end_offset();
+        let waits = self.durable_offset() < end;
+        if waits {
+            self.awaiting_sync.push_back((end, round));
+        }
+        waits
+    }
+
+    /// The end of the records that are known to be on stable storage.
+    fn durable_offset(&self) -> i64 {
+        self.log.recovery_point().map_or(0, |point| point.end.offset)
+    }
+
     fn is_done(&self, awaiting: &Awaiting) -> bool {
         let synced = !awaiting.sync || awaiting.end_offset <= self.synced;
         awaiting.end_offset <= self.log.high_watermark() && synced
     }
 
-    /// A write is done; returns how many more bytes can be read.
-    pub(super) fn written(&mut self, done: &FileDone, io: &mut Io) -> usize {
+    /// Called when a write is done; returns by how much the readable part grew.
+    pub(super) fn written(&mut self, done: &FileDone, io: &mut Io) -> Grown {
+        let unstable_before = self.unstable_bytes();
         self.log.done(done);
         let high_watermark = self.log.high_watermark();
         let mut bytes = 0;
@@ -189,7 +278,21 @@ impl Partition {
             bytes += len;
         }
         io.written(bytes);
-        bytes
+        self.producers.transactions.high_watermark_is(high_watermark);
+        let bytes = bytes as u64;
+        let stable_bytes = (bytes + unstable_before).saturating_sub(self.unstable_bytes());
+        Grown { bytes, stable_bytes }
+    }
+
+    /// The readable bytes from the last stable offset on.
+    fn unstable_bytes(&self) -> u64 {
+        self.stable().end.map_or(0, |place| self.log.readable_bytes_from(place))
+    }
+
+    /// Where reads of committed records end.
+    pub(super) fn stable(&self) -> Stable {
+        let (high_watermark, log_start) = (self.log.high_watermark(), self.log.log_start_offset());
+        self.producers.transactions.stable(high_watermark, log_start)
     }
 
     pub(super) fn synced(&mut self, end: LogEnd) {
@@ -200,23 +303,47 @@ impl Partition {
     /// The produces whose batches are written.
     pub(super) fn take_done(&mut self) -> Vec<u64> {
         let done = self.awaiting.iter().take_while(|awaiting| self.is_done(awaiting)).count();
-        self.awaiting.drain(..done).map(|awaiting| awaiting.produce).collect()
+        let mut done: Vec<_> = self.awaiting.drain(..done).map(|it| it.produce).collect();
+        let durable = self.durable_offset();
+        while let Some((_, round)) = self.awaiting_sync.pop_front_if(|it| it.0 <= durable) {
+            done.push(round);
+        }
+        done
     }
 
     pub(super) fn bounds(&self) -> Bounds {
         let (log_start, high_watermark) = (self.log.log_start_offset(), self.log.high_watermark());
-        Bounds { log_start, high_watermark }
+        Bounds { log_start, high_watermark, stable: self.stable().offset }
     }
 
-    /// About how many bytes can be read; None outside the log.
-    pub(super) fn available(&self, offset: i64) -> Option<u64> {
+    /// About how many bytes can be read, of all records or of committed ones; None outside the log.
+    pub(super) fn available(&self, offset: i64, reads_committed: bool) -> Option<u64> {
         let log = self.log.log_start_offset()..=self.log.log_end_offset();
-        log.contains(&offset).then(|| self.log.readable_bytes(offset))
+        if !log.contains(&offset) {
+            return None;
+        }
+        let bytes = self.log.readable_bytes(offset);
+        if !reads_committed {
+            return Some(bytes);
+        }
+        let is_stable = offset < self.stable().offset;
+        Some(if is_stable { bytes.saturating_sub(self.unstable_bytes()).max(1) } else { 0 })
+    }
+
+    /// The aborted transactions that overlap the offsets from `from` to before `end`.
+    pub(super) fn aborted(&self, from: i64, end: i64) -> Vec<AbortedTransaction> {
+        let aborted = self.producers.transactions.aborted(from, end.min(self.stable().offset));
+        let answer = |it: &Aborted| AbortedTransaction {
+            producer_id: it.producer_id,
+            first_offset: it.first_offset,
+        };
+        aborted.map(answer).collect()
     }
 
     /// Removes what the topic's retention does not keep.
     pub(super) fn sweep(&mut self, wall: Wall, io: &mut Io, out: &mut Effects) {
         self.log.retain(wall.0, &mut io.files, &mut out.ops);
+        self.producers.transactions.log_starts_at(self.log.log_start_offset());
     }
 
     /// Whether a sync may have something to do.
@@ -232,20 +359,31 @@ impl Partition {
         io.begin(token, Job::Flush(self.id, end), &out.ops);
     }
 
-    /// The topic is gone. Returns the produces and the fetches that waited for it.
+    /// Deletes the log of a deleted topic's partition. Returns the produces and the fetches that
+    /// waited for it.
     pub(super) fn remove(self, io: &mut Io, out: &mut Effects) -> (Vec<u64>, BTreeSet<u64>) {
         io.written(self.unwritten.iter().map(|(_, len)| len).sum());
         self.log.delete(&mut io.files, &mut out.ops);
-        let produces = self.awaiting.into_iter().map(|awaiting| awaiting.produce).collect();
-        (produces, self.waiters)
+        let produces = self.awaiting.into_iter().map(|awaiting| awaiting.produce);
+        let rounds = self.awaiting_sync.into_iter().map(|(_, round)| round);
+        (produces.chain(rounds).collect(), self.waiters)
     }
 }
 
 fn refusal(error: AppendError) -> Refusal {
     Refusal::of(match error {
         AppendError::TooLarge => ErrorCode::RecordListTooLarge,
-        _ => ErrorCode::CorruptMessage,
+        AppendError::Full | AppendError::NotNext | AppendError::NotABatch => {
+            ErrorCode::CorruptMessage
+        }
     })
+}
+
+/// The yes of the coordinator to a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Admitted {
+    pub kind: QuestionKind,
+    pub stamp: Stamp,
 }
 
 /// Retention by time and size needs `cleanup.policy=delete`.

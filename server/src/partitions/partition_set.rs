@@ -11,6 +11,8 @@ use super::offline::Offline;
 use super::offsets_topic::OffsetsPartition;
 use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
+use super::questions::OpenQuestion;
+use super::rounds::Rounds;
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
@@ -21,7 +23,6 @@ use muster_codec::{ErrorCode, Uuid, Wall};
 use muster_storage::{FileDone, FileId, FileKey, FileOp, FileToken, LogEnd, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
@@ -37,6 +38,8 @@ pub struct Identity {
     pub open_files_max: u32,
     /// The top byte of the partitions' tokens.
     pub token_tag: u8,
+    /// Requests of producers are numbered from here.
+    pub first_number: u64,
 }
 
 /// A partition by the id of its topic: a topic that is created again has other partitions.
@@ -54,27 +57,28 @@ pub struct Partitions {
     /// The image to which the partitions belong.
     image: ClusterImage,
     pub(super) partitions: BTreeMap<PartitionId, Partition>,
-    /// The ones that a start could not open.
+    /// Partitions that could not be opened at startup.
     pub(super) offline: BTreeMap<PartitionId, Offline>,
     /// Partitions of `__consumer_offsets` that were reported or fetched.
     pub(super) offsets: BTreeMap<i32, OffsetsPartition>,
-    /// By the number of their logs, which the tokens of their writes contain.
+    /// The partitions by the numbers of their logs, which the tokens of their writes contain.
     by_number: HashMap<u32, PartitionId>,
     pub(super) io: Io,
     /// Numbers the requests of producers.
     pub(super) last_request: u64,
     pub(super) produces: HashMap<u64, PendingProduce>,
+    /// Questions to coordinators, by the number of their produce.
+    pub(super) questions: BTreeMap<u64, OpenQuestion>,
+    /// The work under way for coordinators.
+    pub(super) rounds: Rounds,
     pub(super) fetches: Fetches,
     pub(super) lookups: HashMap<u64, Lookup>,
-    /// When retention and idle producers are checked next.
+    /// The time of the next check of retention and idle producers.
     next_sweep: Option<i64>,
     pub(super) checkpoint: Checkpoint,
     /// The last partition that a clean stop has synced.
     pub(super) synced_until: Option<PartitionId>,
 }
-
-/// Syncs under way at once: each may take a descriptor beside those of open files.
-const SYNCS_AT_ONCE: usize = 64;
 
 /// The reason why this shard does not answer for a partition.
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +113,7 @@ fn clear(gone: BTreeSet<PartitionId>, image: &ClusterImage, now: i64, out: &mut 
 impl Partitions {
     /// `config` is the shard's, with altered configs applied ([`Config::with_dynamic`]).
     pub fn new(config: Config, identity: Identity) -> Self {
+        let last_request = identity.first_number;
         Self {
             io: Io::new(&identity),
             identity,
@@ -118,8 +123,10 @@ impl Partitions {
             offline: BTreeMap::new(),
             offsets: BTreeMap::new(),
             by_number: HashMap::new(),
-            last_request: 0,
+            last_request,
             produces: HashMap::new(),
+            questions: BTreeMap::new(),
+            rounds: Rounds::default(),
             fetches: Fetches::default(),
             lookups: HashMap::new(),
             next_sweep: None,
@@ -242,6 +249,7 @@ impl Partitions {
         }
         let Some(partition) = self.partitions.remove(&id) else { return };
         self.by_number.remove(&partition.number);
+        self.sync_ended(id);
         let (produces, fetches) = partition.remove(&mut self.io, out);
         for produce in produces {
             self.produce_written(produce, out);
@@ -267,6 +275,7 @@ impl Partitions {
         let data = match done {
             FileDone::Read { data, .. } => Some(data),
             FileDone::ReadFailed { reason, .. } => {
+                self.io.counters.failed_reads += 1;
                 out.failed_reads.push(reason);
                 None
             }
@@ -288,10 +297,12 @@ impl Partitions {
         if let Some(id) = self.by_number.get(&number).copied()
             && let Some(partition) = self.partitions.get_mut(&id)
         {
-            let bytes = partition.written(&done, &mut self.io);
-            if bytes > 0 {
+            let grown = partition.written(&done, &mut self.io);
+            if grown.bytes > 0 || matches!(done, FileDone::Synced { .. }) {
                 self.answer_produces(id, out);
-                self.wake_waiters(id, bytes as u64, out);
+            }
+            if grown.bytes > 0 {
+                self.wake_waiters(id, grown, out);
             }
         }
         match done {
@@ -302,6 +313,7 @@ impl Partitions {
     }
 
     fn flushed(&mut self, id: PartitionId, end: LogEnd, out: &mut Effects) {
+        self.sync_ended(id);
         if let Some(partition) = self.partitions.get_mut(&id) {
             partition.synced(end);
             self.checkpoint.advanced();
@@ -316,19 +328,21 @@ impl Partitions {
         }
     }
 
-    /// When [`Self::expire`] has something to do, in milliseconds since the epoch.
+    /// The time when [`Self::expire`] has something to do, in milliseconds since the epoch.
     pub fn next_deadline(&self) -> Option<i64> {
         let deadlines = [self.fetches.next_deadline(), self.next_sweep];
-        deadlines.into_iter().chain([self.checkpoint.next_deadline()]).flatten().min()
+        let others = [self.checkpoint.next_deadline(), self.questions_deadline()];
+        deadlines.into_iter().chain(others).flatten().min()
     }
 
-    /// Answers fetches whose wait is over; checks retention and idle producers; writes recovery
-    /// points. A call that comes too early does no harm.
+    /// Answers fetches whose time to wait has passed; checks retention and idle producers; writes
+    /// recovery points. A call that comes too early does no harm.
     pub fn expire(&mut self, times: Times, out: &mut Effects) {
-        let Times { now, wall } = times;
+        let Times { now, wall, .. } = times;
         while let Some(fetch) = self.fetches.due(now) {
             self.unpark(fetch, out);
         }
+        self.expire_questions(now, wall, out);
         if self.next_sweep.is_some_and(|sweep| sweep <= now) {
             self.schedule_sweep(now);
             let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
@@ -354,32 +368,12 @@ impl Partitions {
         }
     }
 
-    /// A step of a clean stop, in which nothing more is written: syncs some partitions, and writes
-    /// the recovery points when all are synced. The caller calls again when these are done; false
-    /// if nothing is left.
-    pub fn sync_next(&mut self, out: &mut Effects) -> bool {
-        let from = self.synced_until.map_or(Bound::Unbounded, Bound::Excluded);
-        let rest = self.partitions.range_mut((from, Bound::Unbounded));
-        let unsynced = rest.filter(|(_, partition)| partition.may_be_unsynced());
-        for (id, partition) in unsynced.take(SYNCS_AT_ONCE) {
-            self.synced_until = Some(*id);
-            partition.sync(&mut self.io, out);
-        }
-        if self.io.is_quiet() {
-            if self.partitions.values().any(|partition| partition.log.is_sync_behind()) {
-                return true;
-            }
-            self.last_checkpoint(out);
-        }
-        !self.io.is_quiet()
-    }
-
     /// Fetches that are not answered yet.
     pub fn waiting_fetches(&self) -> usize {
         self.fetches.len()
     }
 
-    /// How many fetches of a connection wait for records.
+    /// The number of fetches of a connection that wait for records.
     pub fn parked_fetches(&self, connection: u64) -> usize {
         self.fetches.parked(connection)
     }
@@ -457,6 +451,15 @@ impl Partitions {
         }
         let offsets = self.offsets.get(&id.index).filter(|_| id.is_of_offsets());
         offsets.map_or(Bounds::default(), OffsetsPartition::bounds)
+    }
+
+    /// The image to which the partitions belong.
+    pub(super) fn image(&self) -> &ClusterImage {
+        &self.image
+    }
+
+    pub(super) fn placement(&self) -> Placement {
+        self.identity.placement
     }
 
     pub(super) fn shard(&self) -> u32 {

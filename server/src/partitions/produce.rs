@@ -3,35 +3,44 @@
 use super::batch::{self, Refusal, ZSTD_SINCE};
 use super::partition::Appended;
 use super::partition_set::{Missing, PartitionId};
+use super::questions::AskedBatch;
 use super::{Call, Effects, Outcome, Partitions, Reply};
 use crate::cluster::Topic;
 use muster_codec::messages::{
     LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest,
     ProduceResponse, TopicProduceData, TopicProduceResponse,
 };
-use muster_codec::{ErrorCode, Str, Uuid};
+use muster_codec::{ErrorCode, Response, Str, Uuid};
 use muster_coordinator::RequestId;
+use muster_transactions::errors::produce_error;
+use muster_transactions::partition::Append;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// From this version on topics have ids instead of names.
 const TOPIC_IDS_SINCE: i16 = 13;
 
-/// A produce whose writes are not all done.
+/// A produce, or a request with markers, whose writes are not all done.
 #[derive(Debug)]
 pub(super) struct PendingProduce {
     request: RequestId,
-    response: ProduceResponse<'static>,
+    response: Response<'static>,
+    /// The number of partitions that must be written, or that wait for their coordinator.
     writes: usize,
+    acks: i16,
+    error: Option<ErrorCode>,
 }
 
 /// A request while its partitions are handled.
-struct Round<'r> {
+struct ProduceUnderWay<'r> {
     call: Call<'r>,
     produce: u64,
     acks: i16,
-    transactional: bool,
+    transactional_id: Option<&'r str>,
+    /// The batches about which the coordinator is asked.
+    asked: Vec<AskedBatch>,
     node_endpoints: Vec<NodeEndpoint<'static>>,
-    /// How many partitions must be written before the answer.
+    /// The number of partitions that must be written before the answer.
     writes: usize,
     error: Option<ErrorCode>,
     invalid: Invalid,
@@ -47,11 +56,12 @@ impl Partitions {
     pub fn produce(&mut self, call: Call<'_>, body: &ProduceRequest<'_>, out: &mut Effects) {
         self.last_request += 1;
         let produce = self.last_request;
-        let mut round = Round {
+        let mut round = ProduceUnderWay {
             call,
             produce,
             acks: body.acks,
-            transactional: body.transactional_id.is_some(),
+            transactional_id: body.transactional_id.as_deref(),
+            asked: Vec::new(),
             node_endpoints: Vec::new(),
             writes: 0,
             error: None,
@@ -65,34 +75,28 @@ impl Partitions {
         let responses = named_once(responses, &round.invalid);
         let node_endpoints = std::mem::take(&mut round.node_endpoints);
         let response = ProduceResponse { responses, throttle_time_ms: 0, node_endpoints };
-        self.end_produce(&round, response, out);
+        let ProduceUnderWay { call, produce, acks, writes, error, .. } = round;
+        if !round.asked.is_empty() {
+            self.ask(&call, produce, round.transactional_id, round.asked, out);
+        }
+        let response = response.into();
+        let pending = PendingProduce { request: call.request, response, writes, acks, error };
+        self.end_or_await(produce, pending, out);
     }
 
-    fn end_produce(
-        &mut self,
-        round: &Round<'_>,
-        response: ProduceResponse<'static>,
-        out: &mut Effects,
-    ) {
-        let request = round.call.request;
-        match (round.acks, round.error) {
-            (0, None) => out.replies.push(Reply { request, outcome: Outcome::Nothing }),
-            (0, Some(error)) => {
-                let reason = format!("a produce with acks=0 failed with {error:?}");
-                out.replies.push(Reply { request, outcome: Outcome::Close(reason) });
-            }
-            _ if round.writes == 0 => out.send(request, response),
-            _ => {
-                let pending = PendingProduce { request, response, writes: round.writes };
-                self.produces.insert(round.produce, pending);
-            }
+    /// Answers now if nothing has to be written.
+    pub(super) fn end_or_await(&mut self, number: u64, pending: PendingProduce, out: &mut Effects) {
+        if pending.writes == 0 {
+            pending.end(out);
+        } else {
+            self.produces.insert(number, pending);
         }
     }
 
     /// In reverse order: Kafka uses the last entry of a partition that is named twice.
     fn produce_topics(
         &mut self,
-        round: &mut Round<'_>,
+        round: &mut ProduceUnderWay<'_>,
         body: &ProduceRequest<'_>,
         out: &mut Effects,
     ) -> Vec<TopicProduceResponse<'static>> {
@@ -105,7 +109,7 @@ impl Partitions {
 
     fn produce_topic(
         &mut self,
-        round: &mut Round<'_>,
+        round: &mut ProduceUnderWay<'_>,
         data: &TopicProduceData<'_>,
         out: &mut Effects,
     ) -> TopicProduceResponse<'static> {
@@ -143,7 +147,7 @@ impl Partitions {
     /// The records are not one batch.
     fn produce_partition(
         &mut self,
-        round: &mut Round<'_>,
+        round: &mut ProduceUnderWay<'_>,
         topic: &Topic,
         data: &PartitionProduceData<'_>,
         out: &mut Effects,
@@ -161,15 +165,15 @@ impl Partitions {
             return refuse(ErrorCode::InvalidTopicException);
         }
         Ok(match self.locate(topic, index) {
-            Ok(id) => self.append(round, id, bytes, out),
+            Ok(id) => self.append(round, (id, &topic.name), bytes, out),
             Err(missing) => Some(self.not_here(round, index, missing)),
         })
     }
 
     fn append(
         &mut self,
-        round: &mut Round<'_>,
-        id: PartitionId,
+        round: &mut ProduceUnderWay<'_>,
+        (id, topic): (PartitionId, &Arc<str>),
         bytes: &[u8],
         out: &mut Effects,
     ) -> Option<PartitionProduceResponse<'static>> {
@@ -177,32 +181,78 @@ impl Partitions {
         if !partition.first_in_request(round.produce) {
             return None;
         }
-        let appended = if self.io.fits_write_budget(bytes.len()) {
-            batch::check(bytes, &partition.config, round.transactional, round.call.wall)
-                .and_then(|batch| partition.append(round.call.wall, &batch, &mut self.io, out))
+        let checked = if self.io.fits_write_budget(bytes.len()) {
+            let is_transactional = round.transactional_id.is_some();
+            batch::check(bytes, &partition.config, is_transactional, round.call.wall)
         } else {
             Err(Refusal::of(ErrorCode::RequestTimedOut))
+        };
+        let appended = match checked.map(|batch| (partition.may_append(&batch), batch)) {
+            Ok((Append::Ask, batch)) => {
+                round.writes += 1;
+                let topic = Arc::clone(topic);
+                round.asked.push(AskedBatch { id, topic, batch: batch.into_owned() });
+                return Some(PartitionProduceResponse { index: id.index, ..unanswered() });
+            }
+            Ok((Append::Now, batch)) => {
+                partition.append(round.call.wall, &batch, None, &mut self.io, out)
+            }
+            Ok((Append::Refuse(error), _)) => {
+                Err(Refusal::of(produce_error(error, round.call.version)))
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let (answer, waits) = self.appended(id, appended, (round.produce, round.acks));
+        round.writes += usize::from(waits);
+        Some(answer)
+    }
+
+    /// The answer for a partition, and whether it waits for a write.
+    fn appended(
+        &mut self,
+        id: PartitionId,
+        appended: Result<Appended, Refusal>,
+        (produce, acks): (u64, i16),
+    ) -> (PartitionProduceResponse<'static>, bool) {
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return (failed(id.index, Refusal::of(ErrorCode::UnknownTopicOrPartition)), false);
         };
         let log_start_offset = partition.log.log_start_offset();
         match appended {
             Ok(appended) => {
-                if round.acks != 0 && partition.await_write(&appended, round.produce) {
-                    round.writes += 1;
-                }
-                Some(done(id.index, &appended, log_start_offset))
+                let waits = acks != 0 && partition.await_write(&appended, produce);
+                (done(id.index, &appended, log_start_offset), waits)
             }
             Err(refusal) => {
                 let known = knows_log_start(refusal.error);
                 let log_start_offset = if known { log_start_offset } else { -1 };
-                Some(PartitionProduceResponse { log_start_offset, ..failed(id.index, refusal) })
+                let answer = failed(id.index, refusal);
+                (PartitionProduceResponse { log_start_offset, ..answer }, false)
             }
+        }
+    }
+
+    /// The coordinator has answered for a batch of a produce: the answer for its partition.
+    pub(super) fn asked_answered(
+        &mut self,
+        produce: u64,
+        asked: &AskedBatch,
+        appended: Result<Appended, Refusal>,
+        out: &mut Effects,
+    ) {
+        let Some(pending) = self.produces.get(&produce) else { return };
+        let (answer, waits) = self.appended(asked.id, appended, (produce, pending.acks));
+        let Some(pending) = self.produces.get_mut(&produce) else { return };
+        pending.fill(asked, answer);
+        if !waits {
+            self.produce_written(produce, out);
         }
     }
 
     /// Adds the leader, so that the client need not ask for it (KIP-951).
     fn not_here(
         &self,
-        round: &mut Round<'_>,
+        round: &mut ProduceUnderWay<'_>,
         index: i32,
         missing: Missing,
     ) -> PartitionProduceResponse<'static> {
@@ -215,14 +265,59 @@ impl Partitions {
         answer
     }
 
-    /// A write of a produce is done.
+    /// Called when a write of a produce request is done; answers after the last.
     pub(super) fn produce_written(&mut self, produce: u64, out: &mut Effects) {
+        if self.round_done(produce, out) {
+            return;
+        }
         let Some(pending) = self.produces.get_mut(&produce) else { return };
         pending.writes -= 1;
         if pending.writes == 0
             && let Some(done) = self.produces.remove(&produce)
         {
-            out.send(done.request, done.response);
+            done.end(out);
+        }
+    }
+}
+
+impl PendingProduce {
+    /// A request that is answered when this number of writes are done.
+    pub(super) fn of(
+        request: RequestId,
+        response: impl Into<Response<'static>>,
+        writes: usize,
+    ) -> Self {
+        Self { request, response: response.into(), writes, acks: -1, error: None }
+    }
+
+    /// All is written.
+    fn end(self, out: &mut Effects) {
+        let Self { request, response, acks, error, .. } = self;
+        match (acks, error) {
+            (0, None) => out.replies.push(Reply { request, outcome: Outcome::Nothing }),
+            (0, Some(error)) => {
+                let reason = format!("a produce with acks=0 failed with {error:?}");
+                out.replies.push(Reply { request, outcome: Outcome::Close(reason) });
+            }
+            _ => out.send(request, response),
+        }
+    }
+
+    /// Puts the answer for a partition in its place, unless another entry of the partition was
+    /// invalid.
+    fn fill(&mut self, asked: &AskedBatch, answer: PartitionProduceResponse<'static>) {
+        let AskedBatch { id, topic: name, .. } = asked;
+        let error = ErrorCode::from_code(answer.error_code).filter(|it| *it != ErrorCode::None);
+        self.error = self.error.or(error);
+        let is_topic = |topic: &&mut TopicProduceResponse<'_>| {
+            topic.topic_id == id.topic || (topic.topic_id.is_zero() && *topic.name == **name)
+        };
+        let Response::Produce(response) = &mut self.response else { return };
+        let topics = response.responses.iter_mut().filter(is_topic);
+        let mut partitions = topics.flat_map(|topic| &mut topic.partition_responses);
+        let place = partitions.find(|it| it.index == id.index && it.error_code == 0);
+        if let Some(place) = place {
+            *place = answer;
         }
     }
 }
@@ -244,7 +339,7 @@ fn check_codecs(call: &Call<'_>, body: &ProduceRequest<'_>) -> Result<(), Refusa
 
 /// The same error for every partition.
 fn refuse_all(
-    round: &mut Round<'_>,
+    round: &mut ProduceUnderWay<'_>,
     body: &ProduceRequest<'_>,
     refusal: &Refusal,
 ) -> Vec<TopicProduceResponse<'static>> {
@@ -333,6 +428,11 @@ fn done(
         log_start_offset,
         ..Default::default()
     }
+}
+
+/// Stands for the answer for a batch about which the coordinator is asked.
+fn unanswered() -> PartitionProduceResponse<'static> {
+    PartitionProduceResponse { base_offset: -1, ..Default::default() }
 }
 
 fn failed(index: i32, refusal: Refusal) -> PartitionProduceResponse<'static> {

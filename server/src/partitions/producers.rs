@@ -1,13 +1,17 @@
-//! The state of a partition's idempotent producers (KIP-98): epochs and the last sequences.
+//! The state of a partition's producers (KIP-98): epochs, the last sequences, and transactions.
 //!
-//! The rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo` without
-//! transactions. State changes when a batch is accepted, not when its write is done, so that
-//! pipelined batches are checked against it: a write that fails ends the process.
+//! The rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`. State changes
+//! when a batch is accepted, not when its write is done, so that pipelined batches are checked
+//! against it: a write that fails ends the process.
 
 use super::limits::PRODUCERS_PER_PARTITION_MAX;
+use super::transactions::Transactions;
 use muster_codec::ErrorCode;
 use muster_codec::Wall;
-use muster_codec::record_batch::BatchHeader;
+use muster_codec::record_batch::{BatchHeader, NO_SEQUENCE, NO_TIMESTAMP};
+use muster_storage::BatchPlace;
+use muster_transactions::message::{Producer as Writer, Stamp};
+use muster_transactions::partition::End;
 use std::collections::{HashMap, VecDeque};
 
 /// The last batches of a producer, kept to recognise duplicates; as many as a client may have
@@ -24,6 +28,7 @@ pub(super) struct Sequenced {
     pub epoch: i16,
     pub base_sequence: i32,
     pub last_offset_delta: i32,
+    pub is_transactional: bool,
 }
 
 /// The place of a batch in the log.
@@ -48,6 +53,20 @@ pub(super) enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Producers {
     by_id: HashMap<i64, Producer>,
+    /// The number of producers from which on idle ones are removed, if more than the limit have
+    /// transactions open.
+    many: usize,
+    pub transactions: Transactions,
+}
+
+/// A producer, as DescribeProducers has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Described {
+    pub id: i64,
+    pub epoch: i16,
+    /// -1 if it has written nothing at this epoch.
+    pub last_sequence: i32,
+    pub last_timestamp: i64,
 }
 
 #[derive(Debug)]
@@ -55,6 +74,8 @@ struct Producer {
     epoch: i16,
     /// The newest at the back; all of the current epoch.
     batches: VecDeque<Batch>,
+    /// That of the newest batch or marker.
+    last_timestamp: i64,
     /// The time of its last append, for expiry.
     last_append: i64,
 }
@@ -67,53 +88,120 @@ struct Batch {
 }
 
 impl Producers {
-    pub(super) fn check(&self, batch: &Sequenced) -> Verdict {
-        // Kafka accepts any first sequence of an unknown producer, whose records may have been
-        // deleted.
-        let Some(producer) = self.by_id.get(&batch.producer_id) else { return Verdict::Append };
-        if let Some(duplicate) = producer.find(batch) {
+    /// How to treat a batch. `begins_at_zero`: the batch adds its partition to a transaction, which
+    /// is the first of its epoch.
+    pub(super) fn check(&self, batch: &Sequenced, begins_at_zero: bool) -> Verdict {
+        let known = self.by_id.get(&batch.producer_id);
+        if let Some(duplicate) = known.and_then(|producer| producer.find(batch)) {
             return Verdict::Duplicate(duplicate);
         }
-        if batch.epoch < producer.epoch {
-            return Verdict::Refuse(ErrorCode::InvalidProducerEpoch);
-        }
-        if producer.epoch == NO_EPOCH || producer.expects(batch) {
-            Verdict::Append
-        } else {
+        // Kafka accepts any first sequence of an unknown producer, whose records may have been
+        // deleted.
+        let is_next = match known {
+            Some(producer) if batch.epoch < producer.epoch => {
+                return Verdict::Refuse(ErrorCode::InvalidProducerEpoch);
+            }
+            Some(producer) => producer.epoch == NO_EPOCH || producer.expects(batch),
+            None => !begins_at_zero || batch.base_sequence == 0,
+        };
+        if !is_next {
             Verdict::Refuse(ErrorCode::OutOfOrderSequenceNumber)
+        } else if !batch.is_transactional && self.transactions.is_open(batch.producer_id) {
+            Verdict::Refuse(ErrorCode::InvalidTxnState)
+        } else {
+            Verdict::Append
         }
     }
 
-    /// Takes a batch that was appended, or found in the log at recovery.
-    pub(super) fn appended(&mut self, wall: Wall, batch: &Sequenced, stored: Stored) {
-        if !self.by_id.contains_key(&batch.producer_id) {
+    /// Takes a batch that was appended at `place`, or found there at recovery. A transaction opens
+    /// `since` a verdict of its coordinator, which recovery does not know.
+    pub(super) fn appended(
+        &mut self,
+        wall: Wall,
+        batch: &Sequenced,
+        stored: Stored,
+        (place, since): (BatchPlace, Option<Stamp>),
+    ) {
+        self.known(batch.producer_id, batch.epoch).push(wall, batch, stored);
+        if batch.is_transactional {
+            let writer = Writer { id: batch.producer_id, epoch: batch.epoch };
+            self.transactions.appended(writer, (stored.base_offset, place), since);
+        }
+    }
+
+    /// Takes a marker that was appended at an offset, or found there at recovery.
+    pub(super) fn marked(
+        &mut self,
+        wall: Wall,
+        end: &End,
+        (offset, timestamp): (i64, i64),
+        stamp: Option<Stamp>,
+    ) {
+        let producer = self.known(end.producer.id, end.producer.epoch);
+        producer.begin_epoch(end.producer.epoch);
+        (producer.last_append, producer.last_timestamp) = (wall.0, timestamp);
+        self.transactions.marked(end, offset, stamp);
+    }
+
+    /// All of them, by id.
+    pub(super) fn describe(&self) -> Vec<Described> {
+        let described = |(id, producer): (&i64, &Producer)| Described {
+            id: *id,
+            epoch: producer.epoch,
+            last_sequence: producer.batches.back().map_or(NO_SEQUENCE, |last| last.last_sequence),
+            last_timestamp: producer.last_timestamp,
+        };
+        let mut all: Vec<_> = self.by_id.iter().map(described).collect();
+        all.sort_unstable_by_key(|producer| producer.id);
+        all
+    }
+
+    /// Removes producers that have not appended for `producer.id.expiration.ms` and have no
+    /// transaction open.
+    pub(super) fn expire(&mut self, wall: Wall, expiration_ms: i64) {
+        let Self { by_id, transactions, .. } = self;
+        by_id.retain(|id, producer| {
+            let is_kept =
+                wall.since(producer.last_append) < expiration_ms || transactions.is_open(*id);
+            if !is_kept {
+                transactions.forget(*id);
+            }
+            is_kept
+        });
+    }
+
+    fn known(&mut self, id: i64, epoch: i16) -> &mut Producer {
+        if !self.by_id.contains_key(&id) {
             self.evict_idle();
         }
-        let producer = self.by_id.entry(batch.producer_id).or_insert_with(|| Producer {
-            epoch: batch.epoch,
+        self.by_id.entry(id).or_insert_with(|| Producer {
+            epoch,
             batches: VecDeque::new(),
-            last_append: wall.0,
-        });
-        producer.push(wall, batch, stored);
-    }
-
-    /// Removes producers that have not appended for `producer.id.expiration.ms`.
-    pub(super) fn expire(&mut self, wall: Wall, expiration_ms: i64) {
-        self.by_id.retain(|_, producer| wall.since(producer.last_append) < expiration_ms);
+            last_timestamp: NO_TIMESTAMP,
+            last_append: 0,
+        })
     }
 
     /// Kafka limits them by time alone. Here the eighth that was idle longest is removed, at a cost
-    /// that is constant per producer; one that returns later is unknown.
+    /// that is constant per producer; one that returns later is unknown. Those with open
+    /// transactions stay: coordinators limit their number.
     fn evict_idle(&mut self) {
-        if self.by_id.len() < PRODUCERS_PER_PARTITION_MAX {
+        const STEP: usize = PRODUCERS_PER_PARTITION_MAX / 8;
+        if self.by_id.len() < self.many.max(PRODUCERS_PER_PARTITION_MAX) {
             return;
         }
+        let idle = self.by_id.iter().filter(|(id, _)| !self.transactions.is_open(**id));
         let mut idle: Vec<(i64, i64)> =
-            self.by_id.iter().map(|(id, producer)| (producer.last_append, *id)).collect();
-        let (oldest, _, _) = idle.select_nth_unstable(PRODUCERS_PER_PARTITION_MAX / 8);
-        for (_, id) in oldest {
-            self.by_id.remove(id);
+            idle.map(|(id, producer)| (producer.last_append, *id)).collect();
+        let count = idle.len().min(STEP);
+        if count < idle.len() {
+            idle.select_nth_unstable(count);
         }
+        for (_, id) in &idle[..count] {
+            self.by_id.remove(id);
+            self.transactions.forget(*id);
+        }
+        self.many = self.by_id.len() + STEP;
     }
 }
 
@@ -139,17 +227,21 @@ impl Producer {
         }
     }
 
-    fn push(&mut self, wall: Wall, batch: &Sequenced, stored: Stored) {
-        if batch.epoch != self.epoch {
-            self.epoch = batch.epoch;
+    fn begin_epoch(&mut self, epoch: i16) {
+        if epoch != self.epoch {
+            self.epoch = epoch;
             self.batches.clear();
         }
+    }
+
+    fn push(&mut self, wall: Wall, batch: &Sequenced, stored: Stored) {
+        self.begin_epoch(batch.epoch);
         if self.batches.len() == BATCHES_KEPT {
             self.batches.pop_front();
         }
         let last_sequence = batch.last_sequence();
         self.batches.push_back(Batch { base_sequence: batch.base_sequence, last_sequence, stored });
-        self.last_append = wall.0;
+        (self.last_append, self.last_timestamp) = (wall.0, stored.timestamp);
     }
 }
 
@@ -161,6 +253,7 @@ impl Sequenced {
             epoch: header.producer_epoch,
             base_sequence: header.base_sequence,
             last_offset_delta: header.last_offset_delta,
+            is_transactional: header.is_transactional(),
         })
     }
 

@@ -4,10 +4,12 @@ use super::fetch::{error_data, reads_committed, unknown_topic};
 use super::io::{Job, Part};
 use super::limits::{FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, OFFSETS_RECORDS_BYTES_MAX};
 use super::offsets_topic::{OffsetsPartition, OffsetsRead};
-use super::partition::{Bounds, Partition};
+use super::partition::{Bounds, Grown, Partition};
 use super::partition_set::PartitionId;
 use super::{Call, Effects, Partitions};
-use muster_codec::messages::{FetchPartition, FetchRequest, FetchResponse, PartitionData};
+use muster_codec::messages::{
+    AbortedTransaction, FetchPartition, FetchRequest, FetchResponse, PartitionData,
+};
 use muster_codec::{Bytes, ErrorCode, Records};
 use muster_coordinator::RequestId;
 use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition};
@@ -21,13 +23,14 @@ pub(super) struct Fetch {
     pub response: FetchResponse<'static>,
     pub wants: Vec<Want>,
     pub deadline: i64,
-    /// The most bytes of the answer, by the client's and the broker's limit.
+    /// The smaller of the client's `max_bytes` and `fetch.max.bytes`.
     max_bytes: usize,
     min_bytes: u64,
     reads_committed: bool,
     /// The error for a partition whose topic is deleted while the fetch waits.
     deleted: ErrorCode,
-    /// Readable bytes, as far as known: raised by appends while parked.
+    /// The number of bytes that are known to be readable; appends raise it while the fetch is
+    /// parked.
     available: u64,
     /// The first of `wants` whose records were not searched for.
     next: usize,
@@ -60,7 +63,7 @@ impl Fetch {
             deadline: call.now + i64::from(body.max_wait_ms.clamp(0, FETCH_WAIT_MS_MAX)),
             max_bytes: usize::try_from(body.max_bytes).unwrap_or(0),
             min_bytes: u64::try_from(body.min_bytes).unwrap_or(0),
-            reads_committed: reads_committed(body),
+            reads_committed: reads_committed(body.isolation_level),
             deleted: unknown_topic(call.version),
             available: 0,
             next: 0,
@@ -74,8 +77,7 @@ impl Fetch {
         let reads_committed = self.reads_committed;
         let data = self.data(want);
         data.high_watermark = bounds.high_watermark;
-        // Without transactions all records are stable, and none were aborted.
-        data.last_stable_offset = bounds.high_watermark;
+        data.last_stable_offset = bounds.stable;
         data.log_start_offset = bounds.log_start;
         data.aborted_transactions = reads_committed.then(Vec::new);
     }
@@ -85,7 +87,7 @@ impl Fetch {
         &mut self.response.responses[topic].partitions[partition]
     }
 
-    /// How many partitions the answer has.
+    /// The number of partitions in the answer.
     pub(super) fn partitions(&self) -> usize {
         self.response.responses.iter().map(|topic| topic.partitions.len()).sum()
     }
@@ -141,7 +143,7 @@ impl Partitions {
     pub(super) fn start_or_park(&mut self, mut fetch: Fetch, now: bool, out: &mut Effects) {
         let mut wrong = false;
         for want in &fetch.wants {
-            match self.available(want.id, want.offset) {
+            match self.available(want.id, want.offset, fetch.reads_committed) {
                 Ok(bytes) => fetch.available += bytes.min(want.max_bytes as u64),
                 Err(_) => wrong = true,
             }
@@ -163,13 +165,13 @@ impl Partitions {
         }
     }
 
-    /// The high watermark of a partition advanced by this number of bytes.
-    pub(super) fn wake_waiters(&mut self, id: PartitionId, bytes: u64, out: &mut Effects) {
+    /// The readable part of a partition grew.
+    pub(super) fn wake_waiters(&mut self, id: PartitionId, grown: Grown, out: &mut Effects) {
         let mut ready = Vec::new();
         let waiters = waiters(&mut self.partitions, &mut self.offsets, id);
         for waiter in waiters.into_iter().flat_map(|waiters| waiters.iter().copied()) {
             let Some(fetch) = self.fetches.get_mut(waiter) else { continue };
-            fetch.available += bytes;
+            fetch.available += if fetch.reads_committed { grown.stable_bytes } else { grown.bytes };
             if fetch.available >= fetch.min_bytes {
                 ready.push(waiter);
             }
@@ -196,7 +198,7 @@ impl Partitions {
         }
     }
 
-    /// Searches for the records of a fetch, as far as the read budget allows; answers when all are
+    /// Searches for the records of a fetch until the read budget is used up; answers when all are
     /// found.
     fn start_reads(&mut self, id: u64, out: &mut Effects) {
         while let Some(fetch) = self.fetches.get_mut(id)
@@ -218,7 +220,7 @@ impl Partitions {
     fn find(&mut self, part: Part, out: &mut Effects) {
         let Some(fetch) = self.fetches.get(part.request) else { return };
         let Want { id, offset, .. } = fetch.wants[part.want];
-        if !self.available(id, offset).is_ok_and(|bytes| bytes > 0) {
+        if !self.available(id, offset, fetch.reads_committed).is_ok_and(|bytes| bytes > 0) {
             return;
         }
         if id.is_of_offsets() {
@@ -256,14 +258,19 @@ impl Partitions {
         self.io.begin_elsewhere(token, Job::Offsets(part), limit);
     }
 
-    fn available(&self, id: PartitionId, offset: i64) -> Result<u64, Unavailable> {
+    fn available(
+        &self,
+        id: PartitionId,
+        offset: i64,
+        reads_committed: bool,
+    ) -> Result<u64, Unavailable> {
         if id.is_of_offsets() {
             let new = OffsetsPartition::default();
             let partition = self.offsets.get(&id.index).unwrap_or(&new);
             return partition.available(offset).ok_or(Unavailable::OutOfRange);
         }
         let partition = self.partitions.get(&id).ok_or(Unavailable::Deleted)?;
-        partition.available(offset).ok_or(Unavailable::OutOfRange)
+        partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange)
     }
 
     /// Headers of batches were read for a fetch, or the read failed.
@@ -335,7 +342,8 @@ impl Partitions {
         files: &mut Vec<FileRange>,
     ) -> Result<(), ErrorCode> {
         let Want { id, offset, max_bytes, place, failed, .. } = fetch.wants[want];
-        self.available(id, offset).map_err(|it| match it {
+        let reads_committed = fetch.reads_committed;
+        self.available(id, offset, reads_committed).map_err(|it| match it {
             Unavailable::Deleted => fetch.deleted,
             Unavailable::OutOfRange => ErrorCode::OffsetOutOfRange,
         })?;
@@ -346,7 +354,10 @@ impl Partitions {
         let limit = budget.limit(max_bytes);
         let data = fetch.data(want);
         if let Some(place) = place {
-            let range = self.range(id, place, limit, budget.first_whole)?;
+            let (range, aborted) =
+                self.range(id, (offset, place), reads_committed, limit, budget.first_whole)?;
+            data.aborted_transactions = reads_committed.then_some(aborted);
+            self.io.counters.fetched_bytes += range.map_or(0, |range| u64::from(range.len));
             data.records = range.map(|range| Records::elsewhere(range.len)).or(data.records.take());
             budget.took(range.map_or(0, |range| range.len as usize));
             files.extend(range);
@@ -354,25 +365,35 @@ impl Partitions {
             if records.len() > limit && !budget.first_whole {
                 *records = Bytes::default();
             }
+            self.io.counters.fetched_bytes += records.len() as u64;
             budget.took(records.len());
         }
         Ok(())
     }
 
-    /// The part of a file that a partition answers with; it is held from now on.
+    /// The part of a file that a partition answers with, which is held from now on, and the aborted
+    /// transactions in it.
     fn range(
         &mut self,
         id: PartitionId,
-        place: BatchPlace,
+        (offset, place): (i64, BatchPlace),
+        reads_committed: bool,
         limit: usize,
         first_whole: bool,
-    ) -> Result<Option<FileRange>, ErrorCode> {
-        let Some(Partition { log, .. }) = self.partitions.get(&id) else { return Ok(None) };
+    ) -> Result<(Option<FileRange>, Vec<AbortedTransaction>), ErrorCode> {
+        let Some(partition) = self.partitions.get(&id) else { return Ok((None, Vec::new())) };
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-        let range = log.range(place, limit, first_whole);
+        let end = if reads_committed { partition.stable().end } else { None };
+        let range = partition.log.range(place, end, limit, first_whole);
         let range = range.map_err(|_| ErrorCode::KafkaStorageError)?;
-        range.iter().for_each(|range| log.hold(range, &mut self.io.files));
-        Ok(range)
+        let Some(range) = range else { return Ok((None, Vec::new())) };
+        partition.log.hold(&range, &mut self.io.files);
+        let aborted = if reads_committed {
+            partition.aborted(offset, partition.log.end_offset_of(place, range.len))
+        } else {
+            Vec::new()
+        };
+        Ok((Some(range), aborted))
     }
 
     /// Starts requests that waited for other reads to end.

@@ -3,36 +3,44 @@
 
 use super::Shard;
 use crate::admin;
+use crate::clock::Times;
 use crate::dispatch::{Call, cluster_response};
+use crate::net::ConnectionId;
 use crate::partitions::{self, Effects};
 use muster_codec::messages::*;
-use muster_codec::{ClusterRequest, PartitionRequest, Str};
+use muster_codec::{ApiKey, ClusterRequest, PartitionRequest, Str};
 use muster_coordinator::RequestId;
 
 impl Shard {
     pub(crate) fn partition_request(&mut self, call: &Call<'_>, request: &PartitionRequest<'_>) {
-        let image = self.image.clone();
-        let call = partitions::Call {
-            now: self.now,
-            wall: self.wall,
-            request: call.request,
-            version: call.version,
-            image: &image,
-        };
+        let Times { now, wall, .. } = self.times;
+        let (request_id, version, image) = (call.request, call.version, self.broker.image());
+        let call = partitions::Call { now, wall, request: request_id, version, image };
         let mut effects = Effects::default();
         let out = &mut effects;
         match request {
-            PartitionRequest::Produce(body) => self.partitions.produce(call, body, out),
+            PartitionRequest::Produce(body) => {
+                self.partitions.produce(call, body, out);
+                if !out.questions.is_empty() {
+                    self.clients.answers().hold(call.request);
+                }
+            }
             PartitionRequest::Fetch(body) => {
-                self.connections.hold(call.request);
+                self.clients.answers().hold(call.request);
                 self.partitions.fetch(call, body, out);
             }
             PartitionRequest::ListOffsets(body) => {
-                self.connections.hold(call.request);
+                self.clients.answers().hold(call.request);
                 self.partitions.list_offsets(call, body, out);
             }
             PartitionRequest::DeleteRecords(body) => {
                 self.partitions.delete_records(call, body, out)
+            }
+            PartitionRequest::WriteTxnMarkers(body) => {
+                self.partitions.write_txn_markers(call, body, out);
+            }
+            PartitionRequest::DescribeProducers(body) => {
+                self.partitions.describe_producers(call, body, out);
             }
             PartitionRequest::OffsetForLeaderEpoch(body) => {
                 self.partitions.offset_for_leader_epoch(call, body, out);
@@ -42,44 +50,48 @@ impl Shard {
     }
 
     pub(crate) fn metadata(&mut self, call: &Call<'_>, body: &MetadataRequest<'_>) {
-        let (response, to_create) = admin::metadata(
-            &self.common.view(&self.image, &self.offline, self.number),
-            call.version,
-            body,
-        );
+        let (response, to_create) = admin::metadata(&self.broker.view(), call.version, body);
         let response = response.into();
-        self.connections.answer_now(call.request, &response);
+        self.clients.answers().answer_now(call.request, &response);
         self.create_topics(call.request, to_create);
     }
 
-    /// What each partition takes on the disk that this shard leads.
+    /// The bytes on disk of each partition that this shard leads.
     pub(crate) fn describe_log_dirs(&mut self, call: &Call<'_>, body: &DescribeLogDirsRequest<'_>) {
-        let log_dir = Str::Borrowed(&*self.common.data);
-        let topics = self.partitions.describe_log_dirs(&self.image, body);
+        let log_dir = Str::Borrowed(&*self.broker.common().data);
+        let topics = self.partitions.describe_log_dirs(self.broker.image(), body);
         let result = DescribeLogDirsResult { log_dir, topics, ..Default::default() };
         let response = DescribeLogDirsResponse { results: vec![result], ..Default::default() };
-        self.connections.answer_now(call.request, &response.into());
+        self.clients.answers().answer_now(call.request, &response.into());
     }
 
-    /// A client that uses transactions may say little of why it ends.
-    pub(crate) fn log_transactions(&mut self, request: RequestId, client: &str) {
-        let Some(host) = self.host(request) else { return };
-        let words = format_args!(
-            "client {client:?} at {host} uses transactions, which muster does not serve: it is \
-             refused, with an error that is final"
-        );
-        self.request_error("transactions", words);
+    pub(super) fn init_producer_id(&mut self, call: &Call<'_>, body: &InitProducerIdRequest<'_>) {
+        let (answers, out) = (self.clients.answers(), &mut self.commands);
+        self.to_controller.init_producer_id(call, body, answers, out);
+    }
+
+    /// Only the controller changes the cluster.
+    pub(super) fn ask_controller(&mut self, call: &Call<'_>, api: ApiKey) {
+        let Some(host) = self.clients.host(call.request) else { return };
+        if self.to_controller.ask(call, api, host, &mut self.commands) {
+            return self.clients.answers().hold(call.request);
+        }
+        let id = ConnectionId(call.request.connection);
+        let reason = "too many requests wait for the controller".to_owned();
+        self.clients.close(id, reason, &mut self.commands);
+    }
+
+    /// Has topics created that a request named.
+    pub(super) fn create_topics(&mut self, request: RequestId, topics: Vec<String>) {
+        let host = self.clients.host(request).filter(|_| !topics.is_empty());
+        let Some(host) = host else { return };
+        self.to_controller.create_topics(topics, host, &mut self.commands);
     }
 
     /// Requests that the image and the config answer.
     pub(crate) fn cluster_request(&mut self, call: &Call<'_>, request: &ClusterRequest<'_>) {
-        if let ClusterRequest::FindCoordinator(body) = request
-            && admin::is_of_transactions(body)
-        {
-            self.log_transactions(call.request, &call.client_id);
-        }
-        let view = self.common.view(&self.image, &self.offline, self.number);
+        let view = self.broker.view();
         let response = cluster_response(&view, call.version, request);
-        self.connections.answer_now(call.request, &response);
+        self.clients.answers().answer_now(call.request, &response);
     }
 }

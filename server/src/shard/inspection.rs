@@ -5,7 +5,8 @@ use crate::cluster::ClusterImage;
 use crate::net::{Account, ConnectionId, Connections};
 use crate::placement::Slot;
 use muster_codec::records::GroupRecord;
-use muster_coordinator::Counts;
+use muster_coordinator::{Counts, Producer};
+use muster_counters::{Visitor, Walk};
 use muster_storage::Progress;
 use std::sync::Arc;
 
@@ -19,95 +20,127 @@ impl Shard {
     }
 }
 
+/// All numbers of a shard, for metrics. Each is kept as it changes, so that this takes no longer
+/// with more groups, connections or partitions.
+impl Walk for Inspection<'_> {
+    fn walk(&self, visitor: &mut Visitor<'_>) {
+        let Shard { counters, clients, groups, partitions, .. } = self.0;
+        counters.walk(visitor);
+        clients.counters().walk(visitor);
+        clients.gauges().walk(visitor);
+        groups.walk(visitor);
+        partitions.walk(visitor);
+    }
+}
+
 impl<'s> Inspection<'s> {
+    /// The number of the shard.
+    pub fn number(self) -> u32 {
+        self.0.broker.number()
+    }
+
+    /// Whether none of its transactions may have lost writes before the start.
+    pub fn are_transactions_settled(self) -> bool {
+        self.0.transactions.is_settled()
+    }
+
+    /// The number of transactional ids.
+    pub fn transactional_ids(self) -> usize {
+        self.0.transactions.ids()
+    }
+
     /// The progress of its log.
     pub fn progress(self) -> Progress {
-        self.0.groups.log.progress()
+        self.0.groups.log().progress()
     }
 
     /// The durable state of its groups, as the records that replay to it; without groups that [are
     /// unloaded](Self::is_unloaded).
     pub fn durable_records(self) -> Vec<GroupRecord<'s>> {
-        self.0.groups.slots.durable_records()
+        self.0.groups.slots().durable_records()
+    }
+
+    /// The same with pending offsets, each with the producer of its transaction.
+    pub fn durable_state(self) -> Vec<(Option<Producer>, GroupRecord<'s>)> {
+        self.0.groups.slots().durable_state()
     }
 
     /// Whether a group, or its offsets, are unloaded.
     pub fn is_unloaded(self, group_id: &str) -> bool {
-        self.0.groups.slots.is_unloaded(group_id)
+        self.0.groups.slots().is_unloaded(group_id)
     }
 
     /// Whether the shard found its groups in an unexpected state, and must end.
     pub fn is_failed(self) -> bool {
-        self.0.audit.is_failed()
+        self.0.groups.is_failed()
     }
 
-    /// How many groups the shard has compared with its log.
+    /// The number of groups that the shard has compared with its log.
     pub fn groups_checked(self) -> u64 {
-        self.0.log_check.compared()
+        self.0.groups.compared()
     }
 
     /// The shard's image of the cluster.
     pub fn image(self) -> &'s Arc<ClusterImage> {
-        &self.0.image
+        self.0.broker.image()
     }
 
     /// Its connections, to be compared with their limits.
     pub fn connections(self) -> &'s Connections {
-        &self.0.connections
+        self.0.clients.connections()
     }
 
     /// The length of the queue of waiting work, and the longest that it may be.
     pub fn waiting(self) -> (usize, usize) {
-        (self.0.run_queue.len(), self.0.waiting_max())
+        (self.0.clients.waiting(), self.0.clients.waiting_max())
     }
 
     /// The connections that wait for their turn, in that order; some may be closed.
     pub fn run_queue(self) -> impl Iterator<Item = ConnectionId> {
-        self.0.run_queue.inputs()
+        self.0.clients.run_queue()
     }
 
     /// The input of each of them.
     pub fn waiting_input(self) -> impl Iterator<Item = (ConnectionId, &'s [u8])> {
-        let connections = &self.0.connections;
-        let waiting = self.run_queue().filter_map(|id| connections.get(id));
-        waiting.map(|connection| (connection.id, &connection.input[..]))
+        self.0.clients.waiting_input()
     }
 
     /// The time before which all input has been handled: sessions are checked against it.
-    pub fn heard(self) -> i64 {
-        self.0.heard
+    pub fn handled_until(self) -> i64 {
+        self.0.clients.handled_until()
     }
 
     /// The time of the groups' timers.
     pub fn group_time(self) -> i64 {
-        self.0.groups.time(self.0.now)
+        self.0.groups.time(self.0.times.now)
     }
 
     /// Requests handled; long ones count once for each item.
     pub fn requests_handled(self) -> u64 {
-        self.0.requests_handled
+        self.0.counters.requests_handled
     }
 
     /// Whether a long request is under way.
     pub fn has_long_request(self) -> bool {
-        self.0.scans.is_under_way()
+        self.0.long.is_under_way()
     }
 
     /// Whether the log's queue is so long that no request is handled.
     pub fn is_log_full(self) -> bool {
-        self.0.groups.log.is_full()
+        self.0.groups.log().is_full()
     }
 
     /// Slots with operations that are not durable though all of the log is.
     pub fn unflushed_slots(self) -> usize {
         let groups = &self.0.groups;
-        let is_behind = |slot: &Slot| groups.flushed(*slot) < groups.position(*slot);
-        if groups.is_flushed() { groups.slots.iter().filter(is_behind).count() } else { 0 }
+        let progress = |slot: &Slot| groups.log().progress_of(slot.log_partition());
+        let is_behind = |slot: &Slot| progress(slot).flushed() < progress(slot).accepted();
+        if groups.is_flushed() { groups.slots().iter().filter(is_behind).count() } else { 0 }
     }
 
     /// Bytes that the log has accepted and not submitted.
     pub fn unsubmitted_bytes(self) -> usize {
-        self.0.groups.log.unsubmitted_bytes()
+        self.0.groups.log().unsubmitted_bytes()
     }
 
     /// Fetches that are not answered yet.
@@ -127,11 +160,11 @@ impl<'s> Inspection<'s> {
 
     /// The bytes held for its clients.
     pub fn account(self) -> &'s Account {
-        self.0.connections.account()
+        self.0.clients.connections().account()
     }
 
     /// The sizes of its coordinators' state.
     pub fn counts(self) -> Counts {
-        self.0.groups.slots.counts()
+        self.0.groups.slots().counts()
     }
 }

@@ -1,4 +1,5 @@
-//! A shard's log by the stamp of the data directory, and the check of what a start finds.
+//! A shard's log as the stamp of the data directory describes it, and the comparison with the log
+//! that is found at startup.
 
 use super::LoadError;
 use muster_coordinator::Ids;
@@ -6,7 +7,7 @@ use muster_storage::Recovered;
 use muster_storage::injected::{self, Fault};
 use std::path::Path;
 
-/// An existing log, with this id in its blocks and at least this end.
+/// A log that the stamp lists: its id, and the least position at which it may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownLog {
     /// Drawn at random; no other log has it.
@@ -16,8 +17,8 @@ pub struct KnownLog {
 }
 
 impl KnownLog {
-    /// A log that is to be created.
-    pub(crate) fn new(ids: &mut dyn Ids) -> Self {
+    /// The entry of a log that is about to be created: a random id, no end.
+    pub fn new(ids: &mut dyn Ids) -> Self {
         Self { id: log_id(ids), end: 0 }
     }
 
@@ -25,7 +26,7 @@ impl KnownLog {
     ///
     /// # Errors
     /// The log is missing, another one, or shorter than before.
-    pub(crate) fn check(&self, directory: &Path, found: &Recovered) -> Result<(), LoadError> {
+    pub fn check(&self, directory: &Path, found: &Recovered) -> Result<(), LoadError> {
         let directory = directory.to_owned();
         match found.log_id() {
             None if injected::is(Fault::StartDeletes) => Ok(()),

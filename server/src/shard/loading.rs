@@ -1,49 +1,50 @@
-//! Start-up: opens a snapshot if there is one, reads and replays the log behind it, and makes the
-//! shard. Blocks; no client is served yet.
+//! Startup: opens a snapshot if there is one, reads and replays the log from its position on, and
+//! creates the shard. Blocks; no client is served yet.
 
-use super::durable::GroupLog;
+use super::broker::Broker;
+use super::counters::ShardCounters;
 use super::known_log::log_id;
-use super::names::{FIRST_LOG_FILE, FIRST_PARTITION_FILE, LOG_TOKENS, PARTITION_TOKENS};
-use super::slots::Slots;
-use super::start::{Start, Unusable, open_snapshot, replay_log};
-use super::{
-    Audit, Common, Controller, DeletedTopics, LoadError, LogCheck, ProducerIds, RunQueue, Scans,
-    Shard, Snapshots, Stopping, ToController,
+use super::names::{
+    FIRST_LOG_FILE, FIRST_PARTITION_FILE, LOG_CHECK_TOKEN, LOG_TOKENS, PARTITION_TOKENS,
+    SNAPSHOT_FILE, SNAPSHOT_TOKEN,
 };
+use super::start::{Start, Unusable, open_snapshot, replay_log};
+use super::{Common, LoadError, Shard, Stopping};
 use crate::clock::Times;
-use crate::cluster::{ClusterImage, Endpoint, OfflinePartitions};
-use crate::config::{Config, compaction};
-use crate::logging::Throttle;
-use crate::net::{Connections, INPUT_BYTES_DEFAULT, Limits, UNREAD_BYTES_MAX};
+use crate::cluster::{ClusterImage, Endpoint};
+use crate::config::compaction;
+use crate::controller::{Controller, ToController};
+use crate::groups::{Groups, Setup, Slots};
+use crate::logging::RequestErrors;
+use crate::long_requests::LongRequests;
+use crate::net::Clients;
 use crate::partitions::{Effects, Identity, Partitions};
-use crate::placement::CONTROLLER;
+use crate::placement::{CONTROLLER, Placement};
+use crate::transactions::{Coordinators, Life, Transactions};
 use crate::trash;
 use muster_codec::messages::NodeEndpoint;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
 use muster_storage::shard_log::recovery::segment_file_name;
-use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SnapshotHeader};
+use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SnapshotHeader, WriterConfig};
 use muster_storage::{Cut, FileOp, LogConfig, Recovered, ShardLog};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::{info, warn};
 
-/// Requests that a connection may have in flight, and bytes of answers that it may leave unread.
-const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
-const OUTPUT_BYTES_MAX: usize = 4 << 20;
-
 /// The contents of a shard's log.
 pub struct Loaded {
     number: u32,
     common: Common,
     slots: Slots,
+    transactions: Coordinators,
     recovered: Recovered,
     /// On shard 0 only.
     image: Option<Arc<ClusterImage>>,
     /// The snapshot that was used, if there was one.
     snapshot: Option<SnapshotHeader>,
-    /// The bytes of the log behind it.
+    /// The bytes of the log after it.
     replayed_bytes: u64,
 }
 
@@ -76,7 +77,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         }
         Err(Unusable::Log(error)) => return Err(error),
     };
-    let Start { slots, mut image, recovered, .. } = start;
+    let Start { slots, transactions, mut image, recovered, .. } = start;
     if let Some(known) = common.known_log(number) {
         known.check(&directory, &recovered)?;
     }
@@ -95,6 +96,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         number,
         common: common.clone(),
         slots,
+        transactions,
         recovered,
         image: (number == CONTROLLER).then(|| Arc::new(image)),
         snapshot: start.snapshot,
@@ -143,6 +145,11 @@ impl Loaded {
         Ok(())
     }
 
+    /// The position of the last operation that was found.
+    pub fn position(&self) -> u64 {
+        self.recovered.position()
+    }
+
     /// Whether a snapshot was used.
     pub fn has_snapshot(&self) -> bool {
         self.snapshot.is_some()
@@ -172,52 +179,62 @@ impl Loaded {
         let config = self.common.config.with_dynamic(&image, self.number);
         log.set_compaction(compaction(&config, &image, self.common.placement.shards));
         self.slots.configure(&config, None, &image);
-        let Times { now, wall } = times;
+        let Times { now, wall, .. } = times;
         self.slots.loaded(now, wall, &*image);
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
         let mut effects = Effects::default();
         let opened = partitions.open(times, data, &image, &mut effects);
         opened.map_err(|error| LoadError::Io { path: data.to_owned(), error })?;
-        let shards = self.common.placement.shards;
-        let directory = log_directory(shards, self.number);
+        let Placement { shards, .. } = self.common.placement;
+        let may_have_lost_writes = self.common.may_have_lost_writes;
+        let life = Life { number: self.common.life, may_have_lost_writes };
+        let (number, placement) = (self.number, self.common.placement);
+        let transactions = Transactions::new(number, placement, self.transactions, life);
+        let writer = WriterConfig {
+            dir: log_directory(shards, self.number),
+            file: SNAPSHOT_FILE,
+            token: SNAPSHOT_TOKEN,
+        };
+        let setup = Setup {
+            shard: self.number,
+            placement: self.common.placement,
+            config: Arc::clone(&self.common.config),
+            slots: self.slots,
+            log,
+            cut_bytes: self.common.log_sizes.cut_bytes(),
+            snapshot: (self.snapshot, self.replayed_bytes),
+            snapshot_writer: writer,
+            check_token: LOG_CHECK_TOKEN,
+            audits: self.common.audits,
+            open_bytes_max: self.common.log_sizes.open_bytes_max,
+            first_number: first_number(life.number),
+        };
         let mut shard = Shard {
-            number: self.number,
-            offline: OfflinePartitions::default(),
-            connections: Connections::new(limits(&config)),
-            groups: GroupLog::new(self.slots, log, &self.common, now),
+            clients: Clients::new(self.number, Arc::clone(&self.common.config), &config, now),
+            groups: Groups::new(setup, &config, now),
             partitions,
+            transactions,
             controller: self.image.map(|image| Controller::new(image, shards)),
-            deleted_topics: DeletedTopics::default(),
-            producer_ids: ProducerIds::default(),
-            to_controller: ToController::default(),
-            snapshots: Snapshots::new(directory, &config, self.snapshot, self.replayed_bytes, now),
-            audit: Audit::new(now),
-            log_check: LogCheck::new(now),
-            common: self.common,
-            image,
+            to_controller: ToController::new(self.number),
+            long: LongRequests::default(),
+            broker: Broker::new(self.number, self.common, image),
             ids,
-            now,
-            wall,
-            heard: now,
+            times,
+            errors: RequestErrors::default(),
             commands: Vec::new(),
-            config,
-            sendable: Vec::new(),
-            run_queue: RunQueue::default(),
-            scans: Scans::default(),
-            requests_handled: 0,
-            waiting_for_readers: Vec::new(),
-            next_idle_sweep: now,
-            next_account_line: now,
-            request_errors: Throttle::default(),
+            counters: ShardCounters::default(),
+            turn_began: None,
             stopping: Stopping::No,
         };
         shard.report_ends();
-        shard.report_offline();
+        let offline = shard.partitions.offline_list();
+        shard.broker.report_offline(&offline, &mut shard.commands);
+        shard.transactions_loaded();
         Ok((shard, effects.ops))
     }
 
     /// The log alone, for writing without a server.
-    pub(crate) fn into_log(mut self, block_bytes: u32, ids: &mut dyn Ids) -> ShardLog {
+    pub fn into_log(mut self, block_bytes: u32, ids: &mut dyn Ids) -> ShardLog {
         self.take_log(block_bytes, ids)
     }
 
@@ -245,28 +262,6 @@ impl Loaded {
     }
 }
 
-/// The limits of a shard's connections.
-pub(super) fn limits(config: &Config) -> Limits {
-    Limits {
-        connections: config.max_connections.unsigned_abs() as usize,
-        connections_per_ip: config.max_connections_per_ip.unsigned_abs() as usize,
-        requests_in_flight: REQUESTS_IN_FLIGHT_MAX,
-        output_bytes: OUTPUT_BYTES_MAX,
-        input_bytes: input_bytes_max(config),
-        unread_bytes: UNREAD_BYTES_MAX,
-    }
-}
-
-/// `queued.max.request.bytes`, for which Kafka has no limit by default. A request of the largest
-/// size has to fit.
-fn input_bytes_max(config: &Config) -> usize {
-    let largest = config.socket_request_max_bytes.unsigned_abs() as usize;
-    match usize::try_from(config.queued_max_request_bytes) {
-        Ok(bytes) if bytes > 0 => bytes,
-        _ => INPUT_BYTES_DEFAULT.max(largest),
-    }
-}
-
 fn identity(common: &Common, number: u32) -> Identity {
     let endpoint = |(number, endpoint): (usize, &Endpoint)| NodeEndpoint {
         node_id: number as i32,
@@ -281,5 +276,12 @@ fn identity(common: &Common, number: u32) -> Identity {
         first_file: FIRST_PARTITION_FILE,
         open_files_max: common.partition_files_max,
         token_tag: PARTITION_TOKENS,
+        first_number: first_number(common.life),
     }
+}
+
+/// The first number of requests to coordinators: no load of the shard repeats one of another, so
+/// that a late answer is never taken for that to a later request.
+fn first_number(life: i32) -> u64 {
+    u64::from(life.unsigned_abs()) << 32
 }

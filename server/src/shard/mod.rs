@@ -1,71 +1,51 @@
 //! A shard: the server's part on one core, a broker of its own. [`Shard::step`] takes an event and
 //! returns commands; it performs none, so that the simulator can drive it as the reactor does.
 
-mod account_lines;
-mod audit;
+mod broker;
 mod cluster_requests;
-mod controller;
-mod deleted_topics;
-mod durable;
-mod event;
-mod group_clock;
-mod group_configs;
-#[cfg(test)]
-mod group_requests;
-mod group_router;
+mod counters;
 mod input;
 mod inspection;
 mod known_log;
 mod load_error;
 mod loading;
-mod log_check;
-mod mailbox;
+mod long_requests;
 mod names;
-mod offline;
-mod offsets_topic;
-mod producer_ids;
 mod reading;
 mod requests;
-mod scans;
-mod slots;
-mod snapshot;
 mod start;
 mod step;
-mod streams;
 #[cfg(test)]
-mod testing;
-mod to_controller;
-mod weights;
+mod tests;
+mod transactions;
 
-pub use event::{Command, Event, Part};
 pub use inspection::Inspection;
 pub use known_log::KnownLog;
 pub use load_error::LoadError;
 pub use loading::{Loaded, load, log_directory};
-pub use mailbox::{AdminRequest, Message};
-pub use reading::read_log;
+pub use reading::{read_known_log, read_log};
+pub use start::groups_of_snapshot;
 
-pub(crate) use audit::Audit;
-pub(crate) use controller::Controller;
-pub(crate) use deleted_topics::DeletedTopics;
-pub(crate) use durable::GroupLog;
-pub(crate) use group_clock::GroupClock;
-pub(crate) use input::RunQueue;
-pub(crate) use log_check::LogCheck;
-pub(crate) use producer_ids::ProducerIds;
-pub(crate) use reading::read_known_log;
-pub(crate) use scans::Scans;
-pub(crate) use snapshot::Snapshots;
-pub(crate) use start::groups_of_snapshot;
-pub(crate) use to_controller::ToController;
+pub use crate::event::{Command, Event, Part};
+pub use crate::groups::Slots;
+pub use crate::mailbox::{AdminRequest, Letter, Message};
 
+#[cfg(test)]
+pub(crate) use tests::world::commit;
+
+use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint, OfflinePartitions, View};
 use crate::config::Config;
-use crate::logging::Throttle;
-use crate::net::{ConnectionId, Connections};
+use crate::controller::{Controller, ToController};
+use crate::groups::Groups;
+use crate::logging::RequestErrors;
+use crate::long_requests::LongRequests;
+use crate::net::Clients;
 use crate::partitions::Partitions;
 use crate::placement::Placement;
-use muster_codec::Wall;
+use crate::transactions::Transactions;
+use broker::Broker;
+use counters::ShardCounters;
 use muster_coordinator::Ids;
 use muster_storage::limits::{OPEN_BYTES_MAX, OPERATION_BYTES_MAX};
 use std::sync::Arc;
@@ -86,6 +66,13 @@ pub struct Common {
     pub known_logs: Arc<[KnownLog]>,
     /// Files that the partitions of a shard keep open; others are opened for each read.
     pub partition_files_max: u32,
+    /// Whether groups are compared with their records, without the log: for tests.
+    pub audits: bool,
+    /// Higher at each load of a shard: the epoch of its coordinators of transactions, and the
+    /// session of its slots.
+    pub life: i32,
+    /// Whether the machine may have lost its memory since the last start.
+    pub may_have_lost_writes: bool,
 }
 
 /// Sizes in the logs of shards. Small ones let a simulator reach in a second a state that takes a
@@ -96,6 +83,9 @@ pub struct LogSizes {
     pub segment_bytes: Option<u32>,
     pub operation_bytes_max: usize,
     pub open_bytes_max: usize,
+    /// The records of a request that may be cut are several operations if they take more than this;
+    /// None for half of an operation.
+    pub cut_bytes: Option<usize>,
 }
 
 impl Default for LogSizes {
@@ -104,17 +94,24 @@ impl Default for LogSizes {
             segment_bytes: None,
             operation_bytes_max: OPERATION_BYTES_MAX,
             open_bytes_max: OPEN_BYTES_MAX,
+            cut_bytes: None,
         }
     }
 }
 
+impl LogSizes {
+    pub(crate) fn cut_bytes(&self) -> usize {
+        self.cut_bytes.unwrap_or(self.operation_bytes_max / 2)
+    }
+}
+
 impl Common {
-    pub(crate) fn known_log(&self, number: u32) -> Option<&KnownLog> {
+    pub fn known_log(&self, number: u32) -> Option<&KnownLog> {
         self.known_logs.get(number as usize)
     }
 
     /// The input of shard `number`'s answers about the cluster.
-    pub(crate) fn view<'a>(
+    pub fn view<'a>(
         &'a self,
         image: &'a ClusterImage,
         offline: &'a OfflinePartitions,
@@ -132,49 +129,29 @@ impl Common {
     }
 }
 
-/// A shard: connections, the groups it coordinates, the partitions it leads.
+/// A shard: it passes events to its parts, and what they return on to each other.
 pub struct Shard {
-    pub(crate) number: u32,
-    pub(crate) common: Common,
-    pub(crate) image: Arc<ClusterImage>,
-    /// As reported by all shards, this one included.
-    pub(crate) offline: OfflinePartitions,
-    pub(crate) connections: Connections,
-    pub(crate) groups: GroupLog,
-    pub(crate) partitions: Partitions,
+    broker: Broker,
+    clients: Clients,
+    groups: Groups,
+    partitions: Partitions,
+    transactions: Transactions,
     /// On shard 0 only.
-    pub(crate) controller: Option<Controller>,
-    pub(crate) deleted_topics: DeletedTopics,
-    pub(crate) producer_ids: ProducerIds,
+    controller: Option<Controller>,
     to_controller: ToController,
-    pub(crate) snapshots: Snapshots,
-    audit: Audit,
-    pub(crate) log_check: LogCheck,
-    pub(crate) ids: Box<dyn Ids>,
-    /// The time of the current event: see [`crate::clock::Times`].
-    pub(crate) now: i64,
-    pub(crate) wall: Wall,
-    /// All input that arrived before this time has been handled.
-    pub(crate) heard: i64,
-    pub(crate) commands: Vec<Command>,
-    /// The server's config with altered configs applied.
-    config: Config,
-    /// Connections with output to send.
-    sendable: Vec<ConnectionId>,
-    run_queue: RunQueue,
-    scans: Scans,
-    requests_handled: u64,
-    /// Connections that continue when clients have read some of their answers.
-    waiting_for_readers: Vec<ConnectionId>,
-    next_idle_sweep: i64,
-    /// The earliest time of the next line about the account.
-    next_account_line: i64,
-    /// Limits the errors that requests cause, by their subject.
-    pub(crate) request_errors: Throttle<&'static str>,
+    long: LongRequests,
+    ids: Box<dyn Ids>,
+    /// The time of the current event.
+    times: Times,
+    errors: RequestErrors,
+    commands: Vec<Command>,
+    counters: ShardCounters,
+    /// When this turn began, in microseconds; None between turns.
+    turn_began: Option<u64>,
     stopping: Stopping,
 }
 
-/// The remains of a shard that is to be loaded again.
+/// The state that a failed shard passes to its successor.
 #[derive(Debug)]
 pub struct Left {
     /// Its image of the cluster.
@@ -184,20 +161,31 @@ pub struct Left {
 }
 
 impl Shard {
+    /// Makes the shard fail at the end of this turn, as if a check had found something: to try how
+    /// it is loaded again.
+    pub fn give_up(&mut self, reason: &str) {
+        self.groups.give_up(reason);
+    }
+
+    /// Delays the checks that may cause a reload, the longer the more reloads there were.
+    pub fn check_later(&mut self, reloads: u32) {
+        self.groups.check_later(self.times.now, reloads);
+    }
+
     /// Gives up the shard, with all requests that are not answered.
     pub fn leave(self) -> Left {
-        let offline = self.leave_offline();
+        let offline = self.broker.leave_offline();
         let mut commands: Vec<_> =
             self.controller.into_iter().flat_map(Controller::leave).collect();
         if self.stopping != Stopping::No {
-            commands.push(Command::Mail { to: self.number, message: Message::Stop });
+            commands.push(Command::Mail { to: self.broker.number(), message: Message::Stop });
         }
         commands.extend(offline);
-        Left { image: self.image, commands }
+        Left { image: Arc::clone(self.broker.image()), commands }
     }
 }
 
-/// The progress of a stop.
+/// The progress of a clean stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stopping {
     No,

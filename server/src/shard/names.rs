@@ -1,24 +1,24 @@
-//! The names by which a shard knows its files and their operations: one space for all its parts, as
-//! the reactor has one table of files, and each completion finds its part by its token.
+//! File ids and completion tokens, divided among the parts of a shard: the reactor has one table of
+//! files, and the token of a completion identifies the part that it belongs to.
 
 use muster_storage::{FileId, FileToken};
 
 /// Tokens of the log's operations have this in their top byte.
 pub(super) const LOG_TOKENS: u8 = 1;
 
-/// The same of partitions.
+/// Tokens of the operations of partitions have this in their top byte.
 pub(super) const PARTITION_TOKENS: u8 = 2;
 
-/// Of the writes of a snapshot: one at a time is under way.
+/// The token of writes of a snapshot, of which one at a time is under way.
 pub(super) const SNAPSHOT_TOKEN: FileToken = FileToken(3 << 56);
 
-/// Of the reads of the running check: one at a time is under way.
+/// The token of reads of the running check, of which one at a time is under way.
 pub(super) const LOG_CHECK_TOKEN: FileToken = FileToken(4 << 56);
 
 /// Files of the log have ids from here on.
 pub(super) const FIRST_LOG_FILE: u32 = 0;
 
-/// The snapshot that is being written, behind those of the log.
+/// The id of the snapshot that is being written, the last before those of partitions.
 pub(super) const SNAPSHOT_FILE: FileId = FileId(FIRST_PARTITION_FILE.0 - 1);
 
 /// Files of partitions have ids from here on.

@@ -22,8 +22,8 @@ pub fn read_log(
 /// Like [`read_log`], for a log that the stamp names.
 ///
 /// # Errors
-/// As for [`read_log`], or the log is not the known one.
-pub(crate) fn read_known_log(
+/// Those of [`read_log`], or the log is not the known one.
+pub fn read_known_log(
     directory: &Path,
     known: &KnownLog,
     replay: impl FnMut(RecoveredBatch<'_>),

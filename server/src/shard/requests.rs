@@ -3,10 +3,13 @@
 use super::Shard;
 use crate::admin;
 use crate::dispatch::{Call, Read, name_once, read};
-use crate::net::ConnectionId;
+use crate::groups::{Groups, Inputs};
+use crate::long_requests::{Sizes, is_long};
+use crate::net::{ConnectionId, Connections, Reply};
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::ApiVersionsResponse;
-use muster_codec::{ApiKey, BrokerRequest, ErrorCode, Request, Routed};
+use muster_codec::{ApiKey, BrokerRequest, ErrorCode, GroupRequest, Request, Routed};
+use muster_coordinator::Caller;
 
 impl Shard {
     /// Handles one frame, without its length. False, and nothing is done, if that is to take more
@@ -21,41 +24,89 @@ impl Shard {
             self.refuse_version(id, &header);
             return Ok(true);
         };
-        if self.is_long(version, &request) {
+        let sizes = Sizes { groups: &mut self.groups, image: self.broker.image() };
+        if is_long(version, &request, sizes) {
             return Ok(false);
         }
+        let (api, correlation_id) = (request.api_key(), header.correlation_id);
         let call = Call {
-            request: self.connections.begin(id, header.correlation_id, version),
+            request: self.clients.answers().begin(id, api, correlation_id, version),
             version,
             client_id: header.client_id.unwrap_or_default(),
             body,
         };
-        self.route(id, call, request);
+        self.route(call, request);
         Ok(true)
     }
 
-    /// A client that is newer than this server: version 0 tells it what it may ask (KIP-511).
+    /// A client that is newer than this server: the answer in version 0 has the versions that it
+    /// may use (KIP-511).
     fn refuse_version(&mut self, id: ConnectionId, header: &RequestHeader<'_>) {
-        let request = self.connections.begin(id, header.correlation_id, 0);
+        let (api, correlation_id) = (ApiKey::ApiVersions, header.correlation_id);
+        let request = self.clients.answers().begin(id, api, correlation_id, 0);
         let response = ApiVersionsResponse {
             error_code: ErrorCode::UnsupportedVersion.code(),
             api_keys: vec![admin::api_version(ApiKey::ApiVersions)],
             ..Default::default()
         };
-        self.connections.answer_now(request, &response.into());
+        self.clients.answers().answer_now(request, &response.into());
     }
 
-    fn route(&mut self, id: ConnectionId, call: Call<'_>, request: Request<'_>) {
+    fn route(&mut self, call: Call<'_>, request: Request<'_>) {
         match name_once(request, call.version) {
-            Routed::Group(request) => self.group_request(id, &call, request),
+            Routed::Group(request) => self.group_request(&call, request),
             Routed::Partition(request) => self.partition_request(&call, &request),
+            Routed::Transaction(request) => self.transaction_request(&call, request),
             Routed::Controller(request) => self.ask_controller(&call, request.api_key()),
             Routed::Cluster(request) => self.cluster_request(&call, &request),
             Routed::Broker(request) => match request {
                 BrokerRequest::Metadata(body) => self.metadata(&call, &body),
+                BrokerRequest::InitProducerId(body) if body.transactional_id.is_some() => {
+                    self.init_transactional_id(&call, body);
+                }
                 BrokerRequest::InitProducerId(body) => self.init_producer_id(&call, &body),
                 BrokerRequest::DescribeLogDirs(body) => self.describe_log_dirs(&call, &body),
             },
         }
+    }
+
+    fn group_request(&mut self, call: &Call<'_>, request: GroupRequest<'_>) {
+        let Some(host) = self.clients.host(call.request) else { return };
+        let caller = Caller {
+            request: call.request,
+            api_version: call.version,
+            client_id: &call.client_id,
+            client_host: &host,
+        };
+        let (groups, inputs, connections) = self.of_groups();
+        let take = |reply: Reply<'_>| connections.reply(reply);
+        let GroupRequest::TxnOffsetCommit(request) = request else {
+            return groups.request(inputs, caller, request, take);
+        };
+        let question = groups.txn_offset_commit(inputs, caller, call.body, request, take);
+        if let Some(question) = question {
+            connections.hold(call.request);
+            self.count_waiting();
+            self.transactions.ask(question);
+        }
+    }
+
+    /// Continues to remove offsets of deleted topics.
+    pub(super) fn forget_slice(&mut self) {
+        let (groups, inputs, connections) = self.of_groups();
+        groups.forget_slice(inputs, |reply| connections.reply(reply));
+    }
+
+    /// Fires the timers of groups that were due before all handled input arrived.
+    pub(super) fn groups_expire(&mut self) {
+        let handled_until = self.clients.handled_until();
+        let (groups, inputs, connections) = self.of_groups();
+        groups.expire(handled_until, inputs, |reply| connections.reply(reply));
+    }
+
+    pub(super) fn of_groups(&mut self) -> (&mut Groups, Inputs<'_>, &mut Connections) {
+        let Self { groups, ids, broker, errors, clients, times, .. } = self;
+        let (times, ids, image) = (*times, ids.as_mut(), &**broker.image());
+        (groups, Inputs { times, ids, image, errors }, clients.answers())
     }
 }

@@ -1,15 +1,15 @@
 //! The state of a shard while its log is read: begins with a snapshot, if there is one, and replays
-//! the log behind it.
+//! the log from there.
 
 use super::reading::read_segments;
-use super::slots::Slots;
-use super::snapshot::read_cluster;
 use super::{Common, KnownLog, LoadError};
 use crate::cluster::ClusterImage;
+use crate::groups::{Slots, TransactionSlots, read_cluster, read_transactions};
 use crate::placement::Slot;
+use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Record;
-use muster_codec::records::ClusterRecord;
+use muster_codec::records::{ClusterRecord, TransactionRecord};
 use muster_coordinator::SnapshotBytes;
 use muster_storage::injected::{self, Fault};
 use muster_storage::snapshot::{
@@ -23,9 +23,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why a start with a snapshot failed.
+/// The reason why loading with a snapshot failed.
 pub(super) enum Unusable {
-    /// The start is to be tried without the snapshot.
+    /// Loading is to be tried without the snapshot.
     Snapshot(String),
     Log(LoadError),
 }
@@ -39,6 +39,7 @@ impl From<LoadError> for Unusable {
 /// The state of a shard while its log is read.
 pub(super) struct Start {
     pub(super) slots: Slots,
+    pub(super) transactions: Coordinators,
     pub(super) image: ClusterImage,
     known_log: Option<KnownLog>,
     /// Segments that need not be read.
@@ -56,6 +57,7 @@ impl Start {
     pub(super) fn new(common: &Common, number: u32) -> Self {
         Self {
             slots: Slots::new(&common.config, common.placement, number),
+            transactions: Coordinators::new(&common.config, common.placement, number, common.life),
             image: ClusterImage::new(&common.config),
             known_log: common.known_log(number).copied(),
             known: KnownSegments::default(),
@@ -78,9 +80,13 @@ impl Start {
         let mut records = batch.records()?.filter(|record| !is_lost(record));
         match partition {
             LogPartition::Cluster => records.try_for_each(|record| self.replay_cluster(&record?)),
-            LogPartition::ConsumerOffsets(index) if self.slots.has(Slot(index)) => self
-                .slots
-                .on(Slot(index), |coordinator, _| coordinator.replay_batch(records, position)),
+            LogPartition::ConsumerOffsets(index) if self.slots.has(Slot(index)) => {
+                self.slots.on(Slot(index), |coordinator, _| {
+                    coordinator.replay_batch(&batch.header, records, position)
+                })
+            }
+            LogPartition::TransactionState(index) => records
+                .try_for_each(|record| self.replay_transaction(Slot(index), &record?, position)),
             LogPartition::ConsumerOffsets(_) => {
                 Err(DecodeError::InvalidBatch("records of a partition that another shard has"))
             }
@@ -90,8 +96,12 @@ impl Start {
     /// The position up to which all operations of a partition are in the snapshot.
     fn from(&self, partition: LogPartition) -> Option<u64> {
         let header = self.snapshot?;
-        let LogPartition::ConsumerOffsets(index) = partition else { return Some(header.from) };
-        let row = self.in_snapshot.binary_search_by_key(&index, |of_slot| of_slot.slot);
+        let row = match partition {
+            LogPartition::ConsumerOffsets(index) => {
+                self.in_snapshot.binary_search_by_key(&index, |of_slot| of_slot.slot).ok()
+            }
+            LogPartition::Cluster | LogPartition::TransactionState(_) => None,
+        };
         Some(row.map_or(header.from, |row| self.in_snapshot[row].from))
     }
 
@@ -99,6 +109,17 @@ impl Start {
         let read = record.key.map(|key| ClusterRecord::read(key, record.value)).transpose()?;
         read.flatten().iter().for_each(|record| self.image.apply(record));
         Ok(())
+    }
+
+    fn replay_transaction(
+        &mut self,
+        slot: Slot,
+        record: &Record<'_>,
+        position: u64,
+    ) -> Result<(), DecodeError> {
+        let read = record.key.map(|key| TransactionRecord::read(key, record.value)).transpose()?;
+        let mut records = read.flatten().into_iter();
+        records.try_for_each(|record| self.transactions.replay(slot, &record, position))
     }
 
     /// Checks that snapshot and log belong together, when all of the log is read; loads groups with
@@ -167,12 +188,14 @@ pub(super) fn open_snapshot(
 fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Start, Unusable> {
     let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
     let file = (*bytes).as_ref();
-    let Snapshot { header, slots, cluster, log } =
+    let Snapshot { header, slots, cluster, log, transactions } =
         Snapshot::open(file).map_err(|why| unusable(&why))?;
     let mut start = Start::new(common, number);
     start.snapshot = Some(header);
     start.known = KnownSegments::read(&file[log]).map_err(|error| unusable(&error))?;
     read_cluster(&file[cluster], &mut start.image).map_err(|error| unusable(&error))?;
+    let ids = read_transactions(&file[transactions], header.from, &mut start.transactions);
+    ids.map_err(|error| unusable(&error))?;
     for SlotGroups { slot, index, .. } in &slots {
         if !start.slots.has(Slot(*slot)) {
             return Err(unusable(&"it has groups of a slot that another shard has"));
@@ -186,12 +209,12 @@ fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Star
     Ok(start)
 }
 
-/// The groups that a start would have from a snapshot and the log behind it, all loaded. Nothing is
-/// changed.
+/// The groups that startup would produce from a snapshot and the log after it, all loaded. Nothing
+/// is changed.
 ///
 /// # Errors
-/// The reason why a start would not use the snapshot, or would find it damaged later.
-pub(crate) fn groups_of_snapshot(
+/// The reason why the snapshot would not be used, or would be found damaged later.
+pub fn groups_of_snapshot(
     directory: &Path,
     bytes: Vec<u8>,
     common: &Common,

@@ -2,239 +2,221 @@
 
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::clock::Times;
-use crate::net::{ConnectionId, Kind};
-use crate::partitions::{Effects, Outcome};
-use muster_storage::FileDone;
-use muster_storage::injected::{self, Fault};
-use std::fmt;
+use crate::cluster::ClusterImage;
+use crate::controller::{self, Controller};
+use crate::groups::{Completed, Inputs, TurnEnd};
+use crate::net::{ConnectionId, Gone, Kind};
+use crate::partitions::{Effects, OFFSETS_RECORD_BYTES, OffsetsRead, Outcome, Partitions, Reply};
+use crate::placement::Slot;
+use muster_storage::{FileDone, FileId, FileKey, LogPartition, ShardLog};
 use std::sync::Arc;
-use tracing::error;
-
-/// The shortest time between two sweeps for idle connections.
-const IDLE_SWEEP_MS: i64 = 10_000;
-
-/// How long a connection waits for answers after its client has ended its side: most such clients
-/// are gone.
-const INPUT_ENDED_PATIENCE_MS: i64 = 30_000;
 
 impl Shard {
     /// Handles one event.
     pub fn step(&mut self, times: Times, event: Event<'_>, commands: &mut Vec<Command>) {
-        self.look_at(times);
-        if self.audit.is_failed() {
+        self.advance(times);
+        if self.groups.is_failed() {
             return;
         }
         match event {
-            Event::Opened { connection, host } => self.opened(connection, host),
+            Event::Opened { connection, host } => {
+                self.clients.opened(connection, host, &mut self.commands);
+            }
             Event::Received { connection, data } => self.received(connection, data),
             Event::Sent { connection, unsent } => {
-                self.connections.taken(connection, self.now);
-                self.connections.sent(connection, unsent);
-                self.end_if_answered(connection);
+                self.clients.sent(connection, unsent, &mut self.commands);
             }
-            Event::InputEnded { connection } => self.input_ended(connection),
+            Event::InputEnded { connection } => {
+                self.clients.input_ended(connection, &mut self.commands);
+            }
             Event::Streamed { connection, sent } => {
-                if sent > 0 {
-                    self.connections.taken(connection, self.now);
-                }
-                self.streamed(connection, sent);
-                self.end_if_answered(connection);
+                self.clients.streamed(connection, sent, &mut self.commands);
             }
             Event::StreamFailed { connection, reason } => self.stream_failed(connection, &reason),
-            Event::Writable { connection } => self.connections.writable(connection),
-            Event::Ended { connection } => self.forget(connection),
+            Event::Writable { connection } => self.clients.writable(connection),
+            Event::Ended { connection } => self.clients.ended(connection),
             Event::File(done) => self.file_done(done),
             Event::Mail(message) => self.mail(message),
         }
+        self.settle_transactions();
+        self.release_gone();
         commands.append(&mut self.commands);
     }
 
     /// Ends a turn: handles what is due, starts the next flush, and returns the next deadline. All
-    /// input that arrived before `heard` was passed to [`Self::step`].
+    /// input that arrived before `received_until` was passed to [`Self::step`].
     pub fn end_turn(
         &mut self,
         times: Times,
-        heard: i64,
+        received_until: i64,
         commands: &mut Vec<Command>,
     ) -> Option<i64> {
-        self.look_at(times);
-        self.run_queue.begin_turn();
-        self.heard =
-            if injected::is(Fault::ExpiryFirst) { self.now } else { self.run_queue.heard(heard) };
-        assert!(!self.audit.is_failed(), "the shard has failed");
-        self.forget_at_start();
+        self.advance(times);
+        self.count_turn();
+        self.clients.begin_turn(received_until);
+        assert!(!self.groups.is_failed(), "the shard has failed");
         self.forget_slice();
         self.expire();
-        self.resume_stalled();
-        self.admit_answers();
-        self.admit_input();
-        self.audit();
-        if self.has_failed() {
-            self.sendable.clear();
+        self.transactions_turn();
+        self.clients.resume(self.groups.is_closed(), &mut self.commands);
+        self.release_gone();
+        if self.groups.find_faults(self.times.now, &mut self.commands) {
+            self.clients.drop_output();
             commands.append(&mut self.commands);
-            return Some(self.now);
+            return Some(self.times.now);
         }
-        self.report_forgotten();
-        self.groups.poll(self.now, &mut self.commands);
-        self.snapshot_turn();
-        self.log_check_turn();
-        self.start_slices();
-        self.warn_of_limits();
+        self.end_turn_of_groups();
+        self.clients
+            .end_turn(|file, out| open_held(&mut self.partitions, file, out), &mut self.commands);
         self.advance_stop();
         commands.append(&mut self.commands);
         self.next_deadline()
     }
 
-    pub(super) fn look_at(&mut self, times: Times) {
-        Times { now: self.now, wall: self.wall } = times;
-        self.groups.advance(times);
+    /// Counts a turn whose end begins.
+    fn count_turn(&mut self) {
+        if let Some(began) = self.turn_began.take() {
+            self.counters.turn_micros.record(self.times.micros.saturating_sub(began));
+        }
     }
 
-    pub(crate) fn times(&self) -> Times {
-        Times { now: self.now, wall: self.wall }
+    pub(super) fn advance(&mut self, times: Times) {
+        self.times = times;
+        self.turn_began.get_or_insert(times.micros);
+        self.groups.advance(times);
+        self.clients.advance(times.now);
     }
 
     /// The connections with output since the last call.
     pub fn take_sendable(&mut self, into: &mut Vec<ConnectionId>) {
-        std::mem::swap(&mut self.sendable, into);
-        self.sendable.clear();
+        self.clients.take_sendable(into);
     }
 
     /// The bytes to send on a connection; the caller empties the buffer.
     pub fn output(&mut self, connection: ConnectionId) -> Option<&mut Vec<u8>> {
-        let connection = self.connections.get_mut(connection)?;
-        connection.unsent += connection.output.len();
-        Some(&mut connection.output).filter(|output| !output.is_empty())
+        self.clients.output(connection)
     }
 
-    fn opened(&mut self, id: ConnectionId, host: Arc<str>) {
-        if self.stopping != Stopping::No {
-            return self.end(id, None);
-        }
-        if let Err(too_many) = self.connections.open(id, host, self.now) {
-            self.close(id, too_many.to_string());
-        }
-    }
-
-    /// Closes a client that does not read while the budget of answers is exceeded, and resumes
-    /// connections that wait for it once it is not.
-    fn admit_answers(&mut self) {
-        if let Some((id, reason)) = self.connections.overdue_reader(self.heard) {
-            self.close(id, reason);
-        }
-        if self.connections.is_unread_full() {
-            return;
-        }
-        for id in std::mem::take(&mut self.waiting_for_readers) {
-            self.connections.get_mut(id).into_iter().for_each(|c| c.waits_for_readers = false);
-            self.resume(id);
-        }
-    }
-
-    /// Resumes connections whose unfinished frames waited for the budget, and closes the one whose
-    /// time is over.
-    fn admit_input(&mut self) {
-        if self.groups.is_closed() {
-            self.connections.excuse_input(self.now);
-        }
-        if let Some((id, reason)) = self.connections.overdue_input(self.heard) {
-            self.close(id, reason);
-        }
-        for id in self.connections.admit_input(self.heard) {
-            self.resume(id);
-        }
-    }
-
-    pub(super) fn continue_input(&mut self, id: ConnectionId) {
-        self.resume(id);
-        self.end_if_answered(id);
-    }
-
-    /// The client may have closed only its side of the connection: its requests are answered first.
-    fn input_ended(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.input_ended_at.get_or_insert(self.now);
-        self.end_if_answered(id);
-    }
-
-    /// Closes a connection without further input, once all its answers have left.
-    pub(super) fn end_if_answered(&mut self, id: ConnectionId) {
-        let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
-        if self.connections.get(id).is_some_and(|connection| connection.is_over(max_bytes)) {
-            self.end(id, None);
-        }
-    }
-
-    /// Closes a connection for a reason that is logged.
-    pub(crate) fn close(&mut self, id: ConnectionId, reason: String) {
-        self.end(id, Some(reason));
-    }
-
-    /// Closes a connection: written answers leave, requests in flight are dropped.
-    fn end(&mut self, id: ConnectionId, reason: Option<String>) {
-        let last = self.connections.get_mut(id).map(|c| std::mem::take(&mut c.output));
-        self.commands.push(Command::Close {
-            connection: id,
-            reason,
-            last: last.unwrap_or_default(),
-        });
-        self.forget(id);
-    }
-
-    fn forget(&mut self, id: ConnectionId) {
-        if let Some(files) = self.connections.close(id) {
+    /// Releases what closed connections held, and files that were sent.
+    pub(super) fn release_gone(&mut self) {
+        let Some(Gone { connections, files }) = self.clients.take_gone() else { return };
+        for id in connections {
             self.partitions.connection_closed(id.0);
             self.count_partitions();
-            self.release(files);
-            self.forget_scan(id);
+            self.long.connection_closed(id);
+            self.count_long();
         }
-        self.forget_gone();
+        files.into_iter().for_each(|file| self.release(file));
+    }
+
+    /// Releases a part of a file: it is sent, or never will be.
+    fn release(&mut self, file: FileKey) {
+        let mut ops = Vec::new();
+        self.partitions.release(file, &mut ops);
+        self.commands.extend(ops.into_iter().map(Command::File));
+    }
+
+    /// A file could not be read in the middle of an answer, whose length can no longer be kept.
+    fn stream_failed(&mut self, connection: ConnectionId, reason: &str) {
+        let file = self.clients.streamed_file(connection);
+        let path = file.and_then(|file| self.partitions.held_path(file)).unwrap_or_default();
+        let path = path.display();
+        let words = format_args!("{path} or a file sent with it could not be read: {reason}");
+        self.errors.log(self.times.now, "stream", words);
+        let reason = "a file of its answer could not be read".to_owned();
+        self.clients.close(connection, reason, &mut self.commands);
     }
 
     fn file_done(&mut self, done: FileDone) {
-        if self.groups.log.owns(done.token()) {
-            self.log_done(done);
-        } else if self.snapshots.owns(done.token()) {
-            self.snapshot_done(done);
-        } else if self.log_check.owns(done.token()) {
-            self.log_check_done(done);
-        } else if let Some(done) = self.take_offsets_read(done) {
-            let mut effects = Effects::default();
-            self.partitions.file_done(done, &mut effects);
-            self.perform(effects);
+        let mut effects = Effects::default();
+        match self.groups.file_done(self.times.now, done, &mut self.commands) {
+            Completed::Log => return self.log_done(),
+            Completed::Internal => return,
+            Completed::Read(token, batches) => {
+                self.partitions.offsets_read(token, batches, &mut effects)
+            }
+            Completed::Other(done) => self.partitions.file_done(done, &mut effects),
         }
+        self.perform(effects);
     }
 
     /// A file operation of the log is done: what waits for the positions that it made durable
     /// continues.
-    fn log_done(&mut self, done: FileDone) {
-        self.groups.done(done);
-        for slot in self.groups.moved() {
-            self.connections.flushed(*slot, self.groups.flushed(*slot));
+    fn log_done(&mut self) {
+        for (partition, flushed) in self.groups.moved() {
+            self.clients.answers().flushed(partition, flushed);
+            if let LogPartition::TransactionState(index) = partition {
+                self.transactions.flushed(Slot(index), flushed);
+            }
         }
+        self.send_marked();
         self.publish();
         self.report_ends();
+    }
+
+    /// Sends changes of the cluster that are durable.
+    fn publish(&mut self) {
+        if let Some(controller) = &mut self.controller {
+            controller.publish(self.groups.cluster_flushed(), &mut self.commands);
+        }
+    }
+
+    /// Reports the readable ends of the partitions whose ends the last operation of the log moved.
+    pub(crate) fn report_ends(&mut self) {
+        let mut effects = Effects::default();
+        for (slot, end) in self.groups.moved_ends() {
+            let (start, out) = (ShardLog::LOG_START_OFFSET, &mut effects);
+            self.partitions.offsets_flushed(slot.0 as i32, start, end, OFFSETS_RECORD_BYTES, out);
+        }
+        self.perform(effects);
+    }
+
+    /// Plans a read of the log.
+    fn read_offsets(&mut self, read: OffsetsRead) {
+        if !self.groups.read_offsets(read, &mut self.commands) {
+            let mut effects = Effects::default();
+            self.partitions.offsets_read(read.token, Ok(Vec::new()), &mut effects);
+            self.perform(effects);
+        }
+    }
+
+    fn end_turn_of_groups(&mut self) {
+        let Self { groups, controller, broker, transactions, commands, times, stopping, .. } = self;
+        let image = controller.as_ref().map(Controller::accepted);
+        let (now, is_stopping) = (times.now, *stopping != Stopping::No);
+        let (config, transactions) = (broker.config(), transactions.coordinators());
+        groups.end_turn(&TurnEnd { now, is_stopping, config, image, transactions }, commands);
     }
 
     /// Carries out the effects of the partitions.
     pub(crate) fn perform(&mut self, effects: Effects) {
         self.commands.extend(effects.ops.into_iter().map(Command::File));
         self.count_partitions();
+        effects.questions.into_iter().for_each(|question| self.transactions.ask(question));
+        for (coordinator, message) in effects.messages {
+            self.transactions.send(coordinator, message);
+        }
+        if let Some(open) = effects.reports {
+            self.reports_synced(open);
+        }
         for reason in &effects.failed_reads {
-            self.request_error("read", format_args!("a read failed: {reason}"));
+            let words = format_args!("a read failed: {reason}");
+            self.errors.log(self.times.now, "read", words);
         }
         effects.offsets_reads.into_iter().for_each(|read| self.read_offsets(read));
-        for reply in effects.replies {
-            match reply.outcome {
-                Outcome::Send(response) => self.connections.answer_now(reply.request, &response),
+        for Reply { request, outcome } in effects.replies {
+            let answers = self.clients.answers();
+            match outcome {
+                Outcome::Send(response) => answers.answer_now(request, &response),
                 Outcome::SendFiles(response, files) => {
-                    if !self.connections.answer_from_files(reply.request, &response, &files) {
-                        self.release(files.into_iter().map(|range| range.file).collect());
+                    if !answers.answer_from_files(request, &response, &files) {
+                        files.into_iter().for_each(|range| self.release(range.file));
                     }
                 }
-                Outcome::Nothing => self.connections.skip(reply.request),
+                Outcome::Nothing => answers.skip(request),
                 Outcome::Close(reason) => {
-                    self.close(ConnectionId(reply.request.connection), reason);
+                    let id = ConnectionId(request.connection);
+                    self.clients.close(id, reason, &mut self.commands);
                 }
             }
         }
@@ -242,111 +224,120 @@ impl Shard {
 
     /// Counts the bytes that the partitions hold.
     fn count_partitions(&mut self) {
-        let account = &mut self.connections.account;
-        account.set(Kind::Reads, self.partitions.reading_bytes());
-        account.set(Kind::Parked, self.partitions.waiting_bytes());
+        let account = self.clients.answers();
+        account.count(Kind::Reads, self.partitions.reading_bytes());
+        self.count_waiting();
     }
 
-    /// Logs an error that a request caused and that others may cause as well.
-    pub(crate) fn request_error(&mut self, about: &'static str, words: fmt::Arguments<'_>) {
-        if let Some(lines) = self.request_errors.left_out(self.now) {
-            error!("{lines} more lines like the following were left out");
-        }
-        if self.request_errors.admits(self.now, about) {
-            error!("{words}");
-        }
+    /// Counts the bytes of requests that wait for something.
+    pub(super) fn count_waiting(&mut self) {
+        let waiting = self.partitions.waiting_bytes() + self.groups.asked_bytes();
+        self.clients.answers().count(Kind::Parked, waiting);
     }
 
     fn mail(&mut self, message: Message) {
         match message {
-            Message::Admin { from, request, admin } => self.decide(from, request, &admin),
+            message @ (Message::Admin { .. }
+            | Message::AutoCreate { .. }
+            | Message::ProducerIds { .. }
+            | Message::Forgotten { .. }) => self.control(message),
             Message::AdminAnswer { request, response } => {
                 self.to_controller.admin_answered();
-                self.connections.answer_now(request, &(*response).into());
-            }
-            Message::AutoCreate { from, topics, host } => {
-                self.commands.push(Command::Mail { to: from, message: Message::AutoCreateTaken });
-                self.auto_create(&topics, &host);
+                self.clients.answers().answer_now(request, &(*response).into());
             }
             Message::AutoCreateTaken => self.to_controller.auto_create_taken(),
-            Message::ProducerIds { from } => self.send_producer_ids(from),
-            Message::ProducerIdBlock { first, count } => self.producer_ids_came(first, count),
+            Message::ProducerIdBlock { first, count } => {
+                let (answers, out) = (self.clients.answers(), &mut self.commands);
+                self.to_controller.producer_ids_came((first, count), answers, out);
+                self.transactions_have_ids();
+            }
             Message::Image(image) => self.image_changed(image),
-            Message::Offline { from, partitions } => self.offline.set(from, partitions),
-            Message::Forgotten { from, version } => self.forgotten(from, version),
+            Message::Offline { from, partitions } => self.broker.set_offline(from, partitions),
+            Message::Letters { from, letters } => self.letters(from, letters),
+            Message::LettersTaken { by, letters, bytes } => {
+                self.transactions.letters_taken(by, (letters, bytes));
+            }
             Message::Stop => {
                 if self.stopping == Stopping::No {
-                    self.stopping = Stopping::Draining { since: self.now };
+                    self.stopping = Stopping::Draining { since: self.times.now };
+                    self.clients.stop();
                 }
             }
         }
     }
 
+    /// Passes a message to the controller.
+    fn control(&mut self, message: Message) {
+        let Self { controller, broker, groups, ids, errors, times, .. } = self;
+        let Some(controller) = controller else { return };
+        let view = broker.view();
+        let ids = ids.as_mut();
+        let inputs = controller::Inputs { times: *times, view, ids, errors, log: groups };
+        if let Some(taken_from) = controller.take(inputs, message) {
+            let message = Message::AutoCreateTaken;
+            self.commands.push(Command::Mail { to: taken_from, message });
+        }
+        self.publish();
+    }
+
+    /// Takes a new image: adds and removes partitions, and removes offsets of deleted topics.
+    fn image_changed(&mut self, image: Arc<ClusterImage>) {
+        let Self { broker, clients, groups, partitions, transactions, ids, errors, times, .. } =
+            self;
+        let Some(before) = broker.set_image(image) else { return };
+        let (image, config) = (broker.image(), broker.config());
+        clients.set_config(config);
+        let inputs = Inputs { times: *times, ids: ids.as_mut(), image, errors };
+        groups.image_changed(config, &before, inputs, |reply| clients.answers().reply(reply));
+        transactions.set_config(config);
+        let mut effects = Effects::default();
+        partitions.image_changed(*times, config, image, &mut effects);
+        self.perform(effects);
+    }
+
     fn expire(&mut self) {
         self.groups_expire();
-        if self.partitions.next_deadline().is_some_and(|at| at <= self.now) {
+        self.expire_offset_questions(self.times.now);
+        if self.partitions.next_deadline().is_some_and(|at| at <= self.times.now) {
             let mut effects = Effects::default();
-            self.partitions.expire(self.times(), &mut effects);
+            self.partitions.expire(self.times, &mut effects);
             self.perform(effects);
         }
-        if self.next_idle_sweep <= self.now {
-            self.close_idle();
-        }
-    }
-
-    fn close_idle(&mut self) {
-        self.next_idle_sweep = self.now + IDLE_SWEEP_MS;
-        for id in self.connections.input_ended_before(self.now - INPUT_ENDED_PATIENCE_MS) {
-            self.end(id, None);
-        }
-        let max_idle = self.common.config.connections_max_idle_ms;
-        if max_idle < 0 {
-            return;
-        }
-        self.next_idle_sweep = self.now + IDLE_SWEEP_MS.min(max_idle.max(1));
-        let quiet = self.connections.quiet_since(self.heard.saturating_sub(max_idle));
-        for id in quiet.into_iter().filter(|id| self.is_idle(*id)).collect::<Vec<_>>() {
-            self.close(id, format!("idle for over connections.max.idle.ms={max_idle}"));
-        }
-    }
-
-    /// Whether a connection waits for nothing, or for records that do not come. Kafka closes one
-    /// in every case; a member that waits for its group is kept here.
-    fn is_idle(&self, id: ConnectionId) -> bool {
-        let in_flight = self.connections.get(id).map_or(0, |connection| connection.in_flight());
-        in_flight == self.partitions.parked_fetches(id.0)
+        let parked = |connection| self.partitions.parked_fetches(connection);
+        self.clients.sweep(parked, &mut self.commands);
+        self.release_gone();
     }
 
     fn next_deadline(&self) -> Option<i64> {
         [
-            self.expiry_deadline(),
-            self.groups.log_deadline(),
+            self.groups_deadline(),
+            self.groups.questions_deadline(),
+            self.transactions_deadline(),
             self.partitions.next_deadline(),
-            self.connections.input_deadline(),
-            self.connections.unread_deadline(self.now),
-            (!self.connections.is_empty()).then_some(self.next_idle_sweep),
-            (self.has_work() || self.has_to_forget()).then_some(self.now),
-            self.snapshot_deadline(),
+            self.clients.deadline(),
+            self.has_work().then_some(self.times.now),
             self.stop_deadline(),
-            self.log_check_deadline(),
         ]
         .into_iter()
         .flatten()
         .min()
     }
 
-    /// When a stop no longer waits for a snapshot.
+    /// The time when a clean stop no longer waits for a snapshot.
     fn stop_deadline(&self) -> Option<i64> {
         let Stopping::Draining { since } = self.stopping else { return None };
-        let at = since.saturating_add(self.common.config.snapshot_on_stop_max_ms);
-        Some(at).filter(|at| self.now < *at)
+        let at = since.saturating_add(self.broker.common().config.snapshot_on_stop_max_ms);
+        Some(at).filter(|at| self.times.now < *at)
     }
 
-    /// When the next timer of the groups is due. None while input waits that cannot be handled
-    /// because the log accepts no operation: it must not expire any member.
-    fn expiry_deadline(&self) -> Option<i64> {
-        let is_blocked = self.run_queue.len() > 0 && !self.has_work();
-        self.groups.expiry_deadline().filter(|_| !is_blocked)
+    /// When the groups need the next turn. While input waits that cannot be handled because the log
+    /// accepts no operation, it is blocked.
+    fn groups_deadline(&self) -> Option<i64> {
+        let is_blocked = self.clients.has_waiting() && !self.has_work();
+        let (now, is_stopping) = (self.times.now, self.stopping != Stopping::No);
+        let (config, transactions) = (self.broker.config(), self.transactions.coordinators());
+        let turn = TurnEnd { now, is_stopping, config, image: None, transactions };
+        self.groups.deadline(&turn, is_blocked)
     }
 
     /// Syncs some partitions; returns whether any had to be synced.
@@ -357,70 +348,39 @@ impl Shard {
         are_left
     }
 
-    /// Ends a stop: once all accepted requests are durable, the last answers leave.
+    /// Ends questions to coordinators, whose shards may have stopped: producers retry.
+    fn end_questions(&mut self) {
+        self.expire_offset_questions(i64::MAX);
+        let mut effects = Effects::default();
+        self.partitions.expire_questions(i64::MAX, self.times.wall, &mut effects);
+        self.perform(effects);
+    }
+
+    /// Completes a clean stop: once all accepted requests are durable, the last answers leave.
     fn advance_stop(&mut self) {
         let Stopping::Draining { since } = self.stopping else { return };
+        self.end_questions();
         if !self.groups.is_flushed() {
             return;
         }
-        if !self.partitions.is_quiet() || self.syncs_partitions() || self.awaits_snapshot(since) {
+        if !self.partitions.is_quiet()
+            || self.syncs_partitions()
+            || self.groups.awaits_snapshot(since, self.times.now)
+        {
             return;
         }
-        for id in self.connections.ids() {
-            self.end(id, None);
-        }
+        self.clients.end_all(&mut self.commands);
+        self.release_gone();
         self.stopping = Stopping::Done;
-        self.report_peak();
         self.commands.push(Command::Stopped);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::testing::World;
-    use super::*;
-    use muster_codec::Request;
-    use muster_codec::header::RequestHeader;
-    use muster_codec::messages::{JoinGroupRequest, JoinGroupRequestProtocol};
-
-    const VERSION: i16 = 3;
-
-    /// A join that waits for longer than any client.
-    fn join() -> Vec<u8> {
-        let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
-        let request = Request::from(JoinGroupRequest {
-            group_id: "g".into(),
-            session_timeout_ms: 10_000,
-            rebalance_timeout_ms: 1_000_000,
-            protocol_type: "consumer".into(),
-            protocols: vec![protocol],
-            ..Default::default()
-        });
-        let (api_key, client_id) = (request.api_key() as i16, Some("test".into()));
-        let header = RequestHeader { api_key, api_version: VERSION, correlation_id: 1, client_id };
-        let mut frame = vec![0; 4];
-        header.write(&mut frame);
-        request.write(VERSION, &mut frame).unwrap();
-        let length = (frame.len() - 4) as i32;
-        frame[..4].copy_from_slice(&length.to_be_bytes());
-        frame
-    }
-
-    #[test]
-    fn a_connection_without_further_input_waits_for_answers_for_a_bounded_time() {
-        let mut world = World::new(&["group.initial.rebalance.delay.ms=1000000"]);
-        let [waits, asks_nothing] = [0, 1].map(|slot| ConnectionId::new(slot, 0));
-        for connection in [waits, asks_nothing] {
-            world.step(Event::Opened { connection, host: "/10.0.0.1".into() });
-        }
-        world.step(Event::Received { connection: waits, data: &join() });
-        for connection in [waits, asks_nothing] {
-            world.step(Event::InputEnded { connection });
-        }
-        assert_eq!(world.closed, [asks_nothing]);
-        world.pass(INPUT_ENDED_PATIENCE_MS);
-        assert_eq!(world.closed, [asks_nothing], "an answer may still come");
-        world.pass(IDLE_SWEEP_MS + 1);
-        assert_eq!(world.closed, [asks_nothing, waits]);
-    }
+/// Opens a file that is held for an answer.
+fn open_held(partitions: &mut Partitions, file: FileKey, out: &mut Vec<Command>) -> FileId {
+    let mut ops = Vec::new();
+    let open = partitions.open_held(file, &mut ops);
+    out.extend(ops.into_iter().map(Command::File));
+    let Some(open) = open else { unreachable!("{file:?} is sent but not held") };
+    open
 }

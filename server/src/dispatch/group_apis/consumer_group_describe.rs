@@ -1,15 +1,16 @@
 //! ConsumerGroupDescribe.
 
-use super::list::{GroupList, extract, once};
-use super::{Front, GroupAnswer, GroupApi, Named, owned};
+use super::list::{BySlot, GroupList, extract, once, runs};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use crate::placement::Slot;
 use muster_codec::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedConsumerGroup,
 };
 use muster_codec::{ErrorCode, Response};
 
 impl GroupApi for ConsumerGroupDescribeRequest<'_> {
-    fn named(&mut self, _version: i16) -> Named<'_> {
-        Named::Each(self)
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::Each(self)
     }
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
@@ -31,14 +32,21 @@ impl GroupList for ConsumerGroupDescribeRequest<'_> {
         once(&mut self.group_ids);
     }
 
-    fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
-        let group_ids = extract(&mut self.group_ids, |group| front.is_foreign(group))?;
+    fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
+        let group_ids = extract(&mut self.group_ids, |group| context.is_foreign(group))?;
         let foreign = Self { group_ids, ..Default::default() };
-        Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
+        Some(foreign.refused(context.version, ErrorCode::NotCoordinator))
     }
 }
 
-impl GroupAnswer for ConsumerGroupDescribeResponse<'_> {
+impl BySlot for ConsumerGroupDescribeRequest<'_> {
+    fn by_slot(self, slot_of: &dyn Fn(&str) -> Slot) -> Vec<(Slot, Self)> {
+        let runs = runs(self.group_ids, |it| slot_of(it));
+        runs.map(|(slot, group_ids)| (slot, Self { group_ids, ..self })).collect()
+    }
+}
+
+impl CoordinatorAnswer for ConsumerGroupDescribeResponse<'_> {
     fn merge(&mut self, refused: Self) {
         self.groups.extend(refused.groups);
     }

@@ -1,12 +1,12 @@
 //! ConsumerGroupHeartbeat.
 
-use super::{GroupAnswer, GroupApi, Named};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups};
 use muster_codec::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 use muster_codec::{ErrorCode, Response};
 
 impl GroupApi for ConsumerGroupHeartbeatRequest<'_> {
-    fn named(&mut self, _version: i16) -> Named<'_> {
-        Named::One(&self.group_id)
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::One(&self.group_id)
     }
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
@@ -14,7 +14,7 @@ impl GroupApi for ConsumerGroupHeartbeatRequest<'_> {
     }
 }
 
-impl GroupAnswer for ConsumerGroupHeartbeatResponse<'_> {
+impl CoordinatorAnswer for ConsumerGroupHeartbeatResponse<'_> {
     fn merge(&mut self, refused: Self) {
         *self = refused;
     }

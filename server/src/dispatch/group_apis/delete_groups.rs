@@ -1,13 +1,14 @@
 //! DeleteGroups.
 
-use super::list::{GroupList, extract, once};
-use super::{Front, GroupAnswer, GroupApi, Named, owned};
+use super::list::{BySlot, GroupList, extract, once, runs};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use crate::placement::Slot;
 use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
 use muster_codec::{ErrorCode, Response};
 
 impl GroupApi for DeleteGroupsRequest<'_> {
-    fn named(&mut self, _version: i16) -> Named<'_> {
-        Named::Each(self)
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::Each(self)
     }
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
@@ -28,14 +29,21 @@ impl GroupList for DeleteGroupsRequest<'_> {
         once(&mut self.groups_names);
     }
 
-    fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
-        let groups_names = extract(&mut self.groups_names, |group| front.is_foreign(group))?;
+    fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
+        let groups_names = extract(&mut self.groups_names, |group| context.is_foreign(group))?;
         let foreign = Self { groups_names };
-        Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
+        Some(foreign.refused(context.version, ErrorCode::NotCoordinator))
     }
 }
 
-impl GroupAnswer for DeleteGroupsResponse<'_> {
+impl BySlot for DeleteGroupsRequest<'_> {
+    fn by_slot(self, slot_of: &dyn Fn(&str) -> Slot) -> Vec<(Slot, Self)> {
+        let runs = runs(self.groups_names, |it| slot_of(it));
+        runs.map(|(slot, groups_names)| (slot, Self { groups_names })).collect()
+    }
+}
+
+impl CoordinatorAnswer for DeleteGroupsResponse<'_> {
     fn merge(&mut self, refused: Self) {
         self.results.extend(refused.results);
     }

@@ -1,13 +1,14 @@
 //! DescribeGroups.
 
-use super::list::{GroupList, extract, once};
-use super::{Front, GroupAnswer, GroupApi, Named, owned};
+use super::list::{BySlot, GroupList, extract, once, runs};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use crate::placement::Slot;
 use muster_codec::messages::{DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup};
 use muster_codec::{ErrorCode, Response};
 
 impl GroupApi for DescribeGroupsRequest<'_> {
-    fn named(&mut self, _version: i16) -> Named<'_> {
-        Named::Each(self)
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::Each(self)
     }
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
@@ -29,14 +30,21 @@ impl GroupList for DescribeGroupsRequest<'_> {
         once(&mut self.groups);
     }
 
-    fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
-        let groups = extract(&mut self.groups, |group| front.is_foreign(group))?;
+    fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
+        let groups = extract(&mut self.groups, |group| context.is_foreign(group))?;
         let foreign = Self { groups, ..Default::default() };
-        Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
+        Some(foreign.refused(context.version, ErrorCode::NotCoordinator))
     }
 }
 
-impl GroupAnswer for DescribeGroupsResponse<'_> {
+impl BySlot for DescribeGroupsRequest<'_> {
+    fn by_slot(self, slot_of: &dyn Fn(&str) -> Slot) -> Vec<(Slot, Self)> {
+        let runs = runs(self.groups, |it| slot_of(it));
+        runs.map(|(slot, groups)| (slot, Self { groups, ..self })).collect()
+    }
+}
+
+impl CoordinatorAnswer for DescribeGroupsResponse<'_> {
     fn merge(&mut self, refused: Self) {
         self.groups.extend(refused.groups);
     }

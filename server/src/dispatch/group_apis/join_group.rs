@@ -1,6 +1,6 @@
 //! JoinGroup.
 
-use super::{GroupAnswer, GroupApi, Named};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups};
 use muster_codec::messages::{JoinGroupRequest, JoinGroupResponse};
 use muster_codec::{ErrorCode, Response, Str};
 
@@ -8,8 +8,8 @@ use muster_codec::{ErrorCode, Response, Str};
 const NULL_PROTOCOL_FROM: i16 = 7;
 
 impl GroupApi for JoinGroupRequest<'_> {
-    fn named(&mut self, _version: i16) -> Named<'_> {
-        Named::One(&self.group_id)
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::One(&self.group_id)
     }
 
     fn refused(&self, version: i16, error: ErrorCode) -> Response<'static> {
@@ -22,7 +22,7 @@ impl GroupApi for JoinGroupRequest<'_> {
     }
 }
 
-impl GroupAnswer for JoinGroupResponse<'_> {
+impl CoordinatorAnswer for JoinGroupResponse<'_> {
     fn merge(&mut self, refused: Self) {
         *self = refused;
     }

@@ -1,12 +1,12 @@
 //! LeaveGroup.
 
-use super::{GroupAnswer, GroupApi, Named};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups};
 use muster_codec::messages::{LeaveGroupRequest, LeaveGroupResponse};
 use muster_codec::{ErrorCode, Response};
 
 impl GroupApi for LeaveGroupRequest<'_> {
-    fn named(&mut self, _version: i16) -> Named<'_> {
-        Named::One(&self.group_id)
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::One(&self.group_id)
     }
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
@@ -14,7 +14,7 @@ impl GroupApi for LeaveGroupRequest<'_> {
     }
 }
 
-impl GroupAnswer for LeaveGroupResponse<'_> {
+impl CoordinatorAnswer for LeaveGroupResponse<'_> {
     fn merge(&mut self, refused: Self) {
         *self = refused;
     }

@@ -1,6 +1,6 @@
 //! Requests that name several groups: each is answered once, by the shard that has it.
 
-use super::{Destination, Front};
+use super::{Destination, ScreenContext};
 use crate::placement::Slot;
 use muster_codec::{Response, Str};
 use std::collections::HashSet;
@@ -15,13 +15,18 @@ pub(in crate::dispatch) trait GroupList {
 
     /// Takes out the groups of other shards, and returns the response that refuses them; None if
     /// there are none.
-    fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>>;
+    fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>>;
+}
+
+/// Splits it into requests for groups of one slot each, in the order in which it names them.
+pub(super) trait BySlot: Sized {
+    fn by_slot(self, slot_of: &dyn Fn(&str) -> Slot) -> Vec<(Slot, Self)>;
 }
 
 /// Refuses the groups of other shards. None if no group is named.
-pub(super) fn screen(list: &mut dyn GroupList, front: &Front<'_>) -> Option<Destination> {
-    match list.refuse_foreign(front) {
-        Some(refused) if list.is_empty() => Some(Destination::Refused(refused)),
+pub(super) fn screen(list: &mut dyn GroupList, context: &ScreenContext<'_>) -> Option<Destination> {
+    match list.refuse_foreign(context) {
+        Some(refused) if list.is_empty() => Some(Destination::Answered(refused)),
         None if list.is_empty() => None,
         refused => Some(Destination::Slots(refused)),
     }

@@ -1,12 +1,12 @@
 //! ListGroups.
 
-use super::{GroupAnswer, GroupApi, Named};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups};
 use muster_codec::messages::{ListGroupsRequest, ListGroupsResponse};
 use muster_codec::{ErrorCode, Response};
 
 impl GroupApi for ListGroupsRequest<'_> {
-    fn named(&mut self, _version: i16) -> Named<'_> {
-        Named::OfShard
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::OfShard
     }
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
@@ -14,7 +14,7 @@ impl GroupApi for ListGroupsRequest<'_> {
     }
 }
 
-impl GroupAnswer for ListGroupsResponse<'_> {
+impl CoordinatorAnswer for ListGroupsResponse<'_> {
     fn merge(&mut self, refused: Self) {
         *self = refused;
     }

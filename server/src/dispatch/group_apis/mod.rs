@@ -1,6 +1,7 @@
-//! Group APIs in front of the coordinator, one file for each: which groups a request names, how it
-//! is refused, how its answer fails. Groups of other shards, and topics that do not exist, are
-//! refused here and do not get to the coordinator; KafkaApis does the same.
+//! The checks of group requests before the coordinator: topics that do not exist are refused here,
+//! as in KafkaApis, and so are groups of other shards; the coordinator gets the rest. Each API has
+//! a file with the groups that a request names, the response that refuses a request, and the errors
+//! in an answer whose records were not written.
 
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -19,72 +20,64 @@ mod sync_group;
 mod tests;
 mod topics;
 
+use list::BySlot;
 pub(super) use list::{GroupList, once};
+pub(crate) use offset_fetch::GROUPS_FROM as OFFSET_FETCH_OF_GROUPS_FROM;
 
+use super::answer::{CoordinatorAnswer, merge_responses, owned};
 use crate::placement::Slot;
-use muster_codec::messages::{
-    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, OffsetFetchRequest,
-};
-use muster_codec::{ErrorCode, GroupRequest, GroupResponse, Response, Str};
+use muster_codec::{ErrorCode, GroupRequest, GroupResponse, Response};
 use muster_coordinator::Topics;
 
 /// A request of a group API.
 pub(super) trait GroupApi {
     /// The groups that a request of this version names.
-    fn named(&mut self, version: i16) -> Named<'_>;
+    fn named(&mut self, version: i16) -> NamedGroups<'_>;
 
-    /// The response that refuses all of it.
+    /// The response that refuses the whole request.
     fn refused(&self, version: i16, error: ErrorCode) -> Response<'static>;
 
-    /// The error of a request that is wrong whichever shard its group is on.
+    /// The error of a request that is invalid whichever shard has its group; it takes precedence
+    /// over NOT_COORDINATOR.
     fn invalid(&self, _version: i16) -> Option<ErrorCode> {
         None
     }
 
-    /// Takes out the topics and partitions that do not exist.
-    fn screen_topics(&mut self, _version: i16, _topics: &dyn Topics) -> Screened {
-        Screened::Passed
+    /// Takes out the topics and partitions that do not exist, and refuses them.
+    fn screen_topics(&mut self, _version: i16, _topics: &dyn Topics) -> ScreenedTopics {
+        ScreenedTopics::Passed
     }
 }
 
-/// A response of a group API.
-pub(super) trait GroupAnswer {
-    /// Adds the answer to another part of the same request.
-    fn merge(&mut self, other: Self);
-
-    /// Turns it into one of failure: the records of its request were not written.
-    fn fail(&mut self, error: ErrorCode);
-}
-
 /// The groups that a request names.
-pub(super) enum Named<'m> {
+pub(super) enum NamedGroups<'m> {
     One(&'m str),
-    /// Those of other shards are taken out of the list.
+    /// A list of groups, out of which those of other shards are taken.
     Each(&'m mut dyn GroupList),
-    /// None: it is about all groups of the shard that it was sent to.
+    /// The request names no group: it is about all groups of this shard (ListGroups).
     OfShard,
 }
 
-/// What remains of a request for the coordinator.
+/// The part of a request that remains for the coordinator after its topics were checked.
 #[derive(Debug)]
-pub(super) enum Screened {
+pub(super) enum ScreenedTopics {
     /// All of it.
     Passed,
-    /// A part; this response is about the other one.
+    /// A part of it; this response refuses the other part.
     InPart(Response<'static>),
-    /// Nothing: this is the answer.
+    /// No part of it: this response is the answer.
     Refused(Response<'static>),
 }
 
-/// What requests are held against.
-pub(crate) struct Front<'f> {
+/// The state that requests are checked against.
+pub(crate) struct ScreenContext<'f> {
     pub(crate) version: i16,
     pub(crate) topics: &'f dyn Topics,
     /// The slot of a group; None if another shard has it.
     pub(crate) slot_of: &'f dyn Fn(&str) -> Option<Slot>,
 }
 
-impl Front<'_> {
+impl ScreenContext<'_> {
     fn is_foreign(&self, group_id: &str) -> bool {
         (self.slot_of)(group_id).is_none()
     }
@@ -93,19 +86,42 @@ impl Front<'_> {
 /// Where a request goes.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// To the coordinator of the slot that has its group. The response is about the part that was
-    /// refused.
+    /// To the coordinator of the slot that has its group. The response is that to the part that was
+    /// refused, if any.
     Slot(Slot, Option<Response<'static>>),
-    /// The same, to those of several groups: see [`by_slot`].
+    /// To the coordinators of the slots of several groups: see [`by_slot`].
     Slots(Option<Response<'static>>),
-    /// It is about all groups of the shard.
+    /// To all coordinators of the shard: it is about all groups.
     Shard,
-    /// Nowhere: this is the answer.
-    Refused(Response<'static>),
+    /// Nowhere: it is answered at once, because all of it is refused or it names no group.
+    Answered(Response<'static>),
 }
 
-/// The one list of group APIs.
+/// The one list of group APIs: first those whose requests may name several groups.
 macro_rules! group_apis {
+    (of several: $($several:ident),*; of one: $($one:ident),*) => {
+        group_apis! { $($several),*, $($one),* }
+
+        /// Splits a request with a list of groups into requests for groups of one slot each, in the
+        /// order of the list; empty for a request without a list.
+        pub(crate) fn by_slot<'r>(
+            request: GroupRequest<'r>,
+            slot_of: impl Fn(&str) -> Slot,
+        ) -> Vec<(Slot, GroupRequest<'r>)> {
+            match request {
+                $(GroupRequest::$several(body) => {
+                    let parts = body.by_slot(&slot_of).into_iter();
+                    parts.map(|(slot, part)| (slot, part.into())).collect()
+                })*
+                $(GroupRequest::$one(_))|* => Vec::new(),
+            }
+        }
+
+        #[cfg(test)]
+        fn requests_of_one() -> Vec<GroupRequest<'static>> {
+            vec![$(GroupRequest::$one(Default::default())),*]
+        }
+    };
     ($($name:ident),*) => {
         fn api<'m>(request: &'m mut GroupRequest<'_>) -> &'m mut dyn GroupApi {
             match request {
@@ -113,19 +129,7 @@ macro_rules! group_apis {
             }
         }
 
-        /// Adds the answer to another part of the same request.
-        ///
-        /// # Panics
-        /// If they are responses of different APIs.
-        pub(crate) fn merge<'r>(response: &mut Response<'r>, other: Response<'r>) {
-            match (response, other) {
-                $((Response::$name(body), Response::$name(other)) => body.merge(other),)*
-                (response, other) => {
-                    let (one, other) = (response.api_key(), other.api_key());
-                    unreachable!("{one:?} and {other:?} are answers to one request")
-                }
-            }
-        }
+        merge_responses! { $($name),* }
 
         fn fail(response: &mut GroupResponse<'_>, error: ErrorCode) {
             match response {
@@ -136,28 +140,30 @@ macro_rules! group_apis {
 }
 
 group_apis! {
-    JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, ConsumerGroupDescribe,
-    OffsetCommit, OffsetFetch, OffsetDelete, DescribeGroups, ListGroups, DeleteGroups
+    of several: ConsumerGroupDescribe, DeleteGroups, DescribeGroups, OffsetFetch;
+    of one: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, OffsetCommit,
+        OffsetDelete, TxnOffsetCommit, ListGroups
 }
 
-/// Refuses what the coordinator must not see of a request, and finds where the rest goes.
-pub(crate) fn screen(request: &mut GroupRequest<'_>, front: &Front<'_>) -> Destination {
-    let (api, version) = (api(request), front.version);
-    let absent = match api.screen_topics(version, front.topics) {
-        Screened::Passed => None,
-        Screened::InPart(absent) => Some(absent),
-        Screened::Refused(refused) => return Destination::Refused(refused),
+/// Removes the parts of a request that the coordinator must not get (unknown topics, groups of
+/// other shards), answers them with errors, and returns where to send the rest.
+pub(crate) fn screen(request: &mut GroupRequest<'_>, context: &ScreenContext<'_>) -> Destination {
+    let (api, version) = (api(request), context.version);
+    let absent = match api.screen_topics(version, context.topics) {
+        ScreenedTopics::Passed => None,
+        ScreenedTopics::InPart(absent) => Some(absent),
+        ScreenedTopics::Refused(refused) => return Destination::Answered(refused),
     };
     let invalid = api.invalid(version);
     let slot = match api.named(version) {
-        Named::One(group) => (front.slot_of)(group).ok_or(ErrorCode::NotCoordinator),
-        Named::Each(list) => {
-            return match list::screen(list, front) {
+        NamedGroups::One(group) => (context.slot_of)(group).ok_or(ErrorCode::NotCoordinator),
+        NamedGroups::Each(list) => {
+            return match list::screen(list, context) {
                 Some(destination) => destination,
-                None => Destination::Refused(api.refused(version, ErrorCode::None)),
+                None => Destination::Answered(api.refused(version, ErrorCode::None)),
             };
         }
-        Named::OfShard => return Destination::Shard,
+        NamedGroups::OfShard => return Destination::Shard,
     };
     let error = match (invalid, slot) {
         (None, Ok(slot)) => return Destination::Slot(slot, absent),
@@ -167,43 +173,7 @@ pub(crate) fn screen(request: &mut GroupRequest<'_>, front: &Front<'_>) -> Desti
     if let Some(absent) = absent {
         merge(&mut refused, absent);
     }
-    Destination::Refused(refused)
-}
-
-/// Splits a request that names several groups into requests for groups of one slot each, in the
-/// order in which it names them; none for a request that names no list.
-pub(crate) fn by_slot<'r>(
-    request: GroupRequest<'r>,
-    slot_of: impl Fn(&str) -> Slot,
-) -> Vec<(Slot, GroupRequest<'r>)> {
-    match request {
-        GroupRequest::DescribeGroups(body) => list::runs(body.groups, |it| slot_of(it))
-            .map(|(slot, groups)| (slot, DescribeGroupsRequest { groups, ..body }.into()))
-            .collect(),
-        GroupRequest::ConsumerGroupDescribe(body) => list::runs(body.group_ids, |it| slot_of(it))
-            .map(|(slot, ids)| {
-                (slot, ConsumerGroupDescribeRequest { group_ids: ids, ..body }.into())
-            })
-            .collect(),
-        GroupRequest::DeleteGroups(body) => list::runs(body.groups_names, |it| slot_of(it))
-            .map(|(slot, names)| (slot, DeleteGroupsRequest { groups_names: names }.into()))
-            .collect(),
-        GroupRequest::OffsetFetch(body) => list::runs(body.groups, |it| slot_of(&it.group_id))
-            .map(|(slot, groups)| {
-                let require_stable = body.require_stable;
-                let some = OffsetFetchRequest { groups, require_stable, ..Default::default() };
-                (slot, some.into())
-            })
-            .collect(),
-        GroupRequest::JoinGroup(_)
-        | GroupRequest::SyncGroup(_)
-        | GroupRequest::Heartbeat(_)
-        | GroupRequest::LeaveGroup(_)
-        | GroupRequest::ConsumerGroupHeartbeat(_)
-        | GroupRequest::OffsetCommit(_)
-        | GroupRequest::OffsetDelete(_)
-        | GroupRequest::ListGroups(_) => Vec::new(),
-    }
+    Destination::Answered(refused)
 }
 
 /// The response that refuses a whole request.
@@ -215,9 +185,9 @@ pub(crate) fn refused(
     api(request).refused(version, error)
 }
 
-/// Names each group once.
+/// Merges repetitions of a group in a request's list of groups: see [`GroupList::name_once`].
 pub(super) fn name_once(request: &mut GroupRequest<'_>, version: i16) {
-    if let Named::Each(list) = api(request).named(version) {
+    if let NamedGroups::Each(list) = api(request).named(version) {
         list.name_once();
     }
 }
@@ -232,8 +202,4 @@ pub(crate) fn failed(response: Response<'_>, error: ErrorCode) -> Response<'_> {
         }
         Err(other) => other,
     }
-}
-
-fn owned(text: &Str<'_>) -> Str<'static> {
-    Str::Owned(text.to_string())
 }

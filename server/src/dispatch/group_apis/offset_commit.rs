@@ -1,80 +1,40 @@
-//! OffsetCommit.
+//! OffsetCommit and TxnOffsetCommit.
 
 use super::list::extract;
 use super::topics::{OfTopic, gather, has};
-use super::{GroupAnswer, GroupApi, Named, Screened, owned};
-use muster_codec::messages::{
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
-    OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
-};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenedTopics, owned};
+use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response, Uuid};
 use muster_coordinator::Topics;
 
-/// The first version that names topics by their id.
-const TOPIC_IDS_FROM: i16 = 10;
+/// The topic of a commit.
+trait CommitTopic {
+    type Answer: OfTopic;
 
-impl GroupApi for OffsetCommitRequest<'_> {
-    fn named(&mut self, _version: i16) -> Named<'_> {
-        Named::One(&self.group_id)
-    }
+    /// The answer that refuses its partitions.
+    fn refused(&self, error: ErrorCode) -> Self::Answer;
 
-    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
-        let topics = self.topics.iter().map(|topic| refused_topic(topic, error)).collect();
-        OffsetCommitResponse { topics, ..Default::default() }.into()
-    }
-
-    /// A topic of which nothing remains goes with its partitions, so that a commit of nothing else
-    /// is answered whatever its group is.
-    fn screen_topics(&mut self, version: i16, topics: &dyn Topics) -> Screened {
-        let absent = take_absent(self, version, topics);
-        let is_passed = absent.is_empty() && !self.topics.is_empty();
-        if is_passed {
-            return Screened::Passed;
-        }
-        let topics = gather(absent, Vec::new());
-        let response = OffsetCommitResponse { topics, ..Default::default() }.into();
-        if self.topics.is_empty() {
-            Screened::Refused(response)
-        } else {
-            Screened::InPart(response)
-        }
-    }
+    /// Takes out the partitions that it does not have; None if it has all.
+    fn take_absent(&mut self, count: i32) -> Option<Self::Answer>;
 }
 
-impl GroupAnswer for OffsetCommitResponse<'_> {
-    fn merge(&mut self, refused: Self) {
-        self.topics = gather(refused.topics, std::mem::take(&mut self.topics));
-    }
-
-    fn fail(&mut self, error: ErrorCode) {
-        let partitions = self.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
-        partitions.for_each(|partition| partition.error_code = error.code());
-    }
-}
-
-/// Takes out the partitions that do not exist, and the topics of which none remains.
-fn take_absent(
-    request: &mut OffsetCommitRequest<'_>,
-    version: i16,
-    topics: &dyn Topics,
-) -> Vec<OffsetCommitResponseTopic<'static>> {
+/// Takes out the partitions that do not exist, and the topics of which none remains. `count` is the
+/// number of partitions of a topic, or the error of one that does not exist.
+fn take_absent<T: CommitTopic>(
+    requested: &mut Vec<T>,
+    count: impl Fn(&T) -> Result<i32, ErrorCode>,
+    is_empty: impl Fn(&T) -> bool,
+) -> Vec<T::Answer> {
     let mut refused = Vec::new();
-    request.topics.retain_mut(|topic| {
-        let (count, error) = if version >= TOPIC_IDS_FROM {
-            (partitions_of(topics, topic.topic_id), ErrorCode::UnknownTopicId)
-        } else {
-            (topics.partitions(&topic.name), ErrorCode::UnknownTopicOrPartition)
-        };
-        let Some(count) = count else {
-            refused.push(refused_topic(topic, error));
-            return false;
-        };
-        let is_absent = |it: &OffsetCommitRequestPartition<'_>| !has(count, it.partition_index);
-        if let Some(partitions) = extract(&mut topic.partitions, is_absent) {
-            let topic = OffsetCommitRequestTopic { partitions, ..without_partitions(topic) };
-            refused.push(refused_topic(&topic, ErrorCode::UnknownTopicOrPartition));
+    requested.retain_mut(|topic| match count(topic) {
+        Ok(count) => {
+            refused.extend(topic.take_absent(count));
+            !is_empty(topic)
         }
-        !topic.partitions.is_empty()
+        Err(error) => {
+            refused.push(topic.refused(error));
+            false
+        }
     });
     refused
 }
@@ -83,39 +43,103 @@ fn partitions_of(topics: &dyn Topics, id: Uuid) -> Option<i32> {
     topics.partitions(topics.name(id)?)
 }
 
-fn without_partitions<'r>(topic: &OffsetCommitRequestTopic<'r>) -> OffsetCommitRequestTopic<'r> {
-    OffsetCommitRequestTopic {
-        name: topic.name.clone(),
-        topic_id: topic.topic_id,
-        ..Default::default()
-    }
+/// The two APIs, whose messages have the same fields. `ids from` is the first version that names
+/// topics by their id.
+macro_rules! commits {
+    ($(
+        ids from $ids_from:literal: $request:ident, $topic:ident, $partition:ident
+            => $response:ident, $answer:ident, $outcome:ident;
+    )*) => {$(
+        impl GroupApi for $request<'_> {
+            fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+                NamedGroups::One(&self.group_id)
+            }
+
+            fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+                let topics = self.topics.iter().map(|topic| topic.refused(error)).collect();
+                $response { topics, ..Default::default() }.into()
+            }
+
+            /// A topic of which nothing remains goes with its partitions, so that a commit of
+            /// nothing else is answered whatever its group is.
+            fn screen_topics(&mut self, version: i16, topics: &dyn Topics) -> ScreenedTopics {
+                let count = |topic: &$topic<'_>| {
+                    if version >= $ids_from {
+                        let count = partitions_of(topics, topic.topic_id);
+                        return count.ok_or(ErrorCode::UnknownTopicId);
+                    }
+                    let count = topics.partitions(&topic.name);
+                    count.ok_or(ErrorCode::UnknownTopicOrPartition)
+                };
+                let is_empty = |topic: &$topic<'_>| topic.partitions.is_empty();
+                let absent = take_absent(&mut self.topics, count, is_empty);
+                if absent.is_empty() && !self.topics.is_empty() {
+                    return ScreenedTopics::Passed;
+                }
+                let topics = gather(absent, Vec::new());
+                let response = $response { topics, ..Default::default() }.into();
+                if self.topics.is_empty() {
+                    ScreenedTopics::Refused(response)
+                } else {
+                    ScreenedTopics::InPart(response)
+                }
+            }
+        }
+
+        impl CommitTopic for $topic<'_> {
+            type Answer = $answer<'static>;
+
+            fn refused(&self, error: ErrorCode) -> Self::Answer {
+                let outcome = |partition: &$partition<'_>| $outcome {
+                    partition_index: partition.partition_index,
+                    error_code: error.code(),
+                };
+                $answer {
+                    name: owned(&self.name),
+                    topic_id: self.topic_id,
+                    partitions: self.partitions.iter().map(outcome).collect(),
+                }
+            }
+
+            fn take_absent(&mut self, count: i32) -> Option<Self::Answer> {
+                let is_absent = |it: &$partition<'_>| !has(count, it.partition_index);
+                let partitions = extract(&mut self.partitions, is_absent)?;
+                let (name, topic_id) = (self.name.clone(), self.topic_id);
+                let absent = $topic { name, topic_id, partitions };
+                Some(absent.refused(ErrorCode::UnknownTopicOrPartition))
+            }
+        }
+
+        impl CoordinatorAnswer for $response<'_> {
+            fn merge(&mut self, refused: Self) {
+                self.topics = gather(refused.topics, std::mem::take(&mut self.topics));
+            }
+
+            fn fail(&mut self, error: ErrorCode) {
+                let partitions = self.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+                partitions.for_each(|partition| partition.error_code = error.code());
+            }
+        }
+
+        impl OfTopic for $answer<'_> {
+            type Partition = $outcome;
+
+            fn topic(&self) -> (Uuid, &str) {
+                (self.topic_id, &self.name)
+            }
+
+            fn partitions(&mut self) -> &mut Vec<Self::Partition> {
+                &mut self.partitions
+            }
+        }
+    )*};
 }
 
-fn refused_topic(
-    topic: &OffsetCommitRequestTopic<'_>,
-    error: ErrorCode,
-) -> OffsetCommitResponseTopic<'static> {
-    let partition = |partition: &OffsetCommitRequestPartition<'_>| OffsetCommitResponsePartition {
-        partition_index: partition.partition_index,
-        error_code: error.code(),
-    };
-    OffsetCommitResponseTopic {
-        name: owned(&topic.name),
-        topic_id: topic.topic_id,
-        partitions: topic.partitions.iter().map(partition).collect(),
-    }
-}
-
-impl OfTopic for OffsetCommitResponseTopic<'_> {
-    type Partition = OffsetCommitResponsePartition;
-
-    fn topic(&self) -> (Uuid, &str) {
-        (self.topic_id, &self.name)
-    }
-
-    fn partitions(&mut self) -> &mut Vec<Self::Partition> {
-        &mut self.partitions
-    }
+commits! {
+    ids from 10: OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitRequestPartition
+        => OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition;
+    ids from 6: TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition
+        => TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition;
 }
 
 #[cfg(test)]
@@ -151,10 +175,10 @@ mod tests {
         let mut body = OffsetCommitRequest { topics, ..Default::default() };
         let screened = body.screen_topics(version, &image());
         let taken: Vec<_> =
-            body.topics.iter().map(|topic| refused_topic(topic, ErrorCode::None)).collect();
+            body.topics.iter().map(|topic| topic.refused(ErrorCode::None)).collect();
         let seen = outcome(&taken);
         let mut response = OffsetCommitResponse { topics: taken, ..Default::default() }.into();
-        let Screened::InPart(refused) = screened else { panic!("{screened:?}") };
+        let ScreenedTopics::InPart(refused) = screened else { panic!("{screened:?}") };
         merge(&mut response, refused);
         let Response::OffsetCommit(response) = response else { unreachable!() };
         (outcome(&response.topics), seen)
@@ -174,7 +198,7 @@ mod tests {
         let topics = vec![of_commit("x", Uuid::ZERO, &[0]), of_commit("t", Uuid::ZERO, &[])];
         let mut body = OffsetCommitRequest { topics, ..Default::default() };
         let screened = body.screen_topics(9, &image());
-        let Screened::Refused(Response::OffsetCommit(answer)) = screened else {
+        let ScreenedTopics::Refused(Response::OffsetCommit(answer)) = screened else {
             panic!("{screened:?}")
         };
         assert_eq!(outcome(&answer.topics), [of("x", &[(0, UNKNOWN_PARTITION)])]);
@@ -184,7 +208,7 @@ mod tests {
     fn a_commit_of_what_exists_passes() {
         let topics = vec![of_commit("t", Uuid::ZERO, &[0, 1])];
         let mut body = OffsetCommitRequest { topics, ..Default::default() };
-        assert!(matches!(body.screen_topics(9, &image()), Screened::Passed));
+        assert!(matches!(body.screen_topics(9, &image()), ScreenedTopics::Passed));
     }
 
     #[test]

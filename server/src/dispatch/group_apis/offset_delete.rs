@@ -2,7 +2,7 @@
 
 use super::list::extract;
 use super::topics::{OfTopic, gather, has};
-use super::{GroupAnswer, GroupApi, Named, Screened, owned};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenedTopics, owned};
 use muster_codec::messages::{
     OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteResponse,
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
@@ -11,26 +11,26 @@ use muster_codec::{ErrorCode, Response, Uuid};
 use muster_coordinator::Topics;
 
 impl GroupApi for OffsetDeleteRequest<'_> {
-    fn named(&mut self, _version: i16) -> Named<'_> {
-        Named::One(&self.group_id)
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::One(&self.group_id)
     }
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
         OffsetDeleteResponse { error_code: error.code(), ..Default::default() }.into()
     }
 
-    /// The group is looked at also if nothing remains.
-    fn screen_topics(&mut self, _version: i16, topics: &dyn Topics) -> Screened {
+    /// Passes the request on even if no topic remains, so that the coordinator checks the group.
+    fn screen_topics(&mut self, _version: i16, topics: &dyn Topics) -> ScreenedTopics {
         let absent = take_absent(self, topics);
         if absent.is_empty() {
-            return Screened::Passed;
+            return ScreenedTopics::Passed;
         }
         let topics = gather(absent, Vec::new());
-        Screened::InPart(OffsetDeleteResponse { topics, ..Default::default() }.into())
+        ScreenedTopics::InPart(OffsetDeleteResponse { topics, ..Default::default() }.into())
     }
 }
 
-impl GroupAnswer for OffsetDeleteResponse<'_> {
+impl CoordinatorAnswer for OffsetDeleteResponse<'_> {
     /// An error of the group is the whole answer.
     fn merge(&mut self, refused: Self) {
         if self.error_code == ErrorCode::None.code() {
@@ -101,7 +101,7 @@ mod tests {
     ) -> (Vec<OffsetDeleteRequestTopic<'static>>, OffsetDeleteResponse<'static>) {
         let mut body = OffsetDeleteRequest { topics, ..Default::default() };
         match body.screen_topics(0, &image()) {
-            Screened::InPart(Response::OffsetDelete(refused)) => (body.topics, refused),
+            ScreenedTopics::InPart(Response::OffsetDelete(refused)) => (body.topics, refused),
             screened => panic!("{screened:?}"),
         }
     }

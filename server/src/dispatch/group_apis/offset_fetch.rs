@@ -1,7 +1,8 @@
 //! OffsetFetch: of one group, or from version 8 on of several.
 
-use super::list::{GroupList, extract};
-use super::{Front, GroupAnswer, GroupApi, Named, owned};
+use super::list::{BySlot, GroupList, extract, runs};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use crate::placement::Slot;
 use muster_codec::messages::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponseTopic,
@@ -10,14 +11,18 @@ use muster_codec::{ErrorCode, Response};
 use std::collections::HashMap;
 
 /// The first version that names several groups.
-const GROUPS_FROM: i16 = 8;
+pub(crate) const GROUPS_FROM: i16 = 8;
 
 /// The first version whose response has an error of its own.
 const ERROR_FROM: i16 = 2;
 
 impl GroupApi for OffsetFetchRequest<'_> {
-    fn named(&mut self, version: i16) -> Named<'_> {
-        if version >= GROUPS_FROM { Named::Each(self) } else { Named::One(&self.group_id) }
+    fn named(&mut self, version: i16) -> NamedGroups<'_> {
+        if version >= GROUPS_FROM {
+            NamedGroups::Each(self)
+        } else {
+            NamedGroups::One(&self.group_id)
+        }
     }
 
     fn refused(&self, version: i16, error: ErrorCode) -> Response<'static> {
@@ -43,14 +48,23 @@ impl GroupList for OffsetFetchRequest<'_> {
         merge_groups(&mut self.groups);
     }
 
-    fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
-        let groups = extract(&mut self.groups, |group| front.is_foreign(&group.group_id))?;
+    fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
+        let groups = extract(&mut self.groups, |group| context.is_foreign(&group.group_id))?;
         let foreign = Self { groups, ..Default::default() };
-        Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
+        Some(foreign.refused(context.version, ErrorCode::NotCoordinator))
     }
 }
 
-impl GroupAnswer for OffsetFetchResponse<'_> {
+impl BySlot for OffsetFetchRequest<'_> {
+    fn by_slot(self, slot_of: &dyn Fn(&str) -> Slot) -> Vec<(Slot, Self)> {
+        let require_stable = self.require_stable;
+        let of_slot = |groups| Self { groups, require_stable, ..Default::default() };
+        let runs = runs(self.groups, |it| slot_of(&it.group_id));
+        runs.map(|(slot, groups)| (slot, of_slot(groups))).collect()
+    }
+}
+
+impl CoordinatorAnswer for OffsetFetchResponse<'_> {
     fn merge(&mut self, refused: Self) {
         self.groups.extend(refused.groups);
     }

@@ -1,6 +1,6 @@
 //! SyncGroup.
 
-use super::{GroupAnswer, GroupApi, Named};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups};
 use muster_codec::messages::{SyncGroupRequest, SyncGroupResponse};
 use muster_codec::{ErrorCode, Response};
 
@@ -8,8 +8,8 @@ use muster_codec::{ErrorCode, Response};
 const NAMES_PROTOCOL_FROM: i16 = 5;
 
 impl GroupApi for SyncGroupRequest<'_> {
-    fn named(&mut self, _version: i16) -> Named<'_> {
-        Named::One(&self.group_id)
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::One(&self.group_id)
     }
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
@@ -23,7 +23,7 @@ impl GroupApi for SyncGroupRequest<'_> {
     }
 }
 
-impl GroupAnswer for SyncGroupResponse<'_> {
+impl CoordinatorAnswer for SyncGroupResponse<'_> {
     fn merge(&mut self, refused: Self) {
         *self = refused;
     }

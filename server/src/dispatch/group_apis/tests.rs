@@ -1,4 +1,4 @@
-//! What the tests of several APIs share, and rules that hold for all of them.
+//! Support for the tests of several APIs, and rules that hold for all of them.
 
 use super::*;
 use crate::cluster::ClusterImage;
@@ -36,13 +36,25 @@ fn a_sync_without_its_protocol_is_refused_before_its_group_is_looked_for() {
     };
     let unnamed = SyncGroupRequest { protocol_name: None, ..named.clone() };
     let error = |request: &SyncGroupRequest<'static>, version| {
-        let front = Front { version, topics: &image(), slot_of: &|_| None };
-        match screen(&mut GroupRequest::from(request.clone()), &front) {
-            Destination::Refused(Response::SyncGroup(body)) => body.error_code,
+        let context = ScreenContext { version, topics: &image(), slot_of: &|_| None };
+        match screen(&mut GroupRequest::from(request.clone()), &context) {
+            Destination::Answered(Response::SyncGroup(body)) => body.error_code,
             screened => panic!("{screened:?}"),
         }
     };
     assert_eq!(error(&named, 5), ErrorCode::NotCoordinator.code());
     assert_eq!(error(&unnamed, 5), ErrorCode::InconsistentGroupProtocol.code());
     assert_eq!(error(&unnamed, 4), ErrorCode::NotCoordinator.code());
+}
+
+/// They would be split into no parts, and get no answer.
+#[test]
+fn apis_of_one_group_name_no_list() {
+    for mut request in requests_of_one() {
+        let key = request.api_key();
+        for version in key.versions() {
+            let named = api(&mut request).named(version);
+            assert!(!matches!(named, NamedGroups::Each(_)), "{key:?} {version}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Fetch: which records are read, how long a fetch waits, and the limits of an answer.
 
+use super::super::counters::PartitionCounters;
 use super::super::{Call, Effects, Partitions};
 use super::support::*;
 use muster_codec::messages::*;
@@ -207,7 +208,7 @@ fn reads_cross_segments_one_at_a_time() {
     for _ in 0..5 {
         world.append(0, &large_batch(400_000));
     }
-    assert_eq!(world.disk.segments(0).len(), 3);
+    assert_eq!(world.segments(0).len(), 3);
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0), (1, 1)]);
     assert_eq!(ranges(&world.fetch(0, 2)), [(2, 2), (3, 3)]);
     assert_eq!(ranges(&world.fetch(0, 4)), [(4, 4)]);
@@ -297,12 +298,31 @@ fn a_failed_read_is_a_storage_error() {
     let mut world = World::new();
     world.append(0, &batch(1));
     world.reopen();
-    world.disk.broken_reads = true;
+    world.disk.has_broken_reads = true;
     let data = world.fetch(0, 0);
     assert_eq!(error(data.error_code), ErrorCode::KafkaStorageError);
     assert_eq!(world.list(0, 0).error_code, ErrorCode::KafkaStorageError.code());
-    world.disk.broken_reads = false;
+    assert_eq!(world.partitions.io.counters.failed_reads, 2);
+    world.disk.has_broken_reads = false;
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0)]);
+}
+
+#[test]
+fn appends_and_fetches_are_counted() {
+    let mut world = World::new();
+    let (one, two) = (batch(1), batch(2));
+    world.append(0, &one);
+    world.append(0, &two);
+    assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0), (1, 2)]);
+    let bytes = (one.len() + two.len()) as u64;
+    let expected = PartitionCounters {
+        appended_batches: 2,
+        appended_records: 3,
+        appended_bytes: bytes,
+        fetched_bytes: bytes,
+        failed_reads: 0,
+    };
+    assert_eq!(world.partitions.io.counters, expected);
 }
 
 #[test]
@@ -310,7 +330,7 @@ fn damaged_bytes_are_a_storage_error() {
     let mut world = World::new();
     world.append(0, &batch(1));
     world.reopen();
-    for content in world.disk.files.values_mut() {
+    for content in world.disk.live.values_mut() {
         content.fill(0xee);
     }
     assert_eq!(error(world.fetch(0, 0).error_code), ErrorCode::KafkaStorageError);

@@ -8,3 +8,4 @@ mod producing;
 mod rest;
 mod support;
 mod topics;
+mod transactions;

@@ -76,7 +76,7 @@ fn times_are_found_far_into_the_log_and_across_segments() {
         builder.append(at * 10 + 5, &(&b"k"[..], None));
         world.append(0, builder.seal(0, -1));
     }
-    assert!(world.disk.segments(0).len() > 1);
+    assert!(world.segments(0).len() > 1);
     for at in 0..30 {
         assert_eq!(found(&world.list(0, at * 10)), (at * 10, at * 2, 0));
         assert_eq!(found(&world.list(0, at * 10 + 1)), (at * 10 + 5, at * 2 + 1, 0));

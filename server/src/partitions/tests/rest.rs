@@ -1,4 +1,4 @@
-//! Partitions at rest: recovery points, and how a start handles damage.
+//! Partitions at rest: recovery points, and how damage is handled at startup.
 
 use super::super::{Effects, Partitions};
 use super::support::*;
@@ -20,7 +20,7 @@ fn stopped() -> World {
 
 /// The partitions of the file with the recovery points, and how far each is synced.
 fn points(world: &mut World) -> Option<Vec<(i32, i64)>> {
-    let points = read_recovery_points(world.disk.points()?).unwrap();
+    let points = read_recovery_points(world.points()?).unwrap();
     Some(points.iter().map(|(_, index, point)| (*index, point.end.offset)).collect())
 }
 
@@ -42,9 +42,9 @@ fn a_clean_stop_records_the_ends_of_all_logs_and_the_next_has_nothing_to_do() {
     let mut world = stopped();
     assert_eq!(points(&mut world), Some(vec![(0, 6), (1, 6)]));
     world.reopen();
-    let before = world.disk.points().cloned();
+    let before = world.points().cloned();
     assert_eq!(world.sync_all(), 0, "nothing was written");
-    assert_eq!(world.disk.points().cloned(), before);
+    assert_eq!(world.points().cloned(), before);
     world.append(1, &batch(1));
     assert_eq!(world.sync_all(), 1);
     assert_eq!(points(&mut world), Some(vec![(0, 6), (1, 7)]));
@@ -119,7 +119,7 @@ fn a_full_disk_leaves_the_recovery_points_unchanged() {
     world.append(0, &batch(1));
     world.sync_all();
     assert_eq!(points(&mut world), Some(vec![(0, 6), (1, 6)]));
-    assert_eq!(world.disk.files.len(), 3, "and no other file");
+    assert_eq!(world.disk.live.len(), 3, "and no other file");
     world.disk.is_full = false;
     world.append(0, &batch(1));
     world.sync_all();
@@ -129,9 +129,9 @@ fn a_full_disk_leaves_the_recovery_points_unchanged() {
 #[test]
 fn a_damaged_partition_is_offline_and_all_else_is_served() {
     let mut world = stopped();
-    let at = world.disk.segment(0).len() - 1;
-    world.disk.segment(0)[at] ^= 1;
-    let damaged = world.disk.segment(0).clone();
+    let at = world.segment(0).len() - 1;
+    world.segment(0)[at] ^= 1;
+    let damaged = world.segment(0).clone();
     for _ in 0..2 {
         world.reopen();
         assert_eq!(world.partitions.offline(), 1);
@@ -152,18 +152,18 @@ fn a_damaged_partition_is_offline_and_all_else_is_served() {
         world.sync_all();
         assert_eq!(points(&mut world), Some(vec![(0, 6), (1, end + 1)]));
     }
-    assert_eq!(*world.disk.segment(0), damaged, "nothing is cut");
+    assert_eq!(*world.segment(0), damaged, "nothing is cut");
     world.remove_topic(topic_id());
     assert_eq!(world.partitions.offline(), 0);
-    assert!(world.disk.segments(0).is_empty());
+    assert!(world.segments(0).is_empty());
 }
 
 #[test]
 fn a_partition_whose_files_are_gone_is_offline() {
     let mut world = stopped();
-    let name = world.disk.segments(1)[0].clone();
+    let name = world.segments(1)[0].clone();
     assert_eq!(name, "00000000000000000000.log");
-    world.disk.files.retain(|path, _| !path.to_string_lossy().contains("-1/"));
+    world.disk.live.retain(|path, _| !path.to_string_lossy().contains("-1/"));
     world.reopen();
     assert_eq!(world.partitions.offline(), 1);
     assert_eq!(error(world.fetch(1, 0).error_code), ErrorCode::KafkaStorageError);
@@ -173,8 +173,8 @@ fn a_partition_whose_files_are_gone_is_offline() {
 #[test]
 fn damaged_recovery_points_are_ignored() {
     let mut world = stopped();
-    world.disk.points().unwrap()[4096] ^= 1;
-    world.disk.segment(0).pop();
+    world.points().unwrap()[4096] ^= 1;
+    world.segment(0).pop();
     world.reopen();
     assert_eq!(world.partitions.offline(), 0);
     assert_eq!(world.list(0, -1).offset, 4, "as after a crash");

@@ -11,10 +11,10 @@ use muster_codec::record_batch::{BatchBuilder, BatchHeader, TimestampType, set_m
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, TopicValue};
 use muster_codec::{Bytes, ErrorCode, Response, Uuid, Wall};
 use muster_coordinator::RequestId;
-use muster_storage::{FileDone, FileId, FileOp, FileRange, OpenMode};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::fs;
-use std::path::{Path, PathBuf};
+use muster_storage::{FileDone, FileId, FileOp, FileRange};
+use muster_transactions::message::Question;
+use std::collections::VecDeque;
+use test_disk::Disk;
 
 pub(super) const NOW: i64 = 1_700_000_000_000;
 pub(super) const TOPIC: &str = "orders";
@@ -32,18 +32,8 @@ pub(super) struct World {
     /// Completions that were not returned yet.
     pub done: VecDeque<FileDone>,
     pub replies: Vec<Reply>,
-    sequence: u64,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Disk {
-    pub files: BTreeMap<PathBuf, Vec<u8>>,
-    open: HashMap<FileId, PathBuf>,
-    pub syncs: usize,
-    pub broken_reads: bool,
-    /// No space for files on which no other depends.
-    pub is_full: bool,
-    aside: HashSet<FileId>,
+    pub questions: Vec<Question>,
+    pub sequence: u64,
 }
 
 impl World {
@@ -63,6 +53,7 @@ impl World {
             disk: Disk::default(),
             done: VecDeque::new(),
             replies: Vec::new(),
+            questions: Vec::new(),
             sequence: 0,
         };
         world.add_topic(TOPIC, topic_id(), 2);
@@ -99,7 +90,7 @@ impl World {
         self.settle();
         let directory = tempfile::tempdir().unwrap();
         self.disk.save(directory.path());
-        self.disk.open.clear();
+        self.disk.close_all();
         self.partitions = Partitions::new(self.config.clone(), identity(1));
         let mut out = Effects::default();
         self.partitions.open(self.times(), directory.path(), &self.image, &mut out).unwrap();
@@ -112,7 +103,7 @@ impl World {
         &mut self,
         version: i16,
         body: &T,
-        handle: fn(&mut Partitions, Call<'_>, &T, &mut Effects),
+        handle: impl FnOnce(&mut Partitions, Call<'_>, &T, &mut Effects),
     ) -> RequestId {
         self.sequence += 1;
         let request = RequestId { connection: 1, sequence: self.sequence };
@@ -154,7 +145,7 @@ impl World {
     }
 
     pub(super) fn times(&self) -> Times {
-        Times { now: self.now, wall: self.wall }
+        Times { wall: self.wall, ..Times::both(self.now) }
     }
 
     /// Lets time pass.
@@ -169,9 +160,13 @@ impl World {
 
     pub(super) fn perform(&mut self, out: Effects) {
         for op in out.ops {
+            if let FileOp::Write { token, .. } = &op {
+                assert_eq!(token.0 >> 56, u64::from(TOKEN_TAG), "the token has the tag");
+            }
             self.done.extend(self.disk.perform(op));
         }
         self.replies.extend(out.replies);
+        self.questions.extend(out.questions);
     }
 
     /// The outcome of a request, if it has ended.
@@ -198,7 +193,7 @@ impl World {
             let FileRange { file, offset, len } = *range;
             let path = self.partitions.held_path(file).unwrap();
             let (start, end) = (offset as usize, offset as usize + len as usize);
-            data.records = Some(self.disk.files[&path][start..end].to_vec().into());
+            data.records = Some(self.disk.live[&path][start..end].to_vec().into());
             self.partitions.release(file, &mut ops);
         }
         assert!(body.gaps().next().is_none());
@@ -286,93 +281,25 @@ impl World {
     }
 }
 
-impl Disk {
-    fn perform(&mut self, op: FileOp) -> Option<FileDone> {
-        match op {
-            FileOp::Open { file, path, mode } => {
-                self.files.entry(path.clone()).or_default();
-                self.aside.remove(&file);
-                if mode == OpenMode::Aside {
-                    self.aside.insert(file);
-                }
-                assert!(self.open.insert(file, path).is_none(), "a file id is used twice");
-            }
-            FileOp::Close { file } => drop(self.open.remove(&file).unwrap()),
-            FileOp::Write { token, file, offset, data } => {
-                assert_eq!(token.0 >> 56, 7, "the token has the tag");
-                if self.is_full && self.aside.contains(&file) {
-                    return Some(FileDone::NoSpace { token });
-                }
-                let content = self.content(file);
-                let end = offset as usize + data.len();
-                content.resize(content.len().max(end), 0);
-                content[offset as usize..end].copy_from_slice(&data);
-                return Some(FileDone::Written { token, buffer: data });
-            }
-            FileOp::Read { token, .. } if self.broken_reads => {
-                return Some(FileDone::ReadFailed { token, reason: "EIO".into() });
-            }
-            FileOp::Read { token, file, offset, len } => {
-                let content = self.content(file);
-                let start = content.len().min(offset as usize);
-                let end = content.len().min(start + len as usize);
-                return Some(FileDone::Read { token, data: content[start..end].to_vec() });
-            }
-            FileOp::Sync { token, file } => {
-                self.content(file);
-                self.syncs += 1;
-                return Some(FileDone::Synced { token });
-            }
-            FileOp::Truncate { file, len } => self.content(file).truncate(len as usize),
-            FileOp::Rename { from, to } => {
-                let content = self.files.remove(&from).unwrap();
-                self.files.insert(to, content);
-            }
-            FileOp::RemoveFile { path } => drop(self.files.remove(&path)),
-            FileOp::MoveDir { from, to } => {
-                let moved: Vec<_> =
-                    self.files.extract_if(.., |file, _| file.starts_with(&from)).collect();
-                self.files.extend(
-                    moved.into_iter().map(|(file, content)| {
-                        (to.join(file.strip_prefix(&from).unwrap()), content)
-                    }),
-                );
-            }
-            FileOp::RemoveDir { path } => self.files.retain(|file, _| !file.starts_with(&path)),
-        }
-        None
-    }
-
-    fn content(&mut self, file: FileId) -> &mut Vec<u8> {
-        self.files.entry(self.open[&file].clone()).or_default()
-    }
-
-    fn save(&self, directory: &Path) {
-        for (path, content) in &self.files {
-            let path = directory.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
-    }
-
+impl World {
     /// The bytes of the first segment of a partition.
     pub(super) fn segment(&mut self, partition: i32) -> &mut Vec<u8> {
         let name = self.segments(partition)[0].clone();
         let id = PartitionId { topic: topic_id(), index: partition };
-        self.files.get_mut(&layout::directory(id).join(name)).unwrap()
+        self.disk.live.get_mut(&layout::directory(id).join(name)).unwrap()
     }
 
     /// The file with the recovery points.
     pub(super) fn points(&mut self) -> Option<&mut Vec<u8>> {
         let [path, _] = layout::recovery_points(0);
-        self.files.get_mut(&path)
+        self.disk.live.get_mut(&path)
     }
 
     /// The files of one partition, by name.
     pub(super) fn segments(&self, partition: i32) -> Vec<String> {
         let id = PartitionId { topic: topic_id(), index: partition };
         let directory = layout::directory(id);
-        let files = self.files.keys().filter(|path| path.starts_with(&directory));
+        let files = self.disk.live.keys().filter(|path| path.starts_with(&directory));
         let names = files.map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
         names.filter(|name| name.ends_with(".log")).collect()
     }
@@ -405,6 +332,7 @@ fn identity(shards: u32) -> Identity {
         first_file: FileId(100),
         open_files_max: 3,
         token_tag: TOKEN_TAG,
+        first_number: 0,
     }
 }
 

@@ -20,7 +20,7 @@ fn a_deleted_topic_loses_its_files_and_waiting_requests_are_answered() {
     let data = only(world.fetched(fetch).unwrap());
     assert_eq!(error(data.error_code), ErrorCode::UnknownTopicId);
     assert!(world.produced(produce).is_some());
-    assert!(world.disk.files.is_empty());
+    assert!(world.disk.live.is_empty());
     world.settle();
     assert!(world.partitions.next_deadline().is_none());
 }
@@ -41,19 +41,19 @@ fn a_restart_removes_the_files_of_an_unfinished_deletion() {
     world.image.apply(&deletion());
     world.image.apply(&crate::cluster::deleted_topic_record(topic_id(), Some((TOPIC, NOW))));
     world.reopen();
-    assert!(world.disk.files.is_empty());
+    assert!(world.disk.live.is_empty());
 }
 
 #[test]
 fn a_restart_moves_partitions_of_unknown_topics_to_the_trash() {
     let mut world = World::new();
     world.append(0, &batch(3));
-    let before: Vec<_> = world.disk.files.values().cloned().collect();
+    let before: Vec<_> = world.disk.live.values().cloned().collect();
     world.image.apply(&deletion());
     world.reopen();
     let trash = crate::trash::place("topics", world.wall.0);
-    assert!(world.disk.files.keys().all(|path| path.starts_with(&trash)));
-    assert_eq!(world.disk.files.values().cloned().collect::<Vec<_>>(), before);
+    assert!(world.disk.live.keys().all(|path| path.starts_with(&trash)));
+    assert_eq!(world.disk.live.values().cloned().collect::<Vec<_>>(), before);
 }
 
 fn deletion() -> ClusterRecord<'static> {
@@ -70,11 +70,11 @@ fn old_segments_are_removed() {
     world.wall.0 += 2_000;
     world.append(0, &timed_batch(&[NOW + 2_000]));
     world.append(0, &timed_batch(&[NOW + 2_000]));
-    assert_eq!(world.disk.segments(0).len(), 2);
+    assert_eq!(world.segments(0).len(), 2);
     world.pass(10_000_000 - 2_000);
-    assert_eq!(world.disk.segments(0).len(), 2, "not older than retention.ms");
+    assert_eq!(world.segments(0).len(), 2, "not older than retention.ms");
     world.pass(300_000);
-    assert_eq!(world.disk.segments(0), ["00000000000000000003.log"], "the active one too");
+    assert_eq!(world.segments(0), ["00000000000000000003.log"], "the active one too");
     assert_eq!(error(world.fetch(0, 0).error_code), ErrorCode::OffsetOutOfRange);
     assert_eq!(world.list(0, -2).offset, 3);
     world.reopen();
@@ -90,7 +90,7 @@ fn large_logs_lose_their_oldest_segments() {
         world.append(0, &large_batch(800_000));
     }
     world.pass(300_000);
-    assert_eq!(world.disk.segments(0).len(), 3, "removing one more would go below the limit");
+    assert_eq!(world.segments(0).len(), 3, "removing one more would go below the limit");
     assert_eq!(world.list(0, -2).offset, 3);
 }
 
@@ -121,8 +121,8 @@ fn end_after(change: fn(&mut Vec<u8>)) -> i64 {
     for _ in 0..3 {
         world.append(0, &batch(2));
     }
-    let name = world.disk.segments(0)[0].clone();
-    let (_, content) = world.disk.files.iter_mut().find(|(path, _)| path.ends_with(&name)).unwrap();
+    let name = world.segments(0)[0].clone();
+    let (_, content) = world.disk.live.iter_mut().find(|(path, _)| path.ends_with(&name)).unwrap();
     change(content);
     world.reopen();
     let end = world.list(0, -1).offset;
@@ -152,12 +152,12 @@ fn a_segment_behind_a_cut_is_removed() {
     for _ in 0..3 {
         world.append(0, &large_batch(600_000));
     }
-    let names = world.disk.segments(0);
+    let names = world.segments(0);
     let (_, content) =
-        world.disk.files.iter_mut().find(|(path, _)| path.ends_with(&names[1])).unwrap();
+        world.disk.live.iter_mut().find(|(path, _)| path.ends_with(&names[1])).unwrap();
     content.truncate(1_000);
     world.reopen();
-    assert_eq!(world.disk.segments(0), names[..2]);
+    assert_eq!(world.segments(0), names[..2]);
     assert_eq!(world.append(0, &batch(1)), 1);
 }
 

@@ -1,0 +1,184 @@
+//! `muster config`: the stored configs of brokers, topics and groups, in a data directory that no
+//! server holds. It applies the rules of IncrementalAlterConfigs, even when clients can no longer
+//! connect.
+
+use clap::{Args, Subcommand};
+use muster::Failure;
+use muster::clock::wall;
+use muster::cluster::{
+    BROKER_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE, OfflinePartitions, TOPIC_RESOURCE,
+    incremental_alter_configs, limits::CREATOR_SHARE,
+};
+use muster::data_dir::DataDir;
+use muster::files::block_bytes;
+use muster::offline::OfflineLog;
+use muster::placement::CONTROLLER;
+use muster::random::RandomIds;
+use muster::shard::load;
+use muster_codec::Str;
+use muster_codec::messages::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
+use muster_coordinator::Shares;
+use muster_log_tools::common;
+use muster_storage::LogPartition;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ConfigCommand {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    data: PathBuf,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Action {
+    /// Print the stored configs, one per line.
+    List,
+    /// Store configs, of all brokers by default.
+    Set {
+        #[command(flatten)]
+        target: Target,
+        #[arg(value_name = "KEY=VALUE", required = true, value_parser = pair)]
+        pairs: Vec<(String, String)>,
+    },
+    /// Remove stored configs, of all brokers by default.
+    Unset {
+        #[command(flatten)]
+        target: Target,
+        #[arg(value_name = "KEY", required = true)]
+        keys: Vec<String>,
+    },
+}
+
+/// The resource whose configs are meant.
+#[derive(Debug, Clone, Args)]
+#[group(multiple = false)]
+struct Target {
+    /// A single broker, by its number, which is the shard's.
+    #[arg(long, value_name = "N")]
+    broker: Option<u32>,
+    #[arg(long, value_name = "NAME")]
+    topic: Option<String>,
+    #[arg(long, value_name = "ID")]
+    group: Option<String>,
+}
+
+/// Kafka's operations of IncrementalAlterConfigs.
+const SET: i8 = 0;
+const DELETE: i8 = 1;
+
+/// Runs a command. The exit status is 0 on success, 2 on failure.
+pub(crate) fn run(command: &ConfigCommand) -> ExitCode {
+    match carry_out(command, &mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("muster config: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn carry_out(command: &ConfigCommand, out: &mut dyn Write) -> Result<(), Failure> {
+    match &command.action {
+        Action::List => list(&command.data, out),
+        Action::Set { target, pairs } => {
+            let set = pairs.iter().map(|(key, value)| config(SET, key, Some(value)));
+            change(&command.data, target, set.collect())
+        }
+        Action::Unset { target, keys } => {
+            let unset = keys.iter().map(|key| config(DELETE, key, None));
+            change(&command.data, target, unset.collect())
+        }
+    }
+}
+
+fn pair(word: &str) -> Result<(String, String), String> {
+    let (key, value) = word.split_once('=').ok_or("not of the form KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn config<'c>(operation: i8, key: &'c str, value: Option<&'c str>) -> AlterableConfig<'c> {
+    AlterableConfig {
+        name: key.into(),
+        config_operation: operation,
+        value: value.map(Str::Borrowed),
+    }
+}
+
+fn list(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let directory = DataDir::open_read_only(data)?;
+    let loaded = load(data, &common(&directory.meta)?, CONTROLLER)?;
+    let image = loaded.image().ok_or("shard 0 has no topics")?;
+    for (resource_type, what) in
+        [(BROKER_RESOURCE, "broker"), (TOPIC_RESOURCE, "topic"), (GROUP_RESOURCE, "group")]
+    {
+        for name in image.configured(resource_type, "") {
+            print(out, image, resource_type, what, name)?;
+        }
+    }
+    Ok(())
+}
+
+fn print(
+    out: &mut dyn Write,
+    image: &ClusterImage,
+    resource_type: i8,
+    what: &str,
+    name: &str,
+) -> io::Result<()> {
+    let configs = image.configs(resource_type, name).into_iter().flatten();
+    for (key, value) in configs {
+        match name {
+            "" => writeln!(out, "all {what}s: {key}={value}")?,
+            name => writeln!(out, "{what} {name}: {key}={value}")?,
+        }
+    }
+    Ok(())
+}
+
+/// Decides as the server does, and writes to the log of shard 0, which has the configs.
+fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Result<(), Failure> {
+    let mut directory = DataDir::hold(data)?;
+    let common = common(&directory.meta)?;
+    let loaded = load(data, &common, CONTROLLER)?;
+    let image = loaded.image().ok_or("shard 0 has no topics")?.clone();
+    let request = request(target, configs);
+    let mut shares = Shares::new(CREATOR_SHARE);
+    let mut creator = Creator { shares: &mut shares, now: 0, host: "" };
+    let change = incremental_alter_configs(
+        &common.view(&image, &OfflinePartitions::default(), 0),
+        &mut creator,
+        &request,
+    );
+    if let Some(refused) = change.response.responses.iter().find(|it| it.error_code != 0) {
+        return Err(refused.error_message.as_deref().unwrap_or("refused").into());
+    }
+    if change.records.is_empty() {
+        return Ok(());
+    }
+    loaded.keep_cut(data, wall().0)?;
+    let log = loaded.into_log(block_bytes(data)?, &mut RandomIds::new()?);
+    let mut offline = OfflineLog::of(data.to_owned(), log);
+    offline.log.append(LogPartition::Cluster, wall().0, &change.records)?;
+    offline.flush()?;
+    Ok(directory.record_ends(&[offline.log.progress().flushed()], false)?)
+}
+
+fn request<'c>(
+    target: &'c Target,
+    configs: Vec<AlterableConfig<'c>>,
+) -> IncrementalAlterConfigsRequest<'c> {
+    let (resource_type, resource_name) = match target {
+        Target { topic: Some(name), .. } => (TOPIC_RESOURCE, name.as_str().into()),
+        Target { group: Some(id), .. } => (GROUP_RESOURCE, id.as_str().into()),
+        Target { broker: Some(number), .. } => (BROKER_RESOURCE, Str::Owned(number.to_string())),
+        _ => (BROKER_RESOURCE, "".into()),
+    };
+    let resource = AlterConfigsResource { resource_type, resource_name, configs };
+    IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false }
+}

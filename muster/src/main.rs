@@ -1,0 +1,165 @@
+//! `muster`: the server's command line.
+
+#![forbid(unsafe_code)]
+
+mod config_tool;
+
+use clap::{Args, Parser, Subcommand};
+use config_tool::ConfigCommand;
+use muster::Failure;
+use muster::addresses::{resolve, served};
+use muster::config::{Config, Findings};
+use muster::logging;
+use muster::serve::{Options, serve};
+use muster_log_tools::LogCommand;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// The version, and the commit it was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MUSTER_BUILD"), ")");
+
+/// A group coordinator that speaks the Kafka protocol.
+#[derive(Debug, Parser)]
+#[command(name = "muster", version = VERSION)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve clients until SIGTERM or SIGINT.
+    ///
+    /// The keys of FILE and of KEY=VALUE are those of Kafka's server.properties; docs/configs.md
+    /// lists them, with the effect of each in muster.
+    Serve(Serve),
+    /// Print and change stored configs, while no server runs.
+    Config(ConfigCommand),
+    /// Inspect and check a data directory, and exchange it with Kafka.
+    Log {
+        #[command(subcommand)]
+        command: LogCommand,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Serve {
+    /// A file in the form of Kafka's server.properties.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Report the lines of a file that are wrong or have no effect in muster, and exit: with 0 if
+    /// the server would start with it, else with 1.
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    check_config: Option<PathBuf>,
+    /// The address of the first shard; the others listen on the next ports. No host means all
+    /// interfaces [default: the file's listeners, or 127.0.0.1:9092].
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// The address that clients connect to for the first shard; the others follow on the next ports
+    /// [default: the file's advertised.listeners, or the address of --listen; for all interfaces
+    /// this host's name].
+    #[arg(long, value_name = "HOST[:PORT]")]
+    advertise: Option<String>,
+    /// The data directory; it is created if necessary [default: the file's log.dirs, or ./data].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The number of shards, each with a core and a port of its own [default: one for each usable
+    /// core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    shards: Option<u32>,
+    /// Configs, which override the file's and those that clients alter.
+    #[arg(value_name = "KEY=VALUE")]
+    configs: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Serve(Serve { check_config: Some(file), configs, .. }) => {
+            check_config(&file, &configs)
+        }
+        Command::Serve(arguments) => serve_until_stopped(arguments),
+        Command::Config(command) => config_tool::run(&command),
+        Command::Log { command } => muster_log_tools::run(command),
+    }
+}
+
+fn serve_until_stopped(arguments: Serve) -> ExitCode {
+    if let Err(error) = logging::start() {
+        eprintln!("could not start to log: {error}");
+        return ExitCode::FAILURE;
+    }
+    match options(arguments).and_then(|options| serve(&options)) {
+        Ok(()) => {
+            logging::flush();
+            ExitCode::SUCCESS
+        }
+        Err(failure) => logging::fail(failure),
+    }
+}
+
+fn options(arguments: Serve) -> Result<Options, Failure> {
+    let mut config = match &arguments.config {
+        None => Config::load("", &arguments.configs)?,
+        Some(file) => match read_config(file, &arguments.configs)? {
+            (_, findings) if findings.fatal().next().is_some() => return Err(findings.into()),
+            (config, _) => config,
+        },
+    };
+    let data = arguments.data.unwrap_or_else(|| config_data(&config));
+    let data = std::path::absolute(data)?;
+    let (listen, advertise) = (arguments.listen.as_deref(), arguments.advertise.as_deref());
+    let served = served(&config, listen, advertise, &data)?;
+    let listen = resolve(&served.listen)?;
+    config.served = Some(served.clone());
+    Ok(Options {
+        version: VERSION,
+        listen,
+        served,
+        data,
+        shards: arguments.shards.unwrap_or_else(usable_cores),
+        config_file: arguments.config,
+        config,
+    })
+}
+
+/// The first of `log.dirs`: muster uses one directory.
+fn config_data(config: &Config) -> PathBuf {
+    config.data_dirs().first().map_or_else(|| "data".into(), PathBuf::from)
+}
+
+fn read_config(file: &Path, words: &[String]) -> Result<(Config, Findings), String> {
+    let bytes = std::fs::read(file)
+        .map_err(|error| format!("could not read {}: {error}", file.display()))?;
+    let (config, mut findings) = Config::read(&text(bytes), words);
+    findings.file = Some(file.display().to_string());
+    Ok((config, findings))
+}
+
+/// Java reads such files as Latin-1, in which every byte is a character.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect())
+}
+
+fn check_config(file: &Path, words: &[String]) -> ExitCode {
+    match read_config(file, words) {
+        Ok((_, findings)) => {
+            let (text, fatal) = (findings.report(), findings.fatal().count());
+            // The reader may have closed the pipe.
+            let _ = io::stdout().lock().write_all(text.as_bytes());
+            if fatal == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("muster: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn usable_cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+}

@@ -1,0 +1,359 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/** The Java client behind the adapter protocol, which protocol.py describes. */
+public final class Client {
+    private static final int CHUNK = 100;
+    private static final String PADDING = "x".repeat(100);
+    private static final String PACKAGE = "org.apache.kafka.clients.consumer.";
+    private static final String SERVER_SIDE = "consumer-";
+    private static final Map<String, String> ASSIGNORS = Map.of(
+        "range", "RangeAssignor",
+        "roundrobin", "RoundRobinAssignor",
+        "sticky", "StickyAssignor",
+        "cooperative-sticky", "CooperativeStickyAssignor");
+
+    private final String bootstrap;
+    private final String topic;
+    private final String group;
+    private final String option;
+    private final String sessionMs;
+    private KafkaProducer<byte[], byte[]> producer;
+
+    private Client(String[] args) {
+        bootstrap = args[1];
+        topic = args[2];
+        group = args[3];
+        option = args[4];
+        sessionMs = args[5];
+    }
+
+    public static void main(String[] args) throws Exception {
+        Client client = new Client(args);
+        if (args[0].equals("consume")) {
+            client.consume();
+        } else {
+            client.control();
+        }
+    }
+
+    private void control() throws Exception {
+        emit("ready", "");
+        BufferedReader lines = stdin();
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.trim().split(" ");
+            switch (words[0]) {
+                case "create" -> create(Integer.parseInt(words[1]));
+                case "produce" -> produce(Integer.parseInt(words[1]), Integer.parseInt(words[2]));
+                case "committed" -> committed();
+                case "group_state" -> groupState();
+                case "dump" -> dump();
+                case "transact" -> transact();
+                default -> throw new IllegalArgumentException("no verb " + words[0]);
+            }
+        }
+        if (producer != null) {
+            producer.close();
+        }
+    }
+
+    private void create(int partitions) throws Exception {
+        try (Admin admin = Admin.create(common())) {
+            admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1))).all().get();
+        }
+        emit("created", "");
+    }
+
+    private void produce(int first, int count) throws Exception {
+        if (producer == null) {
+            Properties config = common();
+            config.put("compression.type", option);
+            producer = new KafkaProducer<>(
+                config, new ByteArraySerializer(), new ByteArraySerializer());
+        }
+        for (int start = first; start < first + count; start += CHUNK) {
+            produceChunk(start, Math.min(start + CHUNK, first + count));
+        }
+        emit("produced", "");
+    }
+
+    private void produceChunk(int start, int end) throws InterruptedException {
+        Map<Integer, Future<RecordMetadata>> sent = new LinkedHashMap<>();
+        for (int id = start; id < end; id++) {
+            byte[] key = Integer.toString(id).getBytes(StandardCharsets.UTF_8);
+            sent.put(id, producer.send(new ProducerRecord<>(topic, key, valueOf(id))));
+        }
+        List<String> acked = new ArrayList<>();
+        for (Map.Entry<Integer, Future<RecordMetadata>> one : sent.entrySet()) {
+            try {
+                RecordMetadata metadata = one.getValue().get();
+                acked.add(record(one.getKey(), metadata.partition(), metadata.offset()));
+            } catch (ExecutionException error) {
+                emit("failed", ",\"id\":" + one.getKey() + error(error));
+            }
+        }
+        emit("acked", ",\"records\":" + acked);
+    }
+
+    private void committed() throws Exception {
+        try (Admin admin = Admin.create(common())) {
+            emit("offsets", offsets(
+                admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get()));
+        }
+    }
+
+    private void groupState() throws Exception {
+        try (Admin admin = Admin.create(common())) {
+            var groups = admin.describeConsumerGroups(List.of(group)).describedGroups();
+            var found = groups.get(group).get();
+            emit("group", ",\"state\":\"" + found.groupState() + "\",\"protocol\":\""
+                + found.partitionAssignor() + "\",\"members\":" + found.members().size());
+        }
+    }
+
+    private void dump() {
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(common())) {
+            List<TopicPartition> partitions = consumer.partitionsFor(topic).stream()
+                .map(info -> new TopicPartition(topic, info.partition())).toList();
+            consumer.assign(partitions);
+            consumer.seekToBeginning(partitions);
+            Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
+            while (partitions.stream().anyMatch(p -> consumer.position(p) < ends.get(p))) {
+                emitRecords("log", consumer.poll(Duration.ofMillis(500)));
+            }
+        }
+        emit("dumped", "");
+    }
+
+    /** A transaction that is aborted, and one that is committed; then what is committed is read. */
+    private void transact() throws Exception {
+        String name = topic + "-transactions";
+        Properties config = common();
+        config.put("transactional.id", group);
+        try (KafkaProducer<byte[], byte[]> transactional = new KafkaProducer<>(
+                config, new ByteArraySerializer(), new ByteArraySerializer())) {
+            transactional.initTransactions();
+            sendInTransaction(transactional, name, 0);
+            transactional.abortTransaction();
+            sendInTransaction(transactional, name, 10);
+            transactional.commitTransaction();
+        }
+        emit("transacted",
+            ",\"ids\":" + readCommitted(name) + ",\"offset\":" + committedIn(name));
+    }
+
+    private long committedIn(String name) {
+        Properties config = common();
+        config.put("group.id", group + "-transactions");
+        TopicPartition partition = new TopicPartition(name, 0);
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(config)) {
+            OffsetAndMetadata found = null;
+            while (found == null) {
+                found = consumer.committed(Set.of(partition)).get(partition);
+            }
+            return found.offset();
+        }
+    }
+
+    private void sendInTransaction(
+            KafkaProducer<byte[], byte[]> transactional, String name, int first) throws Exception {
+        transactional.beginTransaction();
+        for (int id = first; id < first + 10; id++) {
+            byte[] key = Integer.toString(id).getBytes(StandardCharsets.UTF_8);
+            transactional.send(new ProducerRecord<>(name, key, valueOf(id))).get();
+        }
+        transactional.sendOffsetsToTransaction(
+            Map.of(new TopicPartition(name, 0), new OffsetAndMetadata(first + 10)),
+            new ConsumerGroupMetadata(group + "-transactions"));
+    }
+
+    private List<Integer> readCommitted(String name) {
+        Properties config = common();
+        config.put("isolation.level", "read_committed");
+        List<Integer> ids = new ArrayList<>();
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(config)) {
+            TopicPartition partition = new TopicPartition(name, 0);
+            consumer.assign(List.of(partition));
+            consumer.seekToBeginning(List.of(partition));
+            long end = consumer.endOffsets(List.of(partition)).get(partition);
+            while (consumer.position(partition) < end) {
+                for (ConsumerRecord<byte[], byte[]> r : consumer.poll(Duration.ofMillis(500))) {
+                    ids.add(Integer.parseInt(new String(r.key(), StandardCharsets.UTF_8)));
+                }
+            }
+        }
+        return ids;
+    }
+
+    private void consume() {
+        Properties config = common();
+        config.put("group.id", group);
+        config.put("enable.auto.commit", "false");
+        config.put("auto.offset.reset", "earliest");
+        config.putAll(assignment());
+        AtomicBoolean leaving = leaving();
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(config)) {
+            consumer.subscribe(List.of(topic), new Listener());
+            while (!leaving.get()) {
+                ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(200));
+                if (!records.isEmpty()) {
+                    emitRecords("records", records);
+                    commit(consumer, records);
+                }
+            }
+        }
+        emit("left", "");
+    }
+
+    /** How partitions are given out: by the server's assignor, or by one of the members. */
+    private Map<String, String> assignment() {
+        if (option.startsWith(SERVER_SIDE)) {
+            return Map.of(
+                "group.protocol", "consumer",
+                "group.remote.assignor", option.substring(SERVER_SIDE.length()));
+        }
+        Map<String, String> config = new HashMap<>();
+        config.put("session.timeout.ms", sessionMs);
+        config.put("heartbeat.interval.ms", "500");
+        if (!option.equals("default")) {
+            config.put("partition.assignment.strategy", PACKAGE + ASSIGNORS.get(option));
+        }
+        return config;
+    }
+
+    /** Commits what was just printed, and says so once the coordinator has answered. */
+    private void commit(
+            KafkaConsumer<byte[], byte[]> consumer, ConsumerRecords<byte[], byte[]> records) {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        for (ConsumerRecord<byte[], byte[]> r : records) {
+            offsets.put(
+                new TopicPartition(topic, r.partition()), new OffsetAndMetadata(r.offset() + 1));
+        }
+        try {
+            consumer.commitSync(offsets);
+            emit("committed", offsets(offsets));
+        } catch (KafkaException error) {
+            emit("commit_failed", error(error));
+        }
+    }
+
+    private Properties common() {
+        Properties config = new Properties();
+        config.put("bootstrap.servers", bootstrap);
+        return config;
+    }
+
+    private static KafkaConsumer<byte[], byte[]> consumer(Properties config) {
+        return new KafkaConsumer<>(
+            config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    /** Becomes true with the first line on stdin, or with its end. */
+    private static AtomicBoolean leaving() {
+        AtomicBoolean leaving = new AtomicBoolean();
+        Thread reader = new Thread(() -> {
+            try {
+                stdin().readLine();
+            } catch (IOException ended) {
+                // The same as the end of stdin.
+            }
+            leaving.set(true);
+        });
+        reader.setDaemon(true);
+        reader.start();
+        return leaving;
+    }
+
+    private static BufferedReader stdin() {
+        return new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    }
+
+    private static void emitRecords(String event, ConsumerRecords<byte[], byte[]> records) {
+        List<String> all = new ArrayList<>();
+        for (ConsumerRecord<byte[], byte[]> r : records) {
+            int id = Integer.parseInt(new String(r.key(), StandardCharsets.UTF_8));
+            if (!Arrays.equals(r.value(), valueOf(id))) {
+                throw new IllegalStateException("record " + id + " came back changed");
+            }
+            all.add(record(id, r.partition(), r.offset()));
+        }
+        emit(event, ",\"records\":" + all);
+    }
+
+    private static byte[] valueOf(int id) {
+        return (id + " " + PADDING).getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static String record(int id, int partition, long offset) {
+        return "[" + id + "," + partition + "," + offset + "]";
+    }
+
+    private static String offsets(Map<TopicPartition, OffsetAndMetadata> offsets) {
+        return offsets.entrySet().stream()
+            .map(e -> "\"" + e.getKey().partition() + "\":" + e.getValue().offset())
+            .collect(Collectors.joining(",", ",\"offsets\":{", "}"));
+    }
+
+    private static String error(Exception error) {
+        return ",\"error\":\"" + error.toString().replaceAll("[\"\\\\\\p{Cntrl}]", " ") + "\"";
+    }
+
+    /** Prints one event; the fields are JSON that begins with a comma, or nothing. */
+    private static synchronized void emit(String event, String fields) {
+        System.out.println("{\"event\":\"" + event + "\"" + fields + "}");
+        System.out.flush();
+    }
+
+    private static final class Listener implements ConsumerRebalanceListener {
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> assigned) {
+            report("assigned", assigned);
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> revoked) {
+            report("revoked", revoked);
+        }
+
+        @Override
+        public void onPartitionsLost(Collection<TopicPartition> lost) {
+            report("revoked", lost);
+        }
+
+        private static void report(String event, Collection<TopicPartition> partitions) {
+            emit(event, ",\"partitions\":"
+                + partitions.stream().map(TopicPartition::partition).toList());
+        }
+    }
+}

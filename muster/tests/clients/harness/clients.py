@@ -1,0 +1,231 @@
+"""The clients: what each offers, how it is installed and how its adapter is started."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ADAPTERS = Path(__file__).resolve().parent.parent / "adapters"
+ALL_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+#: The server's own (KIP-848), by the names under which adapters know them.
+SERVER_SIDE = ("consumer-uniform", "consumer-range")
+UPGRADE = "-to-"  # between the two assignors of a group that changes its protocol
+FOUR_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+
+@dataclass(frozen=True)
+class Client:
+    name: str
+    kind: str  # which of the installers below it needs
+    adapter: str
+    assignors: tuple
+    compressions: tuple = ALL_COMPRESSIONS
+    idempotent: bool = False  # by default, so that a retry after a crash may not write twice
+    transactional: bool = False  # its adapter has the verb `transact`
+    protocols: tuple = ()  # pairs (assignor, its name in the group), where they differ
+
+    def protocol(self, assignor, members):
+        """What a description of the group names as its protocol or assignor."""
+        if assignor in SERVER_SIDE:
+            # Without members to ask for another, it is the server's default.
+            return assignor.removeprefix("consumer-") if members else "uniform"
+        if not members:
+            return ""
+        return dict(self.protocols).get(assignor, assignor)
+
+    def command(self, cache):
+        """The words that start this client's adapter, and the environment that it needs."""
+        return LAUNCHERS[self.kind](cache, self.adapter)
+
+
+def parts(assignor):
+    """The assignor alone; of an upgrade, that of the classic members and that of the others."""
+    return assignor.split(UPGRADE)
+
+
+def protocols_of(assignor):
+    return {"consumer" if part in SERVER_SIDE else "classic" for part in parts(assignor)}
+
+
+CLIENTS = {
+    client.name: client
+    for client in (
+        Client(
+            "java",
+            "java",
+            "Client",
+            FOUR_ASSIGNORS + ("default",) + SERVER_SIDE
+            + ("default-to-consumer-uniform", "cooperative-sticky-to-consumer-range"),
+            idempotent=True,
+            transactional=True,
+            protocols=(("default", "range"),),
+        ),
+        Client("confluent-kafka", "python", "confluent_client.py",
+               ("range", "roundrobin", "cooperative-sticky") + SERVER_SIDE
+               + ("roundrobin-to-consumer-range",),
+               transactional=True),
+        Client("kafka-python", "python", "kafka_python_client.py", FOUR_ASSIGNORS,
+               idempotent=True, transactional=True),
+        Client("aiokafka", "python", "aiokafka_client.py", ("range", "roundrobin", "sticky"),
+               transactional=True),
+        Client(
+            "kafkajs",
+            "node",
+            "kafkajs_client.js",
+            ("roundrobin",),
+            ("gzip", "snappy", "none"),
+            transactional=True,
+            protocols=(("roundrobin", "RoundRobinAssigner"),),
+        ),
+        Client(
+            "platformatic",
+            "newer-node",
+            "platformatic_client.js",
+            ("roundrobin",) + SERVER_SIDE,
+        ),
+        Client("franz-go", "go", "franz",
+               FOUR_ASSIGNORS + SERVER_SIDE + ("cooperative-sticky-to-consumer-uniform",),
+               idempotent=True, transactional=True),
+    )
+}
+
+
+def install(names, cache):
+    """Brings what the named clients need into the cache, unless it is there already."""
+    for kind in dict.fromkeys(CLIENTS[name].kind for name in names):
+        INSTALLERS[kind](cache)
+
+
+def install_python(cache):
+    pins = ADAPTERS / "requirements.txt"
+    with _renewed(cache / "python", [pins]) as (target, needed):
+        if needed:
+            _run(sys.executable, "-m", "venv", target)
+            _run(target / "bin/python", "-m", "pip", "install", "-q", "-r", pins)
+
+
+def install_node(cache):
+    pins = ADAPTERS / "package.json"
+    with _renewed(cache / "node", [pins]) as (target, needed):
+        if needed:
+            shutil.copy(pins, target)
+            quiet = ("--silent", "--no-package-lock", "--no-audit", "--no-fund")
+            _run("npm", "install", "--ignore-scripts", *quiet, cwd=target)
+
+
+def install_go(cache):
+    source = ADAPTERS / "franz"
+    with _renewed(cache / "go", sorted(source.iterdir())) as (target, needed):
+        if needed:
+            _run("go", "build", "-o", target / "franz", ".", cwd=source)
+
+
+def install_java(cache):
+    source = ADAPTERS / "java"
+    with _renewed(cache / "java", sorted(source.iterdir())) as (target, needed):
+        if needed:
+            maven_jars(source / "pom.xml", target)
+            _run("javac", "-cp", f"{target}/*", "-d", target, source / "Client.java")
+
+
+def maven_jars(pom, target):
+    """Copies what a pom depends on into the target directory."""
+    goal = ("dependency:copy-dependencies", f"-DoutputDirectory={target}")
+    _run("mvn", "-q", "-B", "-Dstyle.color=never", "-f", pom, *goal)
+
+
+def install_kafka(cache):
+    """Brings Apache Kafka and its tools into the cache; answers with their class path."""
+    pom = Path(__file__).with_name("kafka-pom.xml")
+    with _renewed(cache / "kafka", [pom]) as (target, needed):
+        if needed:
+            maven_jars(pom, target)
+            # One logger only: the one that says nothing.
+            for jar in [*target.glob("log4j-slf4j*-impl-*.jar"), *target.glob("slf4j-reload4j-*")]:
+                jar.unlink()
+    return f"{target}/*"
+
+
+def install_kcat():
+    """Debian's package, unless the program is there already."""
+    if shutil.which("kcat") is None:
+        _run("apt-get", "update", "-q")
+        _run("apt-get", "install", "-y", "-q", "kcat")
+
+
+class _renewed:
+    """A directory of the cache that is made again when one of the files that define it changed."""
+
+    def __init__(self, target, inputs):
+        digest = hashlib.sha256()
+        for path in inputs:
+            digest.update(path.read_bytes())
+        self.target, self.digest = target, digest.hexdigest()
+        self.stamp = target / ".complete"
+
+    def __enter__(self):
+        complete = self.stamp.exists() and self.stamp.read_text() == self.digest
+        if not complete:
+            shutil.rmtree(self.target, ignore_errors=True)
+            self.target.mkdir(parents=True)
+        return self.target, not complete
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.stamp.write_text(self.digest)
+
+
+def _run(*words, cwd=None):
+    done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr)[-4000:]
+        raise SystemExit(f"cannot install: {' '.join(map(str, words))}\n{said}")
+
+
+def _launch_python(cache, adapter):
+    words = [cache / "python/bin/python", "-B", ADAPTERS / adapter]
+    return words, {}
+
+
+def _launch_node(cache, adapter):
+    environment = {
+        "NODE_PATH": str(cache / "node/node_modules"),
+        "KAFKAJS_NO_PARTITIONER_WARNING": "1",
+    }
+    return ["node", ADAPTERS / adapter], environment
+
+
+def _launch_newer_node(cache, adapter):
+    """With Node from npm, for a client that needs one newer than many machines have."""
+    words, environment = _launch_node(cache, adapter)
+    (node,) = (cache / "node/node_modules").glob("node-linux-*/bin/node")
+    return [node, *words[1:]], environment
+
+
+def _launch_go(cache, adapter):
+    return [cache / "go" / adapter], {}
+
+
+def _launch_java(cache, adapter):
+    target = cache / "java"
+    quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
+    return ["java", *quick, "-cp", f"{target}{os.pathsep}{target}/*", adapter], {}
+
+
+INSTALLERS = {
+    "python": install_python,
+    "node": install_node,
+    "newer-node": install_node,
+    "go": install_go,
+    "java": install_java,
+}
+LAUNCHERS = {
+    "python": _launch_python,
+    "node": _launch_node,
+    "newer-node": _launch_newer_node,
+    "go": _launch_go,
+    "java": _launch_java,
+}

@@ -1,0 +1,34 @@
+"""How long the disk takes to sync: a server whose answers wait for it stands still as long."""
+
+import os
+import threading
+import time
+
+PAUSE_SECONDS = 0.5
+REMEMBERED_SECONDS = 0.5
+
+
+class Disk(threading.Thread):
+    """Syncs a small file again and again while cases run, for what is said when one has failed."""
+
+    def __init__(self, directory):
+        super().__init__(daemon=True)
+        self.file = os.open(directory / "disk-probe", os.O_CREAT | os.O_WRONLY)
+        self.begun = time.monotonic()
+        self.slow = []  # pairs: when it was done, and how many seconds it took
+
+    def run(self):
+        while True:
+            self.begun = time.monotonic()
+            os.pwrite(self.file, b"probe", 0)
+            os.fdatasync(self.file)
+            done = time.monotonic()
+            if done - self.begun >= REMEMBERED_SECONDS:
+                self.slow.append((done, done - self.begun))
+            self.begun = done + PAUSE_SECONDS
+            time.sleep(PAUSE_SECONDS)
+
+    def slowest_since(self, moment):
+        """In seconds; one that still lasts counts as well. 0 if none was slow."""
+        took = [seconds for done, seconds in self.slow if done >= moment]
+        return max([*took, time.monotonic() - self.begun, 0])

@@ -1,0 +1,211 @@
+"""Servers under test: muster, Apache Kafka, or one that already runs somewhere."""
+
+import random
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from harness.processes import Failure, kill, spawn
+
+START_SECONDS = 120
+# Keys that keep a case short: no wait for members, and no waiting for the session of a broker that
+# was killed; and those of a cluster of one. Groups without offsets stay, however long a run takes.
+SETTINGS = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.min.session.timeout.ms=1000",
+    "group.consumer.min.session.timeout.ms=6000",
+    "group.consumer.session.timeout.ms=6000",
+    "group.consumer.min.heartbeat.interval.ms=500",
+    "group.consumer.heartbeat.interval.ms=500",
+    "broker.session.timeout.ms=2000",
+    "broker.heartbeat.interval.ms=500",
+    "offsets.topic.replication.factor=1",
+    "offsets.topic.segment.bytes=16777216",
+    "offsets.retention.check.interval.ms=86400000",
+    "transaction.state.log.replication.factor=1",
+    "transaction.state.log.min.isr=1",
+    "share.coordinator.state.topic.replication.factor=1",
+    "share.coordinator.state.topic.min.isr=1",
+)
+
+_port_lock = threading.Lock()
+_next_port = random.randrange(21_000, 29_000, 16)
+
+
+def free_ports(count):
+    """The first of `count` neighbouring ports that nothing listens on, below the ephemeral ones."""
+    global _next_port
+    with _port_lock:
+        for _ in range(500):
+            first = _next_port
+            _next_port = first + 16 if first < 31_000 else 21_000
+            if all(_is_free(port) for port in range(first, first + count)):
+                return first
+    raise Failure("no free ports")
+
+
+def _is_free(port):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            return True
+        except OSError:
+            return False
+
+
+class Spawned:
+    """A server that the harness starts from a `server.properties`, the same for muster and Kafka:
+    subclasses give the command line."""
+
+    restartable = True
+
+    def __init__(self, directory, shards, settings):
+        self.directory, self.shards = directory, shards
+        self.port = free_ports(max(shards, 2))
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.data = directory / "data"
+        self.properties = directory / "server.properties"
+        self.properties.write_text("\n".join([*self._place(), *settings, ""]))
+        self.log_path = directory / "server.log"
+        self.process = None
+
+    def start(self):
+        with open(self.log_path, "ab") as log:
+            self.process = spawn(self.command(), log, stdin=subprocess.DEVNULL, stdout=log)
+        deadline = time.monotonic() + START_SECONDS
+        for port in self.ports():
+            while not _accepts(port):
+                self._check()
+                if time.monotonic() > deadline:
+                    raise Failure(f"the server does not listen on port {port}")
+                time.sleep(0.05)
+        self._check()  # someone else may listen there
+
+    def crash(self):
+        """kill -9. The kernel may hold the listeners of an io_uring a moment longer than the
+        process; who connected then would take the dead server for the next one."""
+        kill(self.process)
+        deadline = time.monotonic() + START_SECONDS
+        while any(_accepts(port) for port in self.ports()):
+            if time.monotonic() > deadline:
+                raise Failure("something still listens after kill -9")
+            time.sleep(0.01)
+
+    def _check(self):
+        if self.process.poll() is not None:
+            raise Failure(f"the server ended with status {self.process.returncode}")
+
+    def _place(self):
+        controller = f"127.0.0.1:{self.port + 1}"
+        return [
+            "process.roles=broker,controller",
+            "node.id=1",
+            f"controller.quorum.voters=1@{controller}",
+            f"listeners=PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            f"advertised.listeners=PLAINTEXT://{self.bootstrap}",
+            "controller.listener.names=CONTROLLER",
+            "inter.broker.listener.name=PLAINTEXT",
+            f"log.dirs={self.data}",
+        ]
+
+    def stop(self):
+        """A clean stop; one that takes too long is a failure."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            raise Failure("the server does not stop on SIGTERM") from None
+        finally:
+            kill(self.process)
+        if status not in self.clean_statuses:
+            raise Failure(f"the server stopped with status {status}")
+
+    def discard(self):
+        """Ends it whatever state it is in."""
+        if self.process is not None:
+            kill(self.process)
+
+
+class Muster(Spawned):
+    clean_statuses = (0,)
+
+    def __init__(self, binary, directory, shards, settings=SETTINGS):
+        super().__init__(directory, shards, settings)
+        self.binary = binary
+
+    def command(self):
+        return [self.binary, "serve", "--config", self.properties, "--shards", self.shards]
+
+    def ports(self):
+        return range(self.port, self.port + self.shards)
+
+
+class Kafka(Spawned):
+    """Apache Kafka in one process, broker and controller together."""
+
+    clean_statuses = (0, 143)  # the JVM ends with 128 + SIGTERM
+
+    def __init__(self, class_path, directory, settings=SETTINGS):
+        super().__init__(directory, 1, settings)
+        self.class_path = class_path
+
+    def start(self):
+        if not self.data.exists():
+            self._format()
+        super().start()
+
+    def command(self):
+        heap = ["-Xms512m", "-Xmx512m", "-XX:+UseG1GC"]
+        return ["java", *heap, "-cp", self.class_path, "kafka.Kafka", self.properties]
+
+    def ports(self):
+        return [self.port]
+
+    def _format(self):
+        words = ["java", "-cp", self.class_path, "kafka.tools.StorageTool", "format"]
+        words += ["-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", self.properties]
+        # It makes min.insync.replicas a dynamic default, which shows in every topic's configs.
+        words += ["--feature", "eligible.leader.replicas.version=0"]
+        done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failure(f"Kafka's storage was not formatted: {done.stdout}{done.stderr}")
+
+
+
+class Running:
+    """A server of someone else's; only a command that also restarts it can crash it."""
+
+    log_path = None
+
+    def __init__(self, bootstrap, restart_command):
+        self.bootstrap, self.restart_command = bootstrap, restart_command
+        self.restartable = restart_command is not None
+        self.crashed = False
+
+    def start(self):
+        """Runs the restart command after a crash; the first start was someone else's."""
+        if self.crashed:
+            done = subprocess.run(self.restart_command, shell=True, timeout=120)
+            if done.returncode != 0:
+                raise Failure(f"the restart command ended with status {done.returncode}")
+
+    def crash(self):
+        """The command does both, in `start`; until then the server is still there."""
+        self.crashed = True
+
+    def stop(self):
+        pass
+
+    def discard(self):
+        pass
+
+
+def _accepts(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,351 @@
+"""What `tools` runs, in order, against each server: one step per use of a command-line tool.
+
+`{broker}` stands for the id of a broker, `{dir}` for a directory of the run's own.
+"""
+
+from dataclasses import dataclass
+
+PACKAGE = "org.apache.kafka.tools."
+JAVA_TOOLS = {
+    "api-versions": PACKAGE + "BrokerApiVersionsCommand",
+    "configs": "kafka.admin.ConfigCommand",
+    "console-consumer": PACKAGE + "consumer.ConsoleConsumer",
+    "console-producer": PACKAGE + "ConsoleProducer",
+    "consumer-groups": PACKAGE + "consumer.group.ConsumerGroupCommand",
+    "delete-records": PACKAGE + "DeleteRecordsCommand",
+    "features": PACKAGE + "FeatureCommand",
+    "get-offsets": PACKAGE + "GetOffsetShell",
+    "groups": PACKAGE + "GroupsCommand",
+    "topics": PACKAGE + "TopicCommand",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command.
+
+    With `lines`, it continues in the background once it has printed this many. One that prints the
+    same for each broker is `per_broker`: equal lines count once.
+    """
+
+    tool: str
+    arguments: str
+    stdin: str = ""
+    lines: int = 0
+    per_broker: bool = False
+
+    def __str__(self):
+        return f"{self.tool} {self.arguments}"
+
+
+@dataclass(frozen=True)
+class EndBackground:
+    """Ends (SIGTERM) the oldest that a step with `lines` left running, and waits for it."""
+
+
+@dataclass(frozen=True)
+class WriteFile:
+    """Puts a file into `{dir}` for the steps that follow."""
+
+    name: str
+    text: str
+
+
+KEYED = "--reader-property parse.key=true --reader-property key.separator=:"
+RECORDS = "".join(f"key{i}:value{i}\n" for i in range(30))
+PRINT = "--formatter-property print.key=true --formatter-property print.partition=true"
+READ_ALL = f"{PRINT} --formatter-property print.offset=true --from-beginning --timeout-ms 15000"
+DELETE_RECORDS = """{"version": 1, "partitions": [
+  {"topic": "orders", "partition": 0, "offset": 2},
+  {"topic": "orders", "partition": 1, "offset": -1}]}"""
+DELETE_TOO_MANY = """{"version": 1, "partitions": [
+  {"topic": "orders", "partition": 0, "offset": 1000}]}"""
+
+# The first look for a coordinator creates __consumer_offsets in Kafka; muster always has it.
+FIRST = [Step("consumer-groups", "--describe --group missing")]
+
+TOPICS = [
+    Step("topics", "--list"),
+    Step("topics", "--list --exclude-internal"),
+    Step("topics", "--describe --topic __consumer_offsets"),
+    Step("topics", "--create --topic orders --partitions 3 --config retention.ms=3600000"),
+    Step("topics", "--create --topic orders --partitions 3"),
+    Step("topics", "--create --topic orders --partitions 3 --if-not-exists"),
+    Step("topics", "--create --topic stamps --partitions 1 --replication-factor 1"),
+    Step("topics", "--create --topic defaults"),
+    Step("topics", "--create --topic bad,name --partitions 1"),
+    Step("topics", "--create --topic nothing --partitions 0"),
+    Step("topics", "--create --topic wide --partitions 1 --replication-factor 3"),
+    Step("topics", "--create --topic strange --partitions 1 --config no.such.key=1"),
+    Step("topics", "--create --topic strange --partitions 1 --config retention.ms=soon"),
+    Step("topics", "--create --topic displaced --replica-assignment 77"),
+    Step("topics", "--create --topic __consumer_offsets"),
+    Step("topics", "--list --exclude-internal"),
+    Step("topics", "--describe --topic orders"),
+    Step("topics", "--describe --topic missing"),
+    Step("topics", "--describe"),
+    Step("topics", "--describe --exclude-internal --topics-with-overrides"),
+    Step("topics", "--describe --unavailable-partitions"),
+    Step("topics", "--alter --topic orders --partitions 5"),
+    Step("topics", "--alter --topic orders --partitions 2"),
+    Step("topics", "--alter --topic missing --partitions 2"),
+    Step("topics", "--describe --topic orders"),
+]
+
+CONFIGS = [
+    Step("configs", "--describe --entity-type topics --entity-name orders"),
+    Step("configs", "--describe --entity-type topics --entity-name orders --all"),
+    Step("configs", "--describe --entity-type topics --entity-name missing"),
+    Step("configs", "--alter --entity-type topics --entity-name orders "
+                    "--add-config segment.bytes=1048576,cleanup.policy=[compact,delete]"),
+    Step("configs", "--alter --entity-type topics --entity-name orders "
+                    "--delete-config retention.ms"),
+    Step("configs", "--describe --entity-type topics --entity-name orders"),
+    Step("configs", "--alter --entity-type topics --entity-name orders "
+                    "--add-config no.such.key=1"),
+    Step("configs", "--alter --entity-type topics --entity-name orders "
+                    "--add-config max.message.bytes=-5"),
+    Step("configs", "--alter --entity-type topics --entity-name missing "
+                    "--add-config retention.ms=1000"),
+    Step("configs", "--alter --entity-type topics --entity-name orders "
+                    "--delete-config cleanup.policy,segment.bytes"),
+    Step("configs", "--describe --entity-type topics"),
+    Step("configs", "--describe --entity-type brokers --entity-name {broker}"),
+    Step("configs", "--describe --entity-type brokers --entity-name {broker} --all"),
+    Step("configs", "--describe --entity-type brokers --entity-name 77"),
+]
+
+RECORDS_AND_OFFSETS = [
+    Step("get-offsets", "--topic orders"),
+    Step("console-producer", f"--topic orders {KEYED}", RECORDS),
+    Step("console-producer", "--topic stamps --request-required-acks 1", "first\n"),
+    Step("console-producer", "--topic stamps --request-required-acks 0", "second\n"),
+    Step("console-producer", "--topic stamps --compression-codec zstd", "third\n"),
+    Step("console-producer", "--topic made-by-producer", "hello\n"),
+    Step("console-consumer", f"--topic orders {READ_ALL} --max-messages 30"),
+    Step("console-consumer", f"--topic stamps {READ_ALL} --max-messages 3"),
+    Step("console-consumer", "--topic orders --partition 2 --offset 1 --max-messages 2"),
+    Step("get-offsets", "--topic orders"),
+    Step("get-offsets", "--topic orders --time earliest"),
+    Step("get-offsets", "--topic orders --time latest --partitions 0,4"),
+    Step("get-offsets", "--topic stamps --time max-timestamp"),
+    Step("get-offsets", "--topic stamps --time 0"),
+    Step("get-offsets", "--topic stamps --time 4102444800000"),
+    Step("get-offsets", "--topic-partitions orders:0-2,stamps:0"),
+    Step("get-offsets", "--topic missing"),
+    Step("get-offsets", "--exclude-internal-topics"),
+    WriteFile("delete-records.json", DELETE_RECORDS),
+    Step("delete-records", "--offset-json-file {dir}/delete-records.json"),
+    WriteFile("delete-too-many.json", DELETE_TOO_MANY),
+    Step("delete-records", "--offset-json-file {dir}/delete-too-many.json"),
+    Step("get-offsets", "--topic orders --time earliest"),
+]
+
+# The group's partition of 50 follows from its name.
+OF_FRESH = f"--partition 46 --offset earliest --formatter {PACKAGE}consumer.OffsetsMessageFormatter"
+LIVE = "--group live --command-property client.id=worker --formatter-property print.key=true"
+GROUPS = [
+    Step("console-consumer", "--topic stamps --group billing --from-beginning --max-messages 3"),
+    Step("consumer-groups", "--list"),
+    Step("consumer-groups", "--list --state"),
+    Step("consumer-groups", "--list --state Stable"),
+    Step("consumer-groups", "--list --type"),
+    Step("groups", "--list"),
+    Step("consumer-groups", "--describe --group billing"),
+    Step("consumer-groups", "--describe --group billing --members"),
+    Step("consumer-groups", "--describe --group billing --state"),
+    Step("console-consumer", f"--topic stamps {LIVE} --from-beginning", lines=3),
+    Step("consumer-groups", "--list --state"),
+    Step("consumer-groups", "--describe --group live --members"),
+    Step("consumer-groups", "--describe --group live --members --verbose"),
+    Step("consumer-groups", "--describe --group live --state"),
+    Step("consumer-groups", "--describe --group live --state --verbose"),
+    Step("consumer-groups", "--reset-offsets --group live --topic stamps --to-earliest --execute"),
+    Step("consumer-groups", "--delete-offsets --group live --topic stamps"),
+    Step("consumer-groups", "--delete --group live"),
+    EndBackground(),
+    Step("consumer-groups", "--describe --group live --offsets"),
+    Step("consumer-groups", "--describe --all-groups --state"),
+    Step("consumer-groups", "--reset-offsets --group live --topic stamps --to-earliest --dry-run"),
+    Step("consumer-groups", "--describe --group live"),
+    Step("consumer-groups", "--reset-offsets --group live --topic stamps --to-earliest --execute"),
+    Step("consumer-groups", "--reset-offsets --group live --topic stamps:0 "
+                            "--to-offset 2 --execute"),
+    Step("consumer-groups", "--describe --group live"),
+    Step("consumer-groups", "--reset-offsets --group live --topic stamps --shift-by -1 --execute"),
+    Step("consumer-groups", "--reset-offsets --group live --topic stamps --shift-by 100 --execute"),
+    Step("consumer-groups", "--reset-offsets --group live --topic stamps --to-datetime "
+                            "2000-01-01T00:00:00.000 --execute"),
+    Step("consumer-groups", "--reset-offsets --group live --all-topics --to-latest --execute"),
+    Step("consumer-groups", "--reset-offsets --group fresh --topic orders --to-earliest --execute"),
+    Step("console-consumer", f"--topic __consumer_offsets {OF_FRESH} --max-messages 5"),
+    Step("consumer-groups", "--reset-offsets --group fresh --topic missing --to-latest --execute"),
+    Step("consumer-groups", "--describe --group fresh"),
+    Step("consumer-groups", "--delete-offsets --group fresh --topic orders:0"),
+    Step("consumer-groups", "--delete-offsets --group fresh --topic missing"),
+    Step("consumer-groups", "--delete-offsets --group missing --topic orders"),
+    Step("consumer-groups", "--describe --group fresh"),
+    Step("consumer-groups", "--delete --group fresh"),
+    Step("consumer-groups", "--delete --group live --group missing"),
+    Step("consumer-groups", "--list"),
+]
+
+# The group that has offsets alone becomes a consumer group (KIP-848) with its first member. That
+# one commits nothing, so that its offsets are known; it reads what DELETE_RECORDS has left.
+LEFT = 25
+OWN_OFFSETS = "--group modern --command-property enable.auto.commit=false"
+MODERN = f"{OWN_OFFSETS} --command-property group.protocol=consumer"
+WORKER = f"--topic orders {MODERN} --command-property client.id=worker"
+ELDER = f"--topic stamps {OWN_OFFSETS} --command-property client.id=elder --from-beginning"
+REWIND = Step("consumer-groups", "--reset-offsets --group modern --topic orders --to-earliest "
+                                 "--execute")
+FILTERED = [
+    Step("groups", "--list --group-type consumer"),
+    Step("groups", "--list --protocol consumer"),
+    Step("groups", "--list --consumer"),
+    Step("consumer-groups", "--list"),
+    Step("consumer-groups", "--list --type consumer"),
+    Step("consumer-groups", "--list --type classic --state"),
+    Step("consumer-groups", "--list --state stable"),
+    Step("consumer-groups", "--list --state stable,empty --type consumer"),
+]
+NOTHING_FOUND = [
+    Step("groups", "--list --group-type nonsense"),
+    Step("groups", "--list --share"),
+    Step("groups", "--list --streams"),
+    Step("consumer-groups", "--list --type nonsense"),
+    Step("consumer-groups", "--list --type share"),
+    Step("consumer-groups", "--list --state nonsense"),
+    Step("consumer-groups", "--list --state reconciling,assigning"),
+]
+DESCRIBED = [
+    Step("groups", "--list"),
+    Step("consumer-groups", "--list --type --state"),
+    Step("consumer-groups", "--describe --group modern"),
+    Step("consumer-groups", "--describe --group modern --offsets --verbose"),
+    Step("consumer-groups", "--describe --group modern --members"),
+    Step("consumer-groups", "--describe --group modern --members --verbose"),
+    Step("consumer-groups", "--describe --group modern --state"),
+    Step("consumer-groups", "--describe --group modern --state --verbose"),
+]
+REFUSED = [
+    REWIND,
+    Step("consumer-groups", "--delete-offsets --group modern --topic orders"),
+    Step("consumer-groups", "--delete-offsets --group modern --topic made-by-producer"),
+    Step("consumer-groups", "--delete --group modern"),
+]
+CONSUMER_GROUPS = [
+    REWIND,
+    Step("groups", "--list"),
+    Step("console-consumer", WORKER, lines=LEFT),
+    *DESCRIBED,
+    *FILTERED,
+    *NOTHING_FOUND,
+    Step("consumer-groups", "--describe --all-groups --state"),
+    *REFUSED,
+    EndBackground(),
+    *FILTERED,
+    *DESCRIBED,
+    Step("consumer-groups", "--reset-offsets --group modern --topic orders --to-latest --dry-run"),
+    Step("consumer-groups", "--reset-offsets --group modern --topic orders:2,3 --to-offset 4 "
+                            "--execute"),
+    Step("consumer-groups", "--reset-offsets --group modern --topic orders --to-current "
+                            "--dry-run --export"),
+    Step("consumer-groups", "--reset-offsets --group modern --topic missing --to-latest --execute"),
+    Step("consumer-groups", "--reset-offsets --all-groups --all-topics --to-earliest --dry-run"),
+    Step("consumer-groups", "--describe --group modern"),
+    Step("consumer-groups", "--delete-offsets --group modern --topic orders:0,4"),
+    Step("consumer-groups", "--delete-offsets --group modern --topic missing"),
+    Step("consumer-groups", "--describe --group modern"),
+]
+# A member of each protocol; when the one of the new protocol leaves, the group is a classic one.
+MIXED_GROUP = [
+    REWIND,
+    Step("console-consumer", WORKER, lines=LEFT),
+    Step("console-consumer", ELDER, lines=3),
+    *DESCRIBED,
+    *REFUSED,
+    Step("consumer-groups", "--delete-offsets --group modern --topic stamps"),
+    EndBackground(),
+    *DESCRIBED,
+    *REFUSED,
+    EndBackground(),
+    Step("consumer-groups", "--describe --group modern --state"),
+]
+
+SET_GROUP = "--alter --entity-type groups --entity-name modern --add-config"
+GROUP_CONFIGS = [
+    Step("configs", "--describe --entity-type groups --entity-name modern"),
+    Step("configs", "--describe --entity-type groups --entity-name modern --all"),
+    Step("configs", f"{SET_GROUP} consumer.session.timeout.ms=7000,"
+                    "consumer.heartbeat.interval.ms=600"),
+    Step("configs", "--describe --entity-type groups --entity-name modern"),
+    Step("configs", "--describe --entity-type groups --entity-name modern --all"),
+    Step("configs", "--describe --entity-type groups"),
+    Step("configs", f"{SET_GROUP} consumer.session.timeout.ms=soon"),
+    Step("configs", f"{SET_GROUP} consumer.session.timeout.ms=1"),
+    Step("configs", f"{SET_GROUP} consumer.session.timeout.ms=90000"),
+    Step("configs", f"{SET_GROUP} consumer.heartbeat.interval.ms=1"),
+    Step("configs", f"{SET_GROUP} consumer.heartbeat.interval.ms=8000"),
+    Step("configs", f"{SET_GROUP} consumer.heartbeat.interval.ms="),
+    Step("configs", f"{SET_GROUP} no.such.key=1"),
+    Step("configs", f"{SET_GROUP} retention.ms=1000"),
+    Step("configs", "--alter --entity-type groups --entity-name modern "
+                    "--delete-config consumer.session.timeout.ms"),
+    Step("configs", "--alter --entity-type groups --entity-name modern "
+                    "--delete-config consumer.session.timeout.ms"),
+    Step("configs", "--alter --entity-type groups --entity-name modern "
+                    "--delete-config no.such.key"),
+    Step("configs", "--alter --entity-type groups --entity-name absent "
+                    "--add-config consumer.session.timeout.ms=8000"),
+    Step("configs", "--describe --entity-type groups --entity-name absent"),
+    Step("configs", "--describe --entity-type groups --entity-name nowhere"),
+    Step("configs", "--describe --entity-type groups"),
+    Step("groups", "--list"),
+    Step("configs", "--alter --entity-type brokers --entity-name {broker} "
+                    "--add-config group.consumer.session.timeout.ms=7000"),
+    Step("consumer-groups", "--delete --group modern"),
+    Step("configs", "--describe --entity-type groups --entity-name modern"),
+    Step("groups", "--list"),
+]
+
+FORMAT = "%t %p %o %k %s\\n"
+KCAT = [
+    Step("kcat", "-L", per_broker=True),
+    Step("kcat", "-L -t orders", per_broker=True),
+    Step("kcat", "-P -t orders -p 4 -K :", "kcat:hello\n"),
+    Step("kcat", f"-C -t orders -o beginning -e -f '{FORMAT}'"),
+    Step("kcat", "-Q -t stamps:0:-1"),
+    Step("kcat", "-Q -t stamps:0:-2"),
+    Step("kcat", "-Q -t stamps:0:1"),
+    Step("kcat", f"-G readers -X auto.offset.reset=earliest -c 3 -f '{FORMAT}' stamps"),
+    Step("consumer-groups", "--describe --group readers"),
+    Step("kcat", "-P -t __consumer_offsets -p 0", "not for clients\n"),
+    Step("kcat", f"-G readers -X auto.offset.reset=earliest -c 26 -f '{FORMAT}' orders"),
+    Step("consumer-groups", "--delete --group readers"),
+]
+
+END = [
+    Step("topics", "--delete --topic orders"),
+    Step("topics", "--delete --topic missing"),
+    Step("topics", "--delete --topic missing --if-exists"),
+    Step("topics", "--list --exclude-internal"),
+    Step("consumer-groups", "--describe --group billing"),
+    Step("topics", "--delete --topic __consumer_offsets"),
+    Step("api-versions", "", per_broker=True),
+    Step("features", "describe"),
+    Step("topics", "--create --topic placed --replica-assignment {broker},{broker}"),
+]
+
+STEPS = [
+    *FIRST,
+    *TOPICS,
+    *CONFIGS,
+    *RECORDS_AND_OFFSETS,
+    *GROUPS,
+    *CONSUMER_GROUPS,
+    *MIXED_GROUP,
+    *GROUP_CONFIGS,
+    *KCAT,
+    *END,
+]

@@ -1,0 +1,186 @@
+//! Judges a server on a damaged directory: it serves all acknowledged data, or refuses to start and
+//! names the damage; in either case it removes no bytes.
+
+use super::damage::{Case, Damage, Excuse};
+use super::image::Image;
+use super::kinds::{Made, topic_directories};
+use super::structure::{Class, blocks};
+use super::trial::{Outcome, Trial};
+use super::truth::{Log, Of, Partition, Truth};
+use muster_storage::layout::SegmentHeader;
+use std::path::Path;
+
+/// The outcome of a case that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    Served,
+    /// One partition is offline, and named.
+    Offline,
+    /// Damage that a crash explains was cut or skipped, and named.
+    Cut,
+    /// Records deleted by a request since the recovery points were written are there again, as in
+    /// Kafka without its `log-start-offset-checkpoint`.
+    Returned,
+    /// Records of a user topic are sent as they are: the client finds the wrong checksum, as in
+    /// Kafka.
+    ByChecksum,
+    Refused,
+}
+
+/// # Errors
+/// The fault of the server.
+pub fn judge(
+    case: &Case,
+    made: &Made,
+    before: &Image,
+    trial: &Trial,
+    after: &Image,
+) -> Result<Verdict, String> {
+    let verdict = match &trial.outcome {
+        Outcome::Died(status) => return Err(format!("it ended with {status} while it served")),
+        Outcome::Refused(status) => judge_refusal(case, trial, *status)?,
+        Outcome::Served(truth) => judge_truth(case, made, trial, truth)?,
+    };
+    let lost = lost(made, before, after, verdict == Verdict::Refused);
+    if lost.is_empty() { Ok(verdict) } else { Err(format!("bytes are gone: {}", lost.join(", "))) }
+}
+
+fn judge_refusal(case: &Case, trial: &Trial, status: i32) -> Result<Verdict, String> {
+    if status == 0 {
+        return Err("it did not serve, and ended with 0".to_owned());
+    }
+    if matches!(case.damage, Damage::Nothing) {
+        return Err("it refused what is not damaged".to_owned());
+    }
+    let names = case.names();
+    if names.iter().any(|name| trial.says(name)) {
+        Ok(Verdict::Refused)
+    } else {
+        Err(format!("it refused and named none of {names:?}"))
+    }
+}
+
+fn judge_truth(case: &Case, made: &Made, trial: &Trial, found: &Truth) -> Result<Verdict, String> {
+    let mut verdict = Verdict::Served;
+    for difference in made.truth.differences(found) {
+        let excused = match &difference.of {
+            Of::Topic => None,
+            Of::Partition(partition) => {
+                let logs =
+                    made.truth.partitions.get(partition).zip(found.partitions.get(partition));
+                logs.and_then(|logs| judge_partition(case, made, trial, partition, logs))
+            }
+            Of::Group => is_last_block_cut(case, trial),
+        };
+        let Some(excused) = excused else { return Err(difference.to_string()) };
+        verdict = verdict.max(excused);
+    }
+    Ok(verdict)
+}
+
+fn judge_partition(
+    case: &Case,
+    made: &Made,
+    trial: &Trial,
+    partition: &Partition,
+    (known, found): (&Log, &Log),
+) -> Option<Verdict> {
+    let (topic, index) = partition;
+    let id = topic_directories(&made.truth).find(|(name, _)| name == topic)?.1;
+    let directory = format!("topics/{id}-{index}");
+    // The server's notes about partitions may concern any of them.
+    let is_beside = !case.path.starts_with("topics");
+    let is_concerned =
+        is_beside || case.path == Path::new("topics") || case.path.starts_with(&directory);
+    let is_named = trial.warns(&[&directory]) || trial.warns(&[&format!("{topic}-{index}")]);
+    match found {
+        Log::Corrupt(_) if case.path.starts_with(&directory) => Some(Verdict::ByChecksum),
+        Log::Offline if is_concerned && is_named => Some(Verdict::Offline),
+        Log::Online { .. } if made.kind.is_killed && begins_earlier(case, known, found) => {
+            Some(Verdict::Returned)
+        }
+        Log::Online { .. } if case.path.starts_with(&directory) && is_named => {
+            (case.excuse == Excuse::Unsynced).then_some(Verdict::Cut)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a log has all its records and earlier ones, because the file with its start offset is
+/// damaged.
+fn begins_earlier(case: &Case, known: &Log, found: &Log) -> bool {
+    let (Log::Online { start, end, .. }, Log::Online { start: earlier, end: same, .. }) =
+        (known, found)
+    else {
+        return false;
+    };
+    Class::of(&case.path) == Class::StartOffset && earlier < start && same == end
+}
+
+fn is_last_block_cut(case: &Case, trial: &Trial) -> Option<Verdict> {
+    let is_named = case.names().iter().any(|name| trial.warns(&[name, "bytes"]));
+    (case.excuse == Excuse::LastBlock && is_named).then_some(Verdict::Cut)
+}
+
+/// The bytes on the disk before that are nowhere after, in words.
+fn lost(made: &Made, before: &Image, after: &Image, was_refused: bool) -> Vec<String> {
+    let mut lost = Vec::new();
+    for (path, bytes) in &before.files {
+        if is_free_to_change(Class::of(path), was_refused) {
+            continue;
+        }
+        let len = extent(made, path, bytes.len(), was_refused);
+        let found = after.files.get(path).map_or(&[][..], Vec::as_slice);
+        if let Some((from, to)) = changed(&bytes[..len], found)
+            && !after.holds(&bytes[from..to])
+        {
+            lost.push(format!("bytes {from} to {to} of {}", path.display()));
+        }
+    }
+    lost
+}
+
+/// A server that serves all may replace files beside its logs by newer ones.
+fn is_free_to_change(class: Class, was_refused: bool) -> bool {
+    match class {
+        Class::Lock => true,
+        Class::Stamp | Class::Snapshot | Class::StartOffset | Class::Note => !was_refused,
+        Class::ShardSegment | Class::PartitionSegment => false,
+    }
+}
+
+/// The meaningful bytes of a file: blocks after those of a segment may be from before it was
+/// recycled, and a segment without blocks holds no data: its header may be written again (case H of
+/// FORMAT.md).
+fn extent(made: &Made, path: &Path, len: usize, was_refused: bool) -> usize {
+    let Some(bytes) = made.image.files.get(path) else { return len };
+    if Class::of(path) != Class::ShardSegment {
+        return len;
+    }
+    let (header, _) = SegmentHeader::read(bytes).unwrap();
+    let end_of_blocks = blocks(bytes, &header).last().map(|block| block.end);
+    match end_of_blocks {
+        None if header.is_recycled || !was_refused => 0,
+        Some(end) if header.is_recycled => end.min(len),
+        None | Some(_) => len,
+    }
+}
+
+/// The range of bytes that were not zero and have changed.
+fn changed(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
+    let is_changed = |at: &usize| before[*at] != 0 && after.get(*at) != Some(&before[*at]);
+    // Most bytes are the same: pieces are compared first.
+    const PIECE: usize = 4096;
+    let pieces = (0..before.len().div_ceil(PIECE)).map(|number| number * PIECE);
+    let mut changed = None::<(usize, usize)>;
+    for start in pieces {
+        let end = (start + PIECE).min(before.len());
+        if after.get(start..end) == Some(&before[start..end]) {
+            continue;
+        }
+        for at in (start..end).filter(is_changed) {
+            changed = Some((changed.map_or(at, |(from, _)| from), at + 1));
+        }
+    }
+    changed
+}

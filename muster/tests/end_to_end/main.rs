@@ -1,0 +1,39 @@
+//! The binary `muster` under test, in processes of its own. All of these tests are one program:
+//! each further one would compile and link `support/` and the server again.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod amplification;
+mod at_rest;
+mod at_rest_matrix;
+mod back_pressure;
+mod bad_input;
+mod compaction;
+mod configs;
+mod crash;
+mod crash_consumer_groups;
+mod crash_migration;
+mod crash_mixed;
+mod descriptors;
+mod durability;
+mod fairness;
+mod fetch_memory;
+mod first_hour;
+mod full_disk;
+mod kafka_answers;
+mod large_groups;
+mod log_exchange;
+mod log_tools;
+mod logging;
+mod partitions_at_rest;
+mod power_loss;
+mod recover;
+mod recovered;
+mod sessions;
+mod snapshots;
+mod soak;
+mod support;
+mod transactional_offsets;
+mod transactions;
+mod write_errors;

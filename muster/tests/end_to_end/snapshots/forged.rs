@@ -1,0 +1,45 @@
+//! A snapshot that was changed by hand.
+
+use super::TELLING;
+use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
+use muster_storage::snapshot::{SLOT_BYTES, SlotGroups, Snapshot};
+use std::ops::Range;
+
+/// The places of the entries in a slot's index.
+pub fn entries(bytes: &[u8], slot: &SlotGroups) -> Vec<usize> {
+    let at = slot.index.at as usize;
+    let count = u64::from_be_bytes(bytes[at..at + COUNT_BYTES].try_into().unwrap()) as usize;
+    (0..count).map(|number| at + COUNT_BYTES + number * ENTRY_BYTES).collect()
+}
+
+/// The snapshot with another offset of one group, and with valid checksums.
+pub fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
+    let Snapshot { mut header, slots, .. } = Snapshot::open(&bytes).unwrap();
+    let offset = (TELLING + 7).to_le_bytes();
+    let forge = |(row, slot): (usize, &SlotGroups)| {
+        let of_group = |entry: usize| {
+            let section = section(&bytes, entry);
+            let found = bytes[section.clone()].windows(8).position(|it| it == offset)?;
+            Some((row, entry, section.start + found, section))
+        };
+        entries(&bytes, slot).into_iter().find_map(of_group)
+    };
+    let (row, entry, place, section) = slots.iter().enumerate().find_map(forge).unwrap();
+    bytes[place] ^= 0xff;
+    let crc = crc32c::crc32c(&bytes[section]);
+    bytes[entry + 32 + 12..entry + 32 + 16].copy_from_slice(&crc.to_be_bytes());
+    let crc = crc32c::crc32c(&bytes[slots[row].index.range()]);
+    let at = header.slots.at as usize + row * SLOT_BYTES + 24 + 16;
+    bytes[at..at + 4].copy_from_slice(&crc.to_be_bytes());
+    header.slots.crc = crc32c::crc32c(&bytes[header.slots.range()]);
+    let header = header.to_bytes();
+    bytes[..header.len()].copy_from_slice(&header);
+    bytes
+}
+
+/// The place of the offsets of the group whose entry is at `entry`.
+fn section(bytes: &[u8], entry: usize) -> Range<usize> {
+    let at = u64::from_be_bytes(bytes[entry + 32..entry + 40].try_into().unwrap()) as usize;
+    let len = u32::from_be_bytes(bytes[entry + 40..entry + 44].try_into().unwrap()) as usize;
+    at..at + len
+}

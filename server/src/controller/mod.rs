@@ -1,0 +1,250 @@
+//! The controller: decides changes of topics, configs and producer ids. It is on shard 0, whose log
+//! has the records of the cluster.
+//!
+//! [`Controller`] is given the messages of shards ([`Controller::take`]), each with the [`Inputs`]
+//! of a decision, and is called when more of the log is durable ([`Controller::publish`]). It
+//! returns messages to shards, once the change is durable: first the image to all of them, then the
+//! answers, so that a client whose topic was created finds it on its shard.
+//!
+//! [`ToController`] is the other side, on every shard: it sends requests that only the controller
+//! decides, and limits those that wait there.
+
+mod producer_ids;
+mod to_controller;
+
+pub(crate) use to_controller::ToController;
+
+use crate::clock::Times;
+use crate::cluster::{self, Change, ClusterImage, Creator, View, limits::CREATOR_SHARE};
+use crate::event::Command;
+use crate::groups::Groups;
+use crate::logging::RequestErrors;
+use crate::mailbox::{AdminRequest, Message};
+use muster_codec::records::ClusterRecord;
+use muster_codec::{ControllerRequest, ControllerResponse, Reader, Request};
+use muster_coordinator::{Ids, RequestId, Shares};
+use muster_storage::AppendError;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tracing::error;
+
+/// The most records in one operation of the log.
+const FORGOTTEN_AT_ONCE: usize = 10_000;
+
+/// Changes that are not durable yet, and the image before and after them.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    /// With all accepted changes: requests are checked against it.
+    accepted: ClusterImage,
+    /// With all durable changes: the image of the shards.
+    published: Arc<ClusterImage>,
+    unpublished: VecDeque<(u64, Vec<ClusterRecord<'static>>)>,
+    answers: VecDeque<(u64, Pending)>,
+    /// The version of the topics up to which each shard's groups have no offsets of deleted topics.
+    forgotten: Vec<Option<i64>>,
+    /// The shares of addresses in what they may create by naming it.
+    shares: Shares,
+}
+
+/// A message to a shard that waits until a position is durable.
+#[derive(Debug)]
+struct Pending {
+    to: u32,
+    message: Message,
+}
+
+/// The inputs of a decision.
+pub(crate) struct Inputs<'i> {
+    pub(crate) times: Times,
+    /// The view of the controller's shard; decisions are about the accepted image.
+    pub(crate) view: View<'i>,
+    pub(crate) ids: &'i mut dyn Ids,
+    pub(crate) errors: &'i mut RequestErrors,
+    /// The log for the records.
+    pub(crate) log: &'i mut Groups,
+}
+
+impl Controller {
+    pub(crate) fn new(image: Arc<ClusterImage>, shards: u32) -> Self {
+        Self {
+            forgotten: vec![None; shards as usize],
+            shares: Shares::new(CREATOR_SHARE),
+            accepted: ClusterImage::clone(&image),
+            published: image,
+            unpublished: VecDeque::new(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    /// The image with all changes that the log has accepted.
+    pub(crate) fn accepted(&self) -> &ClusterImage {
+        &self.accepted
+    }
+
+    /// Answers all pending requests with an error: their changes may have been made.
+    pub(crate) fn leave(self) -> impl Iterator<Item = Command> {
+        self.answers.into_iter().map(|(_, Pending { to, mut message })| {
+            message.fail();
+            Command::Mail { to, message }
+        })
+    }
+
+    /// Takes a message; returns the shard whose names of topics to create have been taken.
+    pub(crate) fn take(&mut self, inputs: Inputs<'_>, message: Message) -> Option<u32> {
+        match message {
+            Message::Admin { from, request, admin } => self.decide(inputs, from, request, &admin),
+            Message::AutoCreate { from, topics, host } => {
+                self.auto_create(inputs, &topics, &host);
+                return Some(from);
+            }
+            Message::ProducerIds { from } => self.send_producer_ids(inputs, from),
+            Message::Forgotten { from, version } => self.forgotten(inputs, from, version),
+            Message::AdminAnswer { .. }
+            | Message::AutoCreateTaken
+            | Message::ProducerIdBlock { .. }
+            | Message::Image(_)
+            | Message::Offline { .. }
+            | Message::Letters { .. }
+            | Message::LettersTaken { .. }
+            | Message::Stop => unreachable!("no message to the controller"),
+        }
+        None
+    }
+
+    /// Decides a request that changes the cluster, for a client of shard `from`.
+    fn decide(
+        &mut self,
+        mut inputs: Inputs<'_>,
+        from: u32,
+        request: RequestId,
+        admin: &AdminRequest,
+    ) {
+        let mut reader = Reader::of_accepted_request(&admin.body);
+        let body = Request::read(admin.api, admin.version, &mut reader);
+        let Some(body) = body.ok().and_then(|body| ControllerRequest::try_from(body).ok()) else {
+            return error!("shard {from} sent {} that is not readable", admin.api.name());
+        };
+        let change = self.change(&mut inputs, admin, &body);
+        let response = Box::new(change.response);
+        let message = Message::AdminAnswer { request, response };
+        self.write_change(inputs, change.records, Pending { to: from, message });
+    }
+
+    fn change(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        admin: &AdminRequest,
+        request: &ControllerRequest<'_>,
+    ) -> Change<ControllerResponse<'static>> {
+        let Inputs { times: Times { now, wall, .. }, ids, .. } = inputs;
+        let view = View { image: &self.accepted, ..inputs.view };
+        let mut creator = Creator { shares: &mut self.shares, now: *now, host: &admin.host };
+        match request {
+            ControllerRequest::CreateTopics(body) => {
+                cluster::create_topics(&view, *ids, admin.version, body).map(Into::into)
+            }
+            ControllerRequest::DeleteTopics(body) => {
+                cluster::delete_topics(&view, *wall, admin.version, body).map(Into::into)
+            }
+            ControllerRequest::CreatePartitions(body) => {
+                cluster::create_partitions(&view, body).map(Into::into)
+            }
+            ControllerRequest::AlterConfigs(body) => {
+                cluster::alter_configs(&view, &mut creator, body).map(Into::into)
+            }
+            ControllerRequest::IncrementalAlterConfigs(body) => {
+                cluster::incremental_alter_configs(&view, &mut creator, body).map(Into::into)
+            }
+        }
+    }
+
+    /// Creates topics that a client has named and may create.
+    fn auto_create(&mut self, inputs: Inputs<'_>, topics: &[String], host: &str) {
+        let Inputs { times: Times { now, .. }, view, ids, errors, log } = inputs;
+        let view = View { image: &self.accepted, ..view };
+        let mut creator = Creator { shares: &mut self.shares, now, host };
+        let (records, refused) = cluster::auto_create(&view, ids, &mut creator, topics);
+        if let Some(why) = refused {
+            let words =
+                format_args!("topics that a client at {host} named were not created: {why}");
+            errors.log(now, "auto-create", words);
+        }
+        if let Err(error) = self.write_records(log, now, records) {
+            errors.log(now, "auto-create", format_args!("topics were not created: {error}"));
+        }
+    }
+
+    /// Allocates a block of producer ids to a shard.
+    fn send_producer_ids(&mut self, inputs: Inputs<'_>, to: u32) {
+        let (records, block) = cluster::allocate_producer_ids(&self.accepted);
+        let message = Message::ProducerIdBlock { first: block.first, count: block.count };
+        self.write_change(inputs, records, Pending { to, message });
+    }
+
+    /// The groups of a shard have no offsets left of the topics deleted up to a version. Topics
+    /// without offsets on all shards are no longer recorded.
+    fn forgotten(&mut self, inputs: Inputs<'_>, from: u32, version: i64) {
+        self.forgotten[from as usize] = Some(version);
+        let Some(version) = self.forgotten.iter().copied().min().flatten() else { return };
+        let over = self.accepted.deleted().filter(|(_, topic)| topic.version <= version);
+        let records: Vec<_> = over.map(|(id, _)| cluster::deleted_topic_record(id, None)).collect();
+        for records in records.chunks(FORGOTTEN_AT_ONCE) {
+            if let Err(error) = self.write_records(inputs.log, inputs.times.now, records.to_vec()) {
+                error!("records of deleted topics stay until the next start: {error}");
+            }
+        }
+    }
+
+    /// Writes the records of a change; the pending message is sent once they are durable.
+    fn write_change(
+        &mut self,
+        inputs: Inputs<'_>,
+        records: Vec<ClusterRecord<'static>>,
+        mut pending: Pending,
+    ) {
+        let now = inputs.times.now;
+        let position = self.write_records(inputs.log, now, records).unwrap_or_else(|error| {
+            let words = format_args!("a change of the cluster was not written: {error}");
+            inputs.errors.log(now, "change", words);
+            pending.message.fail();
+            0
+        });
+        self.answers.push_back((position, pending));
+    }
+
+    /// Returns the position of the cluster that must be durable before the accepted image may be
+    /// seen.
+    pub(crate) fn write_records(
+        &mut self,
+        log: &mut Groups,
+        now: i64,
+        records: Vec<ClusterRecord<'static>>,
+    ) -> Result<u64, AppendError> {
+        if !records.is_empty() {
+            let position = log.append_cluster(now, &records)?;
+            self.accepted.apply_at(position, &records);
+            self.unpublished.push_back((position, records));
+        }
+        Ok(self.unpublished.back().map_or(0, |(position, _)| *position))
+    }
+
+    /// Sends changes that are durable up to this position of the cluster.
+    pub(crate) fn publish(&mut self, flushed: u64, out: &mut Vec<Command>) {
+        let mut is_new = false;
+        while let Some((position, records)) =
+            self.unpublished.pop_front_if(|(at, _)| *at <= flushed)
+        {
+            Arc::make_mut(&mut self.published).apply_at(position, &records);
+            is_new = true;
+        }
+        if is_new {
+            for to in 0..self.forgotten.len() as u32 {
+                out.push(Command::Mail { to, message: Message::Image(self.published.clone()) });
+            }
+        }
+        while let Some((_, pending)) = self.answers.pop_front_if(|(at, _)| *at <= flushed) {
+            let Pending { to, message } = pending;
+            out.push(Command::Mail { to, message });
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! APIs of transactions in front of their coordinators: which transactional ids a request names,
+//! how it is refused, how its answer fails. Ids of other shards are refused here.
+
+use super::answer::{CoordinatorAnswer, merge_responses, owned};
+use crate::placement::Slot;
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Response, Str, TransactionRequest};
+use muster_transactions::{Request, Response as Answered};
+
+/// The first version of AddPartitionsToTxn with several transactions.
+const TRANSACTIONS_FROM: i16 = 4;
+
+/// A request of an API of transactions.
+trait TransactionApi {
+    /// The transactional ids that a request of this version names.
+    fn named(&self, version: i16) -> Named<'_>;
+
+    /// The response that refuses all of it.
+    fn refused(&self, version: i16, error: ErrorCode) -> Response<'static>;
+}
+
+/// The transactional ids that a request names.
+enum Named<'m> {
+    One(&'m str),
+    Several,
+    /// The request is about all ids of this shard.
+    OfShard,
+}
+
+/// Where a request goes.
+pub(crate) enum Destination<'r> {
+    /// To the coordinator of a slot.
+    Slot(Slot, Request<'r>),
+    /// To the coordinators of several slots, which answer at once. The response is about the ids of
+    /// other shards.
+    Slots(Vec<(Slot, Request<'r>)>, Option<Response<'static>>),
+    /// To all coordinators of the shard. The response is for a shard without any.
+    Shard(Request<'r>, Response<'static>),
+    /// Nowhere: all of it is refused.
+    Answered(Response<'static>),
+}
+
+/// The one list of these APIs: first those whose requests may name several ids.
+macro_rules! transaction_apis {
+    (of several: $($several:ident),*; of one: $($one:ident),*) => {
+        fn api<'m>(request: &'m TransactionRequest<'_>) -> &'m dyn TransactionApi {
+            match request {
+                $(TransactionRequest::$several(body) => body,)*
+                $(TransactionRequest::$one(body) => body,)*
+            }
+        }
+
+        fn of_coordinator(request: TransactionRequest<'_>) -> Request<'_> {
+            match request {
+                $(TransactionRequest::$several(body) => Request::$several(body),)*
+                $(TransactionRequest::$one(body) => Request::$one(body),)*
+            }
+        }
+
+        /// The part of a request for each slot, and those of other shards.
+        fn by_slot<'r>(
+            request: TransactionRequest<'r>,
+            slot_of: &dyn Fn(&str) -> Option<Slot>,
+        ) -> Vec<(Option<Slot>, TransactionRequest<'r>)> {
+            match request {
+                $(TransactionRequest::$several(body) => {
+                    let parts = body.by_slot(slot_of).into_iter();
+                    parts.map(|(slot, part)| (slot, part.into())).collect()
+                })*
+                $(TransactionRequest::$one(_))|* => Vec::new(),
+            }
+        }
+
+        /// The response of a coordinator.
+        pub(crate) fn response(answered: Answered) -> Response<'static> {
+            match answered {
+                Answered::InitProducerId(body) => body.into(),
+                $(Answered::$several(body) => body.into(),)*
+                $(Answered::$one(body) => body.into(),)*
+            }
+        }
+
+        /// The response to a request whose records were not written.
+        pub(crate) fn failed(mut answered: Answered, error: ErrorCode) -> Response<'static> {
+            match &mut answered {
+                Answered::InitProducerId(body) => *body = InitProducerIdResponse::refused(error),
+                $(Answered::$several(body) => body.fail(error),)*
+                $(Answered::$one(body) => body.fail(error),)*
+            }
+            response(answered)
+        }
+
+        merge_responses! { $($several),*, $($one),* }
+    };
+}
+
+transaction_apis! {
+    of several: AddPartitionsToTxn, DescribeTransactions;
+    of one: AddOffsetsToTxn, EndTxn, ListTransactions
+}
+
+/// Finds the coordinators of a request; `slot_of` is None for ids of other shards.
+pub(crate) fn route<'r>(
+    request: TransactionRequest<'r>,
+    version: i16,
+    slot_of: &dyn Fn(&str) -> Option<Slot>,
+) -> Destination<'r> {
+    let refuse =
+        |request: &TransactionRequest<'_>| api(request).refused(version, ErrorCode::NotCoordinator);
+    match api(&request).named(version) {
+        Named::OfShard => {
+            let empty = api(&request).refused(version, ErrorCode::None);
+            Destination::Shard(of_coordinator(request), empty)
+        }
+        Named::One(id) => match slot_of(id) {
+            Some(slot) => Destination::Slot(slot, of_coordinator(request)),
+            None => Destination::Answered(refuse(&request)),
+        },
+        Named::Several => {
+            let empty = api(&request).refused(version, ErrorCode::None);
+            let (mut parts, mut refused) = (Vec::new(), None);
+            for (slot, part) in by_slot(request, slot_of) {
+                match slot {
+                    Some(slot) => parts.push((slot, of_coordinator(part))),
+                    None => refused = Some(refuse(&part)),
+                }
+            }
+            if parts.is_empty() {
+                return Destination::Answered(refused.unwrap_or(empty));
+            }
+            Destination::Slots(parts, refused)
+        }
+    }
+}
+
+/// Groups elements by the slots of their ids, in the order of the slots.
+fn grouped<T>(
+    elements: Vec<T>,
+    slot_of: impl Fn(&T) -> Option<Slot>,
+) -> impl Iterator<Item = (Option<Slot>, Vec<T>)> {
+    let mut parts = std::collections::BTreeMap::<Option<Slot>, Vec<T>>::new();
+    for element in elements {
+        parts.entry(slot_of(&element)).or_default().push(element);
+    }
+    parts.into_iter()
+}
+
+impl TransactionApi for AddPartitionsToTxnRequest<'_> {
+    fn named(&self, version: i16) -> Named<'_> {
+        if version >= TRANSACTIONS_FROM {
+            return Named::Several;
+        }
+        Named::One(&self.v3_and_below_transactional_id)
+    }
+
+    fn refused(&self, version: i16, error: ErrorCode) -> Response<'static> {
+        let topics = |topics: &[AddPartitionsToTxnTopic<'_>]| {
+            topics.iter().map(|topic| of_topic(topic, error)).collect()
+        };
+        if version < TRANSACTIONS_FROM {
+            let results_by_topic_v3_and_below = topics(&self.v3_and_below_topics);
+            return AddPartitionsToTxnResponse {
+                results_by_topic_v3_and_below,
+                ..Default::default()
+            }
+            .into();
+        }
+        let of = |transaction: &AddPartitionsToTxnTransaction<'_>| AddPartitionsToTxnResult {
+            transactional_id: owned(&transaction.transactional_id),
+            topic_results: topics(&transaction.topics),
+        };
+        let results_by_transaction = self.transactions.iter().map(of).collect();
+        AddPartitionsToTxnResponse { results_by_transaction, ..Default::default() }.into()
+    }
+}
+
+fn of_topic(
+    topic: &AddPartitionsToTxnTopic<'_>,
+    error: ErrorCode,
+) -> AddPartitionsToTxnTopicResult<'static> {
+    let result = |partition_index: &i32| AddPartitionsToTxnPartitionResult {
+        partition_index: *partition_index,
+        partition_error_code: error.code(),
+    };
+    let results_by_partition = topic.partitions.iter().map(result).collect();
+    AddPartitionsToTxnTopicResult { name: owned(&topic.name), results_by_partition }
+}
+
+/// The parts of a request that names several ids.
+trait BySlot: Sized {
+    fn by_slot(self, slot_of: &dyn Fn(&str) -> Option<Slot>) -> Vec<(Option<Slot>, Self)>;
+}
+
+impl BySlot for AddPartitionsToTxnRequest<'_> {
+    fn by_slot(self, slot_of: &dyn Fn(&str) -> Option<Slot>) -> Vec<(Option<Slot>, Self)> {
+        let parts = grouped(self.transactions, |it| slot_of(&it.transactional_id));
+        let part = |transactions| Self { transactions, ..Default::default() };
+        parts.map(|(slot, transactions)| (slot, part(transactions))).collect()
+    }
+}
+
+impl BySlot for DescribeTransactionsRequest<'_> {
+    fn by_slot(self, slot_of: &dyn Fn(&str) -> Option<Slot>) -> Vec<(Option<Slot>, Self)> {
+        let parts = grouped(self.transactional_ids, |id| slot_of(id));
+        parts.map(|(slot, transactional_ids)| (slot, Self { transactional_ids })).collect()
+    }
+}
+
+impl TransactionApi for AddOffsetsToTxnRequest<'_> {
+    fn named(&self, _version: i16) -> Named<'_> {
+        Named::One(&self.transactional_id)
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        AddOffsetsToTxnResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+}
+
+impl TransactionApi for EndTxnRequest<'_> {
+    fn named(&self, _version: i16) -> Named<'_> {
+        Named::One(&self.transactional_id)
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        EndTxnResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+}
+
+impl TransactionApi for DescribeTransactionsRequest<'_> {
+    fn named(&self, _version: i16) -> Named<'_> {
+        Named::Several
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        let of = |id: &Str<'_>| DescribedTransaction {
+            error_code: error.code(),
+            transactional_id: owned(id),
+            ..Default::default()
+        };
+        let transaction_states = self.transactional_ids.iter().map(of).collect();
+        DescribeTransactionsResponse { transaction_states, ..Default::default() }.into()
+    }
+}
+
+impl TransactionApi for ListTransactionsRequest<'_> {
+    fn named(&self, _version: i16) -> Named<'_> {
+        Named::OfShard
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        ListTransactionsResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+}
+
+impl CoordinatorAnswer for AddPartitionsToTxnResponse<'_> {
+    fn merge(&mut self, other: Self) {
+        self.results_by_transaction.extend(other.results_by_transaction);
+    }
+
+    fn fail(&mut self, error: ErrorCode) {
+        let of_transactions = self.results_by_transaction.iter_mut();
+        let topics = of_transactions.flat_map(|it| &mut it.topic_results);
+        for topic in topics.chain(&mut self.results_by_topic_v3_and_below) {
+            for partition in &mut topic.results_by_partition {
+                partition.partition_error_code = error.code();
+            }
+        }
+    }
+}
+
+impl CoordinatorAnswer for AddOffsetsToTxnResponse {
+    fn merge(&mut self, _other: Self) {}
+
+    fn fail(&mut self, error: ErrorCode) {
+        self.error_code = error.code();
+    }
+}
+
+impl CoordinatorAnswer for EndTxnResponse {
+    fn merge(&mut self, _other: Self) {}
+
+    fn fail(&mut self, error: ErrorCode) {
+        *self = Self { error_code: error.code(), ..Default::default() };
+    }
+}
+
+impl CoordinatorAnswer for DescribeTransactionsResponse<'_> {
+    fn merge(&mut self, other: Self) {
+        self.transaction_states.extend(other.transaction_states);
+    }
+
+    fn fail(&mut self, error: ErrorCode) {
+        self.transaction_states.iter_mut().for_each(|it| it.error_code = error.code());
+    }
+}
+
+impl CoordinatorAnswer for ListTransactionsResponse<'_> {
+    /// The filters are the same in all parts. An error is that of the whole list.
+    fn merge(&mut self, other: Self) {
+        if self.error_code == 0 {
+            self.error_code = other.error_code;
+        }
+        self.transaction_states.extend(other.transaction_states);
+        if self.error_code != 0 {
+            self.transaction_states.clear();
+        }
+    }
+
+    fn fail(&mut self, error: ErrorCode) {
+        *self = Self { error_code: error.code(), ..Default::default() };
+    }
+}

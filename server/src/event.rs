@@ -1,0 +1,111 @@
+//! The interface of a shard: events in, commands out. Both are closed enums, which the reactor and
+//! the simulator handle alike.
+
+use crate::mailbox::Message;
+use muster_storage::{FileDone, FileId, FileOp};
+use std::sync::Arc;
+
+/// The id of a connection; never used twice. The lower half is its slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(pub u64);
+
+impl ConnectionId {
+    pub fn new(slot: u32, serial: u32) -> Self {
+        Self(u64::from(serial) << 32 | u64::from(slot))
+    }
+
+    /// A small number that no other open connection has.
+    pub fn slot(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
+
+/// An input of a shard.
+#[derive(Debug)]
+pub enum Event<'e> {
+    /// A client connected; `host` is its address in Kafka's form: `/127.0.0.1`.
+    Opened {
+        connection: ConnectionId,
+        host: Arc<str>,
+    },
+    Received {
+        connection: ConnectionId,
+        data: &'e [u8],
+    },
+    /// The socket accepted output; `unsent` bytes are left.
+    Sent {
+        connection: ConnectionId,
+        unsent: usize,
+    },
+    /// The slice under way has left: the socket accepted this number of bytes of it.
+    Streamed {
+        connection: ConnectionId,
+        sent: usize,
+    },
+    /// A file could not be read, or is too short: no part of the slice has left.
+    StreamFailed {
+        connection: ConnectionId,
+        reason: String,
+    },
+    /// The socket accepts output again, as requested by [`Command::AwaitWritable`].
+    Writable {
+        connection: ConnectionId,
+    },
+    /// The client has ended its side of the connection. It may be gone, or may still read.
+    InputEnded {
+        connection: ConnectionId,
+    },
+    /// The connection broke: the client is gone.
+    Ended {
+        connection: ConnectionId,
+    },
+    File(FileDone),
+    Mail(Message),
+}
+
+/// An output of a shard.
+#[derive(Debug)]
+pub enum Command {
+    /// Send these last bytes and close. The reason is logged; None stands for an orderly end.
+    Close {
+        connection: ConnectionId,
+        reason: Option<String>,
+        last: Vec<u8>,
+    },
+    PauseReceive {
+        connection: ConnectionId,
+    },
+    ResumeReceive {
+        connection: ConnectionId,
+    },
+    File(FileOp),
+    /// The next part of the slice that [`Command::SendParts`] sends.
+    Part(Part),
+    /// Send as much of the parts since the last such command as the socket accepts at once. No
+    /// other output of the connection is under way meanwhile.
+    SendParts {
+        connection: ConnectionId,
+    },
+    /// Request [`Event::Writable`].
+    AwaitWritable {
+        connection: ConnectionId,
+    },
+    Mail {
+        to: u32,
+        message: Message,
+    },
+    /// All accepted requests are durable and answered: the shard may end.
+    Stopped,
+}
+
+/// A part of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    Bytes(Vec<u8>),
+    /// A range of an open file.
+    File {
+        file: FileId,
+        offset: u64,
+        len: u32,
+    },
+}

@@ -1,0 +1,428 @@
+//! The running check that the groups of a shard are in the state to which its log replays.
+//!
+//! One partition of `__consumer_offsets` after the other is read back from the log, from its first
+//! record to its last, in slices. The records of a sample of its groups are replayed to a
+//! [`CheckCopy`]; near the end of the log digests of the live groups are taken, a few in each turn,
+//! and compared when the copy has reached the position that the log had then.
+//!
+//! Compaction continues meanwhile. A round may then read a mixture of segments before and after it;
+//! that replays to the same state, except for removed tombstones ([`ShardLog::may_have_missed`])
+//! and for positions before the end: digests of those are taken again.
+
+use super::TurnEnd;
+use super::counters::CheckCounters;
+use super::log::GroupLog;
+use super::slots::Slots;
+use crate::placement::Slot;
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Batches;
+use muster_coordinator::check_copy::{CHECK_COPY_BYTES_MAX, REPLICA_GROUP_ITEMS_MAX};
+use muster_coordinator::{CheckCopy, Divergence, GroupDigest, NextGroup, Sample};
+use muster_storage::{FileDone, FileOp, FileToken, LogPartition, ReadPlan, Reading, ShardLog};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tracing::{error, warn};
+
+/// The size of a read, which may be larger by an entry of the log's index.
+const READ_BYTES: usize = 64 << 10;
+
+/// The delay after startup, when there is more urgent work.
+pub(super) const BEGIN_MS: i64 = 1_000;
+
+/// The shortest pause between two rounds; otherwise it is as long as the last round.
+const REST_MS: i64 = 100;
+
+/// The most groups visited in a turn, and the most members and offsets in their digests: about 100
+/// microseconds of work. (A single group may have more.)
+const LOOKS_MAX: usize = 200;
+const ITEMS_MAX: usize = 300;
+
+/// The running check of a shard.
+#[derive(Debug)]
+pub(super) struct LogCheck {
+    /// The shard, for lines in the server's log.
+    shard: u32,
+    token: FileToken,
+    /// The rate of reads; 0 switches the check off.
+    bytes_per_second: u64,
+    round: Option<Round>,
+    read: Option<ReadPlan>,
+    /// The slot of the last round.
+    last: Option<Slot>,
+    /// The halvings of the last round's [`Sample`](muster_coordinator::Sample).
+    halvings: u32,
+    /// The time to continue at, and the bytes written to the log at the last read.
+    next_at: i64,
+    grown_to: u64,
+    found: Option<Found>,
+    /// The log cannot be read: there is nothing to compare with.
+    is_broken: bool,
+    counters: CheckCounters,
+}
+
+/// A difference between a group and its log.
+#[derive(Debug)]
+struct Found {
+    position: u64,
+    divergence: Divergence,
+}
+
+/// The check of one partition.
+#[derive(Debug)]
+struct Round {
+    slot: Slot,
+    partition: LogPartition,
+    began: i64,
+    reading: Reading,
+    copy: CheckCopy,
+    /// The offset after the last record that the check copy has.
+    offset: i64,
+    /// The end of the partition at the last read.
+    read_to: i64,
+    /// The last group visited, and the last one compared.
+    walked_to: Option<Arc<str>>,
+    compared_to: Option<Arc<str>>,
+    is_walked: bool,
+    /// Digests of live groups that are not compared yet.
+    taken: VecDeque<Taken>,
+    /// The count of compactions when they were taken: see [`ShardLog::swaps`].
+    swaps: u64,
+}
+
+/// The digest of a live group at the end of a block.
+#[derive(Debug)]
+struct Taken {
+    group_id: Arc<str>,
+    digest: GroupDigest,
+    /// The offset of the partition's next record then, and the position of the log's last
+    /// operation.
+    offset: i64,
+    position: u64,
+}
+
+impl LogCheck {
+    pub(super) fn new(shard: u32, token: FileToken, bytes_per_second: u64, now: i64) -> Self {
+        Self {
+            shard,
+            token,
+            bytes_per_second,
+            round: None,
+            read: None,
+            last: None,
+            halvings: 0,
+            next_at: now.saturating_add(BEGIN_MS),
+            grown_to: 0,
+            found: None,
+            is_broken: false,
+            counters: CheckCounters::default(),
+        }
+    }
+
+    pub(super) fn owns(&self, token: FileToken) -> bool {
+        token == self.token
+    }
+
+    /// Whether state is checked at all: `state.check.max.bytes.per.second`.
+    pub(super) fn is_on(&self) -> bool {
+        self.bytes_per_second > 0
+    }
+
+    /// Delays the next read.
+    pub(super) fn not_before(&mut self, at: i64) {
+        self.next_at = at;
+    }
+
+    /// Whether the log turned out to be damaged, so that there is nothing to compare with.
+    #[cfg(test)]
+    pub(super) fn is_broken(&mut self) -> &mut bool {
+        &mut self.is_broken
+    }
+
+    pub(super) fn counters(&self) -> &CheckCounters {
+        &self.counters
+    }
+
+    /// Takes the difference that was found, to be logged once.
+    pub(super) fn take_found(&mut self) -> Option<String> {
+        let Found { position, divergence } = self.found.take()?;
+        Some(format!("at operation {position} {divergence} in the log, which is right"))
+    }
+
+    /// Continues the check, if it is time. To be called at the end of a turn.
+    pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
+        if self.waits(log.log(), turn.is_stopping) {
+            return;
+        }
+        let grown = log.log().written_bytes() - self.grown_to;
+        let keeps_up = self.round.is_some() && grown >= READ_BYTES as u64 / 2;
+        if turn.now < self.next_at && !keeps_up {
+            return;
+        }
+        let round = self.round.take().or_else(|| self.begin_round(log, turn));
+        let Some(mut round) = round else {
+            self.next_at = turn.now.saturating_add(REST_MS);
+            return;
+        };
+        let has_missed = log.log().may_have_missed(&round.reading, turn.now);
+        if has_missed || round.is_over() {
+            return self.end_round(turn.now, &round);
+        }
+        round.check_taken(log.log());
+        if round.is_to_look() {
+            self.look(log, turn.now, &mut round)
+        } else {
+            self.read_log(log, turn.now, &mut round, ops)
+        }
+        self.round = Some(round);
+    }
+
+    /// The time to continue the check at if no event comes.
+    pub(super) fn deadline(&self, log: &ShardLog, turn: &TurnEnd<'_>) -> Option<i64> {
+        if self.found.is_some() {
+            return Some(turn.now);
+        }
+        (!self.waits(log, turn.is_stopping)).then_some(self.next_at)
+    }
+
+    /// Takes the completion of a read.
+    pub(super) fn done(&mut self, log: &mut GroupLog, now: i64, done: FileDone) {
+        let Some(plan) = self.read.take() else { return };
+        let (_, log) = log.parts();
+        log.end_read(&plan);
+        let Some(mut round) = self.round.take() else { return };
+        let replayed = match done {
+            FileDone::Read { data, .. } => {
+                self.counters.read_bytes += data.len() as u64;
+                self.replay_read(log, &mut round, &plan, &data)
+            }
+            FileDone::ReadFailed { reason, .. } => {
+                warn!(
+                    "shard {}: the log was not checked because a read failed: {reason}",
+                    self.shard
+                );
+                return self.end_round(now, &round);
+            }
+            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::NoSpace { .. } => {
+                unreachable!("the check reads only")
+            }
+        };
+        match replayed {
+            Ok(()) => self.round = Some(round),
+            Err(error) => {
+                self.is_broken = true;
+                error!(
+                    "shard {}: {} of the log is damaged behind offset {}: {error}. The \
+                     server continues, but will not start again",
+                    self.shard, round.partition, round.offset
+                );
+            }
+        }
+    }
+
+    /// Whether the check has to wait for an event, which begins another turn.
+    fn waits(&self, log: &ShardLog, is_stopping: bool) -> bool {
+        let is_ended = self.is_broken || self.found.is_some() || is_stopping;
+        let is_off = is_ended || !self.is_on();
+        if is_off || self.read.is_some() || !log.is_recovered() {
+            return true;
+        }
+        self.round.as_ref().is_some_and(|round| {
+            if round.is_to_look() {
+                !log.is_at_block_end()
+            } else {
+                !round.is_over() && round.offset >= log.high_watermark(round.partition)
+            }
+        })
+    }
+
+    /// Begins with the next partition that has records.
+    fn begin_round(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>) -> Option<Round> {
+        let (slots, log) = log.parts();
+        let has_records = |slot: &Slot| log.high_watermark(slot.log_partition()) > 0;
+        let behind = |last| std::iter::successors(slots.next(last), |slot| slots.next(Some(*slot)));
+        let slot = behind(self.last).chain(behind(None)).find(has_records)?;
+        let partition = slot.log_partition();
+        self.last = Some(slot);
+        // The sample had to become smaller the last time, perhaps for a single partition.
+        let halvings = self.halvings.saturating_sub(1);
+        let sample = Sample { salt: log.log_id() ^ turn.now as u64, halvings };
+        Some(Round {
+            slot,
+            partition,
+            began: turn.now,
+            reading: log.begin_reading(turn.now),
+            copy: CheckCopy::new(turn.config.coordinator(), sample, CHECK_COPY_BYTES_MAX),
+            offset: 0,
+            read_to: log.high_watermark(partition),
+            walked_to: None,
+            compared_to: None,
+            is_walked: false,
+            taken: VecDeque::new(),
+            swaps: log.swaps(),
+        })
+    }
+
+    fn read_log(&mut self, log: &mut GroupLog, now: i64, round: &mut Round, ops: &mut Vec<FileOp>) {
+        let (_, log) = log.parts();
+        let begin = ops.len();
+        round.read_to = log.high_watermark(round.partition);
+        self.read = log.read_plan(round.partition, round.offset, READ_BYTES, self.token, ops);
+        let len = |op: &FileOp| if let FileOp::Read { len, .. } = op { u64::from(*len) } else { 0 };
+        self.pay(now, log.written_bytes(), ops[begin..].iter().map(len).sum());
+    }
+
+    /// Replays the records of a read, and compares in between.
+    fn replay_read(
+        &mut self,
+        log: &ShardLog,
+        round: &mut Round,
+        plan: &ReadPlan,
+        data: &[u8],
+    ) -> Result<(), DecodeError> {
+        let mut batches = Vec::new();
+        plan.extract(data, &mut batches)?;
+        let before = round.offset;
+        for batch in Batches::new(&batches) {
+            let batch = batch?;
+            round.check_taken(log);
+            self.compare(round);
+            round.copy.replay(&batch.header, batch.records()?)?;
+            round.offset = batch.header.next_offset();
+        }
+        self.compare(round);
+        if round.offset > before {
+            Ok(())
+        } else {
+            Err(DecodeError::InvalidBatch("no batch where the index has one"))
+        }
+    }
+
+    fn compare(&mut self, round: &mut Round) {
+        if self.found.is_none() {
+            self.found = round.compare(&mut self.counters.compared);
+        }
+    }
+
+    /// Takes digests of the next live groups, at the end of a block.
+    fn look(&mut self, log: &mut GroupLog, now: i64, round: &mut Round) {
+        let (slots, log) = log.parts();
+        round.take_digests(slots, log);
+        self.compare(round);
+        self.next_at = now.saturating_add(1);
+        // New records are read first.
+        round.read_to = log.high_watermark(round.partition);
+    }
+
+    /// Delays the next read to keep the rate, which is at least twice the growth of the log, so
+    /// that a round can catch up with the log.
+    fn pay(&mut self, now: i64, grown: u64, bytes: u64) {
+        let ms = bytes * 1_000 / self.bytes_per_second.max(1);
+        (self.next_at, self.grown_to) = (now.saturating_add_unsigned(ms.max(1)), grown);
+    }
+
+    fn end_round(&mut self, now: i64, round: &Round) {
+        self.halvings = round.copy.sample().halvings;
+        self.next_at = now.saturating_add(REST_MS.max(now - round.began));
+    }
+}
+
+impl Round {
+    /// Whether to take digests of more live groups before the next read.
+    fn is_to_look(&self) -> bool {
+        let items: usize = self.taken.iter().map(Taken::cost).sum();
+        !self.is_walked && self.offset >= self.read_to && items < ITEMS_MAX
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_walked && self.taken.is_empty()
+    }
+
+    /// Discards digests of positions that the log can no longer be replayed to; they are taken
+    /// again.
+    fn check_taken(&mut self, log: &ShardLog) {
+        let is_passed = self.taken.front().is_some_and(|taken| taken.offset < self.offset);
+        if is_passed || self.swaps != log.swaps() {
+            self.swaps = log.swaps();
+            if !self.taken.is_empty() {
+                self.taken.clear();
+                self.walked_to = self.compared_to.clone();
+                self.is_walked = false;
+            }
+        }
+    }
+
+    /// Compares the digests that were taken at the copy's position.
+    fn compare(&mut self, compared: &mut u64) -> Option<Found> {
+        let offset = self.offset;
+        while let Some(taken) = self.taken.pop_front_if(|taken| taken.offset == offset) {
+            let Taken { group_id, digest, position, .. } = taken;
+            self.compared_to = Some(group_id.clone());
+            // The sample may have become smaller.
+            if !self.copy.has(&group_id) {
+                continue;
+            }
+            *compared += 1;
+            let replayed = self.copy.digest(&group_id).fingerprint;
+            if digest.fingerprint != replayed {
+                let [live, replayed] =
+                    [digest.fingerprint, replayed].map(Option::unwrap_or_default);
+                let divergence = Divergence { group_id, live, replayed };
+                return Some(Found { position, divergence });
+            }
+        }
+        None
+    }
+
+    /// Takes digests of the next live groups.
+    fn take_digests(&mut self, slots: &mut Slots, log: &ShardLog) {
+        let (offset, position) = (log.log_end_offset(self.partition), log.progress().accepted());
+        let looks = Cell::new(0);
+        let mut items = 0;
+        while items < ITEMS_MAX && looks.get() < LOOKS_MAX {
+            let Some(group_id) = self.next_group(slots, &looks) else { break };
+            self.walked_to = Some(group_id.clone());
+            let digest = slots.on(self.slot, |coordinator, _| {
+                coordinator.digest(&group_id, REPLICA_GROUP_ITEMS_MAX)
+            });
+            if let Some(digest) = digest {
+                let taken = Taken { group_id, digest, offset, position };
+                items += taken.cost();
+                self.taken.push_back(taken);
+            }
+        }
+    }
+
+    /// The next group of the round that is loaded, in the copy, or both.
+    fn next_group(&mut self, slots: &mut Slots, looks: &Cell<usize>) -> Option<Arc<str>> {
+        let Self { slot, copy, walked_to, .. } = self;
+        let is_wanted = |id: &str| {
+            looks.set(looks.get() + 1);
+            copy.has(id)
+        };
+        let left = LOOKS_MAX.saturating_sub(looks.get());
+        let live = slots.on(*slot, |coordinator, _| {
+            coordinator.next_group(walked_to.as_ref(), left, is_wanted)
+        });
+        match (live, copy.next_group(walked_to.as_ref())) {
+            (NextGroup::Wanted(live), Some(other)) => Some(live.min(other)),
+            (NextGroup::Wanted(live), None) => Some(live),
+            (NextGroup::Unwanted(live), Some(other)) if other <= live => Some(other),
+            (NextGroup::Unwanted(live), _) => {
+                *walked_to = Some(live);
+                None
+            }
+            (NextGroup::End, Some(other)) => Some(other),
+            (NextGroup::End, None) => {
+                self.is_walked = true;
+                None
+            }
+        }
+    }
+}
+
+impl Taken {
+    fn cost(&self) -> usize {
+        self.digest.items + 1
+    }
+}

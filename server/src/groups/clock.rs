@@ -1,0 +1,100 @@
+//! The clock of the groups' timers: monotonic time, without times at which members could not be
+//! read or answered through no fault of theirs. So neither a stopped process, nor a long turn, nor
+//! a stalled disk costs a member its session.
+
+/// The most that a turn counts. In any longer time the shard was stopped, its machine was paused,
+/// or it was overloaded; then input that has arrived meanwhile is read first.
+pub(crate) const TURN_MS_MAX: i64 = 1_000;
+
+/// While the log makes no progress for longer than this, no time passes: members wait for answers
+/// before they send their next heartbeat.
+const FLUSH_MS_MAX: i64 = 1_000;
+
+#[derive(Debug)]
+pub(crate) struct GroupClock {
+    /// The monotonic time that did not count.
+    skipped: i64,
+    /// The time of the last reading.
+    seen: i64,
+    /// The durable position at the last reading with operations pending, and since when it has been
+    /// that.
+    flushing: Option<(u64, i64)>,
+}
+
+impl GroupClock {
+    pub(crate) fn new(now: i64) -> Self {
+        Self { skipped: 0, seen: now, flushing: None }
+    }
+
+    /// Advances the time to `now`.
+    pub(crate) fn advance(&mut self, now: i64) {
+        let passed = now - self.seen;
+        let counted = if self.stands_still(self.seen) { 0 } else { passed.min(TURN_MS_MAX) };
+        self.skipped += passed - counted;
+        self.seen = now;
+    }
+
+    /// Notes the durable position, and the accepted one.
+    pub(crate) fn watch(&mut self, flushed: u64, accepted: u64) {
+        let is_known = self.flushing.is_some_and(|(known, _)| known == flushed);
+        if flushed == accepted {
+            self.flushing = None;
+        } else if !is_known {
+            self.flushing = Some((flushed, self.seen));
+        }
+    }
+
+    /// The groups' time at a past time, usually the last one read.
+    pub(crate) fn at(&self, time: i64) -> i64 {
+        time - self.skipped
+    }
+
+    /// The monotonic time of a deadline, but at most `TURN_MS_MAX` from the last reading, as a
+    /// longer turn would not count in full. None while the clock stands still.
+    pub(crate) fn wake_at(&self, deadline: i64) -> Option<i64> {
+        let at = deadline.saturating_add(self.skipped).min(self.seen + TURN_MS_MAX);
+        (!self.stands_still(self.seen)).then_some(at)
+    }
+
+    fn stands_still(&self, now: i64) -> bool {
+        self.flushing.is_some_and(|(_, since)| now - since > FLUSH_MS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_counts_as_a_second_at_the_most() {
+        let mut clock = GroupClock::new(100);
+        clock.advance(600);
+        assert_eq!(clock.at(600), 600);
+        clock.advance(15_600);
+        assert_eq!(clock.at(15_600), 1_600);
+        assert_eq!(clock.wake_at(1_700), Some(15_700));
+        assert_eq!(
+            clock.wake_at(9_000),
+            Some(15_600 + TURN_MS_MAX),
+            "so that the wait counts in full"
+        );
+    }
+
+    #[test]
+    fn no_time_passes_while_the_log_makes_no_progress() {
+        let mut clock = GroupClock::new(0);
+        clock.watch(4, 5);
+        for now in [1_000, 1_500, 2_500, 60_000] {
+            clock.advance(now);
+            clock.watch(4, 7);
+        }
+        assert_eq!((clock.at(60_000), clock.wake_at(5_000)), (1_500, None));
+        clock.watch(5, 7);
+        clock.advance(61_000);
+        assert_eq!(clock.at(61_000), 2_500, "slow progress does not stop the clock");
+        clock.watch(7, 7);
+        clock.advance(62_000);
+        clock.advance(63_000);
+        assert_eq!(clock.at(63_000), 4_500);
+    }
+}

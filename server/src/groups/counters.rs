@@ -1,0 +1,84 @@
+//! The numbers of a shard's log, its snapshots and its checks.
+
+use muster_counters::{Histogram, counters};
+
+counters! {
+    /// The log of a shard since its start.
+    #[derive(Copy)]
+    pub struct LogCounters in "log" {
+        /// Records of groups that the log accepted.
+        records: u64 = Counter of Count,
+        /// Operations that were too large for the log.
+        operations_refused: u64 = Counter of Count,
+        /// Flushes, by the number of their operations.
+        flush_operations: Histogram = Counter of Count,
+        /// Flushes, by their bytes.
+        flush_bytes: Histogram = Counter of Bytes,
+        /// Flushes, by the time until they were durable.
+        flush_micros: Histogram = Counter of Microseconds,
+        /// Passes of compaction that ended.
+        compactions: u64 = Counter of Count,
+        /// Bytes that compaction removed.
+        compacted_bytes: u64 = Counter of Bytes,
+    }
+}
+
+counters! {
+    /// The groups and the log of a shard as they are now, with limits.
+    #[derive(Copy)]
+    pub struct LogGauges in "log" {
+        /// Bytes that wait for the next flush.
+        unsubmitted_bytes: u64 = Gauge of Bytes,
+        /// The limit of them, beyond which no request is handled.
+        unsubmitted_bytes_max: u64 = Gauge of Bytes,
+        /// Groups that are not loaded from the snapshot yet.
+        unloaded_groups: u64 = Gauge of Count,
+    }
+}
+
+counters! {
+    /// The snapshots of a shard since its start.
+    #[derive(Copy)]
+    pub struct SnapshotCounters in "snapshots" {
+        /// Snapshots that were written.
+        written: u64 = Counter of Count,
+        /// Snapshots that were given up, as a group could not be written or the disk was full.
+        given_up: u64 = Counter of Count,
+        /// Bytes of the last one.
+        file_bytes: u64 = Gauge of Bytes,
+    }
+}
+
+counters! {
+    /// The comparison of groups with their records since the shard's start.
+    #[derive(Copy)]
+    pub struct CheckCounters in "check" {
+        /// Groups that were compared with the log.
+        compared: u64 = Counter of Count,
+        /// Bytes of the log that were read for it.
+        read_bytes: u64 = Counter of Bytes,
+    }
+}
+
+/// The flush under way, to be measured when it has ended.
+#[derive(Debug, Default)]
+pub(super) struct FlushClock {
+    /// The present time, in microseconds.
+    now: u64,
+    began: Option<u64>,
+}
+
+impl FlushClock {
+    pub(super) fn advance(&mut self, micros: u64) {
+        self.now = micros;
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.began = Some(self.now);
+    }
+
+    /// The time that the flush took, if one was under way.
+    pub(super) fn end(&mut self) -> Option<u64> {
+        self.began.take().map(|began| self.now.saturating_sub(began))
+    }
+}

@@ -1,0 +1,146 @@
+//! Removes the offsets of deleted topics. The image has a record of a deleted topic until the
+//! groups of all shards have durably lost its offsets, so that neither a crash nor a reload leaves
+//! offsets for a later topic of the same name.
+
+use super::Inputs;
+use super::log::GroupLog;
+use crate::cluster::{ClusterImage, DeletedTopic as Gone};
+use crate::net::{Reply, VisibleAt};
+use crate::placement::Slot;
+use muster_codec::Uuid;
+use muster_coordinator::{DeletedTopic, Topics, WalkProgress};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The progress of a shard's removals.
+#[derive(Debug, Default)]
+pub(super) struct DeletedTopics {
+    /// Offsets of topics deleted up to this version are removed or in a walk; None after a load,
+    /// until the first pass.
+    forgotten: Option<i64>,
+    /// Walks through the groups, in order: a slice of the first one at the end of each turn.
+    walks: VecDeque<Walk>,
+    /// Versions to report to the controller once positions are durable.
+    unreported: VecDeque<(VisibleAt, i64)>,
+}
+
+/// Topics whose offsets are removed, group by group.
+#[derive(Debug)]
+struct Walk {
+    topics: Vec<(Arc<str>, Uuid, i64)>,
+    /// The slot that is visited; None after the last.
+    slot: Option<Slot>,
+    /// The last group of it that was visited.
+    after: Option<String>,
+    /// The positions of the slots that were visited.
+    written: VisibleAt,
+    /// After the walk, no offsets are left of topics deleted up to this version.
+    version: i64,
+}
+
+impl DeletedTopics {
+    /// Whether the image was looked at since the start.
+    pub(super) fn has_begun(&self) -> bool {
+        self.forgotten.is_some()
+    }
+
+    /// Whether a walk is under way.
+    pub(super) fn are_under_way(&self) -> bool {
+        !self.walks.is_empty()
+    }
+
+    /// Starts to remove offsets of topics that have been deleted since the last call. `before` is
+    /// the image of that time.
+    pub(super) fn begin(
+        &mut self,
+        log: &mut GroupLog,
+        mut inputs: Inputs<'_>,
+        before: Option<&ClusterImage>,
+        take: &mut impl FnMut(Reply<'_>),
+    ) {
+        let image = inputs.image;
+        let forgotten = self.forgotten.replace(image.version());
+        if image.deleted().len() == 0 {
+            return;
+        }
+        let first = log.slots().next(None);
+        self.walks.push_back(Walk::new(image, before, forgotten, first));
+        while self.walks.iter().any(|walk| walk.is_overtaken(image)) {
+            self.forget_some(log, inputs.again(), take);
+        }
+    }
+
+    /// Continues the first walk by a slice.
+    pub(super) fn forget_some(
+        &mut self,
+        log: &mut GroupLog,
+        mut inputs: Inputs<'_>,
+        take: &mut impl FnMut(Reply<'_>),
+    ) {
+        let Some(mut walk) = self.walks.pop_front() else { return };
+        let topics = walk.topics.iter();
+        let deleted: Vec<_> =
+            topics.map(|(name, id, at)| DeletedTopic { name, id: *id, deleted_at: *at }).collect();
+        if let Some(slot) = walk.slot.filter(|_| !deleted.is_empty()) {
+            let after = walk.after.as_deref();
+            let (output, reached) = log.topics_deleted(slot, inputs.again(), &deleted, after);
+            log.write(slot, inputs, output, take);
+            walk.reached(log, slot, reached);
+            return self.walks.push_front(walk);
+        }
+        self.unreported.push_back((walk.written, walk.version));
+    }
+
+    /// The next version up to which removals are durable, to be reported to the controller.
+    pub(super) fn next_durable(&mut self, log: &GroupLog) -> Option<i64> {
+        let is_durable = |(written, _): &mut (VisibleAt, i64)| {
+            written.positions().all(|(partition, position)| position <= log.flushed(partition))
+        };
+        let (_, version) = self.unreported.pop_front_if(is_durable)?;
+        Some(version)
+    }
+}
+
+impl Walk {
+    /// A walk for the topics that were deleted behind the version `forgotten`.
+    fn new(
+        image: &ClusterImage,
+        before: Option<&ClusterImage>,
+        forgotten: Option<i64>,
+        first: Option<Slot>,
+    ) -> Self {
+        let is_new = |version| forgotten.is_none_or(|forgotten| version > forgotten);
+        let new = image.deleted().filter(|(_, topic)| is_new(topic.version));
+        // Whether no commits of a later topic with this name can exist.
+        let is_last = |id, name: &str| {
+            image.topic(name).is_none() || before.is_some_and(|it| it.topic_by_id(id).is_some())
+        };
+        let deleted_at =
+            |id, topic: &Gone| if is_last(id, &topic.name) { i64::MAX } else { topic.deleted_at };
+        let topics = new.map(|(id, topic)| (topic.name.clone(), id, deleted_at(id, topic)));
+        Self {
+            topics: topics.collect(),
+            slot: first,
+            after: None,
+            written: VisibleAt::Now,
+            version: image.version(),
+        }
+    }
+
+    /// Whether there is a later topic with one of the names. Its clients must neither see the old
+    /// offsets nor lose new ones.
+    fn is_overtaken(&self, image: &ClusterImage) -> bool {
+        self.topics.iter().any(|(name, ..)| image.topic(name).is_some())
+    }
+
+    /// Continues with the next slot after the last group of one, which has written all by then.
+    fn reached(&mut self, log: &GroupLog, slot: Slot, reached: WalkProgress) {
+        match reached {
+            WalkProgress::After(group) => self.after = group,
+            WalkProgress::End => {
+                self.written.join(VisibleAt::position(slot.log_partition(), log.position(slot)));
+                (self.slot, self.after) = (log.slots().next(Some(slot)), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The coordinators of a shard and the log that makes them durable: the only place where records
+//! of groups are written and replayed. Those of transactions have the log from here, and replay
+//! their records themselves.
+
+use super::Inputs;
+use super::clock::GroupClock;
+use super::counters::{FlushClock, LogCounters};
+use super::slots::{ListingOfSlots, Slots};
+use crate::clock::Times;
+use crate::placement::Slot;
+use muster_codec::GroupRequest;
+use muster_codec::limits::STRING_BYTES_MAX;
+use muster_codec::record_batch::EndTxnMarker;
+use muster_codec::records::GroupRecord;
+use muster_coordinator::limits::{GROUP_RECORD_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
+use muster_coordinator::{
+    Caller, Context, Coordinator, DeletedTopic, GroupRefusal, Output, Producer, WalkProgress,
+    operations,
+};
+use muster_storage::injected::{self, Fault};
+use muster_storage::limits::OPERATION_BYTES_MAX;
+use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
+use tracing::{debug, error, warn};
+
+// The record of the largest group fits one operation: its members, and the names of the group, its
+// protocol type, protocol and leader.
+const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION_BYTES_MAX);
+
+// Beside the records that are cut, an operation of a heartbeat has a member's profile and its
+// assignment: it fits, however many members the group has.
+const _: () =
+    assert!(OPERATION_BYTES_MAX / 2 + 3 * MEMBER_PROFILE_BYTES_MAX <= OPERATION_BYTES_MAX);
+
+/// Groups visited at once for offsets of deleted topics: about a millisecond of work.
+const FORGETTING_GROUPS: usize = 1_000;
+
+/// The log refused an operation.
+#[derive(Debug)]
+pub(super) struct NotWritten {
+    pub(super) error: AppendError,
+    /// Number of the records before it, which are written.
+    pub(super) written: usize,
+}
+
+/// The coordinators of a shard's slots and the log of all of them.
+pub(super) struct GroupLog {
+    slots: Slots,
+    log: ShardLog,
+    /// The most bytes in an operation of records that may be cut.
+    cut_bytes: usize,
+    clock: GroupClock,
+    /// See [`Self::moved`].
+    moved: Vec<LogPartition>,
+    flush: FlushClock,
+    counters: LogCounters,
+}
+
+impl GroupLog {
+    pub(super) fn new(slots: Slots, log: ShardLog, cut_bytes: usize, now: i64) -> Self {
+        let moved = slots.iter().flat_map(Slot::log_partitions).collect();
+        Self {
+            slots,
+            log,
+            cut_bytes,
+            clock: GroupClock::new(now),
+            moved,
+            flush: FlushClock::default(),
+            counters: LogCounters::default(),
+        }
+    }
+
+    pub(super) fn counters(&self) -> &LogCounters {
+        &self.counters
+    }
+
+    pub(super) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    pub(super) fn log(&self) -> &ShardLog {
+        &self.log
+    }
+
+    /// Both, for work that writes no records.
+    pub(super) fn parts(&mut self) -> (&mut Slots, &mut ShardLog) {
+        (&mut self.slots, &mut self.log)
+    }
+
+    /// The position of a slot's last operation.
+    pub(super) fn position(&self, slot: Slot) -> u64 {
+        self.log.progress_of(slot.log_partition()).accepted()
+    }
+
+    /// The position that the slot's next operation gets.
+    pub(super) fn next_position(&self, slot: Slot) -> u64 {
+        self.position(slot) + 1
+    }
+
+    /// The position up to which the operations of a partition are durable.
+    pub(super) fn flushed(&self, partition: LogPartition) -> u64 {
+        self.log.progress_of(partition).flushed()
+    }
+
+    /// Passes a request to the coordinator of a slot. Also returns why no group was created for it.
+    pub(super) fn handle<'r>(
+        &mut self,
+        slot: Slot,
+        inputs: Inputs<'_>,
+        caller: Caller<'r>,
+        request: GroupRequest<'r>,
+    ) -> (Output<'r>, Option<GroupRefusal>) {
+        self.call(slot, inputs, |coordinator, context| {
+            let output = coordinator.handle(context, caller, request);
+            (output, coordinator.take_refusal())
+        })
+    }
+
+    /// Advances the time of the groups.
+    pub(super) fn advance(&mut self, Times { now, wall, micros }: Times) {
+        self.clock.advance(now);
+        self.flush.advance(micros);
+        self.log.set_wall(now, wall);
+        let progress = self.log.progress();
+        self.clock.watch(progress.flushed(), progress.accepted());
+    }
+
+    /// The groups' time at a past time.
+    pub(super) fn time(&self, now: i64) -> i64 {
+        self.clock.at(now)
+    }
+
+    /// The slot that has a timer due at a past time.
+    pub(super) fn due(&self, now: i64) -> Option<Slot> {
+        let (at, slot) = self.coordinators_deadline()?;
+        (at <= self.clock.at(now)).then_some(slot)
+    }
+
+    /// Fires the due timers of a slot.
+    pub(super) fn expire(&mut self, slot: Slot, inputs: Inputs<'_>) -> Output<'static> {
+        self.call(slot, inputs, Coordinator::expire)
+    }
+
+    /// Removes offsets of deleted topics from the groups of a slot that follow one, up to the limit
+    /// of one call.
+    pub(super) fn topics_deleted(
+        &mut self,
+        slot: Slot,
+        inputs: Inputs<'_>,
+        deleted: &[DeletedTopic<'_>],
+        after: Option<&str>,
+    ) -> (Output<'static>, WalkProgress) {
+        self.call(slot, inputs, |coordinator, context| {
+            let (count, mut output) = (FORGETTING_GROUPS, Output::default());
+            let reached =
+                coordinator.topics_deleted_after(context, deleted, after, count, &mut output);
+            (output, reached)
+        })
+    }
+
+    /// Continues a listing by about `count` groups; returns whether it is complete.
+    pub(super) fn list(&mut self, listing: &mut ListingOfSlots, count: usize) -> bool {
+        let log = &self.log;
+        let flushed = |slot: Slot| log.progress_of(slot.log_partition()).flushed();
+        self.slots.list(listing, count, flushed)
+    }
+
+    /// Appends the records of a slot and replays them: those of one group are one atomic operation,
+    /// except as in [`operations`]. `producer` is that of the transaction that they are part of.
+    /// Returns the position of the last.
+    ///
+    /// # Errors
+    /// An operation is too large for the log; it and the following ones are not written.
+    pub(super) fn append(
+        &mut self,
+        slot: Slot,
+        now: i64,
+        producer: Option<Producer>,
+        records: &[GroupRecord<'_>],
+    ) -> Result<u64, NotWritten> {
+        let Self { slots, log, cut_bytes, counters, .. } = self;
+        let partition = slot.log_partition();
+        let mut written = 0;
+        let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
+        for operation in of_groups.flat_map(|of_group| operations(of_group, *cut_bytes)) {
+            debug_assert_eq!(slots.slot_of(operation[0].group_id()), slot);
+            let appended = match producer {
+                None => log.append(partition, now, operation),
+                Some(Producer { id, epoch }) => {
+                    log.append_in_transaction(partition, now, (id, epoch), operation)
+                }
+            };
+            counters.operations_refused += u64::from(appended.is_err());
+            let appended = appended.map_err(|error| NotWritten { error, written })?;
+            counters.records += operation.len() as u64;
+            written += operation.len();
+            if injected::is(Fault::ReplayDiffers) && appended.is_multiple_of(128) {
+                continue;
+            }
+            let position = log.progress_of(partition).accepted();
+            slots.on(slot, |coordinator, _| {
+                let producer = producer.filter(|_| !injected::is(Fault::PendingShown));
+                operation.iter().for_each(|record| match producer {
+                    None => coordinator.replay(record, position),
+                    Some(producer) => coordinator.replay_in_transaction(producer, record, position),
+                });
+            });
+        }
+        Ok(self.position(slot))
+    }
+
+    /// Appends the marker of a producer to a slot, and replays it: its pending offsets there are
+    /// committed or dropped. Returns its position.
+    pub(super) fn end_transaction(
+        &mut self,
+        slot: Slot,
+        now: i64,
+        producer: Producer,
+        marker: EndTxnMarker,
+    ) -> u64 {
+        let Producer { id, epoch } = producer;
+        self.log.append_marker(slot.log_partition(), now, (id, epoch), marker);
+        self.counters.records += 1;
+        let position = self.position(slot);
+        self.slots.on(slot, |coordinator, _| {
+            coordinator.replay_end_transaction(id, marker.outcome, position);
+        });
+        position
+    }
+
+    /// The operations of these records were refused: their groups return to their durable state.
+    pub(super) fn not_written(
+        &mut self,
+        slot: Slot,
+        inputs: Inputs<'_>,
+        records: &[GroupRecord<'_>],
+    ) -> Output<'static> {
+        self.call(slot, inputs, |coordinator, context| coordinator.not_written(context, records))
+    }
+
+    /// Starts the next flush if its time has come.
+    pub(super) fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) {
+        let (submitted, bytes) = (self.log.progress().submitted(), self.log.written_bytes());
+        self.log.poll(now, ops);
+        let operations = self.log.progress().submitted() - submitted;
+        if operations > 0 {
+            self.flush.begin();
+            self.counters.flush_operations.record(operations);
+            self.counters.flush_bytes.record(self.log.written_bytes() - bytes);
+        }
+        if let Some(news) = self.log.take_compaction_news() {
+            self.count_news(&news);
+            log_news(&news);
+        }
+    }
+
+    fn count_news(&mut self, news: &CompactionNews) {
+        if let CompactionNews::Done { bytes_before, bytes_after } = news {
+            self.counters.compactions += 1;
+            self.counters.compacted_bytes += bytes_before.saturating_sub(*bytes_after);
+        }
+    }
+
+    /// A file operation of the log is done.
+    pub(super) fn done(&mut self, done: FileDone) {
+        let was_recovered = self.log.is_recovered();
+        let flushed = self.log.progress().flushed();
+        self.log.done(done);
+        if self.log.progress().flushed() > flushed
+            && let Some(micros) = self.flush.end()
+        {
+            self.counters.flush_micros.record(micros);
+        }
+        self.moved.clear();
+        if self.log.is_recovered() != was_recovered {
+            return self.moved.extend(self.slots.iter().flat_map(Slot::log_partitions));
+        }
+        let of_slots = self.log.flushed().iter().filter(|it| **it != LogPartition::Cluster);
+        self.moved.extend(of_slots);
+    }
+
+    /// The partitions of slots of which the last operation of the log made operations durable; at
+    /// first all.
+    pub(super) fn moved(&self) -> &[LogPartition] {
+        &self.moved
+    }
+
+    fn coordinators_deadline(&self) -> Option<(i64, Slot)> {
+        self.slots.next_deadline().filter(|_| !injected::is(Fault::DeadTimer))
+    }
+
+    /// The time when the next timer of the groups is due.
+    pub(super) fn expiry_deadline(&self) -> Option<i64> {
+        self.coordinators_deadline().and_then(|(at, _)| self.clock.wake_at(at))
+    }
+
+    /// Calls the coordinator of a slot.
+    fn call<R>(
+        &mut self,
+        slot: Slot,
+        inputs: Inputs<'_>,
+        act: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> R,
+    ) -> R {
+        let Inputs { times: Times { now, wall, .. }, ids, image, .. } = inputs;
+        let (now, position) = (self.clock.at(now), self.next_position(slot));
+        self.slots.on(slot, |coordinator, budget| {
+            act(coordinator, &mut Context { now, wall, position, ids, topics: image, budget })
+        })
+    }
+}
+
+/// Logs the results of compaction.
+fn log_news(news: &CompactionNews) {
+    match news {
+        CompactionNews::Done { bytes_before, bytes_after } => {
+            debug!("compacted {bytes_before} bytes of the log to {bytes_after}");
+        }
+        CompactionNews::NoSpace => {
+            warn!("the disk is full: the log is not compacted now; the next attempt comes later");
+        }
+        CompactionNews::Damaged { segment, reason } => error!(
+            "segment {segment} of the log is damaged: {reason}. The server continues without \
+             compaction, but will not start again"
+        ),
+    }
+}

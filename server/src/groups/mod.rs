@@ -1,0 +1,469 @@
+//! The groups of a shard: the coordinators of its slots, the one log that makes them durable, and
+//! all that reads or writes that log: snapshots, the running check, the audit, the removal of
+//! offsets of deleted topics, and reads of `__consumer_offsets`.
+//!
+//! The coordinators of transactions append to the same log ([`Groups::append_transaction`]), and
+//! send markers to the slots that have offsets of a transaction ([`Groups::mark_transaction`]).
+//!
+//! [`Groups`] is sans-I/O. It is given
+//! - the time, before all else of an event or turn ([`Groups::advance`]);
+//! - requests, due timers and images of the cluster, each with the [`Inputs`] of a call. It passes
+//!   the answers that there are to `take`, with the positions that each waits for;
+//! - completions of file operations ([`Groups::file_done`]). It returns whose they are and what
+//!   they mean, and [`Groups::moved`] has the slots of which operations became durable;
+//! - the end of a turn ([`Groups::find_faults`], then [`Groups::end_turn`]), when it requests the
+//!   next file operations. It returns when it needs the next turn ([`Groups::deadline`]).
+//!
+//! Invariants:
+//! - Records of groups are written and replayed in one place, `GroupLog::append`, and the markers
+//!   of transactions in `GroupLog::end_transaction`. An answer to records that the log refused is
+//!   an error, and their groups return to their durable state.
+//! - While [`Groups::is_closed`], no request is handled: too much waits for the disk. Only work
+//!   under way continues: offsets that wait for a verdict, which are limited, and markers.
+//! - Once [`Groups::is_failed`], state and log have been found to differ: nothing more is written
+//!   or answered, and the shard is loaded again.
+
+mod audit;
+mod check;
+mod clock;
+mod configs;
+mod counters;
+mod deleted_topics;
+mod log;
+mod offset_producers;
+mod offset_questions;
+mod reads;
+mod requests;
+mod slots;
+mod snapshot;
+#[cfg(test)]
+mod test_access;
+mod transactions;
+
+pub(crate) use offset_questions::ASKED_BYTES_MAX;
+pub(crate) use slots::ListingOfSlots;
+pub use slots::Slots;
+pub(crate) use snapshot::{TransactionSlots, read_cluster, read_transactions};
+
+use crate::clock::Times;
+use crate::cluster::{BROKER_RESOURCE, ClusterImage, TOPIC_RESOURCE};
+use crate::config::{Config, compaction};
+use crate::event::Command;
+use crate::logging::RequestErrors;
+use crate::mailbox::Message;
+use crate::net::Reply;
+use crate::partitions::OffsetsRead;
+use crate::placement::{CONTROLLER, Placement, Slot};
+use audit::Audit;
+use check::{BEGIN_MS, LogCheck};
+use counters::LogGauges;
+use deleted_topics::DeletedTopics;
+use log::GroupLog;
+use muster_codec::records::ClusterRecord;
+use muster_coordinator::{Coordinator, Ids};
+use muster_counters::{Visitor, Walk};
+use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
+use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogPartition, ShardLog};
+use offset_producers::OffsetProducers;
+use offset_questions::OffsetQuestions;
+use reads::{Batches, LogReads};
+use snapshot::Snapshots;
+use std::sync::Arc;
+use tracing::error;
+use transactions::MarkersUnderWay;
+
+/// How often the delay of the first check is doubled for a shard that was loaded again: up to 17
+/// minutes.
+const PUT_OFF_MAX: u32 = 10;
+
+/// The groups of a shard.
+pub(crate) struct Groups {
+    shard: u32,
+    placement: Placement,
+    /// The config of file and command line.
+    config: Arc<Config>,
+    log: GroupLog,
+    producers: OffsetProducers,
+    /// `producer.id.expiration.ms`.
+    producer_expiration_ms: i64,
+    questions: OffsetQuestions,
+    markers: MarkersUnderWay,
+    open_bytes_max: usize,
+    reads: LogReads,
+    deleted_topics: DeletedTopics,
+    snapshots: Snapshots,
+    check: LogCheck,
+    /// None where it is switched off.
+    audit: Option<Audit>,
+    /// Why the shard is to fail, though nothing was found.
+    given_up: Option<String>,
+    is_failed: bool,
+    /// File operations to be requested.
+    ops: Vec<FileOp>,
+}
+
+/// The state of a shard's groups at its start, and the names of their files and operations.
+pub(crate) struct Setup {
+    pub(crate) shard: u32,
+    pub(crate) placement: Placement,
+    /// The config of file and command line.
+    pub(crate) config: Arc<Config>,
+    pub(crate) slots: Slots,
+    pub(crate) log: ShardLog,
+    pub(crate) cut_bytes: usize,
+    /// The snapshot that was used, if there was one, and the bytes of the log behind it.
+    pub(crate) snapshot: (Option<SnapshotHeader>, u64),
+    pub(crate) snapshot_writer: WriterConfig,
+    pub(crate) check_token: FileToken,
+    pub(crate) audits: bool,
+    /// The bytes from which on the log is full.
+    pub(crate) open_bytes_max: usize,
+    /// Questions to coordinators of transactions are numbered from here.
+    pub(crate) first_number: u64,
+}
+
+/// The inputs of a call to a coordinator.
+pub(crate) struct Inputs<'i> {
+    pub(crate) times: Times,
+    pub(crate) ids: &'i mut dyn Ids,
+    pub(crate) image: &'i ClusterImage,
+    pub(crate) errors: &'i mut RequestErrors,
+}
+
+impl Inputs<'_> {
+    /// The same inputs for one of several calls.
+    pub(crate) fn again(&mut self) -> Inputs<'_> {
+        let Self { times, ids, image, errors } = self;
+        Inputs { times: *times, ids: &mut **ids, image, errors }
+    }
+}
+
+/// The state of the shard in which a turn ends.
+pub(crate) struct TurnEnd<'t> {
+    pub(crate) now: i64,
+    pub(crate) is_stopping: bool,
+    /// The config with altered configs applied.
+    pub(crate) config: &'t Config,
+    /// On the controller, the image with all changes that the log has accepted.
+    pub(crate) image: Option<&'t ClusterImage>,
+    /// The coordinators of transactions, whose records are in the same log.
+    pub(crate) transactions: &'t dyn TransactionSlots,
+}
+
+/// A completed file operation.
+pub(crate) enum Completed {
+    /// An operation of the log: [`Groups::moved`] has changed, and perhaps
+    /// [`Groups::cluster_flushed`].
+    Log,
+    /// An operation of a snapshot or the check.
+    Internal,
+    /// A read of `__consumer_offsets`.
+    Read(FileToken, Batches),
+    /// It does not belong to the groups.
+    Other(FileDone),
+}
+
+impl Groups {
+    /// `config` has altered configs applied.
+    pub(crate) fn new(setup: Setup, config: &Config, now: i64) -> Self {
+        let Setup { shard, placement, config: common, slots, mut log, cut_bytes, .. } = setup;
+        setup.snapshot.0.iter().for_each(|snapshot| log.keep_markers_after(snapshot.from));
+        let (common_of_snapshots, writer) = (Arc::clone(&common), setup.snapshot_writer);
+        let rate = common.state_check_max_bytes_per_second.max(0).unsigned_abs();
+        Self {
+            shard,
+            placement,
+            config: common,
+            open_bytes_max: setup.open_bytes_max,
+            producers: OffsetProducers::new(&slots),
+            producer_expiration_ms: config.producer_id_expiration_ms.into(),
+            questions: OffsetQuestions::new(setup.first_number),
+            markers: MarkersUnderWay::default(),
+            log: GroupLog::new(slots, log, cut_bytes, now),
+            reads: LogReads::default(),
+            deleted_topics: DeletedTopics::default(),
+            snapshots: Snapshots::new(common_of_snapshots, config, writer, setup.snapshot, now),
+            check: LogCheck::new(shard, setup.check_token, rate, now),
+            audit: (setup.audits && rate > 0).then(|| Audit::new(now)),
+            given_up: None,
+            is_failed: false,
+            ops: Vec::new(),
+        }
+    }
+
+    /// Delays the checks that may cause a reload, the longer the more reloads there were: a
+    /// recurring fault must not keep the shard from serving.
+    pub(crate) fn check_later(&mut self, now: i64, reloads: u32) {
+        let at = now.saturating_add(BEGIN_MS << reloads.min(PUT_OFF_MAX));
+        self.check.not_before(at);
+        self.audit.iter_mut().for_each(|audit| audit.not_before(at));
+    }
+
+    /// Makes the shard fail at the end of this turn, as if a check had found something.
+    pub(crate) fn give_up(&mut self, reason: &str) {
+        self.given_up = Some(reason.to_owned());
+    }
+
+    /// Advances the time of the groups.
+    pub(crate) fn advance(&mut self, times: Times) {
+        self.log.advance(times);
+    }
+
+    /// Handles what groups have due at a past time, by which all input has been handled: one slot
+    /// at a time.
+    pub(crate) fn expire(
+        &mut self,
+        handled_until: i64,
+        mut inputs: Inputs<'_>,
+        take: impl FnMut(Reply<'_>),
+    ) {
+        let Some(slot) = self.log.due(handled_until) else { return };
+        let now = std::mem::replace(&mut inputs.times.now, handled_until);
+        let output = self.log.expire(slot, inputs.again());
+        inputs.times.now = now;
+        self.log.write(slot, inputs, output, take);
+    }
+
+    /// Removes offsets of deleted topics: of those that the previous process learned of but may not
+    /// have finished, and the next slice.
+    pub(crate) fn forget_slice(&mut self, mut inputs: Inputs<'_>, mut take: impl FnMut(Reply<'_>)) {
+        if !self.deleted_topics.has_begun() {
+            self.deleted_topics.begin(&mut self.log, inputs.again(), None, &mut take);
+        }
+        if self.has_to_forget() {
+            self.deleted_topics.forget_some(&mut self.log, inputs, &mut take);
+        }
+    }
+
+    /// Obeys a new image, in the inputs; `before` is the previous one.
+    pub(crate) fn image_changed(
+        &mut self,
+        config: &Config,
+        before: &ClusterImage,
+        inputs: Inputs<'_>,
+        mut take: impl FnMut(Reply<'_>),
+    ) {
+        let image = inputs.image;
+        self.producer_expiration_ms = config.producer_id_expiration_ms.into();
+        self.deleted_topics.begin(&mut self.log, inputs, Some(before), &mut take);
+        let (slots, log) = self.log.parts();
+        slots.configure(config, Some(before), image);
+        let is_other = |of_type| !image.reconfigured(before, of_type).is_empty();
+        if [BROKER_RESOURCE, TOPIC_RESOURCE].into_iter().any(is_other) {
+            log.set_compaction(compaction(config, image, self.placement.shards));
+        }
+    }
+
+    /// Appends records of the cluster as one atomic operation; returns its position among those of
+    /// the cluster.
+    ///
+    /// # Errors
+    /// The operation is too large for the log; nothing is written.
+    pub(crate) fn append_cluster(
+        &mut self,
+        now: i64,
+        records: &[ClusterRecord<'_>],
+    ) -> Result<u64, AppendError> {
+        let (_, log) = self.log.parts();
+        log.append(LogPartition::Cluster, now, records)?;
+        Ok(log.progress_of(LogPartition::Cluster).accepted())
+    }
+
+    /// The position up to which the cluster's operations are durable.
+    pub(crate) fn cluster_flushed(&self) -> u64 {
+        self.log().progress_of(LogPartition::Cluster).flushed()
+    }
+
+    /// Plans a read of `__consumer_offsets`; false if there is nothing to read.
+    pub(crate) fn read_offsets(&mut self, read: OffsetsRead, out: &mut Vec<Command>) -> bool {
+        let (_, log) = self.log.parts();
+        let is_planned = self.reads.begin(log, read, &mut self.ops);
+        self.request_ops(out);
+        is_planned
+    }
+
+    /// Takes the completion of a file operation.
+    pub(crate) fn file_done(
+        &mut self,
+        now: i64,
+        done: FileDone,
+        out: &mut Vec<Command>,
+    ) -> Completed {
+        if self.log().owns(done.token()) {
+            self.log.done(done);
+            return Completed::Log;
+        }
+        if self.snapshots.owns(done.token()) {
+            self.snapshots.done(&mut self.log, done, &mut self.ops);
+            self.request_ops(out);
+        } else if self.check.owns(done.token()) {
+            self.check.done(&mut self.log, now, done);
+        } else {
+            let (_, log) = self.log.parts();
+            return match self.reads.take(log, done) {
+                Ok((token, batches)) => Completed::Read(token, batches),
+                Err(done) => Completed::Other(done),
+            };
+        }
+        Completed::Internal
+    }
+
+    /// The partitions of slots of which the last operation of the log made operations durable; at
+    /// first all. Each with the position up to which its operations are durable.
+    pub(crate) fn moved(&self) -> impl Iterator<Item = (LogPartition, u64)> {
+        let flushed = |partition| self.log().progress_of(partition).flushed();
+        self.log.moved().iter().map(move |partition| (*partition, flushed(*partition)))
+    }
+
+    /// The ends up to which [`Self::moved`] can be read in `__consumer_offsets`.
+    pub(crate) fn moved_ends(&self) -> impl Iterator<Item = (Slot, i64)> {
+        self.log.moved().iter().filter_map(|partition| match partition {
+            LogPartition::ConsumerOffsets(index) => {
+                Some((Slot(*index), self.log().high_watermark(*partition)))
+            }
+            LogPartition::Cluster | LogPartition::TransactionState(_) => None,
+        })
+    }
+
+    /// Ends a turn, first part: whether the groups are in an unexpected state. Then nothing of this
+    /// turn is written to the log or answered, and this turn is the last.
+    pub(crate) fn find_faults(&mut self, now: i64, out: &mut Vec<Command>) -> bool {
+        let (slots, _) = self.log.parts();
+        let audited = self.audit.as_mut().map_or(Ok(()), |audit| audit.turn(now, slots));
+        if let Err(divergence) = audited {
+            self.fail(format!("{divergence}; it is loaded again from the log"), out);
+        }
+        let damage = self.slots().damage().map(ToString::to_string);
+        if let Some(damage) = damage {
+            let words = "it is loaded again without it";
+            self.fail(format!("the snapshot is damaged: {damage}; {words}"), out);
+        }
+        if let Some(reason) = self.given_up.take() {
+            self.fail(format!("{reason}; it is loaded again from the log"), out);
+        }
+        if let Some(found) = self.check.take_found() {
+            self.fail(format!("{found}; it is loaded again from it"), out);
+        }
+        self.is_failed
+    }
+
+    fn fail(&mut self, reason: String, out: &mut Vec<Command>) {
+        if std::mem::replace(&mut self.is_failed, true) {
+            return;
+        }
+        error!("shard {}: {reason}", self.shard);
+        out.extend(self.snapshots.put_aside().map(Command::File));
+    }
+
+    /// Ends a turn, second part: reports removals of deleted topics that are durable, and requests
+    /// file operations for the log, the snapshot and the check.
+    pub(crate) fn end_turn(&mut self, turn: &TurnEnd<'_>, out: &mut Vec<Command>) {
+        while let Some(version) = self.deleted_topics.next_durable(&self.log) {
+            let message = Message::Forgotten { from: self.shard, version };
+            out.push(Command::Mail { to: CONTROLLER, message });
+        }
+        self.log.poll(turn.now, &mut self.ops);
+        self.snapshots.turn(&mut self.log, turn, &mut self.ops);
+        self.check.turn(&mut self.log, turn, &mut self.ops);
+        self.request_ops(out);
+    }
+
+    fn request_ops(&mut self, out: &mut Vec<Command>) {
+        out.extend(self.ops.drain(..).map(Command::File));
+    }
+
+    /// When the next turn is needed. While input `is_blocked`, no timer is due: it must not expire
+    /// any member.
+    pub(crate) fn deadline(&self, turn: &TurnEnd<'_>, is_blocked: bool) -> Option<i64> {
+        let log = self.log();
+        let deadlines = [
+            self.log.expiry_deadline().filter(|_| !is_blocked),
+            log.next_deadline(),
+            self.has_to_forget().then_some(turn.now),
+            self.snapshots.deadline(log),
+            self.check.deadline(log, turn),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Whether a removal of offsets is to continue at once.
+    fn has_to_forget(&self) -> bool {
+        self.deleted_topics.are_under_way() && !self.is_closed()
+    }
+
+    /// Whether no request may be handled now: too many bytes wait for the disk, or operations found
+    /// at the start, which answers would reveal, are not durable yet.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.log().is_full() || !self.log().is_recovered()
+    }
+
+    /// Whether all accepted operations are durable.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let progress = self.log().progress();
+        progress.accepted() == progress.flushed()
+    }
+
+    /// Whether the shard must not continue.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.is_failed
+    }
+
+    /// Whether a stop that began at a time waits for the snapshot that is due or under way.
+    /// (Without it the next start would replay for longer than the write takes.)
+    pub(crate) fn awaits_snapshot(&self, stop_began: i64, now: i64) -> bool {
+        let patience = self.config.snapshot_on_stop_max_ms;
+        now < stop_began.saturating_add(patience) && self.has_snapshot_to_write(now)
+    }
+
+    fn has_snapshot_to_write(&self, now: i64) -> bool {
+        self.snapshots.has_some_to_write(self.log(), now)
+    }
+
+    /// Continues a listing by about `count` groups; returns whether it is complete.
+    pub(crate) fn list(&mut self, listing: &mut ListingOfSlots, count: usize) -> bool {
+        self.log.list(listing, count)
+    }
+
+    /// How much it is to describe a group, or to list its offsets; little if another shard has it.
+    pub(crate) fn weight(
+        &mut self,
+        group_id: &str,
+        of: impl FnOnce(&Coordinator, &str) -> usize,
+    ) -> usize {
+        self.log.parts().0.weight(group_id, of)
+    }
+
+    /// The coordinators, for checks.
+    pub(crate) fn slots(&self) -> &Slots {
+        self.log.slots()
+    }
+
+    /// The log, for checks.
+    pub(crate) fn log(&self) -> &ShardLog {
+        self.log.log()
+    }
+
+    /// The groups' time at a past time.
+    pub(crate) fn time(&self, now: i64) -> i64 {
+        self.log.time(now)
+    }
+
+    /// The numbers of the groups and of their log, for metrics.
+    pub(crate) fn walk(&self, visitor: &mut Visitor<'_>) {
+        self.slots().counters().walk(visitor);
+        self.log.counters().walk(visitor);
+        let gauges = LogGauges {
+            unsubmitted_bytes: self.log().unsubmitted_bytes() as u64,
+            unsubmitted_bytes_max: self.open_bytes_max as u64,
+            unloaded_groups: self.slots().unloaded_groups() as u64,
+        };
+        gauges.walk(visitor);
+        self.snapshots.counters().walk(visitor);
+        self.check.counters().walk(visitor);
+    }
+
+    /// How many groups were compared with the log since the shard's start.
+    pub(crate) fn compared(&self) -> u64 {
+        self.check.counters().compared
+    }
+}

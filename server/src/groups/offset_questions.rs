@@ -1,0 +1,293 @@
+//! TxnOffsetCommit: before the first offsets of a transaction in a slot, its coordinator is asked
+//! whether the producer may write (`CoordinatorRuntime.scheduleTransactionalWriteOperation`). The
+//! request is kept as it came, and read again when the verdict is there: topics may have changed.
+
+use super::{Groups, Inputs};
+use crate::cluster::ClusterImage;
+use crate::dispatch::group_apis::{self, Destination};
+use crate::net::{Reply, VisibleAt};
+use crate::placement::Slot;
+use muster_codec::messages::TxnOffsetCommitRequest;
+use muster_codec::records::OFFSETS_TOPIC;
+use muster_codec::{ApiKey, ErrorCode, GroupRequest, Reader, Request, Response};
+use muster_coordinator::{Caller, RequestId};
+use muster_transactions::PartitionSet;
+use muster_transactions::errors::{txn_offset_commit_error, txn_offset_commit_question};
+use muster_transactions::message::{Producer, Question, Stamp, Verdict};
+use muster_transactions::partition::Append;
+use std::collections::BTreeMap;
+
+/// The bit that the numbers of these questions have, and those of partitions have not.
+const OF_GROUPS: u64 = 1 << 63;
+
+/// The time after which a question counts as lost (Kafka's `request.timeout.ms` of a broker).
+const QUESTION_MS: i64 = 30_000;
+
+/// Bytes of requests that wait for a verdict. Beyond that they are refused as if the question was
+/// lost, and clients try again. The last one may exceed it.
+pub(crate) const ASKED_BYTES_MAX: usize = 16 << 20;
+
+/// The requests that wait for a verdict, by the numbers of their questions.
+#[derive(Debug)]
+pub(super) struct OffsetQuestions {
+    open: BTreeMap<u64, Asked>,
+    next: u64,
+    bytes: usize,
+}
+
+/// The part of a TxnOffsetCommit that is left after its topics and its group were checked.
+enum Screened {
+    /// It goes to the coordinator of this slot. The response is that to topics that do not exist.
+    Slot(Slot, Option<Response<'static>>),
+    /// Nothing: this is the answer.
+    Answered(Response<'static>),
+}
+
+/// A TxnOffsetCommit that waits for a verdict.
+#[derive(Debug)]
+struct Asked {
+    deadline: i64,
+    slot: Slot,
+    producer: Producer,
+    request: RequestId,
+    version: i16,
+    client_id: Box<str>,
+    client_host: Box<str>,
+    body: Box<[u8]>,
+}
+
+impl Asked {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.client_id.len() + self.client_host.len() + self.body.len()
+    }
+
+    fn caller(&self) -> Caller<'_> {
+        let Self { request, version, client_id, client_host, .. } = self;
+        Caller { request: *request, api_version: *version, client_id, client_host }
+    }
+
+    fn read(&self) -> GroupRequest<'_> {
+        let mut reader = Reader::of_accepted_request(&self.body);
+        let read = Request::read(ApiKey::TxnOffsetCommit, self.version, &mut reader);
+        match read.map(GroupRequest::try_from) {
+            Ok(Ok(request)) => request,
+            _ => unreachable!("the same bytes were read before"),
+        }
+    }
+}
+
+impl OffsetQuestions {
+    pub(super) fn new(first_number: u64) -> Self {
+        Self { open: BTreeMap::new(), next: OF_GROUPS | first_number, bytes: 0 }
+    }
+
+    fn insert(&mut self, asked: Asked) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.bytes += asked.bytes();
+        self.open.insert(number, asked);
+        number
+    }
+
+    /// The request that a verdict is about; None if it is about one of an earlier load.
+    fn take(&mut self, verdict: &Verdict) -> Option<Asked> {
+        self.open.get(&verdict.number).filter(|asked| asked.producer == verdict.producer)?;
+        let asked = self.open.remove(&verdict.number)?;
+        self.bytes -= asked.bytes();
+        Some(asked)
+    }
+}
+
+impl Groups {
+    /// Commits offsets in a transaction, or returns the question that the request waits for.
+    /// `body` is the request as it came.
+    pub(crate) fn txn_offset_commit<'r>(
+        &mut self,
+        inputs: Inputs<'_>,
+        caller: Caller<'r>,
+        body: &[u8],
+        request: TxnOffsetCommitRequest<'r>,
+        mut take: impl FnMut(Reply<'_>),
+    ) -> Option<Question> {
+        let producer = Producer { id: request.producer_id, epoch: request.producer_epoch };
+        let transactional_id = request.transactional_id.clone();
+        // Offsets without a group are refused whoever commits them.
+        let has_group = !request.group_id.is_empty();
+        let mut request = GroupRequest::from(request);
+        let (slot, absent) = match self.screen_offsets(&mut request, caller, inputs.image) {
+            Screened::Slot(slot, absent) => (slot, absent),
+            Screened::Answered(response) => {
+                take(Reply { request: caller.request, response, visible_at: VisibleAt::Now });
+                return None;
+            }
+        };
+        let refused = match self.producers.of(slot).may_append(producer) {
+            Append::Now => None,
+            _ if !has_group => None,
+            // Until the report is answered; some clients take CONCURRENT_TRANSACTIONS for fatal.
+            _ if self.producers.is_unanswered(slot, producer.id) => {
+                Some(ErrorCode::CoordinatorLoadInProgress)
+            }
+            Append::Refuse(error) => Some(error),
+            Append::Ask if self.questions.bytes < ASKED_BYTES_MAX => {
+                let now = inputs.times.now;
+                return Some(self.ask(now, slot, producer, &transactional_id, caller, body));
+            }
+            Append::Ask => Some(ErrorCode::NetworkException),
+        };
+        let Some(refused) = refused else {
+            self.log.coordinate(slot, inputs, caller, request, absent, &mut take);
+            return None;
+        };
+        take(refusal(caller, &mut request, refused, absent));
+        None
+    }
+
+    /// Whether this question is open.
+    pub(crate) fn has_asked(&self, number: u64) -> bool {
+        self.questions.open.contains_key(&number)
+    }
+
+    /// Bytes of requests that wait for a verdict.
+    pub(crate) fn asked_bytes(&self) -> usize {
+        self.questions.bytes
+    }
+
+    /// The coordinator has answered a question: the offsets are committed or refused.
+    pub(crate) fn verdict(
+        &mut self,
+        mut inputs: Inputs<'_>,
+        verdict: &Verdict,
+        mut take: impl FnMut(Reply<'_>),
+    ) {
+        let Some(asked) = self.questions.take(verdict) else { return };
+        let Asked { slot, producer, .. } = asked;
+        let admitted = self.admit(&asked, verdict);
+        let before = self.log.position(slot);
+        self.answer(inputs.again(), &asked, admitted, &mut take);
+        if admitted.is_ok() && self.log.position(slot) > before {
+            self.producers.appended(slot, producer, before + 1, verdict.stamp);
+        } else {
+            self.producers.of(slot).refused(producer, verdict.number);
+        }
+    }
+
+    /// When [`Self::expire_questions`] has something to do.
+    pub(crate) fn questions_deadline(&self) -> Option<i64> {
+        self.questions.open.first_key_value().map(|(_, asked)| asked.deadline)
+    }
+
+    /// Ends questions that count as lost at this time.
+    pub(crate) fn expire_questions(
+        &mut self,
+        mut inputs: Inputs<'_>,
+        until: i64,
+        mut take: impl FnMut(Reply<'_>),
+    ) {
+        while let Some((number, asked)) = self.questions.open.first_key_value()
+            && asked.deadline <= until
+        {
+            let verdict = Verdict {
+                stamp: Stamp::default(),
+                number: *number,
+                producer: asked.producer,
+                error: ErrorCode::NetworkException,
+                refused: PartitionSet::default(),
+            };
+            self.verdict(inputs.again(), &verdict, &mut take);
+        }
+    }
+
+    /// Refuses topics that do not exist, and groups of other shards.
+    fn screen_offsets(
+        &self,
+        request: &mut GroupRequest<'_>,
+        caller: Caller<'_>,
+        image: &ClusterImage,
+    ) -> Screened {
+        match self.screen(request, caller.api_version, image) {
+            Destination::Slot(slot, absent) => Screened::Slot(slot, absent),
+            Destination::Answered(response) => Screened::Answered(response),
+            Destination::Slots(_) | Destination::Shard => {
+                unreachable!("offsets are those of one group")
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        now: i64,
+        slot: Slot,
+        producer: Producer,
+        transactional_id: &str,
+        caller: Caller<'_>,
+        body: &[u8],
+    ) -> Question {
+        let Caller { request, api_version: version, client_id, client_host } = caller;
+        let deadline = now.saturating_add(QUESTION_MS);
+        let (client_id, client_host) = (client_id.into(), client_host.into());
+        let body = body.into();
+        let asked =
+            Asked { deadline, slot, producer, request, version, client_id, client_host, body };
+        let number = self.questions.insert(asked);
+        self.producers.of(slot).ask(producer, number);
+        Question {
+            // The slots of messages are the shards: see `crate::cluster::transaction_slot`.
+            slot: self.shard,
+            number,
+            transactional_id: transactional_id.into(),
+            producer,
+            partitions: PartitionSet::of(OFFSETS_TOPIC, slot.0 as i32),
+            kind: txn_offset_commit_question(version),
+        }
+    }
+
+    /// Whether a verdict lets the offsets be written.
+    fn admit(&mut self, asked: &Asked, verdict: &Verdict) -> Result<(), ErrorCode> {
+        let Asked { slot, producer, .. } = *asked;
+        if verdict.refused.contains(OFFSETS_TOPIC, slot.0 as i32) {
+            return Err(ErrorCode::TransactionAbortable);
+        }
+        if verdict.error != ErrorCode::None {
+            return Err(verdict.error);
+        }
+        self.producers.of(slot).admit(producer, verdict.number, verdict.stamp)
+    }
+
+    /// Answers a request of which there is a verdict.
+    fn answer(
+        &mut self,
+        inputs: Inputs<'_>,
+        asked: &Asked,
+        admitted: Result<(), ErrorCode>,
+        take: &mut impl FnMut(Reply<'_>),
+    ) {
+        let (caller, mut request) = (asked.caller(), asked.read());
+        match (self.screen_offsets(&mut request, caller, inputs.image), admitted) {
+            (Screened::Answered(response), _) => {
+                take(Reply { request: caller.request, response, visible_at: VisibleAt::Now });
+            }
+            (Screened::Slot(_, absent), Err(error)) => {
+                take(refusal(caller, &mut request, error, absent))
+            }
+            (Screened::Slot(slot, absent), Ok(())) => {
+                self.log.coordinate(slot, inputs, caller, request, absent, take);
+            }
+        }
+    }
+}
+
+/// The answer to offsets whose producer may not write.
+fn refusal(
+    caller: Caller<'_>,
+    request: &mut GroupRequest<'_>,
+    error: ErrorCode,
+    absent: Option<Response<'static>>,
+) -> Reply<'static> {
+    let error = txn_offset_commit_error(error, caller.api_version);
+    let mut response = group_apis::refused(request, caller.api_version, error);
+    if let Some(absent) = absent {
+        group_apis::merge(&mut response, absent);
+    }
+    Reply { request: caller.request, response, visible_at: VisibleAt::Now }
+}

@@ -1,0 +1,192 @@
+//! Group requests. Each goes to the coordinator of its group's slot; the parts that a coordinator
+//! must not get are refused first, as in KafkaApis. A request for groups of several slots is split,
+//! and the answers are joined.
+
+use super::log::GroupLog;
+use super::{Groups, Inputs, ListingOfSlots};
+use crate::cluster::ClusterImage;
+use crate::dispatch::group_apis::{self, Destination, ScreenContext};
+use crate::net::{Reply, VisibleAt};
+use crate::placement::Slot;
+use muster_codec::{ErrorCode, GroupRequest, Response};
+use muster_coordinator::limits::GROUPS_MAX;
+use muster_coordinator::{Answer, Caller, GroupRefusal, Output, RequestId};
+use muster_storage::injected::{self, Fault};
+
+impl Groups {
+    /// Handles a request other than TxnOffsetCommit, for which there is
+    /// [`Self::txn_offset_commit`]. `take` receives the answer to it, unless the coordinator parks
+    /// it, and the answers to parked requests that it completes.
+    pub(crate) fn request<'r>(
+        &mut self,
+        inputs: Inputs<'_>,
+        caller: Caller<'r>,
+        mut request: GroupRequest<'r>,
+        mut take: impl FnMut(Reply<'_>),
+    ) {
+        debug_assert!(!matches!(request, GroupRequest::TxnOffsetCommit(_)));
+        match self.screen(&mut request, caller.api_version, inputs.image) {
+            Destination::Slot(slot, refused) => {
+                self.log.coordinate(slot, inputs, caller, request, refused, &mut take);
+            }
+            Destination::Slots(refused) => {
+                self.log.split(inputs, caller, request, refused, &mut take);
+            }
+            Destination::Shard => take(self.list_groups(&request, caller.request)),
+            Destination::Answered(response) => {
+                let (request, visible_at) = (caller.request, VisibleAt::Now);
+                take(Reply { request, response, visible_at });
+            }
+        }
+    }
+
+    /// Refuses the parts that a coordinator must not get, and decides where the rest goes.
+    pub(super) fn screen(
+        &self,
+        request: &mut GroupRequest<'_>,
+        version: i16,
+        image: &ClusterImage,
+    ) -> Destination {
+        if !self.config.serves(request.api_key()) {
+            let error = ErrorCode::UnsupportedVersion;
+            return Destination::Answered(group_apis::refused(request, version, error));
+        }
+        let slots = self.slots();
+        let slot_of = |group_id: &str| Some(slots.slot_of(group_id)).filter(|it| slots.has(*it));
+        group_apis::screen(request, &ScreenContext { version, topics: image, slot_of: &slot_of })
+    }
+
+    /// Answers a ListGroups that is not a long request: lists the groups of all slots at once.
+    fn list_groups(&mut self, request: &GroupRequest<'_>, asked: RequestId) -> Reply<'static> {
+        let GroupRequest::ListGroups(body) = request else {
+            unreachable!("only a list is about all groups of a shard")
+        };
+        let mut listing = ListingOfSlots::new(body);
+        self.list(&mut listing, usize::MAX);
+        let (response, visible_at) = (listing.take().into(), listing.visible_at());
+        Reply { request: asked, response, visible_at }
+    }
+}
+
+impl GroupLog {
+    /// Passes a request to the coordinator of a slot. `refused` is the answer to the part of the
+    /// request that was refused.
+    pub(super) fn coordinate<'r>(
+        &mut self,
+        slot: Slot,
+        mut inputs: Inputs<'_>,
+        caller: Caller<'r>,
+        request: GroupRequest<'r>,
+        mut refused: Option<Response<'static>>,
+        take: &mut impl FnMut(Reply<'r>),
+    ) {
+        let (output, refusal) = self.handle(slot, inputs.again(), caller, request);
+        if let Some(refusal) = refusal {
+            self.report_refusal(&mut inputs, refusal, caller.client_host);
+        }
+        self.write(slot, inputs, output, |mut reply| {
+            if reply.request == caller.request
+                && let Some(refused) = refused.take()
+            {
+                group_apis::merge(&mut reply.response, refused);
+            }
+            take(reply);
+        });
+    }
+
+    /// Passes a request for groups of several slots to the coordinator of each, and joins their
+    /// answers, which each call returns (no such request waits for another one).
+    fn split<'r>(
+        &mut self,
+        mut inputs: Inputs<'_>,
+        caller: Caller<'r>,
+        request: GroupRequest<'r>,
+        refused: Option<Response<'static>>,
+        take: &mut impl FnMut(Reply<'r>),
+    ) {
+        let mut joined: Option<Reply<'r>> = None;
+        let slots = self.slots();
+        for (slot, part) in group_apis::by_slot(request, |group_id| slots.slot_of(group_id)) {
+            let inputs = inputs.again();
+            self.coordinate(slot, inputs, caller, part, None, &mut |reply: Reply<'r>| {
+                match &mut joined {
+                    _ if reply.request != caller.request => take(reply),
+                    None => joined = Some(reply),
+                    Some(_) if injected::is(Fault::LostPart) => {}
+                    Some(joined) => {
+                        group_apis::merge(&mut joined.response, reply.response);
+                        joined.visible_at.join(reply.visible_at);
+                    }
+                }
+            });
+        }
+        let Some(mut joined) = joined else { return };
+        if let Some(refused) = refused {
+            group_apis::merge(&mut joined.response, refused);
+        }
+        take(joined);
+    }
+
+    fn report_refusal(&self, inputs: &mut Inputs<'_>, refusal: GroupRefusal, host: &str) {
+        let (words, max, groups) = (refusal.words(), GROUPS_MAX, self.slots().groups());
+        let words = format_args!(
+            "a client at {host} could not create a group: {words} Of {max}, there are {groups}"
+        );
+        inputs.errors.log(inputs.times.now, "groups", words);
+    }
+
+    /// Writes the records of a slot's output; `take` receives its answers, each with the position
+    /// that it waits for.
+    pub(super) fn write<'r>(
+        &mut self,
+        slot: Slot,
+        inputs: Inputs<'_>,
+        output: Output<'r>,
+        mut take: impl FnMut(Reply<'r>),
+    ) {
+        let position = self.next_position(slot);
+        let written = self.write_records(slot, inputs, &output, &mut take);
+        let (last, failed) = written.map_or_else(|last| (last, true), |last| (last, false));
+        for mut answer in output.answers {
+            if failed {
+                let error = ErrorCode::UnknownServerError;
+                answer.response = group_apis::failed(answer.response, error);
+            }
+            // The call may have made several operations, of which the coordinator knows the first
+            // position: the answer waits for the last one.
+            if answer.visible_at == position {
+                answer.visible_at = last;
+            }
+            take(reply_of(slot, answer));
+        }
+    }
+
+    /// Writes the records of an output; `take` is given the answers to parked requests of groups
+    /// whose records were refused. Returns the position of the last record.
+    ///
+    /// # Errors
+    /// The log refused a record; the position of the last that was written.
+    fn write_records<'r>(
+        &mut self,
+        slot: Slot,
+        inputs: Inputs<'_>,
+        output: &Output<'_>,
+        mut take: impl FnMut(Reply<'r>),
+    ) -> Result<u64, u64> {
+        let refused = match self.append(slot, inputs.times.now, output.producer, &output.records) {
+            Ok(last) => return Ok(last),
+            Err(refused) => refused,
+        };
+        let words = format_args!("records were not written: {}", refused.error);
+        inputs.errors.log(inputs.times.now, "write", words);
+        let dismissed = self.not_written(slot, inputs, &output.records[refused.written..]);
+        dismissed.answers.into_iter().for_each(|it| take(reply_of(slot, it)));
+        // No answer may wait for a position that was not written.
+        Err(self.position(slot))
+    }
+}
+
+fn reply_of(slot: Slot, answer: Answer<'_>) -> Reply<'_> {
+    let Answer { request, response, visible_at } = answer;
+    Reply { request, response, visible_at: VisibleAt::position(slot.log_partition(), visible_at) }
+}

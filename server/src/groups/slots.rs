@@ -1,0 +1,347 @@
+//! The coordinators of groups of a shard, one for each slot that it leads. They share the shard's
+//! budget, and damage that one finds is known without asking each.
+
+use super::configs;
+use crate::cluster::ClusterImage;
+use crate::config::Config;
+use crate::led::{Led, SlotCoordinator};
+use crate::net::VisibleAt;
+use crate::placement::{Placement, Slot};
+use muster_codec::Wall;
+use muster_codec::messages::{ListGroupsRequest, ListGroupsResponse};
+use muster_codec::records::GroupRecord;
+use muster_coordinator::{
+    Budget, Coordinator, Counters, Counts, Divergence, Held, Listing, Producer, SnapshotDamage,
+    Topics,
+};
+
+/// The coordinators of the slots that a shard leads.
+#[derive(Debug)]
+pub struct Slots {
+    led: Led<Coordinator>,
+    budget: Budget,
+    damage: Option<SnapshotDamage>,
+}
+
+impl SlotCoordinator for Coordinator {
+    type Held = Held;
+
+    fn held(&self) -> Held {
+        self.held()
+    }
+
+    fn next_deadline(&self) -> Option<i64> {
+        self.next_deadline()
+    }
+}
+
+/// A listing of the groups of all slots that is under way.
+#[derive(Debug)]
+pub(crate) struct ListingOfSlots {
+    listing: Listing,
+    progress: ListingProgress,
+    visible_at: VisibleAt,
+}
+
+/// How far a listing has come.
+#[derive(Debug)]
+enum ListingProgress {
+    /// All slots that follow this one are left; None before the first.
+    After(Option<Slot>),
+    End,
+}
+
+impl ListingOfSlots {
+    pub(crate) fn new(request: &ListGroupsRequest<'_>) -> Self {
+        let progress = ListingProgress::After(None);
+        Self { listing: Listing::new(request), progress, visible_at: VisibleAt::Now }
+    }
+
+    /// The groups that were found since the last call, or the error of the whole list.
+    pub(crate) fn take(&mut self) -> ListGroupsResponse<'static> {
+        self.listing.take()
+    }
+
+    /// The positions that the list waits for, so far.
+    pub(crate) fn visible_at(&mut self) -> VisibleAt {
+        std::mem::take(&mut self.visible_at)
+    }
+}
+
+impl Slots {
+    /// Those of a shard, without groups.
+    pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
+        let config = config.coordinator();
+        let led = Led::new(placement, shard, || Coordinator::new(config.clone()));
+        Self { led, budget: Budget::new(config.groups_max), damage: None }
+    }
+
+    /// Calls the coordinator of a slot, and notes its deadline, its part of the budget and damage.
+    ///
+    /// # Panics
+    /// If the shard does not lead the slot: see [`Self::has`].
+    pub(crate) fn on<R>(
+        &mut self,
+        slot: Slot,
+        act: impl FnOnce(&mut Coordinator, &mut Budget) -> R,
+    ) -> R {
+        let Self { led, budget, damage } = self;
+        led.on(slot, |coordinator, others| {
+            budget.others = others;
+            let result = act(coordinator, budget);
+            if damage.is_none() {
+                *damage = coordinator.damage().cloned();
+            }
+            result
+        })
+    }
+
+    fn each(&mut self, mut act: impl FnMut(&mut Coordinator)) {
+        let mut slot = self.next(None);
+        while let Some(at) = slot {
+            self.on(at, |coordinator, _| act(coordinator));
+            slot = self.next(slot);
+        }
+    }
+
+    /// Whether the shard leads a slot.
+    pub(crate) fn has(&self, slot: Slot) -> bool {
+        self.led.has(slot)
+    }
+
+    /// The slots, in order.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Slot> {
+        self.led.slots()
+    }
+
+    /// The slot that follows another one; the first for None.
+    pub(crate) fn next(&self, slot: Option<Slot>) -> Option<Slot> {
+        self.led.next(slot)
+    }
+
+    /// Like [`Self::next`], of those with groups.
+    pub(crate) fn next_with_groups(&self, slot: Option<Slot>) -> Option<Slot> {
+        self.led.next_with(slot, |held| held.groups > 0)
+    }
+
+    /// The slot of a group.
+    pub(crate) fn slot_of(&self, group_id: &str) -> Slot {
+        self.led.placement().group_slot(group_id)
+    }
+
+    /// The slot whose timer is due first, and when.
+    pub(crate) fn next_deadline(&self) -> Option<(i64, Slot)> {
+        self.led.next_deadline()
+    }
+
+    /// The producers that have pending offsets in a slot.
+    pub(crate) fn producers(&self, slot: Slot) -> impl Iterator<Item = Producer> {
+        let open = self.led.get(slot).into_iter().flat_map(Coordinator::open_transactions);
+        open.map(|it| it.producer)
+    }
+
+    /// Damage that a coordinator found in its part of the snapshot. After that no answer or record
+    /// may be used.
+    pub(crate) fn damage(&self) -> Option<&SnapshotDamage> {
+        self.damage.as_ref()
+    }
+
+    /// All records of the log are replayed: sessions and deadlines start.
+    pub(crate) fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
+        self.each(|coordinator| coordinator.loaded(now, wall, topics));
+    }
+
+    /// Loads the groups with members.
+    pub(crate) fn load_members(&mut self) {
+        self.each(|coordinator| coordinator.load_members());
+    }
+
+    /// Loads all groups: for checks.
+    pub(crate) fn load_all(&mut self) {
+        self.each(|coordinator| coordinator.load_all());
+    }
+
+    /// Sets the configs of all groups; `before` is the image whose configs they have so far.
+    pub(crate) fn configure(
+        &mut self,
+        config: &Config,
+        before: Option<&ClusterImage>,
+        image: &ClusterImage,
+    ) {
+        let changed = configs::changed(before, image);
+        if changed.is_of_all {
+            let of_all = config.coordinator();
+            self.each(|coordinator| coordinator.set_config(of_all.clone()));
+        }
+        for group in changed.groups {
+            let slot = self.slot_of(group);
+            if self.has(slot) {
+                let own = crate::config::group_overrides(config, image, group);
+                self.on(slot, |coordinator, _| coordinator.set_group_config(group, own));
+            }
+        }
+    }
+
+    /// Number of groups, loaded or not.
+    pub fn groups(&self) -> usize {
+        self.led.held().groups
+    }
+
+    /// Number of unloaded groups.
+    pub(crate) fn unloaded_groups(&self) -> usize {
+        self.led.coordinators().map(Coordinator::unloaded_groups).sum()
+    }
+
+    /// Whether a group, or only its offsets, are unloaded.
+    pub(crate) fn is_unloaded(&self, group_id: &str) -> bool {
+        let coordinator = self.led.get(self.slot_of(group_id));
+        coordinator.is_some_and(|it| it.is_unloaded(group_id))
+    }
+
+    /// The durable state of the loaded groups as the records that produce it, by group.
+    pub fn durable_records(&self) -> Vec<GroupRecord<'_>> {
+        let of_slots = self.led.coordinators().flat_map(Coordinator::durable_records);
+        let mut records: Vec<_> = of_slots.collect();
+        records.sort_by(|one, other| one.group_id().cmp(other.group_id()));
+        records
+    }
+
+    /// Like [`Self::durable_records`], with pending offsets: see [`Coordinator::durable_state`].
+    pub fn durable_state(&self) -> Vec<(Option<Producer>, GroupRecord<'_>)> {
+        self.led.coordinators().flat_map(Coordinator::durable_state).collect()
+    }
+
+    /// See [`Coordinator::fingerprint`].
+    pub fn fingerprint(&mut self, group_id: &str) -> Option<u64> {
+        let slot = self.slot_of(group_id);
+        let is_led = self.has(slot);
+        is_led.then(|| self.on(slot, |coordinator, _| coordinator.fingerprint(group_id)))?
+    }
+
+    /// The numbers of all of them, for metrics.
+    pub(crate) fn counters(&self) -> Counters {
+        let of_each = self.led.coordinators().map(Coordinator::counters);
+        of_each.fold(Counters::default(), |a, b| a + b)
+    }
+
+    /// The sizes of the state of all of them.
+    pub(crate) fn counts(&self) -> Counts {
+        let of_each = self.led.coordinators().map(Coordinator::counts);
+        of_each.fold(Counts::default(), |a, b| a + b)
+    }
+
+    /// How much it is to describe a group, or to list its offsets; little if another shard has it.
+    pub(crate) fn weight(
+        &mut self,
+        group_id: &str,
+        of: impl FnOnce(&Coordinator, &str) -> usize,
+    ) -> usize {
+        let slot = self.slot_of(group_id);
+        if !self.has(slot) {
+            return 1;
+        }
+        self.on(slot, |coordinator, _| of(coordinator, group_id))
+    }
+
+    /// Continues a listing by about `count` groups and slots; returns whether it is complete. What
+    /// is durable by `flushed` need not be waited for.
+    pub(crate) fn list(
+        &mut self,
+        of_slots: &mut ListingOfSlots,
+        count: usize,
+        flushed: impl Fn(Slot) -> u64,
+    ) -> bool {
+        let mut left = count;
+        let ListingOfSlots { listing, progress, visible_at } = of_slots;
+        while let ListingProgress::After(before) = *progress {
+            let Some(slot) = self.next(before) else {
+                *progress = ListingProgress::End;
+                break;
+            };
+            if left == 0 {
+                return false;
+            }
+            let list = |coordinator: &mut Coordinator, _: &mut Budget| {
+                (coordinator.list(listing, left), coordinator.written_at())
+            };
+            let (seen, written_at) = self.on(slot, list);
+            if listing.is_too_large() {
+                *progress = ListingProgress::End;
+            } else if seen < left {
+                *progress = ListingProgress::After(Some(slot));
+            }
+            if written_at > flushed(slot) {
+                visible_at.join(VisibleAt::position(slot.log_partition(), written_at));
+            }
+            left = left.saturating_sub(seen + 1);
+        }
+        true
+    }
+
+    /// Compares the group that follows another one with the state to which its records replay.
+    /// Returns its place; None after the last one.
+    ///
+    /// # Errors
+    /// It differs.
+    pub(crate) fn audit_after(&mut self, after: Audited) -> (Audited, Result<(), Divergence>) {
+        let begin = || (self.next(None), None);
+        let (mut slot, mut group) = after.map_or_else(begin, |(slot, id)| (Some(slot), Some(id)));
+        while let Some(of) = slot {
+            let audited = self.on(of, |coordinator, _| coordinator.audit_after(group.as_deref()));
+            if let Some((id, found)) = audited {
+                return (Some((of, id)), found);
+            }
+            (slot, group) = (self.next(slot), None);
+        }
+        (None, Ok(()))
+    }
+}
+
+/// The last group that was audited.
+pub(crate) type Audited = Option<(Slot, std::sync::Arc<str>)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::commit;
+    use muster_coordinator::NoTopics;
+
+    const PLACEMENT: Placement = Placement { shards: 2, offsets_partitions: 6 };
+
+    fn slots() -> Slots {
+        Slots::new(&Config::default(), PLACEMENT, 1)
+    }
+
+    /// Adds a number of groups to a slot.
+    fn fill(slots: &mut Slots, slot: Slot, count: usize) {
+        let records = (0..).map(|group| commit(group, 0, Some(1)));
+        let of_slot = records.filter(|it| PLACEMENT.group_slot(it.group_id()) == slot).take(count);
+        of_slot.for_each(|it| slots.on(slot, |coordinator, _| coordinator.replay(&it, 1)));
+    }
+
+    #[test]
+    fn each_coordinator_is_called_with_the_budget_that_the_others_leave() {
+        let mut slots = slots();
+        assert!(slots.iter().eq([1, 3, 5].map(Slot)) && !slots.has(Slot(2)));
+        fill(&mut slots, Slot(1), 2);
+        fill(&mut slots, Slot(5), 3);
+        let mut held = |slot| {
+            slots.on(slot, |coordinator, budget| (coordinator.groups(), budget.others.groups))
+        };
+        assert_eq!([1, 3, 5].map(|slot| held(Slot(slot))), [(2, 3), (0, 5), (3, 2)]);
+        assert_eq!((slots.groups(), slots.counts().coordinators), (5, 3));
+        assert_eq!(slots.next_with_groups(Some(Slot(1))), Some(Slot(5)));
+        assert!(slots.durable_records().is_sorted_by_key(|it| it.group_id().to_owned()));
+    }
+
+    #[test]
+    fn the_slot_that_is_due_first_is_known() {
+        let mut slots = slots();
+        assert_eq!(slots.next_deadline(), None);
+        slots.loaded(0, Wall(0), &NoTopics);
+        let (at, first) = slots.next_deadline().unwrap();
+        assert_eq!(first, Slot(1), "of equal deadlines");
+        slots.on(Slot(5), |coordinator, _| coordinator.sweep_at(at - 1));
+        assert_eq!(slots.next_deadline(), Some((at - 1, Slot(5))));
+    }
+}

@@ -1,0 +1,455 @@
+//! Snapshots of a serving shard: when one begins, and its slices. The coordinator encodes groups,
+//! the log its segments, and the writer makes the file.
+
+use super::TurnEnd;
+use super::counters::SnapshotCounters;
+use super::log::GroupLog;
+use super::slots::Slots;
+use crate::cluster::ClusterImage;
+use crate::config::Config;
+use crate::placement::Slot;
+use muster_codec::records::{ClusterRecord, TransactionRecord};
+use muster_codec::{DecodeError, Reader};
+use muster_coordinator::{SnapshotDamage, SnapshotPart, SnapshotWalk};
+use muster_storage::snapshot::{
+    Part, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotGroups, SnapshotHeader, SnapshotNews,
+    SnapshotWriter, WriterConfig,
+};
+use muster_storage::{FileDone, FileOp, FileToken, Pace, SegmentWalk, ShardLog};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tracing::{info, warn};
+
+/// The bytes of a slice: about 100 microseconds of work.
+const SLICE_BYTES: usize = 64 << 10;
+
+/// Transactional ids that are written together.
+const IDS_OF_A_WRITE: usize = 256;
+
+/// The coordinators of transactions of a shard, whose records are in the same log.
+pub(crate) trait TransactionSlots {
+    /// The slot that follows another one; the first for None.
+    fn next(&self, slot: Option<Slot>) -> Option<Slot>;
+
+    /// At most `count` ids of a slot that follow one, as the records that produce them.
+    fn records_after(
+        &self,
+        slot: Slot,
+        after: Option<&str>,
+        count: usize,
+    ) -> Vec<TransactionRecord<'static>>;
+
+    /// Applies a record.
+    ///
+    /// # Errors
+    /// The slot is another shard's.
+    fn replay(
+        &mut self,
+        slot: Slot,
+        record: &TransactionRecord<'_>,
+        position: u64,
+    ) -> Result<(), DecodeError>;
+}
+
+/// The snapshots of a shard.
+#[derive(Debug)]
+pub(super) struct Snapshots {
+    dir: PathBuf,
+    writer: SnapshotWriter,
+    /// The config of file and command line, against which the image has changes.
+    config: Arc<Config>,
+    /// The least growth of the log before the next snapshot.
+    growth_bytes_min: u64,
+    /// The longest time before the next snapshot if the log has grown at all; 0 for none.
+    interval_ms: i64,
+    job: Option<Job>,
+    pace: Pace,
+    /// The time when the last one began, and the bytes written to the log by then.
+    began_ms: i64,
+    began_at: u64,
+    /// The bytes of the log that were replayed after the snapshot at the last startup.
+    behind: u64,
+    /// Whether there is a file that would be read at startup.
+    is_there: bool,
+    /// The position of the last one; a log that has dropped deletions after it cannot be replayed
+    /// on it.
+    from: u64,
+    /// With the size of the last one.
+    counters: SnapshotCounters,
+}
+
+/// A snapshot that is being written.
+#[derive(Debug)]
+struct Job {
+    stage: Stage,
+    /// The slots whose groups are written.
+    slots: Vec<SlotGroups>,
+    header: SnapshotHeader,
+}
+
+/// The part that is written next.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one, in a job")]
+enum Stage {
+    Cluster,
+    /// The transactional ids of a slot that follow one, at the end of the part so far.
+    Transactions(Slot, Option<Box<str>>, Part),
+    /// The groups of the slot that follows the last one.
+    Groups(Option<Slot>),
+    /// Those of a slot that is begun.
+    GroupsOf(SlotGroups, SnapshotWalk),
+    Segments(SegmentWalk),
+}
+
+impl Snapshots {
+    /// `behind` is the number of bytes of the log behind the snapshot that the shard started from,
+    /// if it did.
+    pub(super) fn new(
+        common: Arc<Config>,
+        config: &Config,
+        writer: WriterConfig,
+        (snapshot, behind): (Option<SnapshotHeader>, u64),
+        now: i64,
+    ) -> Self {
+        let growth = config.metadata_log_max_record_bytes_between_snapshots;
+        let file_bytes = snapshot.as_ref().map_or(0, |header| header.file_bytes);
+        Self {
+            dir: writer.dir.clone(),
+            writer: SnapshotWriter::new(writer),
+            config: common,
+            growth_bytes_min: growth.unsigned_abs(),
+            interval_ms: config.metadata_log_max_snapshot_interval_ms,
+            job: None,
+            pace: Pace::default(),
+            began_ms: now,
+            began_at: 0,
+            behind,
+            is_there: snapshot.is_some(),
+            from: snapshot.map_or(0, |header| header.from),
+            counters: SnapshotCounters { file_bytes, ..SnapshotCounters::default() },
+        }
+    }
+
+    pub(super) fn owns(&self, token: FileToken) -> bool {
+        self.writer.owns(token)
+    }
+
+    pub(super) fn counters(&self) -> &SnapshotCounters {
+        &self.counters
+    }
+
+    /// Puts the file aside, if there is one: it may be the reason why the shard failed.
+    pub(super) fn put_aside(&self) -> Option<FileOp> {
+        let (from, to) =
+            (self.dir.join(SNAPSHOT_FILE_NAME), self.dir.join(SNAPSHOT_DAMAGED_FILE_NAME));
+        self.is_there.then_some(FileOp::Rename { from, to })
+    }
+
+    /// Takes the completion of a write.
+    pub(super) fn done(&mut self, log: &mut GroupLog, done: FileDone, ops: &mut Vec<FileOp>) {
+        if let Some(news) = self.writer.done(done, ops) {
+            self.job = None;
+            self.take_news(log, news);
+        }
+    }
+
+    /// Ends a turn: begins a snapshot if one is due, and writes slices of the one under way. To be
+    /// called after the log's own poll, when a block has usually just ended.
+    pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
+        let written = log.log().written_bytes();
+        if log.log().is_at_block_end() {
+            if self.is_due(turn.now, written, log.log().dropped_position()) {
+                self.begin(log, turn.now, written, ops);
+            }
+            while self.may_write_slice(turn, written) {
+                self.pace.sliced(turn.now, written);
+                self.write_slice(log, turn, ops);
+            }
+        }
+        if let Some(news) = self.writer.poll(log.log().progress().flushed(), ops) {
+            self.take_news(log, news);
+        }
+    }
+
+    /// Whether one is due or under way.
+    pub(super) fn has_some_to_write(&self, log: &ShardLog, now: i64) -> bool {
+        let (written, dropped) = (log.written_bytes(), log.dropped_position());
+        !self.writer.is_idle() || self.is_due(now, written, dropped)
+    }
+
+    /// The time when a snapshot needs another turn without further events.
+    pub(super) fn deadline(&self, log: &ShardLog) -> Option<i64> {
+        if !log.is_at_block_end() {
+            return None;
+        }
+        match self.job {
+            Some(_) => self.writer.has_room().then(|| self.pace.next()),
+            None => self.old_at(log.written_bytes()),
+        }
+    }
+
+    /// Whether a slice may be written: once a millisecond while clients are served, and during a
+    /// clean stop whenever the writer can take one.
+    fn may_write_slice(&self, turn: &TurnEnd<'_>, written: u64) -> bool {
+        let may_begin = turn.is_stopping || self.pace.allows(turn.now, written);
+        self.job.is_some() && self.writer.has_room() && may_begin
+    }
+
+    /// A snapshot is due when the log grew by the configured bytes and by a quarter of the last
+    /// snapshot: all of them cost at most four times as much as the log, and there is little to
+    /// replay at startup. It is also due when the last one is old, or unusable because compaction
+    /// dropped a deletion after it.
+    fn is_due(&self, now: i64, written: u64, dropped_position: u64) -> bool {
+        let growth = self.growth_bytes_min.max(self.counters.file_bytes / 4);
+        let has_grown = self.unsaved(written) >= growth;
+        let is_old = self.old_at(written).is_some_and(|at| at <= now);
+        let is_outdated = self.is_there && dropped_position > self.from;
+        self.writer.is_idle() && (has_grown || is_old || is_outdated)
+    }
+
+    /// When the last one is so old that the next is due, even without further events.
+    fn old_at(&self, written: u64) -> Option<i64> {
+        let is_wanted = self.interval_ms > 0 && self.writer.is_idle() && self.unsaved(written) > 0;
+        is_wanted.then(|| self.began_ms.saturating_add(self.interval_ms))
+    }
+
+    /// The bytes of the log that are not in the last one.
+    fn unsaved(&self, written: u64) -> u64 {
+        self.behind + (written - self.began_at)
+    }
+
+    fn take_news(&mut self, log: &mut GroupLog, news: SnapshotNews) {
+        match news {
+            SnapshotNews::Written(header) => {
+                log.parts().1.keep_markers_after(header.from);
+                self.counters.written += 1;
+                self.counters.file_bytes = header.file_bytes;
+                self.is_there = true;
+                info!(
+                    "a snapshot of {} bytes was written at operation {}",
+                    header.file_bytes, header.from
+                );
+            }
+            SnapshotNews::NoSpace => {
+                self.counters.given_up += 1;
+                warn!("the disk is full: no snapshot was written, and the next start takes longer");
+            }
+        }
+    }
+
+    fn begin(&mut self, log: &GroupLog, now: i64, written: u64, ops: &mut Vec<FileOp>) {
+        let log = log.log();
+        let from = log.progress().accepted();
+        (self.began_ms, self.began_at) = (now, written);
+        (self.behind, self.from) = (0, from);
+        self.writer.begin(ops);
+        let header =
+            SnapshotHeader { log_id: log.log_id(), from, newest: from, ..Default::default() };
+        self.job = Some(Job { stage: Stage::Cluster, slots: Vec::new(), header });
+    }
+
+    /// Writes the next slice. No operation is open in the log, so the slice has the state at the
+    /// last position of a block.
+    fn write_slice(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
+        let Some(mut job) = self.job.take() else { return };
+        let writer = &mut self.writer;
+        let until = writer.body_end() + SLICE_BYTES as u64;
+        while writer.body_end() < until {
+            match job.write_some(log, turn, &self.config, writer) {
+                Ok(Some(stage)) => job.stage = stage,
+                Ok(None) => return writer.finish(job.header),
+                Err(error) => {
+                    warn!("no snapshot was written: {error}");
+                    self.counters.given_up += 1;
+                    return writer.give_up(ops);
+                }
+            }
+        }
+        self.job = Some(job);
+    }
+}
+
+impl Job {
+    /// Writes some of the present stage; returns the next one, or None behind the last.
+    fn write_some(
+        &mut self,
+        log: &mut GroupLog,
+        turn: &TurnEnd<'_>,
+        config: &Config,
+        writer: &mut SnapshotWriter,
+    ) -> Result<Option<Stage>, SnapshotDamage> {
+        let (slots, log) = log.parts();
+        let position = log.progress().accepted();
+        Ok(Some(match std::mem::replace(&mut self.stage, Stage::Cluster) {
+            Stage::Cluster => {
+                self.header.cluster = write_cluster(turn.image, config, writer);
+                let part = Part::of(writer.body_end(), &[]);
+                self.begin_transactions(turn.transactions.next(None), part)
+            }
+            Stage::Transactions(slot, after, part) => {
+                self.header.newest = self.header.newest.max(position);
+                self.write_transactions(turn, (slot, after), part, writer)
+            }
+            Stage::Groups(slot) => self.begin_slot(slots.next_with_groups(slot), position, writer),
+            Stage::GroupsOf(slot, walk) => {
+                self.write_groups(slots, slot, walk, position, writer)?
+            }
+            Stage::Segments(mut walk) => match log.write_segments(&mut walk, writer.body()) {
+                Some(segments) => {
+                    self.header.log = segments;
+                    return Ok(None);
+                }
+                None => Stage::Segments(walk),
+            },
+        }))
+    }
+
+    /// Begins with the transactional ids of a slot; after the last, with the groups.
+    fn begin_transactions(&mut self, slot: Option<Slot>, part: Part) -> Stage {
+        if let Some(slot) = slot {
+            return Stage::Transactions(slot, None, part);
+        }
+        self.header.transactions = part;
+        Stage::Groups(None)
+    }
+
+    /// Writes the records of some transactional ids. Each is the whole state of its id: the log,
+    /// replayed from `from` on, leads to the same state.
+    fn write_transactions(
+        &mut self,
+        turn: &TurnEnd<'_>,
+        (slot, after): (Slot, Option<Box<str>>),
+        mut part: Part,
+        writer: &mut SnapshotWriter,
+    ) -> Stage {
+        let records = turn.transactions.records_after(slot, after.as_deref(), IDS_OF_A_WRITE);
+        let mut out = Vec::new();
+        for record in &records {
+            let (mut key, mut value) = (Vec::new(), Vec::new());
+            record.write_key(&mut key);
+            let value = record.write_value(&mut value).then_some(&value[..]);
+            out.extend(slot.0.to_be_bytes());
+            write_record(&key, value, &mut out);
+        }
+        part.len += out.len() as u64;
+        part.crc = crc32c::crc32c_append(part.crc, &out);
+        writer.body().extend(out);
+        match records.last().filter(|_| records.len() == IDS_OF_A_WRITE) {
+            Some(last) => {
+                Stage::Transactions(slot, Some((*last.key.transactional_id).into()), part)
+            }
+            None => self.begin_transactions(turn.transactions.next(Some(slot)), part),
+        }
+    }
+
+    /// Begins with a slot at a position; after the last, writes the table of the slots.
+    fn begin_slot(
+        &mut self,
+        slot: Option<Slot>,
+        position: u64,
+        writer: &mut SnapshotWriter,
+    ) -> Stage {
+        let at = writer.body_end();
+        let Some(Slot(slot)) = slot else {
+            let mut table = Vec::new();
+            self.slots.iter().for_each(|row| row.write(&mut table));
+            self.header.slots = Part::of(at, &table);
+            writer.body().extend(table);
+            return Stage::Segments(SegmentWalk::new(writer.body_end(), self.header.from));
+        };
+        let (from, newest, index) = (position, position, Part::default());
+        Stage::GroupsOf(SlotGroups { slot, from, newest, index }, SnapshotWalk::new(at))
+    }
+
+    /// Writes some groups of a slot, or a part of their index.
+    fn write_groups(
+        &mut self,
+        slots: &mut Slots,
+        mut groups: SlotGroups,
+        mut walk: SnapshotWalk,
+        position: u64,
+        writer: &mut SnapshotWriter,
+    ) -> Result<Stage, SnapshotDamage> {
+        let (slot, body) = (Slot(groups.slot), writer.body());
+        groups.newest = position;
+        let written = slots.on(slot, |coordinator, _| {
+            coordinator.write_snapshot(&mut walk, position, SLICE_BYTES, body)
+        });
+        let Some(SnapshotPart { at, len, crc }) = written? else {
+            return Ok(Stage::GroupsOf(groups, walk));
+        };
+        groups.index = Part { at, len, crc };
+        self.slots.push(groups);
+        self.header.newest = self.header.newest.max(position);
+        Ok(Stage::Groups(Some(slot)))
+    }
+}
+
+/// Writes the records of an image, if there is one: a key and a value each, behind their lengths; a
+/// length of -1 stands for no value.
+fn write_cluster(
+    image: Option<&ClusterImage>,
+    config: &Config,
+    writer: &mut SnapshotWriter,
+) -> Part {
+    let (at, mut out) = (writer.body_end(), Vec::new());
+    for record in image.into_iter().flat_map(|image| image.records(config)) {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        record.write_key(&mut key);
+        let has_value = record.write_value(&mut value);
+        write_record(&key, has_value.then_some(&value[..]), &mut out);
+    }
+    let part = Part::of(at, &out);
+    writer.body().extend(out);
+    part
+}
+
+/// Appends a key and a value, each after its length; a length of -1 stands for no value.
+fn write_record(key: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
+    out.extend((key.len() as i32).to_be_bytes());
+    out.extend(key);
+    out.extend(value.map_or(-1, |value| value.len() as i32).to_be_bytes());
+    out.extend(value.unwrap_or_default());
+}
+
+fn read_record<'b>(reader: &mut Reader<'b>) -> Result<(&'b [u8], Option<&'b [u8]>), DecodeError> {
+    let key_len = usize::try_from(reader.i32()?).map_err(|_| DecodeError::UnexpectedEnd)?;
+    let key = reader.take(key_len)?;
+    let value_len = usize::try_from(reader.i32()?).ok();
+    Ok((key, value_len.map(|len| reader.take(len)).transpose()?))
+}
+
+/// Replays the records of transactional ids, which are of slots that the shard has.
+///
+/// # Errors
+/// The bytes are no such records.
+pub(crate) fn read_transactions(
+    bytes: &[u8],
+    position: u64,
+    slots: &mut dyn TransactionSlots,
+) -> Result<(), DecodeError> {
+    let mut reader = Reader::new(bytes);
+    while !reader.rest().is_empty() {
+        let slot = Slot(reader.array().map(u32::from_be_bytes)?);
+        let (key, value) = read_record(&mut reader)?;
+        if let Some(record) = TransactionRecord::read(key, value)? {
+            slots.replay(slot, &record, position)?;
+        }
+    }
+    Ok(())
+}
+
+/// Applies the records of [`write_cluster`].
+///
+/// # Errors
+/// The bytes are no such records.
+pub(crate) fn read_cluster(bytes: &[u8], image: &mut ClusterImage) -> Result<(), DecodeError> {
+    let mut reader = Reader::new(bytes);
+    while !reader.rest().is_empty() {
+        let (key, value) = read_record(&mut reader)?;
+        if let Some(record) = ClusterRecord::read(key, value)? {
+            image.apply(&record);
+        }
+    }
+    Ok(())
+}

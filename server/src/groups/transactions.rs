@@ -1,0 +1,164 @@
+//! Transactions in the log of the groups: the records of their coordinators, the markers that end
+//! one in a slot, and what becomes of those that a crash has left open.
+
+use super::Groups;
+use crate::placement::Slot;
+use muster_codec::ErrorCode;
+use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
+use muster_codec::records::{OFFSETS_TOPIC, TransactionRecord};
+use muster_storage::AppendError;
+use muster_transactions::PartitionSet;
+use muster_transactions::message::{FromSlot, Marker, OpenIn, Reported, Stamp};
+use muster_transactions::partition::{End, Marking};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The answers to markers that are not durable yet: by slot, with their positions.
+#[derive(Debug, Default)]
+pub(super) struct MarkersUnderWay {
+    slots: BTreeMap<Slot, VecDeque<(u64, ToCoordinator)>>,
+}
+
+/// A message to a coordinator of transactions.
+pub(crate) type ToCoordinator = (u32, FromSlot);
+
+impl Groups {
+    /// Appends the record of a transactional id of a slot, for its coordinator to replay; returns
+    /// its position among those of the slot's transactions.
+    ///
+    /// # Errors
+    /// It is too large for the log; nothing is written.
+    pub(crate) fn append_transaction(
+        &mut self,
+        slot: Slot,
+        now: i64,
+        record: &TransactionRecord<'_>,
+    ) -> Result<u64, AppendError> {
+        let (_, log) = self.log.parts();
+        let partition = slot.transactions_partition();
+        log.append(partition, now, [record])?;
+        Ok(log.progress_of(partition).accepted())
+    }
+
+    /// Ends a transaction in the slots that a marker names as partitions of `__consumer_offsets`:
+    /// the offsets that are pending there are committed or dropped. [`Self::take_marked`] returns
+    /// the answer for each once it is durable.
+    pub(crate) fn mark_transaction(&mut self, now: i64, coordinator: u32, marker: &Marker) {
+        let Marker { stamp, producer, outcome, version, ref partitions } = *marker;
+        let coordinator_epoch = stamp.coordinator_epoch;
+        let end = End { producer, outcome, version, coordinator_epoch };
+        for slot in self.slots_named(partitions) {
+            match self.mark(now, slot, &end, Some(stamp)) {
+                // Kafka's coordinator, too, gives a transaction up that is fenced.
+                Ok(()) | Err(ErrorCode::TransactionCoordinatorFenced) => {}
+                Err(_) => continue,
+            }
+            let partitions = PartitionSet::of(OFFSETS_TOPIC, slot.0 as i32);
+            let message = FromSlot::Marked { stamp, partitions, is_synced: true };
+            let under_way = self.markers.slots.entry(slot).or_default();
+            // Also a stale marker waits: the one before it may be under way.
+            under_way.push_back((self.log.position(slot), (coordinator, message)));
+        }
+    }
+
+    /// The answers to markers that are durable.
+    pub(crate) fn take_marked(&mut self) -> Vec<ToCoordinator> {
+        let Self { markers, log, .. } = self;
+        let mut durable = Vec::new();
+        markers.slots.retain(|slot, under_way| {
+            let flushed = log.flushed(slot.log_partition());
+            let count = under_way.partition_point(|(position, _)| *position <= flushed);
+            durable.extend(under_way.drain(..count).map(|(_, message)| message));
+            !under_way.is_empty()
+        });
+        durable
+    }
+
+    /// The transactions with pending offsets, for a report. Those whose offsets are not durable yet
+    /// are among them: the marker follows them in the log.
+    pub(crate) fn open_transactions(&self) -> impl Iterator<Item = OpenIn> {
+        self.producers.open().map(|(slot, producer)| {
+            let (topic, partition) = (OFFSETS_TOPIC.into(), slot.0 as i32);
+            OpenIn { producer, topic, partition }
+        })
+    }
+
+    /// Whether a coordinator has not yet answered the report of a transaction of this producer in
+    /// one of these partitions: then the marker of an earlier commit may be missing.
+    pub(crate) fn is_unanswered(&self, partitions: &PartitionSet, producer_id: i64) -> bool {
+        let mut slots = self.slots_named(partitions).into_iter();
+        slots.any(|slot| self.producers.is_unanswered(slot, producer_id))
+    }
+
+    /// A coordinator has answered the report of these transactions.
+    pub(crate) fn reported(&mut self, now: i64, open: &[OpenIn], reported: &Reported) {
+        let known: BTreeMap<_, _> = reported.known.iter().copied().collect();
+        for OpenIn { producer, partition, .. } in open.iter().filter(|it| is_of_groups(&it.topic)) {
+            let Some(fate) = known.get(producer).copied() else { continue };
+            let Some(slot) = self.slot_at(*partition) else { continue };
+            let stamp = reported.stamp;
+            if let Some(end) = self.producers.of(slot).reported(*producer, fate, stamp) {
+                self.mark_unanswered(now, slot, &end, Some(stamp));
+            }
+        }
+    }
+
+    /// Aborts the transactions that no coordinator knows. `coordinator_epoch` is higher than that
+    /// of any marker before.
+    pub(crate) fn abort_unknown(&mut self, now: i64, coordinator_epoch: i32) {
+        let all: Vec<_> = self.producers.open().collect();
+        for (slot, producer) in all {
+            if self.producers.is_unanswered(slot, producer.id) {
+                let outcome = TransactionOutcome::Abort;
+                let end = End { producer, outcome, version: 0, coordinator_epoch };
+                self.mark_unanswered(now, slot, &end, None);
+            }
+        }
+    }
+
+    /// A marker that nothing waits for. A coordinator of a higher epoch, which an administrator may
+    /// have named, fences it for good.
+    fn mark_unanswered(&mut self, now: i64, slot: Slot, end: &End, stamp: Option<Stamp>) {
+        let _fenced = self.mark(now, slot, end, stamp);
+    }
+
+    /// Ends a transaction in a slot; nothing is written if the marker is stale. `stamp` is None for
+    /// the abort of a transaction that no coordinator knows.
+    ///
+    /// # Errors
+    /// The producer or the coordinator is fenced.
+    fn mark(
+        &mut self,
+        now: i64,
+        slot: Slot,
+        end: &End,
+        stamp: Option<Stamp>,
+    ) -> Result<(), ErrorCode> {
+        match self.producers.of(slot).may_mark(end, stamp) {
+            Marking::Stale => return Ok(()),
+            Marking::Refuse(error) => return Err(error),
+            Marking::Write => {}
+        }
+        let End { producer, outcome, coordinator_epoch, .. } = *end;
+        let producer = muster_coordinator::Producer { id: producer.id, epoch: producer.epoch };
+        let marker = EndTxnMarker { outcome, coordinator_epoch };
+        let position = self.log.end_transaction(slot, now, producer, marker);
+        self.producers.marked(now, slot, end, position, stamp);
+        self.producers.expire(now.saturating_sub(self.producer_expiration_ms));
+        Ok(())
+    }
+
+    /// The slots of this shard that a set names as partitions of `__consumer_offsets`.
+    fn slots_named(&self, partitions: &PartitionSet) -> Vec<Slot> {
+        let of_groups = partitions.topics().filter(|(topic, _)| is_of_groups(topic));
+        of_groups.flat_map(|(_, all)| all).filter_map(|index| self.slot_at(*index)).collect()
+    }
+
+    fn slot_at(&self, partition: i32) -> Option<Slot> {
+        let slot = Slot(u32::try_from(partition).ok()?);
+        self.slots().has(slot).then_some(slot)
+    }
+}
+
+fn is_of_groups(topic: &str) -> bool {
+    topic == OFFSETS_TOPIC
+}

@@ -1,0 +1,99 @@
+//! The answer to a long request while it is built: the elements of its list that are encoded
+//! already, and the positions that it waits for.
+
+use super::apis;
+use crate::net::{Connections, VisibleAt};
+use muster_codec::limits::ANSWER_BYTES_MAX;
+use muster_codec::{AnswerBudget, Field, Response, Version};
+use muster_coordinator::RequestId;
+
+/// The bytes of an element that has nothing but an error: budget for it is kept for each item.
+const REFUSED_BYTES: usize = 96;
+
+/// The response of an API with long requests.
+pub(super) trait LongAnswer<'r> {
+    type Element: Field<'r> + Default;
+
+    /// The list that is answered in parts.
+    fn list(&mut self) -> &mut Vec<Self::Element>;
+
+    /// The error in place of an element that there is no budget for.
+    fn too_large(element: Self::Element) -> Self::Element;
+
+    /// The encoded size of the fields that follow the list, without tagged fields.
+    fn bytes_after_list(version: i16) -> usize;
+}
+
+#[derive(Debug)]
+pub(super) struct Answer {
+    request: RequestId,
+    layout: Version,
+    budget: AnswerBudget,
+    count: usize,
+    elements: Vec<u8>,
+    visible_at: VisibleAt,
+}
+
+impl Answer {
+    /// The answer to this number of items, beside which `held` bytes are held for the request.
+    pub(super) fn new(request: RequestId, layout: Version, items: usize, held: usize) -> Self {
+        let kept = held + items * REFUSED_BYTES;
+        let budget = AnswerBudget::new(ANSWER_BYTES_MAX.saturating_sub(kept));
+        let (count, elements, visible_at) = (0, Vec::new(), VisibleAt::Now);
+        Self { request, layout, budget, count, elements, visible_at }
+    }
+
+    pub(super) fn request(&self) -> RequestId {
+        self.request
+    }
+
+    pub(super) fn version(&self) -> i16 {
+        self.layout.number
+    }
+
+    /// Adds positions that must be durable before the answer leaves.
+    pub(super) fn wait_for(&mut self, visible_at: VisibleAt) {
+        self.visible_at.join(visible_at);
+    }
+
+    /// Adds the answer of a slice. With the last one the answer is complete.
+    pub(super) fn add(
+        &mut self,
+        connections: &mut Connections,
+        mut response: Response<'_>,
+        is_last: bool,
+    ) {
+        let visible_at = |answer: &mut Self| std::mem::take(&mut answer.visible_at);
+        if is_last && self.count == 0 {
+            return connections.answer(self.request, &response, visible_at(self));
+        }
+        connections.count_errors(&response);
+        let bytes_after = apis::gather(&mut response, self);
+        if is_last {
+            let list = (bytes_after, self.count, std::mem::take(&mut self.elements));
+            connections.answer_with_list(self.request, &response, list, visible_at(self));
+        }
+    }
+
+    /// Takes the elements out of a response, which is what remains. Those that there is no budget
+    /// for become UNKNOWN_SERVER_ERROR. Returns the size of what follows the list.
+    pub(super) fn gather<'r, A: LongAnswer<'r>>(&mut self, response: &mut A) -> usize {
+        for element in std::mem::take(response.list()) {
+            let fits = self.budget.take(&element);
+            let element = if fits { element } else { A::too_large(element) };
+            element.write(&mut self.elements, self.layout);
+            self.count += 1;
+        }
+        A::bytes_after_list(self.version())
+    }
+
+    /// Forgets all elements: the answer is an error alone.
+    pub(super) fn clear(&mut self) {
+        self.elements.clear();
+        self.count = 0;
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.elements.capacity()
+    }
+}

@@ -1,0 +1,61 @@
+//! ListGroups: all groups of the shard, some after the others.
+
+use super::LongApi;
+use crate::groups::ListingOfSlots;
+use crate::long_requests::answer::LongAnswer;
+use crate::long_requests::rest::Rest;
+use crate::long_requests::slice::Slice;
+use crate::long_requests::weight::{SLICE_WEIGHT, Sizes};
+use muster_codec::messages::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
+
+impl LongApi for ListGroupsRequest<'_> {
+    fn is_long(&self, _version: i16, sizes: &mut Sizes<'_>) -> bool {
+        sizes.all_groups() > SLICE_WEIGHT
+    }
+
+    fn take_apart(self, _version: i16) -> Box<dyn Rest> {
+        Box::new(Groups { listing: ListingOfSlots::new(&self), is_complete: false })
+    }
+}
+
+/// The groups after the last listed one.
+#[derive(Debug)]
+struct Groups {
+    listing: ListingOfSlots,
+    is_complete: bool,
+}
+
+impl Rest for Groups {
+    fn answer_slice(&mut self, slice: &mut Slice<'_>) {
+        self.is_complete = slice.add_listed(&mut self.listing, SLICE_WEIGHT);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_complete
+    }
+
+    fn items(&self) -> usize {
+        0
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+}
+
+impl<'r> LongAnswer<'r> for ListGroupsResponse<'r> {
+    type Element = ListedGroup<'r>;
+
+    fn list(&mut self) -> &mut Vec<ListedGroup<'r>> {
+        &mut self.groups
+    }
+
+    /// The listing has the budget of an answer for itself.
+    fn too_large(group: ListedGroup<'r>) -> ListedGroup<'r> {
+        group
+    }
+
+    fn bytes_after_list(_version: i16) -> usize {
+        0
+    }
+}

@@ -1,0 +1,76 @@
+//! The APIs with long requests, one file for each: when a request is long, how it is taken apart,
+//! and the list of its answer.
+
+mod consumer_group_describe;
+mod delete_groups;
+mod describe_configs;
+mod describe_groups;
+mod describe_topic_partitions;
+mod find_coordinator;
+mod list_config_resources;
+mod list_groups;
+mod metadata;
+mod offset_fetch;
+
+use super::answer::Answer;
+use super::rest::Rest;
+use super::weight::Sizes;
+#[cfg(test)]
+use muster_codec::ApiKey;
+use muster_codec::{ErrorCode, Request, Response};
+
+/// A request of an API that has long ones.
+trait LongApi {
+    /// Whether the answer takes longer than a slice.
+    fn is_long(&self, version: i16, sizes: &mut Sizes<'_>) -> bool;
+
+    /// Takes it apart, without the frame that it was read from.
+    fn take_apart(self, version: i16) -> Box<dyn Rest>;
+}
+
+/// The APIs whose requests are taken apart, and those whose long requests have a slice for
+/// themselves. Requests of all others are answered at once.
+macro_rules! long_apis {
+    (in slices: $($sliced:ident),*; whole: $($whole:ident),*) => {
+        /// Whether an API has long requests.
+        #[cfg(test)]
+        pub(super) fn has_long_requests(api: ApiKey) -> bool {
+            matches!(api, $(ApiKey::$sliced |)* $(ApiKey::$whole)|*)
+        }
+
+        /// Whether the answer to a request takes longer than a slice.
+        pub(crate) fn is_long(version: i16, request: &Request<'_>, mut sizes: Sizes<'_>) -> bool {
+            match request {
+                $(Request::$sliced(body) => body.is_long(version, &mut sizes),)*
+                $(Request::$whole(body) => body.is_long(version, &mut sizes),)*
+                _ => false,
+            }
+        }
+
+        /// The items of a request; None of an API that has no long requests.
+        pub(super) fn take_apart(request: Request<'_>, version: i16) -> Option<Box<dyn Rest>> {
+            match request {
+                $(Request::$sliced(body) => Some(body.take_apart(version)),)*
+                $(Request::$whole(body) => Some(body.take_apart(version)),)*
+                _ => None,
+            }
+        }
+
+        /// Takes the list out of the response to a slice; returns the size of what follows it.
+        pub(super) fn gather(response: &mut Response<'_>, answer: &mut Answer) -> usize {
+            match response {
+                $(Response::$sliced(body) => answer.gather(body),)*
+                other => unreachable!("{:?} is not answered in slices", other.api_key()),
+            }
+        }
+    };
+}
+
+long_apis! {
+    in slices: OffsetFetch, DescribeGroups, ConsumerGroupDescribe, DeleteGroups, ListGroups,
+        DescribeConfigs, FindCoordinator, Metadata, ListConfigResources;
+    whole: DescribeTopicPartitions
+}
+
+/// The error of an element that there is no budget for.
+const TOO_LARGE: i16 = ErrorCode::UnknownServerError as i16;

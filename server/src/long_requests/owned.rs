@@ -1,0 +1,11 @@
+//! Parts of requests without the frame that they were read from.
+
+use muster_codec::Str;
+
+pub(super) fn all<T, O>(list: Vec<T>, owned: impl FnMut(T) -> O) -> Vec<O> {
+    list.into_iter().map(owned).collect()
+}
+
+pub(super) fn text(text: Str<'_>) -> Str<'static> {
+    Str::Owned(text.into_owned())
+}

@@ -1,0 +1,108 @@
+//! The rest of a long request: what is not answered yet.
+
+use super::slice::Slice;
+use super::weight::{Sizes, items_at_once};
+use std::fmt::Debug;
+
+/// The part of a long request that is not answered yet, which is answered a slice at a time.
+pub(super) trait Rest: Debug {
+    /// Answers a slice.
+    fn answer_slice(&mut self, slice: &mut Slice<'_>);
+
+    fn is_empty(&self) -> bool;
+
+    /// The number of items that are left, for each of which the answer has at least an error; none
+    /// of a request that has no list of items.
+    fn items(&self) -> usize;
+
+    /// Bytes that it holds.
+    fn held(&self) -> usize;
+}
+
+/// A request with a list of items, each of which is answered for itself.
+pub(super) trait ItemList: Debug {
+    type Item: Debug;
+
+    /// The weight of the answer to an item.
+    fn weight(item: &Self::Item, sizes: &mut Sizes<'_>) -> usize;
+
+    /// Bytes that an item refers to, beside its own size.
+    fn held(item: &Self::Item) -> usize;
+
+    /// Answers some of the items like a request for them alone.
+    fn answer(&self, items: Vec<Self::Item>, slice: &mut Slice<'_>);
+}
+
+/// A request that cannot be taken apart: it has a slice for itself.
+pub(super) trait Single: Debug {
+    fn answer(self, slice: &mut Slice<'_>);
+
+    /// Bytes that it refers to, beside its own size.
+    fn held(&self) -> usize;
+}
+
+/// The items of a request that are not answered yet.
+#[derive(Debug)]
+pub(super) struct Items<L: ItemList> {
+    /// The request without its items.
+    request: L,
+    /// The next one last.
+    left: Vec<L::Item>,
+}
+
+impl<L: ItemList> Items<L> {
+    pub(super) fn new(request: L, mut items: Vec<L::Item>) -> Self {
+        items.reverse();
+        Self { request, left: items }
+    }
+}
+
+impl<L: ItemList> Rest for Items<L> {
+    fn answer_slice(&mut self, slice: &mut Slice<'_>) {
+        let mut sizes = slice.sizes();
+        let weights = self.left.iter().rev().map(|item| L::weight(item, &mut sizes));
+        let count = items_at_once(weights);
+        let mut items = self.left.split_off(self.left.len().saturating_sub(count));
+        items.reverse();
+        slice.count(items.len(), self.left.is_empty());
+        self.request.answer(items, slice);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn items(&self) -> usize {
+        self.left.len()
+    }
+
+    fn held(&self) -> usize {
+        let items = self.left.len() * size_of::<L::Item>();
+        items + self.left.iter().map(L::held).sum::<usize>()
+    }
+}
+
+/// A [`Single`] that is not answered yet.
+#[derive(Debug)]
+pub(super) struct Whole<R: Single>(pub(super) Option<R>);
+
+impl<R: Single> Rest for Whole<R> {
+    fn answer_slice(&mut self, slice: &mut Slice<'_>) {
+        slice.count(1, true);
+        if let Some(request) = self.0.take() {
+            request.answer(slice);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn items(&self) -> usize {
+        usize::from(self.0.is_some())
+    }
+
+    fn held(&self) -> usize {
+        self.0.as_ref().map_or(0, R::held)
+    }
+}

@@ -1,0 +1,117 @@
+//! A slice of a long request: the sources of its answer, and the answer to which it adds.
+
+use super::answer::Answer;
+use super::weight::Sizes;
+use crate::cluster::View;
+use crate::groups::{Groups, Inputs, ListingOfSlots};
+use crate::net::Clients;
+use muster_codec::{GroupRequest, Response};
+use muster_coordinator::{Caller, RequestId};
+
+/// The parts of the shard that a long request is answered from.
+pub(crate) struct Sources<'s> {
+    pub(crate) groups: &'s mut Groups,
+    /// The inputs of a call to the groups.
+    pub(crate) inputs: Inputs<'s>,
+    pub(crate) view: View<'s>,
+    pub(crate) clients: &'s mut Clients,
+}
+
+/// The effects of a slice.
+pub(crate) struct SliceEffects {
+    pub(crate) request: RequestId,
+    /// The number of items that were answered.
+    pub(crate) items: usize,
+    /// Topics that are to be created because the items name them.
+    pub(crate) to_create: Vec<String>,
+}
+
+/// A slice that is being answered.
+pub(super) struct Slice<'s> {
+    sources: Sources<'s>,
+    answer: &'s mut Answer,
+    /// Whether nothing is left after it.
+    is_last: bool,
+    items: usize,
+    to_create: Vec<String>,
+}
+
+impl<'s> Slice<'s> {
+    pub(super) fn new(sources: Sources<'s>, answer: &'s mut Answer) -> Self {
+        Self { sources, answer, is_last: false, items: 0, to_create: Vec::new() }
+    }
+
+    pub(super) fn version(&self) -> i16 {
+        self.answer.version()
+    }
+
+    /// The cluster, with the image of the whole answer.
+    pub(super) fn view(&self) -> View<'s> {
+        self.sources.view
+    }
+
+    pub(super) fn sizes(&mut self) -> Sizes<'_> {
+        Sizes { groups: self.sources.groups, image: self.sources.view.image }
+    }
+
+    /// Counts the items of this slice, before it is answered.
+    pub(super) fn count(&mut self, items: usize, is_last: bool) {
+        (self.items, self.is_last) = (items, is_last);
+    }
+
+    /// Adds its answer, which need not wait for the log.
+    pub(super) fn add(&mut self, response: Response<'_>) {
+        self.answer.add(self.sources.clients.answers(), response, self.is_last);
+    }
+
+    /// Replaces the answer so far by an error.
+    pub(super) fn fail(&mut self, response: Response<'_>) {
+        self.answer.clear();
+        self.add(response);
+    }
+
+    /// Adds the answer of the groups.
+    pub(super) fn add_from_groups(&mut self, request: GroupRequest<'_>) {
+        let Self { sources, answer, is_last, .. } = self;
+        let Sources { groups, inputs, clients, .. } = sources;
+        let (asked, is_last) = (answer.request(), *is_last);
+        let Some(client_host) = clients.host(asked) else { return };
+        let api_version = answer.version();
+        let caller =
+            Caller { request: asked, api_version, client_id: "", client_host: &client_host };
+        groups.request(inputs.again(), caller, request, |reply| {
+            if reply.request == asked {
+                answer.wait_for(reply.visible_at);
+                answer.add(clients.answers(), reply.response, is_last);
+            } else {
+                clients.answers().reply(reply);
+            }
+        });
+    }
+
+    /// Adds the next groups of a list; returns whether it is complete.
+    pub(super) fn add_listed(&mut self, listing: &mut ListingOfSlots, count: usize) -> bool {
+        self.is_last = self.sources.groups.list(listing, count);
+        self.answer.wait_for(listing.visible_at());
+        let response = listing.take();
+        if response.error_code == 0 {
+            self.add(response.into())
+        } else {
+            self.fail(response.into())
+        }
+        self.is_last
+    }
+
+    /// Has topics created that the request names.
+    pub(super) fn create(&mut self, topics: Vec<String>) {
+        self.to_create.extend(topics);
+    }
+
+    pub(super) fn answered(self) -> SliceEffects {
+        SliceEffects {
+            request: self.answer.request(),
+            items: self.items,
+            to_create: self.to_create,
+        }
+    }
+}

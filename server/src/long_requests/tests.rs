@@ -1,0 +1,27 @@
+//! The APIs with large answers, and those with long requests.
+
+use super::apis::has_long_requests;
+use muster_codec::ApiKey;
+
+/// The APIs with large answers that are answered at once, and why they may be.
+const AT_ONCE: [(ApiKey, &str); 5] = [
+    (ApiKey::CreateTopics, "the topics are created in one operation of the log, with one answer"),
+    (ApiKey::DescribeLogDirs, "the answer is one element, with a look-up for each partition"),
+    (ApiKey::DescribeProducers, "the producers of an answer are limited"),
+    (ApiKey::DescribeTransactions, "the partitions of open transactions are limited"),
+    (ApiKey::ListTransactions, "a look-up for each of the limited number of ids"),
+];
+
+#[test]
+fn large_answers_are_in_slices_unless_there_is_a_reason() {
+    for api in ApiKey::ALL.iter().filter(|api| api.has_large_answers()) {
+        let reason = AT_ONCE.iter().find(|(at_once, _)| at_once == api);
+        assert!(
+            has_long_requests(*api) != reason.is_some(),
+            "{}: in slices {}, at once {reason:?}",
+            api.name(),
+            has_long_requests(*api)
+        );
+    }
+    assert!(AT_ONCE.iter().all(|(api, _)| api.has_large_answers()));
+}

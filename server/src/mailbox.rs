@@ -1,0 +1,101 @@
+//! Messages between shards: control messages only, never a client's produce or commit.
+
+use crate::cluster::{self, ClusterImage, OfflineList};
+use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
+use muster_coordinator::RequestId;
+use muster_transactions::message::{FromSlot, ToSlot, ToSlotBody};
+use std::sync::Arc;
+
+/// A request that only the controller, shard 0, can decide. The body is unchanged.
+#[derive(Debug)]
+pub struct AdminRequest {
+    pub api: ApiKey,
+    pub version: i16,
+    /// The address of the client in Kafka's form.
+    pub host: Arc<str>,
+    pub body: Vec<u8>,
+}
+
+/// A message to another shard, or to the same one.
+#[derive(Debug)]
+pub enum Message {
+    /// To the controller: decide this; the answer goes to shard `from`.
+    Admin { from: u32, request: RequestId, admin: AdminRequest },
+    /// From the controller: the response to one of the shard's clients.
+    AdminAnswer { request: RequestId, response: Box<ControllerResponse<'static>> },
+    /// To the controller: a client of shard `from` named topics that do not exist.
+    AutoCreate { from: u32, topics: Vec<String>, host: Arc<str> },
+    /// From the controller: it has taken such a message out of its mailbox.
+    AutoCreateTaken,
+    /// To the controller: shard `from` needs a block of producer ids.
+    ProducerIds { from: u32 },
+    /// From the controller: producer ids from `first`, `count` of them.
+    ProducerIdBlock { first: i64, count: i32 },
+    /// From the controller: the new image of the cluster.
+    Image(Arc<ClusterImage>),
+    /// To the controller: the groups of shard `from` have no offsets left of topics deleted up to
+    /// this version.
+    Forgotten { from: u32, version: i64 },
+    /// The offline partitions of shard `from`, all of them.
+    Offline { from: u32, partitions: OfflineList },
+    /// Messages of the coordinators of transactions and the slots of shard `from`.
+    Letters { from: u32, letters: Vec<Letter> },
+    /// Shard `by` has taken letters out of its mailbox: their number and bytes.
+    LettersTaken { by: u32, letters: usize, bytes: usize },
+    /// From the operator: finish pending requests and end.
+    Stop,
+}
+
+/// A message between a coordinator, by its partition of `__transaction_state`, and a slot.
+#[derive(Debug)]
+pub enum Letter {
+    ToSlot { coordinator: u32, message: ToSlot },
+    ToCoordinator { coordinator: u32, message: FromSlot },
+}
+
+impl Letter {
+    /// About the bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let held = match self {
+            Self::ToSlot { message, .. } => match &message.body {
+                ToSlotBody::ReportWanted { .. } => 0,
+                ToSlotBody::Reported(reported) => size_of_val(&reported.known[..]),
+                ToSlotBody::Verdict(verdict) => verdict.refused.bytes(),
+                ToSlotBody::Sync(sync) => sync.partitions.bytes(),
+                ToSlotBody::Marker(marker) => marker.partitions.bytes(),
+            },
+            Self::ToCoordinator { message, .. } => match message {
+                FromSlot::Report(report) => size_of_val(&report.open[..]),
+                FromSlot::Question(question) => {
+                    question.transactional_id.len() + question.partitions.bytes()
+                }
+                FromSlot::Synced { partitions, .. } | FromSlot::Marked { partitions, .. } => {
+                    partitions.bytes()
+                }
+            },
+        };
+        size_of::<Self>() + held
+    }
+}
+
+impl Message {
+    /// Turns the message into an error: the change was not made durable.
+    pub(crate) fn fail(&mut self) {
+        match self {
+            Self::AdminAnswer { response, .. } => {
+                cluster::fail(response, ErrorCode::UnknownServerError);
+            }
+            Self::ProducerIdBlock { count, .. } => *count = 0,
+            Self::Admin { .. }
+            | Self::AutoCreate { .. }
+            | Self::AutoCreateTaken
+            | Self::ProducerIds { .. }
+            | Self::Image(_)
+            | Self::Forgotten { .. }
+            | Self::Offline { .. }
+            | Self::Letters { .. }
+            | Self::LettersTaken { .. }
+            | Self::Stop => {}
+        }
+    }
+}

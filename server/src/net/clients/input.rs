@@ -1,0 +1,229 @@
+//! Input: which frame of which connection is handled next, and which connections have to wait.
+
+use super::super::frames::{may_have_large_answer, request_length};
+use super::super::run_queue::Work;
+use super::super::stranger::looks_like;
+use super::Clients;
+use crate::event::{Command, ConnectionId};
+
+/// The number of closed connections that the queue may always have.
+const WAITING_GONE_MAX: usize = 64;
+
+/// A larger input buffer is released once its frame is handled; and with more bytes of whole frames
+/// than this, receiving stops.
+const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// The input of a connection, taken out to be handled.
+pub(crate) struct Input {
+    id: ConnectionId,
+    bytes: Vec<u8>,
+}
+
+impl Input {
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Clients {
+    /// Bytes of a connection were received. Returns its earlier input, and whether the bytes are to
+    /// be handled at once: most frames come alone, and are handled where they were received.
+    pub(crate) fn received(&mut self, id: ConnectionId, bytes: usize) -> Option<(Input, bool)> {
+        let nothing_waits = self.queue.is_idle();
+        self.connections.counters.received_bytes += bytes as u64;
+        let connection = self.connections.get_mut(id)?;
+        connection.last_active = self.now;
+        let bytes = std::mem::take(&mut connection.input);
+        let is_alone = nothing_waits && bytes.is_empty();
+        Some((Input { id, bytes }, is_alone))
+    }
+
+    /// Keeps input with received bytes that are not handled yet.
+    pub(crate) fn keep(
+        &mut self,
+        Input { id, mut bytes }: Input,
+        received: &[u8],
+        log_is_closed: bool,
+        out: &mut Vec<Command>,
+    ) {
+        bytes.extend_from_slice(received);
+        self.keep_input(id, bytes, log_is_closed, out);
+        if let Some(reason) = self.connections.exceeds_input(id) {
+            self.close(id, reason, out);
+        }
+    }
+
+    /// The work that has waited longest.
+    pub(crate) fn next_work(&mut self) -> Option<Work> {
+        self.queue.pop()
+    }
+
+    /// Takes out the waiting input of a connection.
+    pub(crate) fn take_input(&mut self, id: ConnectionId) -> Option<Input> {
+        let connection = self.connections.get_mut(id)?;
+        connection.waits = false;
+        Some(Input { id, bytes: std::mem::take(&mut connection.input) })
+    }
+
+    /// Returns input of which some bytes were handled.
+    pub(crate) fn handled(
+        &mut self,
+        Input { id, mut bytes }: Input,
+        handled: usize,
+        log_is_closed: bool,
+        out: &mut Vec<Command>,
+    ) {
+        bytes.drain(..handled);
+        self.keep_input(id, bytes, log_is_closed, out);
+        self.end_if_answered(id, out);
+    }
+
+    /// The length of the frame at the start of `bytes` if it is whole and may be handled now.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed: it is no request.
+    pub(crate) fn next_frame(
+        &self,
+        id: ConnectionId,
+        bytes: &[u8],
+        log_is_closed: bool,
+    ) -> Result<Option<usize>, String> {
+        if self.is_stopping || log_is_closed || self.is_held_back(id, bytes) {
+            return Ok(None);
+        }
+        match request_length(bytes, self.request_bytes_max()) {
+            Ok(length) => Ok(length.filter(|length| *length <= bytes.len())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Queues a connection whose next request is a long one. The request stays in the input until
+    /// [`Self::next_long`] takes it.
+    pub(crate) fn wait_for_long(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.waits_to_scan = true;
+        self.queue.push_long(self.handled_until, id);
+    }
+
+    /// Queues the next slice of long requests, if there are any.
+    pub(crate) fn queue_long(&mut self, is_under_way: bool) {
+        self.queue.queue_long(self.handled_until, is_under_way);
+    }
+
+    /// The input of the connection whose long request is next, and the length of that request, or
+    /// no length if it cannot be handled now. None if no connection has a long request queued.
+    pub(crate) fn next_long(&mut self) -> Option<(Input, Option<usize>)> {
+        while let Some(id) = self.queue.pop_long() {
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            connection.waits_to_scan = false;
+            let bytes = std::mem::take(&mut connection.input);
+            let length = self.next_frame(id, &bytes, false).ok().flatten();
+            return Some((Input { id, bytes }, length));
+        }
+        None
+    }
+
+    /// Makes new input wait until the end of the turn, which has taken long enough.
+    pub(crate) fn work_later(&mut self) {
+        self.queue.be_late();
+    }
+
+    /// Whether work waits.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.queue.len() > 0
+    }
+
+    /// Whether work waits that may be done, as far as the clients are concerned.
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_waiting() && !self.is_stopping
+    }
+
+    /// Keeps input that is not handled yet, queues it if it may be handled, and stops receiving
+    /// while the connection is stalled or has much to be handled.
+    pub(super) fn keep_input(
+        &mut self,
+        id: ConnectionId,
+        mut input: Vec<u8>,
+        log_is_closed: bool,
+        out: &mut Vec<Command>,
+    ) {
+        let is_held_back = self.is_held_back(id, &input);
+        let readers_are_late = self.connections.is_unread_full();
+        let has_frame = self.has_frame(&input);
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if input.is_empty() && input.capacity() > KEPT_INPUT_BYTES_MAX {
+            input = Vec::new();
+        }
+        connection.input = input;
+        let has_input = !connection.input.is_empty();
+        let waits_for_readers = has_input && is_held_back && readers_are_late;
+        if waits_for_readers && !std::mem::replace(&mut connection.waits_for_readers, true) {
+            self.waiting_for_readers.push(id);
+        }
+        let has_much = has_frame && connection.input.len() > KEPT_INPUT_BYTES_MAX;
+        let may_continue = !is_held_back && (has_frame || has_input && log_is_closed);
+        if may_continue && !std::mem::replace(&mut connection.waits, true) {
+            self.queue.push(self.handled_until, id);
+        }
+        let is_paused = self.connections.count_input(id)
+            || has_input && (is_held_back || log_is_closed || has_much);
+        self.pause(id, is_paused, out);
+        self.forget_gone();
+    }
+
+    /// Stops receiving, or continues.
+    fn pause(&mut self, id: ConnectionId, is_paused: bool, out: &mut Vec<Command>) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if std::mem::replace(&mut connection.receive_paused, is_paused) != is_paused {
+            out.push(if is_paused {
+                Command::PauseReceive { connection: id }
+            } else {
+                Command::ResumeReceive { connection: id }
+            });
+        }
+    }
+
+    /// Whether the input begins with a whole frame, or with one that is refused.
+    fn has_frame(&self, input: &[u8]) -> bool {
+        match request_length(input, self.request_bytes_max()) {
+            Ok(length) => length.is_some_and(|length| length <= input.len()),
+            Err(_) => true,
+        }
+    }
+
+    /// Whether a connection has too many requests in flight or too many unread answers; or its next
+    /// request may have a large answer, which the budget does not allow.
+    fn is_held_back(&self, id: ConnectionId, input: &[u8]) -> bool {
+        let exceeds_budget = || self.connections.is_unread_full() && may_have_large_answer(input);
+        self.connections.is_stalled(id) || exceeds_budget()
+    }
+
+    pub(super) fn request_bytes_max(&self) -> u32 {
+        self.config.socket_request_max_bytes.unsigned_abs()
+    }
+
+    /// Removes closed connections from the queue, which would grow while the log accepts no
+    /// operation.
+    pub(super) fn forget_gone(&mut self) {
+        if self.queue.len() > self.waiting_max() {
+            let connections = &self.connections;
+            self.queue.retain(|id| connections.get(id).is_some());
+        }
+    }
+
+    /// The longest that the queue may be: closed connections are removed when they outnumber the
+    /// others, so that each costs little.
+    pub(crate) fn waiting_max(&self) -> usize {
+        2 * self.connections.len() + WAITING_GONE_MAX
+    }
+}
+
+/// Why a connection ends that sent bytes other than a request: another protocol if it is
+/// recognised, else `reason`.
+pub(crate) fn mistaken(bytes: &[u8], reason: String) -> String {
+    looks_like(bytes).map_or(reason, str::to_owned)
+}

@@ -1,0 +1,241 @@
+//! The connections of a shard with their time: which input is handled next, when a connection has
+//! to wait, and when one is closed.
+
+mod input;
+mod time;
+
+pub(crate) use input::{Input, mistaken};
+#[cfg(test)]
+pub(crate) use time::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
+
+use super::account::{Kind, UNREAD};
+use super::account_lines::AccountLines;
+use super::connections::{Connections, Limits};
+use super::counters::{ClientCounters, ClientGauges};
+use super::run_queue::RunQueue;
+use crate::config::Config;
+use crate::event::{Command, ConnectionId};
+use muster_coordinator::RequestId;
+use muster_storage::FileKey;
+use std::sync::Arc;
+
+/// The clients of a shard.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    shard: u32,
+    /// The config of file and command line.
+    config: Arc<Config>,
+    connections: Connections,
+    queue: RunQueue,
+    /// Connections with output to send.
+    sendable: Vec<ConnectionId>,
+    /// Connections that continue when clients have read some of their answers.
+    waiting_for_readers: Vec<ConnectionId>,
+    next_idle_sweep: i64,
+    lines: AccountLines,
+    now: i64,
+    /// All input that arrived before this time has been handled.
+    handled_until: i64,
+    is_stopping: bool,
+    gone: Gone,
+}
+
+/// Closed connections since the last call of [`Clients::take_gone`], and parts of files whose
+/// answers have left or never will: once for each hold.
+#[derive(Debug, Default)]
+pub(crate) struct Gone {
+    pub(crate) connections: Vec<ConnectionId>,
+    pub(crate) files: Vec<FileKey>,
+}
+
+impl Gone {
+    fn is_empty(&self) -> bool {
+        self.connections.is_empty() && self.files.is_empty()
+    }
+}
+
+impl Clients {
+    /// `config` is the config of file and command line; `altered` has altered configs applied.
+    pub(crate) fn new(shard: u32, config: Arc<Config>, altered: &Config, now: i64) -> Self {
+        Self {
+            shard,
+            config,
+            connections: Connections::new(Limits::of(altered)),
+            queue: RunQueue::default(),
+            sendable: Vec::new(),
+            waiting_for_readers: Vec::new(),
+            next_idle_sweep: now,
+            lines: AccountLines::new(now),
+            now,
+            handled_until: now,
+            is_stopping: false,
+            gone: Gone::default(),
+        }
+    }
+
+    /// Sets the time of the current event.
+    pub(crate) fn advance(&mut self, now: i64) {
+        self.now = now;
+    }
+
+    /// Obeys altered configs; open connections stay, even if there are more than allowed now.
+    pub(crate) fn set_config(&mut self, altered: &Config) {
+        self.connections.set_limits(Limits::of(altered));
+    }
+
+    /// Takes no further connections and requests.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    /// The place where requests begin and answers go.
+    pub(crate) fn answers(&mut self) -> &mut Connections {
+        &mut self.connections
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    /// The address of the client that sent a request; None if it is gone.
+    pub(crate) fn host(&self, request: RequestId) -> Option<Arc<str>> {
+        let connection = self.connections.get(ConnectionId(request.connection));
+        connection.map(|connection| connection.host.clone())
+    }
+}
+
+/// Events of connections.
+impl Clients {
+    pub(crate) fn opened(&mut self, id: ConnectionId, host: Arc<str>, out: &mut Vec<Command>) {
+        if self.is_stopping {
+            self.connections.counters.connections_refused += 1;
+            return self.end(id, None, out);
+        }
+        if let Err(too_many) = self.connections.open(id, host, self.now) {
+            self.connections.counters.connections_refused += 1;
+            self.close(id, too_many.to_string(), out);
+        }
+    }
+
+    /// The client may have closed only its side of the connection: its requests are answered first.
+    pub(crate) fn input_ended(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.input_ended_at.get_or_insert(self.now);
+        self.end_if_answered(id, out);
+    }
+
+    /// The socket accepted output; `unsent` bytes are left.
+    pub(crate) fn sent(&mut self, id: ConnectionId, unsent: usize, out: &mut Vec<Command>) {
+        self.connections.taken(id, self.now);
+        self.connections.sent(id, unsent);
+        self.end_if_answered(id, out);
+    }
+
+    /// Called when `sent` bytes of a chunk have left.
+    pub(crate) fn streamed(&mut self, id: ConnectionId, sent: usize, out: &mut Vec<Command>) {
+        if sent > 0 {
+            self.connections.counters.sent_bytes += sent as u64;
+            self.connections.taken(id, self.now);
+        }
+        if self.connections.streamed(id, sent, &mut self.gone.files) {
+            out.push(Command::AwaitWritable { connection: id });
+        }
+        self.end_if_answered(id, out);
+    }
+
+    /// The first file of the answer that a connection is sent.
+    pub(crate) fn streamed_file(&self, id: ConnectionId) -> Option<FileKey> {
+        self.connections.get(id).and_then(|it| it.stream.files().next())
+    }
+
+    /// The socket accepts output again.
+    pub(crate) fn writable(&mut self, id: ConnectionId) {
+        self.connections.writable(id);
+    }
+
+    /// The connection broke.
+    pub(crate) fn ended(&mut self, id: ConnectionId) {
+        if let Some(files) = self.connections.close(id) {
+            self.gone.connections.push(id);
+            self.gone.files.extend(files);
+            self.queue.forget_long(id);
+        }
+        self.forget_gone();
+    }
+
+    /// Closes a connection for a reason that is logged.
+    pub(crate) fn close(&mut self, id: ConnectionId, reason: String, out: &mut Vec<Command>) {
+        self.end(id, Some(reason), out);
+    }
+
+    /// Closes a connection: written answers leave, requests in flight are dropped.
+    fn end(&mut self, id: ConnectionId, reason: Option<String>, out: &mut Vec<Command>) {
+        let last = self.connections.get_mut(id).map(|c| std::mem::take(&mut c.output));
+        let last = last.unwrap_or_default();
+        self.connections.counters.sent_bytes += last.len() as u64;
+        out.push(Command::Close { connection: id, reason, last });
+        self.ended(id);
+    }
+
+    /// Closes all connections, at the end of a stop.
+    pub(crate) fn end_all(&mut self, out: &mut Vec<Command>) {
+        for id in self.connections.ids() {
+            self.end(id, None, out);
+        }
+        self.lines.report_peak(self.shard, &self.connections);
+    }
+
+    /// Closes a connection without further input, once all its answers have left.
+    fn end_if_answered(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
+        let max_bytes = self.request_bytes_max();
+        if self.connections.get(id).is_some_and(|connection| connection.is_over(max_bytes)) {
+            self.end(id, None, out);
+        }
+    }
+
+    /// The connections that have been closed, and the files that were sent.
+    pub(crate) fn take_gone(&mut self) -> Option<Gone> {
+        (!self.gone.is_empty()).then(|| std::mem::take(&mut self.gone))
+    }
+}
+
+/// Views for checks and metrics.
+impl Clients {
+    /// The numbers of the clients.
+    pub(crate) fn counters(&self) -> &ClientCounters {
+        &self.connections.counters
+    }
+
+    /// Bytes and requests that are held for clients now.
+    pub(crate) fn gauges(&self) -> ClientGauges {
+        let (limits, account) = (self.connections.limits(), self.connections.account());
+        ClientGauges {
+            connections: self.connections.len() as u64,
+            connections_max: limits.connections as u64,
+            waiting: self.waiting() as u64,
+            answers_waiting: self.connections.waits_for_flush() as u64,
+            input_bytes: account.held(Kind::Input) as u64,
+            input_bytes_max: limits.input_bytes as u64,
+            unread_bytes: account.held_of(&UNREAD) as u64,
+            unread_bytes_max: limits.unread_bytes as u64,
+            held_bytes: account.total() as u64,
+            held_bytes_peak: account.peak() as u64,
+        }
+    }
+
+    /// The length of the queue of waiting work.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The connections that wait for their turn, in that order; some may be closed.
+    pub(crate) fn run_queue(&self) -> impl Iterator<Item = ConnectionId> {
+        self.queue.inputs()
+    }
+
+    /// The input of each of them.
+    pub(crate) fn waiting_input(&self) -> impl Iterator<Item = (ConnectionId, &[u8])> {
+        let waiting = self.run_queue().filter_map(|id| self.connections.get(id));
+        waiting.map(|connection| (connection.id, &connection.input[..]))
+    }
+}

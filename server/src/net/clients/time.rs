@@ -1,0 +1,177 @@
+//! Time: connections that waited continue, and those whose time is over are closed.
+
+use super::super::stream::Piece;
+use super::Clients;
+use crate::event::{Command, ConnectionId, Part};
+use muster_codec::DecodeError;
+use muster_storage::injected::{self, Fault};
+use muster_storage::{FileId, FileKey};
+
+/// The shortest time between two sweeps for idle connections.
+pub(crate) const IDLE_SWEEP_MS: i64 = 10_000;
+
+/// The time for which a connection waits for answers after its client has ended its side: most such
+/// clients have gone.
+pub(crate) const INPUT_ENDED_PATIENCE_MS: i64 = 30_000;
+
+impl Clients {
+    /// Begins the end of a turn: all input that arrived before `received_until` was received.
+    pub(crate) fn begin_turn(&mut self, received_until: i64) {
+        self.queue.begin_turn();
+        let is_early = injected::is(Fault::ExpiryFirst);
+        self.handled_until =
+            if is_early { self.now } else { self.queue.handled_until(received_until) };
+    }
+
+    /// The time before which all input has been handled.
+    pub(crate) fn handled_until(&self) -> i64 {
+        self.handled_until
+    }
+
+    /// Closes idle connections, from time to time. `parked` has the number of a connection's
+    /// requests that wait for records.
+    pub(crate) fn sweep(&mut self, parked: impl Fn(u64) -> usize, out: &mut Vec<Command>) {
+        if self.next_idle_sweep > self.now {
+            return;
+        }
+        self.next_idle_sweep = self.now + IDLE_SWEEP_MS;
+        for id in self.connections.input_ended_before(self.now - INPUT_ENDED_PATIENCE_MS) {
+            self.end(id, None, out);
+        }
+        let max_idle = self.config.connections_max_idle_ms;
+        if max_idle < 0 {
+            return;
+        }
+        self.next_idle_sweep = self.now + IDLE_SWEEP_MS.min(max_idle.max(1));
+        let quiet = self.connections.quiet_since(self.handled_until.saturating_sub(max_idle));
+        for id in quiet.into_iter().filter(|id| self.is_idle(*id, &parked)).collect::<Vec<_>>() {
+            self.connections.counters.connections_idle_closed += 1;
+            self.close(id, format!("idle for over connections.max.idle.ms={max_idle}"), out);
+        }
+    }
+
+    /// Whether a connection waits for nothing, or for records that do not come. Kafka closes one
+    /// in every case; a member that waits for its group is kept here.
+    fn is_idle(&self, id: ConnectionId, parked: impl Fn(u64) -> usize) -> bool {
+        let in_flight = self.connections.get(id).map_or(0, |connection| connection.in_flight());
+        in_flight == parked(id.0)
+    }
+
+    /// Queues connections again that had to wait and need not any more, and closes those that let
+    /// others wait for too long.
+    pub(crate) fn resume(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
+        self.resume_stalled(log_is_closed, out);
+        self.admit_answers(log_is_closed, out);
+        self.admit_input(log_is_closed, out);
+    }
+
+    /// Queues connections again that were stalled and whose answers have left.
+    fn resume_stalled(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
+        let mut dirty = std::mem::take(&mut self.sendable);
+        self.connections.take_dirty(&mut dirty);
+        for id in &dirty {
+            match self.failure(*id) {
+                Some(error) => self.close(*id, error.to_string(), out),
+                None => {
+                    self.continue_input(*id, log_is_closed, out);
+                    self.end_if_answered(*id, out);
+                }
+            }
+        }
+        self.sendable = dirty;
+    }
+
+    /// Why an answer of a connection could not be written.
+    fn failure(&self, id: ConnectionId) -> Option<DecodeError> {
+        self.connections.get(id).and_then(|connection| connection.failed)
+    }
+
+    /// Closes a client that does not read while the budget of answers is exceeded, and resumes
+    /// connections that wait for it once it is not.
+    fn admit_answers(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
+        if let Some((id, reason)) = self.connections.overdue_reader(self.handled_until) {
+            self.close(id, reason, out);
+        }
+        if self.connections.is_unread_full() {
+            return;
+        }
+        for id in std::mem::take(&mut self.waiting_for_readers) {
+            self.connections.get_mut(id).into_iter().for_each(|c| c.waits_for_readers = false);
+            self.continue_input(id, log_is_closed, out);
+        }
+    }
+
+    /// Resumes connections whose unfinished frames waited for the budget, and closes the one whose
+    /// time is over.
+    fn admit_input(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
+        if log_is_closed {
+            self.connections.excuse_input(self.now);
+        }
+        if let Some((id, reason)) = self.connections.overdue_input(self.handled_until) {
+            self.close(id, reason, out);
+        }
+        for id in self.connections.admit_input(self.handled_until) {
+            self.continue_input(id, log_is_closed, out);
+        }
+    }
+
+    /// Looks again at the input of a connection that is not received from.
+    fn continue_input(&mut self, id: ConnectionId, log_is_closed: bool, out: &mut Vec<Command>) {
+        let connection = self.connections.get_mut(id).filter(|c| c.receive_paused);
+        let Some(connection) = connection else { return };
+        let input = std::mem::take(&mut connection.input);
+        self.keep_input(id, input, log_is_closed, out);
+    }
+
+    /// The shard has failed: nothing leaves any more.
+    pub(crate) fn drop_output(&mut self) {
+        self.sendable.clear();
+    }
+
+    /// Starts slices of answers with parts of files, up to the limit, and logs limits that are
+    /// near. `open` opens a file that is held for an answer.
+    pub(crate) fn end_turn(
+        &mut self,
+        mut open: impl FnMut(FileKey, &mut Vec<Command>) -> FileId,
+        out: &mut Vec<Command>,
+    ) {
+        while let Some((connection, pieces)) = self.connections.next_slice() {
+            for piece in pieces {
+                let part = match piece {
+                    Piece::Bytes(bytes) => Part::Bytes(bytes.to_vec()),
+                    Piece::File(it) => {
+                        Part::File { file: open(it.file, out), offset: it.offset, len: it.len }
+                    }
+                };
+                out.push(Command::Part(part));
+            }
+            out.push(Command::SendParts { connection });
+        }
+        self.lines.warn(self.shard, self.now, &self.connections);
+    }
+
+    /// When the next turn is needed.
+    pub(crate) fn deadline(&self) -> Option<i64> {
+        let deadlines = [
+            self.connections.input_deadline(),
+            self.connections.unread_deadline(self.now),
+            (!self.connections.is_empty()).then_some(self.next_idle_sweep),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// The connections with output since the last call.
+    pub(crate) fn take_sendable(&mut self, into: &mut Vec<ConnectionId>) {
+        std::mem::swap(&mut self.sendable, into);
+        self.sendable.clear();
+    }
+
+    /// The bytes to send on a connection; the caller empties the buffer.
+    pub(crate) fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
+        let sent = self.connections.get(id)?.output.len();
+        self.connections.counters.sent_bytes += sent as u64;
+        let connection = self.connections.get_mut(id)?;
+        connection.unsent += sent;
+        Some(&mut connection.output).filter(|output| !output.is_empty())
+    }
+}

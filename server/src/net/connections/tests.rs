@@ -1,0 +1,208 @@
+//! Answers leave in their order, and connections are limited.
+
+use super::*;
+use muster_codec::messages::*;
+use muster_codec::{ApiKey, Records};
+
+const LIMITS: Limits = Limits {
+    connections: 100,
+    connections_per_ip: 100,
+    requests_in_flight: 10,
+    output_bytes: 1 << 20,
+    input_bytes: 1 << 20,
+    unread_bytes: 1 << 20,
+};
+
+const FILE: FileKey = FileKey { log: 1, segment: 0 };
+
+fn fetched(len: u32) -> (Response<'static>, Vec<FileRange>) {
+    let data = PartitionData { records: Some(Records::elsewhere(len)), ..Default::default() };
+    let topic = FetchableTopicResponse { partitions: vec![data], ..Default::default() };
+    let body = FetchResponse { responses: vec![topic], ..Default::default() };
+    (body.into(), vec![FileRange { file: FILE, offset: 0, len }])
+}
+
+fn heartbeat() -> Response<'static> {
+    HeartbeatResponse::default().into()
+}
+
+fn bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
+    let each = |piece: &Piece<'_>| match piece {
+        Piece::Bytes(bytes) => bytes.to_vec(),
+        Piece::File(range) => vec![b'f'; range.len as usize],
+    };
+    pieces.iter().flat_map(each).collect()
+}
+
+/// Takes all output of a connection in steps, and counts the files that are done.
+fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Vec<u8>, usize) {
+    let (mut left, mut done) = (Vec::new(), 0);
+    loop {
+        if let Some(connection) = connections.get_mut(id).filter(|it| !it.output.is_empty()) {
+            left.append(&mut connection.output);
+            connections.sent(id, 0);
+        }
+        let Some((next, pieces)) = connections.next_slice() else { return (left, done) };
+        assert_eq!(next, id);
+        let slice = bytes(&pieces);
+        let sent = slice.len().min(at_once);
+        left.extend_from_slice(&slice[..sent]);
+        let mut files = Vec::new();
+        let is_full = connections.streamed(id, sent, &mut files);
+        done += files.len();
+        if is_full {
+            assert!(connections.next_slice().is_none(), "the socket is full");
+            connections.writable(id);
+        }
+    }
+}
+
+/// The correlation ids of encoded frames.
+fn frames(mut bytes: &[u8]) -> Vec<i32> {
+    let mut ids = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let (frame, rest) = rest.split_at(i32::from_be_bytes(*length) as usize);
+        ids.push(i32::from_be_bytes(*frame.first_chunk().unwrap()));
+        bytes = rest;
+    }
+    ids
+}
+
+#[test]
+fn answers_before_and_behind_one_from_files_keep_their_places() {
+    for at_once in [1, 20_000, 300_000, usize::MAX] {
+        let mut connections = Connections::new(LIMITS);
+        let id = ConnectionId::new(0, 1);
+        connections.open(id, "/10.0.0.1".into(), 0).unwrap();
+        let ask = |connections: &mut Connections, n| connections.begin(id, ApiKey::Heartbeat, n, 4);
+        let requests: Vec<_> = (0..5).map(|n| ask(&mut connections, n)).collect();
+        let fetch = fetched(if at_once == 1 { 500 } else { 700_000 });
+        // Answered in another order than requested.
+        connections.answer_now(requests[4], &heartbeat());
+        assert!(connections.answer_from_files(requests[3], &fetch.0, &fetch.1));
+        connections.answer_now(requests[0], &heartbeat());
+        assert!(connections.answer_from_files(requests[1], &fetch.0, &fetch.1));
+        assert!(connections.next_slice().is_none(), "the earlier answer leaves first");
+        let partition = LogPartition::ConsumerOffsets(2);
+        connections.answer(requests[2], &heartbeat(), VisibleAt::position(partition, 7));
+        connections.flushed(partition, 7);
+        let (left, done) = drain(&mut connections, id, at_once);
+        assert_eq!((frames(&left), done), (vec![0, 1, 2, 3, 4], 2));
+        let last = ask(&mut connections, 5);
+        connections.answer_now(last, &heartbeat());
+        assert_eq!(frames(&drain(&mut connections, id, at_once).0), [5]);
+        assert_eq!((connections.slices(), connections.account().total()), (0, 0));
+    }
+}
+
+#[test]
+fn a_client_that_reads_a_long_answer_is_not_idle() {
+    let mut connections = Connections::new(LIMITS);
+    let id = ConnectionId::new(0, 1);
+    connections.open(id, "/10.0.0.1".into(), 0).unwrap();
+    connections.taken(id, 500);
+    assert!(connections.quiet_since(500).is_empty());
+    assert_eq!(connections.quiet_since(501), [id]);
+}
+
+#[test]
+fn connections_take_turns_and_a_closed_one_releases_its_files() {
+    let mut connections = Connections::new(LIMITS);
+    let fetch = fetched(10 << 20);
+    let ids: Vec<_> = (0..40).map(|slot| ConnectionId::new(slot, 1)).collect();
+    for id in &ids {
+        connections.open(*id, "/10.0.0.1".into(), 0).unwrap();
+        let request = connections.begin(*id, ApiKey::Heartbeat, 1, 4);
+        connections.answer_from_files(request, &fetch.0, &fetch.1);
+        assert!(connections.is_stalled(*id), "bytes in files count");
+    }
+    let mut started = Vec::new();
+    while let Some((id, _)) = connections.next_slice() {
+        started.push(id);
+    }
+    assert_eq!(started, ids[..SLICES_MAX]);
+    assert_eq!(connections.account().held(Kind::Slices), SLICES_MAX * SLICE_BYTES);
+    let unsent = connections.account().held(Kind::Unsent);
+    assert!(unsent < 40 * 1_000, "{unsent} bytes of memory for 400 MiB");
+    assert_eq!(connections.close(ids[0]), Some(vec![FILE]));
+    assert_eq!(connections.close(ids[33]), Some(vec![FILE]));
+    assert_eq!(connections.next_slice().map(|(id, _)| id), Some(ids[32]));
+    connections.streamed(ids[1], SLICE_BYTES, &mut Vec::new());
+    connections.streamed(ids[2], SLICE_BYTES, &mut Vec::new());
+    assert_eq!(connections.next_slice().map(|(id, _)| id), Some(ids[34]), "33 is gone");
+    for id in &ids {
+        connections.close(*id);
+    }
+    assert_eq!((connections.slices(), connections.account().total()), (0, 0));
+    let request = RequestId { connection: ids[0].0, sequence: 0 };
+    assert!(
+        !connections.answer_from_files(request, &fetch.0, &fetch.1),
+        "the connection is closed"
+    );
+}
+
+#[test]
+fn connections_are_limited_in_all_and_for_each_host() {
+    let limits = Limits {
+        connections: 3,
+        connections_per_ip: 2,
+        requests_in_flight: 1,
+        output_bytes: 1,
+        input_bytes: 1,
+        unread_bytes: 1,
+    };
+    let mut connections = Connections::new(limits);
+    let open = |connections: &mut Connections, slot: u32, host: &str| {
+        connections.open(ConnectionId::new(slot, 0), host.into(), 0)
+    };
+    assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
+    assert_eq!(open(&mut connections, 1, "/10.0.0.1"), Ok(()));
+    assert_eq!(open(&mut connections, 2, "/10.0.0.1"), Err(TooMany::PerIp(2)));
+    assert!(connections.close(ConnectionId::new(2, 0)).is_none(), "it was not taken");
+    assert_eq!(open(&mut connections, 2, "/10.0.0.2"), Ok(()));
+    assert_eq!(open(&mut connections, 3, "/10.0.0.3"), Err(TooMany::Connections(3)));
+    assert!(connections.close(ConnectionId::new(0, 0)).is_some());
+    assert!(connections.close(ConnectionId::new(0, 0)).is_none(), "it is closed already");
+    assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
+    for (slot, left) in [(0, 2), (1, 1), (2, 0)] {
+        assert!(connections.close(ConnectionId::new(slot, 0)).is_some());
+        assert_eq!(connections.per_host.len(), left);
+    }
+    connections.set_limits(Limits { connections: 0, ..limits });
+    assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Err(TooMany::Connections(0)));
+}
+
+#[test]
+fn a_connection_without_further_input_is_over_when_all_is_answered_and_read() {
+    let limits = Limits {
+        connections: 1,
+        connections_per_ip: 1,
+        requests_in_flight: 9,
+        output_bytes: 9,
+        input_bytes: 9,
+        unread_bytes: 9,
+    };
+    let (mut connections, id) = (Connections::new(limits), ConnectionId::new(0, 0));
+    connections.open(id, "/10.0.0.1".into(), 0).unwrap();
+    let is_over = |connections: &Connections| connections.get(id).unwrap().is_over(1_000);
+    connections.get_mut(id).unwrap().input_ended_at = Some(5);
+    assert!(is_over(&connections), "no request");
+    assert_eq!(
+        (connections.input_ended_before(5).len(), connections.input_ended_before(6)),
+        (0, vec![id])
+    );
+    connections.get_mut(id).unwrap().input = vec![0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0];
+    assert!(is_over(&connections), "the rest of a request will never come");
+    connections.get_mut(id).unwrap().input.push(0);
+    assert!(!is_over(&connections), "a whole request waits");
+    connections.get_mut(id).unwrap().input.clear();
+    let request = connections.begin(id, ApiKey::Heartbeat, 1, 0);
+    assert!(!is_over(&connections), "it is not answered");
+    connections.answer_now(request, &HeartbeatResponse::default().into());
+    assert!(!is_over(&connections), "the answer has not left");
+    let connection = connections.get_mut(id).unwrap();
+    connection.unsent = std::mem::take(&mut connection.output).len();
+    assert!(!is_over(&connections), "the socket has not taken it");
+    connections.sent(id, 0);
+    assert!(is_over(&connections));
+}

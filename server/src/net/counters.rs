@@ -1,0 +1,161 @@
+//! The numbers of a shard's clients.
+
+use super::connections::Connections;
+use muster_codec::{ApiKey, ErrorCode, Response};
+use muster_counters::{Metric, Number, Value, Visitor, counters};
+use std::collections::BTreeMap;
+
+counters! {
+    /// Connections and requests since the shard's start.
+    pub struct ClientCounters in "clients" {
+        /// Connections that were opened.
+        connections_opened: u64 = Counter of Count,
+        /// Connections that were closed, by either side.
+        connections_closed: u64 = Counter of Count,
+        /// Connections that a limit refused, or that came during a stop.
+        connections_refused: u64 = Counter of Count,
+        /// Connections that were closed because they were idle: connections.max.idle.ms.
+        connections_idle_closed: u64 = Counter of Count,
+        /// Requests that were begun.
+        requests: Requests = Counter of Count,
+        /// Error codes in answers, those of their parts included.
+        errors: Errors = Counter of Count,
+        /// Bytes received from clients.
+        received_bytes: u64 = Counter of Bytes,
+        /// Bytes of answers that were passed to sockets.
+        sent_bytes: u64 = Counter of Bytes,
+    }
+}
+
+counters! {
+    /// Bytes and requests that are held for clients now, and their limits.
+    pub struct ClientGauges in "clients" {
+        /// Open connections.
+        connections: u64 = Gauge of Count,
+        /// The most connections: max.connections.
+        connections_max: u64 = Gauge of Count,
+        /// Connections with requests that wait for their turn.
+        waiting: u64 = Gauge of Count,
+        /// Answers that wait for a flush.
+        answers_waiting: u64 = Gauge of Count,
+        /// Requests that are not finished or not handled yet.
+        input_bytes: u64 = Gauge of Bytes,
+        /// The limit of them: queued.max.request.bytes.
+        input_bytes_max: u64 = Gauge of Bytes,
+        /// Answers that clients have not read.
+        unread_bytes: u64 = Gauge of Bytes,
+        /// The limit of them.
+        unread_bytes_max: u64 = Gauge of Bytes,
+        /// All that is held for clients.
+        held_bytes: u64 = Gauge of Bytes,
+        /// The most that was held for clients.
+        held_bytes_peak: u64 = Gauge of Bytes,
+    }
+}
+
+/// The number of keys up to the highest one.
+const KEYS: usize = ApiKey::ALL[ApiKey::ALL.len() - 1] as usize + 1;
+
+/// The number of requests of each API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requests([u64; KEYS]);
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self([0; KEYS])
+    }
+}
+
+impl Requests {
+    pub(super) fn count(&mut self, api: ApiKey) {
+        self.0[api as usize] += 1;
+    }
+}
+
+impl Number for Requests {
+    fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(own, count)| *own += count);
+    }
+
+    fn visit(&self, metric: &Metric, visitor: &mut Visitor<'_>) {
+        for api in ApiKey::ALL {
+            visitor(metric, &[("api", api.name())], Value::Number(self.0[*api as usize]));
+        }
+    }
+}
+
+/// The number of error codes in answers of each API, of those that have occurred.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Errors(BTreeMap<(ApiKey, i16), u64>);
+
+impl Errors {
+    pub(super) fn count(&mut self, response: &Response<'_>) {
+        let api = response.api_key();
+        response.errors(&mut |code| *self.0.entry((api, code)).or_default() += 1);
+    }
+}
+
+impl Number for Errors {
+    fn add(&mut self, other: &Self) {
+        other.0.iter().for_each(|(key, count)| *self.0.entry(*key).or_default() += count);
+    }
+
+    fn visit(&self, metric: &Metric, visitor: &mut Visitor<'_>) {
+        for ((api, code), count) in &self.0 {
+            let labels = [("api", api.name()), ("error", &kafkas_name(*code))];
+            visitor(metric, &labels, Value::Number(*count));
+        }
+    }
+}
+
+impl Connections {
+    /// Counts the errors of a part of an answer that is gathered, to be answered with
+    /// [`Self::answer_with_list`].
+    pub(crate) fn count_errors(&mut self, response: &Response<'_>) {
+        self.counters.errors.count(response);
+    }
+}
+
+/// The name of an error in Kafka's documentation: `NOT_COORDINATOR`.
+fn kafkas_name(code: i16) -> String {
+    let Some(error) = ErrorCode::from_code(code) else { return code.to_string() };
+    let mut name = String::new();
+    for letter in format!("{error:?}").chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_codec::messages::{FetchResponse, HeartbeatResponse};
+    use muster_counters::Totals;
+
+    #[test]
+    fn requests_and_errors_are_counted_by_api() {
+        let mut counters = ClientCounters::default();
+        let requests = [ApiKey::Fetch, ApiKey::Heartbeat, ApiKey::Fetch];
+        requests.into_iter().for_each(|api| counters.requests.count(api));
+        for error_code in [0, 16, 16, 999] {
+            let response = HeartbeatResponse { error_code, ..Default::default() };
+            counters.errors.count(&response.into());
+        }
+        counters.errors.count(&FetchResponse { error_code: -1, ..Default::default() }.into());
+        let mut totals = Totals::default();
+        totals.count(&counters);
+        assert_eq!(
+            totals.to_string(),
+            "clients_errors{api=\"Fetch\",error=\"UNKNOWN_SERVER_ERROR\"} 1, \
+             clients_errors{api=\"Heartbeat\",error=\"999\"} 1, \
+             clients_errors{api=\"Heartbeat\",error=\"NOT_COORDINATOR\"} 2, \
+             clients_requests{api=\"Fetch\"} 2, clients_requests{api=\"Heartbeat\"} 1"
+        );
+        let twice = counters.clone() + counters;
+        let count = |it: &ClientCounters| it.errors.0.values().sum::<u64>();
+        assert_eq!((twice.requests.0[12], count(&twice)), (2, 8));
+    }
+}

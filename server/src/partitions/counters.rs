@@ -1,0 +1,57 @@
+//! The numbers of a shard's partitions of user topics.
+
+use super::Partitions;
+use super::limits::READ_BYTES_IN_FLIGHT_MAX;
+use muster_counters::{Visitor, Walk, counters};
+
+counters! {
+    /// Appends and reads since the shard's start.
+    #[derive(Copy)]
+    pub struct PartitionCounters in "partitions" {
+        /// Batches that were appended.
+        appended_batches: u64 = Counter of Count,
+        /// Records that were appended.
+        appended_records: u64 = Counter of Count,
+        /// Bytes of batches that were appended.
+        appended_bytes: u64 = Counter of Bytes,
+        /// Bytes of records in answers to fetches.
+        fetched_bytes: u64 = Counter of Bytes,
+        /// Reads of files that failed.
+        failed_reads: u64 = Counter of Count,
+    }
+}
+
+counters! {
+    /// The partitions as they are now, with limits.
+    #[derive(Copy)]
+    pub struct PartitionGauges in "partitions" {
+        /// Partitions that are served.
+        served: u64 = Gauge of Count,
+        /// Partitions that are damaged, and not served.
+        offline: u64 = Gauge of Count,
+        /// Fetches that are not answered yet.
+        waiting_fetches: u64 = Gauge of Count,
+        /// Reads of files under way.
+        reading_bytes: u64 = Gauge of Bytes,
+        /// The limit of them.
+        reading_bytes_max: u64 = Gauge of Bytes,
+        /// Parts of files that are not sent yet.
+        held_parts: u64 = Gauge of Count,
+    }
+}
+
+impl Partitions {
+    /// The numbers of the partitions, for metrics.
+    pub(crate) fn walk(&self, visitor: &mut Visitor<'_>) {
+        self.io.counters.walk(visitor);
+        let gauges = PartitionGauges {
+            served: self.partitions.len() as u64,
+            offline: self.offline() as u64,
+            waiting_fetches: self.waiting_fetches() as u64,
+            reading_bytes: self.reading_bytes() as u64,
+            reading_bytes_max: READ_BYTES_IN_FLIGHT_MAX as u64,
+            held_parts: self.holds() as u64,
+        };
+        gauges.walk(visitor);
+    }
+}

@@ -1,0 +1,76 @@
+//! DescribeProducers: the producers of partitions, and their open transactions.
+
+use super::limits::DESCRIBED_PRODUCERS_MAX;
+use super::partition::Partition;
+use super::producers::Described;
+use super::{Call, Effects, Partitions};
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    DescribeProducersRequest, DescribeProducersResponse, DescribedProducer,
+    DescribedProducersPartition, DescribedProducersTopic,
+};
+use std::collections::HashSet;
+
+impl Partitions {
+    /// DescribeProducers v0. A partition that is named several times is answered once.
+    pub fn describe_producers(
+        &self,
+        call: Call<'_>,
+        body: &DescribeProducersRequest<'_>,
+        out: &mut Effects,
+    ) {
+        let (mut seen, mut left) = (HashSet::new(), DESCRIBED_PRODUCERS_MAX);
+        let mut topics = Vec::with_capacity(body.topics.len());
+        for asked in &body.topics {
+            let indexes = asked.partition_indexes.iter();
+            let new = indexes.filter(|index| seen.insert((&*asked.name, **index)));
+            let described = new.map(|index| self.described(call, &asked.name, *index, &mut left));
+            let (name, partitions) = (asked.name.clone().into_owned().into(), described.collect());
+            topics.push(DescribedProducersTopic { name, partitions });
+        }
+        out.send(call.request, DescribeProducersResponse { throttle_time_ms: 0, topics });
+    }
+
+    /// `left` is the number of producers that the answer may still have.
+    fn described(
+        &self,
+        call: Call<'_>,
+        topic: &str,
+        partition_index: i32,
+        left: &mut usize,
+    ) -> DescribedProducersPartition<'static> {
+        let found = self.locate_named(call.image, topic, partition_index);
+        // The producers of offsets are no state of the server yet: no group has a transaction.
+        let partition = found.map(|id| self.partitions.get(&id));
+        let all = partition.map(|it| it.map(active_producers).unwrap_or_default());
+        let fitting = all.and_then(|all| match left.checked_sub(all.len()) {
+            Some(rest) => {
+                *left = rest;
+                Ok(all)
+            }
+            None => Err(ErrorCode::UnknownServerError),
+        });
+        let mut answer = DescribedProducersPartition { partition_index, ..Default::default() };
+        match fitting {
+            Ok(all) => answer.active_producers = all,
+            Err(error) => answer.error_code = error.code(),
+        }
+        answer
+    }
+}
+
+fn active_producers(partition: &Partition) -> Vec<DescribedProducer> {
+    let transactions = &partition.producers.transactions;
+    let describe = |producer: Described| {
+        let (coordinator_epoch, current_txn_start_offset) = transactions.describe(producer.id);
+        DescribedProducer {
+            producer_id: producer.id,
+            producer_epoch: producer.epoch.into(),
+            last_sequence: producer.last_sequence,
+            last_timestamp: producer.last_timestamp,
+            coordinator_epoch,
+            current_txn_start_offset,
+        }
+    };
+    partition.producers.describe().into_iter().map(describe).collect()
+}

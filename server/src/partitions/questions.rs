@@ -1,0 +1,140 @@
+//! The first batch of a transaction in a partition: the coordinator is asked before the append,
+//! with one question for all such batches of a request (`AddPartitionsToTxnManager`).
+
+use super::batch::{Good, Refusal};
+use super::partition::{Admitted, Appended};
+use super::partition_set::PartitionId;
+use super::{Call, Effects, Partitions};
+use crate::cluster::transaction_slot;
+use muster_codec::{ErrorCode, Wall};
+use muster_transactions::PartitionSet;
+use muster_transactions::errors::{produce_error, produce_question};
+use muster_transactions::message::{Producer, Question, QuestionKind, Verdict};
+use std::sync::Arc;
+
+/// The time after which a question counts as lost (Kafka's `request.timeout.ms` of a broker).
+const QUESTION_MS: i64 = 30_000;
+
+/// A batch that waits for a verdict.
+#[derive(Debug)]
+pub(super) struct AskedBatch {
+    pub id: PartitionId,
+    /// The name of its topic.
+    pub topic: Arc<str>,
+    pub batch: Good<'static>,
+}
+
+/// A question that is not answered yet; its number is that of its produce. They are limited by the
+/// connections, of which each has one at most, and their batches by the budget of writes.
+#[derive(Debug)]
+pub(super) struct OpenQuestion {
+    producer: Producer,
+    kind: QuestionKind,
+    /// The version of Produce.
+    version: i16,
+    deadline: i64,
+    batches: Vec<AskedBatch>,
+}
+
+impl Partitions {
+    /// Asks the coordinator about batches of one producer.
+    pub(super) fn ask(
+        &mut self,
+        call: &Call<'_>,
+        produce: u64,
+        transactional_id: Option<&str>,
+        batches: Vec<AskedBatch>,
+        out: &mut Effects,
+    ) {
+        let (Some(first), Some(transactional_id)) = (batches.first(), transactional_id) else {
+            return;
+        };
+        let Some(producer) = first.batch.transactional() else { return };
+        let Some(topic) = call.image.topic_by_id(first.id.topic) else { return };
+        let kind = produce_question(call.version);
+        out.questions.push(Question {
+            slot: transaction_slot(topic, first.id.index, self.placement()),
+            number: produce,
+            transactional_id: transactional_id.into(),
+            producer,
+            partitions: batches.iter().map(|it| (&*it.topic, it.id.index)).collect(),
+            kind,
+        });
+        for asked in &batches {
+            self.io.reserve(asked.batch.bytes.len());
+            if let Some(partition) = self.partitions.get_mut(&asked.id) {
+                partition.producers.transactions.ask(producer, produce);
+            }
+        }
+        let (version, deadline) = (call.version, call.now + QUESTION_MS);
+        let question = OpenQuestion { producer, kind, version, deadline, batches };
+        self.questions.insert(produce, question);
+    }
+
+    /// The coordinator has answered a question: its batches are appended or refused.
+    pub fn verdict(&mut self, wall: Wall, verdict: &Verdict, out: &mut Effects) {
+        // One of an earlier load may be about another producer.
+        let open = self.questions.get(&verdict.number);
+        if open.is_none_or(|question| question.producer != verdict.producer) {
+            return;
+        }
+        let Some(question) = self.questions.remove(&verdict.number) else { return };
+        for asked in &question.batches {
+            self.io.written(asked.batch.bytes.len());
+            let appended = self.admit(wall, &question, asked, verdict, out);
+            let refusal = |error| Refusal::of(produce_error(error, question.version));
+            let appended = appended.unwrap_or_else(|error| Err(refusal(error)));
+            self.asked_answered(verdict.number, asked, appended, out);
+        }
+    }
+
+    /// Appends a batch if the verdict allows it.
+    ///
+    /// # Errors
+    /// The error of the verdict, or the reason why it no longer counts.
+    fn admit(
+        &mut self,
+        wall: Wall,
+        question: &OpenQuestion,
+        asked: &AskedBatch,
+        verdict: &Verdict,
+        out: &mut Effects,
+    ) -> Result<Result<Appended, Refusal>, ErrorCode> {
+        let partition = self.partitions.get_mut(&asked.id);
+        let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let transactions = &mut partition.producers.transactions;
+        let is_refused = verdict.refused.contains(&asked.topic, asked.id.index);
+        let error = if is_refused { ErrorCode::TransactionAbortable } else { verdict.error };
+        if error != ErrorCode::None {
+            transactions.refused(question.producer, verdict.number);
+            return Err(error);
+        }
+        transactions.admit(question.producer, verdict.number, verdict.stamp)?;
+        let admitted = Admitted { kind: question.kind, stamp: verdict.stamp };
+        let appended = partition.append(wall, &asked.batch, Some(admitted), &mut self.io, out);
+        if appended.is_err() {
+            partition.producers.transactions.refused(question.producer, verdict.number);
+        }
+        Ok(appended)
+    }
+
+    /// Ends questions that count as lost.
+    pub(crate) fn expire_questions(&mut self, now: i64, wall: Wall, out: &mut Effects) {
+        while let Some((number, question)) = self.questions.first_key_value()
+            && question.deadline <= now
+        {
+            let verdict = Verdict {
+                stamp: Default::default(),
+                number: *number,
+                producer: question.producer,
+                error: ErrorCode::NetworkException,
+                refused: PartitionSet::default(),
+            };
+            self.verdict(wall, &verdict, out);
+        }
+    }
+
+    pub(super) fn questions_deadline(&self) -> Option<i64> {
+        self.questions.first_key_value().map(|(_, question)| question.deadline)
+    }
+}

@@ -1,0 +1,316 @@
+//! The work of coordinators in partitions: syncs before a decision and before reports, markers
+//! after a decision, and what becomes of the transactions that a crash has left open. Work that
+//! needs the disk is a *round*, which ends with a message when all of its partitions are done.
+
+use super::partition_set::PartitionId;
+use super::{Effects, Partitions};
+use crate::cluster::transaction_slot;
+use muster_codec::record_batch::TransactionOutcome;
+use muster_codec::records::OFFSETS_TOPIC;
+use muster_codec::{ErrorCode, Wall};
+use muster_transactions::PartitionSet;
+use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported, Stamp, Sync};
+use muster_transactions::partition::End;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+/// Syncs under way at once: each may take a descriptor beside those of open files.
+const SYNCS_AT_ONCE: usize = 64;
+
+/// Open transactions, by the slots of their partitions.
+pub(crate) type OpenBySlot = BTreeMap<u32, Vec<OpenIn>>;
+
+/// The work under way for coordinators.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    /// The rounds by number, in the same sequence as the requests of producers.
+    all: BTreeMap<u64, Round>,
+    /// Partitions that are to be synced, and those whose sync is under way.
+    to_sync: BTreeSet<PartitionId>,
+    syncing: BTreeSet<PartitionId>,
+}
+
+#[derive(Debug)]
+struct Round {
+    /// The partitions that are not done.
+    left: usize,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Ends with a message to a coordinator.
+    Message { coordinator: u32, message: FromSlot },
+    /// Ends with the transactions that were open when it began, or are now.
+    Report(OpenBySlot),
+}
+
+impl Partitions {
+    /// Brings to stable storage what these partitions have of a transaction. Not answered while the
+    /// marker of an earlier commit may be missing; the coordinator sends it again.
+    pub(crate) fn sync_transaction(&mut self, coordinator: u32, sync: Sync, out: &mut Effects) {
+        let Sync { stamp, producer, partitions } = sync;
+        let (ids, missing) = self.located(&partitions);
+        let is_unanswered = |id: &PartitionId| {
+            let partition = self.partitions.get(id);
+            partition.is_some_and(|it| it.producers.transactions.is_unanswered(producer.id))
+        };
+        if ids.iter().any(is_unanswered) {
+            return;
+        }
+        let is_whole = missing.is_empty();
+        let message = FromSlot::Synced { stamp, partitions, is_whole };
+        self.sync_round(ids, Kind::Message { coordinator, message }, out);
+    }
+
+    /// Ends a transaction in these partitions. Those that are offline, or whose marker cannot be
+    /// written now, are missing in the answer; the coordinator sends it again.
+    pub(crate) fn mark_transaction(
+        &mut self,
+        wall: Wall,
+        coordinator: u32,
+        marker: &Marker,
+        out: &mut Effects,
+    ) {
+        let Marker { stamp, producer, outcome, version, ref partitions } = *marker;
+        let coordinator_epoch = stamp.coordinator_epoch;
+        let end = End { producer, outcome, version, coordinator_epoch };
+        let (ids, mut missing) = self.located(partitions);
+        let (number, mut left) = (self.next_round(), 0);
+        for id in ids {
+            match self.mark_written(wall, id, &end, Some(stamp), number, out) {
+                Ok(waits) => left += usize::from(waits),
+                // Kafka's coordinator, too, gives a transaction up that is fenced.
+                Err(ErrorCode::TransactionCoordinatorFenced) => {}
+                Err(_) => {
+                    let topic = self.image().topic_by_id(id.topic);
+                    topic.into_iter().for_each(|topic| missing.insert(&topic.name, id.index));
+                }
+            }
+        }
+        let mut done = partitions.clone();
+        done.remove_all(&missing);
+        let message = FromSlot::Marked { stamp, partitions: done, is_synced: false };
+        self.begin(number, left, Kind::Message { coordinator, message }, out);
+    }
+
+    /// Syncs what transactions have written, for reports: ends with [`Effects::reports`].
+    pub(crate) fn sync_for_reports(&mut self, out: &mut Effects) {
+        let known = self.partitions.iter();
+        let ids = known.filter(|(_, it)| !it.producers.transactions.is_empty());
+        let ids = ids.map(|(id, _)| *id).collect();
+        let open = self.open_by_slot();
+        self.sync_round(ids, Kind::Report(open), out);
+    }
+
+    /// A coordinator has answered the report of these transactions.
+    pub(crate) fn reported(
+        &mut self,
+        wall: Wall,
+        open: &[OpenIn],
+        reported: &Reported,
+        out: &mut Effects,
+    ) {
+        let known: BTreeMap<_, _> = reported.known.iter().copied().collect();
+        for OpenIn { producer, topic, partition } in open {
+            let Some(fate) = known.get(producer).copied() else { continue };
+            let Ok(id) = self.located_one(topic, *partition) else { continue };
+            let Some(it) = self.partitions.get_mut(&id) else { continue };
+            let end = it.producers.transactions.reported(*producer, fate, reported.stamp);
+            if let Some(end) = end {
+                self.mark_unanswered(wall, id, &end, Some(reported.stamp), out);
+            }
+        }
+    }
+
+    /// Aborts the transactions of a slot that no coordinator knows. `coordinator_epoch` is higher
+    /// than that of any marker before.
+    pub(crate) fn abort_unknown(
+        &mut self,
+        wall: Wall,
+        slot: u32,
+        coordinator_epoch: i32,
+        out: &mut Effects,
+    ) {
+        let all = self.open_by_slot().remove(&slot).unwrap_or_default();
+        for OpenIn { producer, topic, partition } in all {
+            let Ok(id) = self.located_one(&topic, partition) else { continue };
+            let of = self.partitions.get(&id).map(|it| &it.producers.transactions);
+            if of.is_some_and(|it| it.is_unanswered(producer.id)) {
+                let outcome = TransactionOutcome::Abort;
+                let end = End { producer, outcome, version: 0, coordinator_epoch };
+                self.mark_unanswered(wall, id, &end, None, out);
+            }
+        }
+    }
+
+    /// A marker that nothing waits for. If it cannot be written now, the next report repeats it; a
+    /// coordinator of a higher epoch, which an administrator may have named, fences it for good.
+    fn mark_unanswered(
+        &mut self,
+        wall: Wall,
+        id: PartitionId,
+        end: &End,
+        stamp: Option<Stamp>,
+        out: &mut Effects,
+    ) {
+        let number = self.next_round();
+        let _repeated = self.mark(wall, id, end, stamp, number, out);
+    }
+
+    /// Marks a partition; returns whether its writes are still under way, also those of a marker
+    /// that was there before.
+    fn mark_written(
+        &mut self,
+        wall: Wall,
+        id: PartitionId,
+        end: &End,
+        stamp: Option<Stamp>,
+        number: u64,
+        out: &mut Effects,
+    ) -> Result<bool, ErrorCode> {
+        let waits = self.mark(wall, id, end, stamp, number, out)?;
+        let partition = self.partitions.get_mut(&id);
+        Ok(waits || partition.is_some_and(|partition| partition.await_end(number)))
+    }
+
+    fn sync_round(&mut self, ids: Vec<PartitionId>, kind: Kind, out: &mut Effects) {
+        let (number, mut left) = (self.next_round(), 0);
+        for id in ids {
+            let Some(partition) = self.partitions.get_mut(&id) else { continue };
+            if partition.await_sync(number) {
+                left += 1;
+                self.rounds.to_sync.insert(id);
+            }
+        }
+        self.begin(number, left, kind, out);
+    }
+
+    fn begin(&mut self, number: u64, left: usize, kind: Kind, out: &mut Effects) {
+        if left == 0 {
+            return self.end_round(kind, out);
+        }
+        self.rounds.all.insert(number, Round { left, kind });
+    }
+
+    /// Called when a partition of a round is done; false if the number is of no round.
+    pub(super) fn round_done(&mut self, number: u64, out: &mut Effects) -> bool {
+        let Some(round) = self.rounds.all.get_mut(&number) else { return false };
+        round.left -= 1;
+        if round.left == 0
+            && let Some(round) = self.rounds.all.remove(&number)
+        {
+            self.end_round(round.kind, out);
+        }
+        true
+    }
+
+    fn end_round(&mut self, kind: Kind, out: &mut Effects) {
+        match kind {
+            Kind::Message { coordinator, message } => out.messages.push((coordinator, message)),
+            Kind::Report(mut open) => {
+                for (slot, now) in self.open_by_slot() {
+                    let of_slot = open.entry(slot).or_default();
+                    let new = opened_since(of_slot, now);
+                    of_slot.extend(new);
+                }
+                out.reports = Some(open);
+            }
+        }
+    }
+
+    /// Starts syncs that were asked for since the last call: one of each partition, however many
+    /// transactions wrote to it.
+    pub(crate) fn start_syncs(&mut self, out: &mut Effects) {
+        let mut later = BTreeSet::new();
+        while self.rounds.syncing.len() < SYNCS_AT_ONCE
+            && let Some(id) = self.rounds.to_sync.pop_first()
+        {
+            if self.rounds.syncing.contains(&id) {
+                later.insert(id);
+            } else if let Some(partition) = self.partitions.get_mut(&id) {
+                partition.sync(&mut self.io, out);
+                self.rounds.syncing.insert(id);
+            }
+        }
+        self.rounds.to_sync.append(&mut later);
+    }
+
+    /// Whether syncs may start that wait.
+    pub(crate) fn has_syncs_to_start(&self) -> bool {
+        let Rounds { to_sync, syncing, .. } = &self.rounds;
+        syncing.len() < SYNCS_AT_ONCE && to_sync.iter().any(|id| !syncing.contains(id))
+    }
+
+    /// A sync of a partition is done, or the partition is gone.
+    pub(super) fn sync_ended(&mut self, id: PartitionId) {
+        self.rounds.syncing.remove(&id);
+    }
+
+    /// A step of a clean stop, in which nothing more is written: syncs some partitions, and writes
+    /// the recovery points when all are synced. The caller calls again when these are done; false
+    /// if nothing is left.
+    pub fn sync_next(&mut self, out: &mut Effects) -> bool {
+        let from = self.synced_until.map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = self.partitions.range_mut((from, Bound::Unbounded));
+        let unsynced = rest.filter(|(_, partition)| partition.may_be_unsynced());
+        for (id, partition) in unsynced.take(SYNCS_AT_ONCE) {
+            self.synced_until = Some(*id);
+            partition.sync(&mut self.io, out);
+        }
+        if self.io.is_quiet() {
+            if self.partitions.values().any(|partition| partition.log.is_sync_behind()) {
+                return true;
+            }
+            self.last_checkpoint(out);
+        }
+        !self.io.is_quiet()
+    }
+
+    fn next_round(&mut self) -> u64 {
+        self.last_request += 1;
+        self.last_request
+    }
+
+    /// The partitions that are served here, and those that are offline. Deleted ones, and those of
+    /// groups, whose records are durable before they are visible, are in neither.
+    fn located(&self, partitions: &PartitionSet) -> (Vec<PartitionId>, PartitionSet) {
+        let (mut ids, mut missing) = (Vec::new(), PartitionSet::default());
+        for (topic, index) in partitions.iter().filter(|(topic, _)| *topic != OFFSETS_TOPIC) {
+            match self.located_one(topic, index) {
+                Ok(id) => ids.push(id),
+                Err(ErrorCode::KafkaStorageError) => missing.insert(topic, index),
+                Err(_) => {}
+            }
+        }
+        (ids, missing)
+    }
+
+    fn located_one(&self, topic: &str, index: i32) -> Result<PartitionId, ErrorCode> {
+        self.locate_named(self.image(), topic, index)
+    }
+
+    /// All open transactions.
+    fn open_by_slot(&self) -> OpenBySlot {
+        let mut all = OpenBySlot::new();
+        for (id, partition) in &self.partitions {
+            let Some(topic) = self.image().topic_by_id(id.topic) else { continue };
+            for producer in partition.producers.transactions.open() {
+                let slot = transaction_slot(topic, id.index, self.placement());
+                let open = OpenIn { producer, topic: (&*topic.name).into(), partition: id.index };
+                all.entry(slot).or_default().push(open);
+            }
+        }
+        all
+    }
+}
+
+/// Those that were not open before.
+fn opened_since(before: &[OpenIn], now: Vec<OpenIn>) -> Vec<OpenIn> {
+    let before: BTreeSet<_> = before.iter().map(place).collect();
+    now.into_iter().filter(|it| !before.contains(&place(it))).collect()
+}
+
+fn place(open: &OpenIn) -> (Producer, &str, i32) {
+    (open.producer, &*open.topic, open.partition)
+}

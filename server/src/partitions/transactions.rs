@@ -1,0 +1,134 @@
+//! The transactions of a partition, with the places of their first batches: a `read_committed`
+//! fetch ends at the first one whose outcome is not known.
+
+use muster_codec::ErrorCode;
+use muster_storage::BatchPlace;
+use muster_storage::injected::{self, Fault};
+use muster_transactions::message::{Known, Producer, Stamp};
+use muster_transactions::partition::{Aborted, Append, End, Marking, PartitionTransactions};
+use std::collections::BTreeMap;
+
+/// Wraps [`PartitionTransactions`]: a method without a comment calls the one of the same name.
+#[derive(Debug, Default)]
+pub(super) struct Transactions {
+    all: PartitionTransactions,
+    /// The first batches of transactions, by offset; none below the last stable offset.
+    first: BTreeMap<i64, BatchPlace>,
+}
+
+/// The end of the records that a `read_committed` fetch may return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stable {
+    /// The last stable offset: below it the outcome of each transaction is known.
+    pub offset: i64,
+    /// The batch at that offset, if a transaction begins there. Otherwise all readable records are
+    /// stable, or none are, as a transaction began before the start of the log.
+    pub end: Option<BatchPlace>,
+}
+
+impl Transactions {
+    pub(super) fn is_open(&self, producer_id: i64) -> bool {
+        self.all.is_open(producer_id)
+    }
+
+    /// Whether no producer has had a transaction here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn is_unanswered(&self, producer_id: i64) -> bool {
+        self.all.is_unanswered(producer_id)
+    }
+
+    pub(super) fn reported(
+        &mut self,
+        producer: Producer,
+        known: Known,
+        stamp: Stamp,
+    ) -> Option<End> {
+        self.all.reported(producer, known, stamp)
+    }
+
+    pub(super) fn open(&self) -> impl Iterator<Item = Producer> {
+        self.all.open()
+    }
+
+    pub(super) fn may_append(&self, producer: Producer) -> Append {
+        let append = self.all.may_append(producer);
+        if append == Append::Ask && injected::is(Fault::UnaskedAppend) {
+            return Append::Now;
+        }
+        append
+    }
+
+    pub(super) fn ask(&mut self, producer: Producer, number: u64) {
+        self.all.ask(producer, number);
+    }
+
+    pub(super) fn refused(&mut self, producer: Producer, number: u64) {
+        self.all.refused(producer, number);
+    }
+
+    pub(super) fn admit(
+        &mut self,
+        producer: Producer,
+        number: u64,
+        stamp: Stamp,
+    ) -> Result<(), ErrorCode> {
+        self.all.admit(producer, number, stamp)
+    }
+
+    pub(super) fn appended(
+        &mut self,
+        producer: Producer,
+        (first_offset, place): (i64, BatchPlace),
+        since: Option<Stamp>,
+    ) {
+        if !self.is_open(producer.id) {
+            self.first.insert(first_offset, place);
+        }
+        self.all.appended(producer, first_offset, since);
+    }
+
+    pub(super) fn may_mark(&self, end: &End, stamp: Option<Stamp>) -> Marking {
+        self.all.may_mark(end, stamp)
+    }
+
+    pub(super) fn marked(&mut self, end: &End, offset: i64, stamp: Option<Stamp>) {
+        self.all.marked(end, offset, stamp);
+    }
+
+    pub(super) fn forget(&mut self, producer_id: i64) {
+        self.all.forget(producer_id);
+    }
+
+    /// Called when the high watermark has changed: records below it can be read.
+    pub(super) fn high_watermark_is(&mut self, high_watermark: i64) {
+        self.all.high_watermark_is(high_watermark);
+        let stable = self.all.last_stable_offset(high_watermark, 0);
+        self.first = self.first.split_off(&stable);
+    }
+
+    pub(super) fn log_starts_at(&mut self, log_start: i64) {
+        self.all.log_starts_at(log_start);
+    }
+
+    /// The last stable offset, with the batch at it.
+    pub(super) fn stable(&self, high_watermark: i64, log_start: i64) -> Stable {
+        if injected::is(Fault::StableTooFar) {
+            return Stable { offset: high_watermark, end: None };
+        }
+        let offset = self.all.last_stable_offset(high_watermark, log_start);
+        Stable { offset, end: self.first.get(&offset).copied() }
+    }
+
+    pub(super) fn aborted(&self, from: i64, end: i64) -> impl Iterator<Item = &Aborted> {
+        self.all.aborted(from, end)
+    }
+
+    /// The epoch of the coordinator of the last marker, and the first offset of the transaction
+    /// that is open; each -1 if there is none.
+    pub(super) fn describe(&self, producer_id: i64) -> (i32, i64) {
+        self.all.describe(producer_id)
+    }
+}

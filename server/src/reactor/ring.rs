@@ -1,0 +1,267 @@
+//! A shard on a ring: the reactor's operations become those of the ring, and the ring's events its
+//! completions. A turn makes one `io_uring_enter`.
+
+use super::{Completion, End, Io, Next, Reactor, ReactorError};
+use crate::clock::{Clock, Times};
+use crate::files::{Files, RingIo};
+use crate::shard::{Command, Message, Shard};
+use crossbeam_channel::{Receiver, Sender};
+use muster_storage::FileToken;
+use muster_uring::{ConnId, ListenerId, RecvBuf, Waker};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// The way to reach another shard.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    pub sender: Sender<Message>,
+    pub waker: Waker,
+}
+
+impl Peer {
+    /// A shard that has ended needs no message: the process is ending.
+    pub fn send(&self, message: Message) {
+        if self.sender.send(message).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
+/// The parts that a reactor runs on.
+pub struct Parts {
+    pub io: RingIo,
+    pub listener: ListenerId,
+    pub mailbox: Receiver<Message>,
+    /// All shards by number, including this one.
+    pub peers: Vec<Peer>,
+    pub clock: Clock,
+}
+
+/// The time for which the frames of one connection are handled before those of the next one, and
+/// the time for which a turn handles received frames before it checks for new events.
+const SLICE: Duration = Duration::from_micros(300);
+const TURN_MS: i64 = 4;
+
+/// Output up to this size is appended to the queued output; larger output is passed on whole.
+const COPIED_OUTPUT_BYTES_MAX: usize = 4096;
+
+/// Runs a shard on its ring.
+pub struct RingReactor {
+    reactor: Reactor<OnRing>,
+    io: OnRing,
+}
+
+struct OnRing {
+    parts: Parts,
+    /// The mailbox may have messages.
+    is_woken: bool,
+}
+
+impl RingReactor {
+    pub fn new(parts: Parts, files: Files<RingIo>) -> Self {
+        let io = OnRing { parts, is_woken: false };
+        Self { reactor: Reactor::new(files, io.times()), io }
+    }
+
+    /// Runs a shard until it has stopped, or failed.
+    ///
+    /// # Errors
+    /// The ring is unusable, or a write failed: the process has to end.
+    pub fn run(&mut self, shard: &mut Shard) -> Result<End, ReactorError> {
+        loop {
+            match self.reactor.output(&mut self.io, shard)? {
+                Next::Wait { until } => self.wait(until, self.reactor.turn_began())?,
+                Next::End(End::Failed) => return Ok(End::Failed),
+                Next::End(End::Stopped) => break,
+            }
+            self.reactor.input(&mut self.io, shard)?;
+        }
+        self.finish()?;
+        Ok(End::Stopped)
+    }
+
+    /// The shard has failed: closes all connections, and waits until no file operation is under
+    /// way. Messages of other shards stay in the mailbox for the next shard.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn clear(&mut self) -> Result<(), ReactorError> {
+        self.reactor.leave(&mut self.io);
+        while self.reactor.is_busy() {
+            self.turn(None)?;
+            self.drain()?;
+        }
+        self.reactor.close_files();
+        self.io.parts.io.ring.waker().wake();
+        Ok(())
+    }
+
+    /// Performs the first commands of a shard that is loaded again.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn perform_all(&mut self, commands: Vec<Command>) -> Result<(), ReactorError> {
+        Ok(self.reactor.perform_all(&mut self.io, commands)?)
+    }
+
+    pub fn times(&self) -> Times {
+        self.io.times()
+    }
+
+    /// Gives clients time to read their last answers.
+    fn finish(&mut self) -> Result<(), ReactorError> {
+        self.io.parts.io.ring.close_listener(self.io.parts.listener);
+        while self.io.parts.io.ring.connections() > 0 {
+            let now = self.io.times().now;
+            let until = self.reactor.close_finished(&mut self.io, now).unwrap_or(now);
+            self.wait(Some(until.max(now + 1)), now)?;
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for completions from `now` on, at most until a time.
+    fn wait(&mut self, until: Option<i64>, now: i64) -> Result<(), ReactorError> {
+        let millis = |at: i64| at.saturating_sub(now).max(0) as u64;
+        self.turn(until.map(|at| Duration::from_millis(millis(at))))
+    }
+
+    fn turn(&mut self, timeout: Option<Duration>) -> Result<(), ReactorError> {
+        self.io.parts.io.ring.turn(timeout).map_err(ReactorError::Ring)
+    }
+
+    /// Takes completions for which there is no shard.
+    fn drain(&mut self) -> Result<(), ReactorError> {
+        while let Some(event) = self.io.parts.io.ring.next_event() {
+            if let Some(completion) = self.io.completion(event) {
+                self.reactor.drain(&mut self.io, completion)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl OnRing {
+    /// None for an event that the reactor has no use for.
+    fn completion(&mut self, event: muster_uring::Event) -> Option<Completion<ConnId, RecvBuf>> {
+        use muster_uring::Event;
+        Some(match event {
+            Event::Accepted { conn, .. } => Completion::Accepted { conn },
+            Event::AcceptFailed { error, .. } => Completion::NotAccepted { error },
+            Event::Received { conn, data } => Completion::Received { conn, data },
+            Event::Sent { conn, unsent } => Completion::Sent { conn, unsent },
+            Event::Streamed { conn, sent } => Completion::Streamed { conn, sent },
+            Event::StreamFailed { conn, error } => Completion::StreamFailed { conn, error },
+            Event::Writable { conn } => Completion::Writable { conn },
+            Event::Ended { conn, error: None } => Completion::InputEnded { conn },
+            Event::Ended { conn, .. } | Event::SendFailed { conn, .. } => {
+                Completion::Broken { conn }
+            }
+            Event::Closed { .. } => return None,
+            Event::Written { token, result, buf } => {
+                self.parts.io.recycle(buf);
+                Completion::Written { token: FileToken(token), result }
+            }
+            Event::Read { token, result, buf } => {
+                let result = self.parts.io.take_read(token, result, buf)?;
+                Completion::Read { token: FileToken(token), result }
+            }
+            Event::Synced { token, result } => {
+                Completion::Synced { token: FileToken(token), result }
+            }
+            Event::Woken => {
+                self.is_woken = true;
+                return None;
+            }
+        })
+    }
+}
+
+impl Io for OnRing {
+    type Conn = ConnId;
+    type Data = RecvBuf;
+    type Files = RingIo;
+
+    fn files(&mut self) -> &mut RingIo {
+        &mut self.parts.io
+    }
+
+    fn times(&self) -> Times {
+        self.parts.clock.times()
+    }
+
+    fn next_completion(&mut self) -> Option<Completion<ConnId, RecvBuf>> {
+        loop {
+            if self.is_woken {
+                if let Ok(message) = self.parts.mailbox.try_recv() {
+                    return Some(Completion::Mail(message));
+                }
+                self.is_woken = false;
+            }
+            let event = self.parts.io.ring.next_event()?;
+            if let Some(completion) = self.completion(event) {
+                return Some(completion);
+            }
+        }
+    }
+
+    fn is_starved(&self) -> bool {
+        self.parts.io.ring.is_starved()
+    }
+
+    fn is_late(&mut self, since: i64) -> bool {
+        self.parts.clock.now() - since >= TURN_MS
+    }
+
+    fn work(&mut self, shard: &mut Shard, times: Times, commands: &mut Vec<Command>) {
+        let began = Instant::now();
+        let mut is_over = || began.elapsed() >= SLICE;
+        shard.work(times, &mut is_over, commands);
+    }
+
+    fn slot(&self, conn: ConnId) -> usize {
+        conn.index()
+    }
+
+    fn peer(&self, conn: ConnId) -> Option<SocketAddr> {
+        self.parts.io.ring.peer_addr(conn).ok()
+    }
+
+    fn is_full(&self) -> bool {
+        self.parts.io.ring.is_full()
+    }
+
+    fn send(&mut self, conn: ConnId, output: &mut Vec<u8>) {
+        let ring = &mut self.parts.io.ring;
+        if output.len() > COPIED_OUTPUT_BYTES_MAX {
+            ring.send(conn, std::mem::take(output));
+        } else if let Some(queued) = ring.output(conn) {
+            queued.extend_from_slice(output);
+            output.clear();
+        }
+    }
+
+    fn pause_receive(&mut self, conn: ConnId) {
+        self.parts.io.ring.pause_recv(conn);
+    }
+
+    fn resume_receive(&mut self, conn: ConnId) {
+        self.parts.io.ring.resume_recv(conn);
+    }
+
+    fn await_writable(&mut self, conn: ConnId) {
+        self.parts.io.ring.await_writable(conn);
+    }
+
+    fn finish(&mut self, conn: ConnId) {
+        self.parts.io.ring.finish(conn);
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        self.parts.io.ring.close(conn);
+    }
+
+    fn mail(&mut self, to: u32, message: Message) {
+        self.parts.peers[to as usize].send(message);
+    }
+}

@@ -1,0 +1,99 @@
+//! The shard as a broker of its cluster: its number, its configs, the image of topics and configs,
+//! and the offline partitions that all shards, this one included, have reported.
+
+use super::{Command, Common, Message};
+use crate::cluster::{ClusterImage, OfflineList, OfflinePartitions, View};
+use crate::config::Config;
+use muster_coordinator::Topics;
+use muster_storage::injected::{self, Fault};
+use std::sync::Arc;
+
+/// A shard's knowledge of its cluster.
+pub(super) struct Broker {
+    number: u32,
+    common: Common,
+    image: Arc<ClusterImage>,
+    offline: OfflinePartitions,
+    /// The server's config with altered configs applied.
+    config: Config,
+}
+
+impl Broker {
+    pub(super) fn new(number: u32, common: Common, image: Arc<ClusterImage>) -> Self {
+        let config = common.config.with_dynamic(&image, number);
+        Self { number, common, image, offline: OfflinePartitions::default(), config }
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(super) fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn image(&self) -> &Arc<ClusterImage> {
+        &self.image
+    }
+
+    /// The server's config with altered configs applied.
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The input of decisions and answers about the cluster.
+    pub(super) fn view(&self) -> View<'_> {
+        self.view_of(&self.image)
+    }
+
+    /// The same, for another image.
+    pub(super) fn view_of<'v>(&'v self, image: &'v ClusterImage) -> View<'v> {
+        self.common.view(image, &self.offline, self.number)
+    }
+
+    /// Takes a new image and returns the previous one; None if the new one is older.
+    ///
+    /// An older one was sent before shard 0 was loaded again, which read later changes from its
+    /// log: the partitions of topics in them would be removed.
+    pub(super) fn set_image(&mut self, image: Arc<ClusterImage>) -> Option<Arc<ClusterImage>> {
+        if image.version() < self.image.version() && !injected::is(Fault::StaleImage) {
+            return None;
+        }
+        self.config = self.common.config.with_dynamic(&image, self.number);
+        Some(std::mem::replace(&mut self.image, image))
+    }
+
+    /// Takes the report of a shard.
+    pub(super) fn set_offline(&mut self, from: u32, partitions: OfflineList) {
+        self.offline.set(from, partitions);
+    }
+
+    /// Reports partitions that could not be opened to all shards, this one included, so that all of
+    /// them answer Metadata alike.
+    pub(super) fn report_offline(&self, partitions: &OfflineList, out: &mut Vec<Command>) {
+        if !partitions.is_empty() {
+            out.extend(self.to_all(partitions));
+        }
+    }
+
+    /// The reports for a shard that is loaded again: an empty one to all shards, and those of the
+    /// other shards to the new one.
+    pub(super) fn leave_offline(&self) -> Vec<Command> {
+        let of = |(from, partitions): (u32, &OfflineList)| {
+            if from == self.number {
+                return self.to_all(&OfflineList::default()).collect();
+            }
+            let message = Message::Offline { from, partitions: partitions.clone() };
+            vec![Command::Mail { to: self.number, message }]
+        };
+        self.offline.iter().flat_map(of).collect()
+    }
+
+    fn to_all(&self, partitions: &OfflineList) -> impl Iterator<Item = Command> + use<> {
+        let (from, partitions) = (self.number, partitions.clone());
+        (0..self.common.placement.shards).map(move |to| {
+            let message = Message::Offline { from, partitions: partitions.clone() };
+            Command::Mail { to, message }
+        })
+    }
+}

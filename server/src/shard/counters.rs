@@ -1,0 +1,14 @@
+//! The numbers of a shard's turns.
+
+use muster_counters::{Histogram, counters};
+
+counters! {
+    /// Turns since the shard's start.
+    #[derive(Copy)]
+    pub struct ShardCounters in "shard" {
+        /// Turns, by the time in which their events were handled, until their end began.
+        turn_micros: Histogram = Counter of Microseconds,
+        /// Requests that were handled; of a long one each item.
+        requests_handled: u64 = Counter of Count,
+    }
+}

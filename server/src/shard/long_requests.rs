@@ -1,0 +1,70 @@
+//! Long requests: the next one is taken out of the input of its connection, and answered from the
+//! parts of the shard.
+
+use super::Shard;
+use crate::dispatch;
+use crate::groups::Inputs;
+use crate::long_requests::{SliceEffects, Sources};
+use crate::net::{Input, Kind};
+use muster_storage::injected::{self, Fault};
+use std::sync::Arc;
+
+impl Shard {
+    /// Answers slices of the long request under way, or of the next one.
+    pub(super) fn continue_long(&mut self, is_over: &mut dyn FnMut() -> bool) {
+        if self.long.is_under_way() || self.begin_next_long() {
+            self.answer_slice();
+            while self.long.is_under_way() && !self.is_to_pause(is_over) {
+                self.answer_slice();
+            }
+        }
+        self.count_long();
+        self.clients.queue_long(self.long.is_under_way());
+    }
+
+    fn is_to_pause(&self, is_over: &mut dyn FnMut() -> bool) -> bool {
+        self.groups.is_closed() || (is_over() && !injected::is(Fault::UnslicedScan))
+    }
+
+    /// Counts the bytes held for the long request under way.
+    pub(super) fn count_long(&mut self) {
+        self.clients.answers().count(Kind::Long, self.long.held());
+    }
+
+    /// Takes the next long request out of the input of its connection; false if there is none.
+    fn begin_next_long(&mut self) -> bool {
+        while let Some((input, length)) = self.clients.next_long() {
+            let begun = length.and_then(|length| self.begin_long(&input, length));
+            let handled = begun.unwrap_or(0);
+            let log_is_closed = self.groups.is_closed();
+            self.clients.handled(input, handled, log_is_closed, &mut self.commands);
+            if begun.is_some() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Begins the request of this length at the start of `input`.
+    fn begin_long(&mut self, input: &Input, length: usize) -> Option<usize> {
+        let frame = input.bytes().get(4..length)?;
+        let dispatch::Read { header, request, .. } = dispatch::read(frame).ok()?;
+        let request = request?;
+        let request = dispatch::name_once(request, header.api_version).into();
+        let (image, answers) = (Arc::clone(self.broker.image()), self.clients.answers());
+        let begun = self.long.begin((input.id(), &header), request, image, answers);
+        begun.map(|_| length)
+    }
+
+    fn answer_slice(&mut self) {
+        let Self { long, groups, ids, broker, errors, clients, times, .. } = self;
+        let (times, ids, image) = (*times, ids.as_mut(), &**broker.image());
+        let inputs = Inputs { times, ids, image, errors };
+        let sources = Sources { groups, inputs, view: broker.view(), clients };
+        let Some(SliceEffects { request, items, to_create }) = long.answer_slice(sources) else {
+            return;
+        };
+        self.counters.requests_handled += items as u64;
+        self.create_topics(request, to_create);
+    }
+}

@@ -1,0 +1,59 @@
+//! Connections that are idle, or whose clients have ended their input.
+
+use super::world::World;
+use crate::net::{ConnectionId, IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
+use crate::shard::Event;
+use muster_codec::Request;
+use muster_codec::header::RequestHeader;
+use muster_codec::messages::{JoinGroupRequest, JoinGroupRequestProtocol};
+
+const VERSION: i16 = 3;
+
+/// A join that waits for longer than any client.
+fn join() -> Vec<u8> {
+    let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
+    let request = Request::from(JoinGroupRequest {
+        group_id: "g".into(),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 1_000_000,
+        protocol_type: "consumer".into(),
+        protocols: vec![protocol],
+        ..Default::default()
+    });
+    let (api_key, client_id) = (request.api_key() as i16, Some("test".into()));
+    let header = RequestHeader { api_key, api_version: VERSION, correlation_id: 1, client_id };
+    let mut frame = vec![0; 4];
+    header.write(&mut frame);
+    request.write(VERSION, &mut frame).unwrap();
+    let length = (frame.len() - 4) as i32;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    frame
+}
+
+#[test]
+fn a_connection_without_further_input_waits_for_answers_for_a_bounded_time() {
+    let mut world = World::new(&["group.initial.rebalance.delay.ms=1000000"]);
+    let [waits, asks_nothing] = [0, 1].map(|slot| ConnectionId::new(slot, 0));
+    for connection in [waits, asks_nothing] {
+        world.step(Event::Opened { connection, host: "/10.0.0.1".into() });
+    }
+    world.step(Event::Received { connection: waits, data: &join() });
+    for connection in [waits, asks_nothing] {
+        world.step(Event::InputEnded { connection });
+    }
+    assert_eq!(world.closed, [asks_nothing]);
+    world.pass(INPUT_ENDED_PATIENCE_MS);
+    assert_eq!(world.closed, [asks_nothing], "an answer may still come");
+    world.pass(IDLE_SWEEP_MS + 1);
+    assert_eq!(world.closed, [asks_nothing, waits]);
+}
+
+#[test]
+fn a_connection_that_was_closed_as_idle_is_counted() {
+    let mut world = World::new(&["connections.max.idle.ms=20000"]);
+    let idle = ConnectionId::new(0, 0);
+    world.step(Event::Opened { connection: idle, host: "/10.0.0.1".into() });
+    world.pass(20_000 + IDLE_SWEEP_MS);
+    assert_eq!(world.closed, [idle]);
+    assert_eq!(world.totals().of("clients_connections_idle_closed"), 1);
+}

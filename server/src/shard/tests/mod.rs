@@ -1,0 +1,12 @@
+//! Stories of a whole shard, on a real directory.
+
+mod counters;
+mod deleted_topics;
+mod group_requests;
+mod idle;
+mod input;
+mod log_check;
+mod long_requests;
+mod snapshots;
+mod transactions;
+pub(crate) mod world;

@@ -1,0 +1,247 @@
+//! Transactions in the log of the groups: compaction, snapshots, the running check and restarts
+//! leave what was committed, what was dropped, and what is pending.
+
+use super::world::{GROUPS, PARTITIONS, Random, World, commit};
+use crate::groups::Slots;
+use crate::net::{Reply, VisibleAt};
+use crate::placement::Slot;
+use muster_codec::messages::{
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
+use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
+use muster_codec::records::{
+    GroupRecord, OFFSETS_TOPIC, TransactionLogKey, TransactionLogValue, TransactionPartitions,
+    TransactionRecord,
+};
+use muster_codec::{ErrorCode, Request, Response};
+use muster_coordinator::{Caller, Producer, RequestId};
+use muster_transactions::PartitionSet;
+use muster_transactions::message::{Stamp, Verdict};
+
+const PRODUCERS: u64 = 6;
+
+/// The transaction of a producer, in all slots: its coordinator has it, so that the offsets which a
+/// restart finds stay pending.
+fn begin(world: &mut World, producer_id: i64) {
+    let transactional_id = format!("t{producer_id}");
+    let slot = world.common.placement.transaction_slot(&transactional_id);
+    let partitions =
+        TransactionPartitions { topic: OFFSETS_TOPIC.into(), partition_ids: (0..4).collect() };
+    let value = TransactionLogValue {
+        producer_id,
+        producer_epoch: 1,
+        transaction_timeout_ms: 900_000,
+        transaction_status: ONGOING,
+        transaction_partitions: Some(vec![partitions]),
+        transaction_last_update_timestamp_ms: world.now,
+        transaction_start_timestamp_ms: world.now,
+        ..Default::default()
+    };
+    let key = TransactionLogKey { transactional_id: transactional_id.into() };
+    let record = TransactionRecord { key, value: Some(value) };
+    world.shard.groups.append_transaction(slot, world.now, &record).unwrap();
+}
+
+/// The status of a transaction in its record.
+const ONGOING: i8 = 1;
+
+/// A shard, and the state that its log should make.
+struct Story {
+    world: World,
+    expected: Slots,
+    random: Random,
+}
+
+impl Story {
+    fn new(seed: u64, configs: &[&str]) -> Self {
+        let mut world = World::new(configs);
+        (0..PRODUCERS).for_each(|id| begin(&mut world, id as i64));
+        world.turn();
+        world.pass(10);
+        world.restart();
+        let expected = Slots::new(&world.common.config, world.common.placement, 0);
+        Self { world, expected, random: Random(seed) }
+    }
+
+    /// Commits an offset, deletes one, adds one to a transaction, or ends a transaction.
+    fn change(&mut self) {
+        let random = &mut self.random;
+        let (group, partition) = (random.below(GROUPS / 4), random.below(PARTITIONS));
+        let offset = random.below(1_000) as i64;
+        let producer = Producer { id: random.below(PRODUCERS) as i64, epoch: 1 };
+        if self.world.shard.groups.is_closed() {
+            return self.world.turn();
+        }
+        match self.random.below(10) {
+            0 => self.append(None, &commit(group, partition, None)),
+            1..4 => self.append(None, &commit(group, partition, Some(offset))),
+            4..8 => self.append(Some(producer), &commit(group, partition, Some(offset))),
+            _ => {
+                let slot = Slot(self.random.below(4) as u32);
+                self.end(slot, producer);
+            }
+        }
+        self.world.turn();
+    }
+
+    fn append(&mut self, producer: Option<Producer>, record: &GroupRecord<'_>) {
+        let World { common, shard, now, .. } = &mut self.world;
+        let slot = common.placement.group_slot(record.group_id());
+        shard.groups.append_of(slot, *now, producer, std::slice::from_ref(record));
+        self.expected.on(slot, |coordinator, _| match producer {
+            None => coordinator.replay(record, 0),
+            Some(producer) => coordinator.replay_in_transaction(producer, record, 0),
+        });
+    }
+
+    fn end(&mut self, slot: Slot, producer: Producer) {
+        let commits = self.random.below(3) > 0;
+        let outcome = if commits { TransactionOutcome::Commit } else { TransactionOutcome::Abort };
+        let marker = EndTxnMarker { outcome, coordinator_epoch: 2 };
+        let World { shard, now, .. } = &mut self.world;
+        shard.groups.end_transaction(slot, *now, producer, marker);
+        self.expected.on(slot, |coordinator, _| {
+            coordinator.replay_end_transaction(producer.id, outcome, 0);
+        });
+    }
+
+    /// Compares all groups with what they should be.
+    fn check(&mut self) {
+        let (slots, _) = self.world.shard.groups.parts();
+        for group in 0..GROUPS / 4 {
+            let id = format!("g{group}");
+            assert_eq!(slots.fingerprint(&id), self.expected.fingerprint(&id), "{id}");
+        }
+        for slot in self.world.common.placement.slots_of(0) {
+            let open = |slots: &mut Slots| {
+                slots.on(slot, |coordinator, _| {
+                    let open = coordinator.open_transactions();
+                    open.map(|it| (it.producer, it.group_id.to_owned())).collect::<Vec<_>>()
+                })
+            };
+            assert_eq!(open(slots), open(&mut self.expected), "{slot:?}");
+        }
+    }
+}
+
+#[test]
+fn a_restart_finds_what_is_committed_and_what_is_pending() {
+    let mut pending = 0;
+    for (seed, retention_ms) in [(1, 0), (2, 50), (3, 86_400_000), (4, 0)] {
+        let retention = format!("log.cleaner.delete.retention.ms={retention_ms}");
+        let mut story = Story::new(seed, &[&retention]);
+        let mut compared = 0;
+        for round in 0..6 {
+            for _ in 0..500 {
+                story.change();
+                let ms = story.random.below(3) as i64;
+                story.world.pass(ms);
+            }
+            story.check();
+            if round % 2 > 0 {
+                story.world.pass(20_000);
+            }
+            assert!(!story.world.is_failed(), "seed {seed}");
+            compared += story.world.shard.inspect().groups_checked();
+            story.world.restart();
+            story.check();
+            pending += story.world.shard.groups.slots().counters().gauges.pending_offsets;
+        }
+        assert!(compared > 0, "seed {seed}: no group was compared with the log");
+        assert!(story.world.swaps > 0, "seed {seed}: no segment was compacted");
+    }
+    assert!(pending > 0, "no restart found a pending offset");
+}
+
+/// Commits an offset of group `g1` in a transaction, which its coordinator lets the producer do.
+fn commit_in_transaction(world: &mut World, metadata: &str) -> (Vec<i16>, VisibleAt) {
+    let partition = TxnOffsetCommitRequestPartition {
+        partition_index: 3,
+        committed_offset: 70,
+        committed_leader_epoch: -1,
+        committed_metadata: Some(metadata.to_owned().into()),
+    };
+    let topic = TxnOffsetCommitRequestTopic {
+        name: "t".into(),
+        partitions: vec![partition],
+        ..Default::default()
+    };
+    let request = TxnOffsetCommitRequest {
+        group_id: "g1".into(),
+        producer_id: PRODUCER.id,
+        producer_epoch: PRODUCER.epoch,
+        generation_id: -1,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    let caller = Caller {
+        request: RequestId { connection: 0, sequence: 0 },
+        api_version: 3,
+        client_id: "c",
+        client_host: "/127.0.0.1",
+    };
+    let mut body = Vec::new();
+    Request::from(request.clone()).write(caller.api_version, &mut body).unwrap();
+    let mut reply = None;
+    let mut take = |it: Reply<'_>| match it.response {
+        Response::TxnOffsetCommit(response) => {
+            let partitions = response.topics.into_iter().flat_map(|topic| topic.partitions);
+            reply = Some((partitions.map(|it| it.error_code).collect(), it.visible_at));
+        }
+        other => panic!("{other:?}"),
+    };
+    let (groups, inputs, _) = world.shard.of_groups();
+    let question = groups.txn_offset_commit(inputs, caller, &body, request, &mut take);
+    if let Some(question) = question {
+        let verdict = Verdict {
+            stamp: Stamp { coordinator_epoch: 1, sequence: 1 },
+            number: question.number,
+            producer: question.producer,
+            error: ErrorCode::None,
+            refused: PartitionSet::default(),
+        };
+        let (groups, inputs, _) = world.shard.of_groups();
+        groups.verdict(inputs, &verdict, &mut take);
+    }
+    reply.unwrap()
+}
+
+const PRODUCER: Producer = Producer { id: 7, epoch: 2 };
+
+fn pending(world: &World) -> u64 {
+    world.shard.groups.slots().counters().gauges.pending_offsets
+}
+
+#[test]
+fn an_offset_of_a_transaction_is_committed_by_its_marker() {
+    let mut world = World::new(&["num.partitions=4"]);
+    world.create_topic("t");
+    let slot = world.common.placement.group_slot("g1");
+    let (errors, visible_at) = commit_in_transaction(&mut world, "");
+    assert_eq!(errors, [0]);
+    assert_eq!(
+        visible_at,
+        VisibleAt::position(slot.log_partition(), world.shard.groups.position(slot))
+    );
+    assert_eq!((world.committed(1, 3), pending(&world)), (None, 1));
+    let marker = EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 2 };
+    let marked = world.shard.groups.end_transaction(slot, world.now, PRODUCER, marker);
+    assert_eq!(marked, world.shard.groups.position(slot));
+    assert_eq!((world.committed(1, 3), pending(&world)), (Some(70), 0));
+    world.turn();
+    world.pass(10);
+    world.restart();
+    assert_eq!((world.committed(1, 3), pending(&world)), (Some(70), 0));
+}
+
+#[test]
+fn an_offset_of_a_transaction_that_is_not_written_is_an_error() {
+    let mut world = World::new(&["num.partitions=4", "offset.metadata.max.bytes=20000"]);
+    world.create_topic("t");
+    let (errors, _) = commit_in_transaction(&mut world, &"m".repeat(9_000));
+    assert_eq!(errors, [ErrorCode::UnknownServerError as i16]);
+    assert_eq!(pending(&world), 0);
+    assert_eq!(world.shard.groups.slots().groups(), 0, "the group that it would have created");
+    let (errors, _) = commit_in_transaction(&mut world, "");
+    assert_eq!((errors, pending(&world)), (vec![0], 1));
+}

@@ -1,0 +1,351 @@
+//! A shard on a real directory, with small segments, and the tasks of a reactor.
+
+use crate::clock::Times;
+use crate::cluster::Endpoint;
+use crate::config::{Config, compaction};
+use crate::net::ConnectionId;
+use crate::placement::{Placement, Slot};
+use crate::shard::{Command, Common, Event, LogSizes, Message, Shard, load, log_directory};
+use muster_codec::header::RequestHeader;
+use muster_codec::records::{ClusterRecord, GroupRecord, OffsetCommitKey, OffsetCommitValue};
+use muster_codec::{Request, Uuid};
+use muster_coordinator::Ids;
+use muster_counters::Totals;
+use muster_storage::{CompactionConfig, FileDone, FileId, FileOp};
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const BLOCK_BYTES: u32 = 512;
+/// A time in which the log is flushed.
+pub(crate) const FLUSH_MS: i64 = 100;
+pub(crate) const GROUPS: u64 = 60;
+pub(crate) const PARTITIONS: u64 = 8;
+
+const CONFIGS: &[&str] = &[
+    "offsets.topic.num.partitions=4",
+    "log.cleaner.min.cleanable.ratio=0.1",
+    "metadata.log.max.record.bytes.between.snapshots=20000",
+];
+
+pub(crate) fn commit(group: u64, partition: u64, offset: Option<i64>) -> GroupRecord<'static> {
+    let group = format!("g{group}").into();
+    let key = OffsetCommitKey { group, topic: "t".into(), partition: partition as i32 };
+    let value = |offset| OffsetCommitValue { offset, ..Default::default() };
+    GroupRecord::OffsetCommit(key, offset.map(value))
+}
+
+impl Shard {
+    /// Writes records of the cluster as the controller does.
+    pub(crate) fn write_records(&mut self, records: Vec<ClusterRecord<'static>>) {
+        let controller = self.controller.as_mut().unwrap();
+        controller.write_records(&mut self.groups, self.times.now, records).unwrap();
+    }
+}
+
+/// A shard with its directory and a clock.
+pub(crate) struct World {
+    directory: TempDir,
+    pub(crate) common: Common,
+    pub(crate) shard: Shard,
+    pub(crate) now: i64,
+    open: HashMap<FileId, File>,
+    done: VecDeque<FileDone>,
+    commands: Vec<Command>,
+    deadline: Option<i64>,
+    /// Compactions, and groups that were unloaded after starts.
+    pub(crate) swaps: u64,
+    /// Connections that the shard closed.
+    pub(crate) closed: Vec<ConnectionId>,
+    pub(crate) unloaded: usize,
+    /// The time when the shard stopped.
+    pub(crate) stopped: Option<i64>,
+}
+
+impl World {
+    pub(crate) fn new(configs: &[&str]) -> Self {
+        Self::of_shards(1, configs)
+    }
+
+    /// Shard 0 of several. Mail to the others does not arrive.
+    pub(crate) fn of_shards(shards: u32, configs: &[&str]) -> Self {
+        let configs = CONFIGS.iter().chain(configs).map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let common = Common {
+            config: Arc::new(Config::load("", &configs).unwrap()),
+            placement: Placement { shards, offsets_partitions: 4 },
+            endpoints: (0..shards).map(endpoint).collect(),
+            cluster_id: "test".into(),
+            data: "/data".into(),
+            known_logs: Arc::new([]),
+            partition_files_max: 4,
+            audits: true,
+            life: 1,
+            may_have_lost_writes: false,
+            log_sizes: LogSizes {
+                segment_bytes: Some(32 << 10),
+                operation_bytes_max: 8 << 10,
+                open_bytes_max: 8 << 10,
+                cut_bytes: None,
+            },
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let (shard, ops) = start(directory.path(), &common, 1_000);
+        let mut world = Self {
+            directory,
+            common,
+            shard,
+            now: 1_000,
+            open: HashMap::new(),
+            done: VecDeque::new(),
+            commands: Vec::new(),
+            deadline: None,
+            swaps: 0,
+            closed: Vec::new(),
+            unloaded: 0,
+            stopped: None,
+        };
+        ops.into_iter().for_each(|op| world.perform(op));
+        world.turn();
+        world
+    }
+
+    /// Restarts the shard from its directory, without a clean stop.
+    pub(crate) fn restart(&mut self) {
+        self.swaps += self.shard.groups.log().swaps();
+        self.open.clear();
+        self.done.clear();
+        self.stopped = None;
+        let (shard, ops) = start(self.directory.path(), &self.common, self.now);
+        self.shard = shard;
+        self.unloaded += self.shard.groups.slots().unloaded_groups();
+        ops.into_iter().for_each(|op| self.perform(op));
+        self.turn();
+    }
+
+    /// Creates a topic as a client of it does; returns its id.
+    pub(crate) fn create_topic(&mut self, name: &str) -> Uuid {
+        let (topics, host) = (vec![name.to_owned()], "/10.0.0.1".into());
+        self.step(Event::Mail(Message::AutoCreate { from: 0, topics, host }));
+        self.pass(FLUSH_MS);
+        self.shard.broker.image().topic(name).unwrap().id
+    }
+
+    /// Commits an offset for each group and partition that identifies both.
+    pub(crate) fn fill(&mut self) {
+        for partition in 0..PARTITIONS {
+            for group in 0..GROUPS {
+                let offset = (group * 100 + partition) as i64;
+                self.append(&commit(group, partition, Some(offset)));
+                self.pass(1);
+            }
+        }
+    }
+
+    /// Commits an offset somewhere, or deletes one.
+    pub(crate) fn change(&mut self, random: &mut Random) {
+        let (group, partition) = (random.below(GROUPS), random.below(PARTITIONS));
+        let offset = (random.below(3) > 0).then(|| random.below(1_000) as i64);
+        self.append(&commit(group, partition, offset));
+    }
+
+    /// Sets the retention of tombstones, in milliseconds.
+    pub(crate) fn set_retention(&mut self, retention_ms: u64) {
+        let delete_retention_ms = retention_ms as i64;
+        let config = compaction(self.shard.broker.config(), self.shard.broker.image(), 1);
+        let (_, log) = self.shard.groups.parts();
+        log.set_compaction(config.map(|it| CompactionConfig { delete_retention_ms, ..it }));
+    }
+
+    pub(crate) fn append(&mut self, record: &GroupRecord<'_>) {
+        if !self.shard.groups.is_closed() {
+            let slot = self.slot_of(record);
+            let records = std::slice::from_ref(record);
+            self.shard.groups.append(slot, self.now, records);
+        }
+        self.turn();
+    }
+
+    fn slot_of(&self, record: &GroupRecord<'_>) -> Slot {
+        self.common.placement.group_slot(record.group_id())
+    }
+
+    /// Replays a record that is not in the log.
+    pub(crate) fn replay(&mut self, record: &GroupRecord<'_>) {
+        let slot = self.slot_of(record);
+        let (slots, _) = self.shard.groups.parts();
+        slots.on(slot, |coordinator, _| coordinator.replay(record, 1));
+    }
+
+    /// Passes an event to the shard.
+    pub(crate) fn step(&mut self, event: Event<'_>) {
+        self.shard.step(Times::both(self.now), event, &mut self.commands);
+        self.turn();
+    }
+
+    /// Lets time pass until the shard ends; file operations are completed.
+    pub(crate) fn pass(&mut self, ms: i64) {
+        let until = self.now + ms;
+        while !self.is_failed() && self.stopped.is_none() {
+            if let Some(done) = self.done.pop_front() {
+                self.shard.step(Times::both(self.now), Event::File(done), &mut self.commands);
+                self.turn();
+                continue;
+            }
+            match self.deadline.filter(|at| *at <= until) {
+                Some(at) => self.now = at.max(self.now + 1),
+                None => break,
+            }
+            self.turn();
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Runs turns; mail begins another turn, as in a reactor.
+    pub(crate) fn turn(&mut self) {
+        let mut has_mail = true;
+        while has_mail && !self.is_failed() {
+            self.shard.work_all(Times::both(self.now), &mut self.commands);
+            self.deadline =
+                self.shard.end_turn(Times::both(self.now), self.now, &mut self.commands);
+            has_mail = false;
+            for command in std::mem::take(&mut self.commands) {
+                match command {
+                    Command::File(op) => self.perform(op),
+                    Command::Mail { to, .. } if to != self.shard.broker.number() => {}
+                    Command::Mail { message, .. } => {
+                        has_mail = true;
+                        self.shard.step(
+                            Times::both(self.now),
+                            Event::Mail(message),
+                            &mut self.commands,
+                        );
+                    }
+                    Command::Close { connection, .. } => self.closed.push(connection),
+                    Command::PauseReceive { .. } | Command::ResumeReceive { .. } => {}
+                    Command::Stopped => self.stopped = Some(self.now),
+                    other => unreachable!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    /// All numbers of the shard.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        totals.count(&self.shard.inspect());
+        totals
+    }
+
+    pub(crate) fn is_failed(&self) -> bool {
+        self.shard.inspect().is_failed()
+    }
+
+    pub(crate) fn committed(&mut self, group: u64, partition: u64) -> Option<i64> {
+        self.shard.groups.parts().0.load_all();
+        let found = commit(group, partition, Some(0));
+        let records = self.shard.inspect().durable_records();
+        records.iter().find_map(|record| match (record, &found) {
+            (GroupRecord::OffsetCommit(key, Some(value)), GroupRecord::OffsetCommit(wanted, _)) => {
+                (key == wanted).then_some(value.offset)
+            }
+            _ => None,
+        })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(log_directory(1, 0)).join(name)
+    }
+
+    fn perform(&mut self, op: FileOp) {
+        let data = self.directory.path();
+        let done = match op {
+            FileOp::Open { file, path, .. } => {
+                let path = data.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                let mut options = OpenOptions::new();
+                let opened = options.read(true).write(true).create(true).truncate(false).open(path);
+                assert!(self.open.insert(file, opened.unwrap()).is_none());
+                return;
+            }
+            FileOp::Close { file } => return drop(self.open.remove(&file).unwrap()),
+            FileOp::Write { token, file, offset, data } => {
+                self.open[&file].write_all_at(&data, offset).unwrap();
+                FileDone::Written { token, buffer: data }
+            }
+            FileOp::Read { token, file, offset, len } => {
+                let mut data = vec![0; len as usize];
+                let read = self.open[&file].read_at(&mut data, offset).unwrap();
+                data.truncate(read);
+                FileDone::Read { token, data }
+            }
+            FileOp::Sync { token, .. } => FileDone::Synced { token },
+            FileOp::Truncate { file, len } => return self.open[&file].set_len(len).unwrap(),
+            FileOp::Rename { from, to } => {
+                return fs::rename(data.join(from), data.join(to)).unwrap();
+            }
+            FileOp::RemoveFile { path } => return drop(fs::remove_file(data.join(path))),
+            FileOp::MoveDir { from, to } => {
+                return crate::directories::move_to(&data.join(from), &data.join(to)).unwrap();
+            }
+            FileOp::RemoveDir { path } => return drop(fs::remove_dir_all(data.join(path))),
+        };
+        self.done.push_back(done);
+    }
+}
+
+fn endpoint(shard: u32) -> Endpoint {
+    Endpoint { host: "localhost".to_owned(), port: 9092 + shard as u16 }
+}
+
+fn start(data: &Path, common: &Common, now: i64) -> (Shard, Vec<FileOp>) {
+    let loaded = load(data, common, 0).unwrap();
+    let image = loaded.image().unwrap().clone();
+    loaded.into_shard(data, BLOCK_BYTES, image, Box::new(CountedIds(0)), Times::both(now)).unwrap()
+}
+
+/// A request as a client sends it.
+pub(crate) fn frame(version: i16, request: impl Into<Request<'static>>) -> Vec<u8> {
+    frame_of("", version, request)
+}
+
+/// The frame of a client that has a name.
+pub(crate) fn frame_of(
+    client_id: &str,
+    version: i16,
+    request: impl Into<Request<'static>>,
+) -> Vec<u8> {
+    let request = request.into();
+    let api_key = request.api_key() as i16;
+    let client_id = (!client_id.is_empty()).then(|| client_id.to_owned().into());
+    let header = RequestHeader { api_key, api_version: version, correlation_id: 7, client_id };
+    let mut out = vec![0; 4];
+    header.write(&mut out);
+    request.write(version, &mut out).unwrap();
+    let length = (out.len() - 4) as u32;
+    out[..4].copy_from_slice(&length.to_be_bytes());
+    out
+}
+
+struct CountedIds(u128);
+
+impl Ids for CountedIds {
+    fn next_id(&mut self) -> Uuid {
+        self.0 += 1;
+        Uuid(self.0.to_be_bytes())
+    }
+}
+
+/// A generator with a fixed sequence for each seed (SplitMix64).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}

@@ -1,0 +1,191 @@
+//! Requests of transactions, and the letters between coordinators and slots: each is passed on to
+//! the part of the shard that it is for, until none is left.
+
+use super::Shard;
+use crate::clock::Times;
+use crate::dispatch::Call;
+use crate::mailbox::Letter;
+use crate::partitions::{Effects, OpenBySlot};
+use crate::transactions::{Answered, Inputs, Sender, Step, Transactions};
+use muster_codec::TransactionRequest;
+use muster_codec::messages::InitProducerIdRequest;
+use muster_codec::records::OFFSETS_TOPIC;
+use muster_transactions::message::{Marker, Reported, ToSlot, ToSlotBody, Verdict};
+
+impl Shard {
+    pub(super) fn transaction_request(&mut self, call: &Call<'_>, request: TransactionRequest<'_>) {
+        let Some(host) = self.clients.host(call.request) else { return };
+        self.clients.answers().hold(call.request);
+        let sender = Sender { request: call.request, version: call.version, host: &host };
+        let (transactions, inputs) = self.of_transactions();
+        transactions.request(inputs, sender, request);
+    }
+
+    pub(super) fn init_transactional_id(
+        &mut self,
+        call: &Call<'_>,
+        body: InitProducerIdRequest<'_>,
+    ) {
+        let Some(host) = self.clients.host(call.request) else { return };
+        self.clients.answers().hold(call.request);
+        let sender = Sender { request: call.request, version: call.version, host: &host };
+        let (transactions, inputs) = self.of_transactions();
+        transactions.init_producer_id(inputs, sender, body);
+    }
+
+    fn of_transactions(&mut self) -> (&mut Transactions, Inputs<'_>) {
+        let Self { transactions, groups, broker, to_controller, errors, times, .. } = self;
+        let (times, image, producer_ids) =
+            (*times, &**broker.image(), to_controller.producer_ids());
+        (transactions, Inputs { times, image, log: groups, producer_ids, errors })
+    }
+
+    /// The log is replayed.
+    pub(super) fn transactions_loaded(&mut self) {
+        let (transactions, inputs) = self.of_transactions();
+        transactions.loaded(inputs);
+        self.settle_transactions();
+    }
+
+    /// Fires timers of transactions that are due, and syncs what decisions wait for.
+    pub(super) fn transactions_turn(&mut self) {
+        let now = self.times.now;
+        if !self.groups.is_closed() && self.transactions.deadline().is_some_and(|at| at <= now) {
+            let (transactions, inputs) = self.of_transactions();
+            transactions.expire(inputs);
+        }
+        self.settle_transactions();
+        if self.partitions.has_syncs_to_start() {
+            let mut effects = Effects::default();
+            self.partitions.start_syncs(&mut effects);
+            self.perform(effects);
+        }
+    }
+
+    /// When transactions need the next turn.
+    pub(super) fn transactions_deadline(&self) -> Option<i64> {
+        if self.partitions.has_syncs_to_start() {
+            return Some(self.times.now);
+        }
+        self.transactions.deadline().filter(|_| !self.groups.is_closed())
+    }
+
+    pub(super) fn letters(&mut self, from: u32, letters: Vec<Letter>) {
+        self.transactions.arrived(from, letters);
+    }
+
+    /// Producer ids have come.
+    pub(super) fn transactions_have_ids(&mut self) {
+        self.transactions.producer_ids_arrived();
+    }
+
+    /// Takes letters until none is left; passes on answers and mail.
+    pub(super) fn settle_transactions(&mut self) {
+        loop {
+            let (transactions, mut inputs) = self.of_transactions();
+            match transactions.next_step(&mut inputs) {
+                Some(Step::Slot { coordinator, message }) => self.take(coordinator, message),
+                Some(Step::Done) => {}
+                None if self.transactions.begin_sync() => {
+                    let mut effects = Effects::default();
+                    self.partitions.sync_for_reports(&mut effects);
+                    self.perform(effects);
+                }
+                None => break,
+            }
+        }
+        for reply in self.transactions.take_answers() {
+            self.clients.answers().reply(reply);
+        }
+        let Self { transactions, to_controller, commands, .. } = self;
+        to_controller.ask_for_ids(commands);
+        transactions.send_mail(commands);
+    }
+
+    /// The partitions have synced what they wrote, for reports.
+    pub(super) fn reports_synced(&mut self, mut open: OpenBySlot) {
+        let of_groups = self.groups.open_transactions();
+        open.entry(self.broker.number()).or_default().extend(of_groups);
+        self.transactions.synced(self.times.now, &open);
+    }
+
+    /// Takes a message to a slot of this shard.
+    fn take(&mut self, coordinator: u32, message: ToSlot) {
+        let Times { wall, .. } = self.times;
+        let mut effects = Effects::default();
+        match message.body {
+            // The link takes it.
+            ToSlotBody::ReportWanted { .. } => {}
+            ToSlotBody::Reported(reported) => {
+                self.reported(coordinator, message.slot, &reported, &mut effects);
+            }
+            ToSlotBody::Verdict(verdict) if self.groups.has_asked(verdict.number) => {
+                self.offsets_verdict(&verdict);
+            }
+            ToSlotBody::Verdict(verdict) => self.partitions.verdict(wall, &verdict, &mut effects),
+            // The offsets of the transaction precede its marker in the log: they need no sync.
+            ToSlotBody::Sync(sync) => {
+                if !self.groups.is_unanswered(&sync.partitions, sync.producer.id) {
+                    self.partitions.sync_transaction(coordinator, sync, &mut effects);
+                }
+            }
+            ToSlotBody::Marker(marker) => self.mark(coordinator, marker, &mut effects),
+        }
+        self.perform(effects);
+    }
+
+    /// Passes a marker to the partitions and the groups that it names.
+    fn mark(&mut self, coordinator: u32, mut marker: Marker, effects: &mut Effects) {
+        let Times { now, wall, .. } = self.times;
+        let offsets = marker.partitions.take_topic(OFFSETS_TOPIC);
+        if !marker.partitions.is_empty() {
+            self.partitions.mark_transaction(wall, coordinator, &marker, effects);
+        }
+        if !offsets.is_empty() {
+            let of_groups = Marker { partitions: offsets, ..marker };
+            self.groups.mark_transaction(now, coordinator, &of_groups);
+            self.send_marked();
+        }
+    }
+
+    /// Answers the markers of groups that are durable.
+    pub(super) fn send_marked(&mut self) {
+        for (coordinator, message) in self.groups.take_marked() {
+            self.transactions.send(coordinator, message);
+        }
+    }
+
+    fn offsets_verdict(&mut self, verdict: &Verdict) {
+        let (groups, inputs, connections) = self.of_groups();
+        groups.verdict(inputs, verdict, |reply| connections.reply(reply));
+        self.count_waiting();
+    }
+
+    /// Ends the questions about offsets that count as lost at a time.
+    pub(super) fn expire_offset_questions(&mut self, until: i64) {
+        if self.groups.questions_deadline().is_some_and(|at| at <= until) {
+            let (groups, inputs, connections) = self.of_groups();
+            groups.expire_questions(inputs, until, |reply| connections.reply(reply));
+            self.count_waiting();
+        }
+    }
+
+    fn reported(
+        &mut self,
+        coordinator: u32,
+        slot: u32,
+        reported: &Reported,
+        effects: &mut Effects,
+    ) {
+        let Times { now, wall, .. } = self.times;
+        let answered = self.transactions.reported(slot, coordinator, reported);
+        let Some(Answered { open, by_all }) = answered else { return };
+        self.partitions.reported(wall, &open, reported, effects);
+        self.groups.reported(now, &open, reported);
+        if by_all {
+            let epoch = reported.stamp.coordinator_epoch;
+            self.partitions.abort_unknown(wall, slot, epoch, effects);
+            self.groups.abort_unknown(now, epoch);
+        }
+    }
+}

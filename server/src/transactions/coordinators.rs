@@ -1,0 +1,148 @@
+//! The coordinators of transactions of a shard, one for each slot that it leads. They share the
+//! shard's limits.
+
+use super::Inputs;
+use super::limits::{ID_BYTES_MAX, ID_SHARE, IDS_MAX};
+use super::topics::TopicsOf;
+use crate::config::Config;
+use crate::groups::TransactionSlots;
+use crate::led::{Led, SlotCoordinator};
+use crate::placement::{Placement, Slot};
+use muster_codec::DecodeError;
+use muster_codec::records::TransactionRecord;
+use muster_coordinator::Shares;
+use muster_transactions::{Admission, Context, Coordinator, Held};
+
+/// The coordinators of the slots that a shard leads.
+#[derive(Debug)]
+pub(crate) struct Coordinators {
+    led: Led<Coordinator>,
+    shares: Shares,
+}
+
+impl SlotCoordinator for Coordinator {
+    type Held = Held;
+
+    fn held(&self) -> Held {
+        self.held()
+    }
+
+    fn next_deadline(&self) -> Option<i64> {
+        self.next_deadline()
+    }
+}
+
+impl Coordinators {
+    /// Those of a shard, without ids. `epoch` is higher than that of any that these slots had.
+    pub(crate) fn new(config: &Config, placement: Placement, shard: u32, epoch: i32) -> Self {
+        let new = || Coordinator::new(config.transactions(), epoch);
+        Self { led: Led::new(placement, shard, new), shares: Shares::new(ID_SHARE) }
+    }
+
+    /// Whether the shard leads a slot.
+    pub(crate) fn has(&self, slot: Slot) -> bool {
+        self.led.has(slot)
+    }
+
+    /// The slots, in order.
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Slot> {
+        self.led.slots()
+    }
+
+    /// Applies a record of a slot that the shard leads.
+    pub(super) fn apply(&mut self, slot: Slot, record: &TransactionRecord<'_>, position: u64) {
+        self.led.on(slot, |coordinator, _| coordinator.replay(record, position));
+    }
+
+    /// Whether no transaction of these slots may have lost writes, up to the last record.
+    pub(super) fn are_settled(&self) -> bool {
+        self.led.coordinators().all(|it| it.lost_writes_settled_at().is_some())
+    }
+
+    /// Replaces the configs.
+    pub(super) fn set_config(&mut self, config: &Config) {
+        let config = config.transactions();
+        self.led.each(|coordinator| coordinator.set_config(config.clone()));
+    }
+
+    /// Producer ids have come.
+    pub(super) fn producer_ids_arrived(&mut self) {
+        self.led.each(|coordinator| coordinator.producer_ids_arrived());
+    }
+
+    /// The slot whose timer is due first, and when.
+    pub(super) fn next_deadline(&self) -> Option<(i64, Slot)> {
+        self.led.next_deadline()
+    }
+
+    /// The number of transactional ids.
+    pub(super) fn ids(&self) -> usize {
+        self.led.held().ids
+    }
+
+    /// Calls the coordinator of a slot.
+    pub(super) fn call<R>(
+        &mut self,
+        slot: Slot,
+        inputs: &mut Inputs<'_>,
+        act: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> R,
+    ) -> R {
+        let Self { led, shares } = self;
+        let topics = TopicsOf { image: inputs.image, placement: led.placement() };
+        let (now, wall) = (inputs.times.now, inputs.times.wall);
+        let progress = inputs.log.log().progress_of(slot.transactions_partition());
+        let position = progress.accepted() + 1;
+        let producer_ids = &mut *inputs.producer_ids;
+        led.on(slot, |coordinator, others| {
+            let (topics, admission) = (&topics, &mut Gate { others, shares, now });
+            act(coordinator, &mut Context { now, wall, position, producer_ids, topics, admission })
+        })
+    }
+}
+
+impl TransactionSlots for Coordinators {
+    fn next(&self, slot: Option<Slot>) -> Option<Slot> {
+        self.led.next(slot)
+    }
+
+    fn records_after(
+        &self,
+        slot: Slot,
+        after: Option<&str>,
+        count: usize,
+    ) -> Vec<TransactionRecord<'static>> {
+        let coordinator = self.led.get(slot).into_iter();
+        let records = coordinator.flat_map(|it| it.durable_records(after, count));
+        records.map(|(record, _)| record).collect()
+    }
+
+    fn replay(
+        &mut self,
+        slot: Slot,
+        record: &TransactionRecord<'_>,
+        position: u64,
+    ) -> Result<(), DecodeError> {
+        if !self.has(slot) {
+            return Err(DecodeError::InvalidBatch("ids of a slot that another shard has"));
+        }
+        self.apply(slot, record, position);
+        Ok(())
+    }
+}
+
+/// The limits that the coordinators of a shard share.
+struct Gate<'g> {
+    /// The part of all other coordinators.
+    others: Held,
+    shares: &'g mut Shares,
+    now: i64,
+}
+
+impl Admission for Gate<'_> {
+    fn admits(&mut self, held: Held, client_host: &str) -> bool {
+        let Held { ids, id_bytes } = self.others + held;
+        let is_short = ids >= IDS_MAX / 2 || id_bytes >= ID_BYTES_MAX / 2;
+        let is_full = ids >= IDS_MAX || id_bytes >= ID_BYTES_MAX;
+        !is_full && self.shares.admits(self.now, client_host, is_short)
+    }
+}

@@ -1,0 +1,201 @@
+//! The slots' side of the messages with coordinators: a [`Link`] for each pair, and the reports.
+//!
+//! A report is of what is on stable storage. So reports gather until the partitions have synced
+//! what they wrote; then all of them leave.
+
+use super::limits::REPORT_AGAIN_MS;
+use crate::placement::Placement;
+use muster_transactions::link::{Link, Received};
+use muster_transactions::message::{FromSlot, OpenIn, Reported, ToSlot};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A slot and a coordinator.
+type Pair = (u32, u32);
+
+/// The links of the slots of a shard.
+#[derive(Debug)]
+pub(super) struct Links {
+    /// Higher at each load of the shard.
+    session: u64,
+    may_have_lost_writes: bool,
+    coordinators: u32,
+    /// There is one, with the number of the shard: see [`crate::cluster::transaction_slot`].
+    slots: BTreeMap<u32, OfSlot>,
+    /// Reports to be sent after the next sync, and after the one under way.
+    wanted: BTreeSet<Pair>,
+    syncing: Option<BTreeSet<Pair>>,
+    /// When reports that are not answered are sent again.
+    again_at: Option<i64>,
+}
+
+#[derive(Debug)]
+struct OfSlot {
+    /// The links by coordinator.
+    links: Vec<Link>,
+    /// The coordinators that have answered a report.
+    answered: BTreeSet<u32>,
+}
+
+/// An answered report.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    /// The transactions in it.
+    pub(crate) open: Vec<OpenIn>,
+    /// Whether all coordinators have answered reports of the slot: a transaction that none has
+    /// named is unknown.
+    pub(crate) by_all: bool,
+}
+
+impl Links {
+    /// Those of a shard that was loaded: all slots are to report to all coordinators.
+    pub(super) fn new(
+        placement: Placement,
+        shard: u32,
+        session: u64,
+        may_have_lost_writes: bool,
+    ) -> Self {
+        let coordinators = placement.offsets_partitions;
+        let links = (0..coordinators).map(|_| Link::default()).collect();
+        let slots = BTreeMap::from([(shard, OfSlot { links, answered: BTreeSet::new() })]);
+        let wanted = (0..coordinators).map(|coordinator| (shard, coordinator)).collect();
+        let (syncing, again_at) = (None, None);
+        Self { session, may_have_lost_writes, coordinators, slots, wanted, syncing, again_at }
+    }
+
+    /// Whether a message to a slot is to be taken now.
+    pub(super) fn receive(&mut self, coordinator: u32, message: &ToSlot) -> bool {
+        let Some(link) = self.link(message.slot, coordinator) else { return false };
+        let (received, slot) = (link.0.receive(link.1, message), message.slot);
+        match received {
+            Received::Take => true,
+            Received::Drop => false,
+            Received::Report => {
+                self.wanted.insert((slot, coordinator));
+                false
+            }
+        }
+    }
+
+    fn link(&mut self, slot: u32, coordinator: u32) -> Option<(&mut Link, u64)> {
+        let of_slot = self.slots.get_mut(&slot)?;
+        Some((of_slot.links.get_mut(coordinator as usize)?, self.session))
+    }
+
+    /// Whether a coordinator knows a slot as it is: it has answered the newest report, and none is
+    /// to follow.
+    pub(super) fn is_known(&self, slot: u32, coordinator: u32) -> bool {
+        let pair = (slot, coordinator);
+        let is_syncing = self.syncing.as_ref().is_some_and(|them| them.contains(&pair));
+        let Some(of_slot) = self.slots.get(&slot) else { return false };
+        let link = of_slot.links.get(coordinator as usize);
+        of_slot.answered.contains(&coordinator)
+            && link.is_some_and(|it| !it.is_unanswered())
+            && !is_syncing
+            && !self.wanted.contains(&pair)
+    }
+
+    /// Whether reports wait for a sync that is to begin now.
+    pub(super) fn begin_sync(&mut self) -> bool {
+        if self.syncing.is_some() || self.wanted.is_empty() {
+            return false;
+        }
+        self.syncing = Some(std::mem::take(&mut self.wanted));
+        true
+    }
+
+    /// The sync is done: the reports of all transactions that are open, each with its slot.
+    pub(super) fn synced(
+        &mut self,
+        now: i64,
+        open: &BTreeMap<u32, Vec<OpenIn>>,
+    ) -> Vec<(u32, FromSlot)> {
+        let pairs = self.syncing.take().unwrap_or_default();
+        let may_have_lost_writes = self.may_have_lost_writes;
+        let mut reports = Vec::with_capacity(pairs.len());
+        for (slot, coordinator) in pairs {
+            let open = open.get(&slot).cloned().unwrap_or_default();
+            let Some((link, session)) = self.link(slot, coordinator) else { continue };
+            let report = link.report((slot, session), may_have_lost_writes, open);
+            reports.push((coordinator, FromSlot::Report(report)));
+        }
+        self.again_at = Some(now.saturating_add(REPORT_AGAIN_MS));
+        reports
+    }
+
+    /// The answer to a report; None if it is to an earlier one.
+    pub(super) fn answered(
+        &mut self,
+        slot: u32,
+        coordinator: u32,
+        reported: &Reported,
+    ) -> Option<Answered> {
+        let coordinators = self.coordinators as usize;
+        let of_slot = self.slots.get_mut(&slot)?;
+        let open = of_slot.links.get_mut(coordinator as usize)?.answered(reported)?;
+        of_slot.answered.insert(coordinator);
+        Some(Answered { open, by_all: of_slot.answered.len() == coordinators })
+    }
+
+    /// When [`Self::expire`] has something to do.
+    pub(super) fn next_deadline(&self) -> Option<i64> {
+        self.again_at
+    }
+
+    /// Has reports sent again that are not answered.
+    pub(super) fn expire(&mut self, now: i64) {
+        if self.again_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.again_at = None;
+        for (slot, of_slot) in &self.slots {
+            let links = (0..).zip(&of_slot.links);
+            let unanswered = links.filter(|(_, link)| link.is_unanswered());
+            self.wanted.extend(unanswered.map(|(coordinator, _)| (*slot, coordinator)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_transactions::message::{Stamp, ToSlotBody};
+
+    const PLACEMENT: Placement = Placement { shards: 1, offsets_partitions: 2 };
+
+    fn reported(number: u64) -> Reported {
+        Reported { stamp: Stamp::default(), number, known: Vec::new() }
+    }
+
+    #[test]
+    fn reports_leave_after_a_sync_and_again_until_they_are_answered() {
+        let mut links = Links::new(PLACEMENT, 0, 7, false);
+        assert!(links.begin_sync() && !links.begin_sync(), "one at a time");
+        assert_eq!(links.synced(0, &BTreeMap::new()).len(), 2, "to each coordinator");
+        links.expire(REPORT_AGAIN_MS);
+        assert!(links.begin_sync());
+        assert_eq!(links.synced(REPORT_AGAIN_MS, &BTreeMap::new()).len(), 2, "none is answered");
+        assert!(links.answered(0, 0, &reported(1)).is_none(), "of the first report");
+        assert!(!links.is_known(0, 0));
+        assert!(!links.answered(0, 0, &reported(2)).unwrap().by_all);
+        assert!(links.answered(0, 1, &reported(2)).unwrap().by_all);
+        assert!(links.answered(0, 1, &reported(2)).is_none(), "it comes twice");
+        assert!(links.is_known(0, 0) && links.is_known(0, 1));
+        links.expire(2 * REPORT_AGAIN_MS);
+        assert!(!links.begin_sync(), "all are answered");
+    }
+
+    #[test]
+    fn a_message_of_another_session_is_answered_by_a_report() {
+        let mut links = Links::new(PLACEMENT, 0, 7, false);
+        links.begin_sync();
+        links.synced(0, &BTreeMap::new());
+        let message = |session| {
+            let body = ToSlotBody::Reported(reported(1));
+            ToSlot { slot: 0, session, visible_at: 0, body }
+        };
+        assert!(links.receive(0, &message(7)));
+        assert!(!links.begin_sync() && !links.receive(0, &message(6)));
+        assert!(!links.is_known(0, 0), "a report is to follow");
+        assert!(links.begin_sync());
+    }
+}

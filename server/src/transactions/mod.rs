@@ -1,0 +1,265 @@
+//! The transactions of a shard: the coordinators of its slots, and the slots' side of the messages
+//! with all coordinators. The transactions of partitions are in `partitions/`.
+//!
+//! [`Transactions`] is sans-I/O. It is given
+//! - requests and due timers, each with the [`Inputs`] of a call;
+//! - letters between coordinators and slots: of this shard and of others
+//!   ([`Transactions::arrived`]), and of the partitions ([`Transactions::send`]). The caller takes
+//!   them one by one ([`Transactions::next_step`]) until there is none, and passes those for slots
+//!   on to the partitions;
+//! - the positions that became durable ([`Transactions::flushed`]);
+//! - the end of a sync of the partitions, for reports ([`Transactions::begin_sync`],
+//!   [`Transactions::synced`]).
+//!
+//! It gathers answers ([`Transactions::take_answers`]) and commands ([`Transactions::send_mail`]).
+//!
+//! Invariants:
+//! - Records are appended and replayed in one place, `Transactions::write`. An answer to records
+//!   that the log refused is an error; their messages are dropped, and the ids return to their
+//!   durable state.
+//! - A message that waits for a position leaves when that is durable. All others may be lost.
+//! - Letters to another shard are limited; beyond that they are dropped.
+
+mod coordinators;
+mod limits;
+mod links;
+mod post;
+mod requests;
+mod topics;
+
+pub(crate) use coordinators::Coordinators;
+pub(crate) use limits::LETTER_BYTES_MAX;
+pub(crate) use links::Answered;
+pub(crate) use requests::Sender;
+
+use crate::clock::Times;
+use crate::cluster::ClusterImage;
+use crate::config::Config;
+use crate::event::Command;
+use crate::groups::Groups;
+use crate::logging::RequestErrors;
+use crate::mailbox::{Letter, Message};
+use crate::net::Reply;
+use crate::placement::{Placement, Slot};
+use limits::LETTERS_MAX;
+use links::Links;
+use muster_transactions::ProducerIds;
+use muster_transactions::message::{FromSlot, OpenIn, Question, Reported, ToSlot};
+use post::Post;
+use std::collections::BTreeMap;
+
+/// The transactions of a shard.
+#[derive(Debug)]
+pub(crate) struct Transactions {
+    shard: u32,
+    placement: Placement,
+    coordinators: Coordinators,
+    links: Links,
+    post: Post,
+    answers: Vec<Reply<'static>>,
+    /// Questions to coordinators that do not know their slot yet, and would not answer: at most one
+    /// for each connection that waits.
+    early: Vec<Question>,
+    /// How often letters of other shards were taken, by shard: reported with the next mail.
+    taken: BTreeMap<u32, (usize, usize)>,
+    /// Whether no transaction may have lost writes before the start, or all that had are ended.
+    is_settled: bool,
+}
+
+/// The inputs of a call to a coordinator.
+pub(crate) struct Inputs<'i> {
+    pub(crate) times: Times,
+    pub(crate) image: &'i ClusterImage,
+    /// The log for the records.
+    pub(crate) log: &'i mut Groups,
+    pub(crate) producer_ids: &'i mut dyn ProducerIds,
+    pub(crate) errors: &'i mut RequestErrors,
+}
+
+/// The life of a shard: what differs between its loads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Life {
+    /// Higher at each load: the epoch of its coordinators, and the session of its slots.
+    pub(crate) number: i32,
+    /// Whether the machine may have lost its memory before.
+    pub(crate) may_have_lost_writes: bool,
+}
+
+/// The next piece of work of the shard.
+pub(crate) enum Step {
+    /// A message to a slot of this shard, which it takes.
+    Slot { coordinator: u32, message: ToSlot },
+    /// A message that a coordinator has taken.
+    Done,
+}
+
+impl Transactions {
+    pub(crate) fn new(
+        shard: u32,
+        placement: Placement,
+        coordinators: Coordinators,
+        life: Life,
+    ) -> Self {
+        let (session, lost) = (life.number.unsigned_abs().into(), life.may_have_lost_writes);
+        Self {
+            shard,
+            placement,
+            coordinators,
+            links: Links::new(placement, shard, session, lost),
+            post: Post::new(shard, placement),
+            answers: Vec::new(),
+            early: Vec::new(),
+            taken: BTreeMap::new(),
+            is_settled: !lost,
+        }
+    }
+
+    /// All records of the log are replayed.
+    pub(crate) fn loaded(&mut self, mut inputs: Inputs<'_>) {
+        let slots: Vec<Slot> = self.coordinators.iter().collect();
+        for slot in slots {
+            let output =
+                self.coordinators.call(slot, &mut inputs, |it, context| it.loaded(context));
+            self.write(slot, &mut inputs, output);
+        }
+    }
+
+    /// Obeys a new config.
+    pub(crate) fn set_config(&mut self, config: &Config) {
+        self.coordinators.set_config(config);
+    }
+
+    /// The coordinators, for snapshots.
+    pub(crate) fn coordinators(&self) -> &Coordinators {
+        &self.coordinators
+    }
+
+    /// The number of transactional ids.
+    pub(crate) fn ids(&self) -> usize {
+        self.coordinators.ids()
+    }
+
+    /// Whether no transaction that may have lost writes before the start is left.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled || self.coordinators.are_settled()
+    }
+
+    /// When [`Self::expire`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<i64> {
+        let coordinators = self.coordinators.next_deadline().map(|(at, _)| at);
+        [coordinators, self.links.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Fires some timers that are due.
+    pub(crate) fn expire(&mut self, mut inputs: Inputs<'_>) {
+        let now = inputs.times.now;
+        self.links.expire(now);
+        for _ in 0..limits::TIMERS_OF_A_TURN {
+            let due = self.coordinators.next_deadline().filter(|(at, _)| *at <= now);
+            let Some((_, slot)) = due else { return };
+            let output =
+                self.coordinators.call(slot, &mut inputs, |it, context| it.expire(context));
+            self.write(slot, &mut inputs, output);
+        }
+    }
+
+    /// Producer ids have come.
+    pub(crate) fn producer_ids_arrived(&mut self) {
+        self.coordinators.producer_ids_arrived();
+    }
+
+    /// The coordinator of a slot is flushed up to a position.
+    pub(crate) fn flushed(&mut self, slot: Slot, position: u64) {
+        self.post.flushed(slot, position);
+    }
+
+    /// Takes the letters of another shard.
+    pub(crate) fn arrived(&mut self, from: u32, letters: Vec<Letter>) {
+        let taken = self.taken.entry(from).or_default();
+        taken.0 += letters.len();
+        taken.1 += post::bytes_of(&letters);
+        self.post.arrived(letters);
+    }
+
+    /// Another shard has taken letters.
+    pub(crate) fn letters_taken(&mut self, by: u32, (letters, bytes): (usize, usize)) {
+        self.post.taken(by, letters, bytes);
+    }
+
+    /// Sends the question of a partition or group, once the coordinator knows its slot.
+    pub(crate) fn ask(&mut self, question: Question) {
+        let Slot(coordinator) = self.placement.transaction_slot(&question.transactional_id);
+        if !self.links.is_known(question.slot, coordinator) {
+            // Beyond the limit it counts as lost.
+            if self.early.len() < LETTERS_MAX {
+                self.early.push(question);
+            }
+            return;
+        }
+        self.post.add_to_coordinator(coordinator, FromSlot::Question(question));
+    }
+
+    /// Sends a message of a slot.
+    pub(crate) fn send(&mut self, coordinator: u32, message: FromSlot) {
+        self.post.add_to_coordinator(coordinator, message);
+    }
+
+    /// Takes the next letter; None if there is none.
+    pub(crate) fn next_step(&mut self, inputs: &mut Inputs<'_>) -> Option<Step> {
+        match self.post.next()? {
+            Letter::ToSlot { coordinator, message } => {
+                if self.links.receive(coordinator, &message) {
+                    return Some(Step::Slot { coordinator, message });
+                }
+            }
+            Letter::ToCoordinator { coordinator, message } => {
+                let slot = Slot(coordinator);
+                if self.coordinators.has(slot) {
+                    let output = self
+                        .coordinators
+                        .call(slot, inputs, |it, context| it.receive(context, message));
+                    self.write(slot, inputs, output);
+                }
+            }
+        }
+        Some(Step::Done)
+    }
+
+    /// Whether the partitions are to sync what they have of transactions, for reports.
+    pub(crate) fn begin_sync(&mut self) -> bool {
+        self.links.begin_sync()
+    }
+
+    /// The partitions have synced; these transactions are open, by slot.
+    pub(crate) fn synced(&mut self, now: i64, open: &BTreeMap<u32, Vec<OpenIn>>) {
+        for (coordinator, report) in self.links.synced(now, open) {
+            self.post.add_to_coordinator(coordinator, report);
+        }
+    }
+
+    /// A coordinator has answered a report of a slot; None if it is of an earlier one.
+    pub(crate) fn reported(
+        &mut self,
+        slot: u32,
+        coordinator: u32,
+        reported: &Reported,
+    ) -> Option<Answered> {
+        let answered = self.links.answered(slot, coordinator, reported)?;
+        std::mem::take(&mut self.early).into_iter().for_each(|question| self.ask(question));
+        Some(answered)
+    }
+
+    /// The answers since the last call.
+    pub(crate) fn take_answers(&mut self) -> Vec<Reply<'static>> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Sends the letters to other shards.
+    pub(crate) fn send_mail(&mut self, out: &mut Vec<Command>) {
+        while let Some((to, (letters, bytes))) = self.taken.pop_first() {
+            let message = Message::LettersTaken { by: self.shard, letters, bytes };
+            out.push(Command::Mail { to, message });
+        }
+        self.post.send(out);
+    }
+}

@@ -1,0 +1,158 @@
+//! The messages between coordinators and slots: those that wait for a position, those of this
+//! shard, and those to other shards, which are limited. A message may be lost: see
+//! `muster_transactions`.
+
+use super::limits::{LETTER_BYTES_MAX, LETTERS_MAX};
+use crate::event::Command;
+use crate::mailbox::{Letter, Message};
+use crate::placement::{Placement, Slot};
+use muster_storage::injected::{self, Fault};
+use muster_transactions::message::{FromSlot, ToSlot};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The letters that another shard has not taken.
+#[derive(Debug, Clone, Copy, Default)]
+struct UnderWay {
+    letters: usize,
+    bytes: usize,
+}
+
+/// The messages that leave the parts of a shard.
+#[derive(Debug)]
+pub(super) struct Post {
+    shard: u32,
+    placement: Placement,
+    /// Messages of each coordinator by the position that must be durable before they leave.
+    waiting: BTreeMap<Slot, BTreeMap<u64, Vec<ToSlot>>>,
+    /// Letters to this shard.
+    local: VecDeque<Letter>,
+    /// Letters to others, since the last [`Self::send`].
+    outgoing: BTreeMap<u32, Vec<Letter>>,
+    under_way: BTreeMap<u32, UnderWay>,
+}
+
+impl Post {
+    pub(super) fn new(shard: u32, placement: Placement) -> Self {
+        let (waiting, outgoing, under_way) = Default::default();
+        Self { shard, placement, waiting, local: VecDeque::new(), outgoing, under_way }
+    }
+
+    /// Takes a message of the coordinator of a slot, which is flushed up to a position.
+    pub(super) fn add_to_slot(&mut self, coordinator: Slot, flushed: u64, message: ToSlot) {
+        if message.visible_at > flushed && !injected::is(Fault::EarlyMarker) {
+            let waiting = self.waiting.entry(coordinator).or_default();
+            return waiting.entry(message.visible_at).or_default().push(message);
+        }
+        // The slots of messages are the shards.
+        self.add(message.slot, Letter::ToSlot { coordinator: coordinator.0, message });
+    }
+
+    /// Takes a message to a coordinator.
+    pub(super) fn add_to_coordinator(&mut self, coordinator: u32, message: FromSlot) {
+        let to = self.placement.shard_of(Slot(coordinator));
+        self.add(to, Letter::ToCoordinator { coordinator, message });
+    }
+
+    /// The coordinator of a slot is flushed up to a position.
+    pub(super) fn flushed(&mut self, coordinator: Slot, position: u64) {
+        let Some(waiting) = self.waiting.get_mut(&coordinator) else { return };
+        let later = waiting.split_off(&(position.saturating_add(1)));
+        let released = std::mem::replace(waiting, later);
+        if waiting.is_empty() {
+            self.waiting.remove(&coordinator);
+        }
+        for message in released.into_values().flatten() {
+            self.add_to_slot(coordinator, position, message);
+        }
+    }
+
+    /// Takes the letters of another shard.
+    pub(super) fn arrived(&mut self, letters: Vec<Letter>) {
+        self.local.extend(letters);
+    }
+
+    /// The next letter to this shard.
+    pub(super) fn next(&mut self) -> Option<Letter> {
+        self.local.pop_front()
+    }
+
+    /// Sends the letters to other shards.
+    pub(super) fn send(&mut self, out: &mut Vec<Command>) {
+        while let Some((to, letters)) = self.outgoing.pop_first() {
+            let from = self.shard;
+            out.push(Command::Mail { to, message: Message::Letters { from, letters } });
+        }
+    }
+
+    /// Another shard has taken letters out of its mailbox.
+    pub(super) fn taken(&mut self, by: u32, letters: usize, bytes: usize) {
+        let under_way = self.under_way.entry(by).or_default();
+        under_way.letters = under_way.letters.saturating_sub(letters);
+        under_way.bytes = under_way.bytes.saturating_sub(bytes);
+    }
+
+    fn add(&mut self, to: u32, letter: Letter) {
+        if to == self.shard {
+            return self.local.push_back(letter);
+        }
+        let under_way = self.under_way.entry(to).or_default();
+        let bytes = letter.bytes();
+        let is_full =
+            under_way.letters >= LETTERS_MAX || under_way.bytes + bytes > LETTER_BYTES_MAX;
+        if is_full && under_way.letters > 0 {
+            return;
+        }
+        (under_way.letters, under_way.bytes) = (under_way.letters + 1, under_way.bytes + bytes);
+        self.outgoing.entry(to).or_default().push(letter);
+    }
+}
+
+/// The bytes of letters.
+pub(super) fn bytes_of(letters: &[Letter]) -> usize {
+    letters.iter().map(Letter::bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_transactions::message::ToSlotBody;
+
+    const PLACEMENT: Placement = Placement { shards: 2, offsets_partitions: 4 };
+
+    fn wanted(slot: u32, visible_at: u64) -> ToSlot {
+        let body = ToSlotBody::ReportWanted { coordinator_epoch: 1 };
+        ToSlot { slot, session: 0, visible_at, body }
+    }
+
+    #[test]
+    fn a_message_waits_for_its_position() {
+        let mut post = Post::new(0, PLACEMENT);
+        post.add_to_slot(Slot(2), 4, wanted(0, 6));
+        post.add_to_slot(Slot(2), 4, wanted(0, 4));
+        let Some(Letter::ToSlot { message, .. }) = post.next() else { panic!() };
+        assert_eq!(message.visible_at, 4);
+        post.flushed(Slot(2), 5);
+        assert!(post.next().is_none());
+        post.flushed(Slot(2), 6);
+        assert!(post.next().is_some());
+    }
+
+    #[test]
+    fn letters_to_other_shards_are_limited() {
+        let mut post = Post::new(0, PLACEMENT);
+        post.add_to_slot(Slot(0), 0, wanted(0, 0));
+        assert!(post.next().is_some() && post.next().is_none());
+        (0..2 * LETTERS_MAX).for_each(|_| post.add_to_slot(Slot(0), 0, wanted(1, 0)));
+        let mut commands = Vec::new();
+        post.send(&mut commands);
+        let [Command::Mail { to: 1, message: Message::Letters { from: 0, letters } }] =
+            &commands[..]
+        else {
+            panic!("{commands:?}")
+        };
+        assert_eq!(letters.len(), LETTERS_MAX);
+        post.taken(1, letters.len(), bytes_of(letters));
+        post.add_to_slot(Slot(0), 0, wanted(1, 0));
+        assert_eq!(post.outgoing[&1].len(), 1);
+    }
+}

@@ -1,0 +1,168 @@
+//! Requests of transactions: those of this shard's slots go to their coordinators. A request for
+//! ids of several slots is split here, and the answers, which are there at once, are joined.
+
+use super::{Inputs, Transactions};
+use crate::dispatch::transaction_apis::{self, Destination};
+use crate::net::{Reply, VisibleAt};
+use crate::placement::Slot;
+use muster_codec::messages::{InitProducerIdRequest, InitProducerIdResponse};
+use muster_codec::{ErrorCode, Response, TransactionRequest};
+use muster_coordinator::RequestId;
+use muster_storage::AppendError;
+use muster_transactions::{Answer, Caller, Output, Request};
+
+/// The sender of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sender<'s> {
+    pub(crate) request: RequestId,
+    pub(crate) version: i16,
+    /// Its address in Kafka's form.
+    pub(crate) host: &'s str,
+}
+
+impl Transactions {
+    /// Handles a request. The answer is among [`Transactions::take_answers`] now or later.
+    pub(crate) fn request(
+        &mut self,
+        mut inputs: Inputs<'_>,
+        sender: Sender<'_>,
+        request: TransactionRequest<'_>,
+    ) {
+        let (coordinators, placement) = (&self.coordinators, self.placement);
+        let slot_of =
+            |id: &str| Some(placement.transaction_slot(id)).filter(|slot| coordinators.has(*slot));
+        match transaction_apis::route(request, sender.version, &slot_of) {
+            Destination::Slot(slot, request) => self.handle(slot, &mut inputs, sender, request),
+            Destination::Slots(parts, refused) => self.join(&mut inputs, sender, parts, refused),
+            Destination::Shard(request, empty) => {
+                let slots: Vec<Slot> = self.coordinators.iter().collect();
+                let joined = slots.is_empty().then_some(empty);
+                // One copy at a time: filters may take megabytes.
+                let parts = slots.into_iter().map(|slot| (slot, request.clone()));
+                self.join(&mut inputs, sender, parts, joined);
+            }
+            Destination::Answered(response) => self.answer_now(sender.request, response),
+        }
+    }
+
+    /// Handles InitProducerId with a transactional id.
+    pub(crate) fn init_producer_id(
+        &mut self,
+        mut inputs: Inputs<'_>,
+        sender: Sender<'_>,
+        body: InitProducerIdRequest<'_>,
+    ) {
+        let id = body.transactional_id.as_deref().unwrap_or_default();
+        let slot = self.placement.transaction_slot(id);
+        if self.coordinators.has(slot) {
+            return self.handle(slot, &mut inputs, sender, body.into());
+        }
+        let response = InitProducerIdResponse::refused(ErrorCode::NotCoordinator);
+        self.answer_now(sender.request, response.into());
+    }
+
+    fn answer_now(&mut self, request: RequestId, response: Response<'static>) {
+        self.answers.push(Reply { request, response, visible_at: VisibleAt::Now });
+    }
+
+    fn handle(
+        &mut self,
+        slot: Slot,
+        inputs: &mut Inputs<'_>,
+        sender: Sender<'_>,
+        request: Request<'_>,
+    ) {
+        let RequestId { connection, sequence } = sender.request;
+        let caller = Caller {
+            request: muster_transactions::RequestId { connection, sequence },
+            api_version: sender.version,
+            client_host: sender.host,
+        };
+        let handle = |it: &mut muster_transactions::Coordinator,
+                      context: &mut muster_transactions::Context<'_>| {
+            it.handle(context, caller, request)
+        };
+        let output = self.coordinators.call(slot, inputs, handle);
+        self.write(slot, inputs, output);
+    }
+
+    /// Has the coordinators of several slots handle their parts, and joins the answers.
+    fn join<'r>(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        sender: Sender<'_>,
+        parts: impl IntoIterator<Item = (Slot, Request<'r>)>,
+        mut joined: Option<Response<'static>>,
+    ) {
+        let mut visible_at = VisibleAt::Now;
+        for (slot, part) in parts {
+            let before = self.answers.len();
+            self.handle(slot, inputs, sender, part);
+            let is_own = |reply: &Reply<'_>| reply.request == sender.request;
+            let at = self.answers[before..].iter().position(is_own);
+            let Some(reply) = at.map(|at| self.answers.remove(before + at)) else { continue };
+            visible_at.join(reply.visible_at);
+            match &mut joined {
+                Some(joined) => transaction_apis::merge(joined, reply.response),
+                None => joined = Some(reply.response),
+            }
+        }
+        if let Some(response) = joined {
+            self.answers.push(Reply { request: sender.request, response, visible_at });
+        }
+    }
+
+    /// Appends the records of a slot's output and replays them; its answers and messages leave when
+    /// what they wait for is durable.
+    pub(super) fn write(&mut self, slot: Slot, inputs: &mut Inputs<'_>, output: Output) {
+        let partition = slot.transactions_partition();
+        let position = inputs.log.log().progress_of(partition).accepted() + 1;
+        let refused = self.append(slot, inputs, &output);
+        if let Some(error) = &refused {
+            let words = format_args!("records were not written: {error}");
+            inputs.errors.log(inputs.times.now, "write", words);
+        }
+        let progress = inputs.log.log().progress_of(partition);
+        let (last, flushed) = (progress.accepted(), progress.flushed());
+        // Records of one output are several operations: what waits for one waits for the last.
+        let raised = |visible_at| if visible_at == position { last } else { visible_at };
+        for answer in output.answers {
+            let Answer { request, response, visible_at } = answer;
+            let response = match refused {
+                Some(_) => transaction_apis::failed(response, ErrorCode::UnknownServerError),
+                None => transaction_apis::response(response),
+            };
+            let request = RequestId { connection: request.connection, sequence: request.sequence };
+            let visible_at = VisibleAt::position(partition, raised(visible_at));
+            self.answers.push(Reply { request, response, visible_at });
+        }
+        for mut message in output.messages {
+            if refused.is_none() {
+                message.visible_at = raised(message.visible_at);
+                self.post.add_to_slot(slot, flushed, message);
+            }
+        }
+    }
+
+    /// Appends records one by one, as each is the whole state of an id. After one that the log
+    /// refuses, those of that id and of the following ones return to their durable state.
+    fn append(
+        &mut self,
+        slot: Slot,
+        inputs: &mut Inputs<'_>,
+        output: &Output,
+    ) -> Option<AppendError> {
+        let now = inputs.times.now;
+        for (written, record) in output.records.iter().enumerate() {
+            match inputs.log.append_transaction(slot, now, record) {
+                Ok(position) => self.coordinators.apply(slot, record, position),
+                Err(error) => {
+                    let rest = &output.records[written..];
+                    self.coordinators.call(slot, inputs, |it, _| it.not_written(rest));
+                    return Some(error);
+                }
+            }
+        }
+        None
+    }
+}
