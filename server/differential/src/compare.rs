@@ -11,10 +11,11 @@ use serde_json::Value;
 /// A field in which two answers differ.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Difference {
-    /// Names of fields, joined by dots; `[order]` behind an array whose elements are the same.
+    /// The names of the fields that lead to it, joined by dots; an array with equal elements in
+    /// another order has `[order]` after its name.
     pub field: String,
-    /// The element of an array that it is in: its name, and other fields that identify it, behind
-    /// those of the elements around it.
+    /// The array elements that lead to it, from the outermost to the innermost: the name of each,
+    /// and other fields that identify it.
     pub element: String,
     pub kafka: String,
     pub muster: String,
@@ -98,7 +99,7 @@ impl Comparison<'_> {
         for one in &kafka {
             let wanted = key(one, &|f, v| self.ids.kafka_key(f, v), field);
             let same = (0..keys.len()).filter(|at| !taken[*at] && keys[*at] == wanted);
-            // Of several that name the same thing, one with the same answer.
+            // If several elements have the same key, one with the same answer is preferred.
             let differs = |at: usize, field: &str| muster[at].get(field) != one.get(field);
             let found = same.min_by_key(|at| (differs(*at, "errorCode"), differs(*at, "topicId")));
             let Some(at) = found else {
@@ -198,8 +199,8 @@ fn short(path: &str, value: &Value) -> String {
     }
 }
 
-/// The partitions that a member's assignment names, in order: Kafka has the topics in the order of a
-/// hash table. None of bytes that are no assignment.
+/// The partitions that a member's assignment names, in order: Kafka has the topics in the order of
+/// a hash table. None of bytes that are no assignment.
 fn partitions(value: &Value) -> Option<Vec<(String, Vec<i32>)>> {
     let bytes: Bytes<'_> = serde_json::from_value(value.clone()).ok()?;
     let assignment = ConsumerProtocolAssignment::read(&bytes).ok()?;

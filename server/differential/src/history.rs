@@ -23,14 +23,14 @@ const LINES: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// After so long a request that may wait for other members is taken to wait for them.
 const PARKED_AFTER: Duration = Duration::from_millis(150);
-/// How long after an answer those that it lets go may come.
+/// The time within which an answer may be followed by those that it releases.
 const FOLLOWING: Duration = Duration::from_millis(25);
 
 /// The parameters of a run.
 pub struct Plan<'a> {
     pub kafka: &'a str,
     pub muster: &'a str,
-    /// Tells apart the names of runs on the same servers.
+    /// Distinguishes the names of runs on the same servers.
     pub run: u64,
     pub requests: usize,
     /// APIs to narrow the requests to; all if empty.
@@ -207,11 +207,12 @@ impl<'a> Muster<'a> {
         Ok(())
     }
 
-    /// How long to wait for answers that muster has given and Kafka not yet.
+    /// The time to wait for answers that muster has given and Kafka not yet.
     fn patience_with_kafka(&self) -> Duration {
-        match self.muster.keys().all(|step| self.kafka.contains_key(step)) {
-            true => Duration::ZERO,
-            false => PATIENCE,
+        if self.muster.keys().all(|step| self.kafka.contains_key(step)) {
+            Duration::ZERO
+        } else {
+            PATIENCE
         }
     }
 
@@ -228,7 +229,8 @@ impl<'a> Muster<'a> {
         let mut steps: Vec<usize> = self.kafka.keys().chain(self.muster.keys()).copied().collect();
         steps.sort_unstable();
         steps.dedup();
-        // An answer that lists members is compared after those of the members, which bind their ids.
+        // An answer that lists members is compared after those of the members, which bind their
+        // ids.
         steps.sort_by_key(|step| self.kafka.get(step).map_or(0, listed_members));
         let mut are_alike = true;
         for step in steps {

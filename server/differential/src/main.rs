@@ -34,7 +34,7 @@ struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds.
+    /// The number of seeds.
     #[arg(long, default_value_t = 10)]
     seeds: u64,
     /// Requests of each seed.

@@ -1,8 +1,9 @@
 //! Kafka's side of histories in a file: the requests, and Kafka's answers with their times.
 //!
 //! A line is a request: the beginning of the history's names, the connection, the version, the flaw
-//! of its bytes, the request as JSON, and the answers that came before the next request: the step and the body in
-//! hexadecimal, or `-` for a connection that was closed. The whole is compressed by gzip.
+//! of its bytes, the request as JSON, and the answers that came before the next request: the step
+//! and the body in hexadecimal, or `-` for a connection that was closed. The whole is compressed by
+//! gzip.
 
 use crate::wire::{Ask, Completion, Flaw};
 use flate2::Compression;
@@ -73,9 +74,10 @@ pub fn read(path: &Path) -> io::Result<Vec<Recorded>> {
 }
 
 fn hex(done: &Completion) -> String {
-    match done.bytes.is_empty() {
-        true => "-".into(),
-        false => done.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    if done.bytes.is_empty() {
+        "-".into()
+    } else {
+        done.bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long to sleep before the connections are looked at again.
+/// The time to sleep before the connections are looked at again.
 const PAUSE: Duration = Duration::from_micros(300);
 
 /// The reaction of a server to a request.

@@ -126,12 +126,13 @@ impl World {
         }
     }
 
-    /// As [`World::topic`], or the topic that belongs to all histories, for requests that do not
-    /// change it.
+    /// Like [`World::topic`], or `__consumer_offsets`, which all histories share: for requests that
+    /// do not change it.
     pub fn topic_or_internal(&mut self) -> Topic {
-        match self.chance(2) {
-            true => Topic { name: "__consumer_offsets".into(), id: Uuid::ZERO, partitions: 50 },
-            false => self.topic(),
+        if self.chance(2) {
+            Topic { name: "__consumer_offsets".into(), id: Uuid::ZERO, partitions: 50 }
+        } else {
+            self.topic()
         }
     }
 

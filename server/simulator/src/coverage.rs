@@ -1,18 +1,18 @@
-//! What happened in runs, counted: a simulator that never comes to a thing proves nothing about it.
+//! Coverage marks, counted: a simulator that never reaches a place proves nothing about it.
 
 use std::fmt;
 use std::ops::AddAssign;
 
 macro_rules! seen {
     ($($name:ident $text:literal,)+) => {
-        /// One kind of thing that has to happen in some run.
+        /// A situation that some run has to reach.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Seen { $($name,)+ }
 
         impl Seen {
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// What it is called in a summary.
+            /// Its name in a summary.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
@@ -27,7 +27,8 @@ seen! {
     CrashInRecovery "crashes in recovery",
     CrashInCompaction "crashes in compaction",
     CrashInFlush "crashes in a flush",
-    CrashInReshard "crashes while logs are written anew",
+    CrashInConversion "crashes between the operations of a conversion",
+    CrashInReshard "crashes while logs are rewritten",
     CrashInSnapshot "crashes in a snapshot",
     LostWrite "lost writes",
     TornWrite "torn writes",
@@ -63,8 +64,13 @@ seen! {
     SplitFrame "frames in pieces",
     TimedOut "requests timed out",
     Garbage "sends of garbage",
+    Converted "conversions of groups",
     Committed "commits",
     OffsetsExpired "offsets expired",
+    TransactionCommitted "transactions committed",
+    TransactionAborted "transactions aborted",
+    TransactionsRead "looks at all committed records of an id",
+    JoinedAnswer "answers joined of several slots",
     GroupDeleted "groups deleted",
     TopicCreated "topics created",
     TopicDeleted "topics deleted",
@@ -94,22 +100,22 @@ seen! {
     ImageInRecovery "images in recovery",
     ImageInCompaction "images in compaction",
     ImageInSnapshot "images in snapshots",
-    ImageInReshard "images while logs are written anew",
+    ImageInReshard "images while logs are rewritten",
 }
 
 impl Seen {
-    /// What comes only where crash images are tried: all from the first of them on.
+    /// Whether it comes only where crash images are tried: all from the first of them on.
     pub fn is_of_images(self) -> bool {
         self as usize >= Self::ImageInWrite as usize
     }
 
-    /// What is not asked of a thousand runs: it comes once in ten thousand.
+    /// Whether a thousand runs may miss it: it comes once in ten thousand.
     pub fn is_chance(self) -> bool {
         self == Self::HalfRebalance
     }
 }
 
-/// How often each thing happened.
+/// The count of each mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage([u64; Seen::ALL.len()]);
 
@@ -124,7 +130,7 @@ impl Coverage {
         self.0[what as usize] += 1;
     }
 
-    /// Of other places too.
+    /// Adds `count` to a mark.
     pub fn add(&mut self, what: Seen, count: u64) {
         self.0[what as usize] += count;
     }
@@ -133,7 +139,7 @@ impl Coverage {
         self.0[what as usize]
     }
 
-    /// What never happened.
+    /// The marks that were never reached.
     pub fn missing(&self) -> impl Iterator<Item = Seen> {
         Seen::ALL.iter().copied().filter(|what| self.count(*what) == 0)
     }

@@ -1,22 +1,17 @@
-//! Everything that can happen at a time: a closed enum, so that nothing is forgotten.
+//! The events of a run: a closed enum, so that no match forgets one.
 
-use crate::net::LinkId;
+use crate::disk::Crash;
+use crate::net::{LinkId, NetEvent};
 
-/// Lives count the starts of the server: what was meant for an earlier one happens no more.
+/// `life` counts the incarnations of the server process: events of an earlier one have no effect.
 #[derive(Debug)]
 pub(crate) enum TimedEvent {
     /// A shard's turn.
     Turn { life: u32, shard: u32 },
     /// A file operation of a shard ends.
     FileDone { life: u32, operation: u64 },
-    /// The server accepts the connection, or nobody is there.
-    Connect { link: LinkId },
-    /// The oldest bytes on their way to the server arrive.
-    ToServer { link: LinkId },
-    /// The server's socket takes the oldest output.
-    Taken { link: LinkId },
-    /// The oldest bytes on their way to the client arrive.
-    ToClient { link: LinkId },
+    /// An event of a connection.
+    Net(NetEvent),
     /// The client learns that the connection is gone.
     Lost { link: LinkId },
     /// The server learns that the client is gone.
@@ -25,15 +20,15 @@ pub(crate) enum TimedEvent {
     Expired { link: LinkId, correlation: i32 },
     /// A member's timer.
     Member { member: u32, armed: u64 },
-    /// Another client's.
+    /// The timer of a raw client.
     Client { client: u32, armed: u64 },
-    /// Something goes wrong, as the profile has it.
+    /// A fault, drawn by the profile's weights.
     Fault,
-    /// Members come and go.
+    /// A member starts or stops.
     Churn,
     /// The server starts.
     Start,
-    /// The server is made to end, in this way, unless it is a later one.
+    /// The server process with this `life` ends in this way.
     Crash { life: u32, how: Crash },
     /// A failed shard is loaded again.
     Reload { life: u32, shard: u32 },
@@ -45,11 +40,8 @@ pub(crate) enum TimedEvent {
     Check,
 }
 
-/// How a server ends against its will.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Crash {
-    /// The process is killed; the machine lives.
-    Kill,
-    /// The machine loses power.
-    PowerLoss,
+impl From<NetEvent> for TimedEvent {
+    fn from(event: NetEvent) -> Self {
+        Self::Net(event)
+    }
 }

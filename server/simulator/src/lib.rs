@@ -1,16 +1,16 @@
 //! muster as a whole in one thread, from one seed: the production shards, coordinator and storage,
-//! with a simulated clock, disk, network and clients, and a judge who looks at every step. The same
+//! with a simulated clock, disk, network and clients, and a judge that checks every step. The same
 //! seed gives the same run. The models are TigerBeetle's VOPR and FoundationDB's simulator.
 //!
-//! Read in this order: `event` is all that can happen; `world` lets it happen in the order of
-//! time; `process` performs what shards want, as the reactor does; `disk` and `net` keep no
-//! more promises than real ones; `client` has muster-load's members and raw clients that keep book
-//! of what they were promised; `judge` says what must never be.
+//! Read in this order: `event` has all events; `world` handles them in the order of time, and its
+//! `process` has the shards, each with production's reactor. It alone knows all parts, which do not
+//! know it: `disk` and `net` are no better than real ones; `client` has muster-load's members, and
+//! raw clients that keep book of their answers; `judge` has the rules.
 //!
 //! A run has phases: topics are created; then things go wrong (crashes, full and failing disks,
 //! broken connections, members that come and go) for some simulated seconds; then all goes well and
 //! everything has to settle; at last the machine loses power once more, and what the server finds
-//! is laid against all that it promised.
+//! is compared with all that it acknowledged.
 
 #![forbid(unsafe_code)]
 
@@ -18,10 +18,10 @@ mod client;
 pub mod coverage;
 mod disk;
 mod event;
+pub mod fault;
 mod judge;
 mod net;
-pub mod plant;
-mod process;
+mod options;
 mod profile;
 mod queue;
 mod random;
@@ -29,4 +29,5 @@ mod run;
 mod trace;
 mod world;
 
-pub use run::{Options, Outcome, run};
+pub use options::Options;
+pub use run::{Outcome, run};

@@ -6,7 +6,7 @@
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use simulator::coverage::{Coverage, Seen};
-use simulator::plant::Plant;
+use simulator::fault::InjectedFault;
 use simulator::{Options, Outcome, run};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[derive(Debug, Parser)]
 #[command(name = "simulator", version)]
 struct Cli {
-    /// How many seeds to run.
+    /// The number of seeds to run.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     seeds: u64,
     /// The first seed.
@@ -29,39 +29,39 @@ struct Cli {
     /// Replays one seed, and prints all that happens in it.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "start"])]
     seed: Option<u64>,
-    /// More steps than that in one run are a violation.
+    /// More steps than this in one run are a violation.
     #[arg(long, value_name = "N", default_value_t = 20_000_000)]
     steps: u64,
-    /// On how many threads; all cores if it is not given.
+    /// The number of threads; one for each core if it is not given.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Goes on after a violation, and lists all seeds that find one.
+    /// Continues after a violation, and lists all seeds that find one.
     #[arg(long)]
     keep_going: bool,
-    /// Tries a start from each state in which a crash may leave the disk, at each change of it, or
-    /// at each N-th.
+    /// Starts a server from each state in which a crash may leave the disk, at each change of the
+    /// disk, or at each N-th.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     crash_images: Option<u64>,
-    /// Plants a fault, which is to be found: the run fails if it is not.
-    #[arg(long, value_name = "NAME", value_parser = plant)]
-    plant: Option<Plant>,
+    /// Injects a fault, which is to be found: the run fails if it is not.
+    #[arg(long, value_name = "NAME", value_parser = fault)]
+    fault: Option<InjectedFault>,
     /// Lists the faults that can be injected.
     #[arg(long)]
-    list_plants: bool,
+    list_faults: bool,
 }
 
-fn plant(name: &str) -> Result<Plant, String> {
-    let names = || Plant::ALL.map(Plant::name).join(", ");
-    Plant::named(name).ok_or_else(|| format!("the faults are {}", names()))
+fn fault(name: &str) -> Result<InjectedFault, String> {
+    let names = || InjectedFault::ALL.map(InjectedFault::name).join(", ");
+    InjectedFault::named(name).ok_or_else(|| format!("the faults are {}", names()))
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    if cli.list_plants {
-        Plant::ALL.iter().for_each(|plant| println!("{plant}"));
+    if cli.list_faults {
+        InjectedFault::ALL.iter().for_each(|fault| println!("{fault}"));
         return ExitCode::SUCCESS;
     }
-    if let Some(Err(reason)) = cli.plant.map(Plant::put_in) {
+    if let Some(Err(reason)) = cli.fault.map(InjectedFault::inject) {
         eprintln!("{reason}");
         return ExitCode::FAILURE;
     }
@@ -70,19 +70,20 @@ fn main() -> ExitCode {
         let outcome = run(seed, options);
         println!("{}", summary(&outcome));
         println!("it had {}", outcome.coverage);
+        println!("its shards counted {}", outcome.counters);
         return exit_code(&cli, u64::from(outcome.violation.is_some()));
     }
     let totals = run_all(&cli);
-    match totals.runs >= ENOUGH_RUNS && cli.plant.is_none() && never_came(&cli, &totals.coverage) {
+    match totals.runs >= ENOUGH_RUNS && cli.fault.is_none() && never_came(&cli, &totals.coverage) {
         true => ExitCode::FAILURE,
         false => exit_code(&cli, totals.violations),
     }
 }
 
-/// In so many runs everything happens that can.
+/// This number of runs reaches all coverage marks.
 const ENOUGH_RUNS: u64 = 1_000;
 
-/// Tells of what never happened: of that the runs prove nothing.
+/// Reports the marks that were never reached: the runs prove nothing about them.
 fn never_came(cli: &Cli, coverage: &Coverage) -> bool {
     let missing = coverage.missing().filter(|seen| !seen.is_chance());
     let missing = missing.filter(|seen| cli.crash_images.is_some() || !seen.is_of_images());
@@ -93,9 +94,9 @@ fn never_came(cli: &Cli, coverage: &Coverage) -> bool {
     !missing.is_empty()
 }
 
-/// An injected fault is to be found, and nothing else.
+/// Success is a violation if a fault is injected, and none otherwise.
 fn exit_code(cli: &Cli, violations: u64) -> ExitCode {
-    match (violations > 0) == cli.plant.is_some() {
+    match (violations > 0) == cli.fault.is_some() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
@@ -103,10 +104,10 @@ fn exit_code(cli: &Cli, violations: u64) -> ExitCode {
 
 fn options(cli: &Cli) -> Options {
     let images_every = cli.crash_images.unwrap_or(0);
-    Options { plant: cli.plant, steps_max: cli.steps, images_every, prints: false }
+    Options { fault: cli.fault, steps_max: cli.steps, images_every, prints: false }
 }
 
-/// What all threads have in common.
+/// The state that all threads share.
 struct Shared {
     next: AtomicU64,
     end: u64,
@@ -171,29 +172,29 @@ fn work(cli: &Cli, shared: &Shared) {
         if outcome.violation.is_some() {
             totals.violations += 1;
             if totals.violations == 1 || cli.keep_going {
-                shared.bar.suspend(|| tell(cli, &outcome, totals.violations == 1));
+                shared.bar.suspend(|| report_violation(cli, &outcome, totals.violations == 1));
             }
             shared.stop.store(!cli.keep_going, Ordering::Relaxed);
         }
     }
 }
 
-/// Tells of a violation: what, when, after what, and how to see it again.
-fn tell(cli: &Cli, outcome: &Outcome, in_full: bool) {
+/// Reports a violation: the last events, and the command that replays it.
+fn report_violation(cli: &Cli, outcome: &Outcome, in_full: bool) {
     const LINES: usize = 40;
     if in_full {
         let skipped = outcome.last.len().saturating_sub(LINES);
         outcome.last.iter().skip(skipped).for_each(|line| println!("{line}"));
     }
     println!("{}", summary(outcome));
-    let plant = cli.plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
+    let fault = cli.fault.map(|fault| format!(" --fault {fault}")).unwrap_or_default();
     let images = cli.crash_images.map(|every| format!(" --crash-images {every}"));
     let images = images.unwrap_or_default();
     let features =
         if cfg!(feature = "injected-faults") { " --features injected-faults" } else { "" };
     let profile = if cfg!(debug_assertions) { "" } else { " --release" };
     println!(
-        "replay: cargo run{profile} -p simulator{features} -- --seed {}{plant}{images}",
+        "replay: cargo run{profile} -p simulator{features} -- --seed {}{fault}{images}",
         outcome.seed
     );
 }
@@ -214,8 +215,8 @@ fn report(cli: &Cli, totals: &Totals, took: Duration) {
     let seconds = took.as_secs_f64().max(1e-9);
     println!(
         "{runs} seeds from {} in {seconds:.1} s ({:.1} a second): {steps} steps, {:.1} simulated \
-         hours, {starts} starts, {images} crash images, {refused} refused after misdirected writes, {violations} \
-         violations",
+         hours, {starts} starts, {images} crash images, {refused} refused after \
+         misdirected writes, {violations} violations",
         cli.start,
         *runs as f64 / seconds,
         *micros as f64 / 3.6e9,

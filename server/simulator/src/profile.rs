@@ -1,4 +1,4 @@
-//! What a run is like: drawn from the seed, so that runs differ not only in what happens but in
+//! The profile of a run: drawn from the seed, so that runs differ not only in what happens but in
 //! what may happen ("swarm testing"). Times are microseconds.
 
 use crate::disk::CrashFaults;
@@ -16,14 +16,14 @@ pub(crate) struct Profile {
     pub(crate) offsets_partitions: u32,
     pub(crate) sizes: LogSizes,
     pub(crate) block_bytes: u32,
-    /// How long things go wrong, and for how many steps at the most.
+    /// The length of the phase with faults, in time and, at most, in steps.
     pub(crate) chaos: u64,
     pub(crate) chaos_steps: u64,
     pub(crate) disk: DiskProfile,
     pub(crate) network: NetworkProfile,
     pub(crate) faults: FaultProfile,
     pub(crate) clients: ClientProfile,
-    /// How long a shard may take from something to do until it does it.
+    /// The longest time from an event for a shard to the turn that handles it.
     pub(crate) turn_delay_max: u64,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Profile {
 pub(crate) struct DiskProfile {
     pub(crate) delay_min: u64,
     pub(crate) delay_max: u64,
-    /// How often an operation takes [`DiskProfile::slow`].
+    /// The probability that an operation takes [`DiskProfile::slow`].
     pub(crate) slow_chance: f64,
     pub(crate) slow: u64,
     pub(crate) write_error_chance: f64,
@@ -43,21 +43,21 @@ pub(crate) struct DiskProfile {
 pub(crate) struct NetworkProfile {
     pub(crate) delay_min: u64,
     pub(crate) delay_max: u64,
-    /// How often what is sent is cut into pieces that arrive one by one.
+    /// The probability that sent bytes are cut into pieces that arrive one by one.
     pub(crate) split_chance: f64,
-    /// How often a connection breaks with a request.
+    /// The probability that a request breaks its connection.
     pub(crate) cut_chance: f64,
-    /// How often a client reads slowly.
+    /// The probability that a client reads slowly.
     pub(crate) slow_reader_chance: f64,
-    /// How often the server learns late that a client is gone.
+    /// The probability that the server learns late that a client has closed its connection.
     pub(crate) half_open_chance: f64,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct FaultProfile {
-    /// Time between two faults, on average.
+    /// The average time between two faults.
     pub(crate) every: u64,
-    /// How likely each kind is, relative to the others.
+    /// From here on: the weight of each kind of fault.
     pub(crate) kill: u64,
     pub(crate) power_loss: u64,
     pub(crate) clean_stop: u64,
@@ -68,13 +68,15 @@ pub(crate) struct FaultProfile {
     pub(crate) clock: u64,
     /// A shard fails, and is loaded again.
     pub(crate) failed_shard: u64,
-    /// How often a snapshot has rotted when a start reads it.
+    /// From here on: probabilities. That a snapshot has flipped bits when the server starts.
     pub(crate) rotten_snapshot_chance: f64,
-    /// How often a start is followed by a crash very soon.
+    /// That a crash follows the startup very soon.
     pub(crate) crash_in_start_chance: f64,
-    /// How often another number of shards starts.
+    /// That a crash follows a block of the log before the next one is written.
+    pub(crate) crash_between_blocks_chance: f64,
+    /// That the server starts with another number of shards.
     pub(crate) reshard_chance: f64,
-    /// How often the block size of the device is another one after a start.
+    /// That the device has another block size when the server starts.
     pub(crate) block_size_chance: f64,
 }
 
@@ -83,19 +85,25 @@ pub(crate) struct ClientProfile {
     pub(crate) groups: u32,
     pub(crate) members: u32,
     pub(crate) committers: u32,
+    /// Clients with several groups.
+    pub(crate) several: u32,
+    /// Clients with a group that is converted between the protocols.
+    pub(crate) converters: u32,
     pub(crate) admins: u32,
-    /// Who reads `__consumer_offsets`.
+    /// Clients that read `__consumer_offsets`.
     pub(crate) readers: u32,
     /// Clients that write to user topics.
     pub(crate) producers: u32,
+    /// Clients with transactions; two share a transactional id.
+    pub(crate) transactors: u32,
     pub(crate) hostile: u32,
-    /// Time between two members that come or go, on average.
+    /// The average time between two starts or stops of members.
     pub(crate) churn_every: u64,
     pub(crate) session_timeout: u64,
     pub(crate) heartbeat_interval: u64,
     pub(crate) rebalance_timeout: u64,
     pub(crate) request_timeout: u64,
-    /// Pause of a raw client between two requests, at most.
+    /// The longest pause of a raw client between two requests.
     pub(crate) pause_max: u64,
 }
 
@@ -106,11 +114,13 @@ impl Profile {
         let clients = clients(random, length);
         let offsets_partitions = random.pick(&[1, 3, 8, 50]);
         let many = clients.members > 60;
+        let sizes = if many { LARGE } else { random.pick(&[SMALL, MEDIUM]) };
+        let sizes = LogSizes { cut_bytes: random.pick(&CUTS), ..sizes };
         Self {
             shards: random.pick(&[1, 1, 2, 3]),
             configs: configs(random, &clients, offsets_partitions),
             offsets_partitions,
-            sizes: if many { LARGE } else { random.pick(&[SMALL, MEDIUM]) },
+            sizes,
             block_bytes: random.pick(&[512, 4096]),
             chaos: random.between(length.chaos / 4, length.chaos),
             chaos_steps: random.between(length.steps / 4, length.steps),
@@ -127,8 +137,8 @@ impl Profile {
         self.clients.members >= CROWD.members[0]
     }
 
-    /// The sum of all that members may wait for, one after the other, some times over: by then all
-    /// groups have settled, if nothing else goes wrong.
+    /// The time within which all groups have to settle without faults: a multiple of the sum of the
+    /// timeouts for which members may wait one after the other.
     pub(crate) fn patience(&self) -> u64 {
         let ClientProfile { session_timeout, rebalance_timeout, request_timeout, .. } =
             self.clients;
@@ -136,29 +146,36 @@ impl Profile {
     }
 }
 
-/// Segments in which little more than the longest block has room.
+/// Segments that hold little more than the longest block.
 const SMALL: LogSizes = LogSizes {
     segment_bytes: Some(128 << 10),
     operation_bytes_max: 64 << 10,
     open_bytes_max: 32 << 10,
+    cut_bytes: None,
 };
 const MEDIUM: LogSizes = LogSizes {
     segment_bytes: Some(512 << 10),
     operation_bytes_max: 256 << 10,
     open_bytes_max: 64 << 10,
+    cut_bytes: None,
 };
 const LARGE: LogSizes = LogSizes {
     segment_bytes: Some(4 << 20),
     operation_bytes_max: 2 << 20,
     open_bytes_max: 1 << 20,
+    cut_bytes: None,
 };
 
-/// Most runs are short: what goes wrong mostly does so soon, and more seeds see more.
+/// So small that what a request writes to a group is often several operations, as only large groups
+/// need them otherwise.
+const CUTS: [Option<usize>; 3] = [None, Some(0), Some(400)];
+
+/// Most runs are short: most violations show soon, and more seeds find more.
 #[derive(Debug, Clone, Copy)]
 struct Length {
     chaos: u64,
     steps: u64,
-    /// All timeouts of clients are so many times as long as they may be.
+    /// The factor of all timeouts of clients.
     timeouts: u64,
     members: [u32; 4],
 }
@@ -176,7 +193,7 @@ const CROWD: Length = Length {
     members: [1_500, 1_500, 2_000, 3_000],
 };
 
-/// Of so many seeds, one has a crowd: it takes seconds, others take hundredths of one.
+/// One in this number of seeds has a crowd: it takes seconds, others take hundredths of one.
 const CROWD_EVERY: u64 = 1_000;
 
 fn length(seed: u64, random: &mut Random) -> Length {
@@ -198,12 +215,15 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         admins: random.between(0, 2) as u32,
         readers: random.between(0, 2) as u32,
         producers: random.between(0, 3) as u32,
+        transactors: random.pick(&[0, 1, 2, 4]),
         hostile: random.pick(&[0, 0, 2]),
+        several: random.pick(&[0, 1, 1]),
+        converters: random.pick(&[0, 1]),
         churn_every: random.pick(&[100 * MS, SECOND, 10 * SECOND]),
         session_timeout,
         heartbeat_interval,
-        // Members of classic groups learn of a rebalance by their next heartbeat; and who was not
-        // told of one, for the server crashed, is held to its session alone.
+        // Members of classic groups learn of a rebalance by their next heartbeat; and who was
+        // not notified of one, for the server crashed, is held to its session alone.
         rebalance_timeout: session_timeout
             + 2 * heartbeat_interval
             + length.timeouts * random.pick(&[SECOND, 3 * SECOND]),
@@ -287,6 +307,7 @@ fn faults(random: &mut Random, length: Length) -> FaultProfile {
         failed_shard: random.below(3),
         rotten_snapshot_chance: random.pick(&[0.0, 0.2]),
         crash_in_start_chance: random.pick(&[0.0, 0.3]),
+        crash_between_blocks_chance: random.pick(&[0.0, 0.01, 0.05]),
         reshard_chance: random.pick(&[0.0, 0.0, 0.3]),
         block_size_chance: random.pick(&[0.0, 0.0, 0.2]),
     }

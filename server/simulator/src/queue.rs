@@ -1,63 +1,67 @@
-//! What is to happen, by time; of what has the same time, first what was asked for first.
+//! The events to come, by time; those of the same time in the order in which they were added.
 
-use crate::event::TimedEvent;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// The simulated clock and what it has ahead. Times are microseconds since the run began.
-#[derive(Default)]
-pub(crate) struct Queue {
+/// The simulated clock and the events to come. Times are microseconds since the run began.
+pub(crate) struct Queue<E> {
     now: u64,
     next: u64,
-    heap: BinaryHeap<Entry>,
+    heap: BinaryHeap<Entry<E>>,
 }
 
-struct Entry {
+struct Entry<E> {
     at: u64,
     number: u64,
-    what: TimedEvent,
+    what: E,
 }
 
-impl Queue {
+impl<E> Default for Queue<E> {
+    fn default() -> Self {
+        Self { now: 0, next: 0, heap: BinaryHeap::new() }
+    }
+}
+
+impl<E> Queue<E> {
     pub(crate) fn now(&self) -> u64 {
         self.now
     }
 
-    /// Has something happen `delay` microseconds from now.
-    pub(crate) fn after(&mut self, delay: u64, what: TimedEvent) {
+    /// Adds an event `delay` microseconds from now.
+    pub(crate) fn after(&mut self, delay: u64, what: impl Into<E>) {
         self.at(self.now.saturating_add(delay), what);
     }
 
-    /// Has something happen at a time; at once, if that is past.
-    pub(crate) fn at(&mut self, at: u64, what: TimedEvent) {
+    /// Adds an event at a time; now, if that is past.
+    pub(crate) fn at(&mut self, at: u64, what: impl Into<E>) {
         self.next += 1;
-        self.heap.push(Entry { at: at.max(self.now), number: self.next, what });
+        self.heap.push(Entry { at: at.max(self.now), number: self.next, what: what.into() });
     }
 
-    /// The next that happens; time goes on to it.
-    pub(crate) fn pop(&mut self) -> Option<TimedEvent> {
+    /// The next event; time advances to it.
+    pub(crate) fn pop(&mut self) -> Option<E> {
         let Entry { at, what, .. } = self.heap.pop()?;
         self.now = at;
         Some(what)
     }
 }
 
-impl Ord for Entry {
+impl<E> Ord for Entry<E> {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.number).cmp(&(self.at, self.number))
     }
 }
 
-impl PartialOrd for Entry {
+impl<E> PartialOrd for Entry<E> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Entry {
+impl<E> PartialEq for Entry<E> {
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number
     }
 }
 
-impl Eq for Entry {}
+impl<E> Eq for Entry<E> {}

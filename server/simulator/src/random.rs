@@ -4,7 +4,7 @@
 use muster_codec::Uuid;
 use muster_coordinator::Ids;
 
-/// Which part draws.
+/// The part of the simulator that draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Salt {
     Profile = 1,
@@ -31,26 +31,26 @@ impl Random {
         self.0.f64() < probability
     }
 
-    /// From 0 to below `end`; 0 if there is no such number.
+    /// A number from 0 to below `end`; 0 if `end` is 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.0.u64(..end) }
     }
 
-    /// From `low` to `high`, both included.
+    /// A number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         self.0.u64(low..=high.max(low))
     }
 
-    /// Mostly near `low`, seldom near `high`: what delays are like.
+    /// A number mostly near `low`, seldom near `high`, as delays are distributed.
     pub(crate) fn skewed(&mut self, low: u64, high: u64) -> u64 {
         let share = self.0.f64();
         low + ((high.saturating_sub(low)) as f64 * share * share * share * share) as u64
     }
 
-    /// One of them.
+    /// One of the values.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `all` is empty.
     pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
@@ -65,7 +65,7 @@ impl Random {
         &mut self.0
     }
 
-    /// Another generator that goes its own way from here.
+    /// A new generator, seeded by this one.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.0.fork())
     }

@@ -1,52 +1,36 @@
-//! One seed, from its beginning to what came of it.
+//! A run of one seed, and its outcome.
 
 use crate::coverage::Coverage;
-use crate::plant::Plant;
+use crate::options::Options;
 use crate::world::World;
+use muster_counters::Totals;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
-/// What to run.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    pub plant: Option<Plant>,
-    /// More steps than that are a violation.
-    pub steps_max: u64,
-    /// The number of changes of the disk from one occasion to the next at which a start is tried
-    /// from all the states in which a crash may leave the disk; never if it is zero.
-    pub images_every: u64,
-    /// Whether every line of the trace is printed.
-    pub prints: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { plant: None, steps_max: 20_000_000, images_every: 0, prints: false }
-    }
-}
-
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     pub seed: u64,
-    /// What must not be and was, if anything.
+    /// The rule that was broken, if any.
     pub violation: Option<String>,
     /// The last lines of the trace; only after a violation.
     pub last: Vec<String>,
-    /// Of all lines of the trace.
+    /// The hash of all lines of the trace.
     pub hash: u64,
     pub steps: u64,
     /// Simulated microseconds.
     pub micros: u64,
-    /// How often the server started.
+    /// The number of times that the server started.
     pub starts: u32,
-    /// How many crash images were started from.
+    /// The number of crash images from which a server was started.
     pub images: u64,
-    /// A start was refused for a write that had gone astray: that ends a run, and is as it should
-    /// be.
+    /// The server refused to start because of a misdirected write, which is correct and ends the
+    /// run.
     pub refused: bool,
     pub coverage: Coverage,
+    /// The numbers of all shards, at the ends of their processes.
+    pub counters: Totals,
 }
 
 /// Runs a seed. A panic, of the server or of the simulator, is a violation.
@@ -56,8 +40,8 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     let panicked = catch_unwind(AssertUnwindSafe(|| world.run())).is_err();
     let mut violation = world.violation.take();
     if panicked {
-        let told = PANIC.with(|told| told.borrow_mut().take());
-        violation = Some(format!("panic: {}", told.unwrap_or_default()));
+        let message = PANIC.with(|message| message.borrow_mut().take());
+        violation = Some(format!("panic: {}", message.unwrap_or_default()));
     }
     let last = match violation.is_some() {
         true => world.trace.last().map(str::to_owned).collect(),
@@ -74,21 +58,22 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         images: world.images.tried,
         refused: world.refused,
         coverage: world.take_coverage(),
+        counters: std::mem::take(&mut world.counters),
     }
 }
 
 thread_local! {
-    /// What the last panic of this thread said, and where.
+    /// The message of the last panic of this thread, and its place.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps what panics of runs say instead of printing it; those of other threads are printed.
+/// Keeps the message of each thread's last panic; prints it only if `RUST_BACKTRACE` is set.
 fn listen_to_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = take_hook();
         set_hook(Box::new(move |info| {
-            PANIC.with(|told| *told.borrow_mut() = Some(info.to_string()));
+            PANIC.with(|message| *message.borrow_mut() = Some(info.to_string()));
             if std::env::var_os("RUST_BACKTRACE").is_some() {
                 before(info);
             }

@@ -1,11 +1,11 @@
-//! What happened in a run, as lines: a hash over all of them, by which two runs are compared, and
-//! the last ones, for who looks for the cause of a violation.
+//! The events of a run, as lines: a hash over all of them, by which two runs are compared, and
+//! the last ones, to find the cause of a violation.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use xxhash_rust::xxh3::Xxh3;
 
-/// How many lines are kept.
+/// The number of lines that are kept.
 const LAST_MAX: usize = 400;
 
 pub(crate) struct Trace {
@@ -20,7 +20,7 @@ impl Trace {
         Self { hash: Xxh3::new(), last: VecDeque::new(), prints }
     }
 
-    /// Takes a line; `now` is in microseconds.
+    /// Adds a line; `now` is in microseconds.
     pub(crate) fn note(&mut self, now: u64, what: fmt::Arguments<'_>) {
         let mut line = match self.last.len() < LAST_MAX {
             true => String::new(),
@@ -36,7 +36,7 @@ impl Trace {
         self.last.push_back(line);
     }
 
-    /// Of all lines so far.
+    /// The hash of all lines so far.
     pub(crate) fn hash(&self) -> u64 {
         self.hash.digest()
     }

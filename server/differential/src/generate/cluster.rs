@@ -47,9 +47,10 @@ fn described(world: &mut World) -> DescribeConfigsResource<'static> {
     let configuration_keys =
         (!all).then(|| world.some(3, Clone::clone, |world| key(world, resource_type)));
     let asks_all = configuration_keys.as_ref().is_none_or(Vec::is_empty);
-    let configuration_keys = match resource_type == BROKER && asks_all {
-        true => Some(vec!["num.partitions".into()]),
-        false => configuration_keys,
+    let configuration_keys = if resource_type == BROKER && asks_all {
+        Some(vec!["num.partitions".into()])
+    } else {
+        configuration_keys
     };
     DescribeConfigsResource { resource_type, resource_name, configuration_keys }
 }
@@ -88,7 +89,7 @@ const GROUP_CONFIGS: &[(&str, &[&str])] = &[
 
 pub(super) fn incremental_alter_configs(world: &mut World) -> Request<'static> {
     let resources = world.some(2, |it| (it.resource_type, it.resource_name.clone()), altered);
-    // Configs of brokers would change for all histories.
+    // Broker configs are shared by all histories: they are only validated.
     let on_broker =
         |one: &AlterConfigsResource<'_>| one.resource_type & (BROKER | BROKER_LOGGER) != 0;
     let validate_only = resources.iter().any(on_broker) || world.chance(15);
@@ -120,13 +121,14 @@ fn altered(world: &mut World) -> AlterConfigsResource<'static> {
     AlterConfigsResource { resource_type, resource_name, configs }
 }
 
-/// The same resources and values, as a whole.
+/// Like [`incremental_alter_configs`], with AlterConfigs, which replaces all configs of a resource.
 pub(super) fn alter_configs(world: &mut World) -> Request<'static> {
     let mut resources = world.some(2, |it| (it.resource_type, it.resource_name.clone()), altered);
     let on_broker =
         |one: &AlterConfigsResource<'_>| one.resource_type & (BROKER | BROKER_LOGGER) != 0;
     let validate_only = resources.iter().any(on_broker) || world.chance(15);
-    // Kafka never answers if one of them is named twice; all types that it does not know are one.
+    // Kafka never answers a request that names a resource twice, and takes all types that it does
+    // not know for the same one: one of them is kept.
     let mut seen = HashSet::new();
     let known = [TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP];
     let kind =
@@ -145,7 +147,8 @@ pub(super) fn alter_configs(world: &mut World) -> Request<'static> {
     AlterConfigsRequest { resources, validate_only }.into()
 }
 
-/// Of topics that are named: what all there are differs by history.
+/// Always names topics: the histories run on one server and see each other's topics, so the list of
+/// all would differ.
 pub(super) fn describe_log_dirs(world: &mut World) -> Request<'static> {
     let topic = |world: &mut World| DescribableLogDirTopic {
         topic: world.topic().name.into(),
@@ -155,7 +158,7 @@ pub(super) fn describe_log_dirs(world: &mut World) -> Request<'static> {
     DescribeLogDirsRequest { topics: Some(topics) }.into()
 }
 
-/// Without patterns that a broker refuses to read.
+/// Has no patterns that a broker refuses to read.
 pub(super) fn describe_acls(world: &mut World) -> Request<'static> {
     const ANY: i8 = 1;
     DescribeAclsRequest {
@@ -189,13 +192,14 @@ pub(super) fn describe_cluster(world: &mut World) -> Request<'static> {
 }
 
 pub(super) fn list_config_resources(world: &mut World) -> Request<'static> {
-    let resource_types = match world.chance(30) {
-        true => Vec::new(),
-        false => world.some(
+    let resource_types = if world.chance(30) {
+        Vec::new()
+    } else {
+        world.some(
             3,
             |it| *it,
             |world| world.one(&[TOPIC, BROKER, GROUP, CLIENT_METRICS, 8, 0, 99]),
-        ),
+        )
     };
     ListConfigResourcesRequest { resource_types }.into()
 }

@@ -6,10 +6,8 @@ use muster_codec::{Request, Uuid};
 
 pub(super) fn consumer_group_heartbeat(world: &mut World) -> Request<'static> {
     let group = world.group_at();
-    let group_id = match world.chance(3) {
-        true => world.group_name(),
-        false => world.groups[group].id.clone(),
-    };
+    let group_id =
+        if world.chance(3) { world.group_name() } else { world.groups[group].id.clone() };
     if world.chance(35) {
         return join(world, group_id);
     }
@@ -39,13 +37,11 @@ fn whole(world: &mut World, group_id: String, member: Member) -> Request<'static
         member_epoch: member.epoch,
         instance_id: member.instance.map(Into::into),
         rack_id: world.one(&[None, None, Some(""), Some("rack")]).map(Into::into),
-        rebalance_timeout_ms: match world.chance(6) {
-            true => world.one(&[-1, 0, -2]),
-            false => 1_800_000,
-        },
-        subscribed_topic_names: match world.chance(4) || (regex && world.chance(80)) {
-            true => None,
-            false => Some(world.some(2, Clone::clone, |world| world.topic().name.into())),
+        rebalance_timeout_ms: if world.chance(6) { world.one(&[-1, 0, -2]) } else { 1_800_000 },
+        subscribed_topic_names: if world.chance(4) || (regex && world.chance(80)) {
+            None
+        } else {
+            Some(world.some(2, Clone::clone, |world| world.topic().name.into()))
         },
         subscribed_topic_regex: regex
             .then(|| world.one(&[format!("{}t[01]", world.prefix), "(".into(), String::new()]))

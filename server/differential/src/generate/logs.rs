@@ -136,9 +136,10 @@ pub(super) fn fetch(world: &mut World) -> Request<'static> {
                 FetchTopic { topic: topic.name.into(), topic_id: topic.id, partitions }
             },
         ),
-        forgotten_topics_data: match world.chance(10) {
-            true => world.some(2, |it| it.topic.clone(), forgotten),
-            false => Vec::new(),
+        forgotten_topics_data: if world.chance(10) {
+            world.some(2, |it| it.topic.clone(), forgotten)
+        } else {
+            Vec::new()
         },
         rack_id: if world.chance(10) { "rack".into() } else { "".into() },
         ..Default::default()

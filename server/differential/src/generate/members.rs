@@ -11,15 +11,17 @@ pub(super) fn join_group(world: &mut World) -> Request<'static> {
     // When a classic member with an id joins an empty consumer group, Kafka forgets the group and
     // keeps its records: the next load has it again.
     let is_forgotten = world.groups[group].had_consumers && world.groups[group].is_empty();
-    let member = match is_forgotten || world.chance(35) {
-        true => crate::world::Member { instance: world.instance(), ..Default::default() },
-        false => world.member(group),
+    let member = if is_forgotten || world.chance(35) {
+        crate::world::Member { instance: world.instance(), ..Default::default() }
+    } else {
+        world.member(group)
     };
     JoinGroupRequest {
         group_id: group_id(world, group).into(),
-        session_timeout_ms: match world.chance(5) {
-            true => world.one(&[0, -1, 5_999, 1_800_001]),
-            false => 1_800_000,
+        session_timeout_ms: if world.chance(5) {
+            world.one(&[0, -1, 5_999, 1_800_001])
+        } else {
+            1_800_000
         },
         rebalance_timeout_ms: 1_800_000,
         member_id: member.id.into(),
@@ -34,7 +36,8 @@ pub(super) fn join_group(world: &mut World) -> Request<'static> {
 const PROTOCOL_TYPES: &[&str] =
     &["consumer", "consumer", "consumer", "consumer", "consumer", "connect", ""];
 
-/// Of a member that names a protocol twice Kafka miscounts who supports it, and then never answers.
+/// Protocols without repetitions: if a member names a protocol twice, Kafka miscounts its
+/// supporters, and then never answers.
 fn protocols(world: &mut World) -> Vec<JoinGroupRequestProtocol<'static>> {
     let mut protocols = world.some(2, |it| it.name.clone(), protocol);
     let mut seen = HashSet::new();
@@ -61,26 +64,24 @@ fn subscription(world: &mut World) -> Bytes<'static> {
 }
 
 fn group_id(world: &mut World, group: usize) -> String {
-    match world.chance(4) {
-        true => world.group_name(),
-        false => world.groups[group].id.clone(),
-    }
+    if world.chance(4) { world.group_name() } else { world.groups[group].id.clone() }
 }
 
 pub(super) fn sync_group(world: &mut World) -> Request<'static> {
     let group = world.group_at();
     let member = world.member(group);
     let everybody = world.groups[group].members.clone();
-    let assignments = match world.chance(70) {
-        true => everybody.iter().map(|member| assignment(world, &member.id)).collect(),
-        false => world.some(
+    let assignments = if world.chance(70) {
+        everybody.iter().map(|member| assignment(world, &member.id)).collect()
+    } else {
+        world.some(
             2,
             |it: &SyncGroupRequestAssignment<'_>| it.member_id.clone(),
             |world| {
                 let id = world.member(group).id;
                 assignment(world, &id)
             },
-        ),
+        )
     };
     SyncGroupRequest {
         group_id: group_id(world, group).into(),
@@ -144,13 +145,15 @@ pub(super) fn list_groups(world: &mut World) -> Request<'static> {
     let states = ["Stable", "Empty", "stable", "Dead", "PreparingRebalance", "", "x", "Assigning"];
     let types = ["classic", "consumer", "Consumer", "share", "streams", "x", ""];
     ListGroupsRequest {
-        states_filter: match world.chance(50) {
-            true => Vec::new(),
-            false => world.some(2, Clone::clone, |world| world.one(&states).into()),
+        states_filter: if world.chance(50) {
+            Vec::new()
+        } else {
+            world.some(2, Clone::clone, |world| world.one(&states).into())
         },
-        types_filter: match world.chance(50) {
-            true => Vec::new(),
-            false => world.some(2, Clone::clone, |world| world.one(&types).into()),
+        types_filter: if world.chance(50) {
+            Vec::new()
+        } else {
+            world.some(2, Clone::clone, |world| world.one(&types).into())
         },
     }
     .into()

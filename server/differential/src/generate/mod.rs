@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 
 type Generator = fn(&mut World) -> Request<'static>;
 
-/// How often each comes.
+/// The generators of requests, with their weights.
 const GENERATORS: &[(u32, ApiKey, Generator)] = &[
     (6, ApiKey::Produce, logs::produce),
     (6, ApiKey::Fetch, logs::fetch),
@@ -83,10 +83,7 @@ pub fn ask(world: &mut World, only: &[ApiKey], versions: &Versions<'_>) -> Ask {
 pub type Versions<'a> = dyn Fn(ApiKey) -> RangeInclusive<i16> + Sync + 'a;
 
 fn version(world: &mut World, served: &RangeInclusive<i16>) -> i16 {
-    match world.chance(40) {
-        true => *served.end(),
-        false => world.random.i16(served.clone()),
-    }
+    if world.chance(40) { *served.end() } else { world.random.i16(served.clone()) }
 }
 
 fn flaw(world: &mut World) -> Flaw {

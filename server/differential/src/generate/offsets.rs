@@ -55,16 +55,17 @@ fn committed(world: &mut World, topic: &Topic) -> OffsetCommitRequestPartition<'
 }
 
 pub(super) fn offset_fetch(world: &mut World) -> Request<'static> {
-    let topics = match world.chance(20) {
-        true => None,
-        false => Some(world.some(
+    let topics = if world.chance(20) {
+        None
+    } else {
+        Some(world.some(
             3,
             |it: &OffsetFetchRequestTopic<'_>| it.name.clone(),
             |world| {
                 let (name, _, partition_indexes) = indexes(world);
                 OffsetFetchRequestTopic { name, partition_indexes }
             },
-        )),
+        ))
     };
     OffsetFetchRequest {
         group_id: world.group_name().into(),
@@ -80,22 +81,24 @@ fn offset_fetch_group(world: &mut World) -> OffsetFetchRequestGroup<'static> {
     let by_member = world.chance(35);
     let member = world.member(group);
     OffsetFetchRequestGroup {
-        group_id: match world.chance(10) {
-            true => world.group_name().into(),
-            false => world.groups[group].id.clone().into(),
+        group_id: if world.chance(10) {
+            world.group_name().into()
+        } else {
+            world.groups[group].id.clone().into()
         },
         member_id: by_member.then(|| member.id.into()),
         member_epoch: if by_member { member.epoch } else { -1 },
-        topics: match world.chance(20) {
-            true => None,
-            false => Some(world.some(
+        topics: if world.chance(20) {
+            None
+        } else {
+            Some(world.some(
                 3,
                 |it: &OffsetFetchRequestTopics<'_>| it.name.clone(),
                 |world| {
                     let (name, topic_id, partition_indexes) = indexes(world);
                     OffsetFetchRequestTopics { name, topic_id, partition_indexes }
                 },
-            )),
+            ))
         },
     }
 }

@@ -5,9 +5,10 @@ use muster_codec::messages::*;
 use muster_codec::{Request, Str, Uuid};
 
 pub(super) fn metadata(world: &mut World) -> Request<'static> {
-    let topics = match world.chance(8) {
-        true => None,
-        false => Some(world.some(3, |it| (it.name.clone(), it.topic_id), metadata_topic)),
+    let topics = if world.chance(8) {
+        None
+    } else {
+        Some(world.some(3, |it| (it.name.clone(), it.topic_id), metadata_topic))
     };
     // Kafka fails on one, and then never creates the topics beside it that it has begun to create.
     let names_none = topics.iter().flatten().any(|it| it.name.is_none() && it.topic_id.is_zero());
@@ -49,29 +50,22 @@ pub(super) fn create_topics(world: &mut World) -> Request<'static> {
 }
 
 fn creatable(world: &mut World) -> CreatableTopic<'static> {
-    let assignments = match world.chance(8) {
-        true => world.some(3, |it| it.partition_index, assignment),
-        false => Vec::new(),
+    let assignments = if world.chance(8) {
+        world.some(3, |it| it.partition_index, assignment)
+    } else {
+        Vec::new()
     };
-    let name = match world.chance(2) {
-        true => "__consumer_offsets".to_owned(),
-        false => world.topic_name(),
-    };
+    let name = if world.chance(2) { "__consumer_offsets".to_owned() } else { world.topic_name() };
     let assigned = !assignments.is_empty() && !world.chance(20);
     CreatableTopic {
         name: name.into(),
-        num_partitions: match assigned {
-            true => -1,
-            false => world.one(&[1, 2, 3, 3, 4, -1, -1, 0, -2]),
-        },
-        replication_factor: match assigned {
-            true => -1,
-            false => world.one(&[1, 1, 1, 1, -1, -1, 0, 2, -2]),
-        },
+        num_partitions: if assigned { -1 } else { world.one(&[1, 2, 3, 3, 4, -1, -1, 0, -2]) },
+        replication_factor: if assigned { -1 } else { world.one(&[1, 1, 1, 1, -1, -1, 0, 2, -2]) },
         assignments,
-        configs: match world.chance(30) {
-            true => world.some(2, |it| it.name.clone(), topic_config),
-            false => Vec::new(),
+        configs: if world.chance(30) {
+            world.some(2, |it| it.name.clone(), topic_config)
+        } else {
+            Vec::new()
         },
     }
 }

@@ -1,7 +1,7 @@
 //! A client that creates, grows and deletes topics of its own, commits to them, and alters the
 //! configs of groups that no other client uses.
 
-use super::{Surroundings, Wish};
+use super::{NextRequest, Surroundings};
 use muster::cluster::ClusterImage;
 use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, CreatableTopic, CreatePartitionsRequest,
@@ -24,7 +24,7 @@ pub(crate) struct Admin {
     number: u32,
     /// How many partitions each topic may have, if it is there.
     topics: [BTreeSet<Option<i32>>; TOPICS],
-    /// What each group's config may be.
+    /// The configs that each group may have.
     configs: [BTreeSet<Option<String>>; GROUPS],
     doing: Doing,
 }
@@ -35,7 +35,7 @@ enum Doing {
     Create(usize, i32),
     Grow(usize, i32),
     Delete(usize),
-    /// The group is nobody else's, and has no members.
+    /// No other client has the group, and has no members.
     Commit(usize),
     Configure(usize, Option<String>),
 }
@@ -60,7 +60,7 @@ impl Admin {
     /// Whether the cluster is one that may be.
     ///
     /// # Errors
-    /// What cannot be.
+    /// It contradicts earlier answers.
     pub(crate) fn check(&self, image: &ClusterImage) -> Result<(), String> {
         for (at, possible) in self.topics.iter().enumerate() {
             let name = self.topic(at);
@@ -97,7 +97,7 @@ impl Admin {
         format!("follower-{}", self.number)
     }
 
-    pub(super) fn wish(&mut self, around: &mut Surroundings<'_>) -> Wish {
+    pub(super) fn next_request(&mut self, around: &mut Surroundings<'_>) -> NextRequest {
         let random = &mut *around.random;
         let topic = random.below(TOPICS as u64) as usize;
         let partitions = random.between(1, 6) as i32;
@@ -116,7 +116,7 @@ impl Admin {
             Doing::Commit(_) => around.placement.group_shard(&self.follower()),
             _ => any,
         };
-        Wish { shard, version, request }
+        NextRequest { shard, version, request }
     }
 
     fn request(&self) -> (i16, Request<'static>) {
@@ -181,7 +181,7 @@ impl Admin {
         }
     }
 
-    pub(super) fn heard(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
+    pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
         let doing = std::mem::replace(&mut self.doing, Doing::Nothing);
         let code = match response {
             None => {
@@ -234,7 +234,7 @@ impl Admin {
             }
             (Doing::Delete(at), 0) => self.topics[at] = [None].into(),
             (Doing::Commit(_), 0) => {}
-            // The topic may be gone, or the shards be others by now.
+            // The topic may be deleted, or the number of shards have changed.
             (Doing::Commit(_), code)
                 if [unknown, ErrorCode::NotCoordinator.code()].contains(&code) => {}
             (Doing::Configure(at, value), 0) => self.configs[at] = [value].into(),

@@ -1,22 +1,23 @@
 //! A client that commits offsets for a group of its own, reads them back, and deletes them. Each of
-//! its commits is for all its partitions with one offset, so that half an operation shows.
+//! its commits sets the same offset for all its partitions, so that an operation of which only a
+//! part took effect is noticed.
 
-use super::{Surroundings, Wish};
+use super::{NextRequest, Surroundings};
 use crate::random::Random;
 use muster_codec::messages::{
-    DeleteGroupsRequest, OffsetCommitRequest, OffsetCommitRequestPartition,
+    DeleteGroupsRequest, DescribedGroup, OffsetCommitRequest, OffsetCommitRequestPartition,
     OffsetCommitRequestTopic, OffsetCommitResponse, OffsetDeleteRequest,
     OffsetDeleteRequestPartition, OffsetDeleteRequestTopic, OffsetDeleteResponse,
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
-    OffsetFetchResponse,
+    OffsetFetchResponse, OffsetFetchResponseGroup,
 };
 use muster_codec::{ErrorCode, Request, Response};
 use std::collections::BTreeSet;
 
-/// What is committed: an offset, for all partitions, or none.
+/// The committed state: an offset, for all partitions, or none.
 type State = Option<i64>;
 
-/// The last that tells how long offsets are kept.
+/// The last version that has the retention time of offsets.
 const VERSION_WITH_RETENTION: i16 = 4;
 
 /// In all the metadata of one commit: with more the smallest logs could not take it.
@@ -28,12 +29,14 @@ pub(crate) struct Committer {
     /// Topics with their numbers of partitions.
     topics: Vec<(String, i32)>,
     next: i64,
-    /// What the server may hold.
+    /// The states that the server may hold.
     possible: BTreeSet<State>,
-    /// What of that may go by itself, for it was committed with a retention time.
+    /// Those of them that may expire: they were committed with a retention time.
     expiring: BTreeSet<State>,
     /// How often something did.
     expired: u64,
+    /// A deletion is several operations, of which a crash may leave the first.
+    deletes_in_parts: bool,
     doing: Doing,
 }
 
@@ -46,7 +49,7 @@ enum Doing {
     DeleteGroup,
 }
 
-/// Whether an error says that nothing was done: ask again, perhaps elsewhere.
+/// Whether a request with this error had no effect and may be sent again, perhaps elsewhere.
 fn is_passing(code: i16) -> bool {
     use ErrorCode::{CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator};
     let passing = [CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator];
@@ -54,14 +57,15 @@ fn is_passing(code: i16) -> bool {
 }
 
 impl Committer {
-    pub(crate) fn new(number: u32, topics: Vec<(String, i32)>) -> Self {
+    pub(crate) fn new(group: String, topics: Vec<(String, i32)>, deletes_in_parts: bool) -> Self {
         Self {
-            group: format!("committer-{number}"),
+            group,
             topics,
             next: 0,
             possible: [None].into(),
             expiring: BTreeSet::new(),
             expired: 0,
+            deletes_in_parts,
             doing: Doing::Nothing,
         }
     }
@@ -70,7 +74,7 @@ impl Committer {
         &self.group
     }
 
-    /// How often an offset was gone by itself.
+    /// The number of times that the offsets had expired.
     pub(crate) fn expired(&self) -> u64 {
         self.expired
     }
@@ -82,34 +86,44 @@ impl Committer {
         book
     }
 
-    /// What came to be: all partitions have this.
+    /// An answer shows that the partitions have these.
     ///
     /// # Errors
     /// That cannot be.
     pub(crate) fn check(&self, found: &[State]) -> Result<(), String> {
-        let first = found.first().copied().flatten();
+        let states: BTreeSet<State> = found.iter().copied().collect();
         let is_whole = found.len() as u64 == self.partitions();
-        if found.iter().any(|state| *state != first) || !is_whole {
+        if !is_whole || !self.may_be_together(&states) {
             return Err(format!("{} is half there: {found:?}", self.group));
         }
-        match self.possible.contains(&first) || first.is_none() && self.may_be_gone() {
-            true => Ok(()),
-            false => Err(format!("{} has {first:?}, possible is {:?}", self.group, self.possible)),
+        let may_be =
+            |state: &State| self.possible.contains(state) || state.is_none() && self.may_be_gone();
+        match states.iter().find(|state| !may_be(state)) {
+            None => Ok(()),
+            Some(state) => {
+                Err(format!("{} has {state:?}, possible is {:?}", self.group, self.possible))
+            }
         }
     }
 
-    fn may_be_gone(&self) -> bool {
+    /// Whether partitions may have different states: those that a deletion has come to have none.
+    fn may_be_together(&self, states: &BTreeSet<State>) -> bool {
+        let is_cut = self.deletes_in_parts && states.len() == 2 && states.contains(&None);
+        states.len() == 1 || is_cut
+    }
+
+    pub(super) fn may_be_gone(&self) -> bool {
         self.possible.contains(&None) || !self.possible.is_disjoint(&self.expiring)
     }
 
-    /// It is known what the server holds.
+    /// Notes that the server has this state.
     fn learn(&mut self, state: State) {
         self.expired += u64::from(state.is_none() && !self.possible.contains(&None));
         self.possible = [state].into();
         self.expiring.retain(|expiring| *expiring == state);
     }
 
-    /// The places that it commits to, in order.
+    /// The topics and partitions that it commits to, in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&str, i32)> {
         self.topics
             .iter()
@@ -120,7 +134,7 @@ impl Committer {
         self.topics.iter().map(|(_, partitions)| u64::from(partitions.unsigned_abs())).sum()
     }
 
-    pub(super) fn wish(&mut self, around: &mut Surroundings<'_>) -> Wish {
+    pub(super) fn next_request(&mut self, around: &mut Surroundings<'_>) -> NextRequest {
         let random = &mut *around.random;
         self.doing = match random.below(40) {
             0 => Doing::DeleteGroup,
@@ -146,10 +160,10 @@ impl Committer {
             true => random.below(u64::from(around.placement.shards)) as u32,
             false => owner,
         };
-        Wish { shard, version, request }
+        NextRequest { shard, version, request }
     }
 
-    pub(super) fn heard(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
+    pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
         let doing = std::mem::replace(&mut self.doing, Doing::Nothing);
         let Some(response) = response else {
             self.maybe(doing);
@@ -195,14 +209,25 @@ impl Committer {
     }
 
     fn fetched(&mut self, response: &OffsetFetchResponse<'_>) -> Result<(), String> {
-        let group = response.groups.first();
-        let code = group.map_or(response.error_code, |group| group.error_code);
-        let of_group = group.iter().flat_map(|group| &group.topics);
-        let of_group = of_group.flat_map(|topic| &topic.partitions);
-        let grouped = of_group.map(|at| (at.error_code, at.committed_offset));
+        if let Some(group) = response.groups.first() {
+            return self.group_fetched(group);
+        }
         let single = response.topics.iter().flat_map(|topic| &topic.partitions);
-        let single = single.map(|at| (at.error_code, at.committed_offset));
-        let found: Vec<_> = grouped.chain(single).collect();
+        let found = single.map(|at| (at.error_code, at.committed_offset)).collect();
+        self.offsets_fetched(response.error_code, found)
+    }
+
+    /// The part of its group in an answer to a fetch.
+    pub(super) fn group_fetched(
+        &mut self,
+        group: &OffsetFetchResponseGroup<'_>,
+    ) -> Result<(), String> {
+        let of_group = group.topics.iter().flat_map(|topic| &topic.partitions);
+        let found = of_group.map(|at| (at.error_code, at.committed_offset)).collect();
+        self.offsets_fetched(group.error_code, found)
+    }
+
+    fn offsets_fetched(&mut self, code: i16, found: Vec<(i16, i64)>) -> Result<(), String> {
         let code = found.iter().map(|(code, _)| *code).find(|code| *code != 0).unwrap_or(code);
         if is_passing(code) {
             return Ok(());
@@ -213,7 +238,10 @@ impl Committer {
         let states: Vec<State> =
             found.iter().map(|(_, offset)| Some(*offset).filter(|offset| *offset >= 0)).collect();
         self.check(&states)?;
-        self.learn(states.first().copied().flatten());
+        let first = states.first().copied().flatten();
+        if states.iter().all(|state| *state == first) {
+            self.learn(first);
+        }
         Ok(())
     }
 
@@ -239,6 +267,29 @@ impl Committer {
             code => return Err(format!("a deletion is refused with {code}")),
         }
         Ok(())
+    }
+
+    /// A deletion of its group is about to be requested.
+    pub(super) fn begin_deletion(&mut self) {
+        self.doing = Doing::DeleteGroup;
+    }
+
+    /// The part of its group in an answer to a deletion.
+    pub(super) fn group_deleted(&mut self, code: i16) -> Result<(), String> {
+        self.doing = Doing::Nothing;
+        self.deleted(code)
+    }
+
+    /// The part of its group in an answer to DescribeGroups: it is there, unless it may be gone.
+    pub(super) fn described(&self, group: &DescribedGroup<'_>) -> Result<(), String> {
+        let code = group.error_code;
+        let is_gone = code == ErrorCode::GroupIdNotFound.code() || group.group_state == "Dead";
+        match code {
+            _ if is_passing(code) => Ok(()),
+            _ if is_gone && self.may_be_gone() => Ok(()),
+            0 if group.group_state == "Empty" => Ok(()),
+            _ => Err(format!("{} is described as {} with {code}", self.group, group.group_state)),
+        }
     }
 
     fn known_gone(&mut self) {
@@ -287,17 +338,22 @@ impl Committer {
                 OffsetFetchRequest { group_id: group_id.into(), topics, ..Default::default() };
             return (version, request.into());
         }
+        let groups = vec![self.fetched_group()];
+        (version, OffsetFetchRequest { groups, ..Default::default() }.into())
+    }
+
+    /// The part of its group in a fetch.
+    pub(super) fn fetched_group(&self) -> OffsetFetchRequestGroup<'static> {
         let topic = |(name, partitions): &(String, i32)| OffsetFetchRequestTopics {
             name: name.clone().into(),
             partition_indexes: (0..*partitions).collect(),
             ..Default::default()
         };
-        let group = OffsetFetchRequestGroup {
-            group_id: group_id.into(),
+        OffsetFetchRequestGroup {
+            group_id: self.group.clone().into(),
             topics: Some(self.topics.iter().map(topic).collect()),
             ..Default::default()
-        };
-        (version, OffsetFetchRequest { groups: vec![group], ..Default::default() }.into())
+        }
     }
 
     fn delete_offsets(&self) -> Request<'static> {
@@ -311,7 +367,10 @@ impl Committer {
     }
 }
 
-/// The error code that all have.
+/// The error code that all entries have.
+///
+/// # Errors
+/// They have different ones.
 fn one_code(codes: impl Iterator<Item = i16>) -> Result<i16, String> {
     let codes: BTreeSet<i16> = codes.collect();
     match codes.len() {

@@ -1,9 +1,6 @@
-//! Clients that send what no client sends.
+//! Clients that send invalid and excessive requests.
 
-use crate::coverage::Seen;
-use crate::net::Owner;
 use crate::random::Random;
-use crate::world::World;
 use muster_codec::messages::{
     DeleteGroupsRequest, DescribeConfigsRequest, DescribeConfigsResource, DescribeGroupsRequest,
     MetadataRequest, MetadataRequestTopic,
@@ -13,31 +10,7 @@ use muster_codec::{ApiKey, Request, Str};
 #[derive(Debug)]
 pub(crate) struct Hostile;
 
-impl World {
-    /// Connects, sends something, and perhaps goes away in the middle of it.
-    pub(super) fn act_hostile(&mut self, client: u32) {
-        if !self.is_chaos() {
-            return;
-        }
-        let shard = self.client_random.below(u64::from(self.process_shards)) as u32;
-        let link = match self.clients[client as usize].link {
-            Some(link) if self.client_random.chance(0.5) => link,
-            known => {
-                known.into_iter().for_each(|link| self.hang_up(link));
-                self.network.connect(&mut self.queue, Owner::Client(client), shard)
-            }
-        };
-        self.network.link_mut(link).is_tracked = false;
-        self.clients[client as usize].link = Some(link);
-        let bytes = garbage(&mut self.client_random);
-        self.note(format_args!("client {client} sends {} bytes of garbage", bytes.len()));
-        self.coverage.saw(Seen::Garbage);
-        self.network.send(&mut self.queue, link, bytes);
-        self.arm_client(client);
-    }
-}
-
-fn garbage(random: &mut Random) -> Vec<u8> {
+pub(crate) fn garbage(random: &mut Random) -> Vec<u8> {
     let len = random.skewed(1, 3_000) as usize;
     let api = random.pick(ApiKey::ALL);
     let version = random.between(0, 14) as i16;
@@ -60,7 +33,7 @@ fn garbage(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// How often so much is asked at once that a connection has more in flight than it may. It takes as
+/// How often more requests are sent at once than a connection may have in flight. It takes as
 /// long as all the rest together if it is not rare.
 const BURST_CHANCE: f64 = 0.02;
 
@@ -95,12 +68,12 @@ fn long(random: &mut Random) -> Vec<u8> {
     frame(request.api_key() as i16, version, &body)
 }
 
-/// So many requests for the versions of all APIs.
+/// A number of requests for the versions of all APIs.
 fn burst(count: usize) -> Vec<u8> {
     frame(ApiKey::ApiVersions as i16, 0, &[]).repeat(count)
 }
 
-/// A frame with a header of version 1, whatever the API asks for.
+/// A frame with a header of version 1, even if the API has another.
 fn frame(api: i16, version: i16, body: &[u8]) -> Vec<u8> {
     let mut frame = ((10 + body.len()) as u32).to_be_bytes().to_vec();
     frame.extend_from_slice(&api.to_be_bytes());

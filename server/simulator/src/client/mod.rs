@@ -1,20 +1,26 @@
-//! The clients: members as muster-load has them, and raw clients that know what they were promised.
+//! The clients: members as muster-load has them, and raw clients that check their answers. They
+//! decide what is sent next; `world/clients` sends it.
 
 mod admin;
 mod committer;
-mod founder;
+mod converter;
 mod hostile;
-mod links;
 mod members;
 mod producer;
 mod raw;
 mod reader;
+mod several;
+mod topic_creator;
+mod transactor;
 
 pub(crate) use admin::Admin;
 pub(crate) use committer::Committer;
-pub(crate) use founder::{Founder, TopicPlan};
-pub(crate) use hostile::Hostile;
-pub(crate) use members::{MemberSeat, member_group, seat_members};
+pub(crate) use converter::Converter;
+pub(crate) use hostile::{Hostile, garbage};
+pub(crate) use members::{SimMember, is_static_cooperative, member_group, new_members};
 pub(crate) use producer::Producer;
-pub(crate) use raw::{Raw, RawSeat, Surroundings, Wish, read_response};
+pub(crate) use raw::{NextRequest, Raw, SimClient, Surroundings, read_response};
 pub(crate) use reader::{Reader, each_batch};
+pub(crate) use several::Several;
+pub(crate) use topic_creator::{TopicCreator, TopicPlan};
+pub(crate) use transactor::{PARTITIONS as TRANSACTED_PARTITIONS, TRANSACTED, Transactor};

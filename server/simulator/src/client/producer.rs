@@ -1,8 +1,8 @@
 //! A client that produces to topics that other clients create, grow and delete: writes to the page
-//! cache, and syncs behind them. What a loss of power may take of it is judged at the next start:
-//! every partition has all that its recovery point says, or it is offline.
+//! cache, and syncs after them. The records that a power loss may take are checked at the next
+//! startup: a partition that lacks records before its recovery point is offline.
 
-use super::{Surroundings, Wish};
+use super::{NextRequest, Surroundings};
 use muster_codec::messages::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{Bytes, ErrorCode, Response};
@@ -12,13 +12,14 @@ pub(crate) struct Producer {
     topics: Vec<String>,
 }
 
-/// The last in which topics have names.
+/// The last version of Produce in which a topic has its name instead of its id.
 const VERSION: i16 = 12;
 
-/// The topics have fewer partitions: some requests name one that is not there.
+/// Topics may have fewer partitions: some requests name one that does not exist.
 const PARTITIONS: u64 = 4;
 
-/// Days before a run begins: however the wall clock is set, it is not in the future.
+/// Days before the beginning of a run, so that it is not in the future however the wall clock is
+/// set.
 const TIMESTAMP: i64 = 1_749_700_000_000;
 
 impl Producer {
@@ -26,7 +27,7 @@ impl Producer {
         Self { topics }
     }
 
-    pub(super) fn wish(&mut self, around: &mut Surroundings<'_>) -> Wish {
+    pub(super) fn next_request(&mut self, around: &mut Surroundings<'_>) -> NextRequest {
         let random = &mut *around.random;
         let mut batch = BatchBuilder::default();
         let length = random.pick(&[10, 100, 20_000]);
@@ -43,10 +44,10 @@ impl Producer {
         let (acks, topic_data) = (random.pick(&[1, -1]), vec![topic]);
         let request = ProduceRequest { acks, timeout_ms: 1_000, topic_data, ..Default::default() };
         let shard = random.below(u64::from(around.placement.shards)) as u32;
-        Wish { shard, version: VERSION, request: request.into() }
+        NextRequest { shard, version: VERSION, request: request.into() }
     }
 
-    pub(super) fn heard(response: Option<&Response<'_>>) -> Result<(), String> {
+    pub(super) fn answered(response: Option<&Response<'_>>) -> Result<(), String> {
         let Some(Response::Produce(response)) = response else { return Ok(()) };
         let mut partitions = response.responses.iter().flat_map(|it| &it.partition_responses);
         let refused = partitions.find_map(|it| match ErrorCode::from_code(it.error_code) {

@@ -1,7 +1,7 @@
-//! A client that reads `__consumer_offsets`, as offset monitors do: what it has seen once is there
-//! for ever, and what it sees is durable.
+//! A client that reads `__consumer_offsets`, as offset monitors do: the log never ends before an
+//! offset that it has seen, and the records that it sees are durable.
 
-use super::{Surroundings, Wish};
+use super::{NextRequest, Surroundings};
 use muster::cluster::OFFSETS_TOPIC;
 use muster::placement::Slot;
 use muster_codec::messages::{FetchPartition, FetchRequest, FetchTopic};
@@ -11,11 +11,11 @@ use muster_codec::{ErrorCode, Response};
 #[derive(Debug)]
 pub(crate) struct Reader {
     partition: u32,
-    /// The offset to read from next: all before it was seen.
+    /// The offset to read from next.
     next: i64,
 }
 
-/// In which the topic is still named, not numbered.
+/// The last version of Fetch in which a topic has its name instead of its id.
 const VERSION: i16 = 12;
 
 impl Reader {
@@ -23,7 +23,7 @@ impl Reader {
         Self { partition, next: 0 }
     }
 
-    pub(super) fn wish(&mut self, around: &mut Surroundings<'_>) -> Wish {
+    pub(super) fn next_request(&mut self, around: &mut Surroundings<'_>) -> NextRequest {
         let partition = FetchPartition {
             partition: self.partition as i32,
             fetch_offset: self.next,
@@ -42,10 +42,10 @@ impl Reader {
             ..Default::default()
         };
         let shard = around.placement.shard_of(Slot(self.partition));
-        Wish { shard, version: VERSION, request: request.into() }
+        NextRequest { shard, version: VERSION, request: request.into() }
     }
 
-    pub(super) fn heard(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
+    pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
         let Some(Response::Fetch(response)) = response else { return Ok(()) };
         for partition in response.responses.iter().flat_map(|topic| &topic.partitions) {
             match ErrorCode::from_code(partition.error_code) {
@@ -68,7 +68,7 @@ impl Reader {
     }
 }
 
-/// Calls with each batch of a fetched run of them.
+/// Calls `each` with each of the batches in `records`.
 pub(crate) fn each_batch(
     mut records: &[u8],
     mut each: impl FnMut(&Batch<'_>) -> Result<(), String>,

@@ -1,21 +1,29 @@
-//! What a crash leaves of writes that were under way or in the page cache.
+//! The remains after a crash of writes that were under way or in the page cache.
 
 use super::Disk;
 use super::file::{Change, What};
 use crate::coverage::{Coverage, Seen};
-use crate::event::Crash;
 use crate::random::Random;
 
-/// How often the fate of a write in a crash is one of the worse ones.
+/// How a server ends against its will.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crash {
+    /// The process is killed; the machine continues.
+    Kill,
+    /// The machine loses power.
+    PowerLoss,
+}
+
+/// The probabilities of the worse fates of a write in a crash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CrashFaults {
-    /// Some of its blocks are written and some are not.
+    /// Only some of its blocks are written.
     pub(crate) torn: f64,
-    /// One of its blocks holds something else.
+    /// One of its blocks has random bytes.
     pub(crate) damaged: f64,
-    /// It is written, but elsewhere in the file, where nothing durable was.
+    /// It is written at another place of the file, after it.
     pub(crate) misdirected: f64,
-    /// Writes in mode `Durable` go around the page cache.
+    /// Whether writes in mode `Durable` bypass the page cache.
     pub(crate) direct: bool,
 }
 
@@ -28,7 +36,7 @@ enum Fate {
 }
 
 impl Disk {
-    /// Ends all that is under way.
+    /// Ends all operations under way.
     pub(crate) fn crash(
         &mut self,
         how: Crash,
@@ -54,7 +62,7 @@ impl Disk {
         }
     }
 
-    /// New names may be lost, and removed ones come back.
+    /// Loses some new names, and brings some removed ones back.
     fn forget_names(&mut self, random: &mut Random, coverage: &mut Coverage) {
         for path in std::mem::take(&mut self.created) {
             if random.chance(0.5) {
@@ -70,7 +78,7 @@ impl Disk {
         }
     }
 
-    /// What a process wrote stays, unless it was under way.
+    /// A write of the process stays, unless it was under way.
     fn survive_kill(
         &mut self,
         at: usize,
@@ -103,7 +111,7 @@ impl Disk {
         pieces.iter().for_each(|what| what.apply(&mut self.files[at].durable));
     }
 
-    /// What of a change takes place.
+    /// The parts of a change that take place.
     fn pieces(
         &self,
         what: What,
@@ -164,7 +172,7 @@ fn fate(faults: &CrashFaults, random: &mut Random) -> Fate {
     if random.chance(0.5) { Fate::Kept } else { Fate::Lost }
 }
 
-/// A beginning, an end, all but one, or any of the blocks.
+/// The first, the last, all but one, or a random selection of the blocks.
 fn torn(offset: u64, data: &[u8], block: usize, random: &mut Random) -> Vec<What> {
     let count = data.len().div_ceil(block) as u64;
     let (kind, cut) = (random.below(4), random.below(count + 1));

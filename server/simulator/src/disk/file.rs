@@ -1,13 +1,13 @@
-//! One file: what the process sees of it, what of that is durable, and the changes between.
+//! One file: the bytes that the process sees, the durable bytes, and the operations between them.
 
 use std::path::PathBuf;
 
-/// What a process did to a file and what may not be on the disk yet.
+/// A change that a process made to a file, which may not be on the disk yet.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
     pub(super) id: u64,
     pub(super) what: What,
-    /// The process was told that it is done. Until then a kill may undo it.
+    /// The process was notified that it is done. Until then a kill may undo it.
     pub(super) done: bool,
 }
 
@@ -21,11 +21,11 @@ pub(super) enum What {
 pub(super) struct File {
     /// Its name, or the last one that it had.
     pub(super) name: PathBuf,
-    /// What a reader sees.
+    /// The bytes that a reader sees.
     pub(super) seen: Vec<u8>,
-    /// What outlives the loss of power.
+    /// The bytes that survive a power loss.
     pub(super) durable: Vec<u8>,
-    /// In the order in which they were asked for.
+    /// Operations that are not durable yet, in the order of the requests.
     pub(super) pending: Vec<Change>,
 }
 
@@ -52,20 +52,20 @@ impl File {
         Self { seen: bytes.clone(), durable: bytes, ..Self::default() }
     }
 
-    /// Starts a change. Readers see it from now on: reads are ordered behind it.
+    /// Starts a change. Readers see it from now on, as reads are ordered after it.
     pub(super) fn change(&mut self, id: u64, what: What, done: bool) {
         what.apply(&mut self.seen);
         self.pending.push(Change { id, what, done });
     }
 
-    /// A change is done, and in the page cache.
+    /// Completes a change in the page cache.
     pub(super) fn done(&mut self, id: u64) {
         if let Some(change) = self.pending.iter_mut().find(|change| change.id == id) {
             change.done = true;
         }
     }
 
-    /// A change is done and durable, and with it all before it of the same bytes: they went to the
+    /// Makes a change durable, and with it all earlier changes of the same bytes, as they reach the
     /// disk in order.
     pub(super) fn flushed(&mut self, id: u64) {
         let Some(at) = self.pending.iter().position(|change| change.id == id) else { return };
@@ -81,7 +81,7 @@ impl File {
         change.what.apply(&mut self.durable);
     }
 
-    /// These changes are durable.
+    /// Makes these changes durable.
     pub(super) fn synced(&mut self, covers: &[u64]) {
         let mut kept = Vec::new();
         for change in self.pending.drain(..) {
@@ -93,7 +93,7 @@ impl File {
         self.pending = kept;
     }
 
-    /// Makes what is seen anew from what is durable and what is pending.
+    /// Makes the seen bytes again from the durable ones and the pending changes.
     pub(super) fn see_again(&mut self) {
         self.seen.clone_from(&self.durable);
         self.pending.iter().for_each(|change| change.what.apply(&mut self.seen));

@@ -1,6 +1,6 @@
-//! Crash images: the states in which a loss of power may leave the files of a directory. Of each
-//! change that is not durable some, all or nothing is there, and names that are not durable are
-//! there or not. Up to eight such doubts are tried in every combination, more in a sample.
+//! Crash images: the states in which a power loss may leave the files of a directory. Each change
+//! that is not durable is there as a whole, in part, or not at all; each name that is not durable
+//! is there or not. Up to eight such doubts are tried in every combination, more in a sample.
 
 use super::file::What;
 use super::{Disk, Inode};
@@ -9,13 +9,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What of the files of a directory a loss of power may leave or take.
+/// The changes to the files of a directory that may or may not survive a power loss.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts(Vec<Doubt>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Doubt {
-    /// A change of a file's bytes; how many bytes it writes.
+    /// A change of a file's bytes; `len` is the number of bytes that it writes.
     Change { inode: Inode, id: u64, len: usize },
     /// The name of a new file.
     Created(PathBuf),
@@ -23,7 +23,7 @@ enum Doubt {
     Removed(PathBuf, Inode),
 }
 
-/// A state of the files: what of each doubt is there.
+/// A crash image: which part of each doubt is there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Image(Vec<Part>);
 
@@ -31,26 +31,26 @@ pub(crate) struct Image(Vec<Part>);
 enum Part {
     Nothing,
     All,
-    /// These blocks of so many bytes.
+    /// These blocks of this number of bytes.
     Blocks(usize, Vec<bool>),
 }
 
-/// So many doubts are tried in every combination.
+/// This number of doubts is tried in every combination.
 const ALL_OF: usize = 8;
 
-/// So many combinations of more doubts, and so many torn forms of a write, are drawn beside those
-/// that are always tried.
+/// The number of combinations of more doubts, and of torn forms of a write, that are drawn beside
+/// those that are always tried.
 const SAMPLES: usize = 32;
 const TORN_SAMPLES: usize = 4;
 
-/// Beginnings, ends and holes of a long write are taken at so many places.
+/// Beginnings, ends and holes of a long write are taken at this number of places.
 const PLACES: usize = 6;
 
-/// In what units devices write whole.
+/// The sizes of the blocks that devices write as a whole.
 const TORN_BLOCKS: [usize; 2] = [512, 4096];
 
 impl Disk {
-    /// What is in doubt of the files under a directory.
+    /// The doubts about the files under a directory.
     pub(crate) fn doubts(&self, directory: &Path) -> Doubts {
         let is_here = |path: &Path| path.starts_with(directory);
         let mut doubts = Vec::new();
@@ -72,7 +72,7 @@ impl Disk {
         Doubts(doubts)
     }
 
-    /// The files under a directory in one of the states.
+    /// The files under a directory in a crash image.
     pub(crate) fn files_in(
         &self,
         directory: &Path,
@@ -92,7 +92,7 @@ impl Disk {
         let back = back.map(|(path, inode)| (path.as_path(), *inode));
         let named = self.names.iter().filter(|(path, _)| path.starts_with(directory));
         let named = named.map(|(path, inode)| (path.as_path(), *inode));
-        // What has the name of one that is back took its place.
+        // A file with the name of one that is back took its place.
         let there: BTreeMap<_, _> = back.chain(named.filter(|(path, _)| !is_lost(path))).collect();
         let bytes = |(path, inode)| (path, self.bytes_in(inode, doubts, image));
         there.into_iter().map(bytes).collect()
@@ -102,7 +102,9 @@ impl Disk {
         let file = &self.files[inode.0];
         let mut bytes = Cow::Borrowed(&file.durable[..]);
         for change in &file.pending {
-            let is_it = |it: &Doubt| matches!(it, Doubt::Change { inode: of, id, .. } if (*of, *id) == (inode, change.id));
+            let is_same = |of: Inode, id: u64| (of, id) == (inode, change.id);
+            let is_it =
+                |it: &Doubt| matches!(it, Doubt::Change { inode, id, .. } if is_same(*inode, *id));
             match (doubts.find(image, is_it), &change.what) {
                 (Some(Part::All), what) => what.apply(bytes.to_mut()),
                 (Some(Part::Blocks(block, kept)), What::Write { offset, data }) => {
@@ -120,13 +122,13 @@ impl Disk {
 }
 
 impl Doubts {
-    /// What an image has of a doubt.
+    /// The part of a doubt that is in an image.
     fn find<'i>(&self, image: &'i Image, is_it: impl Fn(&Doubt) -> bool) -> Option<&'i Part> {
         assert_eq!(self.0.len(), image.0.len(), "an image of other doubts");
         self.0.iter().position(is_it).map(|at| &image.0[at])
     }
 
-    /// The states to try; `torn` is a write that may be there in parts.
+    /// The images to try; `torn` is a write that may be there in part.
     pub(crate) fn images(&self, torn: Option<u64>, random: &mut Random) -> Vec<Image> {
         let part = |is_there| if is_there { Part::All } else { Part::Nothing };
         let image = |subset: Vec<bool>| Image(subset.into_iter().map(part).collect());
@@ -151,15 +153,15 @@ impl Doubts {
         images
     }
 
-    /// What an image is, in words.
-    pub(crate) fn tell(&self, image: &Image) -> String {
+    /// An image in words.
+    pub(crate) fn text(&self, image: &Image) -> String {
         let doubts = self.0.iter().zip(&image.0);
         doubts.map(|(doubt, part)| format!("{doubt:?}: {part:?}")).collect::<Vec<_>>().join("; ")
     }
 }
 
-/// All subsets of so many things; of more than [`ALL_OF`] none, all, each one, all but each, and a
-/// sample.
+/// All subsets of this number of things; of more than [`ALL_OF`] none, all, each one, all but each,
+/// and a sample.
 fn subsets(count: usize, random: &mut Random) -> Vec<Vec<bool>> {
     if count <= ALL_OF {
         let of = |bits: usize| (0..count).map(|at| bits >> at & 1 == 1).collect();
@@ -174,8 +176,8 @@ fn subsets(count: usize, random: &mut Random) -> Vec<Vec<bool>> {
     subsets
 }
 
-/// What may be there of a write of so many bytes that is torn: beginnings, ends, all but one block,
-/// and a sample.
+/// The parts that may be there of a torn write of a number of bytes: beginnings, ends, all but one
+/// block, and a sample.
 fn torn_parts(len: usize, random: &mut Random) -> Vec<Part> {
     let mut parts = Vec::new();
     for block in TORN_BLOCKS {
@@ -189,7 +191,8 @@ fn torn_parts(len: usize, random: &mut Random) -> Vec<Part> {
         let drawn = |_| Part::Blocks(block, (0..count).map(|_| random.chance(0.5)).collect());
         parts.extend((0..TORN_SAMPLES).map(drawn));
     }
-    let is_torn = |part: &Part| matches!(part, Part::Blocks(_, kept) if kept.contains(&true) && kept.contains(&false));
+    let is_mixed = |kept: &[bool]| kept.contains(&true) && kept.contains(&false);
+    let is_torn = |part: &Part| matches!(part, Part::Blocks(_, kept) if is_mixed(kept));
     parts.retain(is_torn);
     parts
 }

@@ -1,17 +1,17 @@
-//! The disk: files in memory, what of them is durable, and the operations under way.
+//! The disk: files in memory, their durable bytes, and the operations under way.
 //!
-//! It keeps what `storage/FORMAT.md` assumes of the media, and breaks everything else: a write that
-//! was not answered yet may be lost, kept, torn in blocks, or damaged; one that went to the page
-//! cache may be lost until a sync was answered. A file that is renamed or created in mode `Durable`
-//! has its directory synced with it; other new names, and removals, are durable with the next that
-//! has, and a new name with a sync of its file, too.
+//! It guarantees what `storage/FORMAT.md` assumes of the media, and nothing else: a write that was
+//! not confirmed yet may be lost, kept, torn in blocks, or damaged; one that went to the page cache
+//! may be lost until a sync is confirmed. Creating a file in mode `Durable`, or renaming one, syncs
+//! its directory, and with it all earlier creations and removals there. A sync of a file also makes
+//! its own name durable.
 
 mod crash;
 mod file;
 mod image;
 mod real;
 
-pub(crate) use crash::CrashFaults;
+pub(crate) use crash::{Crash, CrashFaults};
 pub(crate) use image::{Doubts, Image};
 pub(crate) use real::Contents;
 
@@ -21,7 +21,7 @@ use muster_storage::OpenMode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A file as the disk names it; it outlives the file's name.
+/// The identity of a file, which stays when the file is renamed or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Inode(usize);
 
@@ -29,19 +29,19 @@ pub(crate) struct Inode(usize);
 pub(crate) struct Disk {
     files: Vec<File>,
     names: BTreeMap<PathBuf, Inode>,
-    /// Removed, but not for certain: they may be there again after a loss of power.
+    /// Removed files that may be there again after a power loss.
     removed: Vec<(PathBuf, Inode)>,
-    /// New names that a loss of power may take.
+    /// New names that a power loss may take.
     created: Vec<PathBuf>,
     last_change: u64,
-    /// Bytes of blocks that are written whole.
+    /// The size of the blocks that are written as a whole.
     pub(crate) block_bytes: usize,
-    /// Syncs that are answered and do nothing: an injected fault.
+    /// Whether syncs are confirmed but do nothing: an injected fault.
     pub(crate) skips_syncs: bool,
 }
 
 impl Disk {
-    /// Finds or makes a file.
+    /// Opens a file; creates it if it does not exist.
     pub(crate) fn open(&mut self, path: &Path, mode: OpenMode) -> Inode {
         if let Some(inode) = self.names.get(path) {
             return *inode;
@@ -61,7 +61,7 @@ impl Disk {
         self.names.contains_key(path)
     }
 
-    /// Starts a write; the number names it.
+    /// Starts a write; returns its number.
     pub(crate) fn write(&mut self, inode: Inode, offset: u64, data: &[u8]) -> u64 {
         self.last_change += 1;
         let what = What::Write { offset, data: data.to_vec() };
@@ -69,7 +69,7 @@ impl Disk {
         self.last_change
     }
 
-    /// A write ends well.
+    /// Completes a write.
     pub(crate) fn written(&mut self, inode: Inode, write: u64, mode: OpenMode) {
         match mode {
             OpenMode::Durable | OpenMode::Aside => self.files[inode.0].flushed(write),
@@ -77,13 +77,13 @@ impl Disk {
         }
     }
 
-    /// The changes of a file that a sync covers which starts now: those in the page cache.
+    /// The changes of a file that a sync would cover if it started now: those in the page cache.
     pub(crate) fn written_changes(&self, inode: Inode) -> Vec<u64> {
         let done = self.files[inode.0].pending.iter().filter(|change| change.done);
         done.map(|change| change.id).collect()
     }
 
-    /// A sync is done; it covers the name of a new file, too.
+    /// Completes a sync, which also makes the name of a new file durable.
     pub(crate) fn synced(&mut self, inode: Inode, covers: &[u64]) {
         if !self.skips_syncs {
             let file = &mut self.files[inode.0];
@@ -102,23 +102,23 @@ impl Disk {
         self.files[inode.0].change(self.last_change, What::Truncate { len }, true);
     }
 
-    /// Up to `len` bytes; fewer at the end of the file.
+    /// Reads up to `len` bytes; fewer at the end of the file.
     pub(crate) fn read(&self, inode: Inode, offset: u64, len: u32) -> Vec<u8> {
         let rest = self.files[inode.0].seen.get(offset as usize..).unwrap_or_default();
         rest[..rest.len().min(len as usize)].to_vec()
     }
 
-    /// What is durable of a file, from an offset on.
+    /// The durable bytes of a file, from an offset on.
     pub(crate) fn durable(&self, inode: Inode, offset: u64) -> &[u8] {
         self.files[inode.0].durable.get(offset as usize..).unwrap_or_default()
     }
 
-    /// How long the file is on the disk.
+    /// The durable length of the file.
     pub(crate) fn durable_len(&self, inode: Inode) -> u64 {
         self.files[inode.0].durable.len() as u64
     }
 
-    /// Whether a file of this name is in some directory.
+    /// Whether any directory has a file with this name.
     pub(crate) fn has_file(&self, name: &str) -> bool {
         self.names.keys().any(|path| path.ends_with(name))
     }
@@ -138,7 +138,7 @@ impl Disk {
         rotten
     }
 
-    /// What takes the place of another file of that name, as in POSIX.
+    /// The file takes the place of another one of that name, as in POSIX.
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) {
         if let Some(inode) = self.names.remove(from) {
             self.names.insert(to.to_owned(), inode);
@@ -158,19 +158,19 @@ impl Disk {
         self.names.retain(|name, _| !name.starts_with(path));
     }
 
-    /// All names are durable as they are.
+    /// Makes all names durable as they are.
     fn sync_names(&mut self) {
         self.removed.clear();
         self.created.clear();
     }
 
-    /// All names in the directory of a file are durable as they are.
+    /// Makes all names in the directory of a file durable as they are.
     fn sync_directory(&mut self, file: &Path) {
         self.removed.retain(|(path, _)| path.parent() != file.parent());
         self.created.retain(|path| path.parent() != file.parent());
     }
 
-    /// A hash of all names and of what is durable under them.
+    /// A hash of all names and of the durable bytes of their files.
     pub(crate) fn hash(&self) -> u64 {
         let mut hash = xxhash_rust::xxh3::Xxh3::new();
         for (path, inode) in &self.names {

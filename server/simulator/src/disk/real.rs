@@ -1,5 +1,5 @@
-//! Between the simulated disk and a directory of the real one: a server that starts reads its files
-//! with the standard library, and so with the code that production has.
+//! Copies files between the simulated disk and a directory of the real one: production's recovery
+//! reads files with the standard library.
 
 use super::file::File;
 use super::{Disk, Inode};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
 impl Disk {
-    /// Writes all files, as a process that starts now sees them, under a directory.
+    /// Writes all files to a directory, as a process that starts now sees them.
     ///
     /// # Errors
     /// The real file system refuses.
@@ -28,7 +28,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Takes over the files under a directory, all of them durable, in place of its own.
+    /// Replaces all files by those of a directory, which are durable.
     ///
     /// # Errors
     /// The real file system refuses.
@@ -68,7 +68,7 @@ impl Disk {
         Ok(contents)
     }
 
-    /// The logs were being written anew for `shards` shards, and the old ones still held: they are
+    /// The logs were being rewritten for `shards` shards, and the old ones still held: they are
     /// all there, of the new ones some, and not all of these are whole.
     pub(crate) fn keep_and_add_some(
         &mut self,
@@ -94,7 +94,8 @@ impl Disk {
         }
     }
 
-    /// The new logs hold, and of the old ones, of `shards` shards, not all are gone.
+    /// Adds some of the old files, those of `shards` shards: the new logs count already, and not
+    /// all old ones are removed.
     pub(crate) fn add_some(&mut self, old: Contents, shards: u32, random: &mut Random) {
         for (path, bytes) in old.into_iter().filter(|(path, _)| is_of(path, shards)) {
             if random.chance(0.5) {
@@ -103,12 +104,12 @@ impl Disk {
         }
     }
 
-    /// Forgets what is not under the directory any more.
+    /// Removes the names of files that the directory does not have any more.
     pub(crate) fn forget_missing(&mut self, directory: &Path) {
         self.names.retain(|path, _| directory.join(path).exists());
     }
 
-    /// A file that is durable, in place of another one.
+    /// Adds a durable file; one with this name is replaced.
     pub(crate) fn put(&mut self, path: PathBuf, bytes: Vec<u8>) {
         self.files.push(File { name: path.clone(), ..File::durable_from(bytes) });
         self.names.insert(path, Inode(self.files.len() - 1));

@@ -1,10 +1,10 @@
-//! What was durable at some time, as read back from the simulated disk; and what answers tell,
-//! which has to be among it when they leave.
+//! The facts that were durable at some time, as read back from the simulated disk; and those in
+//! answers, which have to be among them when they leave.
 
 use crate::client::{each_batch, read_response};
 use crate::coverage::{Coverage, Seen};
 use crate::net::Asked;
-use crate::world::World;
+use muster::cluster::OFFSETS_TOPIC;
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::{
     ConsumerGroupHeartbeatResponse, CreateTopicsResponse, DeleteGroupsResponse, FetchResponse,
@@ -13,23 +13,23 @@ use muster_codec::messages::{
     SyncGroupResponse,
 };
 use muster_codec::records::{ClusterRecord, GroupRecord};
-use muster_codec::{Reader, Request, Response, Uuid};
+use muster_codec::{DecodeError, Reader, Request, Response, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Things that became durable, by a hash of what they are.
+/// Facts that became durable, by hash.
 #[derive(Default)]
 pub(crate) struct Facts {
     known: BTreeSet<u64>,
     /// When a group, or what is left of it, was last known to go.
     gone: BTreeMap<String, u64>,
-    /// The groups that went since somebody asked.
+    /// The groups that went since the last query.
     ended: Vec<String>,
-    /// What became durable, counted.
-    pub(super) coverage: Coverage,
+    /// Counts of what became durable.
+    pub(crate) coverage: Coverage,
 }
 
-/// One thing that an answer may tell.
+/// A fact that an answer may report.
 enum Fact<'a> {
     Commit { group: &'a str, topic: &'a str, partition: i32, offset: i64 },
     Generation { group: &'a str, generation: i32 },
@@ -39,7 +39,7 @@ enum Fact<'a> {
 }
 
 impl Facts {
-    /// Records of a group became durable.
+    /// Notes a durable record of a group.
     pub(super) fn group_record(&mut self, record: &GroupRecord<'_>, now: u64) {
         if let Some(fact) = Fact::of(record) {
             self.add(&fact);
@@ -57,7 +57,7 @@ impl Facts {
         }
     }
 
-    /// Records of the cluster became durable.
+    /// Notes a durable record of the cluster.
     pub(super) fn cluster_record(&mut self, record: &ClusterRecord<'_>) {
         match record {
             ClusterRecord::Topic(key, Some(_)) => {
@@ -74,11 +74,11 @@ impl Facts {
         }
     }
 
-    pub(super) fn take_ended(&mut self) -> Vec<String> {
+    pub(crate) fn take_ended(&mut self) -> Vec<String> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Whether a group was deleted, or what is left of it, since some time.
+    /// Whether a group, or a part of it, was deleted at `time` or later.
     pub(crate) fn went_since(&self, group: &str, time: u64) -> bool {
         self.gone.get(group).is_some_and(|at| *at >= time)
     }
@@ -88,17 +88,17 @@ impl Facts {
     }
 
     /// # Errors
-    /// It is not known to be durable; the words say what.
+    /// The fact is not known to be durable: its description.
     fn require(&self, fact: &Fact<'_>) -> Result<(), String> {
         match self.known.contains(&fact.hash()) {
             true => Ok(()),
-            false => Err(fact.tell()),
+            false => Err(fact.text()),
         }
     }
 }
 
 impl<'a> Fact<'a> {
-    /// What a record is about, if it is one of the facts.
+    /// The fact that a record states, if it is one.
     fn of(record: &'a GroupRecord<'_>) -> Option<Self> {
         match record {
             GroupRecord::OffsetCommit(key, Some(value)) => Some(Self::Commit {
@@ -120,11 +120,11 @@ impl<'a> Fact<'a> {
 
     fn hash(&self) -> u64 {
         let mut hash = Xxh3::new();
-        hash.update(self.tell().as_bytes());
+        hash.update(self.text().as_bytes());
         hash.digest()
     }
 
-    fn tell(&self) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Commit { group, topic, partition, offset } => {
                 format!("offset {offset} of {group} for {topic}-{partition}")
@@ -141,75 +141,65 @@ impl<'a> Fact<'a> {
     }
 }
 
-impl World {
-    /// An answer leaves a shard: everything that it tells must be durable now.
-    pub(crate) fn judge_answer(&mut self, asked: &Asked, frame: &[u8]) {
+impl Facts {
+    /// Checks an answer that leaves a shard: all that it reports must be durable now.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(crate) fn check_frame(&mut self, asked: &Asked, frame: &[u8]) -> Result<(), String> {
         let number = frame.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes));
         if number != Some(asked.correlation) {
-            return self
-                .violate(format_args!("answer {number:?} where {} was due", asked.correlation));
+            return Err(format!("answer {number:?} where {} was due", asked.correlation));
         }
-        let response = match read_response(asked.api, asked.version, frame) {
-            Ok(response) => response,
-            Err(error) => {
-                return self.violate(format_args!("an answer that cannot be read: {error}"));
-            }
-        };
-        let mut reader = Reader::new(&asked.frame);
-        let request = RequestHeader::read(&mut reader).and_then(|header| {
-            let api = header.api().ok_or(muster_codec::DecodeError::UnknownApiKey(header.api_key));
-            Request::read(api?, header.api_version, &mut reader)
-        });
-        let Ok(request) = request else {
-            return self.violate(format_args!("an answer to a request that cannot be read"));
-        };
+        let response = read_response(asked.api, asked.version, frame)
+            .map_err(|error| format!("an answer that cannot be read: {error}"))?;
+        let request = read_request(&asked.frame)
+            .map_err(|_| "an answer to a request that cannot be read".to_owned())?;
         if has_records(&response) {
             self.coverage.saw(Seen::OffsetsRead);
         }
-        if let Err(what) = self.judge.facts.judge(asked, &request, &response) {
-            self.violate(format_args!("told before it is durable: {what}"));
-        }
+        let checked = self.check_answer(asked, &request, &response);
+        checked.map_err(|what| format!("reported before it is durable: {what}"))
     }
-}
 
-fn has_records(response: &Response<'_>) -> bool {
-    let Response::Fetch(response) = response else { return false };
-    let mut partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
-    partitions.any(|partition| partition.records.as_ref().is_some_and(|it| !it.is_empty()))
-}
-
-impl Facts {
-    fn judge(
+    fn check_answer(
         &self,
         asked: &Asked,
         request: &Request<'_>,
         response: &Response<'_>,
     ) -> Result<(), String> {
         match (request, response) {
-            (Request::OffsetCommit(asked), Response::OffsetCommit(told)) => {
-                self.committed(asked, told)
+            (Request::OffsetCommit(asked), Response::OffsetCommit(answer)) => {
+                self.committed(asked, answer)
             }
-            (Request::OffsetFetch(asked), Response::OffsetFetch(told)) => self.fetched(asked, told),
-            (Request::SyncGroup(asked), Response::SyncGroup(told)) => self.synced(asked, told),
-            (Request::ConsumerGroupHeartbeat(asked), Response::ConsumerGroupHeartbeat(told)) => {
-                self.heartbeat(&asked.group_id, told)
+            (Request::OffsetFetch(asked), Response::OffsetFetch(answer)) => {
+                self.fetched(asked, answer)
             }
-            (Request::DeleteGroups(_), Response::DeleteGroups(told)) => {
-                self.groups_deleted(asked.sent, told)
+            (Request::SyncGroup(asked), Response::SyncGroup(answer)) => self.synced(asked, answer),
+            (Request::ConsumerGroupHeartbeat(asked), Response::ConsumerGroupHeartbeat(answer)) => {
+                self.heartbeat(&asked.group_id, answer)
             }
-            (Request::CreateTopics(_), Response::CreateTopics(told)) => self.created(told),
-            (Request::IncrementalAlterConfigs(asked), Response::IncrementalAlterConfigs(told)) => {
-                self.configured(asked, told)
+            (Request::DeleteGroups(_), Response::DeleteGroups(answer)) => {
+                self.groups_deleted(asked.sent, answer)
             }
-            (Request::Fetch(_), Response::Fetch(told)) => self.read(told),
+            (Request::CreateTopics(_), Response::CreateTopics(answer)) => self.created(answer),
+            (
+                Request::IncrementalAlterConfigs(asked),
+                Response::IncrementalAlterConfigs(answer),
+            ) => self.configured(asked, answer),
+            (Request::Fetch(_), Response::Fetch(answer)) => self.read(answer),
             _ => Ok(()),
         }
     }
 
-    /// Only `__consumer_offsets` has records in this world.
-    fn read(&self, told: &FetchResponse<'_>) -> Result<(), String> {
-        for partition in told.responses.iter().flat_map(|topic| &topic.partitions) {
+    /// Checks the records of `__consumer_offsets` in a fetch answer.
+    fn read(&self, answer: &FetchResponse<'_>) -> Result<(), String> {
+        let of_groups = answer.responses.iter().filter(|it| it.topic == OFFSETS_TOPIC);
+        for partition in of_groups.flat_map(|topic| &topic.partitions) {
             each_batch(partition.records.as_deref().unwrap_or_default(), |batch| {
+                if batch.header.is_control() {
+                    return Ok(());
+                }
                 for record in batch.records().map_err(|error| error.to_string())? {
                     let record = record.map_err(|error| error.to_string())?;
                     let read = GroupRecord::read(record.key.unwrap_or_default(), record.value);
@@ -228,9 +218,9 @@ impl Facts {
     fn committed(
         &self,
         asked: &OffsetCommitRequest<'_>,
-        told: &OffsetCommitResponse<'_>,
+        answer: &OffsetCommitResponse<'_>,
     ) -> Result<(), String> {
-        for (topic, answer) in asked.topics.iter().zip(&told.topics) {
+        for (topic, answer) in asked.topics.iter().zip(&answer.topics) {
             for (partition, answer) in topic.partitions.iter().zip(&answer.partitions) {
                 if answer.error_code == 0 {
                     self.require(&Fact::Commit {
@@ -248,15 +238,15 @@ impl Facts {
     fn fetched(
         &self,
         asked: &OffsetFetchRequest<'_>,
-        told: &OffsetFetchResponse<'_>,
+        answer: &OffsetFetchResponse<'_>,
     ) -> Result<(), String> {
-        let single = told.topics.iter().flat_map(|topic| {
+        let single = answer.topics.iter().flat_map(|topic| {
             let of = move |at: &muster_codec::messages::OffsetFetchResponsePartition<'_>| {
                 (at.partition_index, at.committed_offset)
             };
             topic.partitions.iter().map(move |at| (&*asked.group_id, &*topic.name, of(at)))
         });
-        let grouped = told.groups.iter().flat_map(|group| {
+        let grouped = answer.groups.iter().flat_map(|group| {
             let topics = group.topics.iter().map(move |topic| (&*group.group_id, topic));
             topics.flat_map(|(group, topic)| {
                 let of = move |at: &muster_codec::messages::OffsetFetchResponsePartitions<'_>| {
@@ -276,30 +266,33 @@ impl Facts {
     fn synced(
         &self,
         asked: &SyncGroupRequest<'_>,
-        told: &SyncGroupResponse<'_>,
+        answer: &SyncGroupResponse<'_>,
     ) -> Result<(), String> {
-        if told.error_code != 0 {
+        if answer.error_code != 0 {
             return Ok(());
         }
-        self.require(&Fact::Generation { group: &asked.group_id, generation: asked.generation_id })
+        // To a classic member of a consumer group its epoch is the generation.
+        let (group, generation) = (&*asked.group_id, asked.generation_id);
+        let epoch = Fact::MemberEpoch { group, member: &asked.member_id, epoch: generation };
+        self.require(&epoch).or_else(|_| self.require(&Fact::Generation { group, generation }))
     }
 
     fn heartbeat(
         &self,
         group: &str,
-        told: &ConsumerGroupHeartbeatResponse<'_>,
+        answer: &ConsumerGroupHeartbeatResponse<'_>,
     ) -> Result<(), String> {
-        let epoch = told.member_epoch;
-        match &told.member_id {
-            Some(member) if told.error_code == 0 && epoch > 0 => {
+        let epoch = answer.member_epoch;
+        match &answer.member_id {
+            Some(member) if answer.error_code == 0 && epoch > 0 => {
                 self.require(&Fact::MemberEpoch { group, member, epoch })
             }
             _ => Ok(()),
         }
     }
 
-    fn groups_deleted(&self, sent: u64, told: &DeleteGroupsResponse<'_>) -> Result<(), String> {
-        for result in told.results.iter().filter(|result| result.error_code == 0) {
+    fn groups_deleted(&self, sent: u64, answer: &DeleteGroupsResponse<'_>) -> Result<(), String> {
+        for result in answer.results.iter().filter(|result| result.error_code == 0) {
             if self.gone.get(&*result.group_id).is_none_or(|at| *at < sent) {
                 return Err(format!("deletion of {}", result.group_id));
             }
@@ -307,8 +300,8 @@ impl Facts {
         Ok(())
     }
 
-    fn created(&self, told: &CreateTopicsResponse<'_>) -> Result<(), String> {
-        for topic in told.topics.iter().filter(|topic| topic.error_code == 0) {
+    fn created(&self, answer: &CreateTopicsResponse<'_>) -> Result<(), String> {
+        for topic in answer.topics.iter().filter(|topic| topic.error_code == 0) {
             if !topic.topic_id.is_zero() {
                 self.require(&Fact::Topic { id: topic.topic_id })?;
             }
@@ -319,9 +312,9 @@ impl Facts {
     fn configured(
         &self,
         asked: &IncrementalAlterConfigsRequest<'_>,
-        told: &IncrementalAlterConfigsResponse<'_>,
+        answer: &IncrementalAlterConfigsResponse<'_>,
     ) -> Result<(), String> {
-        for (resource, answer) in asked.resources.iter().zip(&told.responses) {
+        for (resource, answer) in asked.resources.iter().zip(&answer.responses) {
             for config in resource.configs.iter().filter(|_| answer.error_code == 0) {
                 let is_set = config.config_operation == 0;
                 if let Some(value) = config.value.as_deref().filter(|_| is_set) {
@@ -336,4 +329,17 @@ impl Facts {
         }
         Ok(())
     }
+}
+
+fn read_request(frame: &[u8]) -> Result<Request<'_>, DecodeError> {
+    let mut reader = Reader::new(frame);
+    let header = RequestHeader::read(&mut reader)?;
+    let api = header.api().ok_or(DecodeError::UnknownApiKey(header.api_key))?;
+    Request::read(api, header.api_version, &mut reader)
+}
+
+fn has_records(response: &Response<'_>) -> bool {
+    let Response::Fetch(response) = response else { return false };
+    let mut partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
+    partitions.any(|partition| partition.records.as_ref().is_some_and(|it| !it.is_empty()))
 }

@@ -1,44 +1,44 @@
-//! The judge: lays what the server does against what it must do, and ends the run at the first
-//! thing that must not be.
+//! The judge: compares what the server does with what it must do. `world/checks` calls it, and ends
+//! the run at the first violation.
 //!
-//! - [`facts`]: no answer leaves before what it tells is on the simulated disk;
-//! - [`shadow`]: the state that the durable blocks of a log make is the live state, after each start
-//!   and whenever nothing is on its way; what was flushed once is never missing;
+//! - [`facts`]: no answer leaves before what it reports is on the simulated disk;
+//! - [`expected`]: the state that the durable blocks of a log make is the live state, after each
+//!   start and whenever nothing is on its way; what was flushed once is never missing;
 //! - `loadgen`'s checker: single owners, epochs, leases, fenced and lost commits of members;
-//! - [`memory`]: nothing that a shard keeps grows past its limit;
-//! - [`turns`]: no connection waits for longer than its turn, and no session ends before its member is heard;
-//! - [`rest`]: what raw clients were promised, once all is quiet.
+//! - [`turns`]: no connection waits for longer than its turn, and no session ends before the input
+//!   of its member is handled;
+//! - [`offsets`]: the committed offsets that raw clients know of are there.
 
+mod cut;
+mod expected;
 mod facts;
-mod memory;
+mod offsets;
 mod owners;
-mod rest;
-mod shadow;
 mod turns;
 
-pub(crate) use facts::Facts;
-pub(crate) use owners::Owners;
-pub(crate) use shadow::{RecordBytes, Shadow, bytes_of};
+pub(crate) use cut::cut_conversions;
+pub(crate) use expected::{RecordBytes, bytes_of};
+pub(crate) use offsets::Offsets;
 pub(crate) use turns::Turns;
 
-use crate::client::{Raw, member_group};
-use crate::coverage::{Coverage, Seen};
-use crate::world::World;
+use expected::Expected;
+use facts::Facts;
 use loadgen::check::Checker;
-use loadgen::event::{Event, EventKind, OBSERVER, Stop};
+use loadgen::event::Event;
 use loadgen::history::Group;
 use loadgen::time::Time;
-use std::fmt;
+use muster::shard::Inspection;
+use owners::Owners;
 
-/// How often, in turns, what takes long to look at is looked at.
-const LOOK_EVERY: u64 = 64;
+/// How often, in turns, what takes long to check is checked.
+const THOROUGH_EVERY: u64 = 64;
 
 #[derive(Default)]
 pub(crate) struct Judge {
     pub(crate) facts: Facts,
-    shadows: Vec<Shadow>,
+    pub(crate) owners: Owners,
+    expected: Vec<Expected>,
     checker: Checker,
-    owners: Owners,
     turns: u64,
 }
 
@@ -49,90 +49,39 @@ impl Judge {
             self.checker.expect_group(group);
         }
     }
-}
 
-fn seen(event: &EventKind) -> Option<Seen> {
-    match event {
-        EventKind::Joined { .. } => Some(Seen::Joined),
-        EventKind::Assigned { .. } => Some(Seen::Rebalanced),
-        EventKind::Fenced { .. } => Some(Seen::Fenced),
-        EventKind::Stopped { how: Stop::Crash } => Some(Seen::MemberCrash),
-        _ => None,
-    }
-}
-
-impl World {
-    /// All that happened, counted.
-    pub(crate) fn take_coverage(&mut self) -> Coverage {
-        let mut coverage = std::mem::take(&mut self.coverage);
-        coverage += &self.network.coverage;
-        coverage += &self.judge.facts.coverage;
-        for seat in &self.clients {
-            if let Raw::Committer(committer) = &seat.raw {
-                coverage.add(Seen::OffsetsExpired, committer.expired());
-            }
-        }
-        coverage
-    }
-
-    /// Notes the first violation; the run ends with it.
-    pub(crate) fn violate(&mut self, what: fmt::Arguments<'_>) {
-        if self.violation.is_none() {
-            self.note(format_args!("VIOLATION: {what}"));
-            self.violation = Some(what.to_string());
-        }
-    }
-
-    /// What a member tells.
-    pub(crate) fn judge_event(&mut self, event: &Event) {
-        if let Some(seen) = seen(&event.kind) {
-            self.coverage.saw(seen);
-        }
-        self.judge.owners.observe(event);
-        self.judge.checker.observe(event);
-        let found = self.judge.checker.found();
-        if let Some(first) = found.violations.first() {
-            let what = format!(
+    /// Notes an event of a member.
+    ///
+    /// # Errors
+    /// It violates a rule.
+    pub(crate) fn observe(&mut self, event: &Event) -> Result<(), String> {
+        self.owners.observe(event);
+        self.checker.observe(event);
+        match self.checker.found().violations.first() {
+            None => Ok(()),
+            Some(first) => Err(format!(
                 "{}, group {}: {}: {:?}",
                 first.rule, first.group, first.what, first.events
-            );
-            self.violate(format_args!("{what}"));
+            )),
         }
     }
 
-    /// Groups that were empty are gone, and begin anew with the next member.
-    pub(super) fn judge_ended_groups(&mut self) {
-        let at = Time::from_micros(self.queue.now());
-        for id in self.judge.facts.take_ended() {
-            if let Some(group) = member_group(&id) {
-                self.note(format_args!("{id} is gone, durably"));
-                let kind = EventKind::GroupDeleted { sent: at };
-                self.judge_event(&Event { at, group, member: OBSERVER, kind });
-            }
-        }
+    /// Notes that volatile state is gone, of which members are not notified.
+    pub(crate) fn note_restart(&mut self, now: Time) {
+        self.checker.coordinator_restarted(now);
     }
 
-    /// Members were told nothing of it, but what need not be durable is gone.
-    pub(super) fn judge_restarted(&mut self) {
-        let now = Time::from_micros(self.queue.now());
-        self.judge.checker.coordinator_restarted(now);
+    /// Notes a turn of a shard. What takes long to check is checked in some of them.
+    ///
+    /// # Errors
+    /// Its flushed position went back.
+    pub(crate) fn note_turn(&mut self, number: u32, shard: Inspection<'_>) -> Result<(), String> {
+        self.turns += 1;
+        self.check_flushed(number, shard.progress().flushed())
     }
 
-    /// After a turn of a shard.
-    pub(crate) fn judge_shard(&mut self, number: u32) {
-        let shard = self.process.seats[number as usize].shard.inspect();
-        let progress = shard.progress();
-        let (accepted, flushed) = (progress.accepted(), progress.flushed());
-        if self.judge.shadows[number as usize].went_back(flushed) {
-            return self.violate(format_args!("shard {number}: flushed goes back to {flushed}"));
-        }
-        self.judge.turns += 1;
-        self.judge_memory(number);
-        if !self.judge.turns.is_multiple_of(LOOK_EVERY) {
-            return;
-        }
-        if accepted == flushed {
-            self.judge_live_state(number);
-        }
+    /// Whether what takes long to check is due in this turn.
+    pub(crate) fn is_thorough(&self) -> bool {
+        self.turns.is_multiple_of(THOROUGH_EVERY)
     }
 }

@@ -1,5 +1,5 @@
-//! Who owns what, as members tell it: at rest each partition of a group that has members has one
-//! owner.
+//! The owners of partitions, as members report them: at rest each partition of a group that has
+//! members has one owner.
 
 use loadgen::event::{Event, EventKind};
 use loadgen::history::{Group, Kind};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub(crate) struct Owners {
-    /// How many partitions each group is to own that gives them out.
+    /// The number of partitions of each group that assigns them.
     expected: BTreeMap<GroupIndex, u32>,
     owned: BTreeMap<(GroupIndex, MemberIndex), BTreeSet<Partition>>,
 }
@@ -40,14 +40,14 @@ impl Owners {
         }
     }
 
-    /// What is wrong of a group whose members have all settled.
+    /// The violation of a group whose members have all settled.
     pub(crate) fn wrong(&self) -> Option<String> {
         let wrong = self.tallies().find(|tally| !tally.is_right())?;
         let Tally { group, owned, different, expected } = wrong;
         Some(format!("group {}: {owned} owned, {different} different, of {expected}", group.0))
     }
 
-    /// The groups of which something is wrong; none if of one of them a partition has two owners.
+    /// The groups with partitions that have no owner; none if any partition has two.
     pub(crate) fn lacking(&self) -> Vec<GroupIndex> {
         let wrong: Vec<_> = self.tallies().filter(|tally| !tally.is_right()).collect();
         match wrong.iter().all(Tally::is_lacking) {
@@ -56,7 +56,7 @@ impl Owners {
         }
     }
 
-    /// Of all groups that have members.
+    /// The tallies of all groups that have members.
     fn tallies(&self) -> impl Iterator<Item = Tally> {
         self.expected.iter().filter_map(|(group, expected)| {
             let members = self.owned.iter().filter(|((of, _), _)| of == group);
@@ -72,7 +72,7 @@ impl Owners {
     }
 }
 
-/// How many partitions the members of a group own, together.
+/// The number of partitions that the members of a group own together, and of those that differ.
 struct Tally {
     group: GroupIndex,
     owned: usize,

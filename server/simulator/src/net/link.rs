@@ -1,21 +1,30 @@
 //! One connection, with both of its ends.
 
-use muster::net::ConnectionId;
 use std::collections::VecDeque;
 
-/// Names a connection; never used twice.
+/// The id of a connection; never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LinkId(pub(crate) u32);
 
-/// Which client it belongs to.
+/// The client that a connection belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A member, and in which of its lives.
+    /// A member, and its incarnation.
     Member {
         member: u32,
         life: u32,
     },
     Client(u32),
+}
+
+/// The server's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Socket {
+    /// Not accepted yet, or closed.
+    Absent,
+    Open,
+    /// It closes when its output has left.
+    Finishing,
 }
 
 /// A request that is not answered yet.
@@ -24,7 +33,7 @@ pub(crate) struct Asked {
     pub(crate) correlation: i32,
     pub(crate) api: i16,
     pub(crate) version: i16,
-    /// The client's own number for it.
+    /// The client's number for the request.
     pub(crate) token: u32,
     pub(crate) sent: u64,
     /// The request without its length.
@@ -37,40 +46,41 @@ pub(crate) struct Link {
     pub(crate) id: LinkId,
     pub(crate) owner: Owner,
     pub(crate) shard: u32,
-    /// The client has not given it up, and was not told that it is gone.
+    /// The client has not given it up, and has not been notified that it is gone.
     pub(crate) client_open: bool,
-    /// What the shard calls it while it has it.
-    pub(crate) server: Option<ConnectionId>,
-    /// The server's life in which it was accepted.
+    pub(crate) socket: Socket,
+    /// Its number among the open sockets of the shard.
+    pub(crate) slot: usize,
+    /// The incarnation of the server that accepted it.
     pub(crate) life: u32,
-    /// A shard has it or will have it with its next turn.
+    /// A shard has accepted it, or will in its next turn.
     pub(crate) is_accepting: bool,
     pub(crate) reads_slowly: bool,
-    /// Whether answers are laid against requests: not those to garbage.
+    /// Whether answers are matched with requests: not those to garbage.
     pub(crate) is_tracked: bool,
-    /// In the order in which they were sent; answers come in that order.
+    /// Requests in the order in which they were sent; answers arrive in that order.
     pub(crate) asked: VecDeque<Asked>,
-    /// On its way, in pieces.
+    /// Bytes on their way to the server, in pieces.
     pub(crate) to_server: VecDeque<Vec<u8>>,
     pub(crate) last_to_server: u64,
-    /// The shard takes nothing now; what arrived meanwhile.
+    /// The shard has paused receiving; `held` has the bytes that arrived meanwhile.
     pub(crate) paused: bool,
     pub(crate) held: VecDeque<Vec<u8>>,
-    /// Output that the socket has not taken, in pieces.
+    /// The lengths of output that the socket has not accepted yet.
     pub(crate) given: VecDeque<usize>,
     pub(crate) unsent: usize,
     pub(crate) last_taken: u64,
-    /// On its way to the client: how many bytes in each piece.
+    /// The lengths of output on its way to the client.
     pub(crate) to_client: VecDeque<usize>,
     pub(crate) last_to_client: u64,
-    /// Bytes that the server sent, and that came, in all.
+    /// The total of bytes that the server sent, and that arrived at the client.
     pub(crate) sent: u64,
     pub(crate) received: u64,
-    /// The beginning of an answer that has not left in whole.
+    /// The beginning of an answer of which the rest is not sent yet.
     pub(crate) leaving: Vec<u8>,
-    /// Answers that are not whole at the client, with the byte at which each ends.
+    /// Answers of which the client has not received all bytes, with the byte at which each ends.
     pub(crate) answers: VecDeque<(u64, Asked, Vec<u8>)>,
-    /// The server closed its end; the client learns of it behind the last byte.
+    /// The server closed its end; the client learns of it after the last byte.
     pub(crate) finished: bool,
 }
 
@@ -81,7 +91,8 @@ impl Link {
             owner,
             shard,
             client_open: true,
-            server: None,
+            socket: Socket::Absent,
+            slot: 0,
             life: 0,
             is_accepting: false,
             reads_slowly: slow,
@@ -104,12 +115,24 @@ impl Link {
         }
     }
 
-    /// All that the client still waits for, oldest first.
+    /// Whether a shard has it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.socket == Socket::Open
+    }
+
+    /// The server's end is closed; output that has not left is dropped.
+    pub(crate) fn drop_socket(&mut self) {
+        (self.socket, self.unsent, self.finished) = (Socket::Absent, 0, true);
+        self.given.clear();
+        self.held.clear();
+    }
+
+    /// The requests whose answers the client waits for, oldest first.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = &Asked> {
         self.answers.iter().map(|(_, asked, _)| asked).chain(&self.asked)
     }
 
-    /// The client's end is gone: gives what it waited for.
+    /// Closes the client's end. Returns the requests whose answers it waited for.
     pub(crate) fn give_up(&mut self) -> Vec<Asked> {
         self.client_open = false;
         self.to_server.clear();

@@ -3,13 +3,25 @@
 
 mod link;
 
-pub(crate) use link::{Asked, Link, LinkId, Owner};
+pub(crate) use link::{Asked, Link, LinkId, Owner, Socket};
 
 use crate::coverage::{Coverage, Seen};
-use crate::event::TimedEvent;
 use crate::profile::NetworkProfile;
 use crate::queue::Queue;
 use crate::random::Random;
+
+/// An event of a connection.
+#[derive(Debug)]
+pub(crate) enum NetEvent {
+    /// The server accepts the connection, or there is no server.
+    Connect { link: LinkId },
+    /// The oldest bytes on their way to the server arrive.
+    ToServer { link: LinkId },
+    /// The client reads the oldest output of the server's socket.
+    Taken { link: LinkId },
+    /// The oldest bytes on their way to the client arrive.
+    ToClient { link: LinkId },
+}
 
 pub(crate) struct Network {
     links: Vec<Link>,
@@ -37,14 +49,19 @@ impl Network {
         self.links.iter()
     }
 
-    /// A client connects to a shard. What it sends waits until it is accepted.
-    pub(crate) fn connect(&mut self, queue: &mut Queue, owner: Owner, shard: u32) -> LinkId {
+    /// Connects a client to a shard. Bytes that it sends wait until the connection is accepted.
+    pub(crate) fn connect(
+        &mut self,
+        queue: &mut Queue<impl From<NetEvent>>,
+        owner: Owner,
+        shard: u32,
+    ) -> LinkId {
         let id = LinkId(self.links.len() as u32);
         let slow = self.random.chance(self.profile.slow_reader_chance);
         self.coverage.add(Seen::SlowReader, u64::from(slow));
         let accepted = queue.now() + self.delay();
         self.links.push(Link::new(id, owner, shard, accepted, slow));
-        queue.at(accepted, TimedEvent::Connect { link: id });
+        queue.at(accepted, NetEvent::Connect { link: id });
         id
     }
 
@@ -53,8 +70,13 @@ impl Network {
         self.next_correlation
     }
 
-    /// A client sends bytes; they arrive in one piece or in several.
-    pub(crate) fn send(&mut self, queue: &mut Queue, id: LinkId, bytes: Vec<u8>) {
+    /// Sends bytes of a client, in one piece or in several.
+    pub(crate) fn send(
+        &mut self,
+        queue: &mut Queue<impl From<NetEvent>>,
+        id: LinkId,
+        bytes: Vec<u8>,
+    ) {
         let mut rest = bytes;
         while rest.len() > 1 && self.random.chance(self.profile.split_chance) {
             let at = self.random.between(1, rest.len() as u64 - 1) as usize;
@@ -66,16 +88,17 @@ impl Network {
         self.send_piece(queue, id, rest);
     }
 
-    fn send_piece(&mut self, queue: &mut Queue, id: LinkId, bytes: Vec<u8>) {
+    fn send_piece(&mut self, queue: &mut Queue<impl From<NetEvent>>, id: LinkId, bytes: Vec<u8>) {
         let at = queue.now() + self.delay();
         let link = self.link_mut(id);
         link.last_to_server = link.last_to_server.max(at);
         link.to_server.push_back(bytes);
-        queue.at(link.last_to_server, TimedEvent::ToServer { link: id });
+        queue.at(link.last_to_server, NetEvent::ToServer { link: id });
     }
 
-    /// The server's socket was given output: it takes it at once, or as fast as the client reads.
-    pub(crate) fn give(&mut self, queue: &mut Queue, id: LinkId, len: usize) {
+    /// Passes output to the server's socket, which accepts it at once, or as fast as the client
+    /// reads.
+    pub(crate) fn give(&mut self, queue: &mut Queue<impl From<NetEvent>>, id: LinkId, len: usize) {
         let reads_slowly = self.link(id).reads_slowly;
         let pause = if reads_slowly {
             self.random.between(0, 2_000_000)
@@ -86,18 +109,19 @@ impl Network {
         link.unsent += len;
         link.given.push_back(len);
         link.last_taken = link.last_taken.max(queue.now() + pause);
-        queue.at(link.last_taken, TimedEvent::Taken { link: id });
+        queue.at(link.last_taken, NetEvent::Taken { link: id });
     }
 
-    /// The socket took the oldest output; gives how much is left, if the server is still there.
-    pub(crate) fn taken(&mut self, queue: &mut Queue, id: LinkId) -> usize {
+    /// Called when the socket has accepted the oldest output. Returns the number of bytes that are
+    /// left.
+    pub(crate) fn taken(&mut self, queue: &mut Queue<impl From<NetEvent>>, id: LinkId) -> usize {
         let delay = self.delay();
         let link = self.link_mut(id);
         let len = link.given.pop_front().unwrap_or(0);
         link.unsent -= len;
         link.to_client.push_back(len);
         link.last_to_client = link.last_to_client.max(queue.now() + delay);
-        queue.at(link.last_to_client, TimedEvent::ToClient { link: id });
+        queue.at(link.last_to_client, NetEvent::ToClient { link: id });
         link.unsent
     }
 
@@ -108,7 +132,7 @@ impl Network {
         cuts
     }
 
-    /// How late the server learns that a client is gone.
+    /// The time after which the server learns that a client has closed its connection.
     pub(crate) fn end_delay(&mut self) -> u64 {
         match self.random.chance(self.profile.half_open_chance) {
             true => {
@@ -123,7 +147,7 @@ impl Network {
         self.random.skewed(self.profile.delay_min, self.profile.delay_max)
     }
 
-    /// From now on all goes well.
+    /// Ends all faults.
     pub(crate) fn calm(&mut self) {
         self.links.iter_mut().for_each(|link| link.reads_slowly = false);
         self.profile = NetworkProfile {

@@ -4,26 +4,26 @@
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plant {
+pub enum InjectedFault {
     /// The disk says that a write is durable before it is.
     EarlyWrite,
     /// The disk answers syncs and does nothing.
     SkippedSync,
     /// Answers leave without waiting for the flush.
     EarlyAnswer,
-    /// A start skips a tombstone now and then.
+    /// Recovery skips some tombstones.
     LostTombstone,
-    /// Recovery cuts off the last whole block.
+    /// Recovery cuts off the last block of a segment, though it is whole.
     WrongCut,
-    /// Live replay of a record differs from that of a start.
+    /// A record is written, but not replayed in the live state, so that recovery differs from it.
     ReplayDiffers,
     /// Timers of groups do not fire.
     DeadTimer,
-    /// Input of clients is held and not counted.
+    /// Buffered input of clients is not counted in its account.
     OutsideAccount,
-    /// A start makes a new log where one is missing.
+    /// A new log is created at startup where one is missing.
     StartDeletes,
-    /// A start takes a log that is shorter than it was.
+    /// A log that has become shorter is accepted at startup.
     SilentCut,
     /// A long request is answered at once.
     UnslicedScan,
@@ -31,10 +31,20 @@ pub enum Plant {
     ExpiryFirst,
     /// A shard that was loaded again takes images of the cluster that are older than its own.
     StaleImage,
+    /// An answer that is joined from the parts of several slots has only the first part.
+    LostPart,
+    /// Markers are sent before the decision is durable.
+    EarlyMarker,
+    /// Partitions do not ask before the first batch of a transaction.
+    UnaskedAppend,
+    /// Committed records are read beyond the first open transaction.
+    StableTooFar,
+    /// Offsets of a transaction are committed at once.
+    PendingShown,
 }
 
-impl Plant {
-    pub const ALL: [Self; 13] = [
+impl InjectedFault {
+    pub const ALL: [Self; 18] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -48,6 +58,11 @@ impl Plant {
         Self::UnslicedScan,
         Self::ExpiryFirst,
         Self::StaleImage,
+        Self::LostPart,
+        Self::EarlyMarker,
+        Self::UnaskedAppend,
+        Self::StableTooFar,
+        Self::PendingShown,
     ];
 
     pub fn name(self) -> &'static str {
@@ -65,31 +80,51 @@ impl Plant {
             Self::UnslicedScan => "unsliced-scan",
             Self::ExpiryFirst => "expiry-first",
             Self::StaleImage => "stale-image",
+            Self::LostPart => "lost-part",
+            Self::EarlyMarker => "early-marker",
+            Self::UnaskedAppend => "unasked-append",
+            Self::StableTooFar => "stable-too-far",
+            Self::PendingShown => "pending-shown",
         }
     }
 
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|plant| plant.name() == name)
+        Self::ALL.into_iter().find(|fault| fault.name() == name)
     }
 
     /// Makes the server of this process have the fault, from now on and in all threads.
     ///
     /// # Errors
     /// This build has no such fault in it.
-    pub fn put_in(self) -> Result<(), String> {
+    pub fn inject(self) -> Result<(), String> {
         match self {
             Self::EarlyWrite | Self::SkippedSync => Ok(()),
-            _ => self.build_in(),
+            Self::EarlyAnswer
+            | Self::LostTombstone
+            | Self::WrongCut
+            | Self::ReplayDiffers
+            | Self::DeadTimer
+            | Self::OutsideAccount
+            | Self::StartDeletes
+            | Self::SilentCut
+            | Self::UnslicedScan
+            | Self::ExpiryFirst
+            | Self::StaleImage
+            | Self::LostPart
+            | Self::EarlyMarker
+            | Self::UnaskedAppend
+            | Self::StableTooFar
+            | Self::PendingShown => self.inject_in_server(),
         }
     }
 
     #[cfg(not(feature = "injected-faults"))]
-    fn build_in(self) -> Result<(), String> {
+    fn inject_in_server(self) -> Result<(), String> {
         Err(format!("{self} needs a build with --features injected-faults"))
     }
 
     #[cfg(feature = "injected-faults")]
-    fn build_in(self) -> Result<(), String> {
+    fn inject_in_server(self) -> Result<(), String> {
         use muster_storage::injected::{Fault, inject};
         inject(match self {
             Self::EarlyAnswer => Fault::EarlyAnswer,
@@ -103,13 +138,18 @@ impl Plant {
             Self::UnslicedScan => Fault::UnslicedScan,
             Self::ExpiryFirst => Fault::ExpiryFirst,
             Self::StaleImage => Fault::StaleImage,
+            Self::LostPart => Fault::LostPart,
+            Self::EarlyMarker => Fault::EarlyMarker,
+            Self::UnaskedAppend => Fault::UnaskedAppend,
+            Self::StableTooFar => Fault::StableTooFar,
+            Self::PendingShown => Fault::PendingShown,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())
     }
 }
 
-impl fmt::Display for Plant {
+impl fmt::Display for InjectedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -1,25 +1,31 @@
-//! A run: everything there is in it, and the loop that lets happen what is next.
+//! The state of a run, and the event loop. What happens at an event stands in `process` for the
+//! server, in `clients` for its clients, and in `checks` for the judge.
+
+mod checks;
+mod clients;
+mod process;
 
 use crate::client::{
-    Admin, Committer, Founder, Hostile, MemberSeat, Producer, Raw, RawSeat, Reader, TopicPlan,
-    seat_members,
+    Admin, Committer, Converter, Hostile, Producer, Raw, Reader, Several, SimClient, SimMember,
+    TRANSACTED, TRANSACTED_PARTITIONS, TopicCreator, TopicPlan, Transactor, new_members,
 };
 use crate::coverage::{Coverage, Seen};
-use crate::disk::Disk;
-use crate::event::{Crash, TimedEvent};
+use crate::disk::{Crash, Disk};
+use crate::event::TimedEvent;
+use crate::fault::InjectedFault;
 use crate::judge::Judge;
-use crate::net::Network;
-use crate::plant::Plant;
-use crate::process::{Images, Process};
+use crate::net::{NetEvent, Network};
+use crate::options::Options;
 use crate::profile::{DiskProfile, MS, Profile, SECOND};
 use crate::queue::Queue;
 use crate::random::{Random, Salt};
-use crate::run::Options;
 use crate::trace::Trace;
 use kafka_protocol::protocol::StrBytes;
 use loadgen::member::Nodes;
 use loadgen::topics::{Topic, Topics};
 use muster::config::Config;
+use muster_counters::Totals;
+use process::{Images, Process};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,19 +34,19 @@ use uuid::Uuid;
 pub(crate) struct World {
     pub(crate) profile: Profile,
     pub(crate) config: Arc<Config>,
-    pub(crate) queue: Queue,
+    pub(crate) queue: Queue<TimedEvent>,
     pub(crate) trace: Trace,
     pub(crate) disk: Disk,
     pub(crate) disk_random: Random,
-    /// Of the device, as the server is told.
+    /// The block size of the device, as the server sees it.
     pub(crate) block_bytes: u32,
     pub(crate) network: Network,
     pub(crate) process: Process,
-    /// How many shards the data directory is for.
+    /// The number of shards that the data directory is for.
     pub(crate) process_shards: u32,
     pub(crate) process_ends: bool,
-    pub(crate) members: Vec<MemberSeat>,
-    pub(crate) clients: Vec<RawSeat>,
+    pub(crate) members: Vec<SimMember>,
+    pub(crate) clients: Vec<SimClient>,
     pub(crate) client_random: Random,
     pub(crate) members_random: Random,
     pub(crate) topics: Topics,
@@ -49,10 +55,14 @@ pub(crate) struct World {
     pub(crate) ids: Random,
     pub(crate) judge: Judge,
     pub(crate) coverage: Coverage,
-    pub(crate) plant: Option<Plant>,
+    /// The numbers of shards that have ended.
+    pub(crate) counters: Totals,
+    pub(crate) injected: Option<InjectedFault>,
     pub(crate) violation: Option<String>,
-    /// A start was refused, as it had to be.
+    /// The server refused to start, as it had to.
     pub(crate) refused: bool,
+    /// Once faults have ended: the time after which requests that are sent must be answered, and
+    /// groups may be found settled.
     pub(crate) calm_since: Option<u64>,
     pub(crate) images: Images,
     phase: Phase,
@@ -64,12 +74,12 @@ pub(crate) struct World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The topics are created.
-    Founding,
+    CreatingTopics,
     /// Things go wrong until this time.
     Chaos(u64),
     /// All goes well, and all has to settle until this time.
     Calm(u64),
-    /// So it has to after a change of the groups whose rebalance nobody ended.
+    /// So it has to after a change of the groups whose rebalance no member ended.
     Changed(u64),
     /// Raw clients end; when the last is answered, the machine loses power once more.
     Resting,
@@ -78,25 +88,28 @@ enum Phase {
     Over,
 }
 
-/// What a device writes whole, whatever block size the server is told.
+/// A device writes this whole, whatever block size the server reads.
 const TORN_BLOCK_BYTES: usize = 512;
 
-/// How long a server is away at the most that crashed.
+/// The longest time from a crash to the next start.
 const START_MAX: u64 = 5 * SECOND;
 
 /// Raw clients do little more once all goes well.
 const CALM_PAUSE_MAX: u64 = 2 * SECOND;
 
-/// So many members at rest in their groups are a crowd.
+/// This number of members at rest in their groups is a crowd.
 const CROWD_MEMBERS: usize = 1_000;
 
 const CHECK_EVERY: u64 = 200 * MS;
+
+/// The groups of a client that names several in a request.
+const GROUPS_OF_SEVERAL: u32 = 5;
 
 impl World {
     /// # Panics
     /// If the configs of the profile contradict each other.
     pub(crate) fn new(seed: u64, options: Options) -> Self {
-        let Options { plant, steps_max, prints, .. } = options;
+        let Options { fault, steps_max, prints, .. } = options;
         let profile = Profile::new(seed);
         let config = match Config::load("", &profile.configs) {
             Ok(config) => Arc::new(config),
@@ -105,7 +118,7 @@ impl World {
         let of = |salt| Random::new(seed, salt);
         let mut disk = Disk::default();
         disk.block_bytes = TORN_BLOCK_BYTES;
-        disk.skips_syncs = plant == Some(Plant::SkippedSync);
+        disk.skips_syncs = fault == Some(InjectedFault::SkippedSync);
         Self {
             config,
             queue: Queue::default(),
@@ -127,12 +140,13 @@ impl World {
             ids: of(Salt::Ids),
             judge: Judge::default(),
             coverage: Coverage::default(),
-            plant,
+            counters: Totals::default(),
+            injected: fault,
             violation: None,
             refused: false,
             calm_since: None,
             images: Images::new(options.images_every, of(Salt::Images)),
-            phase: Phase::Founding,
+            phase: Phase::CreatingTopics,
             steps: 0,
             steps_max,
             profile,
@@ -144,14 +158,14 @@ impl World {
         self.note(format_args!("{:?}", self.profile.clone()));
         self.start();
         let topics = self.topic_plans();
-        self.clients.push(RawSeat::new(Raw::Founder(Founder::new(topics))));
+        self.clients.push(SimClient::new(Raw::TopicCreator(TopicCreator::new(topics))));
         self.arm_client(0);
         while self.violation.is_none() && !self.refused && self.phase != Phase::Over {
             self.advance();
         }
     }
 
-    /// Lets time pass until the next event, and handles it.
+    /// Handles the next event, at its time.
     pub(crate) fn advance(&mut self) {
         let Some(event) = self.queue.pop() else {
             return self.violate(format_args!("nothing happens any more"));
@@ -189,10 +203,7 @@ impl World {
         match event {
             TimedEvent::Turn { life, shard } => self.turn(life, shard),
             TimedEvent::FileDone { life, operation } => self.file_done(life, operation),
-            TimedEvent::Connect { link } => self.accept(link),
-            TimedEvent::ToServer { link } => self.arrive(link),
-            TimedEvent::Taken { link } => self.taken(link),
-            TimedEvent::ToClient { link } => self.came(link),
+            TimedEvent::Net(event) => self.handle_net(event),
             TimedEvent::Lost { link } => self.lose(link),
             TimedEvent::Ended { link } => self.ended(link),
             TimedEvent::Expired { link, correlation } => self.expired(link, correlation),
@@ -212,6 +223,15 @@ impl World {
         }
     }
 
+    fn handle_net(&mut self, event: NetEvent) {
+        match event {
+            NetEvent::Connect { link } => self.accept(link),
+            NetEvent::ToServer { link } => self.arrive(link),
+            NetEvent::Taken { link } => self.taken(link),
+            NetEvent::ToClient { link } => self.came(link),
+        }
+    }
+
     fn topic_plans(&mut self) -> Vec<TopicPlan> {
         let count = self.members_random.between(1, 4);
         let partitions_max = if self.profile.is_crowd() { 40 } else { 9 };
@@ -219,17 +239,21 @@ impl World {
             name: format!("topic-{number}"),
             partitions: self.members_random.between(1, partitions_max) as i32,
         };
-        (0..count).map(topic).collect()
+        let mut topics: Vec<_> = (0..count).map(topic).collect();
+        topics.push(TopicPlan { name: TRANSACTED.to_owned(), partitions: TRANSACTED_PARTITIONS });
+        topics
     }
 
-    /// The topics are there: everybody comes, and things begin to go wrong.
-    pub(crate) fn founded(&mut self) {
-        if self.phase != Phase::Founding {
+    /// Called when the topics exist: all other clients start, and faults begin.
+    pub(crate) fn topics_created(&mut self) {
+        if self.phase != Phase::CreatingTopics {
             return;
         }
-        let Some(seat) = self.process.seats.first() else { return self.arm_client(0) };
-        let image = seat.shard.inspect().image().clone();
-        for topic in image.topics() {
+        let Some(shard) = self.process.shards.first() else { return self.arm_client(0) };
+        let image = shard.inspect().image().clone();
+        // That of transactions is left to the clients that have them.
+        let topics = || image.topics().filter(|topic| *topic.name != *TRANSACTED);
+        for topic in topics() {
             self.topics.learn(Topic {
                 name: StrBytes::from_string(topic.name.to_string()),
                 id: Uuid::from_bytes(topic.id.0),
@@ -239,16 +263,28 @@ impl World {
         self.phase = Phase::Chaos(self.queue.now() + self.profile.chaos);
         let clients = self.profile.clients.clone();
         let random = &mut self.members_random;
-        let (groups, members) = seat_members(&clients, &self.topics, random);
+        let (groups, members) = new_members(&clients, &self.topics, random);
         self.judge.expect_groups(groups);
         self.members = members;
         let topics: Vec<(String, i32)> =
-            image.topics().map(|topic| (topic.name.to_string(), topic.partitions)).collect();
+            topics().map(|topic| (topic.name.to_string(), topic.partitions)).collect();
+        let deletes_in_parts = self.profile.sizes.cut_bytes.is_some();
         let committer = |number| {
             let topics = topics.iter().take(1 + number as usize % 2).cloned().collect();
-            Raw::Committer(Committer::new(number, topics))
+            Committer::new(format!("committer-{number}"), topics, deletes_in_parts)
         };
-        let raws = (0..clients.committers).map(committer);
+        let several = |number| {
+            let topics: Vec<_> = topics.iter().take(1).cloned().collect();
+            let book = |at| {
+                Committer::new(format!("several-{number}-{at}"), topics.clone(), deletes_in_parts)
+            };
+            Raw::Several(Several::new((0..GROUPS_OF_SEVERAL).map(book).collect()))
+        };
+        let raws = (0..clients.committers).map(committer).map(Raw::Committer);
+        let raws = raws.chain((0..clients.several).map(several));
+        let converted = topics.first().cloned();
+        let converter = |number| Some(Raw::Converter(Converter::new(number, converted.clone()?)));
+        let raws = raws.chain((0..clients.converters).filter_map(converter));
         let raws = raws.chain((0..clients.admins).map(|number| Raw::Admin(Admin::new(number))));
         let partitions = u64::from(self.profile.offsets_partitions);
         let random = &mut self.members_random;
@@ -260,8 +296,13 @@ impl World {
         let produced: Vec<String> = first.chain(Admin::topics_of(0)).collect();
         let producer = |_| Raw::Producer(Producer::new(produced.clone()));
         let raws = raws.chain((0..clients.producers).map(producer));
+        let transactor = |number| {
+            let id = format!("transactor-{}", number / 2);
+            Raw::Transactor(Box::new(Transactor::new(id, number % 4 > 0)))
+        };
+        let raws = raws.chain((0..clients.transactors).map(transactor));
         let raws = raws.chain((0..clients.hostile).map(|_| Raw::Hostile(Hostile)));
-        self.clients.extend(raws.map(RawSeat::new));
+        self.clients.extend(raws.map(SimClient::new));
         (1..self.clients.len() as u32).for_each(|client| self.arm_client(client));
         for member in 0..clients.members {
             if self.members_random.chance(0.8) {
@@ -330,25 +371,26 @@ impl World {
                     self.crash(Crash::PowerLoss);
                 }
             }
-            Phase::Founding | Phase::Chaos(_) | Phase::Last | Phase::Over => {}
+            Phase::CreatingTopics | Phase::Chaos(_) | Phase::Last | Phase::Over => {}
         }
     }
 
     fn calm_down(&mut self) {
         self.note(format_args!("all goes well from now on"));
-        let now = self.queue.now();
+        // A pause of the process lasts on.
+        let now = self.queue.now().max(self.process.paused_until());
         self.phase = Phase::Calm(now + self.profile.patience());
         self.network.calm();
         let clients = &mut self.profile.clients;
         clients.pause_max = clients.pause_max.max(CALM_PAUSE_MAX);
         self.process.disk_is_full = false;
-        self.process.seats.iter_mut().for_each(|seat| seat.fails = None);
+        self.process.shards.iter_mut().for_each(|shard| shard.fails = None);
         let slow = self.profile.disk.slow;
         let disk = &mut self.profile.disk;
         disk.delay_max = disk.delay_max.min(5_000);
         (disk.slow_chance, disk.write_error_chance, disk.read_error_chance) = (0.0, 0.0, 0.0);
         self.profile.disk.crash.misdirected = 0.0;
-        // What was under way may still suffer from what was before.
+        // Requests under way may still suffer from earlier faults.
         let clients = &self.profile.clients;
         let clients = clients.request_timeout + clients.rebalance_timeout;
         self.calm_since = Some(now + clients + 2 * slow + START_MAX);
@@ -373,7 +415,8 @@ impl World {
         }
     }
 
-    /// Once, the groups that have not settled get a change, if they need not settle without one.
+    /// Stops a member of each group that need not settle without a change, but once only; returns
+    /// whether it did.
     fn change_half_rebalanced(&mut self) -> bool {
         let groups = self.half_rebalanced();
         if groups.is_empty() || matches!(self.phase, Phase::Changed(_)) {
@@ -394,7 +437,7 @@ impl World {
         }
     }
 
-    /// After the last start everything is laid against what was promised.
+    /// After the last start all is compared with what was answered.
     fn last_start(&mut self) {
         if self.phase == Phase::Last && self.process.is_up() {
             self.judge_rest();
@@ -403,12 +446,12 @@ impl World {
     }
 
     /// An injected fault: durable writes are said to be done before they are.
-    pub(crate) fn plants_early_ack(&self) -> bool {
-        self.plant == Some(Plant::EarlyWrite)
+    pub(crate) fn injects_early_write(&self) -> bool {
+        self.injected == Some(InjectedFault::EarlyWrite)
     }
 }
 
-/// Where the files of a start are put: in memory, if the system has a place for that.
+/// The directory for the files of a startup: in memory, if the system has one there.
 pub(crate) fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }

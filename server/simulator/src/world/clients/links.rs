@@ -1,28 +1,29 @@
-//! What clients do with connections: requests out, answers in, and all the ways in which a
+//! Connections of clients: requests out, answers in, and all the ways in which a
 //! connection ends.
 
 use crate::coverage::Seen;
-use crate::event::{Crash, TimedEvent};
-use crate::net::{Asked, Link, LinkId, Owner};
+use crate::disk::Crash;
+use crate::event::TimedEvent;
+use crate::net::{Asked, LinkId, Owner};
 use crate::world::World;
 use loadgen::member::Failure;
 
 /// A request that is ready to be sent.
-pub(super) struct Ready {
+pub(super) struct RequestFrame {
     pub(super) api: i16,
     pub(super) version: i16,
     pub(super) token: u32,
     pub(super) correlation: i32,
     /// Length, header and body.
     pub(super) frame: Vec<u8>,
-    /// After how long it is given up.
+    /// The time after which the client gives up.
     pub(super) patience: u64,
 }
 
 impl World {
     /// Sends a request; the connection may break over it.
-    pub(super) fn ask(&mut self, id: LinkId, ready: Ready) {
-        let Ready { api, version, token, correlation, frame, patience } = ready;
+    pub(super) fn ask(&mut self, id: LinkId, request: RequestFrame) {
+        let RequestFrame { api, version, token, correlation, frame, patience } = request;
         let sent = self.queue.now();
         let asked = Asked { correlation, api, version, token, sent, frame: frame[4..].to_vec() };
         let link = self.network.link_mut(id);
@@ -37,7 +38,7 @@ impl World {
         }
     }
 
-    /// Bytes arrive at a client: answers that are whole now are handed over.
+    /// Called when bytes arrive at a client: passes on the answers that are whole now.
     pub(crate) fn came(&mut self, id: LinkId) {
         let link = self.network.link_mut(id);
         link.received += link.to_client.pop_front().unwrap_or(0) as u64;
@@ -46,7 +47,7 @@ impl World {
             let is_whole = |(end, _, _): &mut (u64, Asked, Vec<u8>)| *end <= link.received;
             let Some((_, asked, frame)) = link.answers.pop_front_if(is_whole) else { break };
             let owner = link.owner;
-            self.tell(owner, asked, Ok(&frame));
+            self.notify(owner, asked, Ok(&frame));
         }
         let link = self.network.link(id);
         if link.finished && link.given.is_empty() && link.to_client.is_empty() {
@@ -54,12 +55,12 @@ impl World {
         }
     }
 
-    /// A client learns that its connection is gone; the server, if it is there, does too.
+    /// Called when a client learns that its connection is gone; the server, if it runs, does too.
     pub(crate) fn lose(&mut self, id: LinkId) {
         self.end_link(id, None);
     }
 
-    /// A request has waited too long: clients close the connection.
+    /// Called when a request has timed out: clients close the connection.
     pub(crate) fn expired(&mut self, id: LinkId, correlation: i32) {
         let link = self.network.link(id);
         let waits = |asked: &&Asked| asked.correlation == correlation;
@@ -98,12 +99,12 @@ impl World {
                 true => Failure::TimedOut,
                 false => Failure::Disconnected,
             };
-            self.tell(owner, asked, Err(failure));
+            self.notify(owner, asked, Err(failure));
         }
     }
 
     fn end_server_side(&mut self, id: LinkId) {
-        // What a raw client was promised is judged by the order in which its requests can take
+        // Answers to raw clients are judged by the order in which its requests can take
         // effect, so its connections end at once.
         let delay = match self.network.link(id).owner {
             Owner::Member { .. } => self.network.end_delay(),
@@ -120,16 +121,15 @@ impl World {
         }
     }
 
-    /// The process is gone: its clients learn of it, after a power loss perhaps only by waiting.
+    /// Called when the process has ended: clients lose their connections, but after a power loss
+    /// some notice it by timeouts only.
     pub(crate) fn lose_all(&mut self, how: Crash) {
         let open: Vec<LinkId> =
             self.network.links().filter(|link| link.client_open).map(|link| link.id).collect();
         for id in open {
             let link = self.network.link_mut(id);
             let was_there = std::mem::take(&mut link.is_accepting);
-            (link.server, link.unsent) = (None, 0);
-            link.given.clear();
-            link.held.clear();
+            link.drop_socket();
             let last = link.last_to_client;
             let silent = how == Crash::PowerLoss && self.faults.chance(0.1);
             if was_there && !silent {
@@ -139,27 +139,10 @@ impl World {
         }
     }
 
-    /// A shard closes all its connections.
-    pub(crate) fn lose_shard(&mut self, shard: u32) {
-        let is_of = |link: &&Link| link.client_open && link.shard == shard;
-        let open: Vec<LinkId> = self.network.links().filter(is_of).map(|link| link.id).collect();
-        for id in open {
-            let link = self.network.link_mut(id);
-            if !std::mem::take(&mut link.is_accepting) {
-                continue;
-            }
-            (link.server, link.unsent) = (None, 0);
-            link.given.clear();
-            link.held.clear();
-            let at = link.last_to_client.max(self.queue.now() + self.network.delay());
-            self.queue.at(at, TimedEvent::Lost { link: id });
-        }
-    }
-
-    fn tell(&mut self, owner: Owner, asked: Asked, outcome: Result<&[u8], Failure>) {
+    fn notify(&mut self, owner: Owner, asked: Asked, outcome: Result<&[u8], Failure>) {
         match owner {
-            Owner::Member { member, life } => self.tell_member(member, life, asked, outcome),
-            Owner::Client(client) => self.tell_client(client, &asked, outcome.ok()),
+            Owner::Member { member, life } => self.notify_member(member, life, asked, outcome),
+            Owner::Client(client) => self.notify_client(client, &asked, outcome.ok()),
         }
     }
 
@@ -169,8 +152,8 @@ impl World {
                 self.members[member as usize].links.retain(|(_, link)| *link != id);
             }
             Owner::Client(client) => {
-                let seat = &mut self.clients[client as usize];
-                seat.link = seat.link.filter(|link| *link != id);
+                let sim = &mut self.clients[client as usize];
+                sim.link = sim.link.filter(|link| *link != id);
             }
         }
     }

@@ -1,6 +1,6 @@
-//! The client that comes first and creates the topics that all others use.
+//! The first client of a run, which creates the topics that all others use.
 
-use super::Wish;
+use super::NextRequest;
 use muster_codec::messages::{CreatableTopic, CreateTopicsRequest};
 use muster_codec::{ErrorCode, Response};
 
@@ -12,12 +12,12 @@ pub(crate) struct TopicPlan {
 }
 
 #[derive(Debug)]
-pub(crate) struct Founder {
+pub(crate) struct TopicCreator {
     topics: Vec<TopicPlan>,
     done: bool,
 }
 
-impl Founder {
+impl TopicCreator {
     pub(crate) fn new(topics: Vec<TopicPlan>) -> Self {
         Self { topics, done: false }
     }
@@ -26,7 +26,7 @@ impl Founder {
         self.done
     }
 
-    pub(super) fn wish(&self) -> Option<Wish> {
+    pub(super) fn next_request(&self) -> Option<NextRequest> {
         if self.done {
             return None;
         }
@@ -38,10 +38,10 @@ impl Founder {
         };
         let topics = self.topics.iter().map(topic).collect();
         let request = CreateTopicsRequest { topics, ..Default::default() };
-        Some(Wish { shard: 0, version: 7, request: request.into() })
+        Some(NextRequest { shard: 0, version: 7, request: request.into() })
     }
 
-    pub(super) fn heard(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
+    pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
         let Some(Response::CreateTopics(response)) = response else { return Ok(()) };
         let exists = ErrorCode::TopicAlreadyExists.code();
         let there = response.topics.iter().all(|topic| [0, exists].contains(&topic.error_code));

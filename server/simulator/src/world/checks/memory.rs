@@ -1,38 +1,41 @@
-//! What a shard keeps in memory, held against the limits that it promises, after each turn.
+//! The memory of a shard, compared with its limits after each turn.
 
-use super::LOOK_EVERY;
 use crate::coverage::Seen;
-use crate::process::PARTITION_FILES_MAX;
 use crate::world::World;
-use muster::net::Kind;
+use crate::world::process::{CLOSING_MAX, PARTITION_FILES_MAX};
+use muster::net::{Kind, SLICES_MAX};
 use muster::shard::Inspection;
+use muster_storage::limits::SHARD_LOG_FILES_MAX;
 
-/// What a connection may have at most: requests in flight; answers that are not read, the one that
-/// crosses that line included; a request that is not whole, and what came with its last piece.
-const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
-const UNREAD_BYTES_MAX: usize = (4 << 20) + (1 << 20);
+/// The most that a connection may have beyond its limit of unread answers: the answer that crosses
+/// it. And a request that is not whole, with what came with its last piece.
+const ANSWER_BYTES_OVER: usize = 1 << 20;
 const INPUT_BYTES_MAX: usize = 1 << 20;
-const SLICES_MAX: usize = 32;
 
-/// What one request, or what is due at one time, adds to the log at most once it is full, in
+/// The most that one request, or all that is due at one time, adds to the log once it is full, in
 /// operations of the largest size.
 const OPERATIONS_OVER: usize = 8;
 
-/// Of the log, a compaction and a snapshot, and of partitions.
-const DESCRIPTORS_MAX: usize = 16 + PARTITION_FILES_MAX as usize;
+/// The file of the snapshot that is written.
+const SNAPSHOT_FILES_MAX: u32 = 1;
 
-/// With so many connections not each turn looks at all of them.
+/// The descriptors of a log with its compaction, of a snapshot and of partitions, and those of
+/// files that are still being closed when a file is opened.
+const DESCRIPTORS_MAX: usize =
+    (SHARD_LOG_FILES_MAX + SNAPSHOT_FILES_MAX + PARTITION_FILES_MAX) as usize + CLOSING_MAX - 1;
+
+/// With more connections not each turn looks at all of them.
 const MANY: usize = 64;
 
 impl World {
     pub(super) fn judge_memory(&mut self, number: u32) {
-        let shard = self.process.seats[number as usize].shard.inspect();
+        let shard = self.process.shards[number as usize].inspect();
         let is_many = shard.connections().len() > MANY;
-        if is_many && !self.judge.turns.is_multiple_of(LOOK_EVERY) {
+        if is_many && !self.judge.is_thorough() {
             return;
         }
         let ((waits, _), is_full) = (shard.waiting(), shard.is_log_full());
-        let descriptors = self.process.seats[number as usize].files.descriptors();
+        let descriptors = self.process.shards[number as usize].descriptors();
         let found = self.too_much(shard, descriptors);
         self.coverage.saw(Seen::MemoryMeasured);
         self.coverage.add(Seen::LogFull, u64::from(is_full));
@@ -42,7 +45,7 @@ impl World {
         }
     }
 
-    /// The first thing of which a shard has more than it may: what it has, and what it may.
+    /// The first exceeded limit: its description, the shard's value, and the limit.
     fn too_much(
         &self,
         shard: Inspection<'_>,
@@ -57,19 +60,21 @@ impl World {
         let (waits, waits_max) = shard.waiting();
         let counted = connections.account().held(Kind::Input);
         let uncounted = connections.input_bytes_held().abs_diff(counted);
-        let uncounted_members = counts.member_bytes.abs_diff(counts.counted_member_bytes);
+        let miscounted = usize::from(counts.gauges != counts.recounted);
+        let own = connections.limits();
+        let unread_bytes_max = own.output_bytes + ANSWER_BYTES_OVER;
         let limits = [
-            ("requests in flight on a connection", in_flight, REQUESTS_IN_FLIGHT_MAX),
+            ("requests in flight on a connection", in_flight, own.requests_in_flight),
             ("bytes of input", connections.input_bytes_max(), INPUT_BYTES_MAX),
             ("bytes of input that the account has not", uncounted, 0),
-            ("bytes of unread answers", connections.unread_bytes_max(), UNREAD_BYTES_MAX),
+            ("bytes of unread answers", connections.unread_bytes_max(), unread_bytes_max),
             ("answers that wait for a flush", connections.waits_for_flush(), unflushed_max),
             ("slots that are behind the log", shard.unflushed_slots(), 0),
             ("connections that wait for the log", waits, waits_max),
             ("bytes for the log", shard.unsubmitted_bytes(), log_bytes_max),
             ("slices", connections.slices(), SLICES_MAX),
             ("fetches that wait", shard.fetches(), in_flight * connections.len()),
-            ("bytes of members that are not counted", uncounted_members, 0),
+            ("gauges of groups that differ from a recount", miscounted, 0),
             ("timers", counts.timers, counts.timers_max()),
             ("open files", descriptors, DESCRIPTORS_MAX),
         ];

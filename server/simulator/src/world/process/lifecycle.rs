@@ -1,9 +1,9 @@
 //! Starts, crashes and clean stops of the process.
 
-use super::{Process, Seat};
+use super::{Process, Running, SimShard};
 use crate::coverage::Seen;
-use crate::disk::Disk;
-use crate::event::{Crash, TimedEvent};
+use crate::disk::{Crash, Disk};
+use crate::event::TimedEvent;
 use crate::judge::{RecordBytes, bytes_of};
 use crate::profile::SECOND;
 use crate::random::SeededIds;
@@ -13,7 +13,7 @@ use muster::data_dir::{DataDir, Meta};
 use muster::host::Host;
 use muster::placement::Placement;
 use muster::reshard::reshard;
-use muster::shard::{Common, LoadError, Loaded, Message, Shard, load, log_directory};
+use muster::shard::{Command, Common, LoadError, Loaded, Message, Shard, load, log_directory};
 use muster_storage::FileOp;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::{
@@ -26,22 +26,27 @@ use std::sync::Arc;
 /// The port of shard 0; the others follow.
 pub(crate) const FIRST_PORT: u16 = 9092;
 
-/// How long a clean stop may take of a process that runs.
+/// The longest time that a clean stop may take, without pauses of the process.
 pub(super) const STOP_MAX: u64 = 60 * SECOND;
 
-/// A shard of a start, the operations that it begins with, and all that is durable of its groups.
+/// A shard after startup, its first file operations, and all durable records of its groups.
 pub(crate) struct StartedShard {
     pub(super) host: Host,
     pub(crate) shard: Shard,
+    /// The position of the last operation that was found: the shard may have written others since.
+    pub(crate) position: u64,
     pub(super) ops: Vec<FileOp>,
     pub(crate) records: Vec<RecordBytes>,
 }
 
-/// Few, so that some are opened anew.
+/// Few, so that some are opened again.
 pub(crate) const PARTITION_FILES_MAX: u32 = 16;
 
 /// The stamp of the data directory.
 const STAMP: &str = "meta.properties";
+
+/// More than a shard is loaded again.
+const LIVES_PER_RUN: i32 = 1_024;
 
 /// A server that was asked to stop may be killed before it has noted where its logs end.
 const KILL_AFTER_STOP_CHANCE: f64 = 0.2;
@@ -49,7 +54,7 @@ const KILL_AFTER_STOP_CHANCE: f64 = 0.2;
 type Started = Vec<StartedShard>;
 
 impl World {
-    /// Starts the process from what is on the disk.
+    /// Starts the process from the files on the disk.
     pub(crate) fn start(&mut self) {
         if self.process.is_up() {
             return;
@@ -64,7 +69,7 @@ impl World {
         match self.start_from_disk(shards, wanted) {
             Ok(Some(started)) => self.begin_life(started),
             Ok(None) => {
-                self.note(format_args!("crashes while it writes the logs anew"));
+                self.note(format_args!("crashes while it rewrites the logs"));
                 self.coverage.saw(Seen::CrashInReshard);
                 let pause = self.faults.skewed(1_000, SECOND);
                 self.queue.after(pause, TimedEvent::Start);
@@ -77,11 +82,11 @@ impl World {
         }
     }
 
-    /// None if it was made to crash while it wrote the logs anew.
+    /// None if it was made to crash while it rewrote the logs.
     fn start_from_disk(&mut self, shards: u32, wanted: u32) -> Result<Option<Started>, String> {
         let directory = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
         let started = self.start_in(directory.path(), shards, wanted).map_err(|reason| {
-            // Its name is another one each time.
+            // The directory has another name each time.
             reason.replace(&*directory.path().to_string_lossy(), "")
         })?;
         if started.is_some() {
@@ -113,7 +118,7 @@ impl World {
         self.process.meta = Some(meta);
         self.judge_refusals(path)?;
         let mut started = self.load_all(path, shards)?;
-        // Recovery sets files of partitions aside.
+        // Recovery moves files of partitions aside.
         self.disk.forget_missing(path);
         self.judge_recovered(&started);
         if wanted != shards {
@@ -133,6 +138,7 @@ impl World {
             self.judge_resharded(&started);
             self.coverage.saw(Seen::Resharded);
             self.process_shards = wanted;
+            self.clients.iter_mut().for_each(|client| client.raw.groups_moved());
             self.judge_leftovers(wanted, &after, shards, &before)?;
             if crashes {
                 self.disk.add_some(before, shards, &mut self.disk_random);
@@ -145,7 +151,7 @@ impl World {
     pub(super) fn load_all(&mut self, data: &Path, shards: u32) -> Result<Started, String> {
         let meta = Meta::read(data).map_err(|error| error.to_string())?;
         let common = Common { known_logs: meta.logs.into(), ..self.common(shards) };
-        let (block_bytes, times) = (self.block_bytes, self.times());
+        let (block_bytes, times) = (self.block_bytes, self.clocks());
         let host = |number| Host::new(number, data.to_owned(), common.clone(), block_bytes);
         let loaded: Result<Vec<Loaded>, LoadError> =
             (0..shards).map(|number| host(number).load(times.wall.0)).collect();
@@ -158,14 +164,15 @@ impl World {
         let image: Arc<ClusterImage> = image.ok_or("shard 0 has no image")?;
         let into_shard = |(number, (loaded, records)): (u32, (Loaded, _))| {
             let (host, ids) = (host(number), Box::new(SeededIds(self.ids.fork())));
+            let position = loaded.position();
             let started = host.start(loaded, image.clone(), ids, times);
             let started = started.map_err(|error| error.to_string());
-            started.map(|(shard, ops)| StartedShard { host, shard, ops, records })
+            started.map(|(shard, ops)| StartedShard { host, shard, position, ops, records })
         };
         (0..).zip(loaded.drain(..).zip(records)).map(into_shard).collect()
     }
 
-    /// All that a start would come to know of its groups, of which it leaves most in its snapshot.
+    /// All records of the groups of a loaded shard, most of which stay unloaded in its snapshot.
     pub(super) fn records_in(
         &mut self,
         data: &Path,
@@ -185,8 +192,8 @@ impl World {
         if !self.process.has_rotten_snapshot {
             return Err("a group of the snapshot is damaged".to_owned());
         }
-        // The snapshot is judged by what the log has; the shard finds the damage when it comes to
-        // it.
+        // The records come from the log alone here; the shard finds the damage when it loads the
+        // group.
         let aside = directory.join(SNAPSHOT_DAMAGED_FILE_NAME);
         std::fs::rename(&path, &aside).map_err(|error| error.to_string())?;
         let mut without = again()?;
@@ -194,8 +201,8 @@ impl World {
         Ok(without.durable_records().map(|records| bytes_of(&records)).unwrap_or_default())
     }
 
-    /// Opens the directory, which is new or was written with `shards`, and makes it one of
-    /// `wanted`.
+    /// Opens the directory, which is new or was written with `shards` shards, and rewrites it for
+    /// `wanted` ones.
     pub(super) fn reshard_in(
         &mut self,
         path: &Path,
@@ -211,7 +218,7 @@ impl World {
         if wanted != shards && !is_in_trash(path, &format!("shards-{shards}")) {
             return Err(format!("the logs of {shards} shards are not in the trash"));
         }
-        // Nothing reads what is in there.
+        // No check reads the files in it.
         match std::fs::remove_dir_all(path.join("trash")) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.to_string()),
             _ => Ok(directory.meta.clone()),
@@ -225,16 +232,21 @@ impl World {
         self.process.stopping = false;
         let mut first = Vec::new();
         self.process.found.clear();
-        for StartedShard { host, shard, ops, records } in started {
+        for StartedShard { host, shard, ops, records, .. } in started {
             self.process.found.extend(records);
             let deleted = shard.inspect().image().deleted().len();
             self.coverage.add(Seen::DeletionDoneAgain, deleted as u64);
-            self.process.seats.push(Seat::new(host, shard));
+            self.process.shards.push(SimShard::new(host, Running::new(shard, self.clocks())));
             first.push(ops);
         }
         for (number, ops) in first.into_iter().enumerate() {
-            ops.into_iter().for_each(|op| self.perform(number as u32, op));
-            self.wake_shard(number as u32);
+            let (number, commands) = (number as u32, ops.into_iter().map(Command::File).collect());
+            let performed =
+                self.with_reactor(number, |world, it| it.reactor.perform_all(world, commands));
+            if let Err(error) = performed {
+                self.violate(format_args!("shard {number} does not begin: {error}"));
+            }
+            self.wake_shard(number);
         }
         if self.is_chaos() && self.faults.chance(self.profile.faults.crash_in_start_chance) {
             let (life, how) = (self.process.life, self.crash_kind());
@@ -260,6 +272,9 @@ impl World {
                 .flat_map(|meta| meta.logs.iter().copied())
                 .collect(),
             partition_files_max: PARTITION_FILES_MAX,
+            audits: true,
+            life: (self.process.life as i32 + 1) * LIVES_PER_RUN,
+            may_have_lost_writes: self.process.has_lost_power,
         }
     }
 
@@ -275,18 +290,31 @@ impl World {
         }
     }
 
+    /// Called when a write is durable: crashes the process now and then if operations of the log
+    /// follow, which may be the rest of what one request wrote.
+    pub(super) fn crash_between_blocks(&mut self, number: u32) {
+        let chance = self.profile.faults.crash_between_blocks_chance;
+        let progress = self.process.shards[number as usize].inspect().progress();
+        let is_last = progress.submitted() == progress.accepted();
+        if self.is_chaos() && !is_last && self.faults.chance(chance) {
+            let (life, how) = (self.process.life, self.crash_kind());
+            self.queue.after(0, TimedEvent::Crash { life, how });
+        }
+    }
+
     pub(crate) fn crash_at(&mut self, life: u32, how: Crash) {
         if self.process.lives(life) {
             self.crash(how);
         }
     }
 
-    /// Ends the process against its will; it is started again a little later.
+    /// Crashes the process; it starts again a little later.
     pub(crate) fn crash(&mut self, how: Crash) {
         if !self.process.is_up() {
             return;
         }
         self.note(format_args!("crashes: {how:?}"));
+        self.process.has_lost_power |= how == Crash::PowerLoss;
         self.count_crash(how);
         self.judge_crash();
         self.end_process(how);
@@ -297,11 +325,11 @@ impl World {
     fn count_crash(&mut self, how: Crash) {
         let kind = if how == Crash::Kill { Seen::Kill } else { Seen::PowerLoss };
         self.coverage.saw(kind);
-        let progress = |seat: &Seat| seat.shard.inspect().progress();
-        let seats = &self.process.seats;
-        if seats.iter().map(progress).any(|it| it.flushed() == 0 && it.accepted() > 0) {
+        let progress = |shard: &SimShard| shard.inspect().progress();
+        let shards = &self.process.shards;
+        if shards.iter().map(progress).any(|it| it.flushed() == 0 && it.accepted() > 0) {
             self.coverage.saw(Seen::CrashInRecovery);
-        } else if seats.iter().map(progress).any(|it| it.flushed() < it.submitted()) {
+        } else if shards.iter().map(progress).any(|it| it.flushed() < it.submitted()) {
             self.coverage.saw(Seen::CrashInFlush);
         }
         if self.disk.has_file(SNAPSHOT_ASIDE_FILE_NAME) {
@@ -317,10 +345,11 @@ impl World {
         let misdirected = self.coverage.count(Seen::MisdirectedWrite);
         self.disk.crash(how, &faults, &mut self.disk_random, &mut self.coverage);
         self.process.wrote_astray |= self.coverage.count(Seen::MisdirectedWrite) > misdirected;
-        let Process { seats, operations, directories, .. } = &mut self.process;
-        let checked: u64 = seats.iter().map(|it| it.shard.inspect().groups_checked()).sum();
+        let Process { shards, operations, directories, .. } = &mut self.process;
+        let checked: u64 = shards.iter().map(|it| it.inspect().groups_checked()).sum();
         self.coverage.add(Seen::LogChecked, checked);
-        seats.clear();
+        shards.iter().for_each(|it| it.add_counters(&mut self.counters));
+        shards.clear();
         operations.clear();
         directories.clear();
         self.end_pause();
@@ -332,7 +361,7 @@ impl World {
         self.lose_all(how);
     }
 
-    /// Asks all shards to end in order.
+    /// Requests a clean stop of all shards.
     pub(crate) fn stop_cleanly(&mut self) {
         if !self.process.is_up() || std::mem::replace(&mut self.process.stopping, true) {
             return;
@@ -340,7 +369,7 @@ impl World {
         self.note(format_args!("is asked to stop"));
         let life = self.process.life;
         self.queue.after(STOP_MAX, TimedEvent::StopOverdue { life });
-        for number in 0..self.process.shards() {
+        for number in 0..self.process.shard_count() {
             self.post(number, Message::Stop);
         }
     }
@@ -357,16 +386,16 @@ impl World {
         }
     }
 
-    /// A shard has stopped in order. With the last of them the process ends.
+    /// Called when a shard has stopped cleanly. With the last of them the process ends.
     pub(super) fn stopped(&mut self, number: u32) {
         self.note(format_args!("shard {number} stopped"));
-        self.process.seats[number as usize].stopped = true;
-        if self.process.seats.iter().all(|seat| seat.stopped) {
+        self.process.shards[number as usize].stopped = true;
+        if self.process.shards.iter().all(|shard| shard.stopped) {
             self.process_ends = true;
         }
     }
 
-    /// The last shard has stopped, and its turn is over.
+    /// Called after the turn in which the last shard stopped: ends the process.
     pub(crate) fn end_cleanly(&mut self) {
         if std::mem::take(&mut self.process_ends) && self.process.is_up() {
             self.coverage.saw(Seen::CleanStop);
@@ -378,13 +407,13 @@ impl World {
         }
     }
 
-    /// The last thing that a clean stop does.
+    /// Records the ends of the logs in the stamp, as the last step of a clean stop.
     fn record_ends(&mut self) {
         if self.disk_random.chance(KILL_AFTER_STOP_CHANCE) {
             return;
         }
-        let flushed = |seat: &Seat| seat.shard.inspect().progress().flushed();
-        let ends: Vec<u64> = self.process.seats.iter().map(flushed).collect();
+        let flushed = |shard: &SimShard| shard.inspect().progress().flushed();
+        let ends: Vec<u64> = self.process.shards.iter().map(flushed).collect();
         let Some(meta) = &mut self.process.meta else { return };
         meta.record_ends(&ends);
         self.disk.put(STAMP.into(), meta.to_string().into_bytes());

@@ -1,5 +1,5 @@
-//! Logs that are damaged while no server runs, after a clean stop: what is known of them is all
-//! that tells it, and a start has to refuse them.
+//! Damages shard logs after a clean stop, while no server runs. Only the ends recorded in the
+//! stamp reveal it; the next start must refuse the log.
 
 use crate::coverage::Seen;
 use crate::disk::Disk;
@@ -9,25 +9,25 @@ use muster_storage::layout::Block;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One of this number of starts after a clean stop is judged.
+/// The probability that a start after a clean stop is also tried with a damaged log.
 const JUDGED_CHANCE: f64 = 0.3;
 
-/// What a block begins at a multiple of.
+/// A block begins at a multiple of this.
 const BLOCK_STEP: usize = 512;
 
 #[derive(Debug, Clone, Copy)]
 enum Damage {
-    /// The log of a shard is not there.
+    /// The log of a shard is missing.
     Missing,
     /// Its last block is zeros.
     LastBlockGone,
-    /// Its last block has a bit that is another.
+    /// Its last block has a flipped bit.
     LastBlockRotten,
 }
 
 impl World {
-    /// Damages a copy of the directory that is about to be started from; a start from that has to
-    /// be refused.
+    /// Damages a copy of the directory from which the server is about to start; a start from the
+    /// copy must be refused.
     pub(super) fn judge_refusals(&mut self, path: &Path) -> Result<(), String> {
         if !self.process.ends_are_known || !self.images.random().chance(JUDGED_CHANCE) {
             return Ok(());
@@ -62,7 +62,7 @@ fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// False if there is nothing that could be damaged so.
+/// Damages a log; returns false if it has no block that could be damaged.
 fn do_damage(directory: &Path, damage: Damage) -> std::io::Result<bool> {
     if let Damage::Missing = damage {
         return fs::remove_dir_all(directory).map(|()| true);

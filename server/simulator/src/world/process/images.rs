@@ -1,7 +1,7 @@
-//! Starts from crash images: after each change of the disk, and before each that takes place at
-//! once, the shard whose change it is starts from every state in which a loss of power may leave
-//! its files. What it finds is laid against what was durable, and against what clients were
-//! promised.
+//! Starts from crash images: after each change of the disk, and before each that takes effect at
+//! once, the shard that made the change is started from every crash image of its files. The
+//! recovered state is compared with the durable one, and with the changes that were acknowledged to
+//! clients.
 
 use super::StartedShard;
 use crate::coverage::Seen;
@@ -23,14 +23,14 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The images of a run.
 pub(crate) struct Images {
-    /// Of so many occasions one is taken; none if it is zero.
+    /// One in this number of occasions is taken; none if it is zero.
     every: u64,
     occasions: u64,
     random: Random,
     directory: Option<Directory>,
-    /// What was tried already, by a hash of the files and of what they are laid against.
+    /// The images that were tried, by a hash of the files and of the state they are compared with.
     known: BTreeSet<u64>,
-    /// How many starts were tried.
+    /// The number of images that were tried.
     pub(crate) tried: u64,
 }
 
@@ -41,7 +41,7 @@ struct Directory {
     hashes: BTreeMap<PathBuf, u64>,
 }
 
-/// So many states are drawn when a change of the number of shards is cut short.
+/// The number of states that are drawn when a change of the number of shards is cut short.
 const LEFTOVERS: u64 = 8;
 
 impl Images {
@@ -65,7 +65,7 @@ impl Directory {
         Ok(Self { place: tempfile::tempdir_in(scratch())?, hashes: BTreeMap::new() })
     }
 
-    /// Makes the files the ones that are there. Most are there already.
+    /// Makes the directory have exactly these files. Most are there already.
     fn put(&mut self, files: &BTreeMap<&Path, (u64, Cow<'_, [u8]>)>) -> io::Result<()> {
         let place = self.place.path();
         for gone in self.hashes.extract_if(.., |path, _| !files.contains_key(path.as_path())) {
@@ -83,14 +83,14 @@ impl Directory {
 }
 
 impl World {
-    /// Starts a shard from each state in which its files may be left now, if the file is one of its
-    /// log. `torn` is a write that may be there in parts.
+    /// Starts a shard from each crash image of its files, if `file` is one of its log. `torn` is a
+    /// write that may be there in part.
     pub(super) fn judge_images(&mut self, shard: u32, file: &Path, what: Seen, torn: Option<u64>) {
         let directory = log_directory(self.process_shards, shard);
         if !file.starts_with(&directory) || !self.images.is_wanted() {
             return;
         }
-        // What a write that went astray in a crash leaves may be refused.
+        // A log with a misdirected write may be refused.
         if self.coverage.count(Seen::MisdirectedWrite) > 0 || self.violation.is_some() {
             return;
         }
@@ -98,7 +98,7 @@ impl World {
         let (ids, coverage, before) = (self.ids.clone(), self.coverage.clone(), self.images.tried);
         for image in doubts.images(torn, &mut self.images.random) {
             if let Err(found) = self.judge_image(shard, &directory, &doubts, &image) {
-                let (what, image) = (what.text(), doubts.tell(&image));
+                let (what, image) = (what.text(), doubts.text(&image));
                 self.violate(format_args!("{what}, {}: {found}; {image}", file.display()));
                 break;
             }
@@ -109,8 +109,8 @@ impl World {
         self.count_images_in(shard, &directory, tried);
     }
 
-    /// Starts from states in which a change of the number of shards may be left: the logs of
-    /// `shards` hold, and of those of another number some are there, whole or not.
+    /// Starts from states that an interrupted change of the number of shards may leave: the logs of
+    /// `shards` shards count, and some of those of another number are there, whole or not.
     pub(super) fn judge_leftovers(
         &mut self,
         shards: u32,
@@ -139,10 +139,9 @@ impl World {
         Ok(())
     }
 
-    /// What else was under way.
+    /// Counts the images by all else that was under way.
     fn count_images_in(&mut self, shard: u32, directory: &Path, tried: u64) {
-        let progress = self.process.seats[shard as usize].shard.inspect().progress();
-        let is_recovering = progress.flushed() == 0 && progress.accepted() > 0;
+        let is_recovering = self.process.shards[shard as usize].is_recovering;
         let has = |name| self.disk.has(&directory.join(name));
         for (seen, is_so) in [
             (Seen::ImageInRecovery, is_recovering),
@@ -165,7 +164,7 @@ impl World {
         let files: BTreeMap<_, _> =
             files.map(|(path, bytes)| (path, (xxh3_64(&bytes), bytes))).collect();
         let mut key = Xxh3::new();
-        key.update(&self.judge.shadow_key(shard).to_le_bytes());
+        key.update(&self.judge.expected_key(shard).to_le_bytes());
         for (path, (hash, _)) in &files {
             key.update(path.as_os_str().as_encoded_bytes());
             key.update(&hash.to_le_bytes());
@@ -185,7 +184,7 @@ impl World {
         self.judge_start_from_image(shard, &started)
     }
 
-    /// Starts one shard, to look at what it finds.
+    /// Starts one shard, to check its recovered state.
     fn start_one(&mut self, data: &Path, shard: u32) -> Result<StartedShard, String> {
         let common = self.common(self.process_shards);
         let host = Host::new(shard, data.to_owned(), common.clone(), self.block_bytes);
@@ -195,11 +194,11 @@ impl World {
             Some(records) => records,
             None => self.records_in(data, &common, shard, &loaded)?,
         };
-        let live = || self.process.seats.first().map(|seat| seat.shard.inspect().image().clone());
+        let live = || self.process.shards.first().map(|shard| shard.image.clone());
         let cluster = loaded.image().cloned().or_else(live).ok_or("shard 0 has no image")?;
-        let ids = Box::new(SeededIds(self.ids.fork()));
-        let started = host.start(loaded, cluster, ids, self.times());
+        let (ids, position) = (Box::new(SeededIds(self.ids.fork())), loaded.position());
+        let started = host.start(loaded, cluster, ids, self.clocks());
         let (shard, ops) = started.map_err(|error| error.to_string())?;
-        Ok(StartedShard { host, shard, ops, records })
+        Ok(StartedShard { host, shard, position, ops, records })
     }
 }

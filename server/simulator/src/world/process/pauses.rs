@@ -1,14 +1,15 @@
-//! What happens to the time: the process stands still, and the wall clock is set.
+//! Faults of the time: the process stands still, and the wall clock is set.
 
 use crate::coverage::Seen;
 use crate::profile::MS;
 use crate::world::World;
 
-/// How far the wall clock is set wrong at the most: nothing that is kept for days ends by it.
+/// The largest lead or lag of the wall clock: too little to expire what is kept for days.
 const WALL_AHEAD_MS_MAX: u64 = 48 * 3_600_000;
 
 impl World {
-    /// As by SIGSTOP, or a paused machine: what is sent meanwhile waits in the sockets.
+    /// Pauses the process, like SIGSTOP or a paused machine: bytes that are sent meanwhile wait in
+    /// the sockets.
     pub(crate) fn pause_process(&mut self) {
         if !self.process.is_up() {
             return;
@@ -20,12 +21,12 @@ impl World {
         self.process.paused_until = self.queue.now() + pause;
     }
 
-    /// The process has ended: the next one runs, however long this one would have stood still.
+    /// Ends the pause with its process: the next one runs at once.
     pub(super) fn end_pause(&mut self) {
         self.process.paused_until = 0;
     }
 
-    /// The machine's clock is set forward or back, by up to days.
+    /// Sets the machine's wall clock forward or back, by up to days.
     pub(crate) fn set_clock(&mut self) {
         let before = self.process.wall_ahead_ms;
         let drawn = self.faults.between(0, 2 * WALL_AHEAD_MS_MAX) as i64;
@@ -38,13 +39,13 @@ impl World {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lifecycle::STOP_MAX;
     use super::*;
-    use crate::process::lifecycle::STOP_MAX;
-    use crate::run::Options;
+    use crate::options::Options;
 
     const PAUSE: u64 = 2 * STOP_MAX;
 
-    /// A server that stands still for longer than a stop may take.
+    /// A server that is paused for longer than a clean stop may take.
     fn paused() -> World {
         let mut world = World::new(0, Options::default());
         world.profile.disk.write_error_chance = 0.0;
@@ -82,7 +83,7 @@ mod tests {
     fn a_stop_that_does_not_end_is_found() {
         let mut world = paused();
         world.stop_cleanly();
-        world.process.seats.iter_mut().for_each(|seat| seat.stopped = true);
+        world.process.shards.iter_mut().for_each(|shard| shard.stopped = true);
         run_until(&mut world, PAUSE + STOP_MAX);
         let violation = world.violation.unwrap_or_default();
         assert!(violation.contains("a clean stop takes more"), "{violation}");

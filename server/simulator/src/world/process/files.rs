@@ -1,25 +1,22 @@
-//! The file operations of shards on the simulated disk. `muster`'s `Files` decides when they start;
-//! a write or sync that must not fail and does ends the process.
+//! The file operations of shards on the simulated disk. `muster`'s `Files` decides when they start.
 
-use super::{Inbound, Seat};
+use super::Inbound;
 use crate::coverage::Seen;
 use crate::disk::Inode;
-use crate::event::{Crash, TimedEvent};
+use crate::event::TimedEvent;
 use crate::net::LinkId;
 use crate::world::World;
-use muster::files::{Descriptor, FileError, FileIo, Files};
-use muster::shard::Part;
+use muster::files::{Descriptor, FileError, FileIo};
+use muster::reactor::Completion;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME};
-use muster_storage::{FileDone, FileOp, FileToken, OpenMode};
+use muster_storage::{FileToken, OpenMode};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-pub(crate) type ShardFiles = Files<OpenFile, LinkId>;
-
-/// Closing files before the next open waits: few, so that some do.
-pub(super) const CLOSING_MAX: usize = 1;
+/// The number of files being closed at which further opens wait: few, so that some do.
+pub(crate) const CLOSING_MAX: usize = 1;
 
 #[derive(Debug, Clone)]
 pub(crate) struct OpenFile {
@@ -40,9 +37,9 @@ pub(super) struct Operation {
     file: OpenFile,
     token: FileToken,
     doing: Doing,
-    /// The error with which it ends.
+    /// The error of the operation, if it fails.
     fails: Option<io::ErrorKind>,
-    /// When it ends.
+    /// The time when it ends.
     at: u64,
     /// The shard was notified before it was done: an injected fault.
     is_early: bool,
@@ -66,7 +63,7 @@ enum Doing {
 
 /// An operation that has ended, and waits for its shard's turn.
 pub(super) struct Ended {
-    inode: Inode,
+    file: OpenFile,
     token: FileToken,
     outcome: Outcome,
 }
@@ -77,200 +74,142 @@ enum Outcome {
     Synced(io::Result<()>),
 }
 
-/// How long after its notification an early write is done.
+/// The time from the notification of an early write to its completion.
 const EARLY_BY: u64 = 300_000;
 
-/// A shard's side of the disk.
-struct DiskIo<'a> {
-    world: &'a mut World,
-    shard: u32,
-}
-
-impl FileIo for DiskIo<'_> {
+/// The disk of the shard whose turn it is.
+impl FileIo for World {
     type File = OpenFile;
     type Conn = LinkId;
 
     fn open(&mut self, path: &Path, mode: OpenMode) -> Result<OpenFile, FileError> {
-        let Self { world, shard } = self;
-        world.note(format_args!("shard {shard} opens {}", path.display()));
-        let is_new = !world.disk.has(path);
-        let inode = world.disk.open(path, mode);
+        let shard = self.process.turning;
+        self.note(format_args!("shard {shard} opens {}", path.display()));
+        let is_new = !self.disk.has(path);
+        let inode = self.disk.open(path, mode);
         if is_new {
-            world.judge_images(*shard, path, Seen::ImageOfNames, None);
+            self.judge_images(shard, path, Seen::ImageOfNames, None);
         }
         Ok(OpenFile { inode, mode, descriptor: Rc::default() })
     }
 
     fn write(&mut self, file: &OpenFile, _: OpenMode, offset: u64, data: &[u8], token: FileToken) {
-        let Self { world, shard } = self;
-        world.judge_write(*shard, file, offset, data);
-        let write = world.disk.write(file.inode, offset, data);
-        let path = world.path_of(file);
-        world.judge_images(*shard, &path, Seen::ImageInWrite, Some(write));
-        let fails = world.write_fails(file, offset + data.len() as u64);
+        let shard = self.process.turning;
+        self.judge_write(shard, file, offset, data);
+        let write = self.disk.write(file.inode, offset, data);
+        let path = self.path_of(file);
+        self.judge_images(shard, &path, Seen::ImageInWrite, Some(write));
+        let fails = self.write_fails(file, offset + data.len() as u64);
         let doing = Doing::Write { write, offset, data: data.to_vec() };
-        world.begin(*shard, file, token, doing, fails);
+        self.begin(shard, file, token, doing, fails);
     }
 
     fn read(&mut self, file: &OpenFile, offset: u64, len: u32, token: FileToken) {
-        let chance = self.world.disk_profile().read_error_chance;
-        let fails = self.world.disk_random.chance(chance).then_some(io::ErrorKind::Other);
-        self.world.begin(self.shard, file, token, Doing::Read { offset, len }, fails);
+        let chance = self.disk_profile().read_error_chance;
+        let fails = self.disk_random.chance(chance).then_some(io::ErrorKind::Other);
+        self.begin(self.process.turning, file, token, Doing::Read { offset, len }, fails);
     }
 
     fn sync(&mut self, file: &OpenFile, token: FileToken) {
-        let chance = self.world.disk_profile().write_error_chance;
-        let fails = self.world.disk_random.chance(chance).then_some(io::ErrorKind::Other);
-        let covers = self.world.disk.written_changes(file.inode);
-        self.world.begin(self.shard, file, token, Doing::Sync { covers }, fails);
+        let chance = self.disk_profile().write_error_chance;
+        let fails = self.disk_random.chance(chance).then_some(io::ErrorKind::Other);
+        let covers = self.disk.written_changes(file.inode);
+        self.begin(self.process.turning, file, token, Doing::Sync { covers }, fails);
     }
 
     fn truncate(&mut self, file: &OpenFile, len: u64) -> Result<(), FileError> {
-        let Self { world, shard } = self;
-        let path = world.path_of(file);
-        world.note(format_args!("shard {shard} truncates {}", path.display()));
-        world.disk.truncate(file.inode, len);
-        world.judge_images(*shard, &path, Seen::ImageOfNames, None);
+        let shard = self.process.turning;
+        let path = self.path_of(file);
+        self.note(format_args!("shard {shard} truncates {}", path.display()));
+        self.disk.truncate(file.inode, len);
+        self.judge_images(shard, &path, Seen::ImageOfNames, None);
         Ok(())
     }
 
     fn rename(&mut self, from: &Path, to: &Path) -> Result<(), FileError> {
-        let Self { world, shard } = self;
-        world.note(format_args!("shard {shard} renames {} {}", from.display(), to.display()));
-        world.coverage.saw(match () {
+        let shard = self.process.turning;
+        self.note(format_args!("shard {shard} renames {} {}", from.display(), to.display()));
+        self.coverage.saw(match () {
             () if from.ends_with(ASIDE_FILE_NAME) => Seen::Compacted,
             () if to.ends_with(SNAPSHOT_FILE_NAME) => Seen::Snapshot,
             () if from.ends_with(SNAPSHOT_FILE_NAME) => Seen::SnapshotFailed,
             () => Seen::Recycled,
         });
-        world.judge_images(*shard, from, Seen::ImageOfNames, None);
-        world.disk.rename(from, to);
-        world.judge_images(*shard, to, Seen::ImageOfNames, None);
+        self.judge_images(shard, from, Seen::ImageOfNames, None);
+        self.disk.rename(from, to);
+        self.judge_images(shard, to, Seen::ImageOfNames, None);
         Ok(())
     }
 
     fn remove_file(&mut self, path: &Path) -> Result<(), FileError> {
-        let Self { world, shard } = self;
-        world.note(format_args!("shard {shard} removes {}", path.display()));
-        world.judge_images(*shard, path, Seen::ImageOfNames, None);
-        world.disk.remove_file(path);
-        world.judge_images(*shard, path, Seen::ImageOfNames, None);
+        let shard = self.process.turning;
+        self.note(format_args!("shard {shard} removes {}", path.display()));
+        self.judge_images(shard, path, Seen::ImageOfNames, None);
+        self.disk.remove_file(path);
+        self.judge_images(shard, path, Seen::ImageOfNames, None);
         Ok(())
     }
 
     fn remove_dir(&mut self, path: &Path) -> Result<(), FileError> {
-        let Self { world, shard } = self;
-        world.note(format_args!("shard {shard} removes {}", path.display()));
-        world.disk.remove_dir(path);
+        let shard = self.process.turning;
+        self.note(format_args!("shard {shard} removes {}", path.display()));
+        self.disk.remove_dir(path);
         Ok(())
     }
 
-    /// Nothing reads files in the trash.
+    /// Removes the files, as no check reads the trash.
     fn move_dir(&mut self, from: &Path, to: &Path) {
-        let Self { world, shard } = self;
-        world.note(format_args!("shard {shard} moves {} to {}", from.display(), to.display()));
-        world.disk.remove_dir(from);
+        let shard = self.process.turning;
+        self.note(format_args!("shard {shard} moves {} to {}", from.display(), to.display()));
+        self.disk.remove_dir(from);
     }
 
     fn put_bytes(&mut self, bytes: Vec<u8>) {
-        self.seat().parts.as_mut().into_iter().for_each(|parts| parts.extend(&bytes));
+        self.turning().parts.as_mut().into_iter().for_each(|parts| parts.extend(&bytes));
     }
 
     fn put_file(&mut self, file: &OpenFile, offset: u64, len: u32) {
-        match self.world.read_part(self.shard, file, offset, len) {
+        match self.read_part(self.process.turning, file, offset, len) {
             Some(bytes) => self.put_bytes(bytes),
-            None => self.seat().parts = None,
+            None => self.turning().parts = None,
         }
     }
 
     fn send(&mut self, link: Option<LinkId>) {
-        self.world.send_parts(self.shard, link);
-    }
-}
-
-impl DiskIo<'_> {
-    fn seat(&mut self) -> &mut Seat {
-        &mut self.world.process.seats[self.shard as usize]
+        self.send_parts(link);
     }
 }
 
 impl World {
-    pub(super) fn perform(&mut self, shard: u32, op: FileOp) {
-        self.with_files(shard, |files, io| files.perform(io, op));
-    }
-
-    /// A part of an answer is gathered.
-    pub(super) fn add_part(&mut self, shard: u32, part: Part) {
-        self.with_files(shard, |files, io| files.add_part(io, part));
-    }
-
-    /// The gathered parts are sent; dropped if the connection is gone.
-    pub(super) fn send_slice(&mut self, shard: u32, link: Option<LinkId>) {
-        self.with_files(shard, |files, io| files.send_parts(io, link));
-    }
-
-    /// An event may have ended an operation: what waited for it starts.
-    pub(super) fn resume_files(&mut self, shard: u32) {
-        self.with_files(shard, |files, io| files.resume(io));
-    }
-
-    fn with_files(
-        &mut self,
-        shard: u32,
-        act: impl FnOnce(&mut ShardFiles, &mut DiskIo<'_>) -> Result<(), FileError>,
-    ) {
-        let Some(mut files) = self.take_files(shard) else { return };
-        let (was_deferring, waited) = (files.is_deferring(), files.waiting_syncs());
-        let acted = act(&mut files, &mut DiskIo { world: self, shard });
-        let defers = files.is_deferring() && !was_deferring;
-        self.coverage.add(Seen::OpenDeferred, u64::from(defers));
-        self.coverage.add(Seen::SyncWaited, u64::from(files.waiting_syncs() > waited));
-        self.process.seats[shard as usize].files = files;
-        if let Err(error) = acted {
-            self.violate(format_args!("shard {shard}: {error}"));
-        }
-    }
-
-    fn take_files(&mut self, shard: u32) -> Option<ShardFiles> {
-        let seat = self.process.seat(shard)?;
-        Some(std::mem::replace(&mut seat.files, Files::new(CLOSING_MAX)))
-    }
-
-    /// Passes the end of an operation to the shard's files; None if that ends the process.
-    pub(super) fn operation_ended(&mut self, shard: u32, ended: Ended) -> Option<FileDone> {
-        let Ended { inode, token, outcome } = ended;
-        let mut files = self.take_files(shard)?;
-        let done = match outcome {
+    /// The end of an operation, as production's reactor has it.
+    pub(super) fn operation_ended<C, D>(&mut self, ended: Ended) -> Completion<C, D> {
+        let token = ended.token;
+        match ended.outcome {
             Outcome::Written(result) => {
-                files.written(&mut DiskIo { world: self, shard }, token, result)
+                self.note_failure(&ended.file, result.as_ref().err());
+                Completion::Written { token, result }
             }
-            Outcome::Read(result) => Ok(Some(files.read(token, result))),
-            Outcome::Synced(result) => files.synced(token, result).map(Some),
-        };
-        self.process.seats[shard as usize].files = files;
-        match done {
-            Ok(Some(FileDone::NoSpace { token })) => {
-                let is_snapshot = self.disk.name(inode).ends_with(SNAPSHOT_ASIDE_FILE_NAME);
-                let seen =
-                    if is_snapshot { Seen::NoSpaceSnapshot } else { Seen::NoSpaceCompaction };
-                self.coverage.saw(seen);
-                Some(FileDone::NoSpace { token })
-            }
-            Ok(done) => done,
-            Err(error) => {
-                self.write_failed(shard, inode, error.kind());
-                None
+            Outcome::Read(result) => Completion::Read { token, result },
+            Outcome::Synced(result) => {
+                self.note_failure(&ended.file, result.as_ref().err());
+                Completion::Synced { token, result }
             }
         }
     }
 
-    /// The reactor ends the process; what became of the write only the disk knows.
-    fn write_failed(&mut self, shard: u32, inode: Inode, error: io::ErrorKind) {
-        let is_full = error == io::ErrorKind::StorageFull;
+    /// A write or sync has failed: if it is not one that may, the process ends.
+    fn note_failure(&mut self, file: &OpenFile, error: Option<&io::Error>) {
+        let Some(error) = error else { return };
+        let is_full = error.kind() == io::ErrorKind::StorageFull;
+        let name = self.path_of(file);
+        if is_full && file.mode == OpenMode::Aside {
+            let is_snapshot = name.ends_with(SNAPSHOT_ASIDE_FILE_NAME);
+            let seen = if is_snapshot { Seen::NoSpaceSnapshot } else { Seen::NoSpaceCompaction };
+            return self.coverage.saw(seen);
+        }
         self.coverage.saw(if is_full { Seen::NoSpaceWrite } else { Seen::FailedWrite });
-        let path = self.disk.name(inode).display().to_string();
-        self.note(format_args!("shard {shard} fails to write {path}"));
-        self.crash(Crash::Kill);
+        self.note(format_args!("a write to {} fails", name.display()));
+        self.process.has_failed_write = true;
     }
 
     fn read_part(&mut self, shard: u32, file: &OpenFile, offset: u64, len: u32) -> Option<Vec<u8>> {
@@ -316,8 +255,8 @@ impl World {
         self.queue.at(at, TimedEvent::FileDone { life, operation: number });
     }
 
-    /// When an operation ends: not before those of the same file that it overlaps. A sync and
-    /// writes end in any order.
+    /// The time when an operation ends: not before those of the same file that it overlaps. A sync
+    /// and writes end in any order.
     fn ends_at(&mut self, file: &OpenFile, doing: &Doing) -> u64 {
         let disk = &self.profile.disk;
         let slow = self.disk_random.chance(disk.slow_chance);
@@ -338,14 +277,13 @@ impl World {
             return;
         }
         let Some(operation) = self.process.operations.remove(&number) else { return };
-        if self.plants_early_ack() && !operation.is_early && operation.is_durable_write() {
+        if self.injects_early_write() && !operation.is_early && operation.is_durable_write() {
             return self.notify_early(life, number, operation);
         }
         let Operation { shard, file, token, doing, fails, is_early, .. } = operation;
         let outcome = self.take_effect(shard, &file, doing, fails);
         if !is_early {
-            let ended = Ended { inode: file.inode, token, outcome };
-            self.enqueue(shard, Inbound::File(ended));
+            self.enqueue(shard, Inbound::File(Ended { file, token, outcome }));
         }
     }
 
@@ -363,6 +301,7 @@ impl World {
                     self.disk.written(file.inode, write, file.mode);
                     self.judge_written(shard, file, offset, &data);
                     self.judge_images(shard, &self.path_of(file), Seen::ImageWritten, None);
+                    self.crash_between_blocks(shard);
                 }
                 Outcome::Written(result)
             }
@@ -382,11 +321,11 @@ impl World {
     }
 
     fn notify_early(&mut self, life: u32, number: u64, mut operation: Operation) {
-        let (inode, token, shard) = (operation.file.inode, operation.token, operation.shard);
+        let (file, token, shard) = (operation.file.clone(), operation.token, operation.shard);
         operation.is_early = true;
         self.process.operations.insert(number, operation);
         self.queue.after(EARLY_BY, TimedEvent::FileDone { life, operation: number });
-        let ended = Ended { inode, token, outcome: Outcome::Written(Ok(())) };
+        let ended = Ended { file, token, outcome: Outcome::Written(Ok(())) };
         self.enqueue(shard, Inbound::File(ended));
     }
 }

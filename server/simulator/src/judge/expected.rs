@@ -1,0 +1,442 @@
+//! The expected state of a shard: that of the blocks which are durable in its log, read back from
+//! the simulated disk. The shard itself must have it, and a start must find it.
+
+use super::{Facts, Judge};
+use muster::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE};
+use muster::config::Config;
+use muster::placement::{CONTROLLER, Placement, Slot};
+use muster::shard::Inspection;
+use muster_codec::DecodeError;
+use muster_codec::record_batch::{BatchHeader, EndTxnMarker, TransactionOutcome};
+use muster_codec::records::{ClusterRecord, GroupRecord};
+use muster_coordinator::{Coordinator, Producer};
+use muster_storage::LogPartition;
+use muster_storage::layout::Block;
+use std::collections::{BTreeMap, BTreeSet};
+use xxhash_rust::xxh3::Xxh3;
+
+/// A record as its log has it.
+pub(crate) type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
+
+pub(super) struct Expected {
+    config: muster_coordinator::Config,
+    placement: Placement,
+    /// The coordinators by slot.
+    coordinators: BTreeMap<Slot, Coordinator>,
+    image: ClusterImage,
+    /// The position of the last applied operation.
+    position: u64,
+    /// The block that is being written.
+    in_flight: Option<Vec<u8>>,
+    /// A block that a start found, though it was not answered: durable with the next sync.
+    unsynced: Option<Vec<u8>>,
+    /// The last position that the shard reported as flushed.
+    flushed: u64,
+}
+
+impl Expected {
+    fn new(config: &Config) -> Self {
+        Self {
+            config: config.coordinator(),
+            placement: Placement {
+                shards: 1,
+                offsets_partitions: config.offsets_topic_num_partitions.unsigned_abs(),
+            },
+            coordinators: BTreeMap::new(),
+            image: ClusterImage::new(config),
+            position: 0,
+            in_flight: None,
+            unsynced: None,
+            flushed: 0,
+        }
+    }
+
+    /// The state that a shard has found, up to a position.
+    fn of((position, shard): (u64, Inspection<'_>), config: &Config) -> Self {
+        let mut expected = Self::new(config);
+        expected.replay_all(&shard.durable_state());
+        expected.image = (**shard.image()).clone();
+        expected.position = position;
+        expected
+    }
+
+    /// Whether `flushed` is less than it was before; zero is what a shard reports after startup.
+    fn went_back(&mut self, flushed: u64) -> bool {
+        if flushed != 0 && flushed < self.flushed {
+            return true;
+        }
+        self.flushed = self.flushed.max(flushed);
+        false
+    }
+
+    /// A copy, made by replaying the records of this state.
+    fn copy(&self, config: &Config) -> Self {
+        let mut copy = Self::new(config);
+        copy.replay_all(&self.state());
+        copy.image = self.image.clone();
+        copy.position = self.position;
+        copy
+    }
+
+    /// Applies a block if it is the next one; returns whether it is.
+    fn apply(&mut self, bytes: &[u8]) -> Result<bool, DecodeError> {
+        let block = Block::read(bytes)?;
+        if block.header.first_position != self.position + 1 {
+            return Ok(false);
+        }
+        each_record(&block, |record| match record {
+            Record::Group(slot, producer, record) => self.replay(slot, producer, record),
+            Record::End(slot, producer_id, outcome) => {
+                self.slot(slot).replay_end_transaction(producer_id, outcome, 0);
+            }
+            Record::Cluster(record) => self.image.apply(record),
+        })?;
+        self.position += u64::from(block.header.operations);
+        Ok(true)
+    }
+
+    /// Compares what recovery found, up to a position, with what was flushed, perhaps with the
+    /// block that was on its way.
+    ///
+    /// # Errors
+    /// They differ.
+    fn check_found(
+        &self,
+        number: u32,
+        (found, shard): (u64, Inspection<'_>),
+        records: &[RecordBytes],
+        config: &Config,
+    ) -> Result<(), String> {
+        if found < self.flushed {
+            return Err(format!("operations up to {} were flushed", self.flushed));
+        }
+        let later;
+        let with = if found > self.position {
+            later = self.with_next_block(config)?;
+            &later
+        } else {
+            self
+        };
+        if found != with.position {
+            return Err(format!("the log had come to {}", with.position));
+        }
+        if let Some(what) = difference(&with.records(), records) {
+            return Err(format!("what is recovered is not what was written: {what}"));
+        }
+        let same_image = number != CONTROLLER || is_same(&with.image, shard.image());
+        if same_image { Ok(()) } else { Err("the cluster is another".to_owned()) }
+    }
+
+    /// The state with the block that is on its way.
+    fn with_next_block(&self, config: &Config) -> Result<Self, String> {
+        let block = self.next_block().ok_or("nothing was on its way")?;
+        let mut later = self.copy(config);
+        later.apply(block).map_err(|error| error.to_string())?;
+        Ok(later)
+    }
+
+    /// The block of which it is unknown whether it is durable. There is at most one: no write
+    /// begins before the block that recovery found is synced.
+    fn next_block(&self) -> Option<&Vec<u8>> {
+        self.in_flight.as_ref().or(self.unsynced.as_ref())
+    }
+
+    /// A hash of all that a recovered shard is compared with.
+    fn key(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        hash.update(&self.position.to_le_bytes());
+        hash.update(&self.flushed.to_le_bytes());
+        hash.update(self.next_block().map_or(&[], Vec::as_slice));
+        hash.digest()
+    }
+
+    fn records(&self) -> Vec<RecordBytes> {
+        bytes_of(&self.durable_records())
+    }
+
+    /// The records of all slots, by group.
+    fn durable_records(&self) -> Vec<GroupRecord<'_>> {
+        let mut records: Vec<_> =
+            self.coordinators.values().flat_map(Coordinator::durable_records).collect();
+        records.sort_by(|one, other| one.group_id().cmp(other.group_id()));
+        records
+    }
+
+    fn state(&self) -> State<'_> {
+        self.coordinators.values().flat_map(Coordinator::durable_state).collect()
+    }
+
+    fn replay_all(&mut self, state: &State<'_>) {
+        for (producer, record) in state {
+            self.replay(self.placement.group_slot(record.group_id()), *producer, record);
+        }
+    }
+
+    fn replay(&mut self, slot: Slot, producer: Option<Producer>, record: &GroupRecord<'_>) {
+        match producer {
+            None => self.slot(slot).replay(record, 0),
+            Some(producer) => self.slot(slot).replay_in_transaction(producer, record, 0),
+        }
+    }
+
+    fn slot(&mut self, slot: Slot) -> &mut Coordinator {
+        let config = &self.config;
+        self.coordinators.entry(slot).or_insert_with(|| Coordinator::new(config.clone()))
+    }
+}
+
+/// The durable state of groups, with the producers of pending offsets.
+type State<'s> = Vec<(Option<Producer>, GroupRecord<'s>)>;
+
+enum Record<'a> {
+    /// A record of a group, in a transaction if it has a producer.
+    Group(Slot, Option<Producer>, &'a GroupRecord<'a>),
+    /// The marker of a producer.
+    End(Slot, i64, TransactionOutcome),
+    Cluster(&'a ClusterRecord<'a>),
+}
+
+fn each_record(block: &Block<'_>, mut each: impl FnMut(Record<'_>)) -> Result<(), DecodeError> {
+    for entry in block.entries() {
+        let (partition, batch) = entry?;
+        let BatchHeader { producer_id: id, producer_epoch: epoch, .. } = batch.header;
+        let producer = batch.header.is_transactional().then_some(Producer { id, epoch });
+        for record in batch.records()? {
+            let record = record?;
+            let Some(key) = record.key else { continue };
+            match partition {
+                LogPartition::ConsumerOffsets(slot) if batch.header.is_control() => {
+                    let marker = EndTxnMarker::of_record(&record)?;
+                    marker.iter().for_each(|it| each(Record::End(Slot(slot), id, it.outcome)));
+                }
+                LogPartition::Cluster => {
+                    let record = ClusterRecord::read(key, record.value)?;
+                    record.iter().for_each(|record| each(Record::Cluster(record)));
+                }
+                LogPartition::ConsumerOffsets(slot) => {
+                    let record = GroupRecord::read(key, record.value)?;
+                    record.iter().for_each(|it| each(Record::Group(Slot(slot), producer, it)));
+                }
+                // The clients that have transactions check their outcome.
+                LogPartition::TransactionState(_) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
+    let block = Block::read(bytes)?;
+    each_record(&block, |record| match record {
+        // Offsets of transactions, too: clients that have them see whether they were committed.
+        Record::Group(_, _, record) => facts.group_record(record, now),
+        Record::End(..) => {}
+        Record::Cluster(record) => facts.cluster_record(record),
+    })
+}
+
+pub(crate) fn bytes_of(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
+    let bytes = |record: &GroupRecord<'_>| {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        record.write_key(&mut key);
+        let has_value = record.write_value(&mut value);
+        (key, has_value.then_some(value))
+    };
+    records.iter().map(bytes).collect()
+}
+
+impl Judge {
+    /// A number that changes with the state that a recovered shard is compared with.
+    pub(crate) fn expected_key(&self, number: u32) -> u64 {
+        self.expected.get(number as usize).map_or(0, Expected::key)
+    }
+
+    /// Keeps a block as the one in flight.
+    pub(crate) fn note_write(&mut self, shard: u32, block: &[u8]) {
+        self.expected[shard as usize].in_flight = Some(block.to_vec());
+    }
+
+    /// Applies a block that is durable, as it was read back from the disk.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn note_written(
+        &mut self,
+        shard: u32,
+        durable: &[u8],
+        now: u64,
+    ) -> Result<(), DecodeError> {
+        let expected = &mut self.expected[shard as usize];
+        expected.in_flight = None;
+        learn(&mut self.facts, durable, now)?;
+        expected.apply(durable).map(|_| ())
+    }
+
+    /// Applies the block that recovery found, which is durable now.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn note_synced(&mut self, shard: u32, now: u64) -> Result<(), DecodeError> {
+        let expected = &mut self.expected[shard as usize];
+        let Some(block) = expected.unsynced.take() else { return Ok(()) };
+        learn(&mut self.facts, &block, now)?;
+        expected.apply(&block).map(|_| ())
+    }
+
+    /// Compares the live state of a shard with its log; only while no write is in flight.
+    ///
+    /// # Errors
+    /// They differ.
+    pub(crate) fn check_live(&self, number: u32, shard: Inspection<'_>) -> Result<(), String> {
+        let expected = &self.expected[number as usize];
+        let live = shard.durable_records();
+        let mut log = expected.durable_records();
+        let alive: BTreeSet<&str> = live.iter().map(GroupRecord::group_id).collect();
+        log.retain(|record| {
+            let is_offset = matches!(record, GroupRecord::OffsetCommit(..));
+            let group = record.group_id();
+            !shard.is_unloaded(group) || alive.contains(group) && !is_offset
+        });
+        let (log, live) = (bytes_of(&log), bytes_of(&live));
+        if let Some(what) = difference(&log, &live) {
+            return Err(format!("replay(log) is not the live state: {what}"));
+        }
+        let log = pending(expected.state(), &alive);
+        let live = pending(shard.durable_state(), &alive);
+        if log != live {
+            return Err(format!("pending offsets are {live:?}, by the log {log:?}"));
+        }
+        Ok(())
+    }
+
+    /// Checks that the flushed position of a shard does not go back.
+    ///
+    /// # Errors
+    /// It does.
+    pub(super) fn check_flushed(&mut self, number: u32, flushed: u64) -> Result<(), String> {
+        if self.expected[number as usize].went_back(flushed) {
+            return Err(format!("flushed goes back to {flushed}"));
+        }
+        Ok(())
+    }
+
+    /// Makes sure that this number of shards has an expected state.
+    pub(crate) fn expect_shards(&mut self, shards: usize, config: &Config) {
+        while self.expected.len() < shards {
+            self.expected.push(Expected::new(config));
+        }
+    }
+
+    /// Checks what a start found: nothing is missing that was flushed, nothing is half there.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn check_recovered(
+        &mut self,
+        number: u32,
+        (found, shard): (u64, Inspection<'_>),
+        records: &[RecordBytes],
+        config: &Config,
+    ) -> Result<(), String> {
+        let expected = &mut self.expected[number as usize];
+        expected.check_found(number, (found, shard), records, config)?;
+        let block = expected.in_flight.take().or(expected.unsynced.take());
+        expected.unsynced = block.filter(|_| found > expected.position);
+        Ok(())
+    }
+
+    /// Like [`Judge::check_recovered`], for a shard that was started from a crash image, outside
+    /// the run: changes no state.
+    ///
+    /// # Errors
+    /// It found something else.
+    pub(crate) fn check_image(
+        &self,
+        number: u32,
+        (found, shard): (u64, Inspection<'_>),
+        records: &[RecordBytes],
+        config: &Config,
+    ) -> Result<(), String> {
+        let expected = self.expected.get(number as usize).ok_or("a shard that was not there")?;
+        expected.check_found(number, (found, shard), records, config)
+    }
+
+    /// Applies the blocks of which it was unknown whether they are durable: the logs are rewritten
+    /// for another number of shards, and a copy is synced before the old ones go.
+    pub(crate) fn note_copied(&mut self, now: u64) {
+        for expected in &mut self.expected {
+            let Some(block) = expected.unsynced.take() else { continue };
+            let learned = learn(&mut self.facts, &block, now);
+            let applied = learned.and_then(|()| expected.apply(&block));
+            assert!(applied.is_ok(), "it was applied to a copy before");
+        }
+    }
+
+    /// Expects the state of these shards from now on.
+    ///
+    /// # Errors
+    /// Together they do not hold what the shards before them held.
+    pub(crate) fn check_resharded<'a>(
+        &mut self,
+        shards: impl Iterator<Item = (u64, Inspection<'a>)>,
+        config: &Config,
+    ) -> Result<(), String> {
+        let all: Vec<Expected> = shards.map(|shard| Expected::of(shard, config)).collect();
+        let before = std::mem::replace(&mut self.expected, all);
+        if let Some(what) = difference(&sorted_records(&before), &sorted_records(&self.expected)) {
+            return Err(what);
+        }
+        match (before.first(), self.expected.first()) {
+            (Some(old), Some(new)) if is_same(&old.image, &new.image) => Ok(()),
+            _ => Err("the cluster is another".to_owned()),
+        }
+    }
+}
+
+/// The pending offsets of some groups, as text.
+fn pending(state: State<'_>, groups: &BTreeSet<&str>) -> Vec<String> {
+    let is_pending = |(producer, record): &(Option<Producer>, GroupRecord<'_>)| {
+        producer.is_some() && groups.contains(record.group_id())
+    };
+    let pending = state.into_iter().filter(is_pending);
+    let mut pending: Vec<_> = pending.map(|pending| format!("{pending:?}")).collect();
+    pending.sort_unstable();
+    pending
+}
+
+fn sorted_records(all: &[Expected]) -> Vec<RecordBytes> {
+    let mut records: Vec<_> = all.iter().flat_map(Expected::records).collect();
+    records.sort_unstable();
+    records
+}
+
+/// Whether two images have the same cluster. How often it changed is not durable: a log that
+/// was compacted has fewer changes.
+fn is_same(one: &ClusterImage, other: &ClusterImage) -> bool {
+    let configs = |image: &ClusterImage| {
+        let of = |kind: i8| {
+            let name =
+                move |name: &str| (kind, name.to_owned(), image.configs(kind, name).cloned());
+            image.configured(kind, "").map(name).collect::<Vec<_>>()
+        };
+        [TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE].map(of)
+    };
+    one.topics().eq(other.topics())
+        && configs(one) == configs(other)
+        && one.next_producer_id() == other.next_producer_id()
+}
+
+/// Describes the first record in which both differ.
+fn difference(expected: &[RecordBytes], found: &[RecordBytes]) -> Option<String> {
+    if expected == found {
+        return None;
+    }
+    let at = expected.iter().zip(found).position(|(one, other)| one != other);
+    let at = at.unwrap_or(expected.len().min(found.len()));
+    let (expected, found) = (expected.get(at).map(text), found.get(at).map(text));
+    Some(format!("record {at} is to be {expected:?}, and is {found:?}"))
+}
+
+fn text((key, value): &RecordBytes) -> String {
+    format!("{:?}", GroupRecord::read(key, value.as_deref()))
+}

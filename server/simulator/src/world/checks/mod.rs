@@ -1,0 +1,103 @@
+//! The judge's checks where they are due: the first violation ends the run.
+
+mod memory;
+mod rest;
+mod state;
+mod turns;
+
+use crate::client::{Committer, Raw, member_group};
+use crate::coverage::{Coverage, Seen};
+use crate::net::Asked;
+use crate::world::World;
+use loadgen::event::{Event, EventKind, OBSERVER, Stop};
+use loadgen::time::Time;
+use std::fmt;
+
+impl World {
+    /// The coverage of the run: the count of each coverage mark.
+    pub(crate) fn take_coverage(&mut self) -> Coverage {
+        let mut coverage = std::mem::take(&mut self.coverage);
+        coverage += &self.network.coverage;
+        coverage += &self.judge.facts.coverage;
+        for sim in &self.clients {
+            let expired = sim.raw.books().iter().map(Committer::expired).sum();
+            coverage.add(Seen::OffsetsExpired, expired);
+            if let Raw::Several(several) = &sim.raw {
+                coverage.add(Seen::JoinedAnswer, several.joined());
+            } else if let Raw::Converter(converter) = &sim.raw {
+                coverage.add(Seen::Converted, converter.conversions());
+            } else if let Raw::Transactor(transactor) = &sim.raw {
+                let [committed, aborted, looks] = transactor.counts();
+                coverage.add(Seen::TransactionCommitted, committed);
+                coverage.add(Seen::TransactionAborted, aborted);
+                coverage.add(Seen::TransactionsRead, looks);
+            }
+        }
+        coverage
+    }
+
+    /// Notes the first violation; the run ends with it.
+    pub(crate) fn violate(&mut self, what: fmt::Arguments<'_>) {
+        if self.violation.is_none() {
+            self.note(format_args!("VIOLATION: {what}"));
+            self.violation = Some(what.to_string());
+        }
+    }
+
+    /// An event of a member.
+    pub(crate) fn judge_event(&mut self, event: &Event) {
+        if let Some(seen) = seen(&event.kind) {
+            self.coverage.saw(seen);
+        }
+        if let Err(what) = self.judge.observe(event) {
+            self.violate(format_args!("{what}"));
+        }
+    }
+
+    /// An answer leaves a shard.
+    pub(crate) fn judge_answer(&mut self, asked: &Asked, frame: &[u8]) {
+        if let Err(what) = self.judge.facts.check_frame(asked, frame) {
+            self.violate(format_args!("{what}"));
+        }
+    }
+
+    /// Groups that were empty are gone, and begin again with the next member.
+    fn judge_ended_groups(&mut self) {
+        let at = Time::from_micros(self.queue.now());
+        for id in self.judge.facts.take_ended() {
+            if let Some(group) = member_group(&id) {
+                self.note(format_args!("{id} is gone, durably"));
+                let kind = EventKind::GroupDeleted { sent: at };
+                self.judge_event(&Event { at, group, member: OBSERVER, kind });
+            }
+        }
+    }
+
+    /// Members are not notified, but volatile state is gone.
+    fn judge_restarted(&mut self) {
+        self.judge.note_restart(Time::from_micros(self.queue.now()));
+    }
+
+    /// Runs the checks that follow a turn of a shard.
+    pub(crate) fn judge_shard(&mut self, number: u32) {
+        let shard = self.process.shards[number as usize].inspect();
+        let progress = shard.progress();
+        if let Err(what) = self.judge.note_turn(number, shard) {
+            return self.violate(format_args!("shard {number}: {what}"));
+        }
+        self.judge_memory(number);
+        if self.judge.is_thorough() && progress.accepted() == progress.flushed() {
+            self.judge_live_state(number);
+        }
+    }
+}
+
+fn seen(event: &EventKind) -> Option<Seen> {
+    match event {
+        EventKind::Joined { .. } => Some(Seen::Joined),
+        EventKind::Assigned { .. } => Some(Seen::Rebalanced),
+        EventKind::Fenced { .. } => Some(Seen::Fenced),
+        EventKind::Stopped { how: Stop::Crash } => Some(Seen::MemberCrash),
+        _ => None,
+    }
+}

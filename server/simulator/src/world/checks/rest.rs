@@ -1,0 +1,104 @@
+//! Once nothing is on its way any more, the server has all that it acknowledged. The same is asked
+//! of crash images at any moment.
+
+use crate::client::Raw;
+use crate::judge::Offsets;
+use crate::world::World;
+use crate::world::process::StartedShard;
+use loadgen::plan::GroupIndex;
+use muster::placement::CONTROLLER;
+use muster_codec::records::{GroupRecord, OffsetCommitKey};
+
+impl World {
+    /// The reason why the groups have not settled; None if they have.
+    pub(crate) fn unrest(&self) -> Option<String> {
+        let unsettled = self.unsettled();
+        if !unsettled.is_empty() {
+            return Some(format!("members {unsettled:?}"));
+        }
+        self.judge.owners.wrong()
+    }
+
+    /// The groups that have not settled only because no member began the second half of a
+    /// cooperative rebalance, if that is all that is wrong. As in Kafka, a static member that dies
+    /// between the halves comes back to its old generation, and so does not know that it gave
+    /// partitions up.
+    pub(crate) fn half_rebalanced(&self) -> Vec<GroupIndex> {
+        let groups = self.judge.owners.lacking();
+        let explained = |group| self.may_stay_half_rebalanced(group);
+        match self.unsettled().is_empty() && groups.iter().all(|group| explained(*group)) {
+            true => groups,
+            false => Vec::new(),
+        }
+    }
+
+    /// Checks the state of the shards against the records of all raw clients.
+    pub(crate) fn judge_rest(&mut self) {
+        let offsets = Offsets::of(&self.process.found);
+        let mut books = self.clients.iter().flat_map(|sim| sim.raw.books());
+        let wrong = books.find_map(|book| offsets.check(book).err());
+        let of_admin = || {
+            self.clients.iter().find_map(|sim| match &sim.raw {
+                Raw::Admin(admin) => {
+                    let images = self.process.shards.iter().map(|shard| shard.inspect().image());
+                    images.map(|image| admin.check(image)).find_map(Result::err)
+                }
+                Raw::TopicCreator(_)
+                | Raw::Committer(_)
+                | Raw::Several(_)
+                | Raw::Converter(_)
+                | Raw::Reader(_)
+                | Raw::Producer(_)
+                | Raw::Transactor(_)
+                | Raw::Hostile(_) => None,
+            })
+        };
+        if let Some(wrong) = wrong.or_else(of_admin).or_else(|| self.left_of_deleted_topics()) {
+            self.violate(format_args!("at rest: {wrong}"));
+        }
+    }
+
+    /// State that should have been forgotten.
+    fn left_of_deleted_topics(&self) -> Option<String> {
+        let shard = self.process.shards.first()?;
+        let image = shard.inspect().image();
+        if let Some((id, topic)) = image.deleted().next() {
+            return Some(format!("topic {} of id {id} is still noted as deleted", topic.name));
+        }
+        self.process.found.iter().find_map(|(key, value)| {
+            match GroupRecord::read(key, value.as_deref()) {
+                Ok(Some(GroupRecord::OffsetCommit(key, Some(value))))
+                    if !value.topic_id.is_zero() && image.topic_by_id(value.topic_id).is_none() =>
+                {
+                    let OffsetCommitKey { group, topic, partition } = key;
+                    Some(format!("{group} has an offset of {topic}-{partition}, which was deleted"))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Checks a shard that was started from a crash image against the records of the raw clients as
+    /// they are at this moment.
+    pub(super) fn judge_books(&self, number: u32, started: &StartedShard) -> Result<(), String> {
+        let offsets = Offsets::of(&started.records);
+        let placement = self.placement(self.process_shards);
+        let books = self.clients.iter().flat_map(|sim| sim.raw.books());
+        let mut of_shard = books.filter(|book| placement.group_shard(book.group()) == number);
+        of_shard.try_for_each(|book| offsets.check(&book.interrupted()))?;
+        self.clients.iter().try_for_each(|sim| match &sim.raw {
+            Raw::Admin(admin) if number == CONTROLLER => {
+                admin.interrupted().check(started.shard.inspect().image())
+            }
+            Raw::Committer(_)
+            | Raw::Several(_)
+            | Raw::Converter(_)
+            | Raw::Admin(_)
+            | Raw::TopicCreator(_)
+            | Raw::Reader(_)
+            | Raw::Producer(_)
+            | Raw::Transactor(_)
+            | Raw::Hostile(_) => Ok(()),
+        })
+    }
+}

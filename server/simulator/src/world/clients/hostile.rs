@@ -1,0 +1,30 @@
+//! The turns of clients that send garbage.
+
+use crate::client::garbage;
+use crate::coverage::Seen;
+use crate::net::Owner;
+use crate::world::World;
+
+impl World {
+    /// Sends garbage, on a new connection or on one that may have half a request already.
+    pub(super) fn act_hostile(&mut self, client: u32) {
+        if !self.is_chaos() {
+            return;
+        }
+        let shard = self.client_random.below(u64::from(self.process_shards)) as u32;
+        let link = match self.clients[client as usize].link {
+            Some(link) if self.client_random.chance(0.5) => link,
+            known => {
+                known.into_iter().for_each(|link| self.hang_up(link));
+                self.network.connect(&mut self.queue, Owner::Client(client), shard)
+            }
+        };
+        self.network.link_mut(link).is_tracked = false;
+        self.clients[client as usize].link = Some(link);
+        let bytes = garbage(&mut self.client_random);
+        self.note(format_args!("client {client} sends {} bytes of garbage", bytes.len()));
+        self.coverage.saw(Seen::Garbage);
+        self.network.send(&mut self.queue, link, bytes);
+        self.arm_client(client);
+    }
+}

@@ -1,0 +1,233 @@
+//! When members start and stop, their timers, requests and answers.
+
+use super::links::RequestFrame;
+use crate::client::{SimMember, is_static_cooperative};
+use crate::event::TimedEvent;
+use crate::net::{Asked, LinkId, Owner};
+use crate::world::World;
+use crate::world::process::FIRST_PORT;
+use loadgen::event::{EventKind, Stop};
+use loadgen::member::{
+    Answer, Context, Destination, Failure, Member, Outgoing, Output, Request, State,
+};
+use loadgen::plan::GroupIndex;
+use loadgen::time::Time;
+use loadgen::wire;
+
+impl World {
+    pub(crate) fn start_member(&mut self, index: u32) {
+        let sim = &mut self.members[index as usize];
+        if !sim.member.is_done() {
+            return;
+        }
+        sim.life += 1;
+        (sim.started_in, sim.started_at) = (self.process.life, self.queue.now());
+        self.hang_up_all(index);
+        self.note(format_args!("member {index} starts"));
+        self.with_member(index, Member::start);
+    }
+
+    pub(crate) fn stop_member(&mut self, index: u32, how: Stop) {
+        self.note(format_args!("member {index} stops: {how:?}"));
+        if how == Stop::Crash {
+            self.members[index as usize].life += 1;
+            self.hang_up_all(index);
+        }
+        self.with_member(index, |member, context, output| member.stop(how, context, output));
+    }
+
+    /// Starts or stops a member.
+    pub(crate) fn churn(&mut self) {
+        if !self.is_chaos() || self.members.is_empty() {
+            return;
+        }
+        let every = self.profile.clients.churn_every;
+        let next = self.client_random.between(0, 2 * every);
+        self.queue.after(next, TimedEvent::Churn);
+        let index = self.client_random.below(self.members.len() as u64) as u32;
+        if self.members[index as usize].member.is_done() {
+            return self.start_member(index);
+        }
+        let how = self.client_random.pick(&[Stop::Leave, Stop::Close, Stop::Crash]);
+        self.stop_member(index, how);
+    }
+
+    pub(crate) fn wake_member(&mut self, index: u32, armed: u64) {
+        let now = self.queue.now();
+        let sim = &mut self.members[index as usize];
+        if sim.armed != armed {
+            return;
+        }
+        sim.armed = u64::MAX;
+        match sim.member.deadline() {
+            Some(deadline) if deadline.micros() <= now => self.with_member(index, Member::wake),
+            _ => self.arm_member(index),
+        }
+    }
+
+    pub(super) fn notify_member(
+        &mut self,
+        index: u32,
+        life: u32,
+        asked: Asked,
+        outcome: Result<&[u8], Failure>,
+    ) {
+        if self.members[index as usize].life != life {
+            return;
+        }
+        let Asked { api, version, token, sent, .. } = asked;
+        let outcome = outcome.map(|frame| wire::read_response(api, version, frame));
+        let outcome = match outcome {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => {
+                return self.violate(format_args!("an answer that cannot be read: {error}"));
+            }
+            Err(failure) => Err(failure),
+        };
+        let answer = Answer { token, sent: Time::from_micros(sent), outcome };
+        self.with_member(index, |member, context, output| member.answered(answer, context, output));
+    }
+
+    fn with_member(
+        &mut self,
+        index: u32,
+        call: impl FnOnce(&mut Member, &mut Context<'_>, &mut Output),
+    ) {
+        let mut output = Output::default();
+        let sim = &mut self.members[index as usize];
+        let mut context = Context {
+            now: Time::from_micros(self.queue.now()),
+            topics: &self.topics,
+            versions: &sim.versions,
+            nodes: &mut self.nodes,
+            random: sim.random.generator(),
+        };
+        call(&mut sim.member, &mut context, &mut output);
+        for event in &output.events {
+            if let EventKind::Failed { reason } = &event.kind
+                && !self.may_be_fenced(index, reason)
+                && !self.may_be_forgotten(index, reason)
+            {
+                self.violate(format_args!("member {index} cannot continue: {reason}"));
+            }
+            self.judge_event(event);
+        }
+        for outgoing in output.requests {
+            self.send_for_member(index, outgoing);
+        }
+        if self.members[index as usize].member.is_done() {
+            self.hang_up_all(index);
+        }
+        self.arm_member(index);
+    }
+
+    /// Whether Kafka, too, may fence this member: a static member that joins while a rebalance is
+    /// prepared gets its new id before the id is durable. After a restart of the server the former
+    /// id is the valid one.
+    fn may_be_fenced(&self, index: u32, reason: &str) -> bool {
+        let sim = &self.members[index as usize];
+        let is_static = sim.member.plan().instance_id.is_some();
+        is_static && reason.contains("FENCED_INSTANCE_ID") && sim.started_in < self.process.life
+    }
+
+    /// Whether the group may have been deleted: as in Kafka, an empty group is deleted with its
+    /// last offset, and a member that does not know yet that its session expired finds no group.
+    fn may_be_forgotten(&self, index: u32, reason: &str) -> bool {
+        let sim = &self.members[index as usize];
+        let group = sim.member.plan().group.id.as_str();
+        reason.contains("GROUP_ID_NOT_FOUND") && self.judge.facts.went_since(group, sim.started_at)
+    }
+
+    /// Whether a group is cooperative and has a static member that came back.
+    pub(crate) fn may_stay_half_rebalanced(&self, group: GroupIndex) -> bool {
+        let came_back = |sim: &&SimMember| {
+            sim.life > 1 && sim.member.state() == State::Stable && is_static_cooperative(sim)
+        };
+        self.members_of(group).any(|(_, sim)| came_back(&sim))
+    }
+
+    /// A member of the group goes: its partitions, and those without an owner, are assigned.
+    pub(crate) fn shrink_group(&mut self, group: GroupIndex) {
+        let running = |(_, sim): &(u32, &SimMember)| sim.member.state() == State::Stable;
+        let first = self.members_of(group).find(running).map(|(index, _)| index);
+        if let Some(index) = first {
+            self.stop_member(index, Stop::Leave);
+        }
+    }
+
+    fn members_of(&self, group: GroupIndex) -> impl Iterator<Item = (u32, &SimMember)> {
+        let members = self.members.iter().enumerate();
+        let members = members.filter(move |(_, sim)| sim.member.plan().group.index == group);
+        members.map(|(index, sim)| (index as u32, sim))
+    }
+
+    fn send_for_member(&mut self, index: u32, outgoing: Outgoing) {
+        let link = self.member_link(index, outgoing.to);
+        let sim = &self.members[index as usize];
+        let plan = sim.member.plan();
+        let profile = &self.profile.clients;
+        let patience = match outgoing.request {
+            Request::JoinGroup(_) | Request::SyncGroup(_) => profile.rebalance_timeout,
+            _ => 0,
+        };
+        let patience = patience + profile.request_timeout;
+        let correlation = self.network.correlation();
+        let (version, token) = (outgoing.version, outgoing.token);
+        let header = wire::Header { version, correlation, client_id: &plan.client_id };
+        let mut frame = Vec::new();
+        let api = wire::api_key(&outgoing.request);
+        if let Err(error) = wire::write_request(&mut frame, &header, &outgoing.request) {
+            return self.violate(format_args!("a request that cannot be written: {error}"));
+        }
+        self.ask(link, RequestFrame { api, version, token, correlation, frame, patience });
+    }
+
+    /// The connection to use; a new one if there is none.
+    fn member_link(&mut self, index: u32, to: Destination) -> LinkId {
+        let sim = &self.members[index as usize];
+        if let Some((_, link)) = sim.links.iter().find(|(known, _)| *known == to) {
+            return *link;
+        }
+        let owner = Owner::Member { member: index, life: sim.life };
+        let shard = match to {
+            Destination::Any => self.client_random.below(u64::from(self.process_shards)) as u32,
+            Destination::Node(node) => {
+                let port = self.nodes.address(node).map_or(FIRST_PORT, |(_, port)| port);
+                u32::from(port - FIRST_PORT)
+            }
+        };
+        let link = self.network.connect(&mut self.queue, owner, shard);
+        self.members[index as usize].links.push((to, link));
+        link
+    }
+
+    fn hang_up_all(&mut self, index: u32) {
+        let links = std::mem::take(&mut self.members[index as usize].links);
+        links.into_iter().for_each(|(_, link)| self.hang_up(link));
+    }
+
+    /// A timer that comes too early is armed again when it fires: deadlines mostly move away.
+    fn arm_member(&mut self, index: u32) {
+        let sim = &mut self.members[index as usize];
+        if let Some(deadline) = sim.member.deadline()
+            && deadline.micros() < sim.armed
+        {
+            sim.armed = deadline.micros();
+            let armed = sim.armed;
+            self.queue.at(armed, TimedEvent::Member { member: index, armed });
+        }
+    }
+
+    /// The number of members whose groups are stable.
+    pub(crate) fn stable_members(&self) -> usize {
+        self.members.iter().filter(|sim| sim.member.state() == State::Stable).count()
+    }
+
+    /// The members that run and are not stable. Failed ones were reported when they failed.
+    pub(crate) fn unsettled(&self) -> Vec<(u32, State)> {
+        let members = self.members.iter().enumerate();
+        let states = members.map(|(index, sim)| (index as u32, sim.member.state()));
+        let settled = |state: &State| matches!(state, State::Down | State::Failed | State::Stable);
+        states.filter(|(_, state)| !settled(state)).collect()
+    }
+}

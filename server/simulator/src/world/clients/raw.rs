@@ -1,0 +1,125 @@
+//! The timers, requests and answers of raw clients.
+
+use super::links::RequestFrame;
+use crate::client::{NextRequest, Raw, Surroundings, read_response};
+use crate::event::TimedEvent;
+use crate::net::{Asked, LinkId, Owner};
+use crate::world::World;
+use muster_codec::ApiKey;
+use muster_codec::header::RequestHeader;
+
+impl World {
+    /// Sets the timer of a raw client's next request.
+    pub(crate) fn arm_client(&mut self, client: u32) {
+        self.arm_client_after(client, 0);
+    }
+
+    fn arm_client_after(&mut self, client: u32, least: u64) {
+        let pause = least + self.client_random.skewed(0, self.profile.clients.pause_max);
+        let armed = self.queue.now() + pause;
+        self.clients[client as usize].armed = armed;
+        self.queue.at(armed, TimedEvent::Client { client, armed });
+    }
+
+    pub(crate) fn wake_client(&mut self, client: u32, armed: u64) {
+        let resting = self.is_resting();
+        let sim = &mut self.clients[client as usize];
+        if sim.armed != armed || sim.waits || resting {
+            return;
+        }
+        match &sim.raw {
+            Raw::Hostile(_) => return self.act_hostile(client),
+            Raw::TopicCreator(creator) if creator.is_done() => return self.topics_created(),
+            Raw::TopicCreator(_)
+            | Raw::Committer(_)
+            | Raw::Several(_)
+            | Raw::Converter(_)
+            | Raw::Admin(_)
+            | Raw::Reader(_)
+            | Raw::Producer(_)
+            | Raw::Transactor(_) => {}
+        }
+        if self.may_overtake(client) {
+            return self.arm_client_after(client, self.mail_time());
+        }
+        let placement = self.placement(self.process_shards);
+        let mut around = Surroundings { random: &mut self.client_random, placement };
+        let sim = &mut self.clients[client as usize];
+        let Some(NextRequest { shard, version, request }) = sim.raw.next_request(&mut around)
+        else {
+            return;
+        };
+        sim.waits = true;
+        let link = self.client_link(client, shard);
+        let (api, correlation) = (request.api_key() as i16, self.network.correlation());
+        let header = RequestHeader {
+            api_key: api,
+            api_version: version,
+            correlation_id: correlation,
+            client_id: Some("raw".into()),
+        };
+        let mut frame = vec![0; 4];
+        header.write(&mut frame);
+        if let Err(error) = request.write(version, &mut frame) {
+            return self.violate(format_args!("a request that cannot be written: {error}"));
+        }
+        let length = (frame.len() - 4) as u32;
+        frame[..4].copy_from_slice(&length.to_be_bytes());
+        let waits_for_members = api == ApiKey::JoinGroup as i16;
+        let clients = &self.profile.clients;
+        let patience = if waits_for_members { clients.rebalance_timeout } else { 0 };
+        let patience = patience + clients.request_timeout;
+        self.ask(link, RequestFrame { api, version, token: 0, correlation, frame, patience });
+    }
+
+    pub(super) fn notify_client(&mut self, client: u32, asked: &Asked, frame: Option<&[u8]>) {
+        let response = frame.map(|frame| read_response(asked.api, asked.version, frame));
+        let response = match response.transpose() {
+            Ok(response) => response,
+            Err(error) => {
+                return self.violate(format_args!("an answer that cannot be read: {error}"));
+            }
+        };
+        let sim = &mut self.clients[client as usize];
+        sim.waits = false;
+        if let Err(what) = sim.raw.answered(response.as_ref()) {
+            let raw = format!("{:?}", sim.raw);
+            return self.violate(format_args!("client {client}: {what}: {raw}; {response:?}"));
+        }
+        if matches!(&sim.raw, Raw::TopicCreator(creator) if creator.is_done()) {
+            return self.topics_created();
+        }
+        sim.has_lost_change = frame.is_none() && matches!(sim.raw, Raw::Admin(_));
+        let least = if sim.has_lost_change { self.mail_time() } else { 0 };
+        self.arm_client_after(client, least);
+    }
+
+    /// Whether a change whose connection broke may still be on its way from one shard to another. A
+    /// later request could overtake it, which the client's record does not model.
+    fn may_overtake(&self, client: u32) -> bool {
+        let now = self.queue.now();
+        let arrived = |since: u64| now >= since + self.mail_time();
+        self.clients[client as usize].has_lost_change
+            && !self.process.runs_since(now).is_some_and(arrived)
+    }
+
+    /// The longest time that mail between shards takes while all of them run.
+    fn mail_time(&self) -> u64 {
+        4 * self.profile.turn_delay_max
+    }
+
+    /// The client's connection to a shard; a connection to another one is closed.
+    fn client_link(&mut self, client: u32, shard: u32) -> LinkId {
+        let known = self.clients[client as usize].link;
+        if let Some(link) = known {
+            let hangs_up = self.client_random.chance(0.02);
+            if self.network.link(link).shard == shard && !hangs_up {
+                return link;
+            }
+            self.hang_up(link);
+        }
+        let link = self.network.connect(&mut self.queue, Owner::Client(client), shard);
+        self.clients[client as usize].link = Some(link);
+        link
+    }
+}

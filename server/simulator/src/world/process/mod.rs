@@ -1,0 +1,244 @@
+//! The server's process: its shards, each with production's `Reactor`, on the simulated disk and
+//! network. It does the work of `muster`'s `serve.rs` and of a ring; all else is production's own.
+
+mod damage;
+mod files;
+mod images;
+mod lifecycle;
+mod pauses;
+mod reload;
+mod sockets;
+mod turn;
+
+pub(crate) use files::OpenFile;
+pub(crate) use images::Images;
+pub(crate) use lifecycle::{FIRST_PORT, PARTITION_FILES_MAX, StartedShard};
+
+use crate::judge::{RecordBytes, Turns};
+use crate::net::LinkId;
+use crate::profile::MS;
+use crate::world::World;
+pub(crate) use files::CLOSING_MAX;
+use files::{Ended, Operation};
+use muster::clock::Times;
+use muster::cluster::ClusterImage;
+use muster::data_dir::Meta;
+use muster::files::Files;
+use muster::host::Host;
+use muster::reactor::Reactor;
+use muster::shard::{Inspection, Message, Shard};
+use muster_counters::Totals;
+pub(crate) use reload::Failing;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// The simulated wall clock when a run begins, in milliseconds since the epoch.
+pub(crate) const BEGINNING_MS: i64 = 1_750_000_000_000;
+
+#[derive(Default)]
+pub(crate) struct Process {
+    /// Counts the incarnations of the process.
+    pub(crate) life: u32,
+    /// Whether the machine has ever lost its memory: then transactions that a start finds open are
+    /// aborted.
+    has_lost_power: bool,
+    /// The shards; none while the process is down.
+    pub(crate) shards: Vec<SimShard>,
+    /// The time from which connections are accepted.
+    pub(crate) listens_at: u64,
+    /// The end of the pause of the process.
+    pub(super) paused_until: u64,
+    /// How far the wall clock of the machine is ahead.
+    pub(super) wall_ahead_ms: i64,
+    /// The directories that the shards were loaded from; their files may be mapped while shards
+    /// run.
+    directories: Vec<TempDir>,
+    operations: BTreeMap<u64, Operation>,
+    next_operation: u64,
+    /// The shard whose turn it is, or was.
+    turning: u32,
+    /// The slices for which this turn has time.
+    slices_left: u64,
+    /// A write or sync failed that must not: the process has to end.
+    has_failed_write: bool,
+    /// A clean stop was requested.
+    pub(crate) stopping: bool,
+    /// Writes that need new space fail.
+    pub(crate) disk_is_full: bool,
+    /// The stamp of the data directory, once there is one.
+    pub(crate) meta: Option<Meta>,
+    /// The last stop was clean, and the stamp has where the logs ended.
+    pub(crate) ends_are_known: bool,
+    /// All records of groups that the last startup recovered.
+    pub(crate) found: Vec<RecordBytes>,
+    /// One of the snapshots that the shards read at startup may have flipped bits.
+    pub(crate) has_rotten_snapshot: bool,
+    /// A crash misdirected a write since the last start; a start that refuses the log is then
+    /// correct.
+    wrote_astray: bool,
+}
+
+/// A running shard, with its mailbox, its files and its connections.
+pub(crate) struct SimShard {
+    host: Host,
+    /// None while it takes its turn.
+    running: Option<Box<Running>>,
+    /// The injected failure that is due or has happened.
+    pub(crate) fails: Option<Failing>,
+    /// It has failed, and will be loaded again.
+    is_leaving: bool,
+    /// It has failed, and no operation is under way any more.
+    is_loading: bool,
+    /// When it was reloaded; sessions restart then, so input that waited during the reload does not
+    /// count against them.
+    loaded_at: i64,
+    /// Its image of the cluster.
+    image: Arc<ClusterImage>,
+    /// Nothing has been flushed since it was loaded, though something was recovered.
+    is_recovering: bool,
+    inbox: VecDeque<Inbound>,
+    /// The input of this turn.
+    ready: VecDeque<Inbound>,
+    /// When the last received bytes came.
+    came_at: i64,
+    /// The parts of files that are sent next; None if one could not be read.
+    parts: Option<Vec<u8>>,
+    /// Its open connections.
+    sockets: Vec<Option<LinkId>>,
+    /// The time of its next turn.
+    turn_at: Option<u64>,
+    /// The connections that wait for a turn.
+    pub(crate) turns: Turns,
+    /// The number of consecutive turns that were due but had nothing to do.
+    idle_turns: u32,
+    stopped: bool,
+}
+
+/// A shard with its reactor.
+pub(crate) struct Running {
+    shard: Shard,
+    reactor: Reactor<World>,
+}
+
+/// Input that waits for a shard's next turn.
+enum Inbound {
+    Opened(LinkId),
+    /// Bytes, and the time when they arrived.
+    Received(LinkId, Vec<u8>, i64),
+    Sent(LinkId, usize),
+    InputEnded(LinkId),
+    Streamed(LinkId, usize),
+    StreamFailed(LinkId),
+    Writable(LinkId),
+    Ended(LinkId),
+    File(Ended),
+    Mail(Message),
+}
+
+impl Process {
+    pub(crate) fn is_up(&self) -> bool {
+        !self.shards.is_empty()
+    }
+
+    pub(crate) fn shard_count(&self) -> u32 {
+        self.shards.len() as u32
+    }
+
+    /// The time from which on all shards handle their input; None while the process is paused or a
+    /// shard is loaded again.
+    pub(crate) fn runs_since(&self, now: u64) -> Option<u64> {
+        let is_waited_for = self.shards.iter().any(|shard| shard.is_leaving || shard.is_loading);
+        if is_waited_for || now < self.paused_until {
+            return None;
+        }
+        let loaded_at = self.shards.iter().map(|shard| shard.loaded_at.unsigned_abs() * MS).max();
+        Some(loaded_at.unwrap_or(0).max(self.paused_until))
+    }
+
+    /// The shard whose turn it is.
+    pub(crate) fn turning(&self) -> u32 {
+        self.turning
+    }
+
+    fn shard(&mut self, number: u32) -> Option<&mut SimShard> {
+        self.shards.get_mut(number as usize)
+    }
+
+    /// Whether this incarnation of the process still runs.
+    /// The end of a pause; it may be over.
+    pub(crate) fn paused_until(&self) -> u64 {
+        self.paused_until
+    }
+
+    fn lives(&self, life: u32) -> bool {
+        self.is_up() && self.life == life
+    }
+}
+
+impl SimShard {
+    fn new(host: Host, running: Box<Running>) -> Self {
+        let shard = running.shard.inspect();
+        let image = shard.image().clone();
+        let is_recovering = is_recovering(shard);
+        Self {
+            host,
+            running: Some(running),
+            fails: None,
+            is_leaving: false,
+            is_loading: false,
+            loaded_at: 0,
+            image,
+            is_recovering,
+            inbox: VecDeque::new(),
+            ready: VecDeque::new(),
+            came_at: 0,
+            parts: Some(Vec::new()),
+            sockets: Vec::new(),
+            turn_at: None,
+            turns: Turns::default(),
+            idle_turns: 0,
+            stopped: false,
+        }
+    }
+
+    pub(crate) fn inspect(&self) -> Inspection<'_> {
+        self.running().shard.inspect()
+    }
+
+    /// Adds all its numbers.
+    pub(crate) fn add_counters(&self, totals: &mut Totals) {
+        totals.count(&self.inspect());
+        totals.count(&self.running().reactor.files().counters());
+    }
+
+    /// The descriptors of its files.
+    pub(crate) fn descriptors(&self) -> usize {
+        self.running().reactor.files().descriptors()
+    }
+
+    fn running(&self) -> &Running {
+        match &self.running {
+            Some(running) => running,
+            None => panic!("the shard takes its turn"),
+        }
+    }
+
+    fn take(&mut self) -> Box<Running> {
+        match self.running.take() {
+            Some(running) => running,
+            None => panic!("the shard takes its turn already"),
+        }
+    }
+}
+
+impl Running {
+    fn new(shard: Shard, times: Times) -> Box<Self> {
+        Box::new(Self { shard, reactor: Reactor::new(Files::new(CLOSING_MAX), times) })
+    }
+}
+
+fn is_recovering(shard: Inspection<'_>) -> bool {
+    let progress = shard.progress();
+    progress.flushed() == 0 && progress.accepted() > 0
+}

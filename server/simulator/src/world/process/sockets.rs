@@ -1,0 +1,320 @@
+//! The sockets of shards on the simulated network, and all else that production's reactor needs
+//! beside files: it carries out what `muster`'s `Reactor` decides.
+
+use super::{Inbound, SimShard};
+use crate::event::TimedEvent;
+use crate::net::{LinkId, Socket};
+use crate::world::World;
+use muster::clock::Times;
+use muster::reactor::{Completion, Io};
+use muster::shard::{Command, Event, Message, Shard};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// The most frames of a slice.
+const FRAMES_MAX: u64 = 16;
+
+impl Io for World {
+    type Conn = LinkId;
+    type Data = Vec<u8>;
+    type Files = Self;
+
+    fn files(&mut self) -> &mut Self {
+        self
+    }
+
+    fn times(&self) -> Times {
+        self.clocks()
+    }
+
+    fn next_completion(&mut self) -> Option<Completion<LinkId, Vec<u8>>> {
+        let inbound = self.turning().ready.pop_front()?;
+        Some(self.completion(inbound))
+    }
+
+    fn is_starved(&self) -> bool {
+        false
+    }
+
+    /// A turn has time for a number of slices.
+    fn is_late(&mut self, _: i64) -> bool {
+        let left = &mut self.process.slices_left;
+        let is_late = *left == 0;
+        *left = left.saturating_sub(1);
+        is_late
+    }
+
+    fn work(&mut self, shard: &mut Shard, times: Times, commands: &mut Vec<Command>) {
+        let frames = self.faults.skewed(1, FRAMES_MAX);
+        let mut asked = 0;
+        let mut is_over = || {
+            asked += 1;
+            asked >= frames
+        };
+        self.judge_waiting(shard);
+        shard.work(times, &mut is_over, commands);
+        self.judge_slice(shard, 1 + asked.min(frames - 1));
+    }
+
+    fn step(
+        &mut self,
+        shard: &mut Shard,
+        times: Times,
+        event: Event<'_>,
+        commands: &mut Vec<Command>,
+    ) {
+        let sim = self.turning();
+        if let Event::Received { connection, data } = &event {
+            sim.turns.arrived(*connection, data.len(), sim.came_at);
+        } else if let Event::Ended { connection } = &event {
+            sim.turns.forget(*connection);
+        }
+        shard.step(times, event, commands);
+        self.judge_image_version(shard);
+    }
+
+    fn slot(&self, link: LinkId) -> usize {
+        self.network.link(link).slot
+    }
+
+    fn peer(&self, link: LinkId) -> Option<SocketAddr> {
+        let ip = Ipv4Addr::new(10, 0, (link.0 / 250 % 250) as u8, (link.0 % 250) as u8);
+        Some(SocketAddr::new(IpAddr::V4(ip), 1))
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    fn send(&mut self, link: LinkId, output: &mut Vec<u8>) {
+        let bytes = std::mem::take(output);
+        if self.network.link(link).is_open() {
+            self.leave(link, &bytes);
+        }
+    }
+
+    fn pause_receive(&mut self, link: LinkId) {
+        self.network.link_mut(link).paused = true;
+    }
+
+    fn resume_receive(&mut self, link: LinkId) {
+        let (now, socket) = (self.now_ms(), self.network.link_mut(link));
+        socket.paused = false;
+        let held = std::mem::take(&mut socket.held);
+        let arrived = held.into_iter().map(|data| Inbound::Received(link, data, now));
+        self.turning().inbox.extend(arrived);
+    }
+
+    fn await_writable(&mut self, link: LinkId) {
+        self.turning().inbox.push_back(Inbound::Writable(link));
+    }
+
+    fn finish(&mut self, id: LinkId) {
+        if !self.network.link(id).is_open() {
+            return;
+        }
+        self.note(format_args!("link {} closes when its output has left", id.0));
+        self.free_slot(id);
+        let link = self.network.link_mut(id);
+        (link.socket, link.finished) = (Socket::Finishing, true);
+        // The end follows the last byte.
+        if link.given.is_empty() && link.to_client.is_empty() {
+            let delay = self.network.delay();
+            self.queue.after(delay, TimedEvent::Lost { link: id });
+        }
+    }
+
+    fn close(&mut self, id: LinkId) {
+        if self.network.link(id).socket == Socket::Absent {
+            return;
+        }
+        self.free_slot(id);
+        let link = self.network.link_mut(id);
+        link.drop_socket();
+        let at = link.last_to_client.max(self.queue.now() + self.network.delay());
+        self.queue.at(at, TimedEvent::Lost { link: id });
+    }
+
+    fn mail(&mut self, to: u32, message: Message) {
+        self.post(to, message);
+    }
+}
+
+impl World {
+    /// The shard whose turn it is, whose `running` is None meanwhile.
+    pub(super) fn turning(&mut self) -> &mut SimShard {
+        let number = self.process.turning;
+        &mut self.process.shards[number as usize]
+    }
+
+    fn completion(&mut self, inbound: Inbound) -> Completion<LinkId, Vec<u8>> {
+        match inbound {
+            Inbound::Opened(conn) => {
+                self.open_socket(conn);
+                Completion::Accepted { conn }
+            }
+            Inbound::Received(conn, data, came_at) => {
+                let shard = self.turning();
+                shard.came_at = came_at.max(shard.loaded_at);
+                Completion::Received { conn, data }
+            }
+            Inbound::Sent(conn, unsent) => Completion::Sent { conn, unsent },
+            Inbound::InputEnded(conn) => Completion::InputEnded { conn },
+            Inbound::Streamed(conn, sent) => Completion::Streamed { conn, sent },
+            Inbound::StreamFailed(conn) => {
+                Completion::StreamFailed { conn, error: std::io::Error::other("simulated") }
+            }
+            Inbound::Writable(conn) => Completion::Writable { conn },
+            Inbound::Ended(conn) => Completion::Broken { conn },
+            Inbound::File(ended) => self.operation_ended(ended),
+            Inbound::Mail(message) => Completion::Mail(message),
+        }
+    }
+
+    /// Its slot is the first that is free, as a ring's is.
+    fn open_socket(&mut self, id: LinkId) {
+        let sockets = &mut self.turning().sockets;
+        let free = sockets.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            sockets.push(None);
+            sockets.len() - 1
+        });
+        sockets[slot] = Some(id);
+        let link = self.network.link_mut(id);
+        (link.slot, link.socket) = (slot, Socket::Open);
+    }
+
+    fn free_slot(&mut self, id: LinkId) {
+        let link = self.network.link(id);
+        if link.is_open() {
+            let slot = link.slot;
+            self.turning().sockets[slot] = None;
+        }
+    }
+
+    /// Called when whole answers leave the shard.
+    fn leave(&mut self, id: LinkId, bytes: &[u8]) {
+        self.leave_in_parts(id, bytes);
+        if !bytes.is_empty() && !self.network.link(id).leaving.is_empty() {
+            self.violate(format_args!("link {}: half an answer left", id.0));
+        }
+    }
+
+    /// Answers leave the shard, the last perhaps in part: what they report has to be durable now.
+    fn leave_in_parts(&mut self, id: LinkId, bytes: &[u8]) {
+        let mut leaving = std::mem::take(&mut self.network.link_mut(id).leaving);
+        leaving.extend_from_slice(bytes);
+        let mut rest = &leaving[..];
+        while let Some(announced) = rest.first_chunk::<4>() {
+            let length = u32::from_be_bytes(*announced) as usize + 4;
+            if length > rest.len() {
+                break;
+            }
+            self.answer_leaves(id, &rest[4..length], length);
+            rest = &rest[length..];
+        }
+        self.network.link_mut(id).leaving = rest.to_vec();
+        if !bytes.is_empty() {
+            self.network.give(&mut self.queue, id, bytes.len());
+        }
+    }
+
+    /// Passes the gathered parts, or some of their bytes, to the socket.
+    pub(super) fn send_parts(&mut self, link: Option<LinkId>) {
+        let parts = self.turning().parts.replace(Vec::new());
+        let is_open = |link: &LinkId| self.network.link(*link).is_open();
+        let Some(link) = link.filter(is_open) else { return };
+        let Some(parts) = parts else {
+            return self.turning().inbox.push_back(Inbound::StreamFailed(link));
+        };
+        let is_full = self.faults.chance(0.3);
+        let most = parts.len() as u64;
+        let sent = if is_full { self.faults.between(0, most) } else { most } as usize;
+        self.leave_in_parts(link, &parts[..sent]);
+        self.turning().inbox.push_back(Inbound::Streamed(link, sent));
+    }
+
+    fn answer_leaves(&mut self, id: LinkId, frame: &[u8], length: usize) {
+        let link = self.network.link_mut(id);
+        link.sent += length as u64;
+        let Some(asked) = link.asked.pop_front() else {
+            // The client has closed the connection; the server does not know it yet.
+            if link.client_open && link.is_tracked {
+                self.violate(format_args!("link {}: an answer to no request", id.0));
+            }
+            return;
+        };
+        let end = link.sent;
+        self.judge_answer(&asked, frame);
+        self.network.link_mut(id).answers.push_back((end, asked, frame.to_vec()));
+    }
+
+    /// Called when bytes arrive at a shard's end of a connection.
+    pub(crate) fn arrive(&mut self, id: LinkId) {
+        let link = self.network.link_mut(id);
+        let Some(bytes) = link.to_server.pop_front() else { return };
+        let gone = !link.is_open() && !link.is_accepting;
+        if gone || link.life != self.process.life || !self.process.is_up() {
+            return;
+        }
+        if link.paused {
+            return link.held.push_back(bytes);
+        }
+        let (shard, now) = (link.shard, self.now_ms());
+        self.enqueue(shard, Inbound::Received(id, bytes, now));
+    }
+
+    /// A client that connects is accepted, or there is no server.
+    pub(crate) fn accept(&mut self, id: LinkId) {
+        let now = self.queue.now();
+        let (shard, life) = (self.network.link(id).shard, self.process.life);
+        let listens = now >= self.process.listens_at && !self.process.stopping;
+        let is_there = self.process.shards.get(shard as usize).is_some_and(|shard| !shard.stopped);
+        if !listens || !is_there {
+            return self.lose(id);
+        }
+        let link = self.network.link_mut(id);
+        if link.client_open {
+            (link.life, link.is_accepting) = (life, true);
+            self.enqueue(shard, Inbound::Opened(id));
+        }
+    }
+
+    /// Called when the socket has accepted output of a shard.
+    pub(crate) fn taken(&mut self, id: LinkId) {
+        let unsent = self.network.taken(&mut self.queue, id);
+        let link = self.network.link(id);
+        if link.is_open() && link.life == self.process.life {
+            let shard = link.shard;
+            self.enqueue(shard, Inbound::Sent(id, unsent));
+        }
+    }
+
+    /// Notifies the shard that a client sends nothing more.
+    pub(crate) fn input_ended(&mut self, id: LinkId) {
+        let link = self.network.link(id);
+        if link.life == self.process.life && self.process.is_up() {
+            let shard = link.shard;
+            self.enqueue(shard, Inbound::InputEnded(id));
+        }
+    }
+
+    /// Notifies the shard that a client has closed its connection.
+    pub(crate) fn ended(&mut self, id: LinkId) {
+        let link = self.network.link(id);
+        if link.life == self.process.life && self.process.is_up() {
+            let shard = link.shard;
+            self.enqueue(shard, Inbound::Ended(id));
+        }
+    }
+
+    pub(crate) fn post(&mut self, to: u32, message: Message) {
+        self.enqueue(to, Inbound::Mail(message));
+    }
+
+    pub(super) fn enqueue(&mut self, shard: u32, inbound: Inbound) {
+        if let Some(sim) = self.process.shard(shard) {
+            sim.inbox.push_back(inbound);
+            self.wake_shard(shard);
+        }
+    }
+}
