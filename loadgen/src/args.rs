@@ -1,32 +1,31 @@
 //! The command line.
 
 mod capacity;
+mod cluster;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use loadgen::driver::command::{Sasl, SaslMechanism, Security, Tls};
+use clap::{ArgAction, Args, Parser, Subcommand};
 use loadgen::report::thresholds::Rule;
 use loadgen::scenario::{Overrides, SPAN};
 
 pub(crate) use self::capacity::{Capacity, Part};
-
-/// The environment variable that can hold the password instead of the command line.
-pub(crate) const PASSWORD: &str = "MUSTER_LOAD_PASSWORD";
+pub(crate) use self::cluster::{Cluster, SECRETS, Secrets};
 
 /// Simulates thousands of group members against any Kafka-compatible cluster, measures how long
-/// rebalances and commits take, and checks that the coordinator keeps its word.
+/// rebalances and commits take, and checks the coordinator's guarantees.
 ///
 /// Without arguments it runs the scenario `quick` against 127.0.0.1:9092, which takes about a
 /// minute. It makes topics and groups whose names begin with `muster-load-`, and deletes them at
-/// the end, also after Ctrl-C.
+/// the end, even after Ctrl-C.
 #[derive(Parser, Debug)]
 #[command(name = "muster-load", version, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
-Exit status: 0 if all went well, 1 if a threshold was broken, a phase did not finish or the
-coordinator broke its word, 2 if the run could not start or continue, 3 if this machine could not
-keep up with the load that it was to generate, 130 if Ctrl-C ended it.
+Exit status: 0 if nothing failed, 1 if a threshold was broken, a phase did not finish or the
+coordinator violated a guarantee, 2 if the run could not start or continue, 3 if this machine could
+not keep up with the load that it was to generate, 4 if a machine of --workers was lost, 130 if
+Ctrl-C ended it.
 
 Examples:
   muster-load --html result.html
@@ -63,6 +62,9 @@ pub(crate) enum Command {
     Capacity(Box<Capacity>),
     /// Deletes the topics and groups that dead runs left behind.
     Clean(Box<Clean>),
+    /// Generates load for a run on another machine (run --workers): connects to the cluster as said
+    /// here, and does what whoever connects to it says. Only for networks that you trust.
+    Serve(Box<Serve>),
     /// Measures muster-load itself: heartbeats against a server that sends every frame back
     /// (server/uring/examples/echo.rs).
     Echo(Box<Echo>),
@@ -92,65 +94,6 @@ pub(crate) struct Run {
     pub(crate) outputs: Outputs,
 }
 
-#[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Cluster")]
-pub(crate) struct Cluster {
-    /// Servers to ask first.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092", value_delimiter = ',')]
-    pub(crate) bootstrap: Vec<String>,
-    /// How long to wait for a connection.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
-    pub(crate) connect_timeout: Duration,
-    /// How long to wait for an answer; joins get the rebalance timeout on top.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
-    pub(crate) request_timeout: Duration,
-    /// Connects with TLS.
-    #[arg(long)]
-    pub(crate) tls: bool,
-    /// Trusts the authorities in this PEM file instead of the system's.
-    #[arg(long, value_name = "FILE", requires = "tls")]
-    pub(crate) tls_ca: Option<PathBuf>,
-    /// Presents this certificate (PEM).
-    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// The key of the certificate (PEM).
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<PathBuf>,
-    /// The name to expect in the server's certificate, instead of the host connected to.
-    #[arg(long, value_name = "NAME", requires = "tls")]
-    pub(crate) tls_server_name: Option<String>,
-    /// Trusts any certificate. For test clusters only.
-    #[arg(long, requires = "tls")]
-    pub(crate) tls_insecure: bool,
-    /// How to log in.
-    #[arg(long, value_name = "MECHANISM", requires = "username")]
-    pub(crate) sasl_mechanism: Option<Mechanism>,
-    /// The user to log in as.
-    #[arg(long, value_name = "NAME", requires = "sasl_mechanism")]
-    pub(crate) username: Option<String>,
-    /// The password, or @FILE to read it from. Better in the environment: MUSTER_LOAD_PASSWORD.
-    #[arg(long, value_name = "TEXT|@FILE", requires = "sasl_mechanism")]
-    pub(crate) password: Option<String>,
-    /// CPUs to generate the load on, as in 3 or 2-5,7. The last one by default.
-    #[arg(long, value_name = "LIST")]
-    pub(crate) cores: Option<CpuList>,
-    /// Members that share a connection; not for classic members, whose joins block it.
-    #[arg(
-        long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=100_000)
-    )]
-    pub(crate) members_per_connection: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Mechanism {
-    Plain,
-    #[value(name = "scram-sha-256")]
-    ScramSha256,
-    #[value(name = "scram-sha-512")]
-    ScramSha512,
-}
-
 /// Sizes that replace those of the scenario.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Sizes, instead of the scenario's")]
@@ -158,13 +101,13 @@ pub(crate) struct Sizes {
     /// Members of each group.
     #[arg(long, value_name = "N")]
     pub(crate) members: Option<u32>,
-    /// How many of each kind of group.
+    /// The number of each kind of group.
     #[arg(long, value_name = "N")]
     pub(crate) groups: Option<u32>,
     /// Partitions of each topic.
     #[arg(long, value_name = "N")]
     pub(crate) partitions: Option<u32>,
-    /// How many of each kind of topic.
+    /// The number of each kind of topic.
     #[arg(long, value_name = "N")]
     pub(crate) topics: Option<u32>,
     /// The protocol of all groups with members.
@@ -200,6 +143,11 @@ pub(crate) struct Conduct {
     /// Which of the runs of --repeat this is.
     #[arg(skip)]
     pub(crate) repetition: Option<u32>,
+    /// Generates the load on these machines, which run muster-load serve, and not on this one.
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', conflicts_with_all = [
+        "bootstrap", "command_config", "tls", "sasl_mechanism", "cores",
+    ])]
+    pub(crate) workers: Vec<String>,
     /// Leaves its groups and topics behind.
     #[arg(long)]
     pub(crate) keep: bool,
@@ -245,6 +193,13 @@ pub(crate) struct Outputs {
     /// Answers Prometheus at http://ADDRESS/metrics while it runs.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) prometheus: Option<String>,
+    /// Shows the page of the run at http://ADDRESS/ while it runs.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) live: Option<String>,
+    /// Pushes metrics to OpenTelemetry while it runs: OTLP over HTTP, as JSON, often to
+    /// http://HOST:4318/v1/metrics.
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<String>,
     /// Writes every event as JSON lines, for check.
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
@@ -272,6 +227,15 @@ pub(crate) struct Clean {
 }
 
 #[derive(Args, Debug, Clone)]
+pub(crate) struct Serve {
+    /// The address to listen on; port 0 is a free one, which is printed.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9555")]
+    pub(crate) listen: String,
+    #[command(flatten)]
+    pub(crate) cluster: Cluster,
+}
+
+#[derive(Args, Debug, Clone)]
 pub(crate) struct Echo {
     #[command(flatten)]
     pub(crate) cluster: Cluster,
@@ -283,31 +247,6 @@ pub(crate) struct Echo {
     pub(crate) in_flight: usize,
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) duration: Duration,
-}
-
-/// CPU numbers as taskset has them: `3`, `2-5,7`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct CpuList(pub(crate) Vec<usize>);
-
-/// No machine has more, and a typing error must not take all memory.
-const CPUS: usize = 4096;
-
-impl std::str::FromStr for CpuList {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text} is no list of CPUs: write 3 or 2-5,7");
-        let number = |part: &str| part.trim().parse().ok().filter(|&cpu: &usize| cpu < CPUS);
-        let mut cpus = Vec::new();
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let range = number(first).zip(number(last)).ok_or_else(wrong)?;
-            cpus.extend(range.0..=range.1);
-        }
-        cpus.sort_unstable();
-        cpus.dedup();
-        if cpus.is_empty() { Err(wrong()) } else { Ok(Self(cpus)) }
-    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -331,52 +270,6 @@ impl Sizes {
             rate: self.rate,
             in_flight: self.in_flight,
             set: self.set.clone(),
-        }
-    }
-}
-
-impl Cluster {
-    /// `environment` is the value of [`PASSWORD`], if it is set.
-    ///
-    /// # Errors
-    /// One sentence: no password, or a password file that can't be read.
-    pub(crate) fn security(&self, environment: Option<String>) -> Result<Security, String> {
-        let tls = self.tls.then(|| Tls {
-            ca: self.tls_ca.clone(),
-            identity: self.tls_cert.clone().zip(self.tls_key.clone()),
-            server_name: self.tls_server_name.clone(),
-            insecure: self.tls_insecure,
-        });
-        let sasl = match (self.sasl_mechanism, &self.username) {
-            (Some(mechanism), Some(username)) => Some(Sasl {
-                mechanism: mechanism.into(),
-                username: username.clone(),
-                password: self.password(environment)?,
-            }),
-            _ => None,
-        };
-        Ok(Security { tls, sasl })
-    }
-
-    fn password(&self, environment: Option<String>) -> Result<String, String> {
-        match self.password.as_ref().map(|text| (text, text.strip_prefix('@'))) {
-            Some((_, Some(file))) => match std::fs::read_to_string(file) {
-                Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-                Err(error) => Err(format!("the password file {file} can't be read: {error}")),
-            },
-            Some((text, None)) => Ok(text.clone()),
-            None => environment
-                .ok_or_else(|| format!("--username needs a password: --password or {PASSWORD}")),
-        }
-    }
-}
-
-impl From<Mechanism> for SaslMechanism {
-    fn from(mechanism: Mechanism) -> Self {
-        match mechanism {
-            Mechanism::Plain => Self::Plain,
-            Mechanism::ScramSha256 => Self::ScramSha256,
-            Mechanism::ScramSha512 => Self::ScramSha512,
         }
     }
 }
@@ -435,37 +328,5 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn cpus_are_numbers_and_ranges() {
-        assert_eq!("3".parse(), Ok(CpuList(vec![3])));
-        assert_eq!("7,2-4,3".parse(), Ok(CpuList(vec![2, 3, 4, 7])));
-        for wrong in ["", "a", "3-", "4-2", "99999999"] {
-            assert!(wrong.parse::<CpuList>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_password_comes_from_the_line_a_file_or_the_environment() {
-        let cluster = |more: &str| {
-            read(&format!("--sasl-mechanism scram-sha-256 --username u {more}"))
-                .unwrap()
-                .run
-                .cluster
-        };
-        let password = |more: &str, environment: Option<&str>| {
-            let security = cluster(more).security(environment.map(str::to_owned))?;
-            Ok::<_, String>(security.sasl.unwrap().password)
-        };
-        assert_eq!(password("--password p", Some("e")).unwrap(), "p");
-        assert_eq!(password("", Some("e")).unwrap(), "e");
-        assert!(password("", None).unwrap_err().contains("needs a password"));
-
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "from file\n").unwrap();
-        let more = format!("--password @{}", file.path().display());
-        assert_eq!(password(&more, None).unwrap(), "from file");
-        assert!(password("--password @/none", None).unwrap_err().contains("can't be read"));
     }
 }

@@ -12,7 +12,7 @@ use loadgen::scenario::PREFIX;
 use crate::args::Clean;
 use crate::{Verdict, print, run};
 
-/// How long to wait for one task.
+/// The time to wait for one task.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// # Errors

@@ -1,5 +1,5 @@
-//! Events as members saw them: the one stream that checks, measures, the live view and the history
-//! file are made from.
+//! Events as members, and real clients beside them, saw them: the one stream that checks, measures,
+//! the live view and the history file are made from.
 
 use std::sync::Arc;
 
@@ -82,6 +82,36 @@ pub enum EventKind {
     PartitionsGrew { partitions: u32 },
     /// The same request was sent twice on purpose, and both answers differ in what they mean.
     RepeatDiffered { api: i16, first: Arc<str>, second: Arc<str> },
+    /// A real client beside the members was started. Clients are numbered after the members of all
+    /// groups.
+    ClientStarted { name: Arc<str> },
+    /// Its rebalance callback: it owns these, too, at the latest from now.
+    ClientAssigned { partitions: Arc<[Partition]> },
+    /// Its rebalance callback: it gives these up itself, and has not reported that yet.
+    ClientRevoked { partitions: Arc<[Partition]> },
+    /// Its rebalance callback: it was removed from the group.
+    ClientLost { partitions: Arc<[Partition]> },
+    /// It polls, and knows of no loss.
+    ClientAlive,
+    /// Its process ended.
+    ClientEnded { how: Arc<str> },
+}
+
+impl EventKind {
+    /// Whether a member with this event has received an answer of the coordinator.
+    pub const fn is_answer(&self) -> bool {
+        matches!(
+            self,
+            Self::Alive { .. }
+                | Self::Joined { .. }
+                | Self::Epoch { .. }
+                | Self::Settled { .. }
+                | Self::MustRebalance { .. }
+                | Self::Reached
+                | Self::CommitAnswered { .. }
+                | Self::Fetched { .. }
+        )
+    }
 }
 
 /// How a member ends.

@@ -1,30 +1,37 @@
 //! `muster-load` simulates thousands of group members against any Kafka-compatible cluster,
-//! measures how long rebalances and commits take, and checks that the coordinator keeps its word.
+//! measures how long rebalances and commits take, and checks the coordinator's guarantees.
 //!
 //! The modules, in the order of a run:
 //!
 //! - [`scenario`] reads a scenario (groups, members, phases, loads, faults, thresholds) and
 //!   conducts it: status in, commands out;
-//! - [`driver`] executes the commands: one glommio executor for each load core, connections, TLS,
+//! - [`security`] is how the driver connects: TLS, user names and tokens, client.properties;
+//! - [`driver`] executes the commands: one runtime for each load core, connections, TLS,
 //!   SASL. It holds the members and passes them time and answers;
+//! - [`fleet`] passes commands to drivers on other machines, and their reports back;
+//! - [`client`] starts and watches real clients beside the members;
 //! - [`member`] is the behaviour of real clients, as state machines without I/O: answers and time
 //!   in, requests and events out;
 //! - [`event`]s of all cores, in order of time, go to [`measure`] (rebalances, pauses, rates), to
-//!   [`check`] (the coordinator's word) and to [`history`] (JSON lines);
+//!   [`check`] (the coordinator's guarantees) and to [`history`] (JSON lines);
 //! - [`report`] shows the results: live, as a table, JSON, CSV, a page, and runs side by side.
 
 #![forbid(unsafe_code)]
 
 pub mod capacity;
 pub mod check;
+pub mod client;
 pub mod driver;
 pub mod event;
+pub mod fleet;
 pub mod history;
+pub mod http;
 pub mod measure;
 pub mod member;
 pub mod plan;
 pub mod report;
 pub mod scenario;
+pub mod security;
 pub mod time;
 pub mod topics;
 pub mod wire;

@@ -12,16 +12,18 @@ mod steps;
 mod streams;
 
 use std::io::Write;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use loadgen::check;
+use loadgen::fleet::worker;
 use loadgen::report::compare::{self, Runs};
 use loadgen::report::html;
 use loadgen::scenario::{BUILT_IN, built_in};
 
-use self::args::{Command, CommandLine, Echo, Run};
+use self::args::{Command, CommandLine, Echo, Run, Serve};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -30,20 +32,25 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Good,
-    /// A threshold was broken, a phase did not finish, or the coordinator broke its word.
+    /// A threshold was broken, a phase did not finish, or the coordinator violated a guarantee.
     Bad,
     /// This machine was too slow for the figures to be the cluster's.
     CouldNotKeepUp,
+    /// A machine that generated load was lost.
+    LostAWorker,
     /// Ctrl-C ended it; nothing bad was seen until then.
     Interrupted,
 }
 
 const COULD_NOT_KEEP_UP: u8 = 3;
+const LOST_A_WORKER: u8 = 4;
+
 impl Verdict {
     /// The verdict on several runs: the worst of them.
     const fn and(self, next: Self) -> Self {
         match (self, next) {
             (Self::Bad, _) | (_, Self::Bad) => Self::Bad,
+            (Self::LostAWorker, _) | (_, Self::LostAWorker) => Self::LostAWorker,
             (Self::CouldNotKeepUp, _) | (_, Self::CouldNotKeepUp) => Self::CouldNotKeepUp,
             (Self::Interrupted, _) | (_, Self::Interrupted) => Self::Interrupted,
             (Self::Good, Self::Good) => Self::Good,
@@ -63,12 +70,14 @@ fn main() -> ExitCode {
         Some(Command::Compare { files, html }) => compare_results(&files, html.as_deref()),
         Some(Command::Capacity(capacity)) => steps::capacity(&capacity),
         Some(Command::Clean(wanted)) => cleaning::clean(&wanted),
+        Some(Command::Serve(wanted)) => serve(&wanted),
         Some(Command::Echo(echo)) => measure_echo(&echo),
     };
     match done {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::from(1),
         Ok(Verdict::CouldNotKeepUp) => ExitCode::from(COULD_NOT_KEEP_UP),
+        Ok(Verdict::LostAWorker) => ExitCode::from(LOST_A_WORKER),
         Ok(Verdict::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(sentence) => {
             eprintln!("muster-load: {sentence}");
@@ -125,6 +134,18 @@ fn compare_results(files: &[PathBuf], page: Option<&Path>) -> Result<Verdict, St
     if let Some(page) = page {
         html::save_comparison(&runs, page).map_err(|error| error.to_string())?;
     }
+    Ok(Verdict::Good)
+}
+
+/// Until it is ended by a signal.
+fn serve(wanted: &Serve) -> Result<Verdict, String> {
+    let failed = |error: std::io::Error| format!("no worker on {}: {error}", wanted.listen);
+    let listener = TcpListener::bind(&wanted.listen).map_err(failed)?;
+    print(&format!("serves on {}\n", listener.local_addr().map_err(failed)?))?;
+    let target = || run::target(&wanted.cluster, 1);
+    // The settings are wrong now, or when the first run comes.
+    target()?;
+    worker::serve(&listener, &run::host(), target, |note| eprintln!("muster-load: {note}"))?;
     Ok(Verdict::Good)
 }
 

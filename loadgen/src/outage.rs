@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 /// After this time without an answer the user is notified.
 const SILENT: Duration = Duration::from_secs(5);
-/// The age of the oldest request is looked at once a second.
-const LOOK: Duration = Duration::from_secs(2);
+/// The age of the oldest request is sampled once a second, so it may lag: two samples are allowed.
+const WAITING_LAG: Duration = Duration::from_secs(2);
 
 pub(crate) struct Outage {
     give_up: Duration,
@@ -31,8 +31,8 @@ impl Outage {
 
     /// `waiting` is for how long members have waited for an answer: without a wait there is nothing
     /// to answer, and no outage.
-    pub(crate) fn look(&mut self, waiting: Duration, now: Instant) -> Option<Sign> {
-        let silent = now.duration_since(self.answered).min(waiting + LOOK);
+    pub(crate) fn check(&mut self, waiting: Duration, now: Instant) -> Option<Sign> {
+        let silent = now.duration_since(self.answered).min(waiting + WAITING_LAG);
         if waiting.is_zero() || silent < SILENT.min(self.give_up) {
             return None;
         }
@@ -62,22 +62,22 @@ mod tests {
     fn a_silence_is_noted_once_and_then_ends_the_run() {
         let began = Instant::now();
         let mut outage = Outage::new(seconds(60), began);
-        let mut look = |at| outage.look(seconds(at), began + seconds(at));
-        assert_eq!(look(4), None);
-        assert!(matches!(look(6), Some(Sign::Silent(_))));
-        assert_eq!(look(7), None);
-        assert!(matches!(look(60), Some(Sign::Gone(_))));
+        let mut check = |at| outage.check(seconds(at), began + seconds(at));
+        assert_eq!(check(4), None);
+        assert!(matches!(check(6), Some(Sign::Silent(_))));
+        assert_eq!(check(7), None);
+        assert!(matches!(check(60), Some(Sign::Gone(_))));
     }
 
     #[test]
     fn an_answer_ends_it_and_without_a_request_there_is_none() {
         let began = Instant::now();
         let mut outage = Outage::new(seconds(60), began);
-        assert_eq!(outage.look(Duration::ZERO, began + seconds(600)), None, "nothing was asked");
-        assert_eq!(outage.look(seconds(1), began + seconds(600)), None, "asked a second ago");
-        assert!(outage.look(seconds(10), began + seconds(600)).is_some());
+        assert_eq!(outage.check(Duration::ZERO, began + seconds(600)), None, "nothing was asked");
+        assert_eq!(outage.check(seconds(1), began + seconds(600)), None, "asked a second ago");
+        assert!(outage.check(seconds(10), began + seconds(600)).is_some());
         outage.answered(began + seconds(600));
-        assert_eq!(outage.look(seconds(10), began + seconds(604)), None);
-        assert!(outage.look(seconds(10), began + seconds(606)).is_some(), "another one");
+        assert_eq!(outage.check(seconds(10), began + seconds(604)), None);
+        assert!(outage.check(seconds(10), began + seconds(606)).is_some(), "another one");
     }
 }

@@ -4,12 +4,14 @@
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
-use loadgen::history::Writer;
+use loadgen::history::{self, Writer};
 use loadgen::report::files::STANDARD_OUTPUT;
 use loadgen::report::model::Report;
 use loadgen::report::{csv, html, json, junit, markdown};
 
 use crate::args::Outputs;
+
+pub(crate) const TOOL: &str = concat!("muster-load ", env!("CARGO_PKG_VERSION"));
 
 impl Outputs {
     /// `source` is the scenario, which may be a file.
@@ -55,6 +57,8 @@ impl Outputs {
             ndjson: of(&self.ndjson),
             history: of(&self.history),
             prometheus: self.prometheus.clone(),
+            live: self.live.clone(),
+            otlp: self.otlp.clone(),
             label: self.label.clone(),
             quiet: self.quiet,
         }
@@ -128,6 +132,16 @@ pub(crate) fn can_be_written(path: &Path) -> Result<(), String> {
         .open(path)
         .and_then(|_| if existed { Ok(()) } else { std::fs::remove_file(path) })
         .map_err(|error| format!("{} can't be written: {error}", path.display()))
+}
+
+/// The first line of a history.
+pub(crate) fn history_header(scenario: String, seed: u64) -> history::Header {
+    history::Header::Run(history::Run {
+        format: history::FORMAT,
+        tool: TOOL.into(),
+        scenario,
+        seed,
+    })
 }
 
 #[cfg(test)]

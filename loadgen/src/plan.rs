@@ -64,7 +64,8 @@ pub struct GroupPlan {
     pub heartbeat_interval: Duration,
     /// `max.poll.interval.ms`: the rebalance timeout that members send.
     pub rebalance_timeout: Duration,
-    /// How long a member takes to give up partitions (the time that a rebalance listener takes).
+    /// The time that a member takes to give up partitions (the time that a rebalance listener
+    /// takes).
     pub revocation_takes: Duration,
     /// Whether a member fetches the committed offsets of the partitions that it gets, as consumers
     /// do.
@@ -114,7 +115,7 @@ impl Subscription {
 }
 
 /// `retry.backoff.ms` and `retry.backoff.max.ms`: doubled for each failure, with 20 % jitter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Backoff {
     pub initial: Duration,
     pub max: Duration,
@@ -133,7 +134,7 @@ pub struct MemberPlan {
 }
 
 /// The loads of a member. They run only while it owns partitions.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Workload {
     /// Commits the positions of all its partitions, which advance by one each time.
     pub commit: Option<Load>,
@@ -144,7 +145,7 @@ pub struct Workload {
 }
 
 /// A stream of requests.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Load {
     /// An open loop: requests a second, on a schedule that does not wait for answers. `None`: a
     /// closed loop, where each answer triggers the next request.

@@ -1,26 +1,29 @@
 //! A run from the command line to its results.
 
 use std::io::Write;
+use std::sync::Once;
 use std::time::{Duration, SystemTime};
 
 use kafka_protocol::protocol::StrBytes;
 use loadgen::check::Found;
-use loadgen::driver::command::{Cluster, Target};
+use loadgen::client::Clients;
+use loadgen::driver;
+use loadgen::driver::command::Target;
+use loadgen::fleet::{self, Begin, Engine};
 use loadgen::measure::Measured;
 use loadgen::report::live::{Live, Mode};
+use loadgen::report::otlp::Resource;
 use loadgen::report::thresholds::{self, Rule, judge_phase};
 use loadgen::report::{model, summary};
 use loadgen::scenario::{self, Conductor, Limits, Named, Settings};
-use loadgen::{driver, history};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::Verdict;
-use crate::args::{self, Conduct, Run};
+use crate::args::{self, Conduct, Run, SECRETS, Secrets};
+use crate::outputs::TOOL;
 use crate::session::{Played, Session, Tools};
 use crate::streams::Streams;
 
 const DEFAULT: &str = "quick";
-pub(crate) const TOOL: &str = concat!("muster-load ", env!("CARGO_PKG_VERSION"));
 
 /// # Errors
 /// One sentence: bad input, or why the run could not start or continue.
@@ -77,8 +80,9 @@ pub(crate) fn limits(cluster: &args::Cluster) -> Limits {
 pub(crate) struct Ended {
     pub(crate) report: model::Report,
     pub(crate) by_signal: bool,
-    /// Why it could not continue.
+    /// Why the run could not continue.
     broken: Option<String>,
+    lost_a_worker: bool,
 }
 
 impl Ended {
@@ -115,40 +119,93 @@ impl Ended {
 fn play(run: &Run, mut named: Named) -> Result<Ended, String> {
     let limits = limits(&run.cluster);
     let server = run.conduct.server_pid.map(server_process).transpose()?;
-    let target = target(&run.cluster, run.conduct.seed)?;
-    let cores = target.cores.clone();
-    driver::ensure_descriptors(connections(&named, &limits), cores.len())?;
+    let connections = connections(&named, &limits);
     let history = run.outputs.history()?;
-    let streams = Streams::of(&run.outputs)?;
 
     let began = SystemTime::now();
-    let driver = driver::start(target)?;
-    keep_off(&cores);
-    let cluster = driver.cluster();
+    let streams = Streams::of(&run.outputs, resource(run, &named, began))?;
+    let (engine, bootstrap) = if run.conduct.workers.is_empty() {
+        here(run, connections)?
+    } else {
+        on_workers(run, &named, connections)?
+    };
+    let cluster = engine.cluster();
     let mut notes = named.fit(&cluster.versions).map_err(|problem| problem.to_string())?;
     notes.extend(named.adopt_times(cluster.consumer_times));
     let live = Live::new(Mode::detect(run.outputs.quiet));
     notes.iter().chain(&cluster.warnings).for_each(|note| live.note(note));
-    let about = About::of(run, &named, driver.cluster(), began, cores.len());
+    let about = About::of(run, &named, &engine, bootstrap, began);
     let conductor = Conductor::new(named.scenario.clone(), settings(run, &named, began));
     let (scenario, give_up) = (named.name.clone(), run.conduct.give_up);
     let rules: Vec<Rule> =
         named.scenario.thresholds.iter().chain(&run.conduct.threshold).cloned().collect();
     let abort_after = named.scenario.abort_after.map(|after| after.0);
     let abort = run.conduct.abort_after.or(abort_after).map(|after| (after, rules.clone()));
-    let tools =
-        Tools { driver, conductor, history, live, streams, server, scenario, give_up, abort };
+    let tools = Tools {
+        engine,
+        conductor,
+        clients: Clients::new(about.run.bootstrap.clone()),
+        history,
+        live,
+        streams,
+        server,
+        scenario,
+        about: about.run.clone(),
+        give_up,
+        abort,
+    };
     let played = Session::begin(tools, run.conduct.seed)?.play();
     if let Some(why) = played.not_begun {
         return Err(why);
     }
     let (broken, by_signal) = (played.broken.clone(), played.by_signal);
+    let lost_a_worker = played.lost_a_worker;
     let mut report = about.report(played);
     report.thresholds = thresholds::judge(&rules, &report);
     for phase in &named.scenario.phases {
         report.thresholds.extend(judge_phase(&phase.name, &phase.thresholds, &report));
     }
-    Ok(Ended { report, by_signal, broken })
+    Ok(Ended { report, by_signal, broken, lost_a_worker })
+}
+
+/// The resource of metrics that are pushed.
+fn resource(run: &Run, named: &Named, began: SystemTime) -> Resource {
+    Resource {
+        version: env!("CARGO_PKG_VERSION").into(),
+        scenario: named.name.clone(),
+        label: run.outputs.label.clone(),
+        host: host(),
+        began,
+    }
+}
+
+/// The cores of this machine, and the servers to which they connect.
+fn here(run: &Run, connections: usize) -> Result<(Engine, Vec<String>), String> {
+    let target = target(&run.cluster, run.conduct.seed)?;
+    let (cores, bootstrap) = (target.cores.clone(), target.bootstrap.clone());
+    driver::ensure_descriptors(connections, cores.len())?;
+    let driver = driver::start(target)?;
+    driver::keep_off(&cores);
+    Ok((Engine::Here(driver), bootstrap))
+}
+
+/// The cores of other machines, and the servers to which they connect.
+fn on_workers(
+    run: &Run,
+    named: &Named,
+    connections: usize,
+) -> Result<(Engine, Vec<String>), String> {
+    let groups = named.scenario.groups.iter();
+    let members = groups.map(|group| u64::from(group.count) * u64::from(group.members)).sum();
+    let whole = |number: u64| u32::try_from(number).map_err(|_| "there are too many members");
+    let begin = Begin {
+        seed: run.conduct.seed,
+        members_per_connection: run.cluster.members_per_connection,
+        members: whole(members)?,
+        connections: whole(connections as u64)?,
+    };
+    let (fleet, bootstrap) = fleet::start(&run.conduct.workers, &begin)?;
+    Ok((Engine::Workers(fleet), bootstrap))
 }
 
 /// Saves and prints the report.
@@ -160,6 +217,10 @@ fn finish(run: &Run, ended: Ended) -> Result<Verdict, String> {
         if run.outputs.takes_standard_output() { summary::print_aside } else { summary::print };
     let shown = print(report).and_then(|()| std::io::stdout().flush());
     saved?;
+    if let Some(why) = ended.broken().filter(|_| ended.lost_a_worker) {
+        eprintln!("muster-load: {why}");
+        return Ok(Verdict::LostAWorker);
+    }
     let ended = ended.whole()?;
     shown.map_err(|error| format!("the summary can't be printed: {error}"))?;
     Ok(ended.verdict())
@@ -167,7 +228,10 @@ fn finish(run: &Run, ended: Ended) -> Result<Verdict, String> {
 
 /// The cluster and how to connect to it, as the command line says.
 pub(crate) fn target(cluster: &args::Cluster, seed: u64) -> Result<Target, String> {
-    let security = cluster.security(std::env::var(args::PASSWORD).ok())?;
+    static NOTED: Once = Once::new();
+    let (security, notes) = cluster.security(Secrets::of_environment())?;
+    // Not again in each run of several.
+    NOTED.call_once(|| notes.iter().for_each(|note| eprintln!("muster-load: {note}")));
     Ok(Target {
         bootstrap: cluster.bootstrap.clone(),
         client_id: StrBytes::from_static_str("muster-load"),
@@ -192,17 +256,6 @@ fn cores(cluster: &args::Cluster) -> Result<Vec<usize>, String> {
             Err(format!("CPU {cpu} (--cores) does not exist, or this process may not use it"))
         }
         None => Ok(wanted.0.clone()),
-    }
-}
-
-/// Moves this thread, which does little, off the CPUs that generate the load, unless there is no
-/// other CPU.
-fn keep_off(cores: &[usize]) {
-    let Ok(mut allowed) = sched_getaffinity(None) else { return };
-    cores.iter().for_each(|&cpu| allowed.unset(cpu));
-    if (0..CpuSet::MAX_CPU).any(|cpu| allowed.is_set(cpu)) {
-        // This affects only speed, so an error is ignored.
-        let _ = sched_setaffinity(None, &allowed);
     }
 }
 
@@ -247,8 +300,17 @@ struct About {
 }
 
 impl About {
-    fn of(run: &Run, named: &Named, cluster: &Cluster, began: SystemTime, cores: usize) -> Self {
+    fn of(
+        run: &Run,
+        named: &Named,
+        engine: &Engine,
+        bootstrap: Vec<String>,
+        began: SystemTime,
+    ) -> Self {
         let (scenario, keep_up) = (&named.scenario, run.conduct.keep_up);
+        let (cluster, workers) = (engine.cluster(), engine.workers());
+        let hosts = workers.iter().map(|worker| worker.host.clone());
+        let hosts = if workers.is_empty() { vec![host()] } else { hosts.collect() };
         let groups = scenario.groups.iter();
         let run = model::Run {
             tool: TOOL.into(),
@@ -259,18 +321,19 @@ impl About {
             seed: run.conduct.seed,
             scenario: named.name.clone(),
             description: scenario.description.clone(),
-            bootstrap: run.cluster.bootstrap.join(","),
+            bootstrap: bootstrap.join(","),
             cluster_id: cluster.cluster_id.clone(),
             brokers: cluster.brokers.len() as u32,
             label: run.outputs.label.clone(),
-            host: host(),
-            cores: cores as u32,
+            host: hosts.join(", "),
+            cores: engine.cores() as u32,
             groups: groups.clone().map(|group| group.count).sum(),
             members: groups.map(|group| group.count * group.members).sum(),
             partitions: scenario.topics.iter().map(|topic| topic.count * topic.partitions).sum(),
             repetition: run.conduct.repetition,
             configs: cluster.configs.clone(),
             group_configs: scenario.groups.iter().map(group_configs).collect(),
+            workers: workers.iter().map(described).collect(),
         };
         Self { run, keep_up }
     }
@@ -280,6 +343,7 @@ impl About {
         let Measured {
             rebalances,
             latencies,
+            undelayed,
             uncorrected,
             phases: _,
             unanswered,
@@ -287,6 +351,7 @@ impl About {
             unowned_partition_seconds,
             members,
             commits,
+            clients,
             errors,
             bytes_sent,
             bytes_received,
@@ -303,12 +368,14 @@ impl About {
             phases,
             rebalances,
             latencies,
+            undelayed,
             uncorrected,
             unanswered,
             pauses,
             unowned_partition_seconds,
             members,
             commits,
+            clients,
             errors,
             bytes_sent,
             bytes_received,
@@ -323,6 +390,15 @@ impl About {
     }
 }
 
+fn described(worker: &fleet::Worker) -> model::Worker {
+    model::Worker {
+        address: worker.address.clone(),
+        host: worker.host.clone(),
+        cores: worker.cores as u32,
+        clock_error: worker.clock_error.as_secs_f64() * 1e3,
+    }
+}
+
 fn group_configs(group: &scenario::Group) -> model::GroupConfigs {
     let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
     model::GroupConfigs {
@@ -334,14 +410,21 @@ fn group_configs(group: &scenario::Group) -> model::GroupConfigs {
     }
 }
 
-/// The arguments of the command line, without a password.
+/// The arguments of the command line, without secrets.
 pub(crate) fn command() -> Vec<String> {
-    let mut words: Vec<String> =
-        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    without_secrets(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
+}
+
+fn without_secrets(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut words: Vec<String> = words.collect();
     for at in 0..words.len() {
-        if words[at].starts_with("--password=") {
-            words[at] = "--password=...".into();
-        } else if words[at] == "--password" && at + 1 < words.len() {
+        let option = words[at].split('=').next().unwrap_or_default().to_owned();
+        if !SECRETS.contains(&option.as_str()) {
+            continue;
+        }
+        if option.len() < words[at].len() {
+            words[at] = format!("{option}=...");
+        } else if at + 1 < words.len() {
             words[at + 1] = "...".into();
         }
     }
@@ -349,19 +432,23 @@ pub(crate) fn command() -> Vec<String> {
 }
 
 pub(crate) fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" => "unknown".into(),
-        name => name.into(),
+    match rustix::system::uname().nodename().to_string_lossy() {
+        name if name.is_empty() => "unknown".into(),
+        name => name.into_owned(),
     }
 }
 
-/// The first line of a history.
-pub(crate) fn history_header(scenario: String, seed: u64) -> history::Header {
-    history::Header::Run(history::Run {
-        format: history::FORMAT,
-        tool: TOOL.into(),
-        scenario,
-        seed,
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_in_the_report() {
+        let line = "quick --password a --oauth-token=b --username password --oauth-client-secret c";
+        let shown = without_secrets(line.split(' ').map(str::to_owned)).join(" ");
+        assert_eq!(
+            shown,
+            "quick --password ... --oauth-token=... --username password --oauth-client-secret ..."
+        );
+    }
 }

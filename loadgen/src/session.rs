@@ -1,6 +1,7 @@
 //! The thread that receives the reports of the cores, checks and measures them, conducts the run
 //! and shows its state. It wakes up a few times a second, and does no work for each member.
 
+mod clients;
 mod signals;
 mod view;
 
@@ -10,9 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use loadgen::check::{Checker, Found};
-use loadgen::driver::Driver;
+use loadgen::client::Clients;
 use loadgen::driver::command::{Command, CoreReport, TaskError, TaskOutcome};
 use loadgen::event::Event;
+use loadgen::fleet::Engine;
 use loadgen::history::{self, Header, Writer};
 use loadgen::measure::merge::Merge;
 use loadgen::measure::process::Process;
@@ -26,7 +28,7 @@ use loadgen::time::Time;
 use signal_hook::iterator::Signals;
 
 use crate::outage::{Outage, Sign};
-use crate::run::history_header;
+use crate::outputs::history_header;
 use crate::streams::Streams;
 
 const TICK: Duration = Duration::from_millis(50);
@@ -34,20 +36,23 @@ const TICK: Duration = Duration::from_millis(50);
 const NAMED: usize = 3;
 const JUDGE_EVERY: Duration = Duration::from_secs(1);
 const USAGE_EVERY: Duration = Duration::from_secs(1);
-/// How long a group must have been stable before its rebalance counts as ended.
+/// The time for which a group must have been stable before its rebalance counts as ended.
 const SETTLED: Duration = Duration::from_secs(1);
-/// How long to wait for the cores to end.
+/// The time to wait for the cores to end.
 const ENDING: Duration = Duration::from_secs(10);
 
 /// The parts of a session.
 pub(crate) struct Tools {
-    pub(crate) driver: Driver,
+    pub(crate) engine: Engine,
     pub(crate) conductor: Conductor,
+    pub(crate) clients: Clients,
     pub(crate) history: Option<Writer>,
     pub(crate) live: Live,
     pub(crate) streams: Streams,
     pub(crate) server: Option<Process>,
     pub(crate) scenario: String,
+    /// The run, for its page.
+    pub(crate) about: model::Run,
     /// The run ends if no broker has answered for this long.
     pub(crate) give_up: Duration,
     /// From this time on the run ends if one of these rules is broken.
@@ -67,6 +72,8 @@ pub(crate) struct Played {
     pub(crate) not_begun: Option<String>,
     /// Why it could not continue.
     pub(crate) broken: Option<String>,
+    /// Whether that is the loss of a machine that generated load.
+    pub(crate) lost_a_worker: bool,
 }
 
 pub(crate) struct Session {
@@ -79,7 +86,7 @@ pub(crate) struct Session {
     checker: Checker,
     myself: Option<Process>,
     groups: Vec<GroupIndex>,
-    /// When the last trigger of each group was, if there was one.
+    /// The time when the last trigger of each group was, if there was one.
     triggered: HashMap<GroupIndex, Time>,
     /// Events of the last tick.
     events: Vec<Event>,
@@ -112,7 +119,7 @@ impl Session {
         Ok(Self {
             signals,
             deadly,
-            merge: Merge::new(tools.driver.cores()),
+            merge: Merge::new(tools.engine.cores()),
             measure: Measure::default(),
             checker: Checker::default(),
             myself: Process::myself().ok(),
@@ -138,6 +145,7 @@ impl Session {
     pub(crate) fn play(mut self) -> Played {
         while !self.tools.conductor.is_over() && self.broken.is_none() && self.interrupts < 2 {
             self.receive_for(TICK);
+            self.hear_clients();
             self.judge();
             self.handle_signals();
             self.conduct();
@@ -154,7 +162,7 @@ impl Session {
         let until = Instant::now() + time;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.tools.driver.receive(left) {
+            match self.tools.engine.receive(left) {
                 Some(report) => self.take(report),
                 None => break,
             }
@@ -191,7 +199,7 @@ impl Session {
             self.measure.observe(&event);
             self.events.push(event);
         }
-        self.measure.advance(self.merge.until().min(self.tools.driver.now()));
+        self.measure.advance(self.merge.until().min(self.tools.engine.now()));
         let violations = &self.checker.found().violations;
         for violation in violations.iter().skip(self.violations_shown) {
             let (rule, group) = (&violation.rule, &violation.group);
@@ -212,6 +220,7 @@ impl Session {
             self.name_unsettled();
         }
         if self.interrupts > 1 {
+            self.tools.clients.kill_all();
             self.deadly.store(true, Ordering::SeqCst);
             let made = self.tools.conductor.prefix();
             self.tools.live.note(&format!(
@@ -241,7 +250,7 @@ impl Session {
     }
 
     fn conduct(&mut self) {
-        let now = self.tools.driver.now();
+        let now = self.tools.engine.now();
         let measure = &self.measure;
         let stable_since = |group| measure.status(group).and_then(|status| status.stable_since);
         let status = Status { events: &self.events, done: &self.done, stable_since: &stable_since };
@@ -263,6 +272,7 @@ impl Session {
         orders.notes.drain(..).for_each(|note| self.tools.live.note(&note));
         orders.commands.drain(..).for_each(|command| self.send(command));
         self.orders = orders;
+        self.order_clients();
         self.write_phase(now);
     }
 
@@ -281,8 +291,9 @@ impl Session {
             let (name, partitions) = (topic.name.as_str().into(), topic.partitions);
             Header::Topic(history::Topic { index, name, partitions })
         }));
+        let clock_error = self.tools.engine.clock_error();
         for group in plan.groups() {
-            let group = history::Group::of(group, topics);
+            let group = history::Group { clock_error, ..history::Group::of(group, topics) };
             self.checker.expect_group(group.clone());
             self.measure.expect_group(group.clone());
             self.groups.push(group.index);
@@ -355,21 +366,21 @@ impl Session {
     }
 
     fn send(&mut self, command: Command) {
-        let driver = &mut self.tools.driver;
+        let engine = &mut self.tools.engine;
         let core = match &command {
-            Command::Start { member, .. } => driver.core_of(member.index),
-            Command::Stop { member, .. } | Command::Work { member, .. } => driver.core_of(*member),
-            Command::Task { id, .. } => *id as usize % driver.cores(),
+            Command::Start { member, .. } => engine.core_of(member.index),
+            Command::Stop { member, .. } | Command::Work { member, .. } => engine.core_of(*member),
+            Command::Task { id, .. } => engine.core_of_task(*id),
             Command::Topics(topics) => {
                 let topics = topics.clone();
-                let cores = 0..driver.cores();
-                return cores.for_each(|core| driver.send(core, Command::Topics(topics.clone())));
+                let cores = 0..engine.cores();
+                return cores.for_each(|core| engine.send(core, Command::Topics(topics.clone())));
             }
             Command::End => {
-                return (0..driver.cores()).for_each(|core| driver.send(core, Command::End));
+                return (0..engine.cores()).for_each(|core| engine.send(core, Command::End));
             }
         };
-        driver.send(core, command);
+        engine.send(core, command);
     }
 
     /// A cluster that does not answer is waited for, but not for ever.
@@ -377,7 +388,7 @@ impl Session {
         if self.tools.conductor.awaits_restart() {
             return self.outage.answered(Instant::now());
         }
-        match self.outage.look(self.measure.waiting().longest, Instant::now()) {
+        match self.outage.check(self.measure.waiting().longest, Instant::now()) {
             Some(Sign::Silent(sentence)) => self.tools.live.note(&sentence),
             Some(Sign::Gone(sentence)) => {
                 let made = self.tools.conductor.prefix();
@@ -392,7 +403,7 @@ impl Session {
 
     /// Rules are judged once a second, as long as the phases run.
     fn watch_rules(&mut self) {
-        let now = self.tools.driver.now();
+        let now = self.tools.engine.now();
         let Some((after, rules)) = &self.tools.abort else { return };
         if now.since(self.judged) < JUDGE_EVERY || !self.tools.conductor.is_playing() {
             return;
@@ -425,16 +436,17 @@ impl Session {
     }
 
     fn end_cores(&mut self) {
+        self.end_clients();
         self.send(Command::End);
         let until = Instant::now() + ENDING;
-        while self.cores_ended < self.tools.driver.cores() && Instant::now() < until {
+        while self.cores_ended < self.tools.engine.cores() && Instant::now() < until {
             self.receive_for(TICK);
         }
         self.judge();
     }
 
     fn finish(mut self) -> Played {
-        let length = self.tools.driver.now();
+        let length = self.tools.engine.now();
         if let Some(Err(error)) = self.tools.history.take().map(Writer::finish) {
             self.broken.get_or_insert(error.to_string());
         }
@@ -453,6 +465,7 @@ impl Session {
             length,
             not_begun: self.tools.conductor.failed().map(str::to_owned),
             broken: self.broken,
+            lost_a_worker: self.tools.engine.has_lost_a_worker(),
         }
     }
 }

@@ -14,8 +14,8 @@ use loadgen::scenario::Named;
 
 use crate::Verdict;
 use crate::args::{self, Outputs, Part, Run};
-use crate::outputs::{apart, can_be_written};
-use crate::run::{self, TOOL};
+use crate::outputs::{TOOL, apart, can_be_written};
+use crate::run;
 
 /// The rules without `--threshold`.
 const RULES: [&str; 2] = ["heartbeat.p99 < 50ms", "rebalance.max < 30s"];
@@ -157,14 +157,14 @@ impl<'a> Climb<'a> {
             .then(|| format!("this machine has too little memory for {size} {}", self.by.name()))
     }
 
-    /// `None` if it was interrupted.
+    /// Runs one step and judges it; `None` if a signal ended the run.
     fn step(&self, size: u64, load: &Load, named: Named) -> Result<Option<Step>, String> {
         let run = self.run();
         let ended = run::apart(&run, named)?;
         if ended.by_signal {
             return Ok(None);
         }
-        // A step in which the cluster was gone has broken.
+        // A run that lost the cluster is judged as a step that did not hold.
         let gone = ended.broken().map(str::to_owned);
         Ok(Some(judged(&self.rules, size, load, &ended.report, gone)))
     }

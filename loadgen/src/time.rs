@@ -30,7 +30,7 @@ impl Time {
         self.0 as f64 / 1e6
     }
 
-    /// How long after `earlier` this is; zero if it is before.
+    /// The time from `earlier` to this one; zero if this one is before.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }

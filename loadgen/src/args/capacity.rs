@@ -31,10 +31,10 @@ pub(crate) struct Capacity {
     #[arg(long, value_name = "N", default_value_t = 2,
         value_parser = clap::value_parser!(u32).range(1..=10))]
     pub(crate) tries: u32,
-    /// How long the load of a step lasts, after its groups have formed.
+    /// The time for which the load of a step lasts, after its groups have formed.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     pub(crate) lasts: Duration,
-    /// How long the groups of a step may take to form.
+    /// The time that the groups of a step may take to form.
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = duration)]
     pub(crate) forms_within: Duration,
     /// Members of each group [default: 4 by groups, 100 by commits or partitions].

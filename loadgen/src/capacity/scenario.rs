@@ -17,9 +17,9 @@ pub struct Load {
     pub partitions: Option<u64>,
     /// A second, of all members.
     pub commits: Option<f64>,
-    /// How long the load lasts after the groups have formed.
+    /// The time for which the load lasts after the groups have formed.
     pub lasts: Duration,
-    /// How long groups may take to form.
+    /// The time that groups may take to form.
     pub forms_within: Duration,
 }
 

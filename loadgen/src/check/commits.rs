@@ -105,7 +105,8 @@ impl Commits {
             let committed = self.partitions.entry(*partition).or_default();
             match refused.get(partition) {
                 None => {
-                    committed.register.answered(member, id, event.at);
+                    let certainly = event.at + facts.group.clock_error;
+                    committed.register.answered(member, id, certainly);
                     let this = commit.acknowledged(event, id, *offset);
                     committed.judge(this, may_be_fenced_by, *partition, facts, found);
                 }
@@ -144,7 +145,7 @@ impl Commits {
     ) {
         for (partition, value) in offsets {
             let register = &self.committed(*partition).register;
-            if let Some(last) = register.read(*value, sent, event.at) {
+            if let Some(last) = register.read(*value, sent, event.at + facts.group.clock_error) {
                 report_lost(event, sent, (*partition, *value), last, facts, found);
             }
         }
@@ -195,7 +196,7 @@ impl Committed {
                 && newest.incarnation == facts.incarnation
                 && newest.epoch > this.epoch
                 && newest.member != this.member
-                && newest.at < this.sent
+                && newest.at + facts.group.clock_error < this.sent
         };
         match self.newest {
             Some(newest) if newer(&newest) && may_be_fenced_by <= newest.at => {

@@ -82,7 +82,8 @@ pub(super) fn judge_joined(
 }
 
 fn judge(event: &Event, epoch: i32, sent: Time, epochs: &Epochs, facts: &Facts, found: &mut Found) {
-    let Some(reached) = epochs.before(sent).filter(|step| step.epoch > epoch) else { return };
+    let certainly = sent - facts.group.clock_error;
+    let Some(reached) = epochs.before(certainly).filter(|step| step.epoch > epoch) else { return };
     found.add("epoch-went-back", event.at, &facts.group.id, || {
         let what = format!(
             "member {} was answered with epoch {epoch} to a request sent at {sent}, but member {} \

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::clients::Client;
 use super::commits::Commits;
 use super::epochs::{self, Epochs};
 use super::found::Found;
@@ -29,7 +30,7 @@ pub(super) struct Facts {
     joined: u32,
     /// Counts up when all members have left: the group may be removed, with its epochs.
     pub(super) incarnation: u32,
-    /// When the last deletion was asked for, and when it was acknowledged.
+    /// The time when the last deletion was asked for, and when it was acknowledged.
     deleted: Option<(Time, Time)>,
     /// The last sign that the coordinator may have moved or been restarted.
     pub(super) shaken: Time,
@@ -41,13 +42,13 @@ pub(super) type Members = HashMap<MemberIndex, Member>;
 pub(super) struct Member {
     /// The latest heartbeat that was answered without error since it joined.
     pub(super) alive: Option<Alive>,
-    /// When the request before that one was sent.
+    /// The time when the request before that one was sent.
     previous: Time,
     /// The earliest start of a rebalance timeout that may be running; `None` if none runs.
     pub(super) must_rebalance: Option<Time>,
     /// The last sign of life before an answer may have been lost, since it settled.
     unsure: Option<Time>,
-    /// When it began to join, and when it was accepted.
+    /// The time when it began to join, and when it was accepted.
     pub(super) joining: Time,
     pub(super) joined: Time,
     is_in: bool,
@@ -60,6 +61,8 @@ pub(super) struct Member {
     pub(super) life: u32,
     /// Partitions that another member claims too.
     pub(super) contested: BTreeSet<Partition>,
+    /// Set if it is no simulated member.
+    pub(super) client: Option<Client>,
 }
 
 impl GroupState {
@@ -125,6 +128,19 @@ impl GroupState {
             EventKind::GroupDeleted { sent } => self.deleted(*sent, at),
             EventKind::PartitionsGrew { partitions } => self.facts.group.partitions = *partitions,
             EventKind::RepeatDiffered { .. } => self.repeat_differed(event, found),
+            EventKind::ClientStarted { name } => {
+                self.member(index).client = Some(Client::new(name.clone(), at));
+            }
+            EventKind::ClientAssigned { partitions } => {
+                self.client_heard(index, at, found);
+                self.owners.assigned(event, 0, partitions, &mut self.members);
+            }
+            EventKind::ClientAlive => self.client_heard(index, at, found),
+            EventKind::ClientRevoked { partitions } | EventKind::ClientLost { partitions } => {
+                self.client_heard(index, at, found);
+                self.owners.released(index, partitions);
+            }
+            EventKind::ClientEnded { .. } => self.gone(event, found),
         }
     }
 
@@ -260,7 +276,7 @@ impl GroupState {
     fn deleted(&mut self, sent: Time, at: Time) {
         self.facts.deleted = Some((sent, at));
         self.facts.start_over();
-        self.commits.deleted(sent, at);
+        self.commits.deleted(sent, at + self.facts.group.clock_error);
     }
 
     fn repeat_differed(&self, event: &Event, found: &mut Found) {
@@ -273,6 +289,14 @@ impl GroupState {
             );
             (what, vec![event.clone()])
         });
+    }
+
+    /// Its claims are certain until now, and beyond.
+    fn client_heard(&mut self, index: MemberIndex, at: Time, found: &mut Found) {
+        if let Some(client) = &mut self.member(index).client {
+            client.heard(at);
+        }
+        self.judge_owners(index, at, found);
     }
 
     fn judge_owners(&mut self, index: MemberIndex, at: Time, found: &mut Found) {

@@ -1,9 +1,9 @@
 //! The lease of a member (how long the coordinator certainly keeps it), and the rule
 //! `evicted-early`.
 //!
-//! A coordinator removes a member that does not leave in two cases only: it receives nothing from
-//! it for the session timeout, or the member does not do its part of a rebalance within the
-//! rebalance timeout.
+//! Unless a member leaves, a coordinator removes it in two cases only: the coordinator receives
+//! nothing from the member for the session timeout, or the member does not do its part of a
+//! rebalance within the rebalance timeout.
 //!
 //! Session: the latest heartbeat that was answered without error took effect at `sent` or later, so
 //! the session runs until `sent` + session timeout at least. A coordinator that restarts sessions
@@ -12,8 +12,9 @@
 //! restarting the session.
 //!
 //! Rebalance, consumer group: the timer starts when a member is first asked to give up partitions,
-//! perhaps by an answer that was lost. The last answer before that did not ask for it, nor did the
-//! last one before its connection broke; so the timer started after those requests left.
+//! perhaps by an answer that was lost. The last answer before the one that asked did not ask, and
+//! if an answer was lost, the last one before the lost one did not ask either; so the timer started
+//! after the requests of those answers left.
 //!
 //! Rebalance, classic group: the timer starts when a rebalance of generation e begins, and members
 //! that do not join before it ends are not in e + 1. While a rebalance gathers members, heartbeats

@@ -1,4 +1,4 @@
-//! Checks that the coordinator keeps its word: every event is checked against the protocol's rules.
+//! Checks the coordinator's guarantees: every event is checked against the protocol's rules.
 //!
 //! The checks know only what clients see, so each fact is an interval: a request took effect at
 //! some moment from when it was sent to when its answer was read. A rule is broken only if it is
@@ -6,15 +6,16 @@
 //! make intervals longer, and so make the checks milder, never wrong. The file of each rule says
 //! why:
 //!
-//! - `two-owners`: [`owners`];                   `evicted-early`: [`lease`]
+//! - `two-owners`: [`owners`], [`clients`];       `evicted-early`: [`lease`]
 //! - `epoch-went-back`: [`epochs`];              `fenced-commit-accepted`: [`commits`]
 //! - `commit-lost`, `deleted-group-came-back`: [`register`]
 //! - `repeat-differed`: the event itself is the violation.
 //!
-//! The checks assume of the stream that the event of an answer is not stamped before the answer
-//! arrived, and that an event which precedes a request is not stamped after the request left (up to
+//! The checks assume that the event of an answer is not stamped before the answer arrived, and that
+//! an event which precedes a request is not stamped after the request left (up to
 //! [`lease::CLOCK_SLACK`], as a core may read its clock once for many answers).
 
+mod clients;
 mod commits;
 mod epochs;
 mod file;

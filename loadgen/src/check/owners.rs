@@ -21,17 +21,21 @@
 //! - in a classic group for eager members (they give up all before they join) and for cooperative
 //!   ones: these keep partitions while they join, and report them; a leader reassigns a partition
 //!   only in the generation after the one in which its owner gave it up, or missed the join, which
-//!   the lease allows for. Static members that miss it stay in the group, but not sooner.
+//!   the lease allows for. Static members that miss the join stay in the group and keep their
+//!   partitions; these are reassigned no sooner.
 //!   Partitions that a member kept over a rebalance were certainly assigned again only when it has
 //!   settled in the new generation.
 //!
 //! A lease grows with each later answer, so claims that overlap are checked again at each event of
 //! one of the two members, and before one ends. One assumption is made: a coordinator does not
-//! handle requests of a closed connection after those of the next one.
+//! handle requests of a closed connection after those of the next one. Claims of real clients are
+//! certain for other times: [`super::clients`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::clients;
 use super::found::Found;
 use super::group::{Facts, Member, Members};
 use super::lease::{CLOCK_SLACK, certain_until};
@@ -94,7 +98,7 @@ impl Owners {
         }
     }
 
-    /// Whether the member owns all of these, as far as it knows.
+    /// Whether the member believes to own all of these.
     pub(super) fn holds_all(
         &self,
         member: MemberIndex,
@@ -171,7 +175,8 @@ impl Claims {
         let until = own.certain_until(members, facts).min(now);
         let certain = |other: &Claim| {
             let until = other.certain_until(members, facts).min(until);
-            until > own.since.max(other.since) + CLOCK_SLACK
+            let slack = own.slack(members).max(other.slack(members));
+            until > own.since.max(other.since) + slack + facts.group.clock_error
         };
         let mut all = self.iter().copied().enumerate();
         let (other_place, other) = all.find(|(at, other)| *at != place && certain(other))?;
@@ -185,13 +190,40 @@ impl Claim {
     }
 
     fn certain_until(&self, members: &Members, facts: &Facts) -> Time {
-        members.get(&self.member).map_or(Time::ZERO, |member| {
-            certain_until(member, self.epoch.max(member.settled), facts)
+        members.get(&self.member).map_or(Time::ZERO, |member| match &member.client {
+            Some(client) => client.certain_until(self.since, facts),
+            None => certain_until(member, self.epoch.max(member.settled), facts),
         })
     }
 
+    /// Shorter overlaps of this claim do not count.
+    fn slack(&self, members: &Members) -> Duration {
+        let is_client = members.get(&self.member).is_some_and(|member| member.client.is_some());
+        if is_client { clients::SLACK } else { CLOCK_SLACK }
+    }
+
+    /// `member 3`, or `client python-0`. The epoch follows these words, if there are any.
+    fn claimant(&self, members: &Members, in_epoch: &str) -> String {
+        match members.get(&self.member).and_then(|member| member.client.as_ref()) {
+            Some(client) => format!("client {}", client.name),
+            None if in_epoch.is_empty() => format!("member {}", self.member.0),
+            None => format!("member {}{in_epoch}{}", self.member.0, self.epoch),
+        }
+    }
+
+    fn began(&self, members: &Members) -> String {
+        match members.get(&self.member).and_then(|member| member.client.as_ref()) {
+            Some(_) => format!("{:.3} s", self.since.seconds()),
+            None => format!("epoch {}", self.epoch),
+        }
+    }
+
     fn events(&self, partition: Partition, member: Option<&Member>, facts: &Facts) -> Vec<Event> {
-        let kind = EventKind::Assigned { epoch: self.epoch, partitions: Arc::from([partition]) };
+        let partitions = Arc::from([partition]);
+        let kind = match member.and_then(|member| member.client.as_ref()) {
+            Some(_) => EventKind::ClientAssigned { partitions },
+            None => EventKind::Assigned { epoch: self.epoch, partitions },
+        };
         let group = facts.group.index;
         let assigned = Event { at: self.since, group, member: self.member, kind };
         let alive = member.and_then(|member| member.alive);
@@ -213,14 +245,13 @@ fn report(
 ) {
     found.add("two-owners", now, &facts.group.id, || {
         let what = format!(
-            "partition {} of topic {} was assigned to member {} in epoch {}, while member {} owned \
-             it since epoch {} and its lease had not run out",
+            "partition {} of topic {} was assigned to {}, while {} owned it since {} and its lease \
+             had not run out",
             partition.number,
             partition.topic.0,
-            newest.member.0,
-            newest.epoch,
-            older.member.0,
-            older.epoch
+            newest.claimant(members, " in epoch "),
+            older.claimant(members, ""),
+            older.began(members),
         );
         let sides = [older, newest];
         let events = sides

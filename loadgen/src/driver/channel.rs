@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_lite::future::{or, poll_fn};
-use glommio::timer::Timer;
 use kafka_protocol::protocol::{Request, StrBytes};
+use tokio::time;
 
 use super::transport::{Buffers, Outbox, Transport};
 use crate::wire::{self, Frames, Header, Malformed, Unwritable};
@@ -101,11 +101,8 @@ impl Channel {
         let header = Header { version, correlation, client_id: &self.client_id };
         wire::write(out.queue(), &header, request)?;
         let answer = poll_fn(|cx| self.poll_exchange(cx, &mut out));
-        let patience = async {
-            Timer::new(timeout).await;
-            Err(CallError::TimedOut(timeout))
-        };
-        let frame = or(answer, patience).await?;
+        let answered = time::timeout(timeout, answer).await;
+        let frame = answered.map_err(|_| CallError::TimedOut(timeout))??;
         match wire::correlation(&frame)? {
             got if got == correlation => Ok(frame),
             got => Err(Malformed::Correlation { expected: correlation, got }.into()),
@@ -123,7 +120,7 @@ impl Channel {
                 return Poll::Ready(Ok(frame));
             }
             let mut buffers = self.buffers.borrow_mut();
-            let bytes = ready!(self.transport.poll_read(cx, &mut buffers))?;
+            let (bytes, _) = ready!(self.transport.poll_read(cx, &mut buffers))?;
             if bytes.is_empty() {
                 return Poll::Ready(Err(CallError::Closed));
             }

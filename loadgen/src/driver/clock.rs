@@ -17,7 +17,7 @@ impl Clock {
         Time::ZERO + self.0.elapsed()
     }
 
-    /// How long it is until `at`.
+    /// The time from now until `at`.
     pub fn until(&self, at: Time) -> Duration {
         at.since(self.now())
     }

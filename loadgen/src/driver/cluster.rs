@@ -1,6 +1,7 @@
 //! Asks the cluster for its API versions, its id and its brokers.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::rc::Rc;
 
 use bytes::Buf;
@@ -12,6 +13,7 @@ use kafka_protocol::messages::{
     OffsetFetchRequest, SaslAuthenticateRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::{Message, Request, StrBytes, VersionRange};
+use tokio::task::spawn_local;
 
 use super::channel::{CallError, Channel};
 use super::command::Cluster;
@@ -50,7 +52,7 @@ pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
 async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, String> {
     let attempt = |(id, host, port): &(i32, String, u16)| {
         let (dialer, id, host, port) = (Rc::clone(&dialer), *id, host.clone(), *port);
-        glommio::spawn_local(async move {
+        spawn_local(async move {
             let reached = dialer.open(&host, port).await;
             let mut channel = reached.map_err(|error| {
                 format!("broker {id} is advertised as {host}:{port}, but {error}")
@@ -61,7 +63,7 @@ async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, Stri
     let attempts: Vec<_> = cluster.brokers.iter().take(REACHED_MAX).map(attempt).collect();
     let tried = attempts.len();
     for attempt in attempts {
-        match attempt.await {
+        match attempt.await.unwrap_or_else(|error| resume_unwind(error.into_panic())) {
             Ok(configs) => {
                 let has_consumers = cluster.versions.of(ConsumerGroupHeartbeatRequest::KEY);
                 let times = has_consumers.and_then(|_| configs::consumer_times(&configs));

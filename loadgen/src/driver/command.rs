@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use kafka_protocol::protocol::StrBytes;
+use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Stop};
 use crate::member::State;
 use crate::plan::{GroupIndex, MemberIndex, MemberPlan, Partition, Workload};
+use crate::security::Security;
 use crate::time::Time;
 use crate::topics::Topics;
 
@@ -25,50 +27,12 @@ pub struct Target {
     /// `request.timeout.ms`. JoinGroup and SyncGroup get the rebalance timeout on top, as in
     /// clients.
     pub request_timeout: Duration,
-    /// CPUs; an executor is pinned to each.
+    /// CPUs; a core is pinned to each, where the system can.
     pub cores: Vec<usize>,
     /// Members that share a connection. Must be 1 for classic groups: a connection's requests are
     /// answered in order, so a parked JoinGroup would delay the others.
     pub members_per_connection: u32,
     pub seed: u64,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Security {
-    pub tls: Option<Tls>,
-    pub sasl: Option<Sasl>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Tls {
-    /// PEM file with the authorities to trust; the system's if there is none.
-    pub ca: Option<std::path::PathBuf>,
-    /// PEM files of a client certificate and its key.
-    pub identity: Option<(std::path::PathBuf, std::path::PathBuf)>,
-    /// The name to expect in the certificate, instead of the host connected to.
-    pub server_name: Option<String>,
-    /// Trusts any certificate. For test clusters.
-    pub insecure: bool,
-}
-
-#[derive(Clone)]
-pub struct Sasl {
-    pub mechanism: SaslMechanism,
-    pub username: String,
-    pub password: String,
-}
-
-impl std::fmt::Debug for Sasl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} as {} with a password", self.mechanism, self.username)
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SaslMechanism {
-    Plain,
-    ScramSha256,
-    ScramSha512,
 }
 
 /// A command to one core (see `Driver::core_of`).
@@ -155,7 +119,9 @@ pub struct Sample {
     /// answered count until then, or until their member ended; and so do those that were due
     /// meanwhile, but were not sent.
     pub round_trips: Vec<(RoundTrip, Histogram<u64>)>,
-    /// Microseconds from when requests were sent to their answers.
+    /// As `round_trips`, without the time by which this machine delayed the requests.
+    pub undelayed: Vec<(RoundTrip, Histogram<u64>)>,
+    /// Microseconds from when requests were written to their answers.
     pub uncorrected: Vec<(RoundTrip, Histogram<u64>)>,
     /// Requests that will not be answered.
     pub unanswered: Vec<(RoundTrip, u64)>,
@@ -179,14 +145,18 @@ pub struct Sample {
 pub struct Pace {
     /// How late timers fired: what was due then was sent this much later.
     pub late: Option<Histogram<u64>>,
-    /// How long turns took: answers that arrived meanwhile had to wait.
+    /// The time that turns took.
     pub turns: Option<Histogram<u64>>,
+    /// How long requests waited to be written.
+    pub writing: Option<Histogram<u64>>,
+    /// How long answers waited to be read; none if the system does not say.
+    pub reading: Option<Histogram<u64>>,
     /// The time in which its thread could run and got no CPU, since it began.
     pub waited: Option<Duration>,
 }
 
 /// The kind of request that a latency belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum RoundTrip {
     Connect,
     FindCoordinator,
@@ -257,7 +227,7 @@ pub struct Leftovers {
 pub struct TaskError(pub String);
 
 /// The cluster's answers before the start.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cluster {
     pub cluster_id: Option<String>,
     pub brokers: Vec<(i32, String, u16)>,
@@ -267,13 +237,13 @@ pub struct Cluster {
     pub warnings: Vec<String>,
     /// `None` if no broker answered.
     pub consumer_times: Option<ConsumerTimes>,
-    /// The configs of brokers that results depend on, as far as they report them.
+    /// The configs that results depend on, of those that brokers report.
     pub configs: BTreeMap<String, String>,
 }
 
 /// The times that brokers use for consumer groups (KIP-848). If brokers differ, the values that
 /// hold for all: the shortest session, the longest interval.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ConsumerTimes {
     /// `group.consumer.session.timeout.ms`.
     pub session_timeout: Duration,

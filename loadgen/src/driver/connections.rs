@@ -7,10 +7,10 @@ use std::time::Duration;
 use slab::Slab;
 
 use super::command::RoundTrip;
-use super::core::{self, Core, Due, Shared};
-use super::line::{self, End, Ended, Line, Owner};
+use super::core::{Core, Due, Shared};
+use super::line::{self, End, Ended, Line, Owner, ReadAt};
 use super::members::Requester;
-use super::meter::round_trip_of;
+use super::meter::{Moments, round_trip_of};
 use super::owed::Owed;
 use crate::member::{Destination, Failure, NodeIndex, Outgoing, Request};
 use crate::time::Time;
@@ -67,7 +67,11 @@ pub(super) struct Waiting {
     pub(super) slot: u32,
     pub(super) life: u32,
     pub(super) token: u32,
+    /// When it was queued, and when it was written to its socket.
     pub(super) sent: Time,
+    written: Option<Time>,
+    /// How much later than it should this machine queued it.
+    late: Duration,
     pub(super) due: Time,
     pub(super) every: Option<Duration>,
     expires: Time,
@@ -75,6 +79,17 @@ pub(super) struct Waiting {
     api_key: i16,
     version: i16,
     pub(super) kind: RoundTrip,
+}
+
+impl Waiting {
+    /// Whether it was written to its socket: not if its connection could not be opened.
+    pub(super) fn was_sent(&self) -> bool {
+        self.written.is_some()
+    }
+
+    fn moments(&self, read: ReadAt) -> Moments {
+        Moments::of(self.sent, self.written.unwrap_or(self.sent), self.late, read)
+    }
 }
 
 /// The server for the next lookup, and when it may be asked.
@@ -194,6 +209,9 @@ impl Core {
             life: requester.life,
             token: outgoing.token,
             sent: now,
+            written: None,
+            // A request that was not due yet was not delayed.
+            late: self.late.min(now.since(outgoing.due)),
             due: outgoing.due,
             every: outgoing.every,
             expires: now + self.target.request_timeout + patience,
@@ -252,7 +270,7 @@ impl Core {
             let Some(number) = self.connections.to_connect.pop_front() else { return };
             let Some(shared) = self.me.upgrade() else { return };
             self.connections.connecting += 1;
-            core::spawn(run(shared, number));
+            Rc::clone(&shared).tasks.spawn(run(shared, number));
         }
     }
 
@@ -305,7 +323,7 @@ impl Core {
         self.answer_failed(unanswered, failure);
     }
 
-    /// The first request has this failure; those behind it were disconnected.
+    /// Passes on the failure of the first request; the later ones were disconnected.
     fn answer_failed(&mut self, unanswered: VecDeque<Waiting>, first: Failure) {
         for (at, waiting) in unanswered.into_iter().enumerate() {
             let failure = if at == 0 { first } else { Failure::Disconnected };
@@ -353,7 +371,7 @@ impl Core {
         }
     }
 
-    /// A member is done: closes connections that no member uses any more.
+    /// Called when a member has ended: closes connections that no member uses any more.
     pub(super) fn close_idle(&mut self, slot: u32) {
         let share = self.target.members_per_connection.max(1);
         let first = slot - slot % share;
@@ -385,11 +403,20 @@ impl Owner for Core {
         self.clock.now()
     }
 
+    /// Those that were queued since the last time are at the end.
+    fn written(&mut self, number: usize, began: Time) {
+        let in_flight = self.connections.all[number].in_flight.iter_mut().rev();
+        for waiting in in_flight.take_while(|waiting| waiting.written.is_none()) {
+            // The task of the connection may have had its turn before the request was made.
+            waiting.written = Some(began.max(waiting.sent));
+        }
+    }
+
     fn turn_ended(&mut self, began: Time) {
         self.count_turn(began);
     }
 
-    fn frame(&mut self, number: usize, frame: &[u8]) -> Result<(), Malformed> {
+    fn frame(&mut self, number: usize, frame: &[u8], read: ReadAt) -> Result<(), Malformed> {
         let connection = &mut self.connections.all[number];
         let waiting = connection.in_flight.front().ok_or(Malformed::Unasked)?;
         let (expected, got) = (waiting.correlation, wire::correlation(frame)?);
@@ -399,8 +426,12 @@ impl Owner for Core {
         let response = wire::read_response(waiting.api_key, waiting.version, frame)?;
         connection.answered = true;
         let Some(waiting) = connection.in_flight.pop_front() else { return Ok(()) };
-        self.meter.answered(Owed::by(&waiting), waiting.sent, self.clock.now());
+        let moments = waiting.moments(read);
+        self.meter.answered(Owed::by(&waiting), &moments);
+        // Requests that waited for this answer inherit its delays.
+        self.late = moments.delayed + read.now.since(moments.arrived);
         self.answer(waiting, Ok(response));
+        self.late = Duration::ZERO;
         Ok(())
     }
 }

@@ -1,20 +1,21 @@
-//! One load core: members, connections and timers on one executor. All work is done in turns: the
+//! One load core: members, connections and timers on one runtime. All work is done in turns: the
 //! main loop (commands, timers, reports) and the connections' tasks each borrow the core for as
 //! long as they run, never across a wait.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, TryRecvError};
-use futures_lite::future::{Future, poll_fn, yield_now};
-use glommio::timer::Timer;
 use slab::Slab;
+use tokio::task::yield_now;
 
+use super::alarm::Alarm;
 use super::clock::Clock;
 use super::command::{Command, CoreReport, Sample, Target, Task, TaskError, TaskOutcome};
 use super::connections::Connections;
@@ -23,6 +24,7 @@ use super::inbox::Inside;
 use super::members::Members;
 use super::meter::{self, Meter};
 use super::owed::Owed;
+use super::runtime::Tasks;
 use super::tasks;
 use super::timers::Timers;
 use crate::event::Event;
@@ -32,7 +34,7 @@ use crate::time::Time;
 use crate::topics::Topics;
 
 const REPORT_EVERY: Duration = Duration::from_millis(80);
-/// How often a core looks for requests that are not answered.
+/// The interval in which a core samples the ages of unanswered requests.
 const WAITING_EVERY: Duration = Duration::from_secs(1);
 /// Timers or commands that a turn handles at most, before connections have their turns.
 const DUE_MAX: usize = 256;
@@ -56,10 +58,11 @@ pub(super) struct Setup {
     pub(super) reports: Sender<CoreReport>,
 }
 
-/// The core, and the dialer that its tasks use.
+/// The core, its tasks, and the dialer that they use.
 pub(super) struct Shared {
     pub(super) core: RefCell<Core>,
     pub(super) dialer: Dialer,
+    pub(super) tasks: Tasks,
 }
 
 pub(super) struct Core {
@@ -77,6 +80,9 @@ pub(super) struct Core {
     pub(super) output: Output,
     pub(super) events: Vec<Event>,
     pub(super) meter: Meter,
+    /// How much later than it should the current event is handled: that of a timer, or of an
+    /// answer.
+    pub(super) late: Duration,
     timers: Timers<Due>,
     later: Slab<Command>,
     main_loop: MainLoop,
@@ -110,17 +116,26 @@ struct MainLoop {
 }
 
 /// Executes commands until the last one.
-pub(super) async fn run(setup: Setup, dialer: Dialer) {
-    let shared = Rc::new_cyclic(|me| Shared { core: Core::new(setup, me.clone()).into(), dialer });
+///
+/// # Errors
+/// If the system has no timer for it.
+pub(super) async fn run(setup: Setup, dialer: Dialer) -> io::Result<()> {
+    let mut alarm = Alarm::new()?;
+    let shared = Rc::new_cyclic(|me| {
+        let core = Core::new(setup, me.clone()).into();
+        Shared { core, dialer, tasks: Tasks::default() }
+    });
     loop {
         let turn = shared.core.borrow_mut().timed_turn();
         match turn {
-            Turn::Sleep(until) => shared.sleep(until).await,
+            Turn::Sleep(until) => shared.sleep(until, &mut alarm).await?,
             Turn::Busy => yield_now().await,
             Turn::End => break,
         }
+        shared.tasks.join_ended();
     }
     shared.core.borrow_mut().final_report();
+    Ok(())
 }
 
 enum Turn {
@@ -131,21 +146,22 @@ enum Turn {
 
 impl Shared {
     /// Sleeps until then, until an earlier timer is armed, or until a command arrives.
-    async fn sleep(&self, until: Time) {
+    async fn sleep(&self, until: Time, alarm: &mut Alarm) -> io::Result<()> {
         let rest = self.core.borrow().clock.until(until);
         if rest.is_zero() {
-            return yield_now().await;
+            yield_now().await;
+            return Ok(());
         }
-        let mut timer = Timer::new(rest);
+        alarm.set(rest)?;
         poll_fn(|cx| {
             let core = &mut *self.core.borrow_mut();
             if core.main_loop.at < until || !core.commands.wait(cx.waker()) {
-                return Poll::Ready(());
+                return Poll::Ready(Ok(()));
             }
             core.main_loop.waker = Some(cx.waker().clone());
-            Pin::new(&mut timer).poll(cx).map(|_| ())
+            alarm.poll(cx)
         })
-        .await;
+        .await
     }
 }
 
@@ -170,6 +186,7 @@ impl Core {
             output: Output::default(),
             events: Vec::new(),
             meter: Meter::default(),
+            late: Duration::ZERO,
             timers: Timers::default(),
             later: Slab::new(),
             main_loop: MainLoop::default(),
@@ -231,18 +248,23 @@ impl Core {
         for _ in 0..DUE_MAX {
             let Some(fired) = self.timers.pop(self.clock.now()) else { return false };
             self.meter.late(fired.late);
-            let at = fired.at;
-            match fired.key {
-                Due::Member(slot) => self.wake_member(slot, at),
-                Due::Connection(number) => self.check_patience(number, at),
-                Due::Unsent(number) => self.answer_unsent(number),
-                Due::Command(number) => {
-                    let command = self.later.remove(number);
-                    self.execute(command);
-                }
-            }
+            self.late = fired.late;
+            self.run_timer(fired.key, fired.at);
+            self.late = Duration::ZERO;
         }
         true
+    }
+
+    fn run_timer(&mut self, due: Due, at: Time) {
+        match due {
+            Due::Member(slot) => self.wake_member(slot, at),
+            Due::Connection(number) => self.check_patience(number, at),
+            Due::Unsent(number) => self.answer_unsent(number),
+            Due::Command(number) => {
+                let command = self.later.remove(number);
+                self.execute(command);
+            }
+        }
     }
 
     /// Returns false after the last command.
@@ -283,11 +305,10 @@ impl Core {
 
     fn start_task(&mut self, id: u64, task: Task) {
         let Some(shared) = self.me.upgrade() else { return };
-        let job = async move {
+        Rc::clone(&shared).tasks.spawn(async move {
             let result = tasks::carry_out(&shared, task).await;
             shared.core.borrow_mut().done.push((id, result.map_err(TaskError)));
-        };
-        spawn(job);
+        });
     }
 
     /// Adds topics to those that all cores know.
@@ -377,15 +398,6 @@ impl Core {
         self.connections.end_all();
         self.report(Some(Ok(())));
     }
-}
-
-/// Starts a task that may borrow the core: glommio would poll it at once, within this turn.
-pub(super) fn spawn(task: impl Future<Output = ()> + 'static) {
-    let later = async {
-        yield_now().await;
-        task.await;
-    };
-    glommio::spawn_local(later).detach();
 }
 
 /// The topics are consistent even if another core panicked while it held the lock.

@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Rings, event descriptors, connections for lookups and tasks of a core; files of the process.
+/// The poll of a core, its alarm, its connections for lookups and tasks; files of the process.
 const PER_CORE: u64 = 48;
 const PER_PROCESS: u64 = 64;
 
@@ -11,7 +11,7 @@ pub fn descriptors_needed(connections: usize, cores: usize) -> u64 {
     connections as u64 + cores as u64 * PER_CORE + PER_PROCESS
 }
 
-/// Raises the soft limit as far as needed and allowed.
+/// Raises the soft limit to what is needed, or to the hard limit if that is less.
 ///
 /// # Errors
 /// One sentence with the number needed, if the hard limit is below it.

@@ -4,15 +4,14 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures_lite::future::or;
-use glommio::net::TcpStream;
-use glommio::timer::Timer;
 use kafka_protocol::messages::SaslAuthenticateRequest;
 use kafka_protocol::protocol::Request;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time;
 
 use super::channel::Channel;
 use super::command::Target;
@@ -68,12 +67,11 @@ impl Dialer {
     /// One sentence.
     pub(super) async fn open(&self, host: &str, port: u16) -> Result<Channel, String> {
         let timeout = self.target.connect_timeout;
-        let patience = async {
-            Timer::new(timeout).await;
+        let transport = time::timeout(timeout, self.secured(host, port)).await;
+        let transport = transport.map_err(|_| {
             let timeout = humantime::format_duration(timeout);
-            Err(format!("no connection to {host}:{port} within {timeout}"))
-        };
-        let transport = or(self.secured(host, port), patience).await?;
+            format!("no connection to {host}:{port} within {timeout}")
+        })??;
         let target = &self.target;
         let (client_id, timeout) = (target.client_id.clone(), target.request_timeout);
         Ok(Channel::new(transport, Rc::clone(&self.buffers), client_id, timeout))
@@ -109,12 +107,12 @@ impl Dialer {
     async fn tcp(&self, host: &str, port: u16) -> Result<TcpStream, String> {
         let mut reason = String::new();
         for address in self.resolve(host, port).await? {
-            match TcpStream::connect_timeout(address, self.target.connect_timeout).await {
+            match TcpStream::connect(address).await {
                 Ok(tcp) => {
                     let set = tcp.set_nodelay(true);
                     return set.map(|()| tcp).map_err(|error| format!("{host}:{port}: {error}"));
                 }
-                Err(error) => reason = no_tcp(host, port, &error.into()),
+                Err(error) => reason = no_tcp(host, port, &error),
             }
         }
         self.resolved.borrow_mut().remove(&(host.to_owned(), port));
@@ -130,11 +128,9 @@ impl Dialer {
         if let Some(known) = self.resolved.borrow().get(&name) {
             return Ok(known.clone());
         }
-        let asked = name.clone();
-        let resolver = glommio::executor().spawn_blocking(move || {
-            (asked.0.as_str(), asked.1).to_socket_addrs().map(Vec::from_iter)
-        });
-        let addresses = resolver.await.map_err(|error| unresolved(host, &error))?;
+        let addresses =
+            lookup_host((host, port)).await.map_err(|error| unresolved(host, &error))?;
+        let addresses = Vec::from_iter(addresses);
         if addresses.is_empty() {
             return Err(format!("the name {host} has no address"));
         }

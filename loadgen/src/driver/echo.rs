@@ -9,18 +9,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
-use glommio::Placement;
-use glommio::timer::sleep;
 use hdrhistogram::Histogram;
 use kafka_protocol::messages::{GroupId, HeartbeatRequest};
 use kafka_protocol::protocol::StrBytes;
+use tokio::time::sleep;
 
+use super::Clock;
 use super::command::Target;
-use super::core::spawn;
 use super::dial::{Dialer, host_and_port};
-use super::line::{self, End, Ended, Line, Owner};
+use super::line::{self, End, Ended, Line, Owner, ReadAt};
 use super::meter::thread_cpu;
-use super::{Clock, executor};
+use super::runtime::{Runtime, Tasks};
 use crate::member::Request;
 use crate::time::Time;
 use crate::wire::{self, Header, Malformed};
@@ -62,9 +61,8 @@ pub fn echo(
     for cpu in target.cores.clone() {
         let (target, sender) = (Arc::clone(&target), sender.clone());
         let core = move || {
-            let result = executor(Placement::Fixed(cpu)).and_then(|executor| {
-                executor.run(on_core(target, connections, in_flight, seconds))
-            });
+            let result = Runtime::pinned(cpu)
+                .and_then(|runtime| runtime.run(on_core(target, connections, in_flight, seconds)));
             send(&sender, result);
         };
         let thread = std::thread::Builder::new().name(format!("echo-{cpu}")).spawn(core);
@@ -74,7 +72,7 @@ pub fn echo(
     results.iter().reduce(add).unwrap_or_else(|| Err("no core is given".into()))
 }
 
-/// The receiver is gone after the first error.
+/// Sends a result. After the first error there is no receiver any more.
 fn send(sender: &Sender<Result<EchoResult, String>>, result: Result<EchoResult, String>) {
     drop(sender.send(result));
 }
@@ -126,7 +124,7 @@ async fn on_core(
         transports.push(dialer.open(host, port).await?.into_transport());
     }
     let echo = Rc::new(RefCell::new(Echo::new(target.client_id.clone())?));
-    let (began, cpu) = (Instant::now(), thread_cpu());
+    let (tasks, began, cpu) = (Tasks::default(), Instant::now(), thread_cpu());
     for (at, transport) in transports.into_iter().enumerate() {
         echo.borrow_mut().add_line(in_flight)?;
         let (echo, buffers) = (Rc::clone(&echo), Rc::clone(&dialer.buffers));
@@ -134,11 +132,12 @@ async fn on_core(
             let ended = line::serve(&*echo, at, transport, &buffers).await;
             echo.borrow_mut().ended(&ended);
         };
-        spawn(task);
+        tasks.spawn(task);
     }
     let until = began + Duration::from_secs(seconds);
     while Instant::now() < until && echo.borrow().broken.is_none() {
         sleep(Duration::from_millis(20)).await;
+        tasks.join_ended();
     }
     let echo = &mut *echo.borrow_mut();
     let (took, cpu) = (began.elapsed(), thread_cpu().saturating_sub(cpu));
@@ -210,10 +209,13 @@ impl Owner for Echo {
         self.clock.now()
     }
 
+    /// Its round trips begin when a heartbeat is queued.
+    fn written(&mut self, _at: usize, _began: Time) {}
+
     /// Its turns are the load that it measures.
     fn turn_ended(&mut self, _began: Time) {}
 
-    fn frame(&mut self, at: usize, frame: &[u8]) -> Result<(), Malformed> {
+    fn frame(&mut self, at: usize, frame: &[u8], _read: ReadAt) -> Result<(), Malformed> {
         let line = &mut self.lines[at];
         let (correlation, sent) = line.sent.pop_front().ok_or(Malformed::Unasked)?;
         if !is_echo(frame, &line.frame, correlation) {

@@ -1,4 +1,4 @@
-//! Commands on their way to a core: a bounded queue that wakes the core's executor.
+//! Commands on their way to a core: a bounded queue that wakes the core's runtime.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
@@ -59,13 +59,6 @@ impl Inside {
     pub(super) fn wait(&self, waker: &Waker) -> bool {
         *lock(&self.slot) = Some(waker.clone());
         self.receiver.is_empty()
-    }
-}
-
-impl Drop for Inside {
-    /// The waker must not outlive its executor.
-    fn drop(&mut self) {
-        *lock(&self.slot) = None;
     }
 }
 

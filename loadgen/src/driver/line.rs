@@ -2,10 +2,10 @@
 //! each frame that arrives to the owner.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, Waker};
-
-use futures_lite::future::poll_fn;
+use std::time::Duration;
 
 use super::transport::{Buffers, Outbox, Transport};
 use crate::time::Time;
@@ -39,11 +39,21 @@ pub(super) enum Ended {
     Malformed(Malformed),
 }
 
+/// When bytes were read, and how long the last of them had waited for that, if it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ReadAt {
+    pub(super) now: Time,
+    pub(super) waited: Option<Duration>,
+}
+
 /// An owner of connections, which have numbers. A number is not reused until the task has ended.
 pub(super) trait Owner {
     fn line(&mut self, at: usize) -> &mut Line;
 
     fn now(&self) -> Time;
+
+    /// All that was queued is with the system; the last write began then.
+    fn written(&mut self, at: usize, began: Time);
 
     /// A turn of a connection's task that began then is over.
     fn turn_ended(&mut self, began: Time);
@@ -52,7 +62,7 @@ pub(super) trait Owner {
     ///
     /// # Errors
     /// If it is not the expected answer: the connection ends.
-    fn frame(&mut self, at: usize, frame: &[u8]) -> Result<(), Malformed>;
+    fn frame(&mut self, at: usize, frame: &[u8], read: ReadAt) -> Result<(), Malformed>;
 }
 
 impl Line {
@@ -105,17 +115,17 @@ fn poll<O: Owner>(
     cx: &mut Context<'_>,
 ) -> Poll<Ended> {
     for _ in 0..READS_MAX {
-        let line = owner.line(at);
-        if let Some(end) = line.end {
+        if let Some(end) = owner.line(at).end {
             return Poll::Ready(hang_up(transport, end));
         }
-        if let Poll::Ready(Err(error)) = transport.poll_write(cx, &mut line.out) {
+        if let Err(error) = write(owner, at, transport, cx) {
             return Poll::Ready(Ended::Broken(error));
         }
         match transport.poll_read(cx, buffers) {
-            Poll::Ready(Ok([])) => return Poll::Ready(Ended::ByPeer),
-            Poll::Ready(Ok(bytes)) => {
-                if let Err(error) = frames.feed(bytes, |frame| owner.frame(at, frame)) {
+            Poll::Ready(Ok(([], _))) => return Poll::Ready(Ended::ByPeer),
+            Poll::Ready(Ok((bytes, waited))) => {
+                let read = ReadAt { now: owner.now(), waited };
+                if let Err(error) = frames.feed(bytes, |frame| owner.frame(at, frame, read)) {
                     return Poll::Ready(Ended::Malformed(error));
                 }
             }
@@ -128,6 +138,24 @@ fn poll<O: Owner>(
     }
     cx.waker().wake_by_ref();
     Poll::Pending
+}
+
+/// Writes what is queued, as much as the system takes.
+fn write<O: Owner>(
+    owner: &mut O,
+    at: usize,
+    transport: &mut Transport,
+    cx: &mut Context<'_>,
+) -> io::Result<()> {
+    let began = owner.now();
+    let out = &mut owner.line(at).out;
+    let has_some = !out.is_empty();
+    match transport.poll_write(cx, out) {
+        Poll::Ready(Err(error)) => return Err(error),
+        Poll::Ready(Ok(())) if has_some => owner.written(at, began),
+        Poll::Ready(Ok(())) | Poll::Pending => {}
+    }
+    Ok(())
 }
 
 fn hang_up(transport: &Transport, end: End) -> Ended {

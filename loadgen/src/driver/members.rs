@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The maximum of members of one core; higher indices are refused.
 const MEMBERS_MAX: u32 = 1 << 24;
-/// How long to wait before checking again whether a member that will be restarted has stopped.
+/// The time to wait before checking again whether a member that will be restarted has stopped.
 const RESTART_AFTER: Duration = Duration::from_millis(10);
 
 /// The members of a core by slot, which is their index divided by the number of cores.
@@ -37,7 +37,7 @@ struct Entry {
     owing: Owing,
 }
 
-/// The sender of a request, as far as a connection needs to know it.
+/// The part of a request's sender that a connection needs.
 pub(super) struct Requester {
     pub(super) slot: u32,
     pub(super) life: u32,
@@ -206,7 +206,7 @@ impl Core {
         let (now, owed) = (self.clock.now(), Owed::by(waiting));
         let needs = |entry: &&mut Entry| entry.life == waiting.life && !entry.member.is_done();
         let entry = self.members.get_mut(waiting.slot).filter(needs);
-        if !is_answered {
+        if !is_answered && waiting.was_sent() {
             self.meter.unanswered(owed.kind);
         }
         let ended = match (entry, is_answered) {

@@ -8,6 +8,7 @@ use kafka_protocol::messages::ConsumerGroupHeartbeatRequest;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::command::{Pace, RoundTrip, Sample};
+use super::line::ReadAt;
 use super::owed::Owed;
 use crate::member::Request;
 use crate::time::Time;
@@ -23,10 +24,36 @@ pub(super) struct Traffic {
 #[derive(Default)]
 pub(super) struct Meter {
     corrected: Histograms,
+    undelayed: Histograms,
     uncorrected: Histograms,
     unanswered: Vec<(RoundTrip, u64)>,
     late: Option<Histogram<u64>>,
     turns: Option<Histogram<u64>>,
+    writing: Option<Histogram<u64>>,
+    reading: Option<Histogram<u64>>,
+}
+
+/// The moments of a request that was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Moments {
+    pub(super) queued: Time,
+    pub(super) written: Time,
+    /// When its answer arrived, or was read if that is not known.
+    pub(super) arrived: Time,
+    /// How long its answer waited to be read, if it is known.
+    pub(super) waited: Option<Duration>,
+    /// How much later than it should this machine wrote it.
+    pub(super) delayed: Duration,
+}
+
+impl Moments {
+    /// The moments of a request that was queued too late by `late`.
+    pub(super) fn of(queued: Time, written: Time, late: Duration, read: ReadAt) -> Self {
+        // A wall clock that was set meanwhile puts no answer before its request.
+        let waited = read.waited.map(|waited| waited.min(read.now.since(written)));
+        let arrived = read.now - waited.unwrap_or_default();
+        Self { queued, written, arrived, waited, delayed: late + written.since(queued) }
+    }
 }
 
 /// Times of each kind of request that occurred, in microseconds.
@@ -69,9 +96,13 @@ fn micros(duration: Duration) -> u64 {
 
 impl Meter {
     /// A request was answered.
-    pub(super) fn answered(&mut self, owed: Owed, sent: Time, now: Time) {
-        self.owed(owed, now);
-        self.uncorrected.record(owed.kind, now.since(sent), None);
+    pub(super) fn answered(&mut self, owed: Owed, moments: &Moments) {
+        let took = moments.arrived.since(owed.due);
+        self.corrected.record(owed.kind, took, owed.every);
+        self.undelayed.record(owed.kind, took.saturating_sub(moments.delayed), owed.every);
+        self.uncorrected.record(owed.kind, moments.arrived.since(moments.written), None);
+        record(&mut self.writing, moments.written.since(moments.queued));
+        moments.waited.into_iter().for_each(|waited| record(&mut self.reading, waited));
     }
 
     /// Opening a connection took this long.
@@ -83,6 +114,7 @@ impl Meter {
     /// A request that was due was answered, or the wait for its answer is over.
     pub(super) fn owed(&mut self, owed: Owed, now: Time) {
         self.corrected.record(owed.kind, now.since(owed.due), owed.every);
+        self.undelayed.record(owed.kind, now.since(owed.due), owed.every);
     }
 
     /// A request will not be answered.
@@ -96,18 +128,26 @@ impl Meter {
     /// Moves all counts since the last sample into this one.
     pub(super) fn fill(&mut self, sample: &mut Sample) {
         sample.round_trips = self.corrected.take();
+        sample.undelayed = self.undelayed.take();
         sample.uncorrected = self.uncorrected.take();
         sample.unanswered = std::mem::take(&mut self.unanswered);
-        let (late, turns) = (self.late.take(), self.turns.take());
-        sample.pace = Pace { late, turns, waited: thread_waited() };
+        sample.pace = Pace {
+            late: self.late.take(),
+            turns: self.turns.take(),
+            writing: self.writing.take(),
+            reading: self.reading.take(),
+            waited: thread_waited(),
+        };
     }
 
     /// Restores the counts of a sample that could not be reported.
     pub(super) fn put_back(&mut self, sample: Sample) {
         self.corrected.all = sample.round_trips;
+        self.undelayed.all = sample.undelayed;
         self.uncorrected.all = sample.uncorrected;
         self.unanswered = sample.unanswered;
         (self.late, self.turns) = (sample.pace.late, sample.pace.turns);
+        (self.writing, self.reading) = (sample.pace.writing, sample.pace.reading);
     }
 
     /// A timer of the core fired this late.
@@ -115,7 +155,7 @@ impl Meter {
         record(&mut self.late, by);
     }
 
-    /// A turn of the core took this long: answers that arrived meanwhile had to wait.
+    /// A turn of the core took this long.
     pub(super) fn turn(&mut self, took: Duration) {
         record(&mut self.turns, took);
     }
@@ -166,5 +206,45 @@ fn consumer_heartbeat(request: &ConsumerGroupHeartbeatRequest) -> RoundTrip {
         RoundTrip::ConsumerJoin
     } else {
         RoundTrip::ConsumerHeartbeat
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    /// The histograms of one request that was due at 0, in the order of a sample.
+    fn figures(moments: &Moments) -> [u64; 5] {
+        let mut meter = Meter::default();
+        let owed = Owed { kind: RoundTrip::Heartbeat, due: at(0), every: None };
+        meter.answered(owed, moments);
+        let mut sample = Sample::default();
+        meter.fill(&mut sample);
+        let Pace { writing, reading, .. } = sample.pace;
+        let trips = [&sample.round_trips, &sample.undelayed, &sample.uncorrected];
+        let [due, undelayed, sent] = trips.map(|trips| trips[0].1.max());
+        [due, undelayed, sent, writing.unwrap().max(), reading.map_or(0, |read| read.max())]
+    }
+
+    #[test]
+    fn an_answer_counts_until_it_arrived_and_delays_are_known() {
+        let late = Duration::from_micros(30);
+        let read = |waited| ReadAt { now: at(900), waited };
+        let waited = Some(Duration::from_micros(400));
+        let stamped = Moments::of(at(30), at(50), late, read(waited));
+        assert_eq!(figures(&stamped), [500, 450, 450, 20, 400]);
+        let unstamped = Moments::of(at(30), at(50), late, read(None));
+        assert_eq!(figures(&unstamped), [900, 850, 850, 20, 0]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_puts_no_answer_before_its_request() {
+        let read = ReadAt { now: at(900), waited: Some(Duration::from_secs(3_600)) };
+        let moments = Moments::of(at(30), at(50), Duration::ZERO, read);
+        assert_eq!(moments.arrived, at(50));
     }
 }

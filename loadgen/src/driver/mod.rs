@@ -1,10 +1,12 @@
-//! Executes commands: one executor for each load core, which holds members and connections. Its
+//! Executes commands: one runtime for each load core, which holds members and connections. Its
 //! interface to the rest of muster-load is [`command`].
 //!
 //! On a core all work is done in turns. The main loop (`core`) takes commands, runs timers and
 //! sends reports; each connection has a task (`line`) that writes queued bytes and passes frames
 //! on. Members (`members`) are called in between, and never wait.
 
+mod alarm;
+mod arrival;
 mod channel;
 mod clock;
 mod cluster;
@@ -12,15 +14,16 @@ pub mod command;
 mod configs;
 mod connections;
 mod core;
+mod cpus;
 mod descriptors;
 mod dial;
 mod echo;
-mod executor;
 mod inbox;
 mod line;
 mod members;
 mod meter;
 mod owed;
+mod runtime;
 mod sasl;
 mod tasks;
 mod timers;
@@ -34,17 +37,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
-use glommio::Placement;
 
 pub use self::clock::Clock;
+pub use self::cpus::keep_off;
 pub use self::descriptors::{descriptors_needed, ensure_descriptors};
 pub use self::echo::{EchoResult, echo};
 
 use self::command::{Cluster, Command, CoreReport, Sample, Target};
 use self::core::Setup;
 use self::dial::{Dialer, host_and_port};
-use self::executor::executor;
 use self::inbox::{Outside, inbox};
+use self::runtime::Runtime;
 use self::tls::TlsClient;
 use crate::plan::MemberIndex;
 use crate::time::Time;
@@ -116,6 +119,10 @@ impl Driver {
         self.clock.now()
     }
 
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Sends a command to a core. While its queue is full, reports of the cores are kept for
     /// [`Self::receive`], so that they are not blocked. A core that has ended drops the command; it
     /// has reported its end.
@@ -148,32 +155,34 @@ impl Drop for Driver {
     }
 }
 
-/// Runs on a temporary executor.
+/// Runs on a temporary runtime.
 fn probe(target: &Arc<Target>, tls: Option<TlsClient>) -> Result<Cluster, String> {
-    let executor = executor(Placement::Unbound)?;
     let dialer = Dialer::new(Arc::clone(target), tls, Default::default());
-    executor.run(cluster::probe(dialer))
+    Runtime::new()?.run(cluster::probe(dialer))
 }
 
 fn start_core(setup: Setup, tls: Option<TlsClient>, cpu: usize) -> Result<JoinHandle<()>, String> {
     let (index, clock, reports) = (setup.index, setup.clock, setup.reports.clone());
     let (started, is_started) = bounded(1);
     let core = move || {
-        let executor = match executor(Placement::Fixed(cpu)) {
-            Ok(executor) => executor,
+        let runtime = match Runtime::pinned(cpu) {
+            Ok(runtime) => runtime,
             Err(error) => return drop(started.send(Err(error))),
         };
         drop(started.send(Ok(())));
         let dialer = Dialer::new(Arc::clone(&setup.target), tls, setup.versions.clone());
-        let run = AssertUnwindSafe(|| executor.run(core::run(setup, dialer)));
-        if catch_unwind(run).is_err() {
-            let ended = Some(Err(format!("load core {index} panicked")));
-            let (until, sample) = (clock.now(), Sample::default());
-            let (events, done) = (Vec::new(), Vec::new());
-            let last = CoreReport { core: index, until, events, sample, done, ended };
-            // Without a receiver, the panic's message on stderr has to do.
-            drop(reports.send(last));
-        }
+        let run = AssertUnwindSafe(|| runtime.run(core::run(setup, dialer)));
+        let why = match catch_unwind(run) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => format!("load core {index} cannot wait: {error}"),
+            Err(_) => format!("load core {index} panicked"),
+        };
+        let (until, sample) = (clock.now(), Sample::default());
+        let (events, done) = (Vec::new(), Vec::new());
+        let ended = Some(Err(why));
+        let last = CoreReport { core: index, until, events, sample, done, ended };
+        // Without a receiver, the panic's message on stderr has to do.
+        drop(reports.send(last));
     };
     let thread = std::thread::Builder::new().name(format!("load-{index}"));
     let thread = thread.spawn(core).map_err(|error| format!("no thread for a core: {error}"))?;

@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// The maximum of lost requests of a member that are kept.
 const LOST_MAX: usize = 64;
-/// Younger ones are on their way, most likely.
+/// A request younger than this is assumed to be in flight and is not counted as unanswered.
 const WAITING_LEAST: Duration = Duration::from_secs(1);
 
 /// A request that was due, and for which there is no answer.

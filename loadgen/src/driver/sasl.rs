@@ -7,10 +7,10 @@ use kafka_protocol::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
 use kafka_protocol::protocol::StrBytes;
 use rsasl::callback::{Context, Request, SessionCallback, SessionData};
 use rsasl::prelude::{Mechname, MessageSent, SASLClient, SASLConfig, Session, SessionError, State};
-use rsasl::property::{AuthId, Password};
+use rsasl::property::{AuthId, OAuthBearerKV, OAuthBearerToken, Password as PasswordOf};
 
 use super::channel::{CallError, Channel};
-use super::command::{Sasl, SaslMechanism};
+use crate::security::{Bearer, Password, Sasl};
 
 /// Raw messages without SaslAuthenticate (version 0) ended with Kafka 1.0.
 const HANDSHAKE_VERSION: i16 = 1;
@@ -20,16 +20,8 @@ const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
 const STEPS_MAX: usize = 8;
 /// The iterations of SCRAM, which the server chooses and the client computes; Kafka allows 16384.
 const ITERATIONS_MAX: u64 = 1_000_000;
-
-impl SaslMechanism {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "PLAIN",
-            Self::ScramSha256 => "SCRAM-SHA-256",
-            Self::ScramSha512 => "SCRAM-SHA-512",
-        }
-    }
-}
+/// The part of the server's reason that is shown.
+const REASON_MAX: usize = 300;
 
 /// Logs in. `version` is SaslAuthenticate's.
 ///
@@ -40,7 +32,7 @@ pub(super) async fn authenticate(
     sasl: &Sasl,
     version: i16,
 ) -> Result<(), String> {
-    let mechanism = sasl.mechanism.name();
+    let mechanism = sasl.mechanism();
     let request =
         SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(mechanism));
     let answer = channel.call(HANDSHAKE_VERSION, &request).await.map_err(unanswered)?;
@@ -58,16 +50,19 @@ pub(super) async fn authenticate(
 }
 
 async fn exchange(channel: &mut Channel, sasl: &Sasl, version: i16) -> Result<(), String> {
-    let mut session = session(sasl).map_err(|error| format!("SASL cannot start: {error}"))?;
+    let credentials = Credentials::of(sasl)?;
+    let name = sasl.mechanism();
+    let mut session =
+        session(name, credentials).map_err(|error| format!("SASL cannot start: {error}"))?;
     let mut input: Option<Bytes> = None;
     for _ in 0..STEPS_MAX {
         if input.as_deref().and_then(iterations).is_some_and(|number| number > ITERATIONS_MAX) {
-            return Err(format!("the server asks for too many iterations of {}", name(sasl)));
+            return Err(format!("the server asks for too many iterations of {name}"));
         }
         let mut message = Vec::new();
         let state = session
             .step(input.as_deref(), &mut message)
-            .map_err(|error| format!("the server's side of {} is wrong: {error}", name(sasl)))?;
+            .map_err(|error| format!("the server's side of {name} is wrong: {error}"))?;
         if matches!(state, State::Finished(MessageSent::No)) {
             return Ok(());
         }
@@ -75,14 +70,18 @@ async fn exchange(channel: &mut Channel, sasl: &Sasl, version: i16) -> Result<()
         let answer = channel.call(version, &request).await.map_err(unanswered)?;
         if answer.error_code != 0 {
             let reason = answer.error_message.unwrap_or_default();
-            return Err(format!("user {} is refused: {reason}", sasl.username));
+            return Err(refused(sasl, &reason));
+        }
+        // The status that the server sends before it refuses (RFC 7628).
+        if matches!(sasl, Sasl::Bearer(_)) && !answer.auth_bytes.is_empty() {
+            return Err(refused(sasl, &String::from_utf8_lossy(&answer.auth_bytes)));
         }
         if state.is_finished() {
             return Ok(());
         }
         input = Some(answer.auth_bytes);
     }
-    Err(format!("{} does not end within {STEPS_MAX} steps", name(sasl)))
+    Err(format!("{name} does not end within {STEPS_MAX} steps"))
 }
 
 /// `i=4096` in the server's first message of SCRAM (RFC 5802).
@@ -92,16 +91,22 @@ fn iterations(message: &[u8]) -> Option<u64> {
     Some(number.parse().unwrap_or(u64::MAX))
 }
 
-fn name(sasl: &Sasl) -> &'static str {
-    sasl.mechanism.name()
+fn refused(sasl: &Sasl, reason: &str) -> String {
+    let reason: String = reason.chars().take(REASON_MAX).collect();
+    match sasl {
+        Sasl::Password(Password { username, .. }) => {
+            format!("user {username} is refused: {reason}")
+        }
+        Sasl::Bearer(_) => format!("the token is refused: {reason}"),
+    }
 }
 
-fn session(sasl: &Sasl) -> Result<Session, String> {
+fn session(mechanism: &str, credentials: Credentials) -> Result<Session, String> {
     let config = SASLConfig::builder()
         .with_default_mechanisms()
-        .with_callback(Credentials(sasl.clone()))
+        .with_callback(credentials)
         .map_err(|error| error.to_string())?;
-    let mechanism = Mechname::parse(name(sasl).as_bytes()).map_err(|error| error.to_string())?;
+    let mechanism = Mechname::parse(mechanism.as_bytes()).map_err(|error| error.to_string())?;
     SASLClient::new(Arc::clone(&config))
         .start_suggested(&[mechanism])
         .map_err(|error| error.to_string())
@@ -115,7 +120,24 @@ fn unanswered(error: CallError) -> String {
     }
 }
 
-struct Credentials(Sasl);
+/// The proof of one login.
+enum Credentials {
+    Password { username: String, password: String },
+    Token { token: Arc<str>, extensions: Vec<(String, String)> },
+}
+
+impl Credentials {
+    fn of(sasl: &Sasl) -> Result<Self, String> {
+        Ok(match sasl.clone() {
+            Sasl::Password(Password { username, password, .. }) => {
+                Self::Password { username, password }
+            }
+            Sasl::Bearer(Bearer { tokens, extensions }) => {
+                Self::Token { token: tokens.current()?, extensions }
+            }
+        })
+    }
+}
 
 impl SessionCallback for Credentials {
     fn callback(
@@ -124,9 +146,17 @@ impl SessionCallback for Credentials {
         _: &Context<'_>,
         request: &mut Request<'_>,
     ) -> Result<(), SessionError> {
-        request
-            .satisfy::<AuthId>(&self.0.username)?
-            .satisfy::<Password>(self.0.password.as_bytes())?;
+        match self {
+            Self::Password { username, password } => {
+                request.satisfy::<AuthId>(username)?.satisfy::<PasswordOf>(password.as_bytes())?;
+            }
+            Self::Token { token, extensions } => {
+                let pairs = extensions.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+                let pairs: Vec<_> = pairs.collect();
+                request.satisfy::<OAuthBearerToken>(token)?;
+                request.satisfy::<OAuthBearerKV>(&pairs)?;
+            }
+        }
         Ok(())
     }
 }

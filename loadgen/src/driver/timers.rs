@@ -13,8 +13,8 @@ pub(super) struct Timers<K> {
     armed: u64,
 }
 
-/// Its time, its number, its key, and from when on it can be late: one that is armed for the past
-/// is not late when it is armed.
+/// The time of a timer, its sequence number, its key, and the time from which lateness counts: that
+/// of the timer, or of arming it if that is later.
 type Timer<K> = (Time, u64, K, Time);
 
 /// A timer that fired.

@@ -1,16 +1,15 @@
 //! TLS as a client: the authorities to trust, and the client certificate.
 
-use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore};
-use rustls::{DistinguishedName, SignatureScheme};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DistinguishedName, SignatureScheme};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error};
 
-use super::command::Tls;
+use crate::security::{Pem, Tls, Verify};
 
 /// The settings of all TLS connections of a run.
 #[derive(Clone)]
@@ -27,15 +26,12 @@ impl TlsClient {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("TLS cannot be set up: {error}"))?;
-        let builder = if tls.insecure {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
-        } else {
-            builder.with_root_certificates(roots(tls.ca.as_deref())?)
-        };
+        let builder =
+            builder.dangerous().with_custom_certificate_verifier(verifier(tls, provider)?);
         let config = match &tls.identity {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => builder
-                .with_client_auth_cert(certificates(chain)?, private_key(key)?)
+                .with_client_auth_cert(chain.certificates()?, key.private_key()?)
                 .map_err(|error| format!("the client certificate cannot be used: {error}"))?,
         };
         Ok(Self { config: Arc::new(config), server_name: tls.server_name.clone() })
@@ -52,41 +48,66 @@ impl TlsClient {
     }
 }
 
-fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    let Some(path) = ca else {
-        let (_, ignored) =
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if roots.is_empty() {
-            return Err(format!(
-                "the system has no certificate authorities to trust ({ignored} unusable): name \
-                 a PEM file with them"
-            ));
+fn verifier(
+    tls: &Tls,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, String> {
+    if tls.verify == Verify::Nothing {
+        return Ok(Arc::new(AnyServer(provider)));
+    }
+    let roots = Arc::new(Pem::roots(tls.ca.as_ref())?);
+    let full = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+    let full = full.map_err(|error| format!("TLS cannot be set up: {error}"))?;
+    Ok(match tls.verify {
+        Verify::Authority => Arc::new(AnyName(full)),
+        Verify::Name | Verify::Nothing => full,
+    })
+}
+
+/// Trusts a certificate of a known authority for every name.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        use CertificateError::{NotValidForName, NotValidForNameContext};
+        match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+            // The name is verified last.
+            Err(Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
         }
-        return Ok(roots);
-    };
-    for certificate in certificates(path)? {
-        roots.add(certificate).map_err(|error| {
-            format!("{} holds no usable certificate authority: {error}", path.display())
-        })?;
     }
-    Ok(roots)
-}
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let unreadable = |error| format!("no certificate can be read from {}: {error}", path.display());
-    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|error| unreadable(error.to_string()))?;
-    match certificates.is_empty() {
-        true => Err(unreadable("there is none in it".into())),
-        false => Ok(certificates),
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
     }
-}
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_file(path)
-        .map_err(|error| format!("no private key can be read from {}: {error}", path.display()))
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 /// Trusts every certificate, but still has its signature checked.

@@ -1,16 +1,17 @@
-//! Reads and writes the bytes of a connection: over a glommio socket, plain or through TLS.
+//! Reads and writes the bytes of a connection: over a socket, plain or through TLS.
 
+use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_lite::future::poll_fn;
-use futures_lite::io::{AsyncRead, AsyncWrite};
-use glommio::net::TcpStream;
 use rustls::ClientConnection;
+use tokio::io::{AsyncWrite, Interest};
+use tokio::net::TcpStream;
 
+use super::arrival::{Received, Receiver};
 use super::meter::Traffic;
 
 /// The maximum of bytes in one read.
@@ -23,11 +24,12 @@ const KEPT_BYTES: usize = 512;
 pub(super) struct Buffers {
     raw: Box<[u8]>,
     plain: Vec<u8>,
+    receiver: Receiver,
 }
 
 impl Default for Buffers {
     fn default() -> Self {
-        Self { raw: vec![0; READ_BYTES].into(), plain: Vec::new() }
+        Self { raw: vec![0; READ_BYTES].into(), plain: Vec::new(), receiver: Receiver::default() }
     }
 }
 
@@ -79,6 +81,7 @@ struct Tls {
 
 impl Transport {
     pub(super) fn new(tcp: TcpStream, traffic: Rc<Traffic>) -> Self {
+        Receiver::prepare(&tcp);
         Self { tcp, tls: None, traffic }
     }
 
@@ -103,7 +106,7 @@ impl Transport {
             let Some(tls) = self.tls.as_mut().filter(|tls| tls.session.is_handshaking()) else {
                 return Poll::Ready(Ok(()));
             };
-            let read = ready!(receive(&mut self.tcp, &self.traffic, cx, &mut buffers.raw))?;
+            let read = ready!(receive(&self.tcp, &self.traffic, cx, buffers))?.length;
             if read == 0 {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }
@@ -129,16 +132,18 @@ impl Transport {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the bytes that have arrived; none if the other side has closed.
+    /// Returns the bytes that have arrived, and how long the last of them had waited; no bytes if
+    /// the other side has closed.
     pub(super) fn poll_read<'b>(
         &mut self,
         cx: &mut Context<'_>,
         buffers: &'b mut Buffers,
-    ) -> Poll<io::Result<&'b [u8]>> {
+    ) -> Poll<io::Result<(&'b [u8], Option<Duration>)>> {
         loop {
-            let read = ready!(receive(&mut self.tcp, &self.traffic, cx, &mut buffers.raw))?;
+            let received = ready!(receive(&self.tcp, &self.traffic, cx, buffers))?;
+            let (read, waited) = (received.length, received.waited);
             let Some(tls) = &mut self.tls else {
-                return Poll::Ready(Ok(&buffers.raw[..read]));
+                return Poll::Ready(Ok((&buffers.raw[..read], waited)));
             };
             buffers.plain.clear();
             buffers.plain.shrink_to(READ_BYTES);
@@ -146,7 +151,7 @@ impl Transport {
                 tls.open(&buffers.raw[..read], &mut buffers.plain)?;
             }
             if read == 0 || !buffers.plain.is_empty() {
-                return Poll::Ready(Ok(&buffers.plain));
+                return Poll::Ready(Ok((&buffers.plain, waited)));
             }
         }
     }
@@ -154,19 +159,38 @@ impl Transport {
     /// From now on closing breaks the connection (RST), as when a process is killed with unread
     /// data, instead of ending it in order.
     pub(super) fn abort_on_close(&self) -> io::Result<()> {
-        socket2::SockRef::from(&self.tcp).set_linger(Some(Duration::ZERO))
+        self.tcp.set_zero_linger()
     }
 }
 
 fn receive(
-    tcp: &mut TcpStream,
+    tcp: &TcpStream,
     traffic: &Traffic,
     cx: &mut Context<'_>,
-    raw: &mut [u8],
-) -> Poll<io::Result<usize>> {
-    let read = ready!(Pin::new(tcp).poll_read(cx, raw))?;
-    traffic.received.set(traffic.received.get() + read as u64);
-    Poll::Ready(Ok(read))
+    buffers: &mut Buffers,
+) -> Poll<io::Result<Received>> {
+    let Buffers { raw, receiver, .. } = buffers;
+    loop {
+        ready!(tcp.poll_read_ready(cx))?;
+        let mut received = None;
+        let tried = tcp.try_io(Interest::READABLE, || {
+            let some = received.insert(receiver.receive(tcp, raw)?);
+            // A read that does not fill the buffer has emptied the socket: the next one would
+            // only learn that. This way the runtime waits for the next event, as after its own.
+            let emptied = (1..raw.len()).contains(&some.length);
+            if emptied { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        match (received, tried) {
+            (Some(received), _) => {
+                traffic.received.set(traffic.received.get() + received.length as u64);
+                return Poll::Ready(Ok(received));
+            }
+            (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => {
+                return Poll::Ready(Err(error));
+            }
+            (None, _) => {}
+        }
+    }
 }
 
 impl Tls {

@@ -72,6 +72,11 @@ pub struct Group {
     pub rebalance_timeout: Duration,
     /// The number of partitions of its topics, all of which should have an owner.
     pub partitions: u32,
+    /// The times of events of different members may be wrong by this much: more than nothing if
+    /// they ran on several machines.
+    #[serde(rename = "clock_error_us", with = "microseconds", default)]
+    #[serde(skip_serializing_if = "Duration::is_zero")]
+    pub clock_error: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -96,12 +101,27 @@ impl Group {
             session_timeout: plan.session_timeout,
             rebalance_timeout: plan.rebalance_timeout,
             partitions,
+            clock_error: Duration::ZERO,
         }
     }
 }
 
 fn subscribed(plan: &GroupPlan, topics: &Topics) -> u32 {
     plan.subscription.topics().iter().map(|topic| topics.partitions(*topic)).sum()
+}
+
+mod microseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(it: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(it.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_micros)
+    }
 }
 
 mod milliseconds {

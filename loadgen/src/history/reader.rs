@@ -48,9 +48,10 @@ impl<R: BufRead> Reader<R> {
         }
         if self.line.last() != Some(&b'\n') {
             let too_long = self.line.len() > LINE_MAX;
-            return Err(match too_long {
-                true => HistoryError::TooLong { number },
-                false => HistoryError::CutOff { number },
+            return Err(if too_long {
+                HistoryError::TooLong { number }
+            } else {
+                HistoryError::CutOff { number }
             });
         }
         let line = parse(&self.line).map_err(|what| HistoryError::Line { number, what })?;

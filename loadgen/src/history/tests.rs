@@ -140,6 +140,7 @@ fn headers() -> Vec<Header> {
         session_timeout: Duration::from_millis(45_000),
         rebalance_timeout: Duration::from_millis(300_000),
         partitions: 12,
+        clock_error: Duration::from_micros(1_250),
     };
     vec![
         Header::Run(run),
@@ -201,6 +202,12 @@ fn every_kind() -> Vec<Event> {
         EventKind::GroupDeleted { sent },
         EventKind::PartitionsGrew { partitions: 7 },
         EventKind::RepeatDiffered { api: 1, first: "a".into(), second: "b".into() },
+        EventKind::ClientStarted { name: "c".into() },
+        EventKind::ClientAssigned { partitions: Arc::from([partition(4)]) },
+        EventKind::ClientRevoked { partitions: Arc::from([partition(4)]) },
+        EventKind::ClientLost { partitions: Arc::from([]) },
+        EventKind::ClientAlive,
+        EventKind::ClientEnded { how: "exit status 0".into() },
     ];
     let event = |kind| Event { at: Time::ZERO, group: GroupIndex(0), member: MemberIndex(0), kind };
     kinds.into_iter().map(event).collect()

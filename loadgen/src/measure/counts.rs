@@ -66,7 +66,13 @@ impl Counts {
             | EventKind::CommitSent { .. }
             | EventKind::GroupDeleted { .. }
             | EventKind::PartitionsGrew { .. }
-            | EventKind::RepeatDiffered { .. } => {}
+            | EventKind::RepeatDiffered { .. }
+            | EventKind::ClientStarted { .. }
+            | EventKind::ClientAssigned { .. }
+            | EventKind::ClientRevoked { .. }
+            | EventKind::ClientLost { .. }
+            | EventKind::ClientAlive
+            | EventKind::ClientEnded { .. } => {}
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::GroupStatus;
+use super::rebalance::{Open, why};
 use crate::event::{Event, EventKind, Stop};
 use crate::history::{Group, Kind};
 use crate::plan::{MemberIndex, Partition};
@@ -28,7 +29,8 @@ pub(super) struct GroupMeasure {
     joined: u32,
     /// The number of live members that lost their connection and have not been answered since.
     cut_off: u32,
-    rejoined: u64,
+    /// Members that joined again after they had been fenced.
+    pub(super) rejoined: u64,
     epoch: i32,
     stable_since: Option<Time>,
     /// Partition-microseconds without an owner, up to `unowned_until`.
@@ -51,7 +53,7 @@ struct Member {
     holds: u32,
     /// Counts up when all its partitions become free at once.
     life: u32,
-    /// Since when it waits for partitions.
+    /// The time since which it waits for partitions.
     waits: Option<Time>,
     revocations: u64,
     fenced: bool,
@@ -63,27 +65,6 @@ struct Holder {
     member: MemberIndex,
     life: u32,
     free: bool,
-}
-
-struct Open {
-    trigger: String,
-    prompted: bool,
-    /// Whether there were members when it began.
-    populated: bool,
-    began: Time,
-    crashed: bool,
-    /// When members first learned that the coordinator knows of the crash.
-    detected: Option<Time>,
-    moved: u32,
-    revoked: u32,
-}
-
-/// The results of a group at the end.
-pub(super) struct Ended {
-    pub(super) unowned_partition_seconds: f64,
-    pub(super) revocations_per_member_max: u64,
-    /// Members that joined again after they had been fenced.
-    pub(super) rejoined: u64,
 }
 
 /// Results that are collected over all groups.
@@ -186,7 +167,7 @@ impl GroupMeasure {
         let Some(open) = self.open.take() else { return };
         let gone_by_itself = !open.prompted && self.live == 0;
         if !gone_by_itself {
-            shared.rebalances.push(self.rebalance(open));
+            shared.rebalances.push(open.ended(&self.group, self.live, self.stable_since));
         }
     }
 
@@ -206,29 +187,30 @@ impl GroupMeasure {
         self.settle_state(event, shared);
     }
 
-    pub(super) fn finish(&mut self, end: Time, shared: &mut Shared<'_>) -> Ended {
+    /// Returns the most revocations of one member.
+    pub(super) fn finish(&mut self, end: Time, shared: &mut Shared<'_>) -> u64 {
         self.advance(end, shared);
         self.account(end);
         self.close(shared);
         let waiting = self.waiting.iter().filter_map(|index| self.members.get(index)?.waits);
         waiting.for_each(|since| record(shared.pauses, end.since(since)));
-        let revocations = self.members.values().map(|member| member.revocations).max();
-        Ended {
-            unowned_partition_seconds: self.unowned_micros as f64 / 1e6,
-            revocations_per_member_max: revocations.unwrap_or(0),
-            rejoined: self.rejoined,
-        }
+        self.members.values().map(|member| member.revocations).max().unwrap_or(0)
+    }
+
+    /// Partition-microseconds without an owner until then.
+    pub(super) fn unowned_until(&self, at: Time) -> u128 {
+        let passed = at.since(self.unowned_until).as_micros();
+        self.unowned_micros + passed * u128::from(self.unowned())
     }
 
     fn account(&mut self, at: Time) {
-        let passed = at.since(self.unowned_until).as_micros();
-        self.unowned_micros += passed * u128::from(self.unowned());
+        self.unowned_micros = self.unowned_until(at);
         self.unowned_until = self.unowned_until.max(at);
     }
 
     fn change(&mut self, event: &Event, shared: &mut Shared<'_>) {
         let (at, index) = (event.at, event.member);
-        if is_answer(&event.kind) {
+        if event.kind.is_answer() {
             self.answered(index);
         }
         match &event.kind {
@@ -270,12 +252,20 @@ impl GroupMeasure {
                 self.member(index).revocations += u64::from(!partitions.is_empty());
                 self.detected(at);
             }
-            EventKind::Lost { partitions } => self.released(index, at, partitions),
+            EventKind::Lost { partitions }
+            | EventKind::ClientRevoked { partitions }
+            | EventKind::ClientLost { partitions } => self.released(index, at, partitions),
             EventKind::Settled { epoch } => self.settle(index, *epoch),
             EventKind::PartitionsGrew { partitions } => self.group.partitions = *partitions,
             EventKind::GroupDeleted { .. } => self.start_over(),
             EventKind::Disconnected => self.cut_off(index),
+            EventKind::ClientAssigned { partitions } => {
+                self.assigned(index, at, partitions, shared);
+            }
+            EventKind::ClientEnded { .. } => self.ended(index),
             EventKind::Reached
+            | EventKind::ClientStarted { .. }
+            | EventKind::ClientAlive
             | EventKind::CommitSent { .. }
             | EventKind::CommitAnswered { .. }
             | EventKind::CommitUnknown { .. }
@@ -283,6 +273,7 @@ impl GroupMeasure {
             | EventKind::Refused { .. }
             | EventKind::RepeatDiffered { .. } => {}
         }
+        self.with_open(|open| open.explain(&event.kind));
     }
 
     /// Computes whether the group is stable now, and opens or closes a rebalance if that changed.
@@ -487,63 +478,7 @@ impl GroupMeasure {
     }
 
     fn detected(&mut self, at: Time) {
-        self.with_open(|open| {
-            if open.crashed {
-                open.detected.get_or_insert(at);
-            }
-        });
-    }
-
-    fn rebalance(&self, open: Open) -> Rebalance {
-        // A trigger that did not unsettle the group took no time.
-        let ended = self.stable_since.map(|since| since.max(open.began));
-        let millis_since = |from: Time| ended.map(|end| end.since(from).as_secs_f64() * 1e3);
-        Rebalance {
-            group: self.group.id.to_string(),
-            trigger: open.trigger,
-            began: open.began.seconds(),
-            took: millis_since(open.began),
-            took_since_detected: open.detected.and_then(millis_since),
-            members: self.live,
-            partitions: self.group.partitions,
-            moved: open.moved,
-            revoked: open.revoked,
-        }
-    }
-}
-
-impl Open {
-    fn new(began: Time, trigger: String, prompted: bool) -> Self {
-        let (populated, crashed, detected, moved, revoked) = (true, false, None, 0, 0);
-        Self { trigger, prompted, populated, began, crashed, detected, moved, revoked }
-    }
-}
-
-/// Whether a member with this event has received an answer of the coordinator.
-fn is_answer(kind: &EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::Alive { .. }
-            | EventKind::Joined { .. }
-            | EventKind::Epoch { .. }
-            | EventKind::Settled { .. }
-            | EventKind::MustRebalance { .. }
-            | EventKind::Reached
-            | EventKind::CommitAnswered { .. }
-            | EventKind::Fetched { .. }
-    )
-}
-
-/// The name of a rebalance without a trigger.
-fn why(event: &Event) -> &'static str {
-    match event.kind {
-        EventKind::Started => "members started",
-        EventKind::Stopped { .. } => "members ended",
-        EventKind::Lost { .. } => "partitions lost",
-        EventKind::Fenced { .. } => "members fenced",
-        EventKind::Disconnected => "connections lost",
-        EventKind::PartitionsGrew { .. } => "partitions added",
-        _ => "by itself",
+        self.with_open(|open| open.detected(at));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::time::Time;
 /// Holds events back until no core can report an earlier one.
 pub struct Merge {
     lanes: Vec<Lane>,
-    /// muster-load's own events, from the thread that also merges.
+    /// Events of muster-load itself and of clients, from the thread that also merges; by time.
     own: Vec<Event>,
 }
 
@@ -32,7 +32,8 @@ impl Merge {
 
     /// Adds an event that no core reports, such as partitions that were added.
     pub fn insert(&mut self, event: Event) {
-        self.own.push(event);
+        let place = self.own.partition_point(|other| other.at <= event.at);
+        self.own.insert(place, event);
     }
 
     /// All events before this moment are ready or have been taken.

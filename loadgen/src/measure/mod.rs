@@ -19,12 +19,14 @@
 //! - **Partition-seconds without an owner** count while the group has members, including those of
 //!   crashed members.
 
+mod clients;
 mod counts;
 mod group;
 mod latency;
 pub mod merge;
 mod pace;
 pub mod process;
+mod rebalance;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -39,6 +41,7 @@ use crate::member::State;
 use crate::plan::GroupIndex;
 use crate::report::model;
 use crate::time::Time;
+use clients::Clients;
 use counts::Counts;
 use group::{GroupMeasure, Shared};
 use hdrhistogram::Histogram;
@@ -74,8 +77,8 @@ pub struct GroupStatus {
     pub partitions: u32,
     /// The newest epoch or generation that any member has seen; 0 before the first.
     pub epoch: i32,
-    /// Since when every live member is settled at the newest epoch and every partition is owned.
-    /// `None` while they are not, and while no member is live.
+    /// The time since which every live member is settled at the newest epoch and every partition is
+    /// owned. `None` while they are not, and while no member is live.
     pub stable_since: Option<Time>,
     /// A rebalance began (with a trigger or by itself) and has not been closed.
     pub rebalancing: bool,
@@ -100,12 +103,12 @@ pub struct Totals {
     pub failed: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    /// Since the last look; only of kinds that occurred.
+    /// The round trips since the last [`Measure::totals`], of the kinds that occurred.
     pub loads: Vec<LoadNow>,
     pub waiting: Waiting,
 }
 
-/// A kind of round trip since the last look.
+/// A kind of round trip since the last [`Measure::totals`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LoadNow {
     pub of: RoundTrip,
@@ -120,14 +123,16 @@ pub struct LoadNow {
 pub struct Measured {
     pub rebalances: Vec<model::Rebalance>,
     pub latencies: BTreeMap<String, model::Latency>,
+    pub undelayed: BTreeMap<String, model::Latency>,
     pub uncorrected: BTreeMap<String, model::Latency>,
-    /// Of each phase, in their order.
+    /// The latencies of each phase, in order.
     pub phases: Vec<BTreeMap<String, model::Latency>>,
     pub unanswered: BTreeMap<String, u64>,
     pub pauses: model::Latency,
     pub unowned_partition_seconds: f64,
     pub members: model::Members,
     pub commits: model::Commits,
+    pub clients: Vec<model::Client>,
     pub errors: Vec<model::ErrorCount>,
     pub bytes_sent: u64,
     pub bytes_received: u64,
@@ -143,6 +148,7 @@ pub struct Measure {
     /// Groups with triggers that are later than the events so far.
     triggered: Vec<GroupIndex>,
     counts: Counts,
+    clients: Clients,
     groups_stable: u32,
     live: u32,
     live_max: u32,
@@ -150,10 +156,10 @@ pub struct Measure {
     rebalances: Vec<model::Rebalance>,
     pauses: Histogram<u64>,
     trips: Trips,
-    /// Since the last look, which was at `looked`.
+    /// The latencies since the last totals, which were taken at `totals_at`.
     recent: Latencies,
     answers: BTreeMap<RoundTrip, u64>,
-    looked: Time,
+    totals_at: Time,
     steps: Steps,
     cores: Vec<Core>,
     paces: Paces,
@@ -184,6 +190,7 @@ impl Default for Measure {
             groups: HashMap::new(),
             triggered: Vec::new(),
             counts: Counts::default(),
+            clients: Clients::default(),
             groups_stable: 0,
             live: 0,
             live_max: 0,
@@ -193,7 +200,7 @@ impl Default for Measure {
             trips: Trips::default(),
             recent: Latencies::default(),
             answers: BTreeMap::new(),
-            looked: Time::ZERO,
+            totals_at: Time::ZERO,
             steps: Steps::default(),
             cores: Vec::new(),
             paces: Paces::default(),
@@ -211,7 +218,7 @@ impl Measure {
         self.groups.entry(group.index).or_insert_with(|| GroupMeasure::new(group));
     }
 
-    /// An action at `at` makes the group rebalance. The rebalance counts from there, also if events
+    /// An action at `at` makes the group rebalance. The rebalance counts from there, even if events
     /// from before are observed later. It closes a rebalance that is still open.
     pub fn trigger(&mut self, group: GroupIndex, label: &str, at: Time) {
         if let Some(state) = self.groups.get_mut(&group) {
@@ -244,6 +251,7 @@ impl Measure {
             self.groups_stable - u32::from(before.2) + u32::from(group.is_stable());
         self.live_max = self.live_max.max(self.live);
         self.counts.observe(event, group.id());
+        self.clients.observe(event, group.id());
     }
 
     /// Takes the counts of a core since its last sample.
@@ -305,14 +313,38 @@ impl Measure {
         model::Report { latencies, rebalances, ..model::Report::default() }
     }
 
+    /// The figures of a page while the run is under way.
+    pub fn picture(&self, now: Time) -> model::Report {
+        let groups = self.groups.values();
+        let rejoined = groups.clone().map(|group| group.rejoined).sum();
+        let unowned = groups.map(|group| group.unowned_until(now) as f64 / 1e6);
+        model::Report {
+            unowned_partition_seconds: unowned.sum(),
+            undelayed: self.trips.undelayed(),
+            uncorrected: self.trips.uncorrected(),
+            unanswered: self.trips.unanswered(),
+            pauses: latency(&self.pauses),
+            members: model::Members { rejoined, ..self.counts.members.clone() },
+            commits: self.counts.commits.clone(),
+            clients: self.clients.shown(),
+            errors: self.counts.by_code(),
+            bytes_sent: self.bytes_sent,
+            bytes_received: self.bytes_received,
+            load_generator: self.own.used(),
+            server: self.server.map(|server| server.used()),
+            series: self.steps.so_far(),
+            ..self.so_far()
+        }
+    }
+
     /// Requests that are due and have no answer.
     pub fn waiting(&self) -> Waiting {
         self.trips.waiting()
     }
 
-    /// The current totals, with rates and latencies since the last look.
-    pub fn look(&mut self, now: Time) -> Totals {
-        let seconds = now.since(self.looked).as_secs_f64().max(1e-3);
+    /// The current totals, with rates and latencies since the last call.
+    pub fn totals(&mut self, now: Time) -> Totals {
+        let seconds = now.since(self.totals_at).as_secs_f64().max(1e-3);
         let loads = self.recent.iter().map(|(of, histogram)| LoadNow {
             of,
             per_second: self.answers.get(&of).map_or(0.0, |answers| *answers as f64 / seconds),
@@ -338,7 +370,7 @@ impl Measure {
         };
         self.recent.clear();
         self.answers.clear();
-        self.looked = now;
+        self.totals_at = now;
         totals
     }
 
@@ -351,12 +383,12 @@ impl Measure {
         groups.sort_unstable_by_key(|(index, _)| *index);
         for (_, group) in &mut groups {
             let (pauses, rebalances) = (&mut self.pauses, &mut self.rebalances);
-            let ended = group.finish(end, &mut Shared { pauses, rebalances });
-            unowned_partition_seconds += ended.unowned_partition_seconds;
+            let revocations = group.finish(end, &mut Shared { pauses, rebalances });
+            unowned_partition_seconds += group.unowned_until(end) as f64 / 1e6;
             let members = &mut self.counts.members;
-            members.rejoined += ended.rejoined;
+            members.rejoined += group.rejoined;
             members.revocations_per_member_max =
-                members.revocations_per_member_max.max(ended.revocations_per_member_max);
+                members.revocations_per_member_max.max(revocations);
         }
         self.rebalances.sort_by(|one, other| one.began.total_cmp(&other.began));
         let errors = self.counts.by_code();
@@ -366,12 +398,14 @@ impl Measure {
             rebalances: self.rebalances,
             latencies: self.trips.corrected(),
             phases: self.trips.take_phases(),
+            undelayed: self.trips.undelayed(),
             uncorrected: self.trips.uncorrected(),
             unanswered: self.trips.unanswered(),
             pauses: latency(&self.pauses),
             unowned_partition_seconds,
             members: self.counts.members,
             commits: self.counts.commits,
+            clients: self.clients.shown(),
             errors,
             bytes_sent: self.bytes_sent,
             bytes_received: self.bytes_received,
@@ -388,7 +422,7 @@ impl Measure {
             members.iter_mut().zip(core.members).for_each(|(sum, more)| *sum += more);
         }
         let server = self.server.map(|server| server.now);
-        Gauges { members, unowned: self.unowned, server }
+        Gauges { members, unowned: self.unowned, of_clients: self.clients.partitions(), server }
     }
 }
 

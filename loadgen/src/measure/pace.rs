@@ -17,14 +17,22 @@ pub(super) struct Paces {
 struct CorePace {
     late: Histogram<u64>,
     turns: Histogram<u64>,
+    writing: Histogram<u64>,
+    reading: Histogram<u64>,
     cpu: Duration,
     waited: Option<Duration>,
 }
 
 impl Default for CorePace {
     fn default() -> Self {
-        let (late, turns) = (histogram(), histogram());
-        Self { late, turns, cpu: Duration::ZERO, waited: None }
+        Self {
+            late: histogram(),
+            turns: histogram(),
+            writing: histogram(),
+            reading: histogram(),
+            cpu: Duration::ZERO,
+            waited: None,
+        }
     }
 }
 
@@ -34,27 +42,42 @@ impl Paces {
             self.cores.resize_with(core + 1, CorePace::default);
         }
         let known = &mut self.cores[core];
-        sample.pace.late.iter().for_each(|late| add(&mut known.late, late));
-        sample.pace.turns.iter().for_each(|turns| add(&mut known.turns, turns));
+        let pace = &sample.pace;
+        for (known, more) in [
+            (&mut known.late, &pace.late),
+            (&mut known.turns, &pace.turns),
+            (&mut known.writing, &pace.writing),
+            (&mut known.reading, &pace.reading),
+        ] {
+            more.iter().for_each(|more| add(known, more));
+        }
         // Both count since the thread began. A panic's report has neither.
         known.cpu = known.cpu.max(sample.cpu);
         known.waited = sample.pace.waited.or(known.waited);
     }
 
     pub(super) fn finish(self) -> model::Pace {
-        let (mut late, mut turns) = (histogram(), histogram());
-        for core in &self.cores {
-            add(&mut late, &core.late);
-            add(&mut turns, &core.turns);
-        }
+        let of_all = |of: fn(&CorePace) -> &Histogram<u64>| {
+            let mut all = histogram();
+            self.cores.iter().for_each(|core| add(&mut all, of(core)));
+            latency(&all)
+        };
         let cores = self.cores.iter().map(|core| model::LoadCore {
             late: latency(&core.late),
             turns: latency(&core.turns),
+            writing: latency(&core.writing),
+            reading: latency(&core.reading),
             cpu_seconds: core.cpu.as_secs_f64(),
             waited_seconds: core.waited.map(|waited| waited.as_secs_f64()),
         });
-        let cores = cores.collect();
-        model::Pace { late: latency(&late), turns: latency(&turns), cores, bound: None }
+        model::Pace {
+            late: of_all(|core| &core.late),
+            turns: of_all(|core| &core.turns),
+            writing: of_all(|core| &core.writing),
+            reading: of_all(|core| &core.reading),
+            cores: cores.collect(),
+            bound: None,
+        }
     }
 }
 
@@ -67,7 +90,7 @@ mod tests {
         let mut histogram = histogram();
         late.iter().for_each(|late| histogram += *late);
         let (late, waited) = (Some(histogram), Some(Duration::from_secs(2 * cpu)));
-        let pace = Pace { late, turns: None, waited };
+        let pace = Pace { late, waited, ..Pace::default() };
         Sample { pace, cpu: Duration::from_secs(cpu), ..Sample::default() }
     }
 

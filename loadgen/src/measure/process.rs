@@ -32,7 +32,10 @@ impl Process {
         Self::of(std::process::id())
     }
 
-    /// An error once the process is gone.
+    /// The usage so far.
+    ///
+    /// # Errors
+    /// The process has ended.
     pub fn usage(&self) -> io::Result<Usage> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;

@@ -38,6 +38,8 @@ struct Step {
 pub(super) struct Gauges {
     pub(super) members: States,
     pub(super) unowned: u32,
+    /// Partitions of real clients, if there are any.
+    pub(super) of_clients: Option<u32>,
     /// The usage of the server until then.
     pub(super) server: Option<Usage>,
 }
@@ -77,6 +79,11 @@ impl Steps {
         if end > self.began() {
             self.end(end, gauges);
         }
+        self.so_far()
+    }
+
+    /// The steps that have ended.
+    pub(super) fn so_far(&self) -> Series {
         let before = std::iter::once(None).chain(self.done.iter().map(Some));
         let points = self.done.iter().zip(before).map(|(step, before)| step.point(before));
         Series { step_seconds: self.length.as_secs_f64(), points: points.collect() }
@@ -133,6 +140,7 @@ impl Step {
             at: self.ended.seconds(),
             members: members.map(|((_, name), count)| ((*name).to_owned(), count)).collect(),
             unowned_partitions: self.gauges.unowned,
+            client_partitions: self.gauges.of_clients,
             rates: rates.collect(),
             p99: self.trips.iter().map(|(of, v)| (of.name().to_owned(), p99(v))).collect(),
             server_cpu: self.server_cpu(before),

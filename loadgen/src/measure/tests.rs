@@ -50,6 +50,7 @@ fn group(partitions: u32) -> Group {
         session_timeout: Duration::from_secs(45),
         rebalance_timeout: Duration::from_secs(300),
         partitions,
+        clock_error: Duration::ZERO,
     }
 }
 
@@ -278,7 +279,7 @@ fn a_crashed_member_frees_its_partitions() {
     let mut measure = formed();
     observe(&mut measure, [(200, 1, EventKind::Stopped { how: Stop::Crash })]);
     assert_eq!(measure.status(GROUP).unwrap().owned, 1);
-    assert_eq!(measure.look(ms(300)).unowned_partitions, 1);
+    assert_eq!(measure.totals(ms(300)).unowned_partitions, 1);
 }
 
 fn sample(of: RoundTrip, micros: &[u64]) -> Sample {
@@ -294,11 +295,11 @@ fn latencies_and_rates_come_from_the_samples() {
     let mut measure = formed();
     measure.sample(0, &sample(RoundTrip::Commit, &[1000, 2000, 3000]));
     measure.sample(1, &sample(RoundTrip::Commit, &[4000]));
-    let totals = measure.look(ms(2000));
+    let totals = measure.totals(ms(2000));
     assert_eq!(totals.loads.len(), 1);
     assert_eq!(totals.loads[0].per_second, 2.0);
     assert_eq!(totals.members, [0, 0, 2, 0, 4, 0, 0]);
-    assert!(measure.look(ms(3000)).loads.is_empty());
+    assert!(measure.totals(ms(3000)).loads.is_empty());
     let measured = measure.finish(ms(3000));
     let commit = &measured.latencies["commit"];
     assert_eq!((commit.count, commit.max.round(), commit.p50.round()), (4, 4.0, 2.0));
@@ -323,7 +324,7 @@ fn what_was_not_answered_counts_beside_what_was() {
     measure.sample(0, &Sample { waiting: Some(joins), ..Sample::default() });
     assert_eq!(measure.waiting(), Waiting::default(), "joins wait for other members");
 
-    assert_eq!(measure.look(ms(1000)).loads[0].per_second, 1.0, "only answers have a rate");
+    assert_eq!(measure.totals(ms(1000)).loads[0].per_second, 1.0, "only answers have a rate");
     assert_eq!(measure.so_far().latencies["commit"].count, 2);
     measure.begin_phase();
     measure.sample(0, &sample(RoundTrip::Commit, &[2_000]));
@@ -405,7 +406,7 @@ fn events_of_cores_come_in_one_order() {
     assert_eq!(order(merge.ready()), [(ms(9), 0)]);
 }
 
-/// Events of a few members, partitions and epochs, also in orders that no member would cause.
+/// Events of a few members, partitions and epochs, even in orders that no member would cause.
 fn any_event() -> impl Strategy<Value = (u64, u32, EventKind)> {
     let some_of = prop::collection::vec(0..4_u32, 0..4).prop_map(|numbers| some(&numbers));
     let epoch = 1..5_i32;
@@ -459,7 +460,7 @@ proptest! {
             let status = measure.status(GROUP).unwrap();
             prop_assert!(status.settled <= status.live && status.live <= 3);
             prop_assert!(status.owned <= 4);
-            let totals = measure.look(ms(at));
+            let totals = measure.totals(ms(at));
             prop_assert_eq!((totals.live, totals.groups_stable <= 1), (status.live, true));
             measure.close_rebalance(GROUP);
         }

@@ -13,11 +13,12 @@ use crate::report::model::Latency;
 #[derive(Default)]
 pub(super) struct Trips {
     corrected: Latencies,
+    undelayed: Latencies,
     uncorrected: Latencies,
     unanswered: BTreeMap<RoundTrip, u64>,
     /// The ages of requests that have no answer yet, of each core.
     waiting: BTreeMap<usize, Vec<(RoundTrip, Histogram<u64>)>>,
-    /// Of the phase that is under way.
+    /// The latencies of the current phase.
     phase: Option<Latencies>,
     phases: Vec<BTreeMap<String, Latency>>,
 }
@@ -38,6 +39,7 @@ impl Trips {
             self.corrected.add(*of, times);
             self.phase.iter_mut().for_each(|phase| phase.add(*of, times));
         }
+        sample.undelayed.iter().for_each(|(of, times)| self.undelayed.add(*of, times));
         sample.uncorrected.iter().for_each(|(of, times)| self.uncorrected.add(*of, times));
         for (of, count) in &sample.unanswered {
             *self.unanswered.entry(*of).or_default() += count;
@@ -90,6 +92,10 @@ impl Trips {
 
     pub(super) fn corrected(&self) -> BTreeMap<String, Latency> {
         named(&self.corrected)
+    }
+
+    pub(super) fn undelayed(&self) -> BTreeMap<String, Latency> {
+        named(&self.undelayed)
     }
 
     pub(super) fn uncorrected(&self) -> BTreeMap<String, Latency> {

@@ -323,8 +323,8 @@ impl Consumer {
         }
     }
 
-    /// Adopts the target as far as its topics are known: gives up partitions that are not in it
-    /// (which takes time), adds new ones, and acknowledges. One target at a time.
+    /// Adopts the known topics of the target: gives up partitions that are not in it (which takes
+    /// time), adds new ones, and acknowledges. One target at a time.
     fn reconcile(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if self.reconciling.as_ref().is_some_and(|reconciling| reconciling.until <= turn.now())
             && let Some(reconciling) = self.reconciling.take()

@@ -32,7 +32,8 @@ impl Target {
         target
     }
 
-    /// Moves partitions of topics that have become known; returns whether there were any.
+    /// Moves partitions from `unknown` to `partitions` once their topics are known; returns whether
+    /// there were any.
     pub(super) fn resolve(&mut self, topics: &Topics) -> bool {
         let before = self.unknown.len();
         let partitions = &mut self.partitions;

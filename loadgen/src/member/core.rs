@@ -91,8 +91,8 @@ impl Core {
         }
     }
 
-    /// When the first heartbeat of a membership is due: at any time within the interval. Members of
-    /// a real group beat at different times, as they started at different times.
+    /// The time when the first heartbeat of a membership is due: at any time within the interval.
+    /// Members of a real group beat at different times, as they started at different times.
     pub(super) fn first_heartbeat(interval: Duration, turn: &mut Turn<'_, '_>) -> Time {
         turn.now() + interval.mul_f64(turn.context.random.f64())
     }
@@ -182,9 +182,10 @@ impl Core {
         if added.is_empty() {
             return;
         }
-        let partitions = match added.len() == self.owned.partitions().len() {
-            true => self.owned.shared(),
-            false => added.into(),
+        let partitions = if added.len() == self.owned.partitions().len() {
+            self.owned.shared()
+        } else {
+            added.into()
         };
         self.emit(turn, EventKind::Assigned { epoch, partitions });
     }

@@ -19,7 +19,7 @@ pub struct Outgoing {
     /// The version to encode the request in: one that the cluster supports.
     pub version: i16,
     pub request: Request,
-    /// When the request was due: latency counts from then.
+    /// The time when the request was due: latency counts from then.
     pub due: Time,
     /// The interval at which further ones of its kind are due, also while it is not answered.
     pub every: Option<Duration>,
@@ -57,7 +57,7 @@ pub enum Destination {
 /// The answer to a request, or its failure.
 pub struct Answer {
     pub token: u32,
-    /// When the request left.
+    /// The time when the request left.
     pub sent: Time,
     pub outcome: Result<Response, Failure>,
 }
@@ -125,7 +125,7 @@ impl Nodes {
 }
 
 /// The highest version of each API that both sides know.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Versions {
     by_key: Vec<Option<i16>>,
 }

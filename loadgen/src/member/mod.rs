@@ -68,7 +68,7 @@ pub struct Output {
     pub events: Vec<Event>,
 }
 
-/// How long a member that leaves waits for answers: the default of `Consumer.close`. After that it
+/// The time that a leaving member waits for answers: the default of `Consumer.close`. After that it
 /// counts as crashed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -197,7 +197,7 @@ impl Member {
         }
     }
 
-    /// When to call [`Member::wake`] if no other call comes before. May be past: then at once.
+    /// The time to call [`Member::wake`] at if no other call comes before; at once if it is past.
     pub fn deadline(&self) -> Option<Time> {
         match &self.lifecycle {
             Lifecycle::Down | Lifecycle::Failed => None,
@@ -395,7 +395,7 @@ impl Member {
 }
 
 /// The state of a member, for the live view and the timeline.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum State {
     /// Not started, or ended.
     Down,

@@ -153,7 +153,7 @@ impl Offsets {
         Ok(())
     }
 
-    /// When an extra heartbeat was due that may be sent now.
+    /// The time when an extra heartbeat was due that may be sent now.
     pub(super) fn heartbeat_due(&self, now: Time) -> Option<Time> {
         self.heartbeat.as_ref().filter(|_| !self.paused && self.retry.ready(now))?.next(now)
     }

@@ -72,7 +72,7 @@ impl Role {
         }
     }
 
-    /// When [`Role::keep_alive`] has something to do.
+    /// The time when [`Role::keep_alive`] has something to do.
     pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
         match self {
             Self::Classic(classic) => classic.heartbeat_deadline(core),

@@ -10,7 +10,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Schedule {
     load: Load,
-    /// When the first request of an open loop was due.
+    /// The time when the first request of an open loop was due.
     begun: Time,
     /// Requests of an open loop that were sent or skipped.
     done: u64,
@@ -38,7 +38,7 @@ impl Schedule {
         Some(Self { load, begun, done: 0, in_flight, cursor: 0 })
     }
 
-    /// When the next request is or was due, if `in_flight` allows one.
+    /// The time when the next request is or was due, if `in_flight` allows one.
     pub(super) fn deadline(&self) -> Option<Time> {
         (self.in_flight < self.load.in_flight).then(|| self.due())
     }
@@ -65,7 +65,7 @@ impl Schedule {
         self.done = self.done.max(past as u64);
     }
 
-    /// Since when a request of an open loop is due, and the interval of further ones.
+    /// The time since which a request of an open loop is due, and the interval of further ones.
     pub(super) fn overdue(&self, now: Time) -> Option<(Time, Duration)> {
         let (due, rate) = (self.due(), self.load.rate?);
         let every = Duration::try_from_secs_f64(1.0 / rate).ok()?;

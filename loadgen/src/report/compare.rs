@@ -1,11 +1,14 @@
 //! Runs side by side: all figures, with their ratios to those of the first run.
 
+mod aligned;
+
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 
+pub(super) use self::aligned::Phases;
 use super::files::FileError;
 use super::json;
 use super::model::{GroupConfigs, Latency, Report};
@@ -63,19 +66,25 @@ impl Runs {
         self.repetitions.push(vec![report]);
     }
 
-    /// How many repetitions a run has.
+    /// The number of repetitions a run has.
     pub(super) fn repetitions(&self, run: usize) -> usize {
         self.repetitions.get(run).map_or(0, Vec::len)
     }
 
     /// A figure of all runs.
-    fn figure(&self, name: String, kind: Kind, read: impl Fn(&Report) -> Option<f64>) -> Figure {
+    pub(super) fn figure(
+        &self,
+        name: String,
+        question: Question,
+        kind: Kind,
+        read: impl Fn(&Report) -> Option<f64>,
+    ) -> Figure {
         let measured = self.repetitions.iter().map(|reports| {
             let mut values: Vec<f64> = reports.iter().filter_map(&read).collect();
             values.sort_by(f64::total_cmp);
             values
         });
-        Figure { name, kind, measured: measured.collect() }
+        Figure { name, question, kind, measured: measured.collect() }
     }
 
     pub(super) fn each(&self) -> &[(String, Report)] {
@@ -85,12 +94,19 @@ impl Runs {
     /// All figures that at least one run has.
     pub(super) fn figures(&self) -> Vec<Figure> {
         let mut figures = self.rebalances();
-        figures.extend(self.latency("pause", |report| Some(&report.pauses), &PAUSE));
-        for (round_trip, statistics) in ROUND_TRIPS {
+        let pauses = self.latency("pause", Question::Pauses, |report| Some(&report.pauses), &PAUSE);
+        figures.extend(pauses);
+        for (round_trip, question, statistics) in ROUND_TRIPS {
             let name = round_trip.name();
-            figures.extend(self.latency(name, |report| report.latencies.get(name), statistics));
+            let times =
+                self.latency(name, question, |report| report.latencies.get(name), statistics);
+            figures.extend(times);
         }
-        figures.extend(SINGLE.map(|(name, kind, read)| self.figure(name.into(), kind, read)));
+        let single = |(name, question, kind, read): Single| {
+            self.figure(name.to_owned(), question, kind, read)
+        };
+        figures.extend(SINGLE.map(single));
+        figures.extend(Phases::of(self).figures(self));
         figures.retain(|figure| figure.measured.iter().flatten().any(|value| *value != 0.0));
         figures
     }
@@ -111,7 +127,8 @@ impl Runs {
                 let kind = kinds.iter().find(|kind| kind.name == name)?;
                 present(Some(&kind.took)).map(read)
             };
-            self.figure(format!("rebalance, {name}{statistic}"), Kind::Duration, of)
+            let name = format!("rebalance, {name}{statistic}");
+            self.figure(name, Question::Rebalances, Kind::Duration, of)
         };
         let figures = names.into_iter().flat_map(|name| {
             if several(name) {
@@ -126,12 +143,13 @@ impl Runs {
     fn latency(
         &self,
         name: &str,
+        question: Question,
         of: impl Fn(&Report) -> Option<&Latency>,
         statistics: &[Statistic],
     ) -> Vec<Figure> {
         let figure = |(statistic, read): &Statistic| {
             let read = |report: &Report| present(of(report)).map(*read);
-            self.figure(format!("{name} {statistic}"), Kind::Duration, read)
+            self.figure(format!("{name} {statistic}"), question, Kind::Duration, read)
         };
         statistics.iter().map(figure).collect()
     }
@@ -151,6 +169,7 @@ impl Runs {
         differ("groups", |report| report.run.groups.to_string());
         differ("partitions", |report| report.run.partitions.to_string());
         differ("host", |report| report.run.host.clone());
+        differences.extend(Phases::of(self).missing(self));
         differences
     }
 
@@ -184,9 +203,22 @@ fn group_in_words(group: &GroupConfigs) -> String {
 /// One figure of all runs.
 pub(super) struct Figure {
     pub(super) name: String,
+    pub(super) question: Question,
     pub(super) kind: Kind,
     /// The values of the repetitions of each run, ascending.
     measured: Vec<Vec<f64>>,
+}
+
+/// The question that a figure answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Question {
+    Rebalances,
+    Pauses,
+    Heartbeats,
+    Commits,
+    Cost,
+    Faults,
+    Phases,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,14 +238,26 @@ const SINGLE_RUNS: f64 = 2.0;
 impl Figure {
     /// The median of the repetitions, with their range if there are several.
     pub(super) fn shown(&self, run: usize) -> Option<String> {
-        let median = self.shown_value(self.median(run)?);
-        Some(match &self.measured[run][..] {
+        let median = self.shown_median(run)?;
+        Some(match self.range(run) {
+            Some(range) => format!("{median} ({range})"),
+            None => median,
+        })
+    }
+
+    pub(super) fn shown_median(&self, run: usize) -> Option<String> {
+        self.median(run).map(|value| self.shown_value(value))
+    }
+
+    /// The range of the repetitions, if they differ.
+    pub(super) fn range(&self, run: usize) -> Option<String> {
+        match &self.measured.get(run)?[..] {
             [least, .., most] if least < most => {
                 let [least, most] = [*least, *most].map(|value| self.shown_value(value));
-                format!("{median} ({least} to {most})")
+                Some(format!("{least} to {most}"))
             }
-            _ => median,
-        })
+            _ => None,
+        }
     }
 
     fn shown_value(&self, value: f64) -> String {
@@ -264,34 +308,42 @@ const STEADY: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("p99.9"
 const REBALANCE: [Statistic; 2] = [("p50", |l| l.p50), ("p99", |l| l.p99)];
 
 /// Without connections and lookups, which say little about a coordinator.
-const ROUND_TRIPS: [(RoundTrip, &[Statistic]); 8] = [
-    (RoundTrip::Heartbeat, &STEADY),
-    (RoundTrip::ConsumerHeartbeat, &STEADY),
-    (RoundTrip::Commit, &STEADY),
-    (RoundTrip::Fetch, &STEADY),
-    (RoundTrip::JoinGroup, &REBALANCE),
-    (RoundTrip::SyncGroup, &REBALANCE),
-    (RoundTrip::ConsumerJoin, &REBALANCE),
-    (RoundTrip::LeaveGroup, &REBALANCE),
+const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 8] = [
+    (RoundTrip::Heartbeat, Question::Heartbeats, &STEADY),
+    (RoundTrip::ConsumerHeartbeat, Question::Heartbeats, &STEADY),
+    (RoundTrip::Commit, Question::Commits, &STEADY),
+    (RoundTrip::Fetch, Question::Commits, &STEADY),
+    (RoundTrip::JoinGroup, Question::Rebalances, &REBALANCE),
+    (RoundTrip::SyncGroup, Question::Rebalances, &REBALANCE),
+    (RoundTrip::ConsumerJoin, Question::Rebalances, &REBALANCE),
+    (RoundTrip::LeaveGroup, Question::Rebalances, &REBALANCE),
 ];
 
-type Single = (&'static str, Kind, fn(&Report) -> Option<f64>);
+type Single = (&'static str, Question, Kind, fn(&Report) -> Option<f64>);
 
 const SINGLE: [Single; 12] = [
-    ("rebalances not settled", Kind::Number, |r| {
+    ("rebalances not settled", Question::Rebalances, Kind::Number, |r| {
         Some(r.rebalances.iter().filter(|rebalance| rebalance.took.is_none()).count() as f64)
     }),
-    ("commits a second", Kind::Rate, |r| rate(r, "commit")),
-    ("heartbeats a second", Kind::Rate, |r| rate(r, "heartbeat")),
-    ("consumer heartbeats a second", Kind::Rate, |r| rate(r, "consumer-heartbeat")),
-    ("unowned partition-seconds", Kind::Number, |r| Some(r.unowned_partition_seconds)),
-    ("revocations", Kind::Number, |r| Some(r.members.revocations as f64)),
-    ("fenced members", Kind::Number, |r| Some(r.members.fenced as f64)),
-    ("errors", Kind::Number, |r| Some(r.error_count() as f64)),
-    ("violations", Kind::Number, |r| Some(r.violation_count() as f64)),
-    ("server CPU", Kind::Duration, |r| Some(r.server.as_ref()?.cpu_seconds * 1e3)),
-    ("server memory, most", Kind::Bytes, |r| Some(r.server.as_ref()?.memory_bytes_max as f64)),
-    ("load generator CPU", Kind::Duration, |r| Some(r.load_generator.cpu_seconds * 1e3)),
+    ("commits a second", Question::Commits, Kind::Rate, |r| rate(r, "commit")),
+    ("heartbeats a second", Question::Heartbeats, Kind::Rate, |r| rate(r, "heartbeat")),
+    ("consumer heartbeats a second", Question::Heartbeats, Kind::Rate, |r| {
+        rate(r, "consumer-heartbeat")
+    }),
+    ("unowned partition-seconds", Question::Pauses, Kind::Number, |r| {
+        Some(r.unowned_partition_seconds)
+    }),
+    ("revocations", Question::Pauses, Kind::Number, |r| Some(r.members.revocations as f64)),
+    ("fenced members", Question::Faults, Kind::Number, |r| Some(r.members.fenced as f64)),
+    ("errors", Question::Faults, Kind::Number, |r| Some(r.error_count() as f64)),
+    ("violations", Question::Faults, Kind::Number, |r| Some(r.violation_count() as f64)),
+    ("server CPU", Question::Cost, Kind::Duration, |r| Some(r.server.as_ref()?.cpu_seconds * 1e3)),
+    ("server memory, most", Question::Cost, Kind::Bytes, |r| {
+        Some(r.server.as_ref()?.memory_bytes_max as f64)
+    }),
+    ("load generator CPU", Question::Cost, Kind::Duration, |r| {
+        Some(r.load_generator.cpu_seconds * 1e3)
+    }),
 ];
 
 /// Writes the comparison to standard output.

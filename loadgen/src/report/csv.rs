@@ -127,7 +127,8 @@ fn run(rows: &mut Rows, report: &Report) {
 
 fn times(rows: &mut Rows, report: &Report) {
     let own = [("pause", &report.pauses), ("lateness", &report.pace.late)];
-    let own = own.into_iter().chain([("turn", &report.pace.turns)]);
+    let waits = [("writing", &report.pace.writing), ("reading", &report.pace.reading)];
+    let own = own.into_iter().chain([("turn", &report.pace.turns)]).chain(waits);
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
     let sent =
         report.uncorrected.iter().map(|(name, latency)| (format!("{name} as sent"), latency));

@@ -96,10 +96,12 @@ pub enum Mode {
 impl Mode {
     /// The mode that suits standard error.
     pub fn detect(quiet: bool) -> Self {
-        match quiet {
-            true => Self::Quiet,
-            false if std::io::stderr().is_terminal() => Self::Screen,
-            false => Self::Lines,
+        if quiet {
+            Self::Quiet
+        } else if std::io::stderr().is_terminal() {
+            Self::Screen
+        } else {
+            Self::Lines
         }
     }
 }
@@ -251,7 +253,7 @@ fn member_bar(members: &MemberCounts, width: usize, paint: Paint) -> String {
     bar
 }
 
-/// Distinguishes the states without colours, too.
+/// A character for each state, for terminals without colours.
 fn glyph(state: State) -> &'static str {
     match state {
         State::Stable => "█",
@@ -288,9 +290,10 @@ fn groups(state: &LiveState, paint: Paint) -> String {
 fn loads(loads: &[LiveLoad], paint: Paint) -> Vec<String> {
     let head = format!("{:NAME$} {:>12} {:>12} {:>12}", "", "a second", "p50", "p99");
     let row = |load: &LiveLoad| {
-        let (p50, p99) = match load.per_second > 0.0 {
-            true => (millis(load.p50), millis(load.p99)),
-            false => ("–".into(), "–".into()),
+        let (p50, p99) = if load.per_second > 0.0 {
+            (millis(load.p50), millis(load.p99))
+        } else {
+            ("–".into(), "–".into())
         };
         let (name, rate) = (shortened(&plain(&load.name), NAME), number(load.per_second));
         format!("{name:NAME$} {rate:>12} {p50:>12} {p99:>12}")

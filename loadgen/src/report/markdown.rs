@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::files::{self, FileError};
 use super::model::Report;
-use super::pace::{could_not_keep_up, marked};
+use super::pace::{Marked, could_not_keep_up};
 use super::rebalances::{Kind, by_kind};
 use super::text::{clock, count, counted, plain};
 
@@ -80,7 +80,7 @@ fn rebalances(report: &Report) -> String {
 fn times(report: &Report) -> String {
     let rows = report.latencies.iter().filter(|(_, latency)| latency.count > 0);
     let rows = rows.map(|(name, latency)| {
-        let [_, p50, _, p99, p999, max] = marked(latency, &report.pace);
+        let [_, p50, _, p99, p999, max] = Marked::new(report, name, latency).all();
         [cell(name), count(latency.count), p50, p99, p999, max]
     });
     table("### Times\n", ["", "count", "p50", "p99", "p99.9", "max"], rows)

@@ -10,6 +10,7 @@ pub mod junit;
 pub mod live;
 pub mod markdown;
 pub mod model;
+pub mod otlp;
 mod pace;
 mod rebalances;
 #[cfg(test)]

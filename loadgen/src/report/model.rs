@@ -18,11 +18,15 @@ pub struct Report {
     pub run: Run,
     pub phases: Vec<Phase>,
     pub rebalances: Vec<Rebalance>,
-    /// By the name of the [`crate::driver::command::RoundTrip`]: `commit`, `heartbeat`, `join`, ...
-    /// From when a request was due to its answer. A request that was never answered counts as long
-    /// as it was due, and so do those that could not be sent meanwhile.
+    /// The latencies by name of the [`crate::driver::command::RoundTrip`] (`commit`, `heartbeat`,
+    /// `join`, ...), from the time a request was due to its answer. A request that was never
+    /// answered counts as long as it was due, and so do those that could not be sent meanwhile.
     pub latencies: BTreeMap<String, Latency>,
-    /// The same without this correction: from when a request was sent to its answer.
+    /// The same without the time by which this machine delayed the requests. They are there to
+    /// judge the others: see [`Pace::blurs`].
+    #[serde(default)]
+    pub undelayed: BTreeMap<String, Latency>,
+    /// The latencies without this correction: from the writing of a request to its answer.
     #[serde(default)]
     pub uncorrected: BTreeMap<String, Latency>,
     /// Requests that were sent and never answered.
@@ -34,6 +38,9 @@ pub struct Report {
     pub unowned_partition_seconds: f64,
     pub members: Members,
     pub commits: Commits,
+    /// Real clients beside the members.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<Client>,
     pub errors: Vec<ErrorCount>,
     pub bytes_sent: u64,
     pub bytes_received: u64,
@@ -106,8 +113,8 @@ impl Report {
         self.pace.bound.is_none_or(|bound| self.pace.late.p99 <= bound)
     }
 
-    /// Whether the coordinator broke its word, a threshold was broken or a phase had a problem:
-    /// this decides the exit code.
+    /// Whether the coordinator violated a guarantee, a threshold was broken or a phase had a
+    /// problem: this decides the exit code.
     pub fn failed(&self) -> bool {
         self.violation_count() > 0 || self.broken_thresholds() > 0 || self.problem_count() > 0
     }
@@ -145,11 +152,23 @@ pub struct Run {
     /// Which of several runs of `--repeat` this is, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetition: Option<u32>,
-    /// Configs of the brokers, as far as they report them, and those of the groups.
+    /// The configs that the brokers report, and those of the groups.
     #[serde(default)]
     pub configs: BTreeMap<String, String>,
     #[serde(default)]
     pub group_configs: Vec<GroupConfigs>,
+    /// The machines that generated the load, if they were not this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<Worker>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Worker {
+    pub address: String,
+    pub host: String,
+    pub cores: u32,
+    /// The times of its events may be wrong by this much.
+    pub clock_error: f64,
 }
 
 /// The part of a group's configuration that its members choose, and its server for consumer groups.
@@ -169,7 +188,7 @@ pub struct Phase {
     pub name: String,
     pub began: f64,
     pub ended: f64,
-    /// The first thing that went wrong, for example that its groups did not settle in time.
+    /// The first problem, for example that its groups did not settle in time.
     pub problem: Option<String>,
     /// Actions that had no effect, as they had no members to act on: a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -241,6 +260,34 @@ pub struct FailedMember {
     pub reason: String,
 }
 
+/// A real client, by the lines that it printed.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Client {
+    pub name: String,
+    pub group: String,
+    pub started: f64,
+    /// Its rebalance callbacks, the first ones in full.
+    pub callbacks: Vec<Callback>,
+    pub callbacks_count: u64,
+    /// The number of its partitions now, and at most.
+    pub partitions: u32,
+    pub partitions_max: u32,
+    /// `None` if its end was not seen.
+    pub ended: Option<f64>,
+    /// `exit status 0`, `signal 9`.
+    pub how: Option<String>,
+}
+
+/// A rebalance callback of a client.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Callback {
+    pub at: f64,
+    /// `assigned`, `revoked` or `lost`.
+    pub event: String,
+    /// The number of partitions that it named.
+    pub partitions: u32,
+}
+
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Commits {
     pub accepted: u64,
@@ -284,19 +331,34 @@ pub struct Pace {
     /// How late the timers of all cores fired. Requests that were due then were sent this much
     /// later, and their latency has it.
     pub late: Latency,
-    /// How long the turns of all cores took. Answers that arrived meanwhile had to wait.
+    /// The time that the turns of all cores took: answers that arrived meanwhile had to wait.
     pub turns: Latency,
+    /// How long requests waited to be written; their latency has it.
+    #[serde(default)]
+    pub writing: Latency,
+    /// How long answers waited to be read. No latency has it: they end when the kernel received
+    /// the answer. Empty if the kernel does not say when: then they end with the reading.
+    #[serde(default)]
+    pub reading: Latency,
     pub cores: Vec<LoadCore>,
     /// If the p99 of `late` is above this, this machine could not keep up.
     pub bound: Option<f64>,
 }
 
 impl Pace {
-    /// Whether at least a tenth of this figure can be this machine's own. `own` is `late` at the
-    /// same percentile.
-    pub fn blurs(&self, figure: f64, own: fn(&Latency) -> f64) -> bool {
-        let own = own(&self.late);
-        own > 0.0 && figure < 10.0 * own
+    /// Whether at least a tenth of this figure can be this machine's own. `undelayed` is the same
+    /// without its delays; what has none is as late as timers are.
+    pub fn blurs(
+        &self,
+        latency: &Latency,
+        figure: fn(&Latency) -> f64,
+        undelayed: Option<&Latency>,
+    ) -> bool {
+        let value = figure(latency);
+        let own = undelayed.map_or(figure(&self.late), |undelayed| value - figure(undelayed));
+        let unseen = if self.reading.count == 0 { figure(&self.turns) } else { 0.0 };
+        let own = own.max(unseen);
+        own > 0.0 && value < 10.0 * own
     }
 }
 
@@ -305,6 +367,10 @@ impl Pace {
 pub struct LoadCore {
     pub late: Latency,
     pub turns: Latency,
+    #[serde(default)]
+    pub writing: Latency,
+    #[serde(default)]
+    pub reading: Latency,
     pub cpu_seconds: f64,
     /// The time in which it could run, and other threads had its CPU; `None` if the kernel does
     /// not say.
@@ -322,9 +388,13 @@ pub struct Series {
 pub struct Point {
     /// End of the step.
     pub at: f64,
-    /// By state: `down`, `searching`, `joining`, `reconciling`, `stable`, `fenced`, `failed`.
+    /// The number of members in each state: `down`, `searching`, `joining`, `reconciling`,
+    /// `stable`, `fenced`, `failed`.
     pub members: BTreeMap<String, u32>,
     pub unowned_partitions: u32,
+    /// Partitions of real clients; `None` if there were none yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_partitions: Option<u32>,
     /// Answers a second in this step, and their p99, by name of the round trip.
     pub rates: BTreeMap<String, f64>,
     pub p99: BTreeMap<String, f64>,

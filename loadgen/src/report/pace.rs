@@ -6,16 +6,33 @@ use super::text::{millis, number};
 /// Stands before a figure of which a tenth or more can be this machine's own lateness.
 pub(super) const BLURRED: &str = "~";
 
-/// Mean, p50, p90, p99, p99.9 and maximum, with marks.
-pub(super) fn marked(latency: &Latency, pace: &Pace) -> [String; 6] {
-    FIGURES.map(|figure| marked_one(latency, figure, pace))
+/// The figures of a row of times, with their marks.
+pub(super) struct Marked<'r> {
+    latency: &'r Latency,
+    undelayed: Option<&'r Latency>,
+    pace: &'r Pace,
 }
 
-/// One figure of a latency, with its mark.
-pub(super) fn marked_one(latency: &Latency, figure: Figure, pace: &Pace) -> String {
-    let value = figure(latency);
-    let mark = if pace.blurs(value, figure) { BLURRED } else { "" };
-    format!("{mark}{}", millis(value))
+impl<'r> Marked<'r> {
+    pub(super) fn new(report: &'r Report, name: &str, latency: &'r Latency) -> Self {
+        Self { latency, undelayed: report.undelayed.get(name), pace: &report.pace }
+    }
+
+    /// The figures as sent, which begin when this machine wrote the request.
+    pub(super) fn as_sent(report: &'r Report, name: &str) -> Option<Self> {
+        let latency = report.uncorrected.get(name)?;
+        Some(Self { latency, undelayed: Some(latency), pace: &report.pace })
+    }
+
+    /// Mean, p50, p90, p99, p99.9 and maximum.
+    pub(super) fn all(&self) -> [String; 6] {
+        FIGURES.map(|figure| self.one(figure))
+    }
+
+    pub(super) fn one(&self, figure: Figure) -> String {
+        let blurs = self.pace.blurs(self.latency, figure, self.undelayed);
+        format!("{}{}", if blurs { BLURRED } else { "" }, millis(figure(self.latency)))
+    }
 }
 
 pub(super) type Figure = fn(&Latency) -> f64;
@@ -43,7 +60,15 @@ fn of_core(core: &LoadCore, seconds: f64) -> String {
         let share = if seconds > 0.0 { waited / seconds * 100.0 } else { 0.0 };
         format!("; {} % of the time others had its CPU", number(share))
     });
-    format!("timers late by {}; turns of {}{waited}", times(&core.late), times(&core.turns))
+    let [late, turns, writing] = [&core.late, &core.turns, &core.writing].map(times);
+    let reading = match core.reading.count {
+        0 => "not known".to_owned(),
+        _ => times(&core.reading),
+    };
+    format!(
+        "timers late by {late}; requests written after {writing}; answers read after {reading}; \
+         turns of {turns}{waited}"
+    )
 }
 
 /// Why the figures are not the cluster's.
@@ -55,4 +80,53 @@ pub(super) fn could_not_keep_up(report: &Report) -> String {
         millis(report.pace.late.p99),
         millis(bound),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    /// A report with one round trip of this median, and what it would be without delays.
+    fn report(p50: f64, undelayed: f64) -> Report {
+        let of = |p50| [("commit".to_owned(), Latency { count: 9, p50, ..Latency::default() })];
+        Report {
+            latencies: of(p50).into(),
+            undelayed: of(undelayed).into(),
+            uncorrected: of(undelayed).into(),
+            ..sample::report()
+        }
+    }
+
+    fn shown(report: &Report) -> [String; 2] {
+        let as_due = Marked::new(report, "commit", &report.latencies["commit"]);
+        let as_sent = Marked::as_sent(report, "commit").unwrap();
+        [as_due, as_sent].map(|row| row.one(|latency| latency.p50))
+    }
+
+    #[test]
+    fn a_figure_has_a_mark_from_a_tenth_of_own_delay_on() {
+        assert_eq!(shown(&report(10.0, 8.9)), ["~10.0 ms", "8.90 ms"]);
+        assert_eq!(shown(&report(10.0, 9.2)), ["10.0 ms", "9.20 ms"]);
+    }
+
+    /// Turns of 0.01 ms hide nothing; such of 2 ms may.
+    #[test]
+    fn where_arrivals_are_not_known_answers_may_have_waited_for_a_turn() {
+        let mut report = report(10.0, 10.0);
+        report.pace.reading = Latency::default();
+        assert_eq!(shown(&report), ["10.0 ms", "10.0 ms"]);
+        report.pace.turns.p50 = 2.0;
+        assert_eq!(shown(&report), ["~10.0 ms", "~10.0 ms"]);
+    }
+
+    #[test]
+    fn what_is_no_round_trip_is_as_late_as_timers() {
+        let mut report = report(10.0, 10.0);
+        let pause = Latency { p50: 10.0, ..Latency::default() };
+        let p50 = |report: &_| Marked::new(report, "pause", &pause).one(|latency| latency.p50);
+        assert_eq!(p50(&report), "10.0 ms");
+        report.pace.late.p50 = 1.5;
+        assert_eq!(p50(&report), "~10.0 ms");
+    }
 }

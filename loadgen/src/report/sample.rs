@@ -50,6 +50,10 @@ pub(super) fn report() -> Report {
         .into_iter()
         .map(|(name, count, p50, spread)| (name.into(), latency(count, p50, spread)))
         .collect(),
+        undelayed: [("heartbeat", 131_204, 0.19, 3.0), ("commit", 180_775, 0.6, 2.6)]
+            .into_iter()
+            .map(|(name, count, p50, spread)| (name.into(), latency(count, p50, spread)))
+            .collect(),
         uncorrected: [
             ("heartbeat", 131_204, 0.2, 2.9),
             ("consumer-heartbeat", 60_311, 0.3, 3.0),
@@ -64,6 +68,7 @@ pub(super) fn report() -> Report {
         unowned_partition_seconds: 23_481.7,
         members: members(),
         commits: Commits { accepted: 179_560, refused: 1_203, unknown: 12, read_back: 5_000 },
+        clients: clients(),
         errors: vec![
             error("OffsetCommit", 27, "REBALANCE_IN_PROGRESS", 1_203),
             error("Heartbeat", 25, "UNKNOWN_MEMBER_ID", 38),
@@ -110,6 +115,7 @@ fn run() -> Run {
         repetition: None,
         configs: [("group.initial.rebalance.delay.ms".to_owned(), "3000".to_owned())].into(),
         group_configs: ["orders", "billing"].map(group).into(),
+        workers: Vec::new(),
     }
 }
 
@@ -165,8 +171,16 @@ fn rebalances() -> Vec<Rebalance> {
 fn pace() -> Pace {
     let (late, turns) = (latency(402_118, 0.03, 2.0), latency(610_394, 0.008, 2.4));
     let (cpu_seconds, waited_seconds) = (10.9, Some(0.42));
-    let core = LoadCore { late: late.clone(), turns: turns.clone(), cpu_seconds, waited_seconds };
-    Pace { late, turns, cores: vec![core], bound: Some(100.0) }
+    let (writing, reading) = (latency(301_250, 0.01, 1.8), latency(301_250, 0.06, 3.1));
+    let core = LoadCore {
+        late: late.clone(),
+        turns: turns.clone(),
+        writing: writing.clone(),
+        reading: reading.clone(),
+        cpu_seconds,
+        waited_seconds,
+    };
+    Pace { late, turns, writing, reading, cores: vec![core], bound: Some(100.0) }
 }
 
 fn members() -> Members {
@@ -287,6 +301,7 @@ fn point(at: f64, random: &mut fastrand::Rng) -> Point {
         .into_iter()
         .map(|(name, members)| (name, members as u32))
         .collect(),
+        client_partitions: (at > 8.0).then_some(if (11.0..80.0).contains(&at) { 12 } else { 0 }),
         unowned_partitions: ((joining + reconciling) * 2.0 + pulse(at, 30.0, 44.0) * 1_000.0)
             as u32,
         rates: named([
@@ -307,4 +322,19 @@ fn pulse(at: f64, from: f64, to: f64) -> f64 {
 
 fn named<const N: usize>(values: [(&str, f64); N]) -> BTreeMap<String, f64> {
     values.into_iter().map(|(name, value)| (name.into(), rounded(value))).collect()
+}
+
+fn clients() -> Vec<Client> {
+    let callback = |at, event: &str, partitions| Callback { at, event: event.into(), partitions };
+    vec![Client {
+        name: "python".into(),
+        group: "muster-load-x1y2z3-orders-0".into(),
+        started: 8.0,
+        callbacks: vec![callback(11.25, "assigned", 12), callback(80.5, "revoked", 12)],
+        callbacks_count: 2,
+        partitions: 0,
+        partitions_max: 12,
+        ended: Some(80.75),
+        how: Some(HOSTILE.into()),
+    }]
 }

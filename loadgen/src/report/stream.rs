@@ -82,7 +82,7 @@ fn requests(state: &LiveState, text: &mut Exposition) {
     let quantiles: Vec<_> = quantiles.collect();
     let quantiles = quantiles.iter().map(|(labels, seconds)| (&labels[..], *seconds));
     let help = "From when a request was due to its answer.";
-    text.metric("request_seconds", "gauge", help, quantiles);
+    text.metric("request_seconds", "summary", help, quantiles);
 }
 
 struct Exposition {

@@ -7,8 +7,8 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets,
 };
 
-use super::model::{Latency, Pace, Phase, Rebalance, Report, Threshold, Usage, Violation};
-use super::pace::{BLURRED, Figure, could_not_keep_up, marked, marked_one, pace};
+use super::model::{Latency, Phase, Rebalance, Report, Threshold, Usage, Violation};
+use super::pace::{BLURRED, Figure, Marked, could_not_keep_up, pace};
 use super::rebalances::{Kind, by_kind, distribution, made_of};
 use super::text::{
     Paint, bytes, clock, columns, count, counted, group_name, millis, named, number, plain,
@@ -180,23 +180,22 @@ fn times(report: &Report, width: usize) -> String {
     let rows = [("rebalance", &rebalances), ("pause of a member", &report.pauses)];
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
     for (name, latency) in rows.into_iter().chain(round_trips).filter(|(_, l)| l.count > 0) {
-        table.add_row(time_row(name, latency, report.uncorrected.get(name), &report.pace));
+        table.add_row(time_row(report, name, latency));
     }
     let shown = trimmed(table, &["p90", "mean", "p99.9", "sent p50", "count", "sent p99"], width);
-    let sent = "sent: from when a request was sent, as far as it was answered; the others count \
-                from when it was due, also if there was no answer";
-    let own =
-        format!("{BLURRED}: a tenth or more can be this machine's own, whose timers were late");
+    let sent = "sent: from the sending of a request that was answered; the others count from when \
+                it was due, answered or not";
+    let own = format!("{BLURRED}: a tenth or more can be this machine's own, which was late");
     let notes = [(shown.contains("sent p99"), sent), (shown.contains(BLURRED), &own)];
     let notes = notes.into_iter().filter(|(is_there, _)| *is_there);
     let lines = notes.flat_map(|(_, note)| wrapped(note, width - 2));
     shown + &lines.map(|line| format!("\n  {line}")).collect::<String>()
 }
 
-fn time_row(name: &str, latency: &Latency, sent: Option<&Latency>, pace: &Pace) -> [String; 10] {
-    let [mean, p50, p90, p99, p999, max] = marked(latency, pace);
-    let as_sent =
-        |figure: Figure| sent.map_or(String::new(), |sent| marked_one(sent, figure, pace));
+fn time_row(report: &Report, name: &str, latency: &Latency) -> [String; 10] {
+    let [mean, p50, p90, p99, p999, max] = Marked::new(report, name, latency).all();
+    let sent = Marked::as_sent(report, name);
+    let as_sent = |figure: Figure| sent.as_ref().map_or(String::new(), |sent| sent.one(figure));
     let [sent_p50, sent_p99] = [as_sent(|l| l.p50), as_sent(|l| l.p99)];
     let (name, count) = (shortened(&plain(name), 24), count(latency.count));
     [name, count, mean, p50, p90, p99, p999, max, sent_p50, sent_p99]
@@ -227,6 +226,7 @@ fn facts(report: &Report, paint: Paint, width: usize) -> String {
         Fact::new("members", members(report)),
         Fact::new("commits", commits(report)),
     ];
+    facts.extend(clients(report).into_iter().map(|client| Fact::new("clients", client)));
     facts.extend(unanswered(report).map(|text| Fact::warm("never answered", text)));
     facts.extend(errors(report).into_iter().map(|error| Fact::new("errors", error)));
     let failed = failed(report).into_iter();
@@ -300,6 +300,18 @@ fn commits(report: &Report) -> String {
         count(c.unknown),
         count(c.read_back),
     )
+}
+
+fn clients(report: &Report) -> Vec<String> {
+    let shown = report.clients.iter().take(LIST).map(|client| {
+        let (name, group) = (plain(&client.name), group_name(&client.group, 24));
+        let most = counted(client.partitions_max.into(), "partition");
+        let callbacks = counted(client.callbacks_count, "callback");
+        let how = client.how.as_deref().map_or("its end was not seen".into(), plain);
+        format!("{name} of {group}: {callbacks}, at most {most}; {how}")
+    });
+    let more = report.clients.len().saturating_sub(LIST);
+    shown.chain((more > 0).then(|| format!("and {more} more"))).collect()
 }
 
 /// Requests without an answer, by their kinds.

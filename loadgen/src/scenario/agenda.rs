@@ -42,7 +42,7 @@ impl Agenda {
         self.actions.is_empty()
     }
 
-    /// When the last action is due.
+    /// The time when the last action is due.
     pub(super) fn last(&self) -> Option<Time> {
         self.actions.last_key_value().map(|((at, _), _)| *at)
     }

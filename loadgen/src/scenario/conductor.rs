@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
 
+use super::clients::Clients;
 use super::file::Scenario;
 use super::members::Members;
 use super::phase::Running;
 use super::run_plan::{PREFIX, RunPlan, topic_names};
 use super::tasks::Tasks;
 use super::wind_down::WindDown;
+use crate::client::ClientOrder;
 use crate::driver::command::{Command, Task, TaskError, TaskOutcome};
 use crate::event::{Event, EventKind, OBSERVER, Stop};
 use crate::plan::GroupIndex;
@@ -28,12 +30,12 @@ use crate::topics::Topics;
 /// The parameters of a run that are not in its scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Stage of the names of topics and groups, different for each run.
+    /// The part of the names of topics and groups that identifies this run.
     pub run: String,
     pub seed: u64,
     /// After this the run winds down.
     pub duration: Duration,
-    /// Leaves groups and topics behind.
+    /// Whether groups and topics are kept at the end.
     pub keep: bool,
 }
 
@@ -43,8 +45,8 @@ pub struct Status<'a> {
     pub events: &'a [Event],
     /// Tasks that ended since then.
     pub done: &'a [(u64, Result<TaskOutcome, TaskError>)],
-    /// Since when a group is stable: all members have their target assignments, and all partitions
-    /// an owner. `None` if it is not.
+    /// The time since which a group is stable: all members have their target assignments, and all
+    /// partitions an owner. `None` if it is not.
     pub stable_since: &'a dyn Fn(GroupIndex) -> Option<Time>,
 }
 
@@ -56,6 +58,7 @@ pub struct Orders {
     pub triggers: Vec<Trigger>,
     /// Events of muster-load itself.
     pub events: Vec<Event>,
+    pub clients: Vec<ClientOrder>,
     /// Lines for the user.
     pub notes: Vec<String>,
 }
@@ -73,7 +76,7 @@ pub enum Cause {
     /// The first members of a group start.
     Formation,
     Joined(u32),
-    /// Started again after a stop.
+    /// Stopped members start again.
     Returned(u32),
     Left(u32),
     Closed(u32),
@@ -211,7 +214,7 @@ impl Conductor {
         format!("{PREFIX}{}-", self.settings.run)
     }
 
-    /// The phases that ended, and the wind-down if something went wrong with it.
+    /// The phases that ended, and the wind-down if it had a problem.
     pub fn phases(&self) -> &[model::Phase] {
         &self.phases
     }
@@ -300,6 +303,7 @@ impl Conductor {
             .map_err(|problem| problem.to_string())?;
         Ok(Box::new(RunState {
             members: Members::new(&plan),
+            clients: Clients::new(&self.scenario, &plan, &topics),
             scenario: self.scenario.clone(),
             settings: self.settings.clone(),
             plan,
@@ -400,6 +404,7 @@ pub(super) struct RunState {
     pub(super) plan: RunPlan,
     pub(super) topics: Arc<Topics>,
     pub(super) members: Members,
+    pub(super) clients: Clients,
     pub(super) tasks: Tasks,
     pub(super) random: fastrand::Rng,
     pub(super) orders: Orders,
@@ -455,6 +460,7 @@ impl RunState {
     fn observe(&mut self, now: Time, status: &Status<'_>) {
         for event in status.events {
             self.members.observe(now, &self.plan, event);
+            self.clients.observe(event);
         }
         for (id, result) in status.done {
             match self.tasks.done(*id, result) {
@@ -485,6 +491,7 @@ impl RunState {
         orders.commands.append(&mut self.orders.commands);
         orders.triggers.append(&mut self.orders.triggers);
         orders.events.append(&mut self.orders.events);
+        orders.clients.append(&mut self.orders.clients);
         orders.notes.append(&mut self.orders.notes);
     }
 }

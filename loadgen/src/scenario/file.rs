@@ -24,6 +24,9 @@ pub struct Scenario {
     pub topics: Vec<Topic>,
     #[serde(rename = "group", default)]
     pub groups: Vec<Group>,
+    /// Real clients beside the members.
+    #[serde(rename = "client", default)]
+    pub clients: Vec<Client>,
     #[serde(rename = "phase", default)]
     pub phases: Vec<Phase>,
     pub repeat: Option<Repeat>,
@@ -83,7 +86,7 @@ pub struct Group {
     pub heartbeat_interval: Span,
     #[serde(default = "one_minute")]
     pub rebalance_timeout: Span,
-    /// How long a member takes to give up partitions.
+    /// The time that a member takes to give up partitions.
     #[serde(default)]
     pub revocation_takes: Option<Span>,
     #[serde(default = "yes")]
@@ -117,6 +120,20 @@ impl Protocol {
     }
 }
 
+/// Commands that consume in the groups of a table.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Client {
+    pub name: String,
+    /// The name of a group table; each of its groups gets clients.
+    pub group: String,
+    /// The number in each group.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// The program and its arguments, with places for the names of the run.
+    pub command: Vec<String>,
+}
+
 /// Requests of each member.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -147,15 +164,17 @@ pub struct Phase {
     pub add_partitions: Option<AddPartitions>,
     pub read_offsets: Option<Of>,
     pub delete_groups: Option<Of>,
+    pub start_clients: Option<OfClients>,
+    pub stop_clients: Option<StopClients>,
     /// Waits until connections break, and until all are answered again.
     #[serde(default)]
     pub coordinator_restart: bool,
     /// A fixed time. Without this and `until`: over as soon as all actions are done.
     pub lasts: Option<Span>,
     pub until: Option<Until>,
-    /// How long groups must have been stable.
+    /// The time for which groups must have been stable.
     pub settle: Option<Span>,
-    /// How long to wait for `until` and for actions; after it the phase has a problem.
+    /// The time to wait for `until` and for actions; after it the phase has a problem.
     pub limit: Option<Span>,
     /// Rules on the figures of this phase alone.
     #[serde(default)]
@@ -174,6 +193,24 @@ pub enum Until {
 pub struct Of {
     #[serde(default)]
     pub groups: Words,
+}
+
+/// The clients of an action: all if left out.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct OfClients {
+    #[serde(default)]
+    pub clients: Words,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StopClients {
+    #[serde(default)]
+    pub clients: Words,
+    /// Kills them, instead of asking them to end.
+    #[serde(default)]
+    pub kill: bool,
 }
 
 /// Starts members that are down, in the order of their numbers.
@@ -261,6 +298,8 @@ impl Default for Hows {
 pub struct Work {
     #[serde(default)]
     pub groups: Words,
+    /// The time over which the rates are reached, from those that the groups have.
+    pub over: Option<Span>,
     pub commit: Option<Load>,
     pub fetch: Option<Load>,
     pub heartbeat: Option<Load>,
@@ -281,7 +320,7 @@ pub struct AddPartitions {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Repeat {
     pub from: String,
-    /// How often in all; without it until the duration is over.
+    /// The number of repetitions; without it the action repeats until the phase ends.
     pub times: Option<u32>,
 }
 
@@ -303,7 +342,7 @@ impl Load {
 }
 
 impl Phase {
-    /// How long groups must have been stable.
+    /// The time for which groups must have been stable.
     pub fn settle(&self) -> Duration {
         self.settle.map_or(Duration::from_secs(1), |settle| settle.0)
     }

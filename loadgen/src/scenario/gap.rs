@@ -12,7 +12,7 @@ use crate::time::Time;
 #[derive(Default, Debug)]
 pub(super) struct Gap {
     began: Option<Time>,
-    /// When the last member was answered.
+    /// The time when the last member was answered.
     ended: Time,
     groups: BTreeSet<GroupIndex>,
     without_answer: BTreeSet<MemberIndex>,

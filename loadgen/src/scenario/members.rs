@@ -11,8 +11,8 @@ use crate::event::{Event, EventKind, Stop};
 use crate::plan::{GroupIndex, MemberIndex, MemberPlan, Workload};
 use crate::time::Time;
 
-/// How long before their time commands are sent: more than the time between two ticks, so that
-/// members start on time, and short enough that planned actions can still be cancelled.
+/// The time by which commands are sent before they are due: more than the time between two ticks,
+/// so that members start on time, and short enough that planned actions can still be cancelled.
 const AHEAD: Duration = Duration::from_millis(150);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Members {
     alive: Vec<u32>,
     begun: Vec<bool>,
     workloads: Vec<Workload>,
-    /// How long members that are going stay away.
+    /// The time for which members that are about to stop will stay away.
     returns: BTreeMap<MemberIndex, Duration>,
     going: u32,
     agenda: Agenda,
@@ -127,7 +127,12 @@ impl Members {
         self.agenda.put(at, Action::Announce { group, cause });
     }
 
-    /// Sets the loads of a group's members from now on, also of those that start later.
+    /// The loads of a group's members now.
+    pub(super) fn workload(&self, group: GroupIndex) -> Workload {
+        self.workloads[group.0 as usize]
+    }
+
+    /// Sets the loads of a group's members from now on, including those that start later.
     pub(super) fn set_workload(
         &mut self,
         plan: &RunPlan,

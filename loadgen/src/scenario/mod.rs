@@ -2,6 +2,8 @@
 //! commands.
 
 mod agenda;
+mod churn;
+mod clients;
 mod conductor;
 mod dry_run;
 mod file;
@@ -10,6 +12,7 @@ mod library;
 mod members;
 mod overrides;
 mod phase;
+mod ramp;
 mod run_plan;
 mod tasks;
 mod validate;
@@ -83,9 +86,10 @@ impl Named {
                 notes.extend(self.leave_out(protocol, offer, instead)?);
             }
         }
-        match self.scenario.groups.is_empty() {
-            true => Err(Problem(format!("no group is left to run: {}", notes.join(", ")))),
-            false => Ok(notes),
+        if self.scenario.groups.is_empty() {
+            Err(Problem(format!("no group is left to run: {}", notes.join(", "))))
+        } else {
+            Ok(notes)
         }
     }
 
@@ -142,6 +146,8 @@ impl Named {
         }
         let note = format!("without {}: the cluster does not offer {offer}", left_out.join(", "));
         all.retain(|group| !needs(&group));
+        let all = &self.scenario.groups;
+        self.scenario.clients.retain(|client| all.iter().any(|group| group.name == client.group));
         Ok(Some(note))
     }
 }

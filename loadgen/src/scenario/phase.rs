@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::churn::Churning;
 use super::conductor::{Cause, RunState, Status};
 use super::file::{AddPartitions, Churn, How, Phase, Roll, Start, Stopping, Work};
 use super::gap::Gap;
+use super::ramp::Ramp;
 use super::run_plan::{topics_of_tables, workload};
 use crate::event::Stop;
 use crate::plan::{GroupIndex, MemberIndex};
@@ -16,10 +18,11 @@ pub(super) struct Running {
     pub(super) began: Time,
     rolls: Vec<Rolling>,
     churn: Option<Churning>,
+    ramps: Vec<Ramp>,
     gap: Option<Gap>,
     /// Groups to delete as soon as their members have left.
     deleting: Vec<GroupIndex>,
-    /// When this phase was last busy: groups count as stable from then at the earliest.
+    /// The time when this phase was last busy: groups count as stable from then at the earliest.
     last_news: Time,
     /// The time of its last planned action: its limit counts from then.
     planned: Time,
@@ -33,13 +36,8 @@ struct Rolling {
     group: GroupIndex,
     waiting: VecDeque<MemberIndex>,
     batch: Vec<MemberIndex>,
-    /// Since when all members of the batch are back.
+    /// The time since which all members of the batch are back.
     back: Option<Time>,
-}
-
-struct Churning {
-    groups: Vec<GroupIndex>,
-    next: Time,
 }
 
 impl Running {
@@ -48,6 +46,7 @@ impl Running {
             began: now,
             rolls: Vec::new(),
             churn: None,
+            ramps: Vec::new(),
             gap: table.coordinator_restart.then(Gap::default),
             deleting: Vec::new(),
             last_news: now,
@@ -68,12 +67,13 @@ impl Running {
             running.begin_churn(churn, now, state);
         }
         if let Some(work) = &table.work {
-            running.begin_work(work, state);
+            running.begin_work(work, now, state);
         }
         if let Some(add) = &table.add_partitions {
             begin_growth(add, now, state);
         }
         running.begin_on_groups(now, state);
+        running.begin_on_clients(state);
         let note = |warning| format!("phase {}: {warning}", table.name);
         state.orders.notes.extend(running.warnings.iter().map(note));
         running
@@ -108,16 +108,22 @@ impl Running {
         let groups = state.plan.groups_named(&churn.groups.0);
         let some = groups.iter().any(|&group| !state.members.is_down(&state.plan, group));
         self.require(some, "churn", NONE_UP);
-        self.churn = (!groups.is_empty()).then_some(Churning { groups, next: now });
+        self.churn = Churning::begin(groups, now);
     }
 
-    fn begin_work(&mut self, work: &Work, state: &mut RunState) {
+    fn begin_work(&mut self, work: &Work, now: Time, state: &mut RunState) {
         let groups = state.plan.groups_named(&work.groups.0);
         self.require(!groups.is_empty(), "work", "its groups were left out");
-        for group in groups {
-            let workload = workload(work.commit, work.fetch, work.heartbeat);
-            state.members.set_workload(&state.plan, group, workload, &mut state.orders);
-        }
+        let workload = workload(work.commit, work.fetch, work.heartbeat);
+        let over = work.over.map_or(Duration::ZERO, |over| over.0);
+        let ramps = groups.into_iter().map(|group| Ramp::begin(group, workload, over, now, state));
+        self.ramps = ramps.collect();
+        self.planned = now + over;
+        self.advance_ramps(now, state);
+    }
+
+    fn advance_ramps(&mut self, now: Time, state: &mut RunState) {
+        self.ramps.retain_mut(|ramp| ramp.advance(now, state));
     }
 
     fn begin_on_groups(&mut self, now: Time, state: &mut RunState) {
@@ -144,6 +150,18 @@ impl Running {
                 "Restart the coordinator now: muster-load waits up to {limit} for connections to \
                  break, and measures the gap."
             ));
+        }
+    }
+
+    fn begin_on_clients(&mut self, state: &mut RunState) {
+        let orders = &mut state.orders.clients;
+        if let Some(stop) = self.table.stop_clients.clone() {
+            let some = state.clients.stop(&stop.clients.0, stop.kill, orders);
+            self.require(some, "stop-clients", "none of its clients runs");
+        }
+        if let Some(start) = self.table.start_clients.clone() {
+            let some = state.clients.start(&start.clients.0, orders);
+            self.require(some, "start-clients", "none of its clients is down");
         }
     }
 
@@ -184,6 +202,7 @@ impl Running {
         if !busy && self.is_fulfilled(now, status, state) {
             state.orders.notes.extend(self.gap.as_ref().and_then(Gap::summary));
             let failures = state.tasks.take_failures().into_iter();
+            let failures = failures.chain(state.clients.take_failures());
             return Some(failures.chain(all_failed(state)).next().map_or(Ok(()), Err));
         }
         (now >= self.planned + self.table.limit()).then(|| Err(self.why_not(now, status, state)))
@@ -214,14 +233,20 @@ impl Running {
             rolls.retain(|rolling| !rolling.is_over());
             self.rolls = rolls;
         }
-        self.churn(now, state);
+        self.advance_ramps(now, state);
+        if let (Some(churning), Some(churn)) = (&mut self.churn, &self.table.churn) {
+            let until = self.began + self.table.lasts.map_or(Duration::ZERO, |lasts| lasts.0);
+            churning.advance(churn, now, until, state);
+        }
     }
 
     /// Whether actions are not done yet, whatever ends the phase.
     fn is_busy(&self, state: &RunState) -> bool {
         state.members.is_moving()
             || state.tasks.are_left()
+            || state.clients.are_moving()
             || !self.rolls.is_empty()
+            || !self.ramps.is_empty()
             || !self.deleting.is_empty()
             || self.gap.as_ref().is_some_and(|gap| !gap.is_over())
     }
@@ -258,6 +283,9 @@ impl Running {
         if self.gap.as_ref().is_some_and(|gap| gap.began().is_none()) {
             return format!("no connection broke within {limit}: was the coordinator restarted?");
         }
+        if let Some(late) = state.clients.late() {
+            return format!("{late} within {limit}");
+        }
         if state.members.is_moving() || state.tasks.are_left() {
             return format!("members or tasks were not done {limit} after the last action began");
         }
@@ -271,17 +299,6 @@ impl Running {
             more => format!(" and {more} more"),
         };
         format!("{first}{more} did not become stable within {limit}")
-    }
-
-    /// Stops members at the times of a Poisson process.
-    fn churn(&mut self, now: Time, state: &mut RunState) {
-        let (Some(churning), Some(churn)) = (&mut self.churn, &self.table.churn) else { return };
-        let until = self.began + self.table.lasts.map_or(Duration::ZERO, |lasts| lasts.0);
-        while churning.next <= now && churning.next < until {
-            stop_random(churn, &churning.groups, churning.next, state);
-            let wait = -(1.0 - state.random.f64()).ln() / churn.rate;
-            churning.next = churning.next + Duration::from_secs_f64(wait.min(1e6));
-        }
     }
 }
 
@@ -437,39 +454,6 @@ fn stop_batch(
     for &member in batch {
         state.members.stop(at, member, how, Some(roll.down.0));
     }
-}
-
-/// Stops a random member of these groups, in a random one of the ways that it allows.
-fn stop_random(churn: &Churn, groups: &[GroupIndex], at: Time, state: &mut RunState) {
-    let group = random_group(groups, state);
-    let up = state.members.up(&state.plan, group);
-    if up.is_empty() {
-        return;
-    }
-    let member = up[state.random.usize(..up.len())];
-    let can = |how: &&How| **how != How::Close || state.plan.is_static(member);
-    let ways: Vec<How> = churn.how.0.iter().filter(can).copied().collect();
-    if ways.is_empty() {
-        return;
-    }
-    let how = ways[state.random.usize(..ways.len())].stop();
-    state.announce(at, group, Cause::of_stop(how, 1));
-    state.members.stop(at, member, how, Some(churn.down.0));
-}
-
-/// Chooses a group with a probability that is proportional to its members.
-fn random_group(groups: &[GroupIndex], state: &mut RunState) -> GroupIndex {
-    let size = |group: &GroupIndex| state.plan.members(*group).len();
-    let members: usize = groups.iter().map(size).sum();
-    let mut lot = state.random.usize(..members);
-    let drawn = groups.iter().find(|group| match lot.checked_sub(size(group)) {
-        Some(rest) => {
-            lot = rest;
-            false
-        }
-        None => true,
-    });
-    *drawn.unwrap_or(&groups[0])
 }
 
 fn begin_growth(add: &AddPartitions, now: Time, state: &mut RunState) {

@@ -68,7 +68,7 @@ impl RunPlan {
         !matches!(self.group(group).protocol, Protocol::Manual { .. })
     }
 
-    /// How long a group must have been unchanged at least before it counts as stable. Members of
+    /// The least time for which a group must be unchanged before it counts as stable. Members of
     /// consumer groups learn of a new epoch with their next heartbeat; until then the group seems
     /// stable.
     pub fn settles_in(&self, group: GroupIndex) -> Duration {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::dry_run;
-use super::file::{Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
+use super::file::{Client, Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
 use super::run_plan::classic_assignors;
 use super::values::{Amount, Span, Words};
 
@@ -13,6 +13,8 @@ const TOPICS: u64 = 10_000;
 const PARTITIONS: u64 = 1_000_000;
 const GROUPS: u64 = 100_000;
 const MEMBERS: u64 = 1_000_000;
+/// Processes beside muster-load.
+const CLIENTS: u64 = 100;
 const IN_FLIGHT: u32 = 10_000;
 const RATE: f64 = 1_000_000.0;
 /// The maximum of all durations; a longer one is a mistake, and its end may not be representable.
@@ -45,6 +47,11 @@ pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), Strin
     for group in &scenario.groups {
         validate_group(scenario, group, limits)
             .map_err(|what| format!("group {}: {what}", group.name))?;
+    }
+    names("client", scenario.clients.iter().map(|client| client.name.as_str()))?;
+    for client in &scenario.clients {
+        validate_client(scenario, client)
+            .map_err(|what| format!("client {}: {what}", client.name))?;
     }
     for phase in &scenario.phases {
         validate_phase(scenario, phase).map_err(|what| format!("phase {}: {what}", phase.name))?;
@@ -179,6 +186,21 @@ fn validate_load(name: &str, load: Option<Load>) -> Result<(), String> {
     })
 }
 
+fn validate_client(scenario: &Scenario, client: &Client) -> Result<(), String> {
+    require(client.count > 0, || "its count is 0: leave it out".into())?;
+    require(!client.command.is_empty(), || "it needs a command".into())?;
+    let group = Words(vec![client.group.clone()]);
+    let groups = groups_of(scenario, &group)?;
+    require(groups.iter().all(|group| group.protocol != Protocol::Manual), || {
+        format!("group {} is manual: it has no members", client.group)
+    })?;
+    let starts = |phase: &Phase| {
+        let start = phase.start_clients.as_ref();
+        start.is_some_and(|of| of.clients.0.is_empty() || of.clients.0.contains(&client.name))
+    };
+    require(scenario.phases.iter().any(starts), || "no phase starts it (start-clients)".into())
+}
+
 fn known<'a>(
     words: &Words,
     kind: &str,
@@ -221,6 +243,12 @@ fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
     for of in [&phase.read_offsets, &phase.delete_groups].into_iter().flatten() {
         groups_of(scenario, &of.groups)?;
     }
+    let start = phase.start_clients.as_ref().map(|start| &start.clients);
+    let stop = phase.stop_clients.as_ref().map(|stop| &stop.clients);
+    for clients in [start, stop].into_iter().flatten() {
+        known(clients, "client", scenario.clients.iter().map(|client| client.name.as_str()))?;
+        require(!scenario.clients.is_empty(), || "there is no [[client]]".into())?;
+    }
     for rule in &phase.thresholds {
         require(rule.is_of_phases(), || {
             format!(
@@ -243,6 +271,7 @@ fn validate_spans(phase: &Phase) -> Result<(), String> {
         let returns = stop.as_ref().and_then(|stop| stop.return_after);
         bounded(&format!("{name}.return-after"), returns)?;
     }
+    bounded("work.over", phase.work.as_ref().and_then(|work| work.over))?;
     bounded("roll.down", phase.roll.as_ref().map(|roll| roll.down))?;
     bounded("roll.every", phase.roll.as_ref().and_then(|roll| roll.every))?;
     bounded("churn.down", phase.churn.as_ref().map(|churn| churn.down))
@@ -320,6 +349,11 @@ fn validate_work(scenario: &Scenario, work: &Work) -> Result<(), String> {
     let groups = groups_of(scenario, &work.groups)?;
     require(work.heartbeat.is_none() || !groups.iter().all(manual), || {
         "manual groups have no membership to keep alive with heartbeat".into()
+    })?;
+    let loads = [work.commit, work.fetch, work.heartbeat];
+    let open = loads.iter().flatten().all(|load| load.per_second().is_some());
+    require(work.over.is_none() || open, || {
+        "work over a time is a ramp of rates: each of its loads needs rate or every".into()
     })
 }
 
@@ -340,10 +374,21 @@ fn validate_totals(scenario: &Scenario) -> Result<(), String> {
         ("topics", topics, TOPICS),
         ("partitions", partitions.fold(0, u64::saturating_add), PARTITIONS),
         ("groups", sum(&|group| group.count.into()), GROUPS),
+        ("clients", clients(scenario), CLIENTS),
         ("members", sum(&|group| u64::from(group.count) * u64::from(group.members)), MEMBERS),
     ];
     for (what, total, limit) in totals {
         require(total <= limit, || format!("{total} {what} in all are more than {limit}"))?;
     }
     Ok(())
+}
+
+/// In all groups.
+fn clients(scenario: &Scenario) -> u64 {
+    let count = |name: &str| {
+        let group = scenario.groups.iter().find(|group| group.name == *name);
+        group.map_or(0, |group| u64::from(group.count))
+    };
+    let each = scenario.clients.iter().map(|client| u64::from(client.count) * count(&client.group));
+    each.fold(0, u64::saturating_add)
 }

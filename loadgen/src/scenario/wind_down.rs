@@ -1,4 +1,4 @@
-//! The end of a run, also of an interrupted one: members leave, committed offsets are read back,
+//! The end of a run, even of an interrupted one: members leave, committed offsets are read back,
 //! and the groups and topics of the run are deleted.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::plan::GroupIndex;
 use crate::report::model;
 use crate::time::Time;
 
-/// How long members have to leave.
+/// The time for which members have to leave.
 const LEAVING: Duration = Duration::from_secs(30);
 /// Topics deleted with one request.
 const TOPICS_AT_ONCE: usize = 500;
@@ -38,6 +38,7 @@ impl WindDown {
     pub(super) fn begin(now: Time, state: &mut RunState) -> Self {
         state.tasks.forget_waiting();
         state.members.stop_all(now);
+        state.clients.stop(&[], false, &mut state.orders.clients);
         for group in groups(state) {
             if state.members.alive(group) > 0 {
                 state.announce(now, group, Cause::WindDown);
@@ -50,7 +51,7 @@ impl WindDown {
         self.began
     }
 
-    /// Its phase in the report; `None` if all went well.
+    /// Its phase in the report; `None` without a problem or a warning.
     pub(super) fn report(self, now: Time) -> Option<model::Phase> {
         let Self { began, problem, warnings, .. } = self;
         (problem.is_some() || !warnings.is_empty()).then(|| model::Phase {
@@ -72,7 +73,7 @@ impl WindDown {
         }
     }
 
-    /// Whether it is over.
+    /// Continues the wind-down; returns whether it has ended.
     pub(super) fn tick(&mut self, now: Time, state: &mut RunState) -> bool {
         for failure in state.tasks.take_failures() {
             self.went_wrong(failure, state);
@@ -114,14 +115,17 @@ impl WindDown {
     }
 
     fn is_leaving(&mut self, now: Time, state: &mut RunState) -> bool {
-        if !matches!(self.step, Step::Leaving) || !state.members.is_moving() {
+        let leaving = state.members.is_moving() || state.clients.are_running();
+        if !matches!(self.step, Step::Leaving) || !leaving {
             return false;
         }
         let patient = now.since(self.began) < LEAVING;
         if !patient {
             let left: u32 = groups(state).into_iter().map(|g| state.members.alive(g)).sum();
             let waited = LEAVING.as_secs();
-            let slow = format!("{left} members had not left after {waited} s");
+            let slow = state.clients.late();
+            let slow = slow.map_or(format!("{left} members had not left"), |late| late);
+            let slow = format!("{slow} after {waited} s");
             state.orders.notes.push(slow.clone());
             self.warnings.push(slow);
         }

@@ -17,16 +17,45 @@ impl Session {
             return;
         }
         self.shown = Instant::now();
-        let now = self.tools.driver.now();
+        let now = self.tools.engine.now();
         let state = self.state(now);
         if let Err(sentence) = self.tools.streams.show(&state) {
             self.tools.live.note(&sentence);
         }
         self.tools.live.update(&state);
+        self.show_page(now);
+    }
+
+    /// Renders the page only if it is on a screen.
+    fn show_page(&self, now: Time) {
+        if !self.tools.streams.is_watched() {
+            return;
+        }
+        let place = self.tools.conductor.place(now);
+        let phase = model::Phase {
+            name: place.phase,
+            began: place.began.seconds(),
+            ended: now.seconds(),
+            ..model::Phase::default()
+        };
+        let mut phases = self.tools.conductor.phases().to_vec();
+        phases.push(phase);
+        let run = model::Run { duration_seconds: now.seconds(), ..self.tools.about.clone() };
+        let (violations, omitted) =
+            (self.checker.found().violations.clone(), self.checker.found().omitted);
+        let picture = self.measure.picture(now);
+        self.tools.streams.show_page(&model::Report {
+            format: model::FORMAT,
+            run,
+            phases,
+            violations,
+            violations_omitted: omitted,
+            ..picture
+        });
     }
 
     fn state(&mut self, now: Time) -> LiveState {
-        let totals = self.measure.look(now);
+        let totals = self.measure.totals(now);
         let place = self.tools.conductor.place(now);
         LiveState {
             scenario: self.tools.scenario.clone(),

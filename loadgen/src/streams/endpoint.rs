@@ -1,81 +1,119 @@
-//! An endpoint for Prometheus: one small answer to whoever asks, on a thread of its own.
+//! Endpoints for Prometheus and browsers: one text for each client, on a thread of its own.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A request is a line and a few headers; the rest of a longer one is not read.
 const REQUEST_MAX: usize = 8 << 10;
 /// A client that is slower than this does not keep the next one waiting.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// A page counts as watched for this long after a request; a browser that shows it sends a request
+/// every few seconds.
+const WATCHED: Duration = Duration::from_secs(15);
+
+/// The kind of text that an endpoint has.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    mime: &'static str,
+    paths: &'static [&'static str],
+    hint: &'static str,
+}
+
+pub(crate) const PROMETHEUS: Kind = Kind {
+    mime: "text/plain; version=0.0.4; charset=utf-8",
+    paths: &["/metrics", "/"],
+    hint: "the metrics are at /metrics\n",
+};
+pub(crate) const PAGE: Kind =
+    Kind { mime: "text/html; charset=utf-8", paths: &["/"], hint: "the page is at /\n" };
 
 pub(crate) struct Endpoint {
     address: SocketAddr,
-    text: Arc<Mutex<String>>,
+    shown: Arc<Mutex<Shown>>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shown {
+    text: String,
+    asked: Option<Instant>,
 }
 
 impl Endpoint {
     /// # Errors
     /// One sentence: the address cannot be listened on.
-    pub(crate) fn start(address: &str) -> Result<Self, String> {
+    pub(crate) fn start(address: &str, kind: Kind) -> Result<Self, String> {
         let failed = |error: io::Error| format!("no endpoint on {address}: {error}");
         let listener = TcpListener::bind(address).map_err(failed)?;
-        let (text, ends) = (Arc::<Mutex<String>>::default(), Arc::<AtomicBool>::default());
+        let (shown, ends) = (Arc::<Mutex<Shown>>::default(), Arc::<AtomicBool>::default());
         let address = listener.local_addr().map_err(failed)?;
         let serve = {
-            let (text, ends) = (Arc::clone(&text), Arc::clone(&ends));
-            move || serve(&listener, &text, &ends)
+            let (shown, ends) = (Arc::clone(&shown), Arc::clone(&ends));
+            move || serve(&listener, kind, &shown, &ends)
         };
         let thread = std::thread::Builder::new().name("endpoint".into()).spawn(serve);
         let thread = Some(thread.map_err(failed)?);
-        Ok(Self { address, text, ends, thread })
+        Ok(Self { address, shown, ends, thread })
     }
 
     /// The answer from now on.
     pub(crate) fn show(&self, text: String) {
-        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        locked(&self.shown).text = text;
+    }
+
+    /// Whether a client asked a short time ago.
+    pub(crate) fn is_watched(&self) -> bool {
+        locked(&self.shown).asked.is_some_and(|asked| asked.elapsed() < WATCHED)
     }
 }
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::SeqCst);
-        // Wakes the thread. If that fails, it ends with the process.
+        // Wakes the thread. If that fails, the thread ends with the process.
         let woken = TcpStream::connect_timeout(&self.address, PATIENCE).is_ok();
         if let Some(thread) = self.thread.take().filter(|_| woken) {
-            // It cannot panic: it has nothing but the lock and sockets.
+            // The only error is a panic of the thread, which uses a lock and sockets alone.
             let _ = thread.join();
         }
     }
 }
 
-fn serve(listener: &TcpListener, text: &Mutex<String>, ends: &AtomicBool) {
+fn locked(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn serve(listener: &TcpListener, kind: Kind, shown: &Mutex<Shown>, ends: &AtomicBool) {
     for client in listener.incoming() {
         if ends.load(Ordering::SeqCst) {
             return;
         }
-        let text = text.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // A client that breaks off asks again.
-        let _ = client.and_then(|client| answer(client, &text));
+        let _ = client.and_then(|client| answer(client, kind, shown));
     }
 }
 
-fn answer(mut client: TcpStream, text: &str) -> io::Result<()> {
+fn answer(mut client: TcpStream, kind: Kind, shown: &Mutex<Shown>) -> io::Result<()> {
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
-    let (status, text) = match path(&mut client)?.as_str() {
-        "/metrics" | "/" => ("200 OK", text),
-        _ => ("404 Not Found", "the metrics are at /metrics\n"),
+    let path = path(&mut client)?;
+    let is_known = kind.paths.contains(&path.as_str());
+    let (status, mime, text) = if is_known {
+        let mut shown = locked(shown);
+        shown.asked = Some(Instant::now());
+        ("200 OK", kind.mime, shown.text.clone())
+    } else {
+        ("404 Not Found", "text/plain; charset=utf-8", kind.hint.to_owned())
     };
     let length = text.len();
     write!(
         client,
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: {mime}\r\n\
          Content-Length: {length}\r\nConnection: close\r\n\r\n{text}"
     )
 }
@@ -110,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_last_text_is_answered() {
-        let endpoint = Endpoint::start("127.0.0.1:0").unwrap();
+        let endpoint = Endpoint::start("127.0.0.1:0", PROMETHEUS).unwrap();
         for text in ["members 1\n", "members 2\n"] {
             endpoint.show(text.into());
             let answer = ask(&endpoint, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -124,13 +162,25 @@ mod tests {
     }
 
     #[test]
+    fn a_page_is_watched_once_it_was_asked_for() {
+        let endpoint = Endpoint::start("127.0.0.1:0", PAGE).unwrap();
+        endpoint.show("<p>under way".into());
+        assert!(ask(&endpoint, "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+        assert!(!endpoint.is_watched());
+        let answer = ask(&endpoint, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(answer.contains("\r\nContent-Type: text/html; charset=utf-8\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\n<p>under way"), "{answer}");
+        assert!(endpoint.is_watched());
+    }
+
+    #[test]
     fn a_silent_client_does_not_block_the_others() {
-        let endpoint = Endpoint::start("127.0.0.1:0").unwrap();
+        let endpoint = Endpoint::start("127.0.0.1:0", PROMETHEUS).unwrap();
         endpoint.show("members 1\n".into());
         let silent = TcpStream::connect(endpoint.address).unwrap();
         assert!(ask(&endpoint, "GET / HTTP/1.1\r\n\r\n").ends_with("members 1\n"));
         drop(silent);
         let taken = endpoint.address.to_string();
-        assert!(Endpoint::start(&taken).is_err(), "one sentence, not a panic");
+        assert!(Endpoint::start(&taken, PROMETHEUS).is_err(), "one sentence, not a panic");
     }
 }

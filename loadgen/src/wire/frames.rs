@@ -42,7 +42,7 @@ impl Frames {
     }
 
     /// Moves the bytes that belong to the partial frame there: memory grows with the bytes that
-    /// have arrived, not with the length that is announced. Returns the bytes behind them.
+    /// have arrived, not with the length that is announced. Returns the bytes that follow them.
     fn complete<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
         let (head, rest) =
             bytes.split_at(bytes.len().min(4usize.saturating_sub(self.partial.len())));

@@ -34,12 +34,12 @@ pub(super) enum Kind {
 /// Checks that every length in `body` is backed by bytes, and the elements are not too many.
 ///
 /// # Errors
-/// One sentence on what is wrong. Also if the API has no layout: then it is not decoded.
+/// A sentence on what is wrong. An API without a layout is an error, too, and is not decoded.
 pub(super) fn check(api_key: i16, version: i16, body: &[u8]) -> Result<(), &'static str> {
     walk(api_key, version, body).map(|_| ())
 }
 
-/// As [`check`]; returns the number of bytes that are left over.
+/// Like [`check`], but returns the number of bytes that are left over.
 pub(super) fn walk(api_key: i16, version: i16, body: &[u8]) -> Result<usize, &'static str> {
     let layout = layout(api_key).ok_or("an answer of an API that is not used here")?;
     let flexible = version >= layout.flexible_from;

@@ -96,7 +96,7 @@ fn lengths_that_no_frame_has_are_refused() {
         let fed = Frames::default().feed(&length.to_be_bytes(), |_| Ok(()));
         assert_eq!(fed, Err(Malformed::Length(length)));
     }
-    // Also when it arrives in two parts.
+    // Even if it arrives in two parts.
     let mut frames = Frames::default();
     frames.feed(&[0x7f], |_| Ok::<_, Malformed>(())).unwrap();
     assert!(frames.feed(&[0xff, 0xff, 0xff], |_| Ok::<_, Malformed>(())).is_err());

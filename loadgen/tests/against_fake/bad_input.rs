@@ -69,6 +69,24 @@ fn a_wrong_or_missing_password() {
 }
 
 #[test]
+fn a_file_of_kafkas_clients_logs_in() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("client.properties");
+    let play = |more: &str| {
+        let login = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n\
+            sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+            username=\"alice\" password=\"secret\";\n";
+        std::fs::write(&file, format!("{login}{more}")).unwrap();
+        let options = ["--command-config", file.to_str().unwrap()];
+        play_with(with_password(), &scenario("range", "", ""), &options)
+    };
+    let outcome = play("group.id=mine\n");
+    assert_eq!(outcome.status, Some(0), "{outcome}");
+    assert!(outcome.errors.contains("client.properties: group.id: without effect"), "{outcome}");
+    play("ssl.provider=X\n").assert_refused(&["client.properties", "ssl.provider"]);
+}
+
+#[test]
 fn a_mechanism_that_the_broker_does_not_have() {
     let login =
         ["--sasl-mechanism", "scram-sha-256", "--username", "alice", "--password", "secret"];
@@ -124,15 +142,6 @@ fn an_invalid_scenario() {
         assert!(outcome.errors.contains(word), "no {word:?}: {outcome}");
     }
     called_with(&["no-such-scenario"]).assert_refused(&["no-such-scenario"]);
-}
-
-#[test]
-fn too_little_locked_memory() {
-    let fake = Fake::start(Config::default());
-    let limited = "ulimit -l 64 && exec \"$0\" \"$@\"";
-    let mut command = Command::new("sh");
-    command.args(["-c", limited, PROGRAM, "--bootstrap", &fake.bootstrap()]);
-    outcome(&command.output().unwrap()).assert_refused(&["64 KiB", "ulimit -l"]);
 }
 
 #[test]

@@ -35,7 +35,8 @@ fn an_interrupted_run_winds_down() {
     assert!(fake.names().is_empty(), "{:?} are left", fake.names());
 }
 
-/// What a run left behind is found by its prefix, shown first, and deleted only if that is agreed.
+/// Groups and topics that a run left are found by its prefix, shown first, and deleted only on
+/// confirmation.
 #[test]
 fn clean_deletes_what_dead_runs_left() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
@@ -112,7 +113,7 @@ fn the_state_is_streamed_while_it_runs() {
     assert!(lines.lines().any(|line| members(line) == Some(6)), "{lines}");
 }
 
-/// A broken threshold decides the status, also if Ctrl-C ended the run.
+/// A broken threshold decides the status, even if Ctrl-C ended the run.
 #[test]
 fn an_interrupted_run_that_broke_a_threshold_has_status_1() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());

@@ -43,7 +43,7 @@ fn nonsense_to_joining_members_does_not_stop_the_run() {
     });
 }
 
-/// Heartbeats and commits whose answers can't be decoded: members continue as far as they can.
+/// Heartbeats and commits whose answers can't be decoded: settled members continue.
 #[test]
 fn nonsense_to_settled_members_is_no_violation() {
     let apis = [ApiKey::Heartbeat, ApiKey::OffsetCommit, ApiKey::OffsetFetch];

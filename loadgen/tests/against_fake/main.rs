@@ -3,6 +3,10 @@
 
 mod bad_input;
 mod capacity;
+mod capture;
+mod clients;
+#[cfg(target_os = "linux")]
+mod confined;
 mod correct;
 mod ending;
 #[path = "../fake/mod.rs"]
@@ -12,3 +16,7 @@ mod injected;
 mod outages;
 mod run;
 mod running;
+#[cfg(target_os = "linux")]
+mod starved;
+mod watching;
+mod workers;

@@ -52,7 +52,7 @@ fn a_stall_is_in_all_percentiles_that_it_belongs_to() {
     assert!(corrected.count >= sent.count + 6 * 30, "{corrected:?} {sent:?}");
 }
 
-/// The broker is gone for good: the run ends, and the last seconds are in the figures.
+/// The broker ends and does not return: the run ends, and the last seconds are in the figures.
 #[test]
 fn a_dead_cluster_ends_the_run_and_has_no_good_figures() {
     let scenario = steady("commit = { every = \"50ms\" }", "60s");
@@ -69,7 +69,8 @@ fn a_dead_cluster_ends_the_run_and_has_no_good_figures() {
         assert!(corrected.max >= 2_500.0 && sent.max < 2_500.0, "{of}: {output}");
         assert!(corrected.count >= sent.count + 6 * 30, "{of}: {corrected:?} {sent:?}");
     }
-    assert!(report.unanswered_count() > 0, "{output}");
+    // A heartbeat and a commit of each were on their way; lookups that were refused do not count.
+    assert!(report.unanswered_count() <= 12, "{:?}: {output}", report.unanswered);
 }
 
 /// Slower than the load: requests pile up, which only the corrected figures show.

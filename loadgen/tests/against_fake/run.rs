@@ -11,7 +11,7 @@ use crate::fake::{Config, Fake};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_muster-load");
 /// A run that takes longer counts as hung. Scenarios here take a few seconds on an idle machine.
-const TOO_LONG: &str = "90";
+pub(crate) const TOO_LONG: &str = "90";
 
 /// The results of a run of the program.
 pub(crate) struct Outcome {
@@ -61,11 +61,20 @@ pub(crate) fn play(config: Config, scenario: &str) -> Outcome {
 }
 
 pub(crate) fn play_with(config: Config, scenario: &str, options: &[&str]) -> Outcome {
+    play_by(program(), config, scenario, options)
+}
+
+/// The same, by this command.
+pub(crate) fn play_by(
+    mut program: Command,
+    config: Config,
+    scenario: &str,
+    options: &[&str],
+) -> Outcome {
     let fake = Fake::start(config);
     let directory = TempDir::new().unwrap();
     let file = write(&directory, scenario);
     let report = directory.path().join("report.json");
-    let mut program = program();
     program.arg(file).arg("--bootstrap").arg(fake.bootstrap()).arg("--json").arg(&report);
     // Tests run beside others, on a machine that can be late.
     program.args(if options.contains(&"--keep-up") { &[][..] } else { &["--keep-up", "1min"] });

@@ -21,10 +21,20 @@ impl Running {
         scenario: &str,
         options: &[&str],
     ) -> Self {
+        let options = [&["--keep-up", "1min"], options].concat();
+        Self::start_by(Command::new(PROGRAM), fake, directory, scenario, &options)
+    }
+
+    /// Started by this command, which gets the arguments.
+    pub(crate) fn start_by(
+        mut command: Command,
+        fake: &Fake,
+        directory: &TempDir,
+        scenario: &str,
+        options: &[&str],
+    ) -> Self {
         let file = write(directory, scenario);
-        let mut command = Command::new(PROGRAM);
-        command.arg(file).args(["--bootstrap", &fake.bootstrap(), "--keep-up", "1min"]);
-        command.args(options);
+        command.arg(file).args(["--bootstrap", &fake.bootstrap()]).args(options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         Self { child, lines }

@@ -143,9 +143,10 @@ impl Broker {
 
     fn api_versions(&self, reply: Reply<ApiVersionsRequest>, known: bool) {
         let response = ApiVersionsResponse::default().with_api_keys(self.apis());
-        match known {
-            true => reply.send(response),
-            false => reply.send_as(0, response.with_error_code(UNSUPPORTED_VERSION)),
+        if known {
+            reply.send(response)
+        } else {
+            reply.send_as(0, response.with_error_code(UNSUPPORTED_VERSION))
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) struct ClassicGroup {
     leader: StrBytes,
     protocol: StrBytes,
     members: BTreeMap<StrBytes, Member>,
-    /// Ids that were assigned to join with.
+    /// Ids that were assigned with MEMBER_ID_REQUIRED, and with which no member has joined yet.
     given: BTreeSet<StrBytes>,
     ids: u32,
     /// The member whose heartbeats are ignored, with [`Bug::AcceptsFencedCommits`].
@@ -355,10 +355,12 @@ impl ClassicGroup {
     }
 
     fn check(&self, id: &StrBytes, generation: i32) -> i16 {
-        match self.members.contains_key(id) {
-            false => UNKNOWN_MEMBER_ID,
-            true if generation != self.generation => ILLEGAL_GENERATION,
-            true => 0,
+        if !self.members.contains_key(id) {
+            UNKNOWN_MEMBER_ID
+        } else if generation != self.generation {
+            ILLEGAL_GENERATION
+        } else {
+            0
         }
     }
 

@@ -50,7 +50,7 @@ struct Member {
     revoking: Partitions,
     heard: Instant,
     rebalance_timeout: Duration,
-    /// When it must have given up the partitions in `revoking`.
+    /// The time when it must have given up the partitions in `revoking`.
     revokes_until: Option<Instant>,
     idle_heartbeats: u32,
 }
@@ -96,9 +96,10 @@ impl ConsumerGroup {
         topics: &Topics,
         now: Instant,
     ) -> Result<ConsumerGroupHeartbeatResponse, i16> {
-        let id = match request.member_id.is_empty() {
-            true => StrBytes::from_string(format!("member-{:04}", self.epoch + 1)),
-            false => request.member_id.clone(),
+        let id = if request.member_id.is_empty() {
+            StrBytes::from_string(format!("member-{:04}", self.epoch + 1))
+        } else {
+            request.member_id.clone()
         };
         if self.unheard.as_ref() == Some(&id) {
             return Err(COORDINATOR_LOAD_IN_PROGRESS);

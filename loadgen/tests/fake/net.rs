@@ -141,10 +141,7 @@ impl Connection {
         }
         self.stream.write_all(&(length as i32).to_be_bytes())?;
         self.stream.write_all(&answer)?;
-        match answer.len() == length {
-            true => Ok(()),
-            false => Err(io::ErrorKind::WriteZero.into()),
-        }
+        if answer.len() == length { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
     fn hold_back(&self, api: ApiKey) {
@@ -184,11 +181,12 @@ impl Connection {
         let (user, password) = self.config.password.unwrap_or_default();
         let response = SaslAuthenticateResponse::default();
         self.trusted = request.auth_bytes == format!("\0{user}\0{password}");
-        reply.send(match self.trusted {
-            true => response,
-            false => response.with_error_code(SASL_AUTHENTICATION_FAILED).with_error_message(Some(
+        reply.send(if self.trusted {
+            response
+        } else {
+            response.with_error_code(SASL_AUTHENTICATION_FAILED).with_error_message(Some(
                 StrBytes::from_static_str("Authentication failed: Invalid username or password"),
-            )),
+            ))
         });
     }
 }

@@ -162,9 +162,10 @@ impl Committed {
 
     fn read(&mut self, bug: Option<Bug>) -> Option<i64> {
         self.reads += 1;
-        match bug == Some(Bug::RollsBack) && self.reads > 1 {
-            true => self.before.or(self.newest),
-            false => self.newest,
+        if bug == Some(Bug::RollsBack) && self.reads > 1 {
+            self.before.or(self.newest)
+        } else {
+            self.newest
         }
     }
 }

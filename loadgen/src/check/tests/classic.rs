@@ -44,7 +44,7 @@ enum Phase {
 struct Member {
     slot: usize,
     is_static: bool,
-    heard: u64,
+    last_accepted: u64,
     has_joined: bool,
     has_synced: bool,
     owned: Set,
@@ -92,7 +92,7 @@ impl Classics {
         let member = Member {
             slot: from.slot,
             is_static: from.is_static,
-            heard: now,
+            last_accepted: now,
             has_joined: true,
             has_synced: returned,
             owned,
@@ -142,7 +142,7 @@ impl Classics {
         self.assign();
         for (id, member) in &mut self.group.members {
             if member.has_joined {
-                (member.heard, member.has_synced) = (now, false);
+                (member.last_accepted, member.has_synced) = (now, false);
             }
             if let Some(caller) = self.waiting.remove(id) {
                 let epoch = self.group.generation;
@@ -230,7 +230,7 @@ impl Classics {
         if epoch != self.group.generation {
             return Response::Error(ILLEGAL_GENERATION);
         }
-        member.heard = now;
+        member.last_accepted = now;
         match self.group.phase {
             Phase::Joining(_) => Response::Error(REBALANCE_IN_PROGRESS),
             Phase::Stable | Phase::Syncing(_) => Response::Done,
@@ -283,7 +283,7 @@ impl Coordinator for Classics {
     fn tick(&mut self, now: u64, out: &mut Vec<(Caller, Response)>) {
         let session = if self.bug == Bug::EarlyEviction { SESSION / 4 } else { SESSION };
         let waits = |id: &u64| self.waiting.contains_key(id);
-        let silent = |member: &Member| member.heard + session <= now;
+        let silent = |member: &Member| member.last_accepted + session <= now;
         let late = matches!(self.group.phase, Phase::Syncing(until) if until <= now);
         let members = self.group.members.iter();
         let gone = members.filter(|(id, member)| {
@@ -299,7 +299,7 @@ impl Coordinator for Classics {
     fn restart(&mut self, now: u64) {
         self.group = self.durable.clone();
         self.waiting.clear();
-        self.group.members.values_mut().for_each(|member| member.heard = now);
+        self.group.members.values_mut().for_each(|member| member.last_accepted = now);
     }
 
     fn may_commit(&self, id: u64, epoch: i32) -> Result<(), i16> {

@@ -27,7 +27,7 @@ struct Member {
     target: Set,
     assigned: Set,
     pending: Set,
-    heard: u64,
+    last_accepted: u64,
     revokes_until: Option<u64>,
     /// A static member that will come back.
     away: bool,
@@ -82,7 +82,7 @@ impl Consumers {
             target,
             assigned,
             pending: Set::new(),
-            heard: now,
+            last_accepted: now,
             revokes_until: None,
             away: false,
         };
@@ -103,7 +103,7 @@ impl Consumers {
         let sloppy = self.bug == Bug::TwoOwners;
         let group_epoch = self.epoch;
         let member = self.members.get_mut(&id).unwrap();
-        member.heard = now;
+        member.last_accepted = now;
         if member.pending.is_disjoint(owned) {
             member.pending.clear();
             member.revokes_until = None;
@@ -168,7 +168,8 @@ impl Coordinator for Consumers {
         let session = if self.bug == Bug::EarlyEviction { SESSION / 4 } else { SESSION };
         let before = self.members.len();
         self.members.retain(|_, member| {
-            member.heard + session > now && member.revokes_until.is_none_or(|until| until > now)
+            member.last_accepted + session > now
+                && member.revokes_until.is_none_or(|until| until > now)
         });
         if self.members.len() < before {
             self.rebalance();
@@ -177,7 +178,7 @@ impl Coordinator for Consumers {
 
     fn restart(&mut self, now: u64) {
         for member in self.members.values_mut() {
-            member.heard = now;
+            member.last_accepted = now;
             member.revokes_until = member.revokes_until.map(|_| now + REBALANCE);
         }
     }

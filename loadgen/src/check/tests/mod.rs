@@ -1,6 +1,7 @@
 //! Stories and properties of the checks.
 
 mod classic;
+mod clients;
 mod consumer;
 mod properties;
 mod stories;

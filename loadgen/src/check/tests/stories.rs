@@ -16,7 +16,7 @@ const CONSUMERS: &str = "
     110 m1 joined 2
     110 m1 alive 101 2";
 
-/// The same in a classic group: generation 1 with both.
+/// Like [`CONSUMERS`], in a classic group: generation 1 with both members.
 const CLASSICS: &str = "
     classic session=1000 rebalance=5000 partitions=2
     0 m0 joining
@@ -301,6 +301,23 @@ fn a_read_returns_the_last_acknowledged_commit() {
     assert_eq!(read("60 obs read 50 : 0=7"), ["commit-lost"]);
     assert_eq!(read("60 obs read 35 : 0=5"), NONE, "the second commit was still under way");
     assert_eq!(read("60 obs read 15 : 0=-1"), NONE, "nothing was acknowledged yet");
+}
+
+#[test]
+fn what_is_within_the_error_of_the_clocks_has_no_order() {
+    let read_with = |error: u32| {
+        broken(&format!(
+            "manual session=0 rebalance=0 partitions=1 clock_error={error}
+            10 m0 commit 1 -1 : 0=5
+            20 m0 answered 1
+            30 m0 commit 2 -1 : 0=6
+            40 m0 answered 2
+            60 obs read 50 : 0=5"
+        ))
+    };
+    assert_eq!(read_with(0), ["commit-lost"]);
+    assert_eq!(read_with(5), ["commit-lost"]);
+    assert_eq!(read_with(12), NONE);
 }
 
 /// In a closed loop the next commit is sent in the moment in which the last one was answered.

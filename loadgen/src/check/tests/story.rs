@@ -56,6 +56,7 @@ fn group(line: &str) -> Group {
         session_timeout: Duration::from_millis(values[0]),
         rebalance_timeout: Duration::from_millis(values[1]),
         partitions: values[2] as u32,
+        clock_error: Duration::from_millis(values.get(3).copied().unwrap_or_default()),
     }
 }
 
@@ -106,6 +107,12 @@ fn event(line: &str) -> Event {
             first: "one".into(),
             second: "other".into(),
         },
+        "client" => EventKind::ClientStarted { name: words[3].into() },
+        "client-assigned" => EventKind::ClientAssigned { partitions: partitions() },
+        "client-revoked" => EventKind::ClientRevoked { partitions: partitions() },
+        "client-lost" => EventKind::ClientLost { partitions: partitions() },
+        "client-alive" => EventKind::ClientAlive,
+        "client-ended" => EventKind::ClientEnded { how: "exit status 0".into() },
         other => panic!("event {other}"),
     };
     Event { at: time(words[0]), group: GroupIndex(0), member, kind }

@@ -1,168 +1,26 @@
 //! A simulation of a correct coordinator and its members: one clock, one queue of events,
 //! connections that delay, lose answers and break, members that crash, pause, close and come back,
-//! all from one seed. The protocols are in [`super::consumer`] and [`super::classic`]; this file
-//! has what they share. An injected [`Bug`] is the only fault of the coordinator.
-//!
-//! A connection carries requests and answers in order; those that are under way are lost with it.
+//! all from one seed. The protocols are in [`super::consumer`] and [`super::classic`]. An injected
+//! [`Bug`] is the only fault of the coordinator. A connection carries requests and answers in
+//! order; those that are under way are lost with it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+mod faults;
+mod network;
+mod protocol;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::check::{Checker, Found};
 use crate::event::{Event, EventKind, OBSERVER, Stop};
 use crate::history::{Group, Kind};
-use crate::plan::{GroupIndex, MemberIndex, Partition, TopicIndex};
-use crate::time::Time;
+use crate::plan::GroupIndex;
 
-/// A bug that is injected into the coordinator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Bug {
-    None,
-    /// A partition is assigned while another member has it.
-    TwoOwners,
-    /// Answers carry an older epoch, now and then.
-    EpochBack,
-    /// The epoch of a commit is not checked.
-    FencedCommit,
-    /// A commit is acknowledged and forgotten.
-    LostCommit,
-    /// A member is removed long before its session ends.
-    EarlyEviction,
-}
-
-pub(super) const PARTITIONS: u32 = 6;
-pub(super) const SESSION: u64 = 2_000;
-pub(super) const REBALANCE: u64 = 3_000;
-const REQUEST_TIMEOUT: u64 = 2_500;
-const HEARTBEAT: u64 = 300;
-
-pub(super) type Set = BTreeSet<u32>;
-
-/// Requests of all protocols. The sender is the slot of the [`Caller`].
-#[derive(Clone, Debug)]
-pub(super) enum Request {
-    Heartbeat { id: u64, epoch: i32, owned: Set },
-    Join { id: Option<u64>, owned: Set, owned_in: i32 },
-    Sync { id: u64, epoch: i32 },
-    Leave { id: u64, comes_back: bool },
-    Commit { id: u64, epoch: i32, offsets: BTreeMap<u32, i64> },
-    Fetch { partitions: Set },
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Response {
-    Error(i16),
-    Done,
-    /// A consumer's heartbeat, or a sync: the whole assignment.
-    Assignment {
-        epoch: i32,
-        partitions: Set,
-    },
-    Joined {
-        id: u64,
-        epoch: i32,
-    },
-    Fetched(BTreeMap<u32, i64>),
-}
-
-/// A coordinator: requests in, answers out, some of them later and to others.
-pub(super) trait Coordinator {
-    /// Handles a request; its answer goes to `out`, now or in a later call.
-    fn handle(
-        &mut self,
-        now: u64,
-        from: Caller,
-        request: Request,
-        out: &mut Vec<(Caller, Response)>,
-    );
-    /// Ends sessions and rebalances that have timed out.
-    fn tick(&mut self, now: u64, out: &mut Vec<(Caller, Response)>);
-    /// Starts again with the durable state.
-    fn restart(&mut self, now: u64);
-    /// The error with which a commit of this member in this epoch has to be refused, if any.
-    fn may_commit(&self, id: u64, epoch: i32) -> Result<(), i16>;
-}
-
-/// The behaviour of members: what they send, and how they handle answers.
-pub(super) trait Behaviour {
-    /// Returns the next request, if it is time for one.
-    fn next(&mut self, me: &mut Me) -> Option<Request>;
-    /// A request was answered, or failed (`None`). Returns after how long to call [`Self::next`].
-    fn answered(&mut self, me: &mut Me, sent: u64, response: Option<Response>) -> u64;
-    /// The member id and epoch to commit with, while it may commit.
-    fn commits(&self) -> Option<(u64, i32)>;
-}
-
-/// Which request an answer belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Caller {
-    pub(super) slot: usize,
-    pub(super) is_static: bool,
-    connection: u32,
-    request: u64,
-    sent: u64,
-}
-
-impl Caller {
-    /// Unique to the request.
-    pub(super) fn number(self) -> u64 {
-        self.request
-    }
-}
-
-/// The state of a member that does not depend on the protocol.
-pub(super) struct Me {
-    pub(super) index: u32,
-    pub(super) now: u64,
-    pub(super) owned: Set,
-    pub(super) fresh_id: u64,
-    pub(super) events: Vec<Event>,
-}
-
-impl Me {
-    pub(super) fn emit(&mut self, kind: EventKind) {
-        self.events.push(event(self.now, self.index, kind));
-    }
-
-    pub(super) fn assigned(&mut self, epoch: i32, added: &Set) {
-        if !added.is_empty() {
-            self.owned.extend(added);
-            self.emit(EventKind::Assigned { epoch, partitions: partitions(added) });
-        }
-    }
-
-    pub(super) fn revoked(&mut self, gone: &Set) {
-        if !gone.is_empty() {
-            self.owned.retain(|one| !gone.contains(one));
-            self.emit(EventKind::Revoked { partitions: partitions(gone) });
-        }
-    }
-
-    pub(super) fn lost(&mut self) {
-        let gone = std::mem::take(&mut self.owned);
-        if !gone.is_empty() {
-            self.emit(EventKind::Lost { partitions: partitions(&gone) });
-        }
-    }
-}
-
-fn event(at: u64, member: u32, kind: EventKind) -> Event {
-    Event { at: time(at), group: GroupIndex(0), member: MemberIndex(member), kind }
-}
-
-/// The world counts in milliseconds, members in microseconds.
-pub(super) fn time(millis: u64) -> Time {
-    Time::from_micros(millis * 1000)
-}
-
-fn partitions(set: &Set) -> Arc<[Partition]> {
-    set.iter().map(|number| partition(*number)).collect()
-}
-
-fn partition(number: u32) -> Partition {
-    Partition { topic: TopicIndex(0), number }
-}
+pub(super) use self::protocol::{
+    Behaviour, Bug, Caller, Coordinator, Me, PARTITIONS, REBALANCE, Request, Response, SESSION,
+    Set, time,
+};
+use self::protocol::{HEARTBEAT, REQUEST_TIMEOUT, event, partition};
 
 enum Step {
     Wake { slot: usize, life: u32 },
@@ -277,6 +135,7 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
             session_timeout: Duration::from_millis(SESSION),
             rebalance_timeout: Duration::from_millis(REBALANCE),
             partitions: PARTITIONS,
+            clock_error: Duration::ZERO,
         });
         let mut restarted = self.restarted.iter().peekable();
         for event in &self.events {
@@ -335,18 +194,6 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
         result
     }
 
-    /// Opens a new connection: requests and answers under way on the old one are lost.
-    fn reconnect(&mut self, at: usize) {
-        let slot = &mut self.slots[at];
-        slot.connection += 1;
-        (slot.deaf, slot.in_flight) = (false, None);
-        (slot.last_arrival, slot.last_answer) = (self.now, self.now);
-        let commits = std::mem::take(&mut slot.commits);
-        self.with_member(at, |me, _| {
-            commits.values().for_each(|id| me.emit(EventKind::CommitUnknown { id: *id }));
-        });
-    }
-
     fn wake(&mut self, at: usize, life: u32) {
         let slot = &self.slots[at];
         if !slot.up || slot.life != life || slot.in_flight.is_some() {
@@ -360,58 +207,6 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
             let number = self.send(at, request);
             self.slots[at].in_flight = Some(number);
         }
-    }
-
-    fn send(&mut self, at: usize, request: Request) -> u64 {
-        self.count += 1;
-        let delay =
-            if self.random.u8(..) < 8 { self.random.u64(..1500) } else { self.random.u64(1..20) };
-        let slot = &mut self.slots[at];
-        let from = Caller {
-            slot: at,
-            is_static: slot.is_static,
-            connection: slot.connection,
-            request: self.count,
-            sent: self.now,
-        };
-        slot.last_arrival = slot.last_arrival.max(self.now + delay);
-        let after = slot.last_arrival - self.now;
-        let waits = match request {
-            Request::Join { .. } | Request::Sync { .. } => REQUEST_TIMEOUT + REBALANCE,
-            _ => REQUEST_TIMEOUT,
-        };
-        self.later(after, Step::Arrive { from, request });
-        self.later(waits, Step::TimedOut { from });
-        from.request
-    }
-
-    fn lives(&self, caller: Caller) -> bool {
-        let slot = &self.slots[caller.slot];
-        slot.up && slot.connection == caller.connection
-    }
-
-    fn arrive(&mut self, from: Caller, request: Request) {
-        // The last requests of a member that left or crashed may arrive or not; those of a
-        // connection that was replaced do not.
-        if self.slots[from.slot].connection != from.connection || self.random.u8(..) < 1 {
-            self.slots[from.slot].deaf = true;
-        }
-        if self.slots[from.slot].deaf {
-            return;
-        }
-        let mut out = Vec::new();
-        match request {
-            Request::Commit { id, epoch, offsets } => {
-                let response = self.handle_commit(id, epoch, offsets);
-                out.push((from, response));
-            }
-            Request::Fetch { partitions } => {
-                let found = partitions.iter().map(|one| (*one, self.committed(*one)));
-                out.push((from, Response::Fetched(found.collect())));
-            }
-            request => self.coordinator.handle(self.now, from, request, &mut out),
-        }
-        self.answers(out);
     }
 
     fn handle_commit(&mut self, id: u64, epoch: i32, offsets: BTreeMap<u32, i64>) -> Response {
@@ -428,88 +223,6 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
 
     fn committed(&self, partition: u32) -> i64 {
         self.offsets.get(&partition).copied().unwrap_or(-1)
-    }
-
-    fn answers(&mut self, out: Vec<(Caller, Response)>) {
-        for (to, response) in out {
-            let slow = self.random.u8(..) < 10;
-            let delay = if slow { self.random.u64(..2400) } else { self.random.u64(1..20) };
-            let slot = &mut self.slots[to.slot];
-            slot.last_answer = slot.last_answer.max(self.now + delay);
-            let after = slot.last_answer - self.now;
-            self.later(after, Step::Answer { to, response });
-        }
-    }
-
-    fn answer(&mut self, to: Caller, mut response: Response) {
-        if !self.lives(to) || self.slots[to.slot].deaf {
-            return;
-        }
-        if self.random.u8(..) < 2 {
-            self.slots[to.slot].deaf = true;
-            return;
-        }
-        let slot = &mut self.slots[to.slot];
-        if slot.paused_until > self.now {
-            let after = slot.paused_until - self.now;
-            return self.later(after, Step::Answer { to, response });
-        }
-        if let Some(id) = slot.commits.remove(&to.request) {
-            return self.with_member(to.slot, |me, _| match response {
-                Response::Error(error) => {
-                    let refused = (0..PARTITIONS).map(|n| (partition(n), error)).collect();
-                    me.emit(EventKind::CommitAnswered { id, refused });
-                }
-                _ => me.emit(EventKind::CommitAnswered { id, refused: Arc::from([]) }),
-            });
-        }
-        if let Response::Fetched(offsets) = response {
-            let offsets = offsets.iter().map(|(one, value)| (partition(*one), *value)).collect();
-            let kind = EventKind::Fetched { sent: time(to.sent), offsets };
-            return self.with_member(to.slot, |me, _| me.emit(kind));
-        }
-        if slot.in_flight != Some(to.request) {
-            return;
-        }
-        slot.in_flight = None;
-        if let (Bug::EpochBack, Response::Assignment { epoch, .. }) = (self.bug, &mut response)
-            && self.random.u8(..) < 20
-        {
-            *epoch = (*epoch - 3).max(1);
-        }
-        self.deliver(to, Some(response));
-    }
-
-    fn deliver(&mut self, of: Caller, response: Option<Response>) {
-        let after =
-            self.with_member(of.slot, |me, behaviour| behaviour.answered(me, of.sent, response));
-        let life = self.slots[of.slot].life;
-        self.later(after.min(HEARTBEAT), Step::Wake { slot: of.slot, life });
-    }
-
-    fn timed_out(&mut self, from: Caller) {
-        let slot = &self.slots[from.slot];
-        let waited =
-            slot.in_flight == Some(from.request) || slot.commits.contains_key(&from.request);
-        if !self.lives(from) || !waited {
-            return;
-        }
-        if slot.paused_until > self.now {
-            let after = slot.paused_until + 1 - self.now;
-            return self.later(after, Step::TimedOut { from });
-        }
-        self.broke(from.slot);
-    }
-
-    fn broke(&mut self, at: usize) {
-        let in_flight = self.slots[at].in_flight;
-        self.reconnect(at);
-        self.with_member(at, |me, _| me.emit(EventKind::Disconnected));
-        if in_flight.is_some() {
-            let after = self.with_member(at, |me, behaviour| behaviour.answered(me, me.now, None));
-            let life = self.slots[at].life;
-            self.later(after.clamp(10, HEARTBEAT), Step::Wake { slot: at, life });
-        }
     }
 
     fn commit(&mut self, at: usize, life: u32) {
@@ -549,51 +262,5 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
         self.events.push(Event { member: OBSERVER, ..event(self.now, 0, kind) });
         let after = self.random.u64(50..400);
         self.later(after, Step::Read);
-    }
-
-    fn fault(&mut self) {
-        let at = self.random.usize(..self.slots.len());
-        match self.random.u8(..12) {
-            0..3 => self.stop(at, Stop::Crash),
-            3..5 => self.stop(at, Stop::Leave),
-            5 if self.slots[at].is_static => self.stop(at, Stop::Close),
-            6..8 => self.slots[at].deaf = true,
-            8..10 => self.slots[at].paused_until = self.now + self.random.u64(100..5000),
-            10 => self.restart(),
-            _ => {}
-        }
-        let after = self.random.u64(100..2500);
-        self.later(after, Step::Fault);
-    }
-
-    fn stop(&mut self, at: usize, how: Stop) {
-        let after = self.random.u64(10..4000);
-        self.later(after, Step::Start { slot: at });
-        if !self.slots[at].up || self.slots[at].paused_until > self.now {
-            return;
-        }
-        let id = self.slots[at].behaviour.commits().map(|(id, _)| id);
-        self.with_member(at, |me, _| match how {
-            Stop::Crash => me.lost(),
-            Stop::Leave | Stop::Close => me.revoked(&me.owned.clone()),
-        });
-        if let Some(id) = id.filter(|_| how != Stop::Crash) {
-            self.send(at, Request::Leave { id, comes_back: how == Stop::Close });
-        }
-        self.with_member(at, |me, _| me.emit(EventKind::Stopped { how }));
-        self.slots[at].up = false;
-        self.slots[at].commits.clear();
-    }
-
-    fn restart(&mut self) {
-        self.coordinator.restart(self.now);
-        self.restarted.push(self.now);
-        for at in 0..self.slots.len() {
-            if self.slots[at].up && self.slots[at].paused_until <= self.now {
-                self.broke(at);
-            } else {
-                self.slots[at].deaf = true;
-            }
-        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use glommio::timer::sleep;
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
@@ -15,6 +14,7 @@ use kafka_protocol::messages::{
     TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
+use tokio::time::sleep;
 
 use super::{PATIENCE, RETRY_AFTER, any_server, failed, is, observe, refused, version};
 use crate::driver::channel::Channel;

@@ -19,7 +19,7 @@ use super::core::Shared;
 use crate::event::{Event, EventKind, OBSERVER};
 use crate::plan::GroupIndex;
 
-/// How long elections of leaders, the deletion of a topic, and loading a coordinator may take.
+/// The time that elections of leaders, the deletion of a topic, and loading a coordinator may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use glommio::timer::sleep;
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
@@ -14,6 +13,7 @@ use kafka_protocol::messages::{
     CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
+use tokio::time::sleep;
 
 use super::{
     PATIENCE, RETRY_AFTER, any_server, controller, failed, is, metadata, millis, refused, version,

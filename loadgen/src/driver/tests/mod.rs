@@ -16,8 +16,10 @@ use super::command::*;
 use super::*;
 use crate::event::{Event, EventKind, Stop};
 use crate::plan::*;
+use crate::security::Security;
 use crate::wire::Malformed;
 
+mod lines;
 mod members;
 mod security;
 
@@ -88,8 +90,7 @@ fn call(pieces: Vec<Vec<u8>>, closes: bool) -> Result<i16, CallError> {
             }
         }
     });
-    let executor = executor(Placement::Unbound).unwrap();
-    executor.run(async move {
+    Runtime::new().unwrap().run(async move {
         let mut channel = channel(&server).await.unwrap();
         let answer = channel.call(4, &HeartbeatRequest::default()).await;
         answer.map(|answer| answer.error_code)

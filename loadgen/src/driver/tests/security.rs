@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
+use crate::security::{Bearer, Mechanism, Password, Pem, Sasl, Source, Tls, Tokens, Verify};
 
 /// Longer than one TLS record and than one read.
 const LONG: usize = 300_000;
@@ -18,6 +19,10 @@ const LONG: usize = 300_000;
 /// A self-signed certificate for localhost and 127.0.0.1, valid for a hundred years.
 fn data(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "src/driver/tests/data", name].iter().collect()
+}
+
+fn pem(name: &str) -> Option<Pem> {
+    Some(Pem::File(data(name)))
 }
 
 /// Answers every request as if it were SyncGroup's of version 4, with a long assignment.
@@ -48,8 +53,7 @@ fn tls_server() -> String {
 
 fn sync(server: &str, tls: &Tls) -> Result<usize, String> {
     let tls = TlsClient::new(tls)?;
-    let executor = executor(Placement::Unbound)?;
-    executor.run(async {
+    Runtime::new()?.run(async {
         let dialer = Dialer::new(Arc::new(target(server)), Some(tls), Default::default());
         let (host, port) = host_and_port(server)?;
         let mut channel = dialer.open(host, port).await?;
@@ -61,36 +65,52 @@ fn sync(server: &str, tls: &Tls) -> Result<usize, String> {
 #[test]
 fn long_answers_arrive_through_tls() {
     let server = tls_server();
-    let trusting = Tls { ca: Some(data("server.pem")), ..Tls::default() };
+    let trusting = Tls { ca: pem("server.pem"), ..Tls::default() };
     assert_eq!(sync(&server, &trusting), Ok(LONG));
-    let blind = Tls { insecure: true, ..Tls::default() };
+    let blind = Tls { verify: Verify::Nothing, ..Tls::default() };
     assert_eq!(sync(&server, &blind), Ok(LONG));
 }
 
 #[test]
 fn a_certificate_of_another_name_is_refused() {
     let server = tls_server();
-    let ca = Some(data("server.pem"));
+    let ca = pem("server.pem");
     let other = Tls { ca, server_name: Some("elsewhere".into()), ..Tls::default() };
     let error = sync(&server, &other).unwrap_err();
     assert!(error.contains("not valid for name"), "{error}");
-    let missing = Tls { ca: Some(data("missing.pem")), ..Tls::default() };
+    let any = Tls { verify: Verify::Authority, ..other };
+    assert_eq!(sync(&server, &any), Ok(LONG));
+    let unknown = Tls { ca: None, ..any };
+    let error = sync(&server, &unknown).unwrap_err();
+    assert!(error.contains("no trusted authority") || error.contains("to trust"), "{error}");
+    let missing = Tls { ca: pem("missing.pem"), ..Tls::default() };
     let error = sync(&server, &missing).unwrap_err();
     assert!(error.contains("missing.pem"), "{error}");
-    let keyless = Tls { ca: Some(data("server-key.pem")), ..Tls::default() };
+    let keyless = Tls { ca: pem("server-key.pem"), ..Tls::default() };
     let error = sync(&server, &keyless).unwrap_err();
     assert!(error.contains("there is none in it"), "{error}");
 }
 
-/// A broker that offers PLAIN, and knows alice and her password.
+/// The token of alice, with an extension, as RFC 7628 has it.
+const BEARER: &[u8] = b"n,,\x01tenant=7\x01auth=Bearer a.b.c\x01\x01";
+
+/// A broker that offers PLAIN and OAUTHBEARER, and knows alice, her password and her token. It
+/// answers other tokens as Kafka does.
 fn sasl_server() -> String {
     server(|mut stream| {
         while let Some(request) = receive(&mut stream) {
             let mut body = request[4..8].to_vec();
-            match (request[1], request.ends_with(b"\0alice\0secret")) {
+            let known = request.ends_with(b"\0alice\0secret") || request.ends_with(BEARER);
+            match (request[1], known) {
                 (18, _) => members::api_versions().encode(&mut body, 3).unwrap(),
                 (17, _) => handshake(&request).encode(&mut body, 1).unwrap(),
                 (36, true) => SaslAuthenticateResponse::default().encode(&mut body, 0).unwrap(),
+                (36, false) if contains(&request, b"auth=Bearer") => {
+                    SaslAuthenticateResponse::default()
+                        .with_auth_bytes(Bytes::from_static(b"{\"status\":\"invalid_token\"}"))
+                        .encode(&mut body, 0)
+                        .unwrap();
+                }
                 (36, false) => SaslAuthenticateResponse::default()
                     .with_error_code(58)
                     .with_error_message(Some(StrBytes::from_static_str("no such user")))
@@ -103,8 +123,12 @@ fn sasl_server() -> String {
     })
 }
 
+fn contains(request: &[u8], part: &[u8]) -> bool {
+    request.windows(part.len()).any(|some| some == part)
+}
+
 fn handshake(request: &[u8]) -> SaslHandshakeResponse {
-    let known = request.ends_with(b"PLAIN");
+    let known = request.ends_with(b"PLAIN") || request.ends_with(b"OAUTHBEARER");
     SaslHandshakeResponse::default()
         .with_error_code(if known { 0 } else { 33 })
         .with_mechanisms(vec![StrBytes::from_static_str("PLAIN")])
@@ -119,13 +143,27 @@ fn only_the_right_password_and_mechanism_are_accepted() {
     let server = sasl_server();
     let start_as = |mechanism, password: &str| {
         let (username, password) = ("alice".to_owned(), password.to_owned());
-        let sasl = Some(Sasl { mechanism, username, password });
+        let sasl = Some(Sasl::Password(Password { mechanism, username, password }));
         let security = Security { sasl, tls: None };
         start(Target { security, ..target(&server) }).map(drop)
     };
-    assert_eq!(start_as(SaslMechanism::Plain, "secret"), Ok(()));
-    let error = start_as(SaslMechanism::Plain, "wrong").unwrap_err();
+    assert_eq!(start_as(Mechanism::Plain, "secret"), Ok(()));
+    let error = start_as(Mechanism::Plain, "wrong").unwrap_err();
     assert!(error.contains("user alice is refused: no such user"), "{error}");
-    let error = start_as(SaslMechanism::ScramSha256, "secret").unwrap_err();
+    let error = start_as(Mechanism::ScramSha256, "secret").unwrap_err();
     assert!(error.contains("it does not offer SCRAM-SHA-256, but PLAIN"), "{error}");
+}
+
+#[test]
+fn a_token_is_sent_with_its_extensions() {
+    let server = sasl_server();
+    let start_with = |token: &str| {
+        let tokens = Arc::new(Tokens::of(Source::Fixed(token.into())).unwrap());
+        let extensions = vec![("tenant".to_owned(), "7".to_owned())];
+        let sasl = Some(Sasl::Bearer(Bearer { tokens, extensions }));
+        start(Target { security: Security { sasl, tls: None }, ..target(&server) }).map(drop)
+    };
+    assert_eq!(start_with("a.b.c"), Ok(()));
+    let error = start_with("d.e.f").unwrap_err();
+    assert!(error.contains("the token is refused: {\"status\":\"invalid_token\"}"), "{error}");
 }

@@ -39,7 +39,7 @@ fn not_synced(error: i16) -> Response {
     Response::SyncGroup(SyncGroupResponse::default().with_error_code(error))
 }
 
-pub(super) fn heard(error: i16) -> Response {
+pub(super) fn heartbeat_answer(error: i16) -> Response {
     Response::Heartbeat(HeartbeatResponse::default().with_error_code(error))
 }
 
@@ -121,7 +121,7 @@ fn a_follower_gets_its_id_joins_syncs_and_heartbeats() {
     assert!(story.now <= at(3_003));
     for _ in 0..2 {
         let sent = story.now;
-        story.reply(heard(0));
+        story.reply(heartbeat_answer(0));
         assert_eq!(story.events(), [Alive { sent, epoch: 1 }]);
         story.until(at(60_000));
         assert_eq!(story.now, sent + Duration::from_secs(3));
@@ -148,7 +148,7 @@ fn one_of_64_members_syncs_twice_and_compares() {
         };
         assert_eq!(story.events(), differs.map(event).into_iter().collect::<Vec<_>>());
         story.until(at(4_000));
-        story.reply(heard(0));
+        story.reply(heartbeat_answer(0));
         assert_eq!(story.member.state(), State::Stable, "the second answer has no effect");
     }
 }
@@ -207,13 +207,13 @@ fn eager_members_revoke_all_before_they_rejoin_and_send_heartbeats_meanwhile() {
     let mut story = settled(GroupPlan { revocation_takes: takes, ..eager() }, "range");
     story.until(at(60_000));
     let sent = story.now;
-    story.reply(heard(REBALANCE_IN_PROGRESS));
+    story.reply(heartbeat_answer(REBALANCE_IN_PROGRESS));
     let notified = story.now;
     assert_eq!(story.events(), [MustRebalance { sent }]);
     assert_eq!(story.member.state(), State::Reconciling);
     story.until(at(60_000));
     assert_eq!(story.now, sent + Duration::from_secs(3));
-    story.reply(heard(REBALANCE_IN_PROGRESS));
+    story.reply(heartbeat_answer(REBALANCE_IN_PROGRESS));
     assert_eq!(story.events(), [], "reported once");
     story.until(at(60_000));
     assert_eq!(story.now, notified + takes);
@@ -234,7 +234,7 @@ fn cooperative_members_keep_their_partitions_and_rejoin_after_a_revocation() {
     let mut story = settled(cooperative(), "cooperative-sticky");
     story.until(at(60_000));
     let sent = story.now;
-    story.reply(heard(REBALANCE_IN_PROGRESS));
+    story.reply(heartbeat_answer(REBALANCE_IN_PROGRESS));
     assert_eq!(story.events(), [MustRebalance { sent }, Joining]);
     let response = |generation| {
         let response = joined(generation).with_protocol_name(Some(text("cooperative-sticky")));
@@ -265,7 +265,7 @@ fn cooperative_members_keep_their_partitions_and_rejoin_after_a_revocation() {
 fn a_fenced_member_loses_its_partitions_and_after_unknown_member_id_its_id() {
     let mut story = settled(cooperative(), "cooperative-sticky");
     story.until(at(60_000));
-    story.reply(heard(UNKNOWN_MEMBER_ID));
+    story.reply(heartbeat_answer(UNKNOWN_MEMBER_ID));
     let lost = Lost { partitions: set(&[0, 1]) };
     assert_eq!(story.events(), [Fenced { error: UNKNOWN_MEMBER_ID }, lost.clone(), Joining]);
     assert_eq!(story.member.state(), State::Fenced);
@@ -273,7 +273,7 @@ fn a_fenced_member_loses_its_partitions_and_after_unknown_member_id_its_id() {
 
     let mut story = settled(eager(), "range");
     story.until(at(60_000));
-    story.reply(heard(ILLEGAL_GENERATION));
+    story.reply(heartbeat_answer(ILLEGAL_GENERATION));
     assert_eq!(story.events(), [Fenced { error: ILLEGAL_GENERATION }, lost, Joining]);
     assert_eq!(&*join_of(&story.request()).member_id, "m1", "the id is still valid");
 }
@@ -282,12 +282,12 @@ fn a_fenced_member_loses_its_partitions_and_after_unknown_member_id_its_id() {
 fn a_coordinator_that_moved_is_looked_up_and_the_generation_continues() {
     let mut story = settled(eager(), "range");
     story.until(at(60_000));
-    story.reply(heard(16));
+    story.reply(heartbeat_answer(16));
     assert_eq!(story.events(), [Refused { api: 12, error: 16 }]);
     assert_eq!(story.member.state(), State::Searching);
     story.find(9093);
     story.until(at(60_000));
-    let heartbeat = story.reply(heard(0));
+    let heartbeat = story.reply(heartbeat_answer(0));
     assert!(heartbeat.to == Destination::Node(NodeIndex(1)));
     let Request::Heartbeat(request) = &heartbeat.request else { panic!() };
     assert_eq!((request.generation_id, &*request.member_id), (1, "m1"));
@@ -300,17 +300,17 @@ fn a_heartbeat_answer_of_a_coordinator_that_may_be_loading_proves_nothing() {
     story.fail(Failure::Disconnected);
     story.find(9092);
     story.until(at(60_000));
-    story.reply(heard(0));
+    story.reply(heartbeat_answer(0));
     assert_eq!(story.events(), [Disconnected, Reached], "it may not have loaded the group");
     story.until(at(60_000));
-    story.reply(heard(REBALANCE_IN_PROGRESS));
+    story.reply(heartbeat_answer(REBALANCE_IN_PROGRESS));
     story.reply(Response::JoinGroup(joined(2)));
     assert!(matches!(story.events().last(), Some(Alive { epoch: 2, .. })));
     let response = synced(&story, &[0]);
     story.reply(response);
     story.events();
     story.until(at(60_000));
-    story.reply(heard(0));
+    story.reply(heartbeat_answer(0));
     assert!(matches!(story.events()[..], [Alive { epoch: 2, .. }]));
 }
 
@@ -325,7 +325,7 @@ fn a_broken_connection_means_lookup_and_back_off() {
     story.until(at(60_000));
     let waited = story.now.since(broke).as_millis();
     assert!((80..=120).contains(&waited), "{waited} ms");
-    story.reply(heard(0));
+    story.reply(heartbeat_answer(0));
 
     let mut story = asking(member(eager()));
     for _ in 0..3 {
@@ -370,7 +370,7 @@ fn a_member_that_leaves_revokes_first_and_ends_with_the_answer() {
     story.stop(Stop::Leave);
     story.until(at(60_000));
     if matches!(story.requests()[..], [Request::Heartbeat(_)]) {
-        story.reply(heard(0));
+        story.reply(heartbeat_answer(0));
         story.events();
         story.until(at(60_000));
     }
@@ -435,7 +435,8 @@ fn a_crash_loses_all_at_once_and_late_answers_have_no_effect() {
     assert_eq!(story.events(), [lost, Stopped { how: Stop::Crash }]);
     assert!(!story.member.awaits(heartbeat.token));
     story.start();
-    let answer = Answer { token: heartbeat.token, sent: story.now, outcome: Ok(heard(25)) };
+    let answer =
+        Answer { token: heartbeat.token, sent: story.now, outcome: Ok(heartbeat_answer(25)) };
     story.call(|member, context, output| member.answered(answer, context, output));
     assert_eq!(story.events(), [Started]);
 }

@@ -240,14 +240,14 @@ fn extra_heartbeats_are_sent_beside_the_regular_ones() {
     story.call(|member, context, output| member.set_workload(workload, context, output));
     assert_eq!(story.sent.len(), 3);
     let one = story.sent.remove(0).1;
-    story.answer(&one, Ok(classic::heard(0)));
+    story.answer(&one, Ok(classic::heartbeat_answer(0)));
     assert_eq!(story.sent.len(), 3);
     assert!(matches!(story.events()[..], [EventKind::Alive { epoch: 1, .. }]));
     let two = story.sent.remove(0).1;
-    story.answer(&two, Ok(classic::heard(25)));
+    story.answer(&two, Ok(classic::heartbeat_answer(25)));
     assert_eq!(story.events(), [Fenced { error: 25 }, Lost { partitions: set(&[0, 1]) }, Joining]);
     let three = story.sent.remove(0).1;
-    story.answer(&three, Ok(classic::heard(25)));
+    story.answer(&three, Ok(classic::heartbeat_answer(25)));
     assert_eq!(story.events(), [], "the answer is for the previous identity");
 }
 
@@ -262,10 +262,10 @@ fn a_member_that_is_fenced_by_two_answers_is_fenced_once() {
     story.until(at(60_000));
     let regular = story.request();
     with_heartbeats(&mut story);
-    story.reply(classic::heard(22));
+    story.reply(classic::heartbeat_answer(22));
     let lost = Lost { partitions: set(&[0, 1]) };
     assert_eq!(story.events(), [Fenced { error: 22 }, lost.clone()]);
-    story.answer(&regular, Ok(classic::heard(22)));
+    story.answer(&regular, Ok(classic::heartbeat_answer(22)));
     assert_eq!(story.events(), [Joining], "one request of the membership at a time");
 
     let mut story = consumer::settled(consumer::plan());
@@ -305,7 +305,7 @@ fn an_error_of_a_commit_has_no_effect_while_the_member_joins() {
     story.call(|member, context, output| member.set_workload(commits(CLOSED), context, output));
     let commit = story.request();
     story.until(at(60_000));
-    story.reply(classic::heard(27));
+    story.reply(classic::heartbeat_answer(27));
     let join = story.request();
     story.events();
     story.answer(&commit, Ok(committed(&[(0, 25), (1, 25)])));

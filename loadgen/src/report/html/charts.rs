@@ -92,16 +92,14 @@ pub(super) fn lines_over_time(
     runs: &[(String, &Report)],
     figure: impl Fn(&Point) -> Option<f64>,
 ) -> Plot {
-    let longest =
-        runs.iter().map(|(_, report)| thinned(&report.series.points)).max_by_key(Vec::len);
-    let at: Vec<_> = longest.unwrap_or_default().iter().map(|point| point.at).collect();
+    let at = moments(runs);
     let series = runs.iter().enumerate().map(|(index, (name, report))| {
         let points = thinned(&report.series.points);
         Series {
             name: name.clone(),
             hint: "",
             class: run_class(index),
-            values: at.iter().map(|at| figure(near(&points, *at)?)).collect(),
+            values: at.iter().map(|at| figure(near(&points, *at).filter(has_values)?)).collect(),
         }
     });
     let series: Vec<_> = series.collect();
@@ -124,6 +122,20 @@ pub(super) fn lines_over_time(
 /// The colour of a run among others.
 pub(super) fn run_class(index: usize) -> String {
     format!("line-{}", index % 10 + 1)
+}
+
+/// The ends of the steps of all runs; runs need not have the same.
+fn moments(runs: &[(String, &Report)]) -> Vec<f64> {
+    let points = runs.iter().map(|(_, report)| thinned(&report.series.points));
+    let mut at: Vec<f64> = points.flatten().map(|point| point.at).collect();
+    at.sort_by(f64::total_cmp);
+    at.dedup_by(|one, other| (*one - *other).abs() < 1e-3);
+    at
+}
+
+/// The point of a step in which the run had members, if only such that are down.
+fn has_values(point: &&Point) -> bool {
+    !point.members.is_empty()
 }
 
 /// The step that has this moment; runs need not have the same steps.
@@ -252,7 +264,8 @@ pub(super) fn percentiles(
     }
 }
 
-/// 0, 5, ... 85, 90, 90.5, ... 98.5, 99, 99.05, ..., as far as `count` values allow, and 100.
+/// 0, 5, ... 85, 90, 90.5, ... 98.5, 99, 99.05, ..., up to the last that `count` values determine,
+/// and 100.
 fn percentile_steps(count: u64) -> Vec<f64> {
     let last = 100.0 - 100.0 / count.max(1) as f64;
     let steps = (0..6).flat_map(|nine| {
@@ -337,12 +350,11 @@ fn by_round_trip(report: &Report, figure: impl Fn(&Point, &str) -> Option<f64>, 
     });
     let seen = |series: &Series| series.values.iter().flatten().any(|value| *value > 0.0);
     plot.series = series.filter(seen).collect();
-    plot.y = match log {
-        true => {
-            let values = plot.series.iter().flat_map(|s| s.values.iter().flatten().copied());
-            Scale::log(Unit::Duration, values)
-        }
-        false => Scale::from_zero(Unit::Count, highest(&plot.series)),
+    plot.y = if log {
+        let values = plot.series.iter().flat_map(|s| s.values.iter().flatten().copied());
+        Scale::log(Unit::Duration, values)
+    } else {
+        Scale::from_zero(Unit::Count, highest(&plot.series))
     };
     plot
 }

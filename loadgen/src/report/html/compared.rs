@@ -1,14 +1,16 @@
-//! The page of several runs: one colour for each, the same axes for all.
+//! The page of several runs: what differs between them, then a screen for each question. One colour
+//! for each run, the same axes for all.
 
 use std::fmt::Write;
 
 use super::charts::{self, run_class};
 use super::markup::{Table, card, escape};
+use super::over_time::bands;
 use super::page;
-use super::plot::Plot;
+use super::plot::{Band, Plot};
 use super::scale::{Scale, Unit};
 use crate::driver::command::RoundTrip;
-use crate::report::compare::{Figure, Runs};
+use crate::report::compare::{Figure, Phases, Question, Runs};
 use crate::report::model::{Latency, Report};
 use crate::report::rebalances::distribution;
 use crate::report::text::{counted, number};
@@ -22,14 +24,28 @@ const PAUSES: &str = "How long members that should have had partitions had none.
 
 pub(super) fn render(runs: &Runs) -> String {
     let mut body = header(runs);
-    body += &figures(runs);
-    body += &timelines(runs);
-    body += &latencies(runs);
-    body += &over_time(runs);
+    let figures = runs.figures();
+    let drawn = Drawn::of(runs);
+    for (question, asked) in QUESTIONS {
+        let figures = figures.iter().filter(|figure| figure.question == question);
+        body += &screen(asked, &Vec::from_iter(figures), &charts_of(question, runs, &drawn), runs);
+    }
+    body += &others(runs, &drawn);
     let names: Vec<_> = runs.each().iter().map(|(name, _)| name.as_str()).collect();
     page(&names.join(" and "), &body)
 }
 
+const QUESTIONS: [(Question, &str); 7] = [
+    (Question::Rebalances, "How long do rebalances take?"),
+    (Question::Pauses, "How long do members and partitions go without each other?"),
+    (Question::Heartbeats, "How fast are heartbeats answered?"),
+    (Question::Commits, "How fast are offsets committed and read?"),
+    (Question::Cost, "What does it cost?"),
+    (Question::Faults, "What went wrong?"),
+    (Question::Phases, "What took how long in which phase?"),
+];
+
+/// Differences come first: they may explain all that follows.
 fn header(runs: &Runs) -> String {
     let names: Vec<_> = runs.each().iter().map(|(name, _)| escape(name)).collect();
     let mut html = format!("<header><h1>{}</h1>", names.join(" · "));
@@ -38,20 +54,35 @@ fn header(runs: &Runs) -> String {
     for difference in runs.differences() {
         let _ = write!(html, "<p class=\"warm\">Note that {}.</p>", escape(&difference));
     }
-    let mut table = Table::new(&["run", "scenario", "against", "started", "members", "verdict"], 6);
+    html += &card("The runs", "The others are compared with the first.", &list(runs));
+    html + &format!("<p class=\"dim\">{}</p>", escape(LEGEND))
+}
+
+const LEGEND: &str = "Charts over time have the phases of all runs aligned. Times, counts and \
+                      sizes: less is better; rates: more is better. × is the ratio to the first \
+                      run. Of runs with repetitions (--repeat) the median is \
+                      shown, and the range; green is better by more than a tenth, red is worse, \
+                      and no colour is what can be chance: ranges that overlap, and less than a \
+                      factor of 2 between single runs.";
+
+fn list(runs: &Runs) -> String {
+    let mut table = Table::new(&["run", "verdict", "scenario", "members", "against", "started"], 6);
     for (index, (name, report)) in runs.each().iter().enumerate() {
         let run = &report.run;
-        let swatch = format!("<i class=\"swatch {}\"></i>{}", run_class(index), escape(name));
-        let cells = [&run.scenario, &run.bootstrap, &run.started_at].map(|text| escape(text));
         let repetitions = match runs.repetitions(index) {
             1 => String::new(),
             several => format!(" ({several} times)"),
         };
-        let swatch = swatch + &repetitions;
-        let rest = [run.members.to_string(), verdict(report)];
-        table.row([swatch].into_iter().chain(cells).chain(rest));
+        let name = format!("{}{}{repetitions}", swatch(index), escape(name));
+        let [scenario, against, started] =
+            [&run.scenario, &run.bootstrap, &run.started_at].map(|text| escape(text));
+        table.row([name, verdict(report), scenario, run.members.to_string(), against, started]);
     }
-    html + &card("The runs", "The others are compared with the first.", &table.end())
+    table.end()
+}
+
+fn swatch(run: usize) -> String {
+    format!("<i class=\"swatch {}\"></i>", run_class(run))
 }
 
 fn verdict(report: &Report) -> String {
@@ -61,66 +92,135 @@ fn verdict(report: &Report) -> String {
         (report.problem_count(), "problem"),
     ];
     match counts.into_iter().find(|(count, _)| *count > 0) {
-        None => "<span class=\"good\">✓ kept its word</span>".into(),
+        None => "<span class=\"good\">✓ passed</span>".into(),
         Some((count, what)) => format!("<span class=\"bad\">✗ {}</span>", counted(count, what)),
     }
 }
 
-fn figures(runs: &Runs) -> String {
-    let names = runs.each().iter().map(|(name, _)| name.as_str());
-    let head: Vec<_> = [""].into_iter().chain(names).collect();
+/// A question, its figures and their pictures; nothing if there is no answer.
+fn screen(asked: &str, figures: &[&Figure], charts: &str, runs: &Runs) -> String {
+    if figures.is_empty() {
+        return String::new();
+    }
+    let head: Vec<_> = [""].into_iter().chain(names(runs)).collect();
     let mut table = Table::new(&head, 1);
-    for figure in runs.figures() {
-        let cells = (0..runs.each().len()).map(|run| cell(&figure, run));
+    for figure in figures {
+        let cells = (0..runs.each().len()).map(|run| cell(figure, run));
         table.row([escape(&figure.name)].into_iter().chain(cells));
     }
-    card(
-        "Figures",
-        "Times, counts and sizes: less is better; rates: more is better. × is the ratio to the \
-         first run. Of runs with repetitions (--repeat) the median is shown, and the range; green \
-         is better by more than a tenth, red is worse, and no colour is what can be chance: \
-         ranges that overlap, and less than a factor of 2 between single runs.",
-        &table.end(),
+    format!(
+        "<section class=\"screen\"><h2>{}</h2><div class=\"card\">{}</div>\
+         <div class=\"pair\">{charts}</div></section>\n",
+        escape(asked),
+        table.end(),
     )
 }
 
-fn cell(figure: &Figure, run: usize) -> String {
-    let value = figure.shown(run).unwrap_or("–".into());
-    let class = match figure.better(run, TELLING) {
-        Some(true) => "good",
-        Some(false) => "bad",
-        None => "dim",
-    };
-    match figure.ratio(run) {
-        Some(ratio) => format!("{value}<span class=\"ratio {class}\">{}×</span>", number(ratio)),
-        None if run > 0 => format!("{value}<span class=\"ratio\"></span>"),
-        None => value,
+fn names(runs: &Runs) -> impl Iterator<Item = &str> {
+    runs.each().iter().map(|(name, _)| name.as_str())
+}
+
+/// The runs as charts over time show them.
+struct Drawn {
+    runs: Vec<(String, Report)>,
+    bands: Vec<Band>,
+    x_name: &'static str,
+}
+
+impl Drawn {
+    /// With their phases aligned, if these have one order.
+    fn of(runs: &Runs) -> Self {
+        let Some(aligned) = Phases::of(runs).aligned(runs) else {
+            let x_name = "seconds since the start of the run";
+            return Self { runs: runs.each().to_vec(), bands: Vec::new(), x_name };
+        };
+        let most = aligned.iter().max_by_key(|(_, report)| report.phases.len());
+        let bands = most.map_or(Vec::new(), |(_, report)| bands(report));
+        Self { runs: aligned, bands, x_name: "seconds; each phase as long as in the slowest run" }
+    }
+
+    fn named(&self) -> Vec<(String, &Report)> {
+        self.runs.iter().map(|(name, report)| (name.clone(), report)).collect()
+    }
+
+    fn plot(&self, plot: Plot) -> Plot {
+        Plot { bands: self.bands.clone(), x_name: self.x_name.into(), ..plot }
     }
 }
 
-fn timelines(runs: &Runs) -> String {
-    let reports = || runs.each().iter().map(|(_, report)| report);
+/// On a narrow screen the ratio stands below its value, so that it is never out of sight.
+fn cell(figure: &Figure, run: usize) -> String {
+    let mut html = figure.shown_median(run).unwrap_or("–".into());
+    if let Some(range) = figure.range(run) {
+        let _ = write!(html, " <span class=\"range\">({range})</span>");
+    }
+    let class = match figure.better(run, TELLING) {
+        Some(true) => " good",
+        Some(false) => " bad",
+        None => " dim",
+    };
+    let ratio = figure.ratio(run).map(|ratio| (class, format!("{}×", number(ratio))));
+    let (class, ratio) = ratio.unwrap_or_default();
+    if run > 0 {
+        let _ = write!(html, "<span class=\"ratio{class}\">{ratio}</span>");
+    }
+    html
+}
+
+fn charts_of(question: Question, runs: &Runs, drawn: &Drawn) -> String {
+    match question {
+        Question::Rebalances => timelines(drawn) + &rebalances(runs),
+        Question::Pauses => {
+            percentiles("Pauses by percentile", PAUSES, runs, |_, report| Some(&report.pauses))
+                + &drawn.plot(charts::unowned(&drawn.named())).render()
+        }
+        Question::Heartbeats => round_trips(&HEARTBEATS, runs, drawn),
+        Question::Commits => round_trips(&COMMITS, runs, drawn),
+        Question::Cost => server(drawn),
+        Question::Faults | Question::Phases => String::new(),
+    }
+}
+
+const HEARTBEATS: [RoundTrip; 2] = [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat];
+const COMMITS: [RoundTrip; 2] = [RoundTrip::Commit, RoundTrip::Fetch];
+
+/// Round trips that no question is about.
+fn others(runs: &Runs, drawn: &Drawn) -> String {
+    let asked = |of: &RoundTrip| HEARTBEATS.contains(of) || COMMITS.contains(of);
+    let others: Vec<_> = RoundTrip::ALL.into_iter().filter(|of| !asked(of)).collect();
+    let charts = round_trips(&others, runs, drawn);
+    format!(
+        "<details class=\"others\"><summary>All other round trips</summary>\
+         <div class=\"pair\">{charts}</div></details>\n"
+    )
+}
+
+fn timelines(drawn: &Drawn) -> String {
+    let reports = || drawn.runs.iter().map(|(_, report)| report);
     let end = reports().map(|report| report.run.duration_seconds).fold(0.0, f64::max);
     let members = reports().map(|report| f64::from(report.run.members)).fold(0.0, f64::max);
-    let plots = runs.each().iter().map(|(name, report)| {
-        charts::states(report, end, members, &format!("Members by state: {name}")).render()
+    let plots = drawn.runs.iter().map(|(name, report)| {
+        let plot = charts::states(report, end, members, &format!("Members by state: {name}"));
+        Plot { x_name: drawn.x_name.into(), ..plot }.render()
     });
-    format!("<div class=\"pair\">{}</div>", plots.collect::<String>())
+    plots.collect()
 }
 
-fn latencies(runs: &Runs) -> String {
-    let rebalances: Vec<_> =
+fn rebalances(runs: &Runs) -> String {
+    let all: Vec<_> =
         runs.each().iter().map(|(_, report)| distribution(&report.rebalances)).collect();
-    let many = |i: usize, _| rebalances.get(i).filter(|took| took.count >= 10);
-    let mut html = percentiles("Rebalances by percentile", REBALANCES, runs, many);
-    html += &percentiles("Pauses by percentile", PAUSES, runs, |_, report| Some(&report.pauses));
-    for round_trip in RoundTrip::ALL {
-        let title = format!("{}: time by percentile", round_trip.name());
-        html += &percentiles(&title, charts::ROUND_TRIPS, runs, |_, report| {
-            report.latencies.get(round_trip.name())
-        });
-    }
-    format!("<div class=\"pair\">{html}</div>")
+    let many = |i: usize, _| all.get(i).filter(|took| took.count >= 10);
+    percentiles("Rebalances by percentile", REBALANCES, runs, many)
+}
+
+/// The times of each, then the rates of each.
+fn round_trips(all: &[RoundTrip], runs: &Runs, drawn: &Drawn) -> String {
+    let times = all.iter().map(|of| {
+        let title = format!("{}: time by percentile", of.name());
+        percentiles(&title, charts::ROUND_TRIPS, runs, |_, report| report.latencies.get(of.name()))
+    });
+    let rates = all.iter().map(|of| rates(*of, drawn));
+    times.chain(rates).collect()
 }
 
 fn percentiles<'a>(
@@ -141,28 +241,23 @@ fn percentiles<'a>(
     }
 }
 
-fn over_time(runs: &Runs) -> String {
-    let named: Vec<_> = runs.each().iter().map(|(name, report)| (name.clone(), report)).collect();
-    let mut html = charts::unowned(&named).render();
-    for round_trip in RoundTrip::ALL {
-        let name = round_trip.name();
-        let plot = Plot {
-            title: format!("{name}: answers a second"),
-            explanation: "The cluster's answers in each step. Higher is better if the load was \
-                          only limited by answers."
-                .into(),
-            y_name: "answers a second".into(),
-            ..charts::lines_over_time(&named, |point| point.rates.get(name).copied())
-        };
-        if plot.series.iter().any(|s| s.values.iter().flatten().any(|rate| *rate > 0.0)) {
-            html += &plot.render();
-        }
-    }
-    html += &server(&named);
-    format!("<div class=\"pair\">{html}</div>")
+fn rates(of: RoundTrip, drawn: &Drawn) -> String {
+    let name = of.name();
+    let plot = Plot {
+        title: format!("{name}: answers a second"),
+        explanation: "The cluster's answers in each step. Higher is better if the load was only \
+                      limited by answers."
+            .into(),
+        y_name: "answers a second".into(),
+        ..charts::lines_over_time(&drawn.named(), |point| point.rates.get(name).copied())
+    };
+    let plot = drawn.plot(plot);
+    let occurs = plot.series.iter().any(|s| s.values.iter().flatten().any(|rate| *rate > 0.0));
+    if occurs { plot.render() } else { String::new() }
 }
 
-fn server(runs: &[(String, &Report)]) -> String {
+fn server(drawn: &Drawn) -> String {
+    let runs = &drawn.named();
     if runs.iter().all(|(_, report)| report.server.is_none()) {
         return String::new();
     }
@@ -181,5 +276,5 @@ fn server(runs: &[(String, &Report)]) -> String {
         y_name: "resident memory".into(),
         ..memory
     };
-    cpu.render() + &memory.render()
+    drawn.plot(cpu).render() + &drawn.plot(memory).render()
 }

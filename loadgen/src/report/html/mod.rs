@@ -2,6 +2,7 @@
 
 mod capacity;
 mod charts;
+mod clients;
 mod compared;
 mod markup;
 mod over_time;
@@ -17,6 +18,7 @@ use super::capacity::Capacity;
 use super::compare::Runs;
 use super::files::{self, FileError};
 use super::model::Report;
+use super::text::clock;
 
 /// Writes the page of `--html`.
 ///
@@ -45,7 +47,34 @@ pub fn save_capacity(found: &Capacity, path: &Path) -> Result<(), FileError> {
     files::write(path, &capacity::render(found))
 }
 
+/// The page of a run that is under way, which renews itself.
+pub fn live(report: &Report) -> String {
+    let phase = report.phases.last().map_or("", |phase| phase.name.as_str());
+    let since = clock(report.run.duration_seconds);
+    let state = format!("Under way for {since}: {phase}. The verdict is that of this moment.");
+    live_page(&report.run.scenario, &(under_way(&state) + &body(report)))
+}
+
+/// The same before there are figures.
+pub fn live_without_figures() -> String {
+    live_page("", &under_way("The first figures come in a moment."))
+}
+
+fn under_way(state: &str) -> String {
+    format!("<p class=\"state dim\" role=\"status\">{}</p>", escape(state))
+}
+
+fn live_page(scenario: &str, body: &str) -> String {
+    let script = concat!(include_str!("page.js"), include_str!("live.js"));
+    page_with(&format!("{scenario} under way"), body, script)
+}
+
 pub(super) fn render(report: &Report) -> String {
+    let run = &report.run;
+    page(&format!("{} against {}", run.scenario, run.bootstrap), &body(report))
+}
+
+fn body(report: &Report) -> String {
     let run = &report.run;
     let mut body = sections::header(report);
     // Failed checks come first.
@@ -55,6 +84,7 @@ pub(super) fn render(report: &Report) -> String {
     body += &first;
     body += &charts::states(report, run.duration_seconds, f64::from(run.members), "").render();
     body += &charts::unowned(&[(String::new(), report)]).render();
+    body += &clients::clients(report);
     body += &sections::rebalances(report);
     body += &format!(
         "<div class=\"pair\">{}{}</div>",
@@ -66,8 +96,7 @@ pub(super) fn render(report: &Report) -> String {
     body += &sections::times(report);
     body += &later;
     body += &sections::errors_and_failures(report);
-    body += &sections::facts(report);
-    page(&format!("{} against {}", run.scenario, run.bootstrap), &body)
+    body + &sections::facts(report)
 }
 
 pub(super) fn render_comparison(runs: &Runs) -> String {
@@ -75,10 +104,14 @@ pub(super) fn render_comparison(runs: &Runs) -> String {
 }
 
 fn page(title: &str, body: &str) -> String {
+    page_with(title, body, include_str!("page.js"))
+}
+
+fn page_with(title: &str, body: &str, script: &str) -> String {
     include_str!("page.html")
         .replace("{title}", &escape(&format!("{title} – muster-load")))
         .replace("{style}", include_str!("page.css"))
-        .replace("{script}", include_str!("page.js"))
+        .replace("{script}", script)
         // Last: it holds foreign text.
         .replace("{body}", body)
 }

@@ -42,6 +42,7 @@ fn worst(points: &[Point]) -> Point {
     for point in points {
         worst.at = worst.at.max(point.at);
         worst.unowned_partitions = worst.unowned_partitions.max(point.unowned_partitions);
+        worst.client_partitions = worst.client_partitions.max(point.client_partitions);
         worst.server_memory_bytes = worst.server_memory_bytes.max(point.server_memory_bytes);
         for (name, p99) in &point.p99 {
             let highest = worst.p99.entry(name.clone()).or_default();

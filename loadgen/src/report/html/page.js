@@ -9,12 +9,7 @@ const show = {
   moment: (v) => v.toFixed(1) + " s",
   percentile: (v) => v + " % took at most",
 };
-const plots = [...document.querySelectorAll(".plot")].map((box) => ({
-  box,
-  data: JSON.parse(box.querySelector("script").textContent),
-  cursor: box.querySelector(".cursor"),
-  tip: box.querySelector(".tip"),
-}));
+let plots = [];
 
 function nearest(places, place) {
   let best = 0;
@@ -68,8 +63,8 @@ function leave() {
   for (const { cursor, tip } of plots) cursor.hidden = tip.hidden = true;
 }
 
-for (const plot of plots) {
-  if (plot.data.places.length === 0) continue;
+function listen(plot) {
+  if (plot.data.places.length === 0) return;
   const last = plot.data.places.length - (plot.data.bars ? 2 : 1);
   plot.box.addEventListener("pointermove", (event) => {
     const area = plot.box.getBoundingClientRect();
@@ -88,3 +83,14 @@ for (const plot of plots) {
     move(plot, Math.max(0, Math.min(last, (plot.index ?? 0) + step)));
   });
 }
+
+function begin() {
+  plots = [...document.querySelectorAll(".plot")].map((box) => ({
+    box,
+    data: JSON.parse(box.querySelector("script").textContent),
+    cursor: box.querySelector(".cursor"),
+    tip: box.querySelector(".tip"),
+  }));
+  plots.forEach(listen);
+}
+begin();

@@ -43,11 +43,11 @@ pub(super) enum Shape {
     Linear,
     /// Each power of ten takes the same space. Values at or below the low end are drawn there.
     Log,
-    /// As in HDR plots, each nine takes the same space.
+    /// Each nine takes the same space, as in HDR plots.
     Nines,
 }
 
-/// The limits of all axes, also for foreign files: values beyond are drawn at the end.
+/// The limits of all axes, even for foreign files: values beyond are drawn at the end.
 pub(super) const SMALLEST: f64 = 1e-6;
 pub(super) const LARGEST: f64 = 1e15;
 
@@ -91,7 +91,7 @@ impl Scale {
         Self { shape: Shape::Log, unit, low, high: round_up(high).max(low * 10.0) }
     }
 
-    /// Percentiles as far as `count` values allow; the maximum is at the high end.
+    /// Percentiles up to the last that `count` values determine; the maximum is at the high end.
     pub(super) fn nines(count: u64) -> Self {
         let high = 100.0 - 100.0 / count.max(10) as f64;
         Self { shape: Shape::Nines, unit: Unit::Percentile, low: 0.0, high }

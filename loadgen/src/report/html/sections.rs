@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::markup::{Table, card, escape};
 use crate::report::model::{Rebalance, Report, Run, Threshold, Usage, Violation};
-use crate::report::pace::{Figure, could_not_keep_up, marked, marked_one, pace};
+use crate::report::pace::{Figure, Marked, could_not_keep_up, pace};
 use crate::report::rebalances::{Kind, by_kind, distribution, made_of};
 use crate::report::text::{bytes, clock, count, millis, number};
 
@@ -35,9 +35,9 @@ fn verdict(report: &Report) -> String {
     let violations = report.violation_count();
     let broken = report.broken_thresholds();
     let kept = match violations {
-        0 => "The coordinator kept its word".into(),
-        1 => "The coordinator broke its word once".into(),
-        n => format!("The coordinator broke its word {} times", count(n)),
+        0 => "The coordinator kept its guarantees".into(),
+        1 => "The coordinator violated its guarantees once".into(),
+        n => format!("The coordinator violated its guarantees {} times", count(n)),
     };
     let thresholds = match (broken, report.thresholds.len()) {
         (0, 0) => String::new(),
@@ -75,7 +75,7 @@ fn tiles(report: &Report) -> String {
     }
     for name in ["heartbeat", "consumer-heartbeat", "commit"] {
         if let Some(latency) = report.latencies.get(name).filter(|latency| latency.count > 0) {
-            tile(&format!("{name}, p99"), marked_one(latency, |l| l.p99, &report.pace));
+            tile(&format!("{name}, p99"), Marked::new(report, name, latency).one(|l| l.p99));
         }
     }
     if let Some(server) = &report.server {
@@ -128,17 +128,8 @@ fn kinds(rebalances: &[Rebalance]) -> String {
 
 fn singly(rebalances: &[Rebalance], run: &Run) -> String {
     let duration = run.duration_seconds;
-    let head = [
-        "group",
-        "trigger",
-        "when",
-        "took",
-        "since first sign",
-        "members",
-        "moved",
-        "revoked",
-        "made of",
-    ];
+    let head =
+        ["group", "trigger", "when", "took", "since first sign", "members", "moved", "revoked"];
     let mut table = Table::new(&head, 3);
     for rebalance in rebalances {
         let took = match rebalance.took {
@@ -147,17 +138,23 @@ fn singly(rebalances: &[Rebalance], run: &Run) -> String {
         };
         table.row([
             escape(&rebalance.group),
-            escape(&rebalance.trigger),
+            escape(&rebalance.trigger) + &reason(rebalance, run),
             when(rebalance, duration),
             took,
             rebalance.took_since_detected.map_or(String::new(), millis),
             count(rebalance.members.into()),
             count(rebalance.moved.into()),
             count(rebalance.revoked.into()),
-            escape(&made_of(rebalance, run).unwrap_or_default()),
         ]);
     }
     table.end()
+}
+
+/// The parts of its time, below its trigger: a column of its own would be cut off.
+fn reason(rebalance: &Rebalance, run: &Run) -> String {
+    let reason = made_of(rebalance, run);
+    let shown = |reason: String| format!("<span class=\"reason\">{}</span>", escape(&reason));
+    reason.map_or(String::new(), shown)
 }
 
 /// A bar with its place and length within the run.
@@ -224,14 +221,13 @@ pub(super) fn times(report: &Report) -> String {
     let rows = [("rebalance", &rebalances), ("pause of a member", &report.pauses)];
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
     for (name, latency) in rows.into_iter().chain(round_trips).filter(|(_, l)| l.count > 0) {
-        let [mean, p50, p90, p99, p999, max] = marked(latency, &report.pace);
-        let min = marked_one(latency, |l| l.min, &report.pace);
+        let figures = Marked::new(report, name, latency);
+        let ([mean, p50, p90, p99, p999, max], min) = (figures.all(), figures.one(|l| l.min));
         let values = [mean, min, p50, p90, p99, p999, max];
         let sent: [Figure; 3] = [|l| l.p50, |l| l.p99, |l| l.max];
-        let as_sent = report.uncorrected.get(name);
-        let as_sent = sent.map(|figure| {
-            as_sent.map_or(String::new(), |sent| marked_one(sent, figure, &report.pace))
-        });
+        let as_sent = Marked::as_sent(report, name);
+        let as_sent = sent
+            .map(|figure| as_sent.as_ref().map_or(String::new(), |as_sent| as_sent.one(figure)));
         let row = [escape(name), count(latency.count)].into_iter().chain(values);
         table.row(row.chain(as_sent));
     }
@@ -240,8 +236,7 @@ pub(super) fn times(report: &Report) -> String {
         "p99 is what 99 of 100 stayed below. Round trips count from when a request was due, so \
          that a stalled server cannot hide behind requests that were not sent or not answered; \
          “as sent” is without that correction. A ~ marks figures \
-         of which a tenth or more can be this machine's own, whose timers were late (below: Own \
-         pace).",
+         of which a tenth or more can be this machine's own, which was late (below: Own pace).",
         &table.end(),
     )
 }

@@ -57,8 +57,8 @@ fn members_read_the_assignments_of_the_leader() {
     assert_eq!(read(1), [(0, 1), (1, 0), (1, 2)].map(Partition::from));
 }
 
-/// By the schemas of kafka-clients: ConsumerProtocolSubscription v1, and user data of the sticky
-/// assignors.
+/// The bytes follow the schemas of kafka-clients: ConsumerProtocolSubscription v1, and user data of
+/// the sticky assignors.
 #[test]
 fn metadata_of_older_clients_is_read() {
     let topics = topics_with(&[3]);

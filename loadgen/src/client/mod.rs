@@ -1,0 +1,272 @@
+//! Real clients beside the simulated members: commands that are started and watched. Their lines
+//! become events, in the same stream as those of members.
+//!
+//! Each runs in a process group of its own: Ctrl-C in a terminal does not reach it, and it ends
+//! with all that it started. It is asked to end (SIGTERM), and killed if it does not within
+//! [`PATIENCE`], or if the run ends at once. Its standard input ends with muster-load.
+
+mod line;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use kafka_protocol::protocol::StrBytes;
+
+use crate::event::{Event, EventKind};
+use crate::plan::{GroupIndex, MemberIndex, Partition};
+use crate::time::Time;
+use crate::topics::Topics;
+
+use self::line::{Named, Said};
+use self::process::Process;
+
+/// The time that a client has to end by itself.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time after the end of a process in which its last lines are read: a process that it left
+/// behind may keep them open.
+const LAST_LINES: Duration = Duration::from_secs(1);
+/// Lines that are read and not yet taken; clients wait for room.
+const LINES: usize = 1024;
+/// Notes on one client; the same slip is mostly in all lines.
+const NOTES: u32 = 3;
+
+/// A client of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientPlan {
+    /// After those of all members.
+    pub index: MemberIndex,
+    pub group: GroupIndex,
+    pub name: Arc<str>,
+    /// The program and its arguments, in which `{bootstrap}` is not replaced yet.
+    pub command: Vec<String>,
+}
+
+/// An order of the conductor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ClientOrder {
+    Start(Arc<ClientPlan>),
+    Stop { client: MemberIndex, kill: bool },
+}
+
+/// A line of a client, with the moment when it was read.
+struct Read {
+    from: MemberIndex,
+    at: Instant,
+    what: What,
+}
+
+enum What {
+    Said(Said),
+    /// A line that is meant for muster-load, and cannot be understood.
+    Slip(String),
+    /// One of its outputs ended, with its last line that is not for muster-load.
+    Ended(String),
+}
+
+/// The events and notes since the last call.
+#[derive(Default)]
+pub struct News {
+    /// The events, by time.
+    pub events: Vec<Event>,
+    pub notes: Vec<String>,
+}
+
+/// The clients of a run that were started.
+pub struct Clients {
+    bootstrap: String,
+    running: BTreeMap<MemberIndex, Running>,
+    lines: (Sender<Read>, Receiver<Read>),
+    /// Clients that could not be started: ended at once.
+    stillborn: Vec<(Arc<ClientPlan>, String)>,
+}
+
+struct Running {
+    plan: Arc<ClientPlan>,
+    process: Process,
+    began: Instant,
+    announced: bool,
+    /// Whether it was asked to end, and until when it has time.
+    until: Option<Instant>,
+    /// How it ended, and when that was seen.
+    exit: Option<(String, Instant)>,
+    outputs: usize,
+    last_line: String,
+    /// The time of its last event: its end is no earlier.
+    last: Time,
+    notes: u32,
+}
+
+impl Clients {
+    pub fn new(bootstrap: String) -> Self {
+        let (running, lines, stillborn) = (BTreeMap::new(), bounded(LINES), Vec::new());
+        Self { bootstrap, running, lines, stillborn }
+    }
+
+    pub fn order(&mut self, order: ClientOrder) {
+        match order {
+            ClientOrder::Start(plan) => self.start(plan),
+            ClientOrder::Stop { client, kill } => {
+                if let Some(running) = self.running.get_mut(&client) {
+                    running.stop(kill);
+                }
+            }
+        }
+    }
+
+    pub fn kill_all(&mut self) {
+        self.running.values_mut().for_each(|running| running.stop(true));
+    }
+
+    pub fn are_running(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Takes what clients said and did. `now` is the time of the run.
+    pub fn news(&mut self, now: Time, topics: &Topics) -> News {
+        let mut news = News::default();
+        self.announce(now, &mut news);
+        for _ in 0..LINES {
+            let Ok(read) = self.lines.1.try_recv() else { break };
+            if let Some(running) = self.running.get_mut(&read.from) {
+                running.take(read, now, topics, &mut news);
+            }
+        }
+        self.running.retain(|_, running| !running.has_ended(now, &mut news));
+        news.events.sort_by_key(|event| event.at);
+        news
+    }
+
+    fn start(&mut self, plan: Arc<ClientPlan>) {
+        let command = plan.command.iter().map(|word| word.replace("{bootstrap}", &self.bootstrap));
+        let began = Instant::now();
+        match Process::start(&Vec::from_iter(command), plan.index, &self.lines.0) {
+            Ok(process) => {
+                self.running.insert(plan.index, Running::new(plan, process, began));
+            }
+            Err(error) => self.stillborn.push((plan, format!("it could not be started: {error}"))),
+        }
+    }
+
+    fn announce(&mut self, now: Time, news: &mut News) {
+        for running in self.running.values_mut().filter(|running| !running.announced) {
+            running.announced = true;
+            running.last = now - running.began.elapsed();
+            news.events.push(started(&running.plan, running.last));
+        }
+        for (plan, why) in self.stillborn.drain(..) {
+            news.events.push(started(&plan, now));
+            let how = why.as_str().into();
+            news.events.push(event(&plan, now, EventKind::ClientEnded { how }));
+        }
+    }
+}
+
+impl Running {
+    fn new(plan: Arc<ClientPlan>, process: Process, began: Instant) -> Self {
+        Self {
+            plan,
+            process,
+            began,
+            announced: false,
+            until: None,
+            exit: None,
+            outputs: process::OUTPUTS,
+            last_line: String::new(),
+            last: Time::ZERO,
+            notes: 0,
+        }
+    }
+
+    fn stop(&mut self, kill: bool) {
+        let now = Instant::now();
+        self.until = Some(if kill { now } else { now + PATIENCE });
+        self.process.signal(kill);
+    }
+
+    fn take(&mut self, read: Read, now: Time, topics: &Topics, news: &mut News) {
+        let at = (now - read.at.elapsed()).max(self.last);
+        match read.what {
+            What::Said(said) => {
+                let kind = self.kind(said, topics, news);
+                self.last = at;
+                news.events.push(event(&self.plan, at, kind));
+            }
+            What::Slip(why) => self.note(&why, news),
+            What::Ended(last_line) => {
+                self.outputs -= 1;
+                if !last_line.is_empty() {
+                    self.last_line = last_line;
+                }
+            }
+        }
+    }
+
+    fn kind(&mut self, said: Said, topics: &Topics, news: &mut News) -> EventKind {
+        match said {
+            Said::Alive => EventKind::ClientAlive,
+            Said::Assigned(named) => {
+                EventKind::ClientAssigned { partitions: self.known(named, topics, news) }
+            }
+            Said::Revoked(named) => {
+                EventKind::ClientRevoked { partitions: self.known(named, topics, news) }
+            }
+            Said::Lost(named) => {
+                EventKind::ClientLost { partitions: self.known(named, topics, news) }
+            }
+        }
+    }
+
+    fn known(&mut self, named: Vec<Named>, topics: &Topics, news: &mut News) -> Arc<[Partition]> {
+        let mut known = Vec::new();
+        for (name, number) in named {
+            match topics.named(&StrBytes::from_string(name.clone())) {
+                Some(topic) => known.push(Partition { topic, number }),
+                None => self.note(&format!("the run has no topic {name:?}"), news),
+            }
+        }
+        known.into()
+    }
+
+    fn note(&mut self, what: &str, news: &mut News) {
+        self.notes += 1;
+        if self.notes <= NOTES {
+            news.notes.push(format!("client {}: {what}", self.plan.name));
+        }
+    }
+
+    /// Whether its end is known, and announced.
+    fn has_ended(&mut self, now: Time, news: &mut News) -> bool {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            self.process.signal(true);
+        }
+        if self.exit.is_none() {
+            self.exit = self.process.exit().map(|how| (how, Instant::now()));
+        }
+        let Some((how, seen)) = &self.exit else { return false };
+        if self.outputs > 0 && seen.elapsed() < LAST_LINES {
+            return false;
+        }
+        let asked = self.until.is_some();
+        let why = if asked || self.last_line.is_empty() || how == process::SUCCESS {
+            how.clone()
+        } else {
+            format!("{how}: {}", self.last_line)
+        };
+        let at = (now - seen.elapsed()).max(self.last);
+        news.events.push(event(&self.plan, at, EventKind::ClientEnded { how: why.into() }));
+        true
+    }
+}
+
+fn started(plan: &ClientPlan, at: Time) -> Event {
+    event(plan, at, EventKind::ClientStarted { name: plan.name.clone() })
+}
+
+fn event(plan: &ClientPlan, at: Time, kind: EventKind) -> Event {
+    Event { at, group: plan.group, member: plan.index, kind }
+}

@@ -1,0 +1,105 @@
+//! The difference between the clock of a worker and ours, by the round trips that take least.
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// Round trips from which the best one is taken.
+const WINDOW: usize = 16;
+
+/// One question for the time of the worker, with its answer.
+#[derive(Clone, Copy)]
+pub(super) struct Round {
+    pub(super) asked: Time,
+    pub(super) theirs: Time,
+    pub(super) answered: Time,
+}
+
+/// How far a worker's clock is ahead of ours, in microseconds; negative if it is behind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Alignment {
+    ahead: i128,
+    /// The difference may be wrong by this much.
+    error: Duration,
+    /// The best round trip of the window that is under way: its length, its difference.
+    best: Option<(Duration, i128)>,
+    rounds: usize,
+}
+
+impl Alignment {
+    /// Takes a round trip. The difference changes once in a window: clocks of machines drift apart.
+    pub(super) fn add(&mut self, round: Round) {
+        let length = round.answered.since(round.asked);
+        let middle = i128::from(round.asked.micros()) + (length.as_micros() / 2) as i128;
+        let ahead = i128::from(round.theirs.micros()) - middle;
+        if self.best.is_none_or(|(best, _)| length < best) {
+            self.best = Some((length, ahead));
+        }
+        self.rounds += 1;
+        if self.rounds.is_multiple_of(WINDOW) {
+            self.take_best();
+        }
+    }
+
+    fn take_best(&mut self) {
+        if let Some((length, ahead)) = self.best.take() {
+            self.ahead = ahead;
+            // Both ways may differ, but neither is shorter than nothing.
+            self.error = length / 2;
+        }
+    }
+
+    /// Whether a window is complete.
+    pub(super) fn is_known(&self) -> bool {
+        self.rounds >= WINDOW
+    }
+
+    pub(super) fn error(&self) -> Duration {
+        self.error
+    }
+
+    pub(super) fn ours(&self, theirs: Time) -> Time {
+        moved(theirs, -self.ahead)
+    }
+
+    pub(super) fn theirs(&self, ours: Time) -> Time {
+        moved(ours, self.ahead)
+    }
+}
+
+/// The beginning and the end of all time stay what they are.
+fn moved(time: Time, by: i128) -> Time {
+    if time == Time::MAX {
+        return time;
+    }
+    let moved = (i128::from(time.micros()) + by).clamp(0, i128::from(u64::MAX));
+    Time::from_micros(moved as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    /// The worker's clock is 5,000 us ahead; one way takes longer than the other.
+    #[test]
+    fn the_shortest_round_trip_counts() {
+        let mut alignment = Alignment::default();
+        for number in 0..WINDOW as u64 {
+            let (there, back) = if number == 7 { (100, 60) } else { (900 + number, 100) };
+            let asked = at(1_000_000 + number * 10_000);
+            let theirs = at(asked.micros() + there + 5_000);
+            let answered = at(asked.micros() + there + back);
+            alignment.add(Round { asked, theirs, answered });
+        }
+        assert!(alignment.is_known());
+        assert_eq!(alignment.error(), Duration::from_micros(80));
+        assert_eq!(alignment.ours(at(1_005_020)), at(1_000_000));
+        assert_eq!(alignment.theirs(at(1_000_000)), at(1_005_020));
+        assert_eq!(alignment.ours(at(3)), Time::ZERO);
+        assert_eq!(alignment.theirs(Time::MAX), Time::MAX);
+    }
+}

@@ -1,0 +1,62 @@
+//! Small requests over HTTP or HTTPS, each within a time and with a bounded answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use ureq::http::Response;
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::{Agent, Body};
+
+const ANSWER_MAX: u64 = 1 << 20;
+/// The part of an answer that an error shows.
+const SHOWN_MAX: usize = 200;
+
+/// An answer with its status.
+pub struct Answer {
+    pub status: u16,
+    pub text: String,
+}
+
+/// Trusts these authorities beside the system's.
+pub fn agent(patience: Duration, authorities: Vec<CertificateDer<'static>>) -> Agent {
+    let all = rustls_native_certs::load_native_certs().certs.into_iter().chain(authorities);
+    let all: Vec<_> = all.map(|der| Certificate::from_der(&der).to_owned()).collect();
+    let tls = TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .root_certs(RootCerts::Specific(Arc::new(all)))
+        .build();
+    let config = Agent::config_builder()
+        .timeout_global(Some(patience))
+        .http_status_as_error(false)
+        // A secret is for this address only.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .user_agent(concat!("muster-load/", env!("CARGO_PKG_VERSION")))
+        .tls_config(tls);
+    config.build().into()
+}
+
+impl Answer {
+    /// # Errors
+    /// Why there is none.
+    pub fn of(sent: Result<Response<Body>, ureq::Error>) -> Result<Self, String> {
+        let read = |mut response: Response<Body>| {
+            let text = response.body_mut().with_config().limit(ANSWER_MAX).read_to_string()?;
+            Ok(Self { status: response.status().as_u16(), text })
+        };
+        sent.and_then(read).map_err(|error: ureq::Error| error.to_string())
+    }
+
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The beginning of its text, in one line.
+    pub fn shown(&self) -> String {
+        let words: Vec<&str> = self.text.split_whitespace().collect();
+        words.join(" ").chars().take(SHOWN_MAX).collect()
+    }
+}

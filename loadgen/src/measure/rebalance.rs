@@ -1,0 +1,89 @@
+//! A rebalance that is under way, and what is counted until it ends.
+
+use crate::event::{Event, EventKind};
+use crate::history::Group;
+use crate::report::model::Rebalance;
+use crate::time::Time;
+
+pub(super) struct Open {
+    pub(super) trigger: String,
+    pub(super) prompted: bool,
+    /// Whether there were members when it began.
+    pub(super) populated: bool,
+    pub(super) began: Time,
+    pub(super) crashed: bool,
+    /// When members first learned that the coordinator knows of the crash.
+    pub(super) detected: Option<Time>,
+    pub(super) moved: u32,
+    pub(super) revoked: u32,
+}
+
+impl Open {
+    pub(super) fn new(began: Time, trigger: String, prompted: bool) -> Self {
+        let (populated, crashed, detected, moved, revoked) = (true, false, None, 0, 0);
+        Self { trigger, prompted, populated, began, crashed, detected, moved, revoked }
+    }
+
+    /// A sign that the coordinator knows of a crash, if there was one.
+    pub(super) fn detected(&mut self, at: Time) {
+        if self.crashed {
+            self.detected.get_or_insert(at);
+        }
+    }
+
+    /// An event of a client names a rebalance that began with no more than answers to members.
+    pub(super) fn explain(&mut self, by: &EventKind) {
+        let what = match by {
+            EventKind::ClientAssigned { .. } => "client assigned",
+            EventKind::ClientRevoked { .. } => "client revoked",
+            EventKind::ClientLost { .. } => "client fenced",
+            EventKind::ClientEnded { .. } => "client ended",
+            _ => return,
+        };
+        if self.trigger == BY_ITSELF {
+            self.trigger = what.into();
+        }
+    }
+
+    /// The result. `stable_since` is None if the group never became stable.
+    pub(super) fn ended(
+        self,
+        group: &Group,
+        members: u32,
+        stable_since: Option<Time>,
+    ) -> Rebalance {
+        // A trigger that did not unsettle the group took no time.
+        let ended = stable_since.map(|since| since.max(self.began));
+        let millis_since = |from: Time| ended.map(|end| end.since(from).as_secs_f64() * 1e3);
+        Rebalance {
+            group: group.id.to_string(),
+            trigger: self.trigger,
+            began: self.began.seconds(),
+            took: millis_since(self.began),
+            took_since_detected: self.detected.and_then(millis_since),
+            members,
+            partitions: group.partitions,
+            moved: self.moved,
+            revoked: self.revoked,
+        }
+    }
+}
+
+/// The name of a rebalance that began with no more than an answer to a member.
+const BY_ITSELF: &str = "by itself";
+
+/// The name of a rebalance without a trigger.
+pub(super) fn why(event: &Event) -> &'static str {
+    match event.kind {
+        EventKind::Started => "members started",
+        EventKind::Stopped { .. } => "members ended",
+        EventKind::Lost { .. } => "partitions lost",
+        EventKind::Fenced { .. } => "members fenced",
+        EventKind::Disconnected => "connections lost",
+        EventKind::PartitionsGrew { .. } => "partitions added",
+        EventKind::ClientEnded { .. } => "client ended",
+        EventKind::ClientRevoked { .. } => "client revoked",
+        EventKind::ClientLost { .. } => "client fenced",
+        _ => BY_ITSELF,
+    }
+}

@@ -1,0 +1,229 @@
+//! Built-in scenarios, and mistakes in files.
+
+mod runs;
+mod world;
+
+use std::time::Duration;
+
+use super::*;
+
+const LIMITS: Limits = Limits { members_per_connection: 1 };
+
+fn valid(text: &str) -> Result<Scenario, String> {
+    let scenario = parse("test", text, &Overrides::default()).map_err(|p| p.to_string())?;
+    validate::validate(&scenario, &LIMITS)?;
+    Ok(scenario)
+}
+
+#[test]
+fn every_built_in_scenario_is_valid_and_has_one_line() {
+    for built_in in BUILT_IN {
+        let loaded = load(built_in.name, &Overrides::default(), &LIMITS);
+        let scenario = loaded.unwrap_or_else(|problem| panic!("{problem}")).scenario;
+        let line = built_in.description();
+        assert_eq!(line, scenario.description);
+        assert!((10..=90).contains(&line.len()) && !line.contains('\n'), "{}", built_in.name);
+        assert!(scenario.phases.iter().any(|phase| phase.start.is_some()), "{}", built_in.name);
+    }
+}
+
+#[test]
+fn built_in_scenarios_are_valid_with_either_protocol() {
+    for protocol in ["classic", "consumer"] {
+        for built_in in BUILT_IN {
+            let overrides = Overrides { protocol: Some(protocol.into()), ..Overrides::default() };
+            let loaded = load(built_in.name, &overrides, &LIMITS);
+            let only_manual = ["commit", "fetch-offsets"].contains(&built_in.name);
+            assert_eq!(loaded.is_err(), only_manual, "{}: {loaded:?}", built_in.name);
+        }
+    }
+}
+
+#[test]
+fn an_unknown_scenario_is_an_error() {
+    let problem = load("quik", &Overrides::default(), &LIMITS).unwrap_err().to_string();
+    assert_eq!(
+        problem,
+        "no scenario is called quik, and there is no such file; --list shows what there is"
+    );
+    let problem = load("./none.toml", &Overrides::default(), &LIMITS).unwrap_err().to_string();
+    assert!(problem.starts_with("./none.toml can't be read: "), "{problem}");
+}
+
+#[test]
+fn mistakes_are_reported_with_their_line_and_column() {
+    let error = valid("description = 'x'\n[[topic]]\nname = 'a'\npartitons = 3\n").unwrap_err();
+    assert!(
+        error.starts_with("test, line 4, column 1: unknown field `partitons`, expected one of"),
+        "{error}"
+    );
+    let error = valid("description = 'x'\nduration = 'soon'\n").unwrap_err();
+    assert!(
+        error.starts_with("test, line 2, column 12: invalid value: string \"soon\""),
+        "{error}"
+    );
+    let error = valid("description = \n").unwrap_err();
+    assert!(error.starts_with("test, line 1, column 1"), "{error}");
+}
+
+#[test]
+fn a_mistake_of_the_command_line_is_reported_as_such() {
+    let overrides = Overrides { set: vec!["group.*.sise=3".into()], ..Overrides::default() };
+    let error = load("quick", &overrides, &LIMITS).unwrap_err().to_string();
+    assert!(
+        error.starts_with("quick, changed by the command line: unknown field `sise`"),
+        "{error}"
+    );
+}
+
+/// A small valid scenario, with these lines inserted.
+fn with(topic: &str, group: &str, phase: &str) -> String {
+    format!(
+        "description = 'x'\n[[topic]]\nname = 'a'\npartitions = 4\n{topic}\n\
+         [[group]]\nname = 'g'\nprotocol = 'classic'\nmembers = 5\n{group}\n\
+         [[phase]]\nname = 'p'\n{phase}\n"
+    )
+}
+
+#[test]
+fn an_invalid_scenario_is_refused_in_one_sentence() {
+    let cases = [
+        ("count = 0", "", "start = {}", "topic a: its count is 0: leave it out"),
+        ("count = 20000", "", "start = {}", "20000 topics in all are more than 10000"),
+        ("", "static = 6", "start = {}", "group g: 6 static members are more than its 5 members"),
+        ("", "topics = 'b'", "start = {}", "group g: there is no topic b, only a"),
+        ("", "assignor = 'best'", "start = {}", "group g: classic members have no assignor best: "),
+        ("", "session-timeout = '1s'", "start = {}", "group g: heartbeat-interval = 3s is not"),
+        ("", "backoff = '2s'", "start = {}", "group g: backoff = 2s is above backoff-max = 1s"),
+        ("", "commit = { rate = 0 }", "start = {}", "group g: commit must have more than 0"),
+        ("", "commit = { rate = 1, every = '1s' }", "start = {}", "group g: commit has both a"),
+        ("", "fetch = { in-flight = 0 }", "start = {}", "group g: fetch must have 1 to 10000"),
+        ("", "", "", "phase p: it has no action and takes no time"),
+        ("", "", "start = { members = 6 }", "phase p: start is for 6 members, and group g has 5"),
+        ("", "", "start = { groups = 'h' }", "phase p: there is no group h, only g"),
+        ("", "", "close = {}", "phase p: close is for static members, and group g has none"),
+        ("", "", "roll = { at-once = 0 }", "phase p: roll with at-once = 0 restarts none"),
+        ("", "", "churn = { rate = 1 }", "phase p: churn needs a duration: lasts"),
+        ("", "", "churn = { rate = -1 }", "phase p: churn must have a rate above 0"),
+        ("", "", "add-partitions = { by = 0 }", "phase p: add-partitions by 0 adds none"),
+        ("", "", "lasts = '1s'\nuntil = 'stable'", "phase p: it has both lasts and until"),
+        ("", "", "start = { members = 0 }", "phase p: start is for no members: leave it out"),
+        ("", "", "start = {}\nlasts = '99999999h'", "phase p: lasts = "),
+        ("", "", "work = { over = '1s', fetch = {} }", "phase p: work over a time is a ramp"),
+        ("", "", "start = { over = '367d' }", "phase p: start.over = "),
+        ("", "revocation-takes = '9999d'", "start = {}", "group g: revocation-takes = "),
+        ("", "commit = { every = '9999d' }", "start = {}", "group g: commit.every = "),
+        ("", "", "start = {}\n[repeat]\nfrom = 'q'", "repeat: there is no phase q, only p"),
+        ("", "", "start = {}\n[[phase]]\nname = 'p'", "two phases are called p"),
+        (
+            "",
+            "",
+            "start = {}\n[[group]]\nname = 'a b'\nprotocol = 'manual'",
+            "group \"a b\": a name",
+        ),
+    ];
+    for (topic, group, phase, expected) in cases {
+        let error = valid(&with(topic, group, phase)).expect_err(expected);
+        assert!(error.starts_with(expected), "expected {expected:?}, got {error:?}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    valid(&with("", "", "start = {}")).unwrap();
+}
+
+#[test]
+fn classic_members_do_not_share_connections() {
+    let limits = Limits { members_per_connection: 10 };
+    let error = load("quick", &Overrides::default(), &limits).unwrap_err().to_string();
+    assert!(error.contains("group classic: classic members can't share connections"), "{error}");
+    load("commit", &Overrides::default(), &limits).unwrap();
+}
+
+#[test]
+fn optional_groups_are_left_out_if_the_cluster_lacks_their_protocol() {
+    let quick = || load("quick", &Overrides::default(), &LIMITS).unwrap();
+    let mut with = quick();
+    let mut versions = Versions::default();
+    versions.set(ApiKey::JoinGroup as i16, 9);
+    let classic_only = versions.clone();
+    versions.set(ApiKey::ConsumerGroupHeartbeat as i16, 1);
+    assert_eq!(with.fit(&versions), Ok(vec![]));
+    assert_eq!(with.scenario.groups.len(), 2);
+
+    let mut without = quick();
+    let notes = without.fit(&classic_only).unwrap();
+    assert!(notes[0].starts_with("without consumer: the cluster does not offer"), "{notes:?}");
+    assert_eq!(without.scenario.groups.len(), 1);
+
+    without.scenario.groups[0].protocol = file::Protocol::Consumer;
+    let error = without.fit(&classic_only).unwrap_err().to_string();
+    assert!(error.contains("which group classic needs; --protocol classic avoids it"), "{error}");
+    let error = quick().fit(&Versions::default()).unwrap_err().to_string();
+    assert!(error.contains("does not offer JoinGroup, which group classic needs"), "{error}");
+}
+
+/// Actions of phases in which no member of the groups can be up.
+#[test]
+fn an_action_that_can_never_have_members_is_refused() {
+    let next = |phase: &str| format!("\n[[phase]]\nname = 'q'\n{phase}");
+    let none = |what: &str| format!("{what} has no effect: no member of its groups is up by then");
+    for (phases, expected) in [
+        ("lasts = '1s'".into(), "group g: no phase starts its members".into()),
+        ("start = {}\ncrash = {}".into(), format!("phase p: {}", none("crash"))),
+        (
+            format!("start = {{}}\n[[phase]]\nname = 'o'\nleave = {{}}{}", next("roll = {}")),
+            format!("phase q: {}", none("roll")),
+        ),
+        (
+            format!("read-offsets = {{}}{}", next("start = {}")),
+            format!("phase p: {}", none("read-offsets")),
+        ),
+        (
+            format!("start = {{}}{}", next("leave = {}\ncoordinator-restart = true")),
+            format!("phase q: {}", none("coordinator-restart")),
+        ),
+        (
+            format!("start = {{}}{}", next("leave = {}\nwork = { fetch = {} }")),
+            format!("phase q: {}", none("work")),
+        ),
+    ] {
+        assert_eq!(valid(&with("", "", &phases)).unwrap_err(), expected);
+    }
+    for good in [
+        format!("work = {{ fetch = {{}} }}{}", next("start = {}")),
+        format!("start = {{}}{}", next("crash = { return-after = '1s' }\nlasts = '3s'")),
+        format!("lasts = '1s'{}\n[repeat]\nfrom = 'p'", next("start = {}")),
+        // In the first round no member is up, in the second some are.
+        format!("crash = {{}}{}\n[repeat]\nfrom = 'p'", next("start = {}")),
+        format!("start = {{}}{}", next("delete-groups = {}\nread-offsets = {}")),
+    ] {
+        valid(&with("", "", &good)).unwrap_or_else(|error| panic!("{good}: {error}"));
+    }
+}
+
+#[test]
+fn the_clusters_times_of_consumer_groups_replace_the_scenarios() {
+    let mut quick = load("quick", &Overrides::default(), &LIMITS).unwrap();
+    let seconds = |seconds| Duration::from_secs(seconds);
+    let reported = |session, heartbeat| {
+        Some(ConsumerTimes {
+            session_timeout: seconds(session),
+            heartbeat_interval: seconds(heartbeat),
+        })
+    };
+    let classic = quick.scenario.groups[0].clone();
+    let times = |named: &Named| {
+        let group = &named.scenario.groups[1];
+        (group.session_timeout.0, group.heartbeat_interval.0)
+    };
+    let note = quick.adopt_times(None).unwrap();
+    assert!(note.ends_with("the checks assume group consumer's session-timeout, 45s"), "{note}");
+    assert_eq!(times(&quick), (seconds(45), seconds(5)));
+    assert_eq!(quick.adopt_times(reported(45, 15)), None);
+    assert_eq!(times(&quick), (seconds(45), seconds(15)));
+    let note = quick.adopt_times(reported(20, 3)).unwrap();
+    assert!(note.contains("a session timeout of 20s"), "{note}");
+    assert_eq!(times(&quick), (seconds(20), seconds(3)));
+    assert_eq!(quick.scenario.groups[0], classic);
+    quick.scenario.groups.truncate(1);
+    assert_eq!(quick.adopt_times(None), None, "there are no consumer groups");
+}

@@ -1,0 +1,34 @@
+//! Real clients beside the members of a run: their orders, and what they say.
+
+use std::time::Instant;
+
+use loadgen::topics::Topics;
+
+use super::{ENDING, Session, TICK};
+
+impl Session {
+    pub(super) fn order_clients(&mut self) {
+        let orders = std::mem::take(&mut self.orders.clients);
+        orders.into_iter().for_each(|order| self.tools.clients.order(order));
+    }
+
+    /// Passes their events on, before those of members from the same time are judged.
+    pub(super) fn hear_clients(&mut self) {
+        let now = self.tools.engine.now();
+        let nothing = Topics::default();
+        let topics = self.tools.conductor.topics().unwrap_or(&nothing);
+        let news = self.tools.clients.news(now, topics);
+        news.notes.iter().for_each(|note| self.tools.live.note(note));
+        news.events.into_iter().for_each(|event| self.merge.insert(event));
+    }
+
+    /// At the end of a run there are none left, unless it ends at once.
+    pub(super) fn end_clients(&mut self) {
+        self.tools.clients.kill_all();
+        let until = Instant::now() + ENDING;
+        while self.tools.clients.are_running() && Instant::now() < until {
+            self.receive_for(TICK);
+            self.hear_clients();
+        }
+    }
+}
