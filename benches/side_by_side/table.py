@@ -45,7 +45,7 @@ write of 4 KiB with fdatasync takes {machine["flush_us_p50"]} us (median); load 
 run {machine["load_average"]}.
 - Versions: {versions}.
 - Server on core {SERVER_CORE} alone, muster-load on core {CLIENT_CORE}, all checks on: a cell \
-in which a coordinator broke its word is reported as failed.
+in which a coordinator violated a guarantee is reported as failed.
 - {options["rounds"]} round(s), all servers in each, every server restarted (Kafka: then \
 {options["kafka_warmup"]} s of each workload for its compiler). Each cell is the median of the \
 rounds, with (lowest to highest).
