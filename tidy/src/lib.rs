@@ -14,7 +14,7 @@ mod words;
 pub use imports::{ModuleGraph, module_graph};
 pub use ratchet::Ratchet;
 pub use sources::{Source, Sources};
-pub use words::{BANNED, Banned, starts_with_pronoun};
+pub use words::{BANNED, Banned, lacks_noun, says_behind, starts_with_pronoun};
 
 /// The longest line, as rustfmt has it; it leaves comments and strings alone.
 pub const COLUMNS: usize = 100;

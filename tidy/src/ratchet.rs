@@ -15,9 +15,13 @@ pub struct Ratchet {
     pub long_lines: usize,
     /// Comments with "Who", "What" or "Whom" as the subject of a sentence.
     pub pronouns: usize,
+    /// Comments that begin with a preposition where their noun should be.
+    pub nounless: usize,
+    /// Comments with "behind" for "after".
+    pub behind: usize,
     /// Matches on a bool.
     pub bool_matches: usize,
-    /// How many times each banned phrase stands.
+    /// The number of times that each banned phrase occurs.
     pub words: BTreeMap<String, usize>,
     /// The lines of files that are too long.
     pub long_files: BTreeMap<String, usize>,
