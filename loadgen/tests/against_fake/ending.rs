@@ -1,6 +1,7 @@
 //! The end of a run: its exit status, and the topics and groups that are left.
 
 use std::io::{Read, Write};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::ApiKey;
@@ -9,7 +10,7 @@ use loadgen::report::model::Report;
 use tempfile::TempDir;
 
 use crate::fake::{Bug, Config, Fake, Nonsense};
-use crate::run::{called_with, outcome, play_with, program, scenario, write};
+use crate::run::{PROGRAM, called_with, outcome, play_with, program, scenario, write};
 use crate::running::Running;
 
 const STEADY: &str = "[[phase]]\nname = \"steady\"\nlasts = \"60s\"\n";
@@ -63,7 +64,11 @@ fn clean_deletes_what_dead_runs_left() {
 #[test]
 fn a_hangup_winds_down_as_an_interrupt_does() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
-    let mut run = Running::start(&fake, &directory, &steady(), &[]);
+    // The tests may themselves be started by nohup(1), which the program would obey.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", PROGRAM]);
+    let options = ["--keep-up", "1min"];
+    let mut run = Running::start_by(command, &fake, &directory, &steady(), &options);
     run.wait_for("6 stable");
     run.signal("-HUP");
     let (status, summary) = run.end();
