@@ -13,15 +13,12 @@ use muster_codec::{ApiKey, ErrorCode, GroupRequest, Reader, Request, Response};
 use muster_coordinator::{Caller, RequestId};
 use muster_transactions::PartitionSet;
 use muster_transactions::errors::{txn_offset_commit_error, txn_offset_commit_question};
-use muster_transactions::message::{Producer, Question, Stamp, Verdict};
+use muster_transactions::message::{Producer, Question, Verdict};
 use muster_transactions::partition::Append;
 use std::collections::BTreeMap;
 
 /// The bit that the numbers of these questions have, and those of partitions have not.
 const OF_GROUPS: u64 = 1 << 63;
-
-/// The time after which a question counts as lost (Kafka's `request.timeout.ms` of a broker).
-const QUESTION_MS: i64 = 30_000;
 
 /// Bytes of requests that wait for a verdict. Beyond that they are refused as if the question was
 /// lost, and clients try again. The last one may exceed it.
@@ -46,7 +43,6 @@ enum Screened {
 /// A TxnOffsetCommit that waits for a verdict.
 #[derive(Debug)]
 struct Asked {
-    deadline: i64,
     slot: Slot,
     producer: Producer,
     request: RequestId,
@@ -89,10 +85,8 @@ impl OffsetQuestions {
         number
     }
 
-    /// The request that a verdict is about; None if it is about one of an earlier load.
-    fn take(&mut self, verdict: &Verdict) -> Option<Asked> {
-        self.open.get(&verdict.number).filter(|asked| asked.producer == verdict.producer)?;
-        let asked = self.open.remove(&verdict.number)?;
+    fn take(&mut self, number: u64) -> Option<Asked> {
+        let asked = self.open.remove(&number)?;
         self.bytes -= asked.bytes();
         Some(asked)
     }
@@ -130,8 +124,7 @@ impl Groups {
             }
             Append::Refuse(error) => Some(error),
             Append::Ask if self.questions.bytes < ASKED_BYTES_MAX => {
-                let now = inputs.times.now;
-                return Some(self.ask(now, slot, producer, &transactional_id, caller, body));
+                return Some(self.ask(slot, producer, &transactional_id, caller, body));
             }
             Append::Ask => Some(ErrorCode::NetworkException),
         };
@@ -160,7 +153,7 @@ impl Groups {
         verdict: &Verdict,
         mut take: impl FnMut(Reply<'_>),
     ) {
-        let Some(asked) = self.questions.take(verdict) else { return };
+        let Some(asked) = self.questions.take(verdict.number) else { return };
         let Asked { slot, producer, .. } = asked;
         let admitted = self.admit(&asked, verdict);
         let before = self.log.position(slot);
@@ -169,32 +162,6 @@ impl Groups {
             self.producers.appended(slot, producer, before + 1, verdict.stamp);
         } else {
             self.producers.of(slot).refused(producer, verdict.number);
-        }
-    }
-
-    /// When [`Self::expire_questions`] has something to do.
-    pub(crate) fn questions_deadline(&self) -> Option<i64> {
-        self.questions.open.first_key_value().map(|(_, asked)| asked.deadline)
-    }
-
-    /// Ends questions that count as lost at this time.
-    pub(crate) fn expire_questions(
-        &mut self,
-        mut inputs: Inputs<'_>,
-        until: i64,
-        mut take: impl FnMut(Reply<'_>),
-    ) {
-        while let Some((number, asked)) = self.questions.open.first_key_value()
-            && asked.deadline <= until
-        {
-            let verdict = Verdict {
-                stamp: Stamp::default(),
-                number: *number,
-                producer: asked.producer,
-                error: ErrorCode::NetworkException,
-                refused: PartitionSet::default(),
-            };
-            self.verdict(inputs.again(), &verdict, &mut take);
         }
     }
 
@@ -216,7 +183,6 @@ impl Groups {
 
     fn ask(
         &mut self,
-        now: i64,
         slot: Slot,
         producer: Producer,
         transactional_id: &str,
@@ -224,11 +190,9 @@ impl Groups {
         body: &[u8],
     ) -> Question {
         let Caller { request, api_version: version, client_id, client_host } = caller;
-        let deadline = now.saturating_add(QUESTION_MS);
         let (client_id, client_host) = (client_id.into(), client_host.into());
         let body = body.into();
-        let asked =
-            Asked { deadline, slot, producer, request, version, client_id, client_host, body };
+        let asked = Asked { slot, producer, request, version, client_id, client_host, body };
         let number = self.questions.insert(asked);
         self.producers.of(slot).ask(producer, number);
         Question {
@@ -245,12 +209,7 @@ impl Groups {
     /// Whether a verdict lets the offsets be written.
     fn admit(&mut self, asked: &Asked, verdict: &Verdict) -> Result<(), ErrorCode> {
         let Asked { slot, producer, .. } = *asked;
-        if verdict.refused.contains(OFFSETS_TOPIC, slot.0 as i32) {
-            return Err(ErrorCode::TransactionAbortable);
-        }
-        if verdict.error != ErrorCode::None {
-            return Err(verdict.error);
-        }
+        verdict.on(OFFSETS_TOPIC, slot.0 as i32)?;
         self.producers.of(slot).admit(producer, verdict.number, verdict.stamp)
     }
 

@@ -4,7 +4,7 @@
 use super::Groups;
 use crate::placement::Slot;
 use muster_codec::ErrorCode;
-use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
+use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::{OFFSETS_TOPIC, TransactionRecord};
 use muster_storage::AppendError;
 use muster_transactions::PartitionSet;
@@ -43,10 +43,8 @@ impl Groups {
     /// the offsets that are pending there are committed or dropped. [`Self::take_marked`] returns
     /// the answer for each once it is durable.
     pub(crate) fn mark_transaction(&mut self, now: i64, coordinator: u32, marker: &Marker) {
-        let Marker { stamp, producer, outcome, version, ref partitions } = *marker;
-        let coordinator_epoch = stamp.coordinator_epoch;
-        let end = End { producer, outcome, version, coordinator_epoch };
-        for slot in self.slots_named(partitions) {
+        let (stamp, end) = (marker.stamp, marker.end());
+        for slot in self.slots_named(&marker.partitions) {
             match self.mark(now, slot, &end, Some(stamp)) {
                 // Kafka's coordinator, too, gives a transaction up that is fenced.
                 Ok(()) | Err(ErrorCode::TransactionCoordinatorFenced) => {}
@@ -108,8 +106,7 @@ impl Groups {
         let all: Vec<_> = self.producers.open().collect();
         for (slot, producer) in all {
             if self.producers.is_unanswered(slot, producer.id) {
-                let outcome = TransactionOutcome::Abort;
-                let end = End { producer, outcome, version: 0, coordinator_epoch };
+                let end = End::abort_of(producer, coordinator_epoch);
                 self.mark_unanswered(now, slot, &end, None);
             }
         }

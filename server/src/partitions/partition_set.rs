@@ -331,8 +331,7 @@ impl Partitions {
     /// The time when [`Self::expire`] has something to do, in milliseconds since the epoch.
     pub fn next_deadline(&self) -> Option<i64> {
         let deadlines = [self.fetches.next_deadline(), self.next_sweep];
-        let others = [self.checkpoint.next_deadline(), self.questions_deadline()];
-        deadlines.into_iter().chain(others).flatten().min()
+        deadlines.into_iter().chain([self.checkpoint.next_deadline()]).flatten().min()
     }
 
     /// Answers fetches whose time to wait has passed; checks retention and idle producers; writes
@@ -342,7 +341,6 @@ impl Partitions {
         while let Some(fetch) = self.fetches.due(now) {
             self.unpark(fetch, out);
         }
-        self.expire_questions(now, wall, out);
         if self.next_sweep.is_some_and(|sweep| sweep <= now) {
             self.schedule_sweep(now);
             let expiration_ms = i64::from(self.config.producer_id_expiration_ms);

@@ -7,13 +7,9 @@ use super::partition_set::PartitionId;
 use super::{Call, Effects, Partitions};
 use crate::cluster::transaction_slot;
 use muster_codec::{ErrorCode, Wall};
-use muster_transactions::PartitionSet;
 use muster_transactions::errors::{produce_error, produce_question};
 use muster_transactions::message::{Producer, Question, QuestionKind, Verdict};
 use std::sync::Arc;
-
-/// The time after which a question counts as lost (Kafka's `request.timeout.ms` of a broker).
-const QUESTION_MS: i64 = 30_000;
 
 /// A batch that waits for a verdict.
 #[derive(Debug)]
@@ -32,7 +28,6 @@ pub(super) struct OpenQuestion {
     kind: QuestionKind,
     /// The version of Produce.
     version: i16,
-    deadline: i64,
     batches: Vec<AskedBatch>,
 }
 
@@ -66,18 +61,12 @@ impl Partitions {
                 partition.producers.transactions.ask(producer, produce);
             }
         }
-        let (version, deadline) = (call.version, call.now + QUESTION_MS);
-        let question = OpenQuestion { producer, kind, version, deadline, batches };
+        let question = OpenQuestion { producer, kind, version: call.version, batches };
         self.questions.insert(produce, question);
     }
 
     /// The coordinator has answered a question: its batches are appended or refused.
     pub fn verdict(&mut self, wall: Wall, verdict: &Verdict, out: &mut Effects) {
-        // One of an earlier load may be about another producer.
-        let open = self.questions.get(&verdict.number);
-        if open.is_none_or(|question| question.producer != verdict.producer) {
-            return;
-        }
         let Some(question) = self.questions.remove(&verdict.number) else { return };
         for asked in &question.batches {
             self.io.written(asked.batch.bytes.len());
@@ -103,9 +92,7 @@ impl Partitions {
         let partition = self.partitions.get_mut(&asked.id);
         let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let transactions = &mut partition.producers.transactions;
-        let is_refused = verdict.refused.contains(&asked.topic, asked.id.index);
-        let error = if is_refused { ErrorCode::TransactionAbortable } else { verdict.error };
-        if error != ErrorCode::None {
+        if let Err(error) = verdict.on(&asked.topic, asked.id.index) {
             transactions.refused(question.producer, verdict.number);
             return Err(error);
         }
@@ -116,25 +103,5 @@ impl Partitions {
             partition.producers.transactions.refused(question.producer, verdict.number);
         }
         Ok(appended)
-    }
-
-    /// Ends questions that count as lost.
-    pub(crate) fn expire_questions(&mut self, now: i64, wall: Wall, out: &mut Effects) {
-        while let Some((number, question)) = self.questions.first_key_value()
-            && question.deadline <= now
-        {
-            let verdict = Verdict {
-                stamp: Default::default(),
-                number: *number,
-                producer: question.producer,
-                error: ErrorCode::NetworkException,
-                refused: PartitionSet::default(),
-            };
-            self.verdict(wall, &verdict, out);
-        }
-    }
-
-    pub(super) fn questions_deadline(&self) -> Option<i64> {
-        self.questions.first_key_value().map(|(_, question)| question.deadline)
     }
 }

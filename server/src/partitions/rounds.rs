@@ -5,7 +5,6 @@
 use super::partition_set::PartitionId;
 use super::{Effects, Partitions};
 use crate::cluster::transaction_slot;
-use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_codec::{ErrorCode, Wall};
 use muster_transactions::PartitionSet;
@@ -72,9 +71,8 @@ impl Partitions {
         marker: &Marker,
         out: &mut Effects,
     ) {
-        let Marker { stamp, producer, outcome, version, ref partitions } = *marker;
-        let coordinator_epoch = stamp.coordinator_epoch;
-        let end = End { producer, outcome, version, coordinator_epoch };
+        let Marker { stamp, ref partitions, .. } = *marker;
+        let end = marker.end();
         let (ids, mut missing) = self.located(partitions);
         let (number, mut left) = (self.next_round(), 0);
         for id in ids {
@@ -137,8 +135,7 @@ impl Partitions {
             let Ok(id) = self.located_one(&topic, partition) else { continue };
             let of = self.partitions.get(&id).map(|it| &it.producers.transactions);
             if of.is_some_and(|it| it.is_unanswered(producer.id)) {
-                let outcome = TransactionOutcome::Abort;
-                let end = End { producer, outcome, version: 0, coordinator_epoch };
+                let end = End::abort_of(producer, coordinator_epoch);
                 self.mark_unanswered(wall, id, &end, None, out);
             }
         }

@@ -87,7 +87,7 @@ impl Shard {
         if let Some(question) = question {
             connections.hold(call.request);
             self.count_waiting();
-            self.transactions.ask(question);
+            self.transactions.ask(self.times.now, question);
         }
     }
 

@@ -192,7 +192,9 @@ impl Shard {
     pub(crate) fn perform(&mut self, effects: Effects) {
         self.commands.extend(effects.ops.into_iter().map(Command::File));
         self.count_partitions();
-        effects.questions.into_iter().for_each(|question| self.transactions.ask(question));
+        for question in effects.questions {
+            self.transactions.ask(self.times.now, question);
+        }
         for (coordinator, message) in effects.messages {
             self.transactions.send(coordinator, message);
         }
@@ -297,7 +299,7 @@ impl Shard {
 
     fn expire(&mut self) {
         self.groups_expire();
-        self.expire_offset_questions(self.times.now);
+        self.end_questions(self.times.now);
         if self.partitions.next_deadline().is_some_and(|at| at <= self.times.now) {
             let mut effects = Effects::default();
             self.partitions.expire(self.times, &mut effects);
@@ -311,7 +313,7 @@ impl Shard {
     fn next_deadline(&self) -> Option<i64> {
         [
             self.groups_deadline(),
-            self.groups.questions_deadline(),
+            self.transactions.questions_deadline(),
             self.transactions_deadline(),
             self.partitions.next_deadline(),
             self.clients.deadline(),
@@ -348,18 +350,11 @@ impl Shard {
         are_left
     }
 
-    /// Ends questions to coordinators, whose shards may have stopped: producers retry.
-    fn end_questions(&mut self) {
-        self.expire_offset_questions(i64::MAX);
-        let mut effects = Effects::default();
-        self.partitions.expire_questions(i64::MAX, self.times.wall, &mut effects);
-        self.perform(effects);
-    }
-
     /// Completes a clean stop: once all accepted requests are durable, the last answers leave.
     fn advance_stop(&mut self) {
         let Stopping::Draining { since } = self.stopping else { return };
-        self.end_questions();
+        // The shards of their coordinators may have stopped: producers retry.
+        self.end_questions(i64::MAX);
         if !self.groups.is_flushed() {
             return;
         }

@@ -111,7 +111,6 @@ impl Shard {
 
     /// Takes a message to a slot of this shard.
     fn take(&mut self, coordinator: u32, message: ToSlot) {
-        let Times { wall, .. } = self.times;
         let mut effects = Effects::default();
         match message.body {
             // The link takes it.
@@ -119,10 +118,11 @@ impl Shard {
             ToSlotBody::Reported(reported) => {
                 self.reported(coordinator, message.slot, &reported, &mut effects);
             }
-            ToSlotBody::Verdict(verdict) if self.groups.has_asked(verdict.number) => {
-                self.offsets_verdict(&verdict);
+            ToSlotBody::Verdict(verdict) => {
+                if self.transactions.answers(&verdict) {
+                    self.verdict(&verdict, &mut effects);
+                }
             }
-            ToSlotBody::Verdict(verdict) => self.partitions.verdict(wall, &verdict, &mut effects),
             // The offsets of the transaction precede its marker in the log: they need no sync.
             ToSlotBody::Sync(sync) => {
                 if !self.groups.is_unanswered(&sync.partitions, sync.producer.id) {
@@ -155,19 +155,23 @@ impl Shard {
         }
     }
 
-    fn offsets_verdict(&mut self, verdict: &Verdict) {
+    /// Ends the questions that count as lost at a time.
+    pub(super) fn end_questions(&mut self, until: i64) {
+        let mut effects = Effects::default();
+        while let Some(verdict) = self.transactions.take_lost(until) {
+            self.verdict(&verdict, &mut effects);
+        }
+        self.perform(effects);
+    }
+
+    /// A question of the groups or the partitions is answered.
+    fn verdict(&mut self, verdict: &Verdict, effects: &mut Effects) {
+        if !self.groups.has_asked(verdict.number) {
+            return self.partitions.verdict(self.times.wall, verdict, effects);
+        }
         let (groups, inputs, connections) = self.of_groups();
         groups.verdict(inputs, verdict, |reply| connections.reply(reply));
         self.count_waiting();
-    }
-
-    /// Ends the questions about offsets that count as lost at a time.
-    pub(super) fn expire_offset_questions(&mut self, until: i64) {
-        if self.groups.questions_deadline().is_some_and(|at| at <= until) {
-            let (groups, inputs, connections) = self.of_groups();
-            groups.expire_questions(inputs, until, |reply| connections.reply(reply));
-            self.count_waiting();
-        }
     }
 
     fn reported(

@@ -24,7 +24,10 @@ mod coordinators;
 mod limits;
 mod links;
 mod post;
+mod questions;
 mod requests;
+#[cfg(test)]
+mod tests;
 mod topics;
 
 pub(crate) use coordinators::Coordinators;
@@ -41,11 +44,11 @@ use crate::logging::RequestErrors;
 use crate::mailbox::{Letter, Message};
 use crate::net::Reply;
 use crate::placement::{Placement, Slot};
-use limits::LETTERS_MAX;
 use links::Links;
 use muster_transactions::ProducerIds;
-use muster_transactions::message::{FromSlot, OpenIn, Question, Reported, ToSlot};
+use muster_transactions::message::{FromSlot, OpenIn, Question, Reported, ToSlot, Verdict};
 use post::Post;
+use questions::Questions;
 use std::collections::BTreeMap;
 
 /// The transactions of a shard.
@@ -57,9 +60,7 @@ pub(crate) struct Transactions {
     links: Links,
     post: Post,
     answers: Vec<Reply<'static>>,
-    /// Questions to coordinators that do not know their slot yet, and would not answer: at most one
-    /// for each connection that waits.
-    early: Vec<Question>,
+    questions: Questions,
     /// How often letters of other shards were taken, by shard: reported with the next mail.
     taken: BTreeMap<u32, (usize, usize)>,
     /// Whether no transaction may have lost writes before the start, or all that had are ended.
@@ -108,7 +109,7 @@ impl Transactions {
             links: Links::new(placement, shard, session, lost),
             post: Post::new(shard, placement),
             answers: Vec::new(),
-            early: Vec::new(),
+            questions: Questions::default(),
             taken: BTreeMap::new(),
             is_settled: !lost,
         }
@@ -186,17 +187,30 @@ impl Transactions {
         self.post.taken(by, letters, bytes);
     }
 
-    /// Sends the question of a partition or group, once the coordinator knows its slot.
-    pub(crate) fn ask(&mut self, question: Question) {
+    /// Sends the question of a partition or group. A coordinator that does not know the slot yet
+    /// would not answer: then it is sent when the report is answered.
+    pub(crate) fn ask(&mut self, now: i64, question: Question) {
         let Slot(coordinator) = self.placement.transaction_slot(&question.transactional_id);
-        if !self.links.is_known(question.slot, coordinator) {
-            // Beyond the limit it counts as lost.
-            if self.early.len() < LETTERS_MAX {
-                self.early.push(question);
-            }
-            return;
+        if self.links.is_known(question.slot, coordinator) {
+            self.send(coordinator, FromSlot::Question(question.clone()));
         }
-        self.post.add_to_coordinator(coordinator, FromSlot::Question(question));
+        self.questions.insert(now, coordinator, question);
+    }
+
+    /// Whether a verdict answers a question that is open; it is answered then.
+    pub(crate) fn answers(&mut self, verdict: &Verdict) -> bool {
+        self.questions.answered(verdict)
+    }
+
+    /// When the next question counts as lost.
+    pub(crate) fn questions_deadline(&self) -> Option<i64> {
+        self.questions.next_deadline()
+    }
+
+    /// Ends a question that counts as lost at this time, with the verdict in place of its
+    /// coordinator's.
+    pub(crate) fn take_lost(&mut self, until: i64) -> Option<Verdict> {
+        self.questions.take_lost(until)
     }
 
     /// Sends a message of a slot.
@@ -245,7 +259,9 @@ impl Transactions {
         reported: &Reported,
     ) -> Option<Answered> {
         let answered = self.links.answered(slot, coordinator, reported)?;
-        std::mem::take(&mut self.early).into_iter().for_each(|question| self.ask(question));
+        for question in self.questions.of(coordinator) {
+            self.send(coordinator, FromSlot::Question(question));
+        }
         Some(answered)
     }
 

@@ -7,6 +7,7 @@
 //! sends.
 
 use crate::context::Slot;
+use crate::partition::End;
 use crate::partition_set::PartitionSet;
 use crate::text::Text;
 use alloc::vec::Vec;
@@ -84,6 +85,14 @@ pub struct Marker {
     /// 2 if the epoch must be higher than that of the data (KIP-1228); 0 if it is the same.
     pub version: i8,
     pub partitions: PartitionSet,
+}
+
+impl Marker {
+    /// The control batch.
+    pub fn end(&self) -> End {
+        let Self { stamp, producer, outcome, version, .. } = *self;
+        End { producer, outcome, version, coordinator_epoch: stamp.coordinator_epoch }
+    }
 }
 
 /// A message from a slot to a coordinator.
@@ -182,4 +191,17 @@ pub struct Verdict {
     pub error: ErrorCode,
     /// Partitions that are not in the transaction: TRANSACTION_ABORTABLE.
     pub refused: PartitionSet,
+}
+
+impl Verdict {
+    /// Whether the producer may append to a partition of the question.
+    ///
+    /// # Errors
+    /// The reason why it may not.
+    pub fn on(&self, topic: &str, partition: i32) -> Result<(), ErrorCode> {
+        if self.refused.contains(topic, partition) {
+            return Err(ErrorCode::TransactionAbortable);
+        }
+        if self.error == ErrorCode::None { Ok(()) } else { Err(self.error) }
+    }
 }

@@ -77,6 +77,13 @@ pub struct End {
     pub coordinator_epoch: i32,
 }
 
+impl End {
+    /// The abort of a transaction that no coordinator knows.
+    pub fn abort_of(producer: Producer, coordinator_epoch: i32) -> Self {
+        Self { producer, outcome: TransactionOutcome::Abort, version: 0, coordinator_epoch }
+    }
+}
+
 /// An aborted transaction, as in Kafka's transaction index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aborted {

@@ -197,11 +197,10 @@ fn a_partition_may_be_refused_alone() {
 }
 
 #[test]
-fn a_lost_question_ends_and_a_late_answer_to_it_is_dropped() {
+fn a_question_that_is_not_answered_ends_and_a_late_answer_to_it_is_dropped() {
     let mut world = World::new();
     let (request, question) = world.start_transactional(ADDS, &[(0, transactional(1, 7, 0, 0))]);
-    assert_eq!(world.partitions.next_deadline(), Some(NOW + 30_000));
-    world.pass(30_000);
+    world.decide(&no(question.as_ref().unwrap(), ErrorCode::NetworkException));
     assert_eq!(world.results(request).unwrap(), [(ErrorCode::NotEnoughReplicas, -1)]);
     world.decide(&yes(&question.unwrap(), 1));
     assert_eq!(world.fetch(0, 0).high_watermark, 0);
