@@ -2,13 +2,14 @@
 //! them. They are kept beside the groups, as nearly all groups have none.
 //!
 //! The later *record* of two commits of a partition wins, whichever marker came first. Kafka
-//! compares the places of both records in the log. Here the pending offsets of a partition are in
-//! the order of their records, and one that precedes a committed record is marked as superseded: so
-//! the outcome depends on the order of the records alone, which recovery, snapshots and compaction
-//! keep, and committed offsets need no place.
+//! compares the places of both records in the log. Here the records of a partition's pending
+//! offsets are numbered as they come, and those up to the number of a committed one are superseded:
+//! so the outcome depends on the order of the records alone, which recovery, snapshots and
+//! compaction keep, and committed offsets need no place.
 
 use crate::committed::Committed;
 use crate::text::Text;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use muster_codec::Str;
@@ -38,6 +39,12 @@ pub(crate) const PENDING_BYTES: usize = 256;
 pub(crate) struct Pending {
     pub(crate) producer: Producer,
     pub(crate) committed: Committed,
+}
+
+/// A pending offset with its place in the order of records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placed<P> {
+    pub(crate) pending: P,
     /// Whether a later record of the partition is committed. Then even the commit of its own
     /// transaction drops this offset.
     pub(crate) is_superseded: bool,
@@ -61,8 +68,61 @@ impl Pending {
     }
 }
 
-/// The pending offsets of a partition, at most one of each producer, in the order of their records.
-type OfPartition = Vec<Pending>;
+/// The pending offsets of a partition, at most one of each producer.
+#[derive(Debug, Default)]
+pub(crate) struct OfPartition {
+    /// Each with the number of its record.
+    by_producer: BTreeMap<i64, Box<(u64, Pending)>>,
+    /// The number of the newest record.
+    newest: u64,
+    /// The records up to this number are superseded.
+    superseded: u64,
+}
+
+impl OfPartition {
+    /// The number of pending offsets.
+    pub(crate) fn len(&self) -> usize {
+        self.by_producer.len()
+    }
+
+    /// The pending offsets, by producer.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {
+        self.by_producer.values().map(|it| &it.1)
+    }
+
+    /// The pending offsets in the order of their records.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = Placed<&Pending>> {
+        let mut all: Vec<_> = self.by_producer.values().map(|it| (it.0, &it.1)).collect();
+        all.sort_unstable_by_key(|(record, _)| *record);
+        let is_superseded = |record| record <= self.superseded;
+        all.into_iter()
+            .map(move |(record, pending)| Placed { pending, is_superseded: is_superseded(record) })
+    }
+
+    fn push(&mut self, added: Placed<Pending>) {
+        self.newest += 1;
+        if added.is_superseded {
+            self.supersede();
+        }
+        let placed = Box::new((self.newest, added.pending));
+        self.by_producer.insert(placed.1.producer.id, placed);
+    }
+
+    /// A record is committed that follows all of these.
+    fn supersede(&mut self) {
+        self.superseded = self.newest;
+    }
+
+    /// Takes the pending offset of a producer; if it is committed, earlier records are superseded.
+    fn take(&mut self, producer_id: i64, outcome: TransactionOutcome) -> Option<Placed<Pending>> {
+        let (record, pending) = *self.by_producer.remove(&producer_id)?;
+        let is_superseded = record <= self.superseded;
+        if outcome == TransactionOutcome::Commit {
+            self.superseded = self.superseded.max(record);
+        }
+        Some(Placed { pending, is_superseded })
+    }
+}
 
 /// The pending offsets of one group; never empty.
 #[derive(Debug, Default)]
@@ -86,16 +146,16 @@ impl GroupPending {
     }
 
     /// The partitions that have pending offsets, each with its pending offsets.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, i32, &[Pending])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, i32, &OfPartition)> {
         self.topics.iter().flat_map(|(topic, partitions)| {
-            partitions.iter().map(move |(partition, all)| (topic, *partition, all.as_slice()))
+            partitions.iter().map(move |(partition, all)| (topic, *partition, all))
         })
     }
 
     /// The partitions of a topic that have pending offsets, each with its pending offsets.
-    pub(crate) fn of_topic(&self, topic: &str) -> impl Iterator<Item = (i32, &[Pending])> {
+    pub(crate) fn of_topic(&self, topic: &str) -> impl Iterator<Item = (i32, &OfPartition)> {
         let partitions = self.topics.get(topic).into_iter().flatten();
-        partitions.map(|(partition, all)| (*partition, all.as_slice()))
+        partitions.map(|(partition, all)| (*partition, all))
     }
 
     fn partition(&mut self, topic: &str, partition: i32) -> Option<&mut OfPartition> {
@@ -104,7 +164,7 @@ impl GroupPending {
 
     fn remove_if_empty(&mut self, topic: &str, partition: i32) {
         let Some(partitions) = self.topics.get_mut(topic) else { return };
-        if partitions.get(&partition).is_some_and(Vec::is_empty) {
+        if partitions.get(&partition).is_some_and(|all| all.len() == 0) {
             partitions.remove(&partition);
         }
         if partitions.is_empty() {
@@ -172,13 +232,25 @@ impl PendingOffsets {
 
     /// Adds a pending offset. It replaces the one that its producer has for the partition, if any.
     pub(crate) fn add(&mut self, group_id: &str, topic: &str, partition: i32, added: Pending) {
-        let Producer { id, epoch } = added.producer;
-        self.take(group_id, topic, partition, id);
+        let added = Placed { pending: added, is_superseded: false };
+        self.restore(group_id, topic, partition, added);
+    }
+
+    /// Like [`Self::add`], of an offset that a snapshot has; those of a partition in their order.
+    pub(crate) fn restore(
+        &mut self,
+        group_id: &str,
+        topic: &str,
+        partition: i32,
+        added: Placed<Pending>,
+    ) {
+        let Producer { id, epoch } = added.pending.producer;
+        self.take(group_id, topic, partition, id, TransactionOutcome::Abort);
         let group_id = shared(&self.groups, group_id);
         let group = self.groups.entry(group_id.clone()).or_default();
         let topic = shared(&group.topics, topic);
         (group.len, self.len) = (group.len + 1, self.len + 1);
-        self.bytes += added.bytes();
+        self.bytes += added.pending.bytes();
         group.topics.entry(topic.clone()).or_default().entry(partition).or_default().push(added);
         let new = || Open { epoch, groups: BTreeMap::new() };
         let open = self.producers.entry(id).or_insert_with(new);
@@ -191,17 +263,17 @@ impl PendingOffsets {
     pub(crate) fn supersede(&mut self, group_id: &str, topic: &str, partition: i32) {
         let of_partition =
             self.groups.get_mut(group_id).and_then(|group| group.partition(topic, partition));
-        of_partition.into_iter().flatten().for_each(|pending| pending.is_superseded = true);
+        of_partition.into_iter().for_each(OfPartition::supersede);
     }
 
     /// Drops the pending offsets of a partition: its offset is deleted.
     pub(crate) fn remove(&mut self, group_id: &str, topic: &str, partition: i32) {
         let group = self.groups.get_mut(group_id);
         let of_partition = group.and_then(|group| group.partition(topic, partition));
-        let producers: Vec<_> =
-            of_partition.into_iter().flatten().map(|pending| pending.producer.id).collect();
+        let of_partition = of_partition.into_iter().flat_map(|all| all.by_producer.keys());
+        let producers: Vec<_> = of_partition.copied().collect();
         for producer_id in producers {
-            self.take(group_id, topic, partition, producer_id);
+            self.take(group_id, topic, partition, producer_id, TransactionOutcome::Abort);
         }
     }
 
@@ -226,30 +298,12 @@ impl PendingOffsets {
         let partitions: Vec<_> = of_group.into_iter().flatten().cloned().collect();
         let mut committed = Vec::new();
         for (topic, partition) in partitions {
-            let ended = match outcome {
-                TransactionOutcome::Abort => self.take(group_id, &topic, partition, producer_id),
-                TransactionOutcome::Commit => self.commit(group_id, &topic, partition, producer_id),
-            };
+            let ended = self.take(group_id, &topic, partition, producer_id, outcome);
             let ended =
                 ended.filter(|it| outcome == TransactionOutcome::Commit && !it.is_superseded);
-            committed.extend(ended.map(|it| (topic, partition, it.committed)));
+            committed.extend(ended.map(|it| (topic, partition, it.pending.committed)));
         }
         committed
-    }
-
-    /// Takes the pending offset that a producer commits, and marks those of earlier records as
-    /// superseded.
-    fn commit(
-        &mut self,
-        group_id: &str,
-        topic: &str,
-        partition: i32,
-        producer_id: i64,
-    ) -> Option<Pending> {
-        let of_partition = self.groups.get_mut(group_id)?.partition(topic, partition)?;
-        let before = of_partition.iter_mut().take_while(|it| it.producer.id != producer_id);
-        before.for_each(|pending| pending.is_superseded = true);
-        self.take(group_id, topic, partition, producer_id)
     }
 
     fn take(
@@ -258,18 +312,17 @@ impl PendingOffsets {
         topic: &str,
         partition: i32,
         producer_id: i64,
-    ) -> Option<Pending> {
+        outcome: TransactionOutcome,
+    ) -> Option<Placed<Pending>> {
         let group = self.groups.get_mut(group_id)?;
-        let of_partition = group.partition(topic, partition)?;
-        let at = of_partition.iter().position(|it| it.producer.id == producer_id)?;
-        let taken = of_partition.remove(at);
+        let taken = group.partition(topic, partition)?.take(producer_id, outcome)?;
         group.remove_if_empty(topic, partition);
         group.len -= 1;
         if group.len == 0 {
             self.groups.remove(group_id);
         }
         self.len -= 1;
-        self.bytes -= taken.bytes();
+        self.bytes -= taken.pending.bytes();
         self.close(group_id, topic, partition, producer_id);
         Some(taken)
     }

@@ -3,7 +3,7 @@
 use super::Coordinator;
 use crate::committed::Committed;
 use crate::group::{Entry, durable_records, has_committed, replay_in};
-use crate::pending::{GroupPending, Pending, Producer};
+use crate::pending::{GroupPending, Pending, Placed, Producer};
 use alloc::vec::Vec;
 use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
@@ -114,7 +114,7 @@ impl Coordinator {
         has_committed(entry, value.commit_timestamp);
         entry.recount(&mut self.counters.gauges);
         let committed = Committed::from_record(value);
-        let pending = Pending { producer, committed, is_superseded: false };
+        let pending = Pending { producer, committed };
         self.pending.add(&key.group, &key.topic, key.partition, pending);
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
@@ -152,8 +152,10 @@ impl Coordinator {
         let pending = |is_superseded| {
             let all = of_group.into_iter().flat_map(GroupPending::iter);
             all.flat_map(move |(topic, partition, pending)| {
-                let wanted = pending.iter().filter(move |it| it.is_superseded == is_superseded);
-                wanted.map(move |it| (Some(it.producer), it.to_record(&entry.id, topic, partition)))
+                let wanted = pending.in_order().filter(move |it| it.is_superseded == is_superseded);
+                wanted.map(move |Placed { pending, .. }| {
+                    (Some(pending.producer), pending.to_record(&entry.id, topic, partition))
+                })
             })
         };
         let is_offset = |record: &GroupRecord<'_>| matches!(record, GroupRecord::OffsetCommit(..));

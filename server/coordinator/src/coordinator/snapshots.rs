@@ -44,7 +44,7 @@ impl Coordinator {
         debug_assert_eq!(self.written_at, 0, "before all records");
         let unloaded = Unloaded::open(bytes, index, crc)?;
         for (group_id, topic, partition, pending) in unloaded.pending()? {
-            self.pending.add(&group_id, &topic, partition, pending);
+            self.pending.restore(&group_id, &topic, partition, pending);
         }
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
         self.groups.unloaded = unloaded;

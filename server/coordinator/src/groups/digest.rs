@@ -3,7 +3,7 @@
 use crate::committed::Committed;
 use crate::group::{Entry, Group, group_records};
 use crate::offsets::Offsets;
-use crate::pending::{GroupPending, Pending, PendingOffsets};
+use crate::pending::{GroupPending, Pending, PendingOffsets, Placed};
 use crate::snapshot::archive;
 use crate::text::Text;
 use crate::timers::Timers;
@@ -66,10 +66,11 @@ fn hash_pending(hash: &mut Xxh3, pending: &GroupPending) {
     for (topic, partition, of_partition) in pending.iter() {
         hash_text(hash, topic);
         hash.update(&(of_partition.len() as u64).to_be_bytes());
-        for Pending { producer, committed, is_superseded } in of_partition {
+        for Placed { pending, is_superseded } in of_partition.in_order() {
+            let Pending { producer, committed } = pending;
             hash.update(&producer.id.to_be_bytes());
             hash.update(&producer.epoch.to_be_bytes());
-            hash.update(&[u8::from(*is_superseded)]);
+            hash.update(&[u8::from(is_superseded)]);
             hash_committed(hash, (partition, committed));
         }
     }
@@ -110,7 +111,7 @@ pub(crate) fn rebuilt(
     archive::write_group(entry, pending, &mut group).ok()?;
     let mut rebuilt_pending = PendingOffsets::default();
     for (topic, partition, pending) in archive::read_pending(&group).ok()? {
-        rebuilt_pending.add(&entry.id, &topic, partition, pending);
+        rebuilt_pending.restore(&entry.id, &topic, partition, pending);
     }
     let kind = archive::kind(entry.group.as_ref());
     let rebuilt = archive::read_group(&entry.id, kind, &group, &mut Timers::default()).ok()?;

@@ -6,7 +6,7 @@ use crate::classic::ClassicGroup;
 use crate::committed::Committed;
 use crate::group::{Entry, Group, Kind, group_records, replay_in};
 use crate::offsets::Offsets;
-use crate::pending::{GroupPending, Pending, Producer};
+use crate::pending::{GroupPending, Pending, Placed, Producer};
 use crate::text::Text;
 use crate::timers::Timers;
 use alloc::string::String;
@@ -146,7 +146,9 @@ pub(crate) fn read_group(
 ///
 /// # Errors
 /// Bytes that are not those of a group.
-pub(crate) fn read_pending(bytes: &[u8]) -> Result<Vec<(Text, i32, Pending)>, &'static str> {
+pub(crate) fn read_pending(
+    bytes: &[u8],
+) -> Result<Vec<(Text, i32, Placed<Pending>)>, &'static str> {
     let archive = access::<ArchivedGroupArchive, Failure>(bytes);
     let archive = archive.map_err(|_| "its pending offsets are not a valid archive")?;
     let all = archive.pending.iter().map(|it| {
@@ -156,8 +158,8 @@ pub(crate) fn read_pending(bytes: &[u8]) -> Result<Vec<(Text, i32, Pending)>, &'
                 epoch: it.producer_epoch.to_native(),
             },
             committed: committed(&it.committed),
-            is_superseded: it.is_superseded,
         };
+        let pending = Placed { pending, is_superseded: it.is_superseded };
         (Text::from(it.topic.as_str()), it.committed.partition.to_native(), pending)
     });
     Ok(all.collect())
@@ -223,12 +225,12 @@ fn group_archive(entry: &Entry, pending: Option<&GroupPending>) -> Result<GroupA
 
 fn pending_archives(pending: &GroupPending) -> impl Iterator<Item = PendingArchive> {
     pending.iter().flat_map(|(topic, partition, of_partition)| {
-        of_partition.iter().map(move |it| PendingArchive {
-            producer_id: it.producer.id,
-            producer_epoch: it.producer.epoch,
+        of_partition.in_order().map(move |Placed { pending, is_superseded }| PendingArchive {
+            producer_id: pending.producer.id,
+            producer_epoch: pending.producer.epoch,
             topic: String::from(&**topic),
-            committed: committed_archive(partition, &it.committed),
-            is_superseded: it.is_superseded,
+            committed: committed_archive(partition, &pending.committed),
+            is_superseded,
         })
     })
 }

@@ -8,7 +8,7 @@ use crate::counters::Gauges;
 use crate::group::{Entry, Kind};
 use crate::limits::GROUPS_MAX;
 use crate::offsets::Offsets;
-use crate::pending::Pending;
+use crate::pending::{Pending, Placed};
 use crate::text::Text;
 use crate::timers::Timers;
 use alloc::sync::Arc;
@@ -194,11 +194,13 @@ impl Unloaded {
     }
 
     /// The pending offsets of all groups when the snapshot was opened, each with its group, topic
-    /// and partition.
+    /// and partition; those of a partition in the order of their records.
     ///
     /// # Errors
     /// Damaged bytes.
-    pub(crate) fn pending(&self) -> Result<Vec<(Text, Text, i32, Pending)>, SnapshotDamage> {
+    pub(crate) fn pending(
+        &self,
+    ) -> Result<Vec<(Text, Text, i32, Placed<Pending>)>, SnapshotDamage> {
         let mut all = Vec::new();
         for group in self.with_pending.iter().filter_map(|number| self.group(*number)) {
             let pending = archive::read_pending(self.records(&group)?);
