@@ -1,22 +1,19 @@
 //! The image of the cluster on each shard: topics, configs, the next producer id.
 
 use super::configs::Configs;
+use super::internal_topic::InternalTopic;
 use super::metric_names::MetricNames;
 use crate::config::{Altered, Config, Overrides, TOPIC_RESOURCE};
 use crate::placement::Slot;
 use imbl::OrdMap;
 use muster_codec::Uuid;
 use muster_codec::records::{
-    ClusterRecord, ConfigKey, ConfigValue, DeletedTopicKey, DeletedTopicValue, OFFSETS_TOPIC,
-    ProducerIdsKey, ProducerIdsValue, TopicKey, TopicValue,
+    ClusterRecord, ConfigKey, ConfigValue, DeletedTopicKey, DeletedTopicValue, ProducerIdsKey,
+    ProducerIdsValue, TopicKey, TopicValue,
 };
 use muster_coordinator::Topics;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The id of [`OFFSETS_TOPIC`], the same on every server: the topic always exists and is not
-/// created by a client.
-pub const OFFSETS_TOPIC_ID: Uuid = Uuid(*b"consumer-offsets");
 
 /// A topic; its configs are in [`ClusterImage::configs`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +42,9 @@ impl Topic {
         all
     }
 
-    /// Whether it is [`OFFSETS_TOPIC`], whose partitions the group coordinator owns.
+    /// Whether the server itself writes it.
     pub fn is_internal(&self) -> bool {
-        self.id == OFFSETS_TOPIC_ID
+        InternalTopic::of_id(self.id).is_some()
     }
 }
 
@@ -84,20 +81,16 @@ pub struct ClusterImage {
 }
 
 impl ClusterImage {
-    /// A cluster with [`OFFSETS_TOPIC`] alone, which has the configs that Kafka sets for it.
+    /// A cluster with the internal topics alone.
     pub fn new(config: &Config) -> Self {
         let mut image = Self::default();
-        let name: Arc<str> = OFFSETS_TOPIC.into();
-        let partitions = config.offsets_topic_num_partitions;
-        image.insert(Topic { id: OFFSETS_TOPIC_ID, name, partitions, slots: [].into() });
-        let segment_bytes = config.offsets_topic_segment_bytes.to_string();
-        let overrides = [
-            ("cleanup.policy", "compact"),
-            ("compression.type", "producer"),
-            ("segment.bytes", &segment_bytes),
-        ];
-        for (name, value) in overrides {
-            image.configs.set(TOPIC_RESOURCE, OFFSETS_TOPIC, name, value.into());
+        for topic in InternalTopic::ALL {
+            let partitions = config.offsets_topic_num_partitions;
+            let (id, name) = (topic.id(), topic.name().into());
+            image.insert(Topic { id, name, partitions, slots: [].into() });
+            for (name, value) in topic.overrides(config) {
+                image.configs.set(TOPIC_RESOURCE, topic.name(), name, value.into());
+            }
         }
         image
     }
@@ -123,7 +116,7 @@ impl ClusterImage {
         self.topics.range::<_, str>((Included(at), Unbounded)).map(|(_, topic)| topic)
     }
 
-    /// The number of topics, the internal one included.
+    /// The number of topics, internal ones included.
     pub fn topic_count(&self) -> usize {
         self.topics.len()
     }
@@ -482,13 +475,15 @@ mod tests {
     }
 
     #[test]
-    fn the_offsets_topic_exists_but_is_no_user_topic() {
+    fn internal_topics_exist_but_are_no_user_topics() {
         let image = ClusterImage::new(&Config::default());
-        let offsets = image.topic_by_id(OFFSETS_TOPIC_ID).unwrap();
-        assert_eq!((&*offsets.name, offsets.partitions), (OFFSETS_TOPIC, 50));
-        assert!(offsets.is_internal());
+        for (internal, configs) in InternalTopic::ALL.into_iter().zip([3, 5]) {
+            let topic = image.topic_by_id(internal.id()).unwrap();
+            assert_eq!((&*topic.name, topic.partitions), (internal.name(), 50));
+            assert!(topic.is_internal());
+            assert_eq!(image.configs(TOPIC_RESOURCE, internal.name()).unwrap().len(), configs);
+        }
         assert_eq!(image.topics().count(), 0);
-        assert_eq!(image.all_topics_from("").count(), 1);
-        assert_eq!(image.configs(TOPIC_RESOURCE, OFFSETS_TOPIC).unwrap().len(), 3);
+        assert_eq!(image.all_topics_from("").count(), InternalTopic::ALL.len());
     }
 }

@@ -1,6 +1,6 @@
 //! The groups of a shard: the coordinators of its slots, the one log that makes them durable, and
 //! all that reads or writes that log: snapshots, the running check, the audit, the removal of
-//! offsets of deleted topics, and reads of `__consumer_offsets`.
+//! offsets of deleted topics, and reads of internal topics.
 //!
 //! The coordinators of transactions append to the same log ([`Groups::append_transaction`]), and
 //! send markers to the slots that have offsets of a transaction ([`Groups::mark_transaction`]).
@@ -52,8 +52,8 @@ use crate::event::Command;
 use crate::logging::RequestErrors;
 use crate::mailbox::Message;
 use crate::net::Reply;
-use crate::partitions::OffsetsRead;
-use crate::placement::{CONTROLLER, Placement, Slot};
+use crate::partitions::LogRead;
+use crate::placement::{CONTROLLER, Placement};
 use audit::Audit;
 use check::{BEGIN_MS, LogCheck};
 use counters::LogGauges;
@@ -157,7 +157,7 @@ pub(crate) enum Completed {
     Log,
     /// An operation of a snapshot or the check.
     Internal,
-    /// A read of `__consumer_offsets`.
+    /// A read of an internal topic.
     Read(FileToken, Batches),
     /// It does not belong to the groups.
     Other(FileDone),
@@ -274,8 +274,8 @@ impl Groups {
         self.log().progress_of(LogPartition::Cluster).flushed()
     }
 
-    /// Plans a read of `__consumer_offsets`; false if there is nothing to read.
-    pub(crate) fn read_offsets(&mut self, read: OffsetsRead, out: &mut Vec<Command>) -> bool {
+    /// Plans a read of an internal topic; false if there is nothing to read.
+    pub(crate) fn read_log(&mut self, read: LogRead, out: &mut Vec<Command>) -> bool {
         let (_, log) = self.log.parts();
         let is_planned = self.reads.begin(log, read, &mut self.ops);
         self.request_ops(out);
@@ -315,14 +315,10 @@ impl Groups {
         self.log.moved().iter().map(move |partition| (*partition, flushed(*partition)))
     }
 
-    /// The ends up to which [`Self::moved`] can be read in `__consumer_offsets`.
-    pub(crate) fn moved_ends(&self) -> impl Iterator<Item = (Slot, i64)> {
-        self.log.moved().iter().filter_map(|partition| match partition {
-            LogPartition::ConsumerOffsets(index) => {
-                Some((Slot(*index), self.log().high_watermark(*partition)))
-            }
-            LogPartition::Cluster | LogPartition::TransactionState(_) => None,
-        })
+    /// The ends up to which [`Self::moved`] can be read.
+    pub(crate) fn moved_ends(&self) -> impl Iterator<Item = (LogPartition, i64)> {
+        let end = |partition| self.log().high_watermark(partition);
+        self.log.moved().iter().map(move |partition| (*partition, end(*partition)))
     }
 
     /// Ends a turn, first part: whether the groups are in an unexpected state. Then nothing of this

@@ -1,7 +1,7 @@
-//! `__consumer_offsets` is fetched like any other topic: its records are in the shard's log, from
+//! Internal topics are fetched like any other topic: their records are in the shard's log, from
 //! which the partitions request them here.
 
-use crate::partitions::OffsetsRead;
+use crate::partitions::LogRead;
 use muster_storage::{FileDone, FileOp, FileToken, ReadPlan, ShardLog};
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ impl LogReads {
     pub(super) fn begin(
         &mut self,
         log: &mut ShardLog,
-        read: OffsetsRead,
+        read: LogRead,
         ops: &mut Vec<FileOp>,
     ) -> bool {
-        let OffsetsRead { token, partition, offset, max_bytes } = read;
+        let LogRead { token, partition, offset, max_bytes } = read;
         let plan = log.read_plan(partition, offset, max_bytes, token, ops);
         plan.map(|plan| self.plans.insert(token, plan)).is_some()
     }

@@ -52,7 +52,7 @@ impl Partitions {
         out: &mut Effects,
     ) -> Result<i64, ErrorCode> {
         let id = self.locate_named(call.image, topic, index)?;
-        if id.is_of_offsets() {
+        if id.is_internal() {
             return Err(ErrorCode::PolicyViolation);
         }
         let partition = self.partitions.get_mut(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;

@@ -1,6 +1,6 @@
 //! The context of a request to [`Partitions`](super::Partitions), and its effects.
 
-use super::{OffsetsRead, OpenBySlot};
+use super::{LogRead, OpenBySlot};
 use crate::cluster::ClusterImage;
 use muster_codec::{Response, Wall};
 use muster_coordinator::RequestId;
@@ -25,7 +25,7 @@ pub struct Call<'c> {
 pub struct Effects {
     pub ops: Vec<FileOp>,
     pub replies: Vec<Reply>,
-    pub offsets_reads: Vec<OffsetsRead>,
+    pub log_reads: Vec<LogRead>,
     /// To the coordinators of their transactional ids; answered by
     /// [`Partitions::verdict`](super::Partitions::verdict). The connection of the producer is not
     /// served meanwhile.

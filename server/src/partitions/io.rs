@@ -15,8 +15,8 @@ use std::collections::HashMap;
 pub(super) enum Job {
     Find(Part, BatchSearch),
     Lookup(Part, TimestampSearch),
-    /// A read of `__consumer_offsets`, in the shard's own log.
-    Offsets(Part),
+    /// A read of an internal topic, in the shard's own log.
+    Log(Part),
     /// A sync of a partition up to here (`flush.messages`, or a clean stop).
     Flush(PartitionId, LogEnd),
     /// A write of the recovery points.

@@ -21,9 +21,9 @@ pub(crate) const UNWRITTEN_BYTES_MAX: usize = 200 << 20;
 /// Bytes of reads under way, including the read that exceeds the budget; later ones wait.
 pub(crate) const READ_BYTES_IN_FLIGHT_MAX: usize = 4 << 20;
 
-/// Records of `__consumer_offsets` in one answer, unless the first batch is longer: they are
+/// Records of internal topics in one answer, unless the first batch is longer: they are
 /// copied, as the log does not have them in the form that is sent.
-pub(super) const OFFSETS_RECORDS_BYTES_MAX: usize = 256 << 10;
+pub(super) const INTERNAL_RECORDS_BYTES_MAX: usize = 256 << 10;
 
 /// Records in one answer, whatever client and config allow: the length of a frame has 31 bits.
 pub(super) const FETCH_BYTES_MAX: usize = 1 << 30;

@@ -121,7 +121,7 @@ impl Partitions {
             EARLIEST | EARLIEST_LOCAL => Found::Offset(-1, bounds.log_start, 0),
             LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Found::Offset(-1, -1, -1),
             // The shard's log has no index by time.
-            _ if id.is_of_offsets() => Found::Offset(-1, -1, -1),
+            _ if id.is_internal() => Found::Offset(-1, -1, -1),
             MAX_TIMESTAMP => Found::ByScan(Target::Newest),
             timestamp => Found::ByScan(Target::AtOrAfter(timestamp)),
         };

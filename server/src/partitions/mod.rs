@@ -16,6 +16,7 @@ mod describe_producers;
 mod effects;
 mod fetch;
 mod fetches;
+mod internal_topics;
 mod io;
 pub mod layout;
 mod limits;
@@ -24,7 +25,6 @@ mod load;
 mod lookups;
 mod markers;
 mod offline;
-mod offsets_topic;
 mod partition;
 mod partition_set;
 mod produce;
@@ -36,10 +36,10 @@ mod transactions;
 
 pub use effects::{Call, Effects, Outcome, Reply};
 pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
+pub(crate) use internal_topics::INTERNAL_RECORD_BYTES;
+pub use internal_topics::LogRead;
 pub(crate) use limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
 pub use load::{CUT_EXTENSION, Cuts, RecoveryPoints, recovered, recovered_if, recovery_points};
-pub(crate) use offsets_topic::OFFSETS_RECORD_BYTES;
-pub use offsets_topic::OffsetsRead;
 pub use partition_set::{Identity, PartitionId, Partitions};
 pub(crate) use rounds::OpenBySlot;
 

@@ -3,12 +3,12 @@
 use super::Effects;
 use super::checkpoint::Checkpoint;
 use super::fetches::Fetches;
+use super::internal_topics::InternalPartition;
 use super::io::{Io, Job};
 use super::layout::TOPICS;
 use super::load::{self, Found};
 use super::lookups::Lookup;
 use super::offline::Offline;
-use super::offsets_topic::OffsetsPartition;
 use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
@@ -59,8 +59,8 @@ pub struct Partitions {
     pub(super) partitions: BTreeMap<PartitionId, Partition>,
     /// Partitions that could not be opened at startup.
     pub(super) offline: BTreeMap<PartitionId, Offline>,
-    /// Partitions of `__consumer_offsets` that were reported or fetched.
-    pub(super) offsets: BTreeMap<i32, OffsetsPartition>,
+    /// Partitions of internal topics that were reported or fetched.
+    pub(super) internal: BTreeMap<PartitionId, InternalPartition>,
     /// The partitions by the numbers of their logs, which the tokens of their writes contain.
     by_number: HashMap<u32, PartitionId>,
     pub(super) io: Io,
@@ -121,7 +121,7 @@ impl Partitions {
             image: ClusterImage::default(),
             partitions: BTreeMap::new(),
             offline: BTreeMap::new(),
-            offsets: BTreeMap::new(),
+            internal: BTreeMap::new(),
             by_number: HashMap::new(),
             last_request,
             produces: HashMap::new(),
@@ -288,8 +288,8 @@ impl Partitions {
             }
             Some(Job::Flush(id, end)) => self.flushed(id, end, out),
             Some(Job::Checkpoint) => self.checkpoint_written(has_space, out),
-            // A read of the offsets topic is reported by `offsets_read`.
-            Some(Job::Offsets(_)) | None => {}
+            // A read of an internal topic is reported by `log_read`.
+            Some(Job::Log(_)) | None => {}
         }
     }
 
@@ -447,8 +447,7 @@ impl Partitions {
         if let Some(partition) = self.partitions.get(&id) {
             return partition.bounds();
         }
-        let offsets = self.offsets.get(&id.index).filter(|_| id.is_of_offsets());
-        offsets.map_or(Bounds::default(), OffsetsPartition::bounds)
+        self.internal.get(&id).map_or(Bounds::default(), InternalPartition::bounds)
     }
 
     /// The image to which the partitions belong.

@@ -1,9 +1,9 @@
 //! A fetch in progress: parked until enough bytes are there, read, answered.
 
 use super::fetch::{error_data, reads_committed, unknown_topic};
+use super::internal_topics::{InternalPartition, LogRead};
 use super::io::{Job, Part};
-use super::limits::{FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, OFFSETS_RECORDS_BYTES_MAX};
-use super::offsets_topic::{OffsetsPartition, OffsetsRead};
+use super::limits::{FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, INTERNAL_RECORDS_BYTES_MAX};
 use super::partition::{Bounds, Grown, Partition};
 use super::partition_set::PartitionId;
 use super::{Call, Effects, Partitions};
@@ -34,8 +34,8 @@ pub(super) struct Fetch {
     available: u64,
     /// The first of `wants` whose records were not searched for.
     next: usize,
-    /// The bytes that its partitions of `__consumer_offsets` may still request.
-    offsets_bytes: usize,
+    /// The bytes that its partitions of internal topics may still request.
+    internal_bytes: usize,
     reads_running: usize,
 }
 
@@ -67,7 +67,7 @@ impl Fetch {
             deleted: unknown_topic(call.version),
             available: 0,
             next: 0,
-            offsets_bytes: OFFSETS_RECORDS_BYTES_MAX,
+            internal_bytes: INTERNAL_RECORDS_BYTES_MAX,
             reads_running: 0,
         }
     }
@@ -158,7 +158,7 @@ impl Partitions {
             let wants: Vec<PartitionId> = fetch.wants.iter().map(|want| want.id).collect();
             let id = self.fetches.park(fetch);
             for want in wants {
-                if let Some(waiters) = waiters(&mut self.partitions, &mut self.offsets, want) {
+                if let Some(waiters) = waiters(&mut self.partitions, &mut self.internal, want) {
                     waiters.insert(id);
                 }
             }
@@ -168,7 +168,7 @@ impl Partitions {
     /// The readable part of a partition grew.
     pub(super) fn wake_waiters(&mut self, id: PartitionId, grown: Grown, out: &mut Effects) {
         let mut ready = Vec::new();
-        let waiters = waiters(&mut self.partitions, &mut self.offsets, id);
+        let waiters = waiters(&mut self.partitions, &mut self.internal, id);
         for waiter in waiters.into_iter().flat_map(|waiters| waiters.iter().copied()) {
             let Some(fetch) = self.fetches.get_mut(waiter) else { continue };
             fetch.available += if fetch.reads_committed { grown.stable_bytes } else { grown.bytes };
@@ -192,7 +192,7 @@ impl Partitions {
         self.fetches.unpark(id);
         let Some(fetch) = self.fetches.get(id) else { return };
         for want in &fetch.wants {
-            if let Some(waiters) = waiters(&mut self.partitions, &mut self.offsets, want.id) {
+            if let Some(waiters) = waiters(&mut self.partitions, &mut self.internal, want.id) {
                 waiters.remove(&id);
             }
         }
@@ -223,8 +223,8 @@ impl Partitions {
         if !self.available(id, offset, fetch.reads_committed).is_ok_and(|bytes| bytes > 0) {
             return;
         }
-        if id.is_of_offsets() {
-            return self.read_offsets(part, out);
+        if let Some(partition) = id.log_partition() {
+            return self.read_log(part, partition, out);
         }
         let Some(partition) = self.partitions.get(&id) else { return };
         let token = self.io.token();
@@ -241,21 +241,20 @@ impl Partitions {
         }
     }
 
-    /// Requests a read of `__consumer_offsets`, within the budget of the answer.
-    fn read_offsets(&mut self, part: Part, out: &mut Effects) {
+    /// Requests a read of the shard's log, within the budget of the answer.
+    fn read_log(&mut self, part: Part, partition: LogPartition, out: &mut Effects) {
         let Some(fetch) = self.fetches.get_mut(part.request) else { return };
-        let Want { id, offset, max_bytes, .. } = fetch.wants[part.want];
-        let limit = max_bytes.min(fetch.offsets_bytes);
-        if limit == 0 && fetch.offsets_bytes < OFFSETS_RECORDS_BYTES_MAX {
+        let Want { offset, max_bytes, .. } = fetch.wants[part.want];
+        let limit = max_bytes.min(fetch.internal_bytes);
+        if limit == 0 && fetch.internal_bytes < INTERNAL_RECORDS_BYTES_MAX {
             return;
         }
         // The first batch may be longer: an answer always has one.
-        fetch.offsets_bytes -= limit.clamp(1, fetch.offsets_bytes);
+        fetch.internal_bytes -= limit.clamp(1, fetch.internal_bytes);
         fetch.reads_running += 1;
         let token = self.io.token();
-        let partition = LogPartition::ConsumerOffsets(id.index as u32);
-        out.offsets_reads.push(OffsetsRead { token, partition, offset, max_bytes: limit });
-        self.io.begin_elsewhere(token, Job::Offsets(part), limit);
+        out.log_reads.push(LogRead { token, partition, offset, max_bytes: limit });
+        self.io.begin_elsewhere(token, Job::Log(part), limit);
     }
 
     fn available(
@@ -264,9 +263,9 @@ impl Partitions {
         offset: i64,
         reads_committed: bool,
     ) -> Result<u64, Unavailable> {
-        if id.is_of_offsets() {
-            let new = OffsetsPartition::default();
-            let partition = self.offsets.get(&id.index).unwrap_or(&new);
+        if id.is_internal() {
+            let new = InternalPartition::default();
+            let partition = self.internal.get(&id).unwrap_or(&new);
             return partition.available(offset).ok_or(Unavailable::OutOfRange);
         }
         let partition = self.partitions.get(&id).ok_or(Unavailable::Deleted)?;
@@ -413,11 +412,11 @@ impl Partitions {
 /// The fetches that wait for records of a partition.
 fn waiters<'p>(
     partitions: &'p mut BTreeMap<PartitionId, Partition>,
-    offsets: &'p mut BTreeMap<i32, OffsetsPartition>,
+    internal: &'p mut BTreeMap<PartitionId, InternalPartition>,
     id: PartitionId,
 ) -> Option<&'p mut BTreeSet<u64>> {
-    if id.is_of_offsets() {
-        return Some(&mut offsets.entry(id.index).or_default().waiters);
+    if id.is_internal() {
+        return Some(&mut internal.entry(id).or_default().waiters);
     }
     partitions.get_mut(&id).map(|partition| &mut partition.waiters)
 }

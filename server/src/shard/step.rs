@@ -2,11 +2,11 @@
 
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::clock::Times;
-use crate::cluster::ClusterImage;
+use crate::cluster::{ClusterImage, InternalTopic};
 use crate::controller::{self, Controller};
 use crate::groups::{Completed, Inputs, TurnEnd};
 use crate::net::{ConnectionId, Gone, Kind};
-use crate::partitions::{Effects, OFFSETS_RECORD_BYTES, OffsetsRead, Outcome, Partitions, Reply};
+use crate::partitions::{Effects, INTERNAL_RECORD_BYTES, LogRead, Outcome, Partitions, Reply};
 use crate::placement::Slot;
 use muster_storage::{FileDone, FileId, FileKey, LogPartition, ShardLog};
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl Shard {
             Completed::Log => return self.log_done(),
             Completed::Internal => return,
             Completed::Read(token, batches) => {
-                self.partitions.offsets_read(token, batches, &mut effects)
+                self.partitions.log_read(token, batches, &mut effects)
             }
             Completed::Other(done) => self.partitions.file_done(done, &mut effects),
         }
@@ -164,18 +164,19 @@ impl Shard {
     /// Reports the readable ends of the partitions whose ends the last operation of the log moved.
     pub(crate) fn report_ends(&mut self) {
         let mut effects = Effects::default();
-        for (slot, end) in self.groups.moved_ends() {
+        for (partition, end) in self.groups.moved_ends() {
+            let Some(of_topic) = InternalTopic::of_log_partition(partition) else { continue };
             let (start, out) = (ShardLog::LOG_START_OFFSET, &mut effects);
-            self.partitions.offsets_flushed(slot.0 as i32, start, end, OFFSETS_RECORD_BYTES, out);
+            self.partitions.log_flushed(of_topic, start, end, INTERNAL_RECORD_BYTES, out);
         }
         self.perform(effects);
     }
 
     /// Plans a read of the log.
-    fn read_offsets(&mut self, read: OffsetsRead) {
-        if !self.groups.read_offsets(read, &mut self.commands) {
+    fn read_log(&mut self, read: LogRead) {
+        if !self.groups.read_log(read, &mut self.commands) {
             let mut effects = Effects::default();
-            self.partitions.offsets_read(read.token, Ok(Vec::new()), &mut effects);
+            self.partitions.log_read(read.token, Ok(Vec::new()), &mut effects);
             self.perform(effects);
         }
     }
@@ -205,7 +206,7 @@ impl Shard {
             let words = format_args!("a read failed: {reason}");
             self.errors.log(self.times.now, "read", words);
         }
-        effects.offsets_reads.into_iter().for_each(|read| self.read_offsets(read));
+        effects.log_reads.into_iter().for_each(|read| self.read_log(read));
         for Reply { request, outcome } in effects.replies {
             let answers = self.clients.answers();
             match outcome {

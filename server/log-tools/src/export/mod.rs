@@ -10,13 +10,12 @@ use crate::damage::Damage;
 use crate::segment_file::{SegmentFile, names};
 use kafka_partition::KafkaPartition;
 use muster::Failure;
-use muster::cluster::{OFFSETS_TOPIC, Topic};
+use muster::cluster::{InternalTopic, Topic};
 use muster::data_dir::DataDir;
 use muster::partitions::PartitionId;
 use muster::partitions::layout::directory as partition_directory;
 use muster::partitions::{recovered, recovery_points};
 use muster::shard::{log_directory, read_log};
-use muster_codec::records::TRANSACTIONS_TOPIC;
 use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, read_start_offset};
 use muster_storage::{LogPartition, RecoveredBatch, RecoveryPoint};
 use std::collections::BTreeMap;
@@ -101,13 +100,9 @@ fn internal_topic(
 }
 
 /// The index of a log's partition in an internal topic; None if it is of another topic.
-fn index_in(topic: &Topic, partition: LogPartition) -> Option<u32> {
-    let (name, index) = match partition {
-        LogPartition::Cluster => return None,
-        LogPartition::ConsumerOffsets(index) => (OFFSETS_TOPIC, index),
-        LogPartition::TransactionState(index) => (TRANSACTIONS_TOPIC, index),
-    };
-    (*topic.name == *name).then_some(index)
+fn index_in(topic: &Topic, partition: LogPartition) -> Option<i32> {
+    let (internal, index) = InternalTopic::of_log_partition(partition)?;
+    (topic.id == internal.id()).then_some(index)
 }
 
 fn user_topic(data: &Path, topic: &Topic, to: &Path) -> Result<Vec<KafkaPartition>, Failure> {

@@ -12,7 +12,7 @@ use crate::recovery_points;
 use crate::segment_file::Located;
 use muster::Failure;
 use muster::cluster::limits::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX};
-use muster::cluster::{OFFSETS_TOPIC, check_topic_name, config_record, is_reserved};
+use muster::cluster::{InternalTopic, check_topic_name, config_record, is_reserved};
 use muster::config::Config;
 use muster::partitions::layout::directory as partition_directory;
 use muster::partitions::{PartitionId, RecoveryPoints, recovered};
@@ -66,7 +66,7 @@ impl Topics {
         let mut topics = Vec::new();
         let mut ids = BTreeSet::new();
         let mut new_ids = RandomIds::new()?;
-        let is_internal = |name: &str| name == OFFSETS_TOPIC || is_reserved(name);
+        let is_internal = |name: &str| InternalTopic::of_name(name).is_some() || is_reserved(name);
         for name in kafka.topics().into_iter().filter(|name| !is_internal(name)) {
             let partitions = kafka.partition_count(name);
             if i64::from(partitions) > PARTITIONS_PER_TOPIC_MAX {

@@ -2,13 +2,12 @@
 
 use super::super::{Effects, Partitions};
 use super::support::*;
-use crate::cluster::OFFSETS_TOPIC;
+use crate::cluster::InternalTopic;
 use muster_codec::messages::{
     DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsTopic,
 };
 use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid};
-use muster_storage::LogPartition;
 
 #[test]
 fn a_deleted_topic_loses_its_files_and_waiting_requests_are_answered() {
@@ -199,20 +198,26 @@ fn describe_log_dirs_answers_sizes_of_partitions() {
 }
 
 #[test]
-fn the_offsets_topic_is_read_from_elsewhere() {
+fn internal_topics_are_read_from_the_log_of_the_shard() {
+    for topic in InternalTopic::ALL {
+        is_read_from_the_log(topic);
+    }
+}
+
+fn is_read_from_the_log(topic: InternalTopic) {
     let mut world = World::new();
     let mut body = fetch_request(500, &[(7, 0)]);
-    body.topics[0].topic = OFFSETS_TOPIC.into();
+    body.topics[0].topic = topic.name().into();
     let waiting = world.start_fetch(&body);
     assert!(world.fetched(waiting).is_none());
     let mut out = Effects::default();
-    world.partitions.offsets_flushed(7, 0, 3, 200, &mut out);
-    let [read] = out.offsets_reads[..] else { panic!("{:?}", out.offsets_reads) };
-    assert_eq!(read.partition, LogPartition::ConsumerOffsets(7));
+    world.partitions.log_flushed((topic, 7), 0, 3, 200, &mut out);
+    let [read] = out.log_reads[..] else { panic!("{:?}", out.log_reads) };
+    assert_eq!(read.partition, topic.log_partition(7));
     assert_eq!((read.offset, read.max_bytes), (0, 256 << 10));
     assert!(out.ops.is_empty());
     let mut out = Effects::default();
-    world.partitions.offsets_read(read.token, Ok(batch(3)), &mut out);
+    world.partitions.log_read(read.token, Ok(batch(3)), &mut out);
     world.perform(out);
     let data = only(world.fetched(waiting).unwrap());
     assert_eq!((ranges(&data), data.high_watermark), (vec![(0, 2)], 3));

@@ -2,6 +2,7 @@
 
 use super::world::{World, commit, frame};
 use crate::clock::Times;
+use crate::cluster::InternalTopic;
 use crate::net::{ConnectionId, Kind};
 use crate::shard::Event;
 use muster_codec::messages::*;
@@ -244,7 +245,7 @@ fn resources_with_configs_are_listed_in_slices_each_once() {
         world.step(Event::Received { connection: MODEST, data: &frame(7, create) });
         world.pass(100);
     }
-    assert_eq!(world.shard.broker.image().topic_count(), TOPICS + 1);
+    assert_eq!(world.shard.broker.image().topic_count(), TOPICS + InternalTopic::ALL.len());
     let mut list = |version, types: &[i8]| {
         let request = ListConfigResourcesRequest { resource_types: types.to_vec() };
         let (answer, slices) = ask(&mut world, version, &request.into());
@@ -252,8 +253,8 @@ fn resources_with_configs_are_listed_in_slices_each_once() {
     };
     let (all, slices) = list(1, &[]);
     assert!(slices > TOPICS / 512, "{slices}");
-    // The broker has configs and loggers, and there is the topic of the offsets.
-    assert_eq!(all.len(), 1 + 1 + 1 + TOPICS);
+    // The broker has configs and loggers.
+    assert_eq!(all.len(), 1 + 1 + InternalTopic::ALL.len() + TOPICS);
     assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
     let (topics, _) = list(1, &[2]);
     assert_eq!(topics, all[2..]);

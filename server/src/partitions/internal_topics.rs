@@ -1,19 +1,18 @@
-//! `__consumer_offsets`: fetched like any other topic, but its records are in the shard's own log,
+//! Internal topics: fetched like any other topic, but their records are in the shard's own log,
 //! which the caller holds. The caller reports the bounds of a partition after each flush; a read is
-//! requested in [`Effects::offsets_reads`](super::Effects) and answered by
-//! [`Partitions::offsets_read`].
+//! requested in [`Effects::log_reads`](super::Effects) and answered by [`Partitions::log_read`].
 
 use super::io::Job;
 use super::partition::{Bounds, Grown};
 use super::partition_set::PartitionId;
 use super::{Effects, Partitions};
-use crate::cluster::OFFSETS_TOPIC_ID;
+use crate::cluster::InternalTopic;
 use muster_storage::{FileToken, LogPartition};
 use std::collections::BTreeSet;
 
 /// A read of the shard's log, to be planned with this token by `ShardLog::read_plan`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OffsetsRead {
+pub struct LogRead {
     pub token: FileToken,
     pub partition: LogPartition,
     pub offset: i64,
@@ -21,7 +20,7 @@ pub struct OffsetsRead {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct OffsetsPartition {
+pub(super) struct InternalPartition {
     pub log_start: i64,
     pub high_watermark: i64,
     /// Fetches that wait for records.
@@ -29,19 +28,20 @@ pub(super) struct OffsetsPartition {
 }
 
 impl PartitionId {
-    pub(super) fn of_offsets(index: i32) -> Self {
-        Self { topic: OFFSETS_TOPIC_ID, index }
+    /// The place of its records in the shard's log; None for a partition of a user topic.
+    pub(super) fn log_partition(self) -> Option<LogPartition> {
+        InternalTopic::of_id(self.topic).map(|topic| topic.log_partition(self.index))
     }
 
-    pub(super) fn is_of_offsets(self) -> bool {
-        self.topic == OFFSETS_TOPIC_ID
+    pub(super) fn is_internal(self) -> bool {
+        InternalTopic::of_id(self.topic).is_some()
     }
 }
 
-/// About the size of a record of offsets, at the least: a shard's log counts no bytes by partition.
-pub(crate) const OFFSETS_RECORD_BYTES: u64 = 64;
+/// About the size of a record, at the least: a shard's log counts no bytes by partition.
+pub(crate) const INTERNAL_RECORD_BYTES: u64 = 64;
 
-impl OffsetsPartition {
+impl InternalPartition {
     pub(super) fn bounds(&self) -> Bounds {
         let Self { log_start, high_watermark, .. } = *self;
         Bounds { log_start, high_watermark, stable: high_watermark }
@@ -51,36 +51,36 @@ impl OffsetsPartition {
     pub(super) fn available(&self, offset: i64) -> Option<u64> {
         let records = self.high_watermark.abs_diff(offset);
         let there = (self.log_start..=self.high_watermark).contains(&offset);
-        there.then(|| records.saturating_mul(OFFSETS_RECORD_BYTES))
+        there.then(|| records.saturating_mul(INTERNAL_RECORD_BYTES))
     }
 }
 
 impl Partitions {
-    /// Reports that a partition of `__consumer_offsets` led here can be read from `log_start` to
+    /// Reports that a partition of an internal topic led here can be read from `log_start` to
     /// `high_watermark`; called at start-up and after each flush. `bytes` were added.
-    pub fn offsets_flushed(
+    pub fn log_flushed(
         &mut self,
-        partition: i32,
+        (topic, index): (InternalTopic, i32),
         log_start: i64,
         high_watermark: i64,
         bytes: u64,
         out: &mut Effects,
     ) {
-        let known = self.offsets.entry(partition).or_default();
+        let id = PartitionId { topic: topic.id(), index };
+        let known = self.internal.entry(id).or_default();
         (known.log_start, known.high_watermark) = (log_start, high_watermark);
-        let grown = Grown { bytes, stable_bytes: bytes };
-        self.wake_waiters(PartitionId::of_offsets(partition), grown, out);
+        self.wake_waiters(id, Grown { bytes, stable_bytes: bytes }, out);
     }
 
-    /// The batches that an [`OffsetsRead`] asked for: none if there was nothing to plan, the reason
+    /// The batches that a [`LogRead`] asked for: none if there was nothing to plan, the reason
     /// if they could not be read.
-    pub fn offsets_read(
+    pub fn log_read(
         &mut self,
         token: FileToken,
         batches: Result<Vec<u8>, String>,
         out: &mut Effects,
     ) {
-        let Some(Job::Offsets(part)) = self.io.end(token) else { return };
+        let Some(Job::Log(part)) = self.io.end(token) else { return };
         if let Some(fetch) = self.fetches.get_mut(part.request) {
             match batches {
                 Ok(batches) => fetch.data(part.want).records = Some(batches.into()),
