@@ -99,10 +99,15 @@ fn stored_configs_are_changed_while_no_server_runs() {
     drop(server);
 
     assert_eq!(config(data, &["list"]).out, {
-        let of_offsets = "topic __consumer_offsets: cleanup.policy=compact\n\
-                          topic __consumer_offsets: compression.type=producer\n\
-                          topic __consumer_offsets: segment.bytes=16777216\n";
-        format!("all brokers: max.connections=1\n{of_offsets}")
+        let internal = "topic __consumer_offsets: cleanup.policy=compact\n\
+                        topic __consumer_offsets: compression.type=producer\n\
+                        topic __consumer_offsets: segment.bytes=16777216\n\
+                        topic __transaction_state: cleanup.policy=compact\n\
+                        topic __transaction_state: compression.type=uncompressed\n\
+                        topic __transaction_state: min.insync.replicas=2\n\
+                        topic __transaction_state: segment.bytes=104857600\n\
+                        topic __transaction_state: unclean.leader.election.enable=false\n";
+        format!("all brokers: max.connections=1\n{internal}")
     });
     let changes: [&[&str]; 4] = [
         &["unset", "max.connections"],

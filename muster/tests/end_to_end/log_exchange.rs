@@ -4,6 +4,7 @@
 
 use crate::support::Server;
 use crate::support::offsets::{Offsets, commit, committed, muster_log};
+use crate::support::transactional::{Producer, Version};
 use clap::Parser;
 use muster_codec::Response;
 use muster_codec::messages::*;
@@ -269,15 +270,20 @@ fn an_export_has_the_batches_of_a_fetch_and_can_be_imported_again() {
     let mut server = Server::start(data.as_ref(), 2, &[OFFSETS_PARTITIONS]);
     commit(&server, "simple", "orders", 0, 9);
     commit(&server, "simple", "orders", 0, 7);
-    let fetched: Vec<Records> =
-        (0..3).map(|partition| fetched(&server, "__consumer_offsets", partition)).collect();
+    Producer::begin(&server, "id", Version::Two, "orders");
+    let of_topic = |topic| (0..3).map(move |partition| (topic, partition));
+    let internal = ["__consumer_offsets", "__transaction_state"].into_iter().flat_map(of_topic);
+    let fetched: Vec<_> =
+        internal.map(|(topic, at)| (topic, at, fetched(&server, topic, at))).collect();
+    assert!(fetched[3..].iter().any(|(.., records)| !records.is_empty()), "{fetched:?}");
     assert!(server.stop().success());
-    let topics = ["--topic", "__consumer_offsets", "--topic", "orders"];
+    let internal = ["--topic", "__consumer_offsets", "--topic", "__transaction_state"];
+    let topics = [&internal[..], &["--topic", "orders"]].concat();
     let export = carried_out(&[&["export", &data, "--to", &kafka], &topics[..]].concat()).unwrap();
     assert!(export.1.contains("orders-3: 8 records, offsets 0 to 8"), "{export:?}");
-    for (partition, fetched) in fetched.iter().enumerate() {
-        let segment = format!("{kafka}/__consumer_offsets-{partition}/00000000000000000000.log");
-        assert_eq!(records(&fs::read(segment).unwrap()), *fetched, "partition {partition}");
+    for (topic, partition, fetched) in &fetched {
+        let segment = format!("{kafka}/{topic}-{partition}/00000000000000000000.log");
+        assert_eq!(records(&fs::read(segment).unwrap()), *fetched, "{topic}-{partition}");
     }
     let segment = "orders-1/00000000000000000000.log";
     let ours = fs::read(Path::new(&kafka).join(segment)).unwrap();

@@ -3,7 +3,8 @@
 
 use crate::support::transactional::{Producer, Version, settled, settled_offset, stable_offset};
 use crate::support::{Server, create_topic};
-use muster_codec::ErrorCode;
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Response};
 
 const TOPIC: &str = "payments";
 /// Groups of several slots, and so of both of two shards.
@@ -135,4 +136,69 @@ fn offsets_of_a_group_that_was_not_added_are_refused() {
         assert_eq!(settled_offset(&server, "a", TOPIC), 1);
         assert_eq!(settled_offset(&server, "b", TOPIC), -1);
     }
+}
+
+/// The partitions of `__consumer_offsets` with producers, and the first producer of each.
+fn producers_of_offsets(server: &Server) -> Vec<(u16, i32, DescribedProducer)> {
+    let topic = DescribeProducersTopic {
+        name: "__consumer_offsets".into(),
+        partition_indexes: (0..50).collect(),
+    };
+    let request = DescribeProducersRequest { topics: vec![topic] };
+    let of_shard = |shard: u16| {
+        let response = server.client(shard).call(0, request.clone().into());
+        let Response::DescribeProducers(body) = response else { panic!("{response:?}") };
+        let partitions = body.topics.into_iter().flat_map(|topic| topic.partitions);
+        partitions.filter_map(move |it| {
+            Some((shard, it.partition_index, it.active_producers.into_iter().next()?))
+        })
+    };
+    (0..server.shards).flat_map(of_shard).collect()
+}
+
+/// Ends a transaction in a partition of `__consumer_offsets`, as `kafka-transactions` does.
+fn mark(server: &Server, (shard, partition): (u16, i32), marker: WritableTxnMarker<'_>) -> i16 {
+    let topic = WritableTxnMarkerTopic {
+        name: "__consumer_offsets".into(),
+        partition_indexes: vec![partition],
+    };
+    let markers = vec![WritableTxnMarker { topics: vec![topic], ..marker }];
+    let response = server.client(shard).call(1, WriteTxnMarkersRequest { markers }.into());
+    let Response::WriteTxnMarkers(body) = response else { panic!("{response:?}") };
+    body.markers[0].topics[0].partitions[0].error_code
+}
+
+#[test]
+fn an_administrator_ends_a_transaction_of_offsets() {
+    each(|shards, version| {
+        let (_directory, mut server) = server(shards);
+        let producer = Producer::begin(&server, "t", version, TOPIC);
+        assert_eq!(producer.commit(&server, "a", 7), 0);
+        let described = producers_of_offsets(&server);
+        let [(shard, partition, open)] = &described[..] else { panic!("{described:?}") };
+        let Producer { producer_id, epoch, .. } = producer;
+        assert_eq!((open.producer_id, open.producer_epoch), (producer_id, epoch.into()));
+        assert_eq!((open.last_sequence, open.coordinator_epoch), (-1, -1));
+        assert_eq!(open.current_txn_start_offset, 0);
+
+        let place = (*shard, *partition);
+        let commit = WritableTxnMarker {
+            producer_id,
+            producer_epoch: epoch,
+            transaction_result: true,
+            coordinator_epoch: 1_000,
+            ..Default::default()
+        };
+        assert_eq!(mark(&server, place, commit.clone()), 0, "{shards} {version:?}");
+        assert_eq!(stable_offset(&server, "a", TOPIC), Ok(7), "{shards} {version:?}");
+        let (.., ended) = &producers_of_offsets(&server)[0];
+        assert_eq!((ended.coordinator_epoch, ended.current_txn_start_offset), (1_000, -1));
+        let fenced = WritableTxnMarker { coordinator_epoch: 999, ..commit };
+        let error = mark(&server, place, fenced);
+        assert_eq!(error, ErrorCode::TransactionCoordinatorFenced.code());
+
+        server.kill();
+        let server = server.restart();
+        assert_eq!(settled_offset(&server, "a", TOPIC), 7, "{shards} {version:?}");
+    });
 }

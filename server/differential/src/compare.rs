@@ -6,6 +6,7 @@ use crate::world;
 use muster_codec::Bytes;
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
 use muster_codec::record_batch::BatchHeader;
+use muster_codec::records::TRANSACTIONS_TOPIC;
 use serde_json::Value;
 
 /// A field in which two answers differ.
@@ -128,11 +129,14 @@ impl Comparison<'_> {
         self.element.truncate(outer);
     }
 
-    /// Whether an element belongs to another history.
+    /// Whether an element belongs to another history, or to none: Kafka creates the topic of
+    /// transactions with the first one of any history, muster always has it.
     fn is_foreign(&self, element: &Value) -> bool {
         let names = ["name", "topic", "groupId", "resourceName"];
         let name = names.iter().find_map(|field| element.get(field)?.as_str());
-        name.and_then(world::owner).is_some_and(|owner| owner != self.own)
+        name.is_some_and(|name| {
+            name == TRANSACTIONS_TOPIC || world::owner(name).is_some_and(|it| it != self.own)
+        })
     }
 }
 

@@ -91,6 +91,11 @@ impl GroupLog {
         self.log.progress_of(slot.log_partition()).accepted()
     }
 
+    /// The offset that the slot's next record gets.
+    pub(super) fn end_offset(&self, slot: Slot) -> i64 {
+        self.log.log_end_offset(slot.log_partition())
+    }
+
     /// The position that the slot's next operation gets.
     pub(super) fn next_position(&self, slot: Slot) -> u64 {
         self.position(slot) + 1

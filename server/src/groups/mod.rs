@@ -44,6 +44,7 @@ pub(crate) use offset_questions::ASKED_BYTES_MAX;
 pub(crate) use slots::ListingOfSlots;
 pub use slots::Slots;
 pub(crate) use snapshot::{TransactionSlots, read_cluster, read_transactions};
+pub(crate) use transactions::Marked;
 
 use crate::clock::Times;
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, TOPIC_RESOURCE};
@@ -175,7 +176,7 @@ impl Groups {
             placement,
             config: common,
             open_bytes_max: setup.open_bytes_max,
-            producers: OffsetProducers::new(&slots),
+            producers: OffsetProducers::new(&slots, now),
             producer_expiration_ms: config.producer_id_expiration_ms.into(),
             questions: OffsetQuestions::new(setup.first_number),
             markers: MarkersUnderWay::default(),

@@ -1,9 +1,12 @@
 //! The producers of transactions with offsets in the slots of a shard: which may write and which
-//! markers are stale, by the rules of partitions. Where those have offsets, a slot has the
-//! positions of its operations.
+//! markers are stale, by the rules of partitions. Offsets are those of the slot's partition of
+//! `__consumer_offsets`.
 
 use super::slots::Slots;
 use crate::placement::Slot;
+use muster_codec::messages::DescribedProducer;
+use muster_codec::record_batch::{NO_SEQUENCE, NO_TIMESTAMP};
+use muster_storage::ShardLog;
 use muster_transactions::message::{Producer, Stamp};
 use muster_transactions::partition::{End, PartitionTransactions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,22 +22,25 @@ const FORGOTTEN_OF_A_CALL: usize = 16;
 #[derive(Debug)]
 pub(super) struct OffsetProducers {
     slots: BTreeMap<Slot, PartitionTransactions>,
-    /// Those without an open transaction, by the time of their last marker, and that time of each.
+    /// When each wrote last.
+    written_at: BTreeMap<(Slot, i64), i64>,
+    /// Those without an open transaction, by the time of their last marker.
     idle: BTreeSet<(i64, Slot, i64)>,
-    idle_since: BTreeMap<(Slot, i64), i64>,
 }
 
 impl OffsetProducers {
-    /// Those that the log has left open.
-    pub(super) fn new(slots: &Slots) -> Self {
-        let (mut of_slots, idle, idle_since) = <(BTreeMap<Slot, _>, _, _)>::default();
+    /// Those that the log has left open. Where in the log they began is not known.
+    pub(super) fn new(slots: &Slots, now: i64) -> Self {
+        let (of_slots, written_at, idle) = Default::default();
+        let mut producers = Self { slots: of_slots, written_at, idle };
         for slot in slots.iter() {
-            let of_slot: &mut PartitionTransactions = of_slots.entry(slot).or_default();
             for muster_coordinator::Producer { id, epoch } in slots.producers(slot) {
-                of_slot.appended(Producer { id, epoch }, 0, None);
+                let (producer, start) = (Producer { id, epoch }, ShardLog::LOG_START_OFFSET);
+                producers.of(slot).appended(producer, start, None);
+                producers.wrote(now, slot, id);
             }
         }
-        Self { slots: of_slots, idle, idle_since }
+        producers
     }
 
     /// The transactions of a slot.
@@ -42,12 +48,23 @@ impl OffsetProducers {
         self.slots.entry(slot).or_default()
     }
 
-    /// Offsets were written, which opened a transaction.
-    pub(super) fn appended(&mut self, slot: Slot, producer: Producer, position: u64, stamp: Stamp) {
-        let first_offset = position as i64;
+    /// A record was written at `first_offset`, which opened a transaction.
+    pub(super) fn appended(
+        &mut self,
+        now: i64,
+        slot: Slot,
+        producer: Producer,
+        first_offset: i64,
+        stamp: Stamp,
+    ) {
         self.of(slot).appended(producer, first_offset, Some(stamp));
-        if let Some(since) = self.idle_since.remove(&(slot, producer.id)) {
-            self.idle.remove(&(since, slot, producer.id));
+        self.wrote(now, slot, producer.id);
+    }
+
+    /// Offsets were written in a transaction.
+    pub(super) fn wrote(&mut self, now: i64, slot: Slot, producer_id: i64) {
+        if let Some(before) = self.written_at.insert((slot, producer_id), now) {
+            self.idle.remove(&(before, slot, producer_id));
         }
     }
 
@@ -57,18 +74,16 @@ impl OffsetProducers {
         now: i64,
         slot: Slot,
         end: &End,
-        position: u64,
+        offset: i64,
         stamp: Option<Stamp>,
     ) {
         let of_slot = self.of(slot);
-        of_slot.marked(end, position as i64, stamp);
+        of_slot.marked(end, offset, stamp);
         // No one reads aborted offsets: the coordinator of the groups has dropped them.
         of_slot.high_watermark_is(i64::MAX);
         of_slot.log_starts_at(i64::MAX);
         let id = end.producer.id;
-        if let Some(before) = self.idle_since.insert((slot, id), now) {
-            self.idle.remove(&(before, slot, id));
-        }
+        self.wrote(now, slot, id);
         self.idle.insert((now, slot, id));
     }
 
@@ -80,9 +95,27 @@ impl OffsetProducers {
                 return;
             }
             self.idle.pop_first();
-            self.idle_since.remove(&(slot, id));
+            self.written_at.remove(&(slot, id));
             self.of(slot).forget(id);
         }
+    }
+
+    /// The producers of a slot, for DescribeProducers.
+    pub(super) fn describe(&self, slot: Slot) -> Vec<DescribedProducer> {
+        let Some(of_slot) = self.slots.get(&slot) else { return Vec::new() };
+        let describe = |Producer { id, epoch }| {
+            let (coordinator_epoch, current_txn_start_offset) = of_slot.describe(id);
+            let last_timestamp = self.written_at.get(&(slot, id)).copied();
+            DescribedProducer {
+                producer_id: id,
+                producer_epoch: epoch.into(),
+                last_sequence: NO_SEQUENCE,
+                last_timestamp: last_timestamp.unwrap_or(NO_TIMESTAMP),
+                coordinator_epoch,
+                current_txn_start_offset,
+            }
+        };
+        of_slot.known().map(describe).collect()
     }
 
     /// The open transactions, each with its slot.

@@ -129,6 +129,7 @@ impl Groups {
             Append::Ask => Some(ErrorCode::NetworkException),
         };
         let Some(refused) = refused else {
+            self.producers.wrote(inputs.times.now, slot, producer.id);
             self.log.coordinate(slot, inputs, caller, request, absent, &mut take);
             return None;
         };
@@ -156,10 +157,10 @@ impl Groups {
         let Some(asked) = self.questions.take(verdict.number) else { return };
         let Asked { slot, producer, .. } = asked;
         let admitted = self.admit(&asked, verdict);
-        let before = self.log.position(slot);
+        let (now, before) = (inputs.times.now, self.log.end_offset(slot));
         self.answer(inputs.again(), &asked, admitted, &mut take);
-        if admitted.is_ok() && self.log.position(slot) > before {
-            self.producers.appended(slot, producer, before + 1, verdict.stamp);
+        if admitted.is_ok() && self.log.end_offset(slot) > before {
+            self.producers.appended(now, slot, producer, before, verdict.stamp);
         } else {
             self.producers.of(slot).refused(producer, verdict.number);
         }

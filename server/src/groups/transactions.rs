@@ -2,8 +2,10 @@
 //! one in a slot, and what becomes of those that a crash has left open.
 
 use super::Groups;
+use crate::partitions::OffsetTransactions;
 use crate::placement::Slot;
 use muster_codec::ErrorCode;
+use muster_codec::messages::DescribedProducer;
 use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::{OFFSETS_TOPIC, TransactionRecord};
 use muster_storage::AppendError;
@@ -12,14 +14,20 @@ use muster_transactions::message::{FromSlot, Marker, OpenIn, Reported, Stamp};
 use muster_transactions::partition::{End, Marking};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The answers to markers that are not durable yet: by slot, with their positions.
+/// Those who wait for markers that are not durable yet: by slot, with their positions.
 #[derive(Debug, Default)]
 pub(super) struct MarkersUnderWay {
-    slots: BTreeMap<Slot, VecDeque<(u64, ToCoordinator)>>,
+    slots: BTreeMap<Slot, VecDeque<(u64, Marked)>>,
 }
 
-/// A message to a coordinator of transactions.
-pub(crate) type ToCoordinator = (u32, FromSlot);
+/// Who waits for a marker.
+#[derive(Debug)]
+pub(crate) enum Marked {
+    /// A coordinator of transactions, for this message.
+    ByCoordinator(u32, FromSlot),
+    /// A request of an administrator, by its number among those of partitions.
+    ByRequest(u64),
+}
 
 impl Groups {
     /// Appends the record of a transactional id of a slot, for its coordinator to replay; returns
@@ -45,27 +53,31 @@ impl Groups {
     pub(crate) fn mark_transaction(&mut self, now: i64, coordinator: u32, marker: &Marker) {
         let (stamp, end) = (marker.stamp, marker.end());
         for slot in self.slots_named(&marker.partitions) {
-            match self.mark(now, slot, &end, Some(stamp)) {
+            match self.write_marker(now, slot, &end, Some(stamp)) {
                 // Kafka's coordinator, too, gives a transaction up that is fenced.
                 Ok(()) | Err(ErrorCode::TransactionCoordinatorFenced) => {}
                 Err(_) => continue,
             }
             let partitions = PartitionSet::of(OFFSETS_TOPIC, slot.0 as i32);
             let message = FromSlot::Marked { stamp, partitions, is_synced: true };
-            let under_way = self.markers.slots.entry(slot).or_default();
             // Also a stale marker waits: the one before it may be under way.
-            under_way.push_back((self.log.position(slot), (coordinator, message)));
+            self.await_marker(slot, Marked::ByCoordinator(coordinator, message));
         }
     }
 
-    /// The answers to markers that are durable.
-    pub(crate) fn take_marked(&mut self) -> Vec<ToCoordinator> {
+    fn await_marker(&mut self, slot: Slot, marked: Marked) {
+        let under_way = self.markers.slots.entry(slot).or_default();
+        under_way.push_back((self.log.position(slot), marked));
+    }
+
+    /// Those whose markers are durable.
+    pub(crate) fn take_marked(&mut self) -> Vec<Marked> {
         let Self { markers, log, .. } = self;
         let mut durable = Vec::new();
         markers.slots.retain(|slot, under_way| {
             let flushed = log.flushed(slot.log_partition());
             let count = under_way.partition_point(|(position, _)| *position <= flushed);
-            durable.extend(under_way.drain(..count).map(|(_, message)| message));
+            durable.extend(under_way.drain(..count).map(|(_, marked)| marked));
             !under_way.is_empty()
         });
         durable
@@ -115,7 +127,7 @@ impl Groups {
     /// A marker that nothing waits for. A coordinator of a higher epoch, which an administrator may
     /// have named, fences it for good.
     fn mark_unanswered(&mut self, now: i64, slot: Slot, end: &End, stamp: Option<Stamp>) {
-        let _fenced = self.mark(now, slot, end, stamp);
+        let _fenced = self.write_marker(now, slot, end, stamp);
     }
 
     /// Ends a transaction in a slot; nothing is written if the marker is stale. `stamp` is None for
@@ -123,7 +135,7 @@ impl Groups {
     ///
     /// # Errors
     /// The producer or the coordinator is fenced.
-    fn mark(
+    fn write_marker(
         &mut self,
         now: i64,
         slot: Slot,
@@ -138,8 +150,9 @@ impl Groups {
         let End { producer, outcome, coordinator_epoch, .. } = *end;
         let producer = muster_coordinator::Producer { id: producer.id, epoch: producer.epoch };
         let marker = EndTxnMarker { outcome, coordinator_epoch };
-        let position = self.log.end_transaction(slot, now, producer, marker);
-        self.producers.marked(now, slot, end, position, stamp);
+        let offset = self.log.end_offset(slot);
+        self.log.end_transaction(slot, now, producer, marker);
+        self.producers.marked(now, slot, end, offset, stamp);
         self.producers.expire(now.saturating_sub(self.producer_expiration_ms));
         Ok(())
     }
@@ -153,6 +166,20 @@ impl Groups {
     fn slot_at(&self, partition: i32) -> Option<Slot> {
         let slot = Slot(u32::try_from(partition).ok()?);
         self.slots().has(slot).then_some(slot)
+    }
+}
+
+impl OffsetTransactions for Groups {
+    fn mark(&mut self, now: i64, partition: i32, end: &End, number: u64) -> Result<(), ErrorCode> {
+        let slot = self.slot_at(partition).ok_or(ErrorCode::NotLeaderOrFollower)?;
+        self.write_marker(now, slot, end, None)?;
+        self.await_marker(slot, Marked::ByRequest(number));
+        Ok(())
+    }
+
+    fn describe(&self, partition: i32) -> Vec<DescribedProducer> {
+        let slot = self.slot_at(partition);
+        slot.map(|slot| self.producers.describe(slot)).unwrap_or_default()
     }
 }
 

@@ -1,9 +1,11 @@
 //! DescribeProducers: the producers of partitions, and their open transactions.
 
 use super::limits::DESCRIBED_PRODUCERS_MAX;
+use super::markers::OffsetTransactions;
 use super::partition::Partition;
 use super::producers::Described;
 use super::{Call, Effects, Partitions};
+use crate::cluster::InternalTopic;
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     DescribeProducersRequest, DescribeProducersResponse, DescribedProducer,
@@ -17,6 +19,7 @@ impl Partitions {
         &self,
         call: Call<'_>,
         body: &DescribeProducersRequest<'_>,
+        offsets: &dyn OffsetTransactions,
         out: &mut Effects,
     ) {
         let (mut seen, mut left) = (HashSet::new(), DESCRIBED_PRODUCERS_MAX);
@@ -24,7 +27,8 @@ impl Partitions {
         for asked in &body.topics {
             let indexes = asked.partition_indexes.iter();
             let new = indexes.filter(|index| seen.insert((&*asked.name, **index)));
-            let described = new.map(|index| self.described(call, &asked.name, *index, &mut left));
+            let described =
+                new.map(|index| self.described(call, (&asked.name, *index), offsets, &mut left));
             let (name, partitions) = (asked.name.clone().into_owned().into(), described.collect());
             topics.push(DescribedProducersTopic { name, partitions });
         }
@@ -35,14 +39,16 @@ impl Partitions {
     fn described(
         &self,
         call: Call<'_>,
-        topic: &str,
-        partition_index: i32,
+        (topic, partition_index): (&str, i32),
+        offsets: &dyn OffsetTransactions,
         left: &mut usize,
     ) -> DescribedProducersPartition<'static> {
         let found = self.locate_named(call.image, topic, partition_index);
-        // The producers of offsets are no state of the server yet: no group has a transaction.
-        let partition = found.map(|id| self.partitions.get(&id));
-        let all = partition.map(|it| it.map(active_producers).unwrap_or_default());
+        let all = found.map(|id| match InternalTopic::of_id(id.topic) {
+            Some(InternalTopic::ConsumerOffsets) => offsets.describe(id.index),
+            Some(InternalTopic::TransactionState) => Vec::new(),
+            None => self.partitions.get(&id).map(active_producers).unwrap_or_default(),
+        });
         let fitting = all.and_then(|all| match left.checked_sub(all.len()) {
             Some(rest) => {
                 *left = rest;

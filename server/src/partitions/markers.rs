@@ -5,19 +5,35 @@ use super::limits::MARKERS_OF_A_REQUEST_MAX;
 use super::partition_set::PartitionId;
 use super::produce::PendingProduce;
 use super::{Call, Effects, Partitions};
+use crate::cluster::InternalTopic;
 use muster_codec::messages::{
-    WritableTxnMarker, WritableTxnMarkerPartitionResult, WritableTxnMarkerResult,
-    WritableTxnMarkerTopic, WritableTxnMarkerTopicResult, WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
+    DescribedProducer, WritableTxnMarker, WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult, WritableTxnMarkerTopic, WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest, WriteTxnMarkersResponse,
 };
 use muster_codec::record_batch::{MARKER_BATCH_BYTES, TransactionOutcome};
 use muster_codec::{ErrorCode, Wall};
 use muster_transactions::message::{Producer, Stamp};
 use muster_transactions::partition::{End, Marking};
 
+/// The transactions that have offsets in groups, by partitions of `__consumer_offsets` that this
+/// shard leads.
+pub trait OffsetTransactions {
+    /// Ends a transaction. [`Partitions::offsets_marked`] is to be called with the number of the
+    /// request when the marker is durable.
+    ///
+    /// # Errors
+    /// The producer or the coordinator is fenced.
+    fn mark(&mut self, now: i64, partition: i32, end: &End, number: u64) -> Result<(), ErrorCode>;
+
+    /// The producers of a partition.
+    fn describe(&self, partition: i32) -> Vec<DescribedProducer>;
+}
+
 /// A WriteTxnMarkers request while its markers are appended.
-struct MarkersUnderWay<'r> {
+struct AppendingMarkers<'r> {
     call: Call<'r>,
+    offsets: &'r mut dyn OffsetTransactions,
     number: u64,
     /// The number of partitions that must be written before the answer.
     writes: usize,
@@ -31,11 +47,12 @@ impl Partitions {
         &mut self,
         call: Call<'_>,
         body: &WriteTxnMarkersRequest<'_>,
+        offsets: &mut dyn OffsetTransactions,
         out: &mut Effects,
     ) {
         self.last_request += 1;
         let (number, left) = (self.last_request, MARKERS_OF_A_REQUEST_MAX);
-        let mut round = MarkersUnderWay { call, number, writes: 0, left };
+        let mut round = AppendingMarkers { call, offsets, number, writes: 0, left };
         let mut markers = Vec::with_capacity(body.markers.len());
         for marker in &body.markers {
             let of_topic = |topic| self.mark_topic(&mut round, marker, topic, out);
@@ -49,7 +66,7 @@ impl Partitions {
 
     fn mark_topic(
         &mut self,
-        round: &mut MarkersUnderWay<'_>,
+        round: &mut AppendingMarkers<'_>,
         marker: &WritableTxnMarker<'_>,
         topic: &WritableTxnMarkerTopic<'_>,
         out: &mut Effects,
@@ -66,7 +83,7 @@ impl Partitions {
 
     fn mark_named(
         &mut self,
-        round: &mut MarkersUnderWay<'_>,
+        round: &mut AppendingMarkers<'_>,
         marker: &WritableTxnMarker<'_>,
         (topic, index): (&str, i32),
         out: &mut Effects,
@@ -74,9 +91,19 @@ impl Partitions {
         round.left = round.left.checked_sub(1).ok_or(ErrorCode::InvalidRequest)?;
         let id = self.locate_named(round.call.image, topic, index)?;
         let end = end_of(marker);
+        if InternalTopic::of_id(id.topic) == Some(InternalTopic::ConsumerOffsets) {
+            round.offsets.mark(round.call.now, id.index, &end, round.number)?;
+            round.writes += 1;
+            return Ok(());
+        }
         let waits = self.mark(round.call.wall, id, &end, None, round.number, out)?;
         round.writes += usize::from(waits);
         Ok(())
+    }
+
+    /// A marker of [`OffsetTransactions::mark`] is durable.
+    pub(crate) fn offsets_marked(&mut self, number: u64, out: &mut Effects) {
+        self.produce_written(number, out);
     }
 
     /// Ends a transaction in a partition. Returns whether the request with this number has to wait

@@ -40,6 +40,7 @@ pub(crate) use internal_topics::INTERNAL_RECORD_BYTES;
 pub use internal_topics::LogRead;
 pub(crate) use limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
 pub use load::{CUT_EXTENSION, Cuts, RecoveryPoints, recovered, recovered_if, recovery_points};
+pub use markers::OffsetTransactions;
 pub use partition_set::{Identity, PartitionId, Partitions};
 pub(crate) use rounds::OpenBySlot;
 

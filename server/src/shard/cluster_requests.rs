@@ -37,10 +37,10 @@ impl Shard {
                 self.partitions.delete_records(call, body, out)
             }
             PartitionRequest::WriteTxnMarkers(body) => {
-                self.partitions.write_txn_markers(call, body, out);
+                self.partitions.write_txn_markers(call, body, &mut self.groups, out);
             }
             PartitionRequest::DescribeProducers(body) => {
-                self.partitions.describe_producers(call, body, out);
+                self.partitions.describe_producers(call, body, &self.groups, out);
             }
             PartitionRequest::OffsetForLeaderEpoch(body) => {
                 self.partitions.offset_for_leader_epoch(call, body, out);

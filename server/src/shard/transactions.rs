@@ -4,6 +4,7 @@
 use super::Shard;
 use crate::clock::Times;
 use crate::dispatch::Call;
+use crate::groups::Marked;
 use crate::mailbox::Letter;
 use crate::partitions::{Effects, OpenBySlot};
 use crate::transactions::{Answered, Inputs, Sender, Step, Transactions};
@@ -150,9 +151,16 @@ impl Shard {
 
     /// Answers the markers of groups that are durable.
     pub(super) fn send_marked(&mut self) {
-        for (coordinator, message) in self.groups.take_marked() {
-            self.transactions.send(coordinator, message);
+        let mut effects = Effects::default();
+        for marked in self.groups.take_marked() {
+            match marked {
+                Marked::ByCoordinator(to, message) => self.transactions.send(to, message),
+                Marked::ByRequest(number) => {
+                    self.partitions.offsets_marked(number, &mut effects);
+                }
+            }
         }
+        self.perform(effects);
     }
 
     /// Ends the questions that count as lost at a time.

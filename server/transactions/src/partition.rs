@@ -283,6 +283,12 @@ impl PartitionTransactions {
         (state.coordinator_epoch, state.open.map_or(-1, |open| open.first_offset))
     }
 
+    /// The producers that have written a batch or a marker.
+    pub fn known(&self) -> impl Iterator<Item = Producer> {
+        let known = self.producers.iter().filter(|(_, state)| state.epoch != NO_EPOCH);
+        known.map(|(id, state)| Producer { id: *id, epoch: state.epoch })
+    }
+
     /// All open transactions, for a report.
     pub fn open(&self) -> impl Iterator<Item = Producer> {
         self.producers

@@ -1,13 +1,14 @@
 //! Transactions of a partition: questions to their coordinator, how far committed records can be
 //! read, which were aborted, and what a restart finds in the log.
 
-use super::super::{Effects, Partitions};
+use super::super::{Effects, OffsetTransactions, Partitions};
 use super::support::*;
 use muster_codec::messages::*;
 use muster_codec::{Bytes, ErrorCode, Response};
 use muster_coordinator::RequestId;
 use muster_transactions::PartitionSet;
 use muster_transactions::message::{Producer, Question, QuestionKind, Stamp, Verdict};
+use muster_transactions::partition::End;
 
 const COMMIT: bool = true;
 const ABORT: bool = false;
@@ -33,6 +34,19 @@ fn produce_of(batches: &[(i32, Vec<u8>)]) -> ProduceRequest<'static> {
 }
 
 /// A yes with the stamp of this number.
+/// The groups have no transactions.
+struct NoGroups;
+
+impl OffsetTransactions for NoGroups {
+    fn mark(&mut self, _: i64, _: i32, _: &End, _: u64) -> Result<(), ErrorCode> {
+        Err(ErrorCode::UnknownTopicOrPartition)
+    }
+
+    fn describe(&self, _: i32) -> Vec<DescribedProducer> {
+        Vec::new()
+    }
+}
+
 fn yes(question: &Question, sequence: u64) -> Verdict {
     let stamp = Stamp { coordinator_epoch: 1, sequence };
     let Question { number, producer, .. } = *question;
@@ -95,7 +109,9 @@ impl World {
             transaction_version: version,
         }];
         let body = WriteTxnMarkersRequest { markers };
-        let request = self.call(2, &body, Partitions::write_txn_markers);
+        let request = self.call(2, &body, |it, call, body, out| {
+            it.write_txn_markers(call, body, &mut NoGroups, out)
+        });
         self.settle();
         let Some(Response::WriteTxnMarkers(body)) = self.response(request) else { panic!() };
         error(body.markers[0].topics[0].partitions[0].error_code)
@@ -124,8 +140,9 @@ impl World {
     fn producers(&mut self) -> Vec<(i64, i32, i32, i64)> {
         let topic = DescribeProducersTopic { name: TOPIC.into(), partition_indexes: vec![0, 0] };
         let body = DescribeProducersRequest { topics: vec![topic] };
-        let request =
-            self.call(0, &body, |it, call, body, out| it.describe_producers(call, body, out));
+        let request = self.call(0, &body, |it, call, body, out| {
+            it.describe_producers(call, body, &NoGroups, out)
+        });
         let Some(Response::DescribeProducers(body)) = self.response(request) else { panic!() };
         assert_eq!(body.topics[0].partitions.len(), 1, "named twice, answered once");
         let all = body.topics[0].partitions[0].active_producers.iter();
