@@ -177,6 +177,12 @@ def words(template: str, values: dict) -> list[str]:
     return [word.format(**values) for word in template.split()]
 
 
+def resident_mb(pid: int) -> float:
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
+    return int(line.split()[1]) / 1024
+
+
 def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
