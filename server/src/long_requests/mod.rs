@@ -81,9 +81,9 @@ impl LongRequests {
     /// Answers the next slice of the request under way; None if there is no such request.
     pub(crate) fn answer_slice(&mut self, sources: Sources<'_>) -> Option<SliceEffects> {
         let LongRequest { rest, image, answer } = self.under_way.as_mut()?;
-        let Sources { groups, mut inputs, view, clients } = sources;
+        let Sources { groups, transactions, mut inputs, view, clients } = sources;
         let view = View { image, ..view };
-        let sources = Sources { groups, inputs: inputs.again(), view, clients };
+        let sources = Sources { groups, transactions, inputs: inputs.again(), view, clients };
         let mut slice = Slice::new(sources, answer);
         rest.answer_slice(&mut slice);
         let answered = slice.answered();

@@ -5,12 +5,15 @@ use super::weight::Sizes;
 use crate::cluster::View;
 use crate::groups::{Groups, Inputs, ListingOfSlots};
 use crate::net::Clients;
+use crate::placement::Slot;
+use crate::transactions::{ListingOfIds, Transactions};
 use muster_codec::{GroupRequest, Response};
 use muster_coordinator::{Caller, RequestId};
 
 /// The parts of the shard that a long request is answered from.
 pub(crate) struct Sources<'s> {
     pub(crate) groups: &'s mut Groups,
+    pub(crate) transactions: &'s Transactions,
     /// The inputs of a call to the groups.
     pub(crate) inputs: Inputs<'s>,
     pub(crate) view: View<'s>,
@@ -51,7 +54,8 @@ impl<'s> Slice<'s> {
     }
 
     pub(super) fn sizes(&mut self) -> Sizes<'_> {
-        Sizes { groups: self.sources.groups, image: self.sources.view.image }
+        let Sources { groups, transactions, view, .. } = &mut self.sources;
+        Sizes { groups, transactions, image: view.image }
     }
 
     /// Counts the items of this slice, before it is answered.
@@ -100,6 +104,22 @@ impl<'s> Slice<'s> {
             self.fail(response.into())
         }
         self.is_last
+    }
+
+    /// Adds the next transactional ids of a list.
+    pub(super) fn add_listed_ids(&mut self, listing: &mut ListingOfIds, count: usize) {
+        let Sources { groups, transactions, inputs, .. } = &self.sources;
+        let flushed =
+            |slot: Slot| groups.log().progress_of(slot.transactions_partition()).flushed();
+        transactions.coordinators().list(listing, inputs.times.wall, count, flushed);
+        self.is_last = listing.is_complete();
+        self.answer.wait_for(listing.visible_at());
+        let response = listing.take();
+        if response.error_code == 0 {
+            self.add(response.into())
+        } else {
+            self.fail(response.into())
+        }
     }
 
     /// Has topics created that the request names.

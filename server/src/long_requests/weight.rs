@@ -3,6 +3,7 @@
 
 use crate::cluster::{ClusterImage, Topic};
 use crate::groups::Groups;
+use crate::transactions::Transactions;
 use muster_coordinator::Coordinator;
 
 /// The weight that is answered at once: some 150 microseconds of work, if no single item is more.
@@ -14,6 +15,7 @@ const PARTITIONS_PER_WEIGHT: usize = 4;
 /// The sizes that weights depend on.
 pub(crate) struct Sizes<'s> {
     pub(crate) groups: &'s mut Groups,
+    pub(crate) transactions: &'s Transactions,
     pub(crate) image: &'s ClusterImage,
 }
 
@@ -32,6 +34,11 @@ impl Sizes<'_> {
     pub(super) fn all_groups(&self) -> usize {
         let slots = self.groups.slots();
         slots.groups() + slots.iter().len()
+    }
+
+    /// The weight of a list of all transactional ids.
+    pub(super) fn all_transactional_ids(&self) -> usize {
+        self.transactions.ids()
     }
 
     /// The weight of a description of all topics.

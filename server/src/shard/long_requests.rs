@@ -57,10 +57,10 @@ impl Shard {
     }
 
     fn answer_slice(&mut self) {
-        let Self { long, groups, ids, broker, errors, clients, times, .. } = self;
+        let Self { long, groups, transactions, ids, broker, errors, clients, times, .. } = self;
         let (times, ids, image) = (*times, ids.as_mut(), &**broker.image());
         let inputs = Inputs { times, ids, image, errors };
-        let sources = Sources { groups, inputs, view: broker.view(), clients };
+        let sources = Sources { groups, transactions, inputs, view: broker.view(), clients };
         let Some(SliceEffects { request, items, to_create }) = long.answer_slice(sources) else {
             return;
         };

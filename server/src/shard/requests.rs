@@ -24,7 +24,8 @@ impl Shard {
             self.refuse_version(id, &header);
             return Ok(true);
         };
-        let sizes = Sizes { groups: &mut self.groups, image: self.broker.image() };
+        let Self { groups, transactions, broker, .. } = self;
+        let sizes = Sizes { groups, transactions, image: broker.image() };
         if is_long(version, &request, sizes) {
             return Ok(false);
         }

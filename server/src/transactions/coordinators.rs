@@ -49,6 +49,12 @@ impl Coordinators {
         self.led.slots()
     }
 
+    /// The slot that follows one, or the first one, with its coordinator.
+    pub(super) fn following(&self, slot: Option<Slot>) -> Option<(Slot, &Coordinator)> {
+        let slot = self.led.next(slot)?;
+        Some((slot, self.led.get(slot)?))
+    }
+
     /// Applies a record of a slot that the shard leads.
     pub(super) fn apply(&mut self, slot: Slot, record: &TransactionRecord<'_>, position: u64) {
         self.led.on(slot, |coordinator, _| coordinator.replay(record, position));

@@ -23,6 +23,7 @@
 mod coordinators;
 mod limits;
 mod links;
+mod listing;
 mod post;
 mod questions;
 mod requests;
@@ -33,6 +34,7 @@ mod topics;
 pub(crate) use coordinators::Coordinators;
 pub(crate) use limits::LETTER_BYTES_MAX;
 pub(crate) use links::Answered;
+pub(crate) use listing::ListingOfIds;
 pub(crate) use requests::Sender;
 
 use crate::clock::Times;

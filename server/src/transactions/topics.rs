@@ -34,7 +34,12 @@ impl Topics for TopicsOf<'_> {
     }
 
     fn pattern(&self, pattern: &str) -> Option<Matcher> {
-        let regex = Regex::new(pattern).ok()?;
-        Some(Box::new(move |id| regex.matches(id)))
+        matcher(pattern)
     }
+}
+
+/// The matcher of a pattern of transactional ids; None if it is invalid.
+pub(super) fn matcher(pattern: &str) -> Option<Matcher> {
+    let regex = Regex::new(pattern).ok()?;
+    Some(Box::new(move |id| regex.matches(id)))
 }

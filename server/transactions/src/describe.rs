@@ -11,6 +11,7 @@ use crate::output::Output;
 use crate::state::State;
 use crate::text::{Text, owned};
 use alloc::vec::Vec;
+use core::fmt::{self, Debug, Formatter};
 use core::ops::Bound;
 use muster_codec::messages::{
     DescribeTransactionsRequest, DescribeTransactionsResponse, DescribedTransaction,
@@ -33,20 +34,20 @@ impl Coordinator {
         request: &ListTransactionsRequest<'_>,
         out: &mut Output,
     ) {
-        let mut listing = Listing::new(request, context);
-        self.list(&mut listing, usize::MAX);
+        let mut listing = Listing::new(request, |pattern| context.topics.pattern(pattern));
+        self.list(&mut listing, context.wall, usize::MAX);
         out.answer(caller.request, listing.take(), self.written_at);
     }
 
     /// Continues a listing by at most `count` ids of this coordinator; returns how many there were.
     /// If they are fewer, there are no more; the listing may continue with those of another
     /// coordinator.
-    pub fn list(&self, listing: &mut Listing, count: usize) -> usize {
+    pub fn list(&self, listing: &mut Listing, wall: Wall, count: usize) -> usize {
         let from = listing.after.take().map_or(Bound::Unbounded, Bound::Excluded);
         let (mut visited, mut last) = (0, None);
         for (id, entry) in self.ids.range::<Text, _>((from, Bound::Unbounded)).take(count) {
             (visited, last) = (visited + 1, Some(id));
-            listing.add(id, entry);
+            listing.add(id, entry, wall);
         }
         listing.after = last.filter(|_| visited == count).cloned();
         visited
@@ -113,7 +114,6 @@ pub struct Listing {
     producer_ids: Vec<i64>,
     duration_ms: i64,
     pattern: Option<Matcher>,
-    wall: Wall,
     budget: AnswerBudget,
     /// The last id that was visited.
     after: Option<Text>,
@@ -121,8 +121,19 @@ pub struct Listing {
     error: ErrorCode,
 }
 
+impl Debug for Listing {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { states, producer_ids, after, found, error, .. } = self;
+        write!(f, "{error:?} after {after:?} of {states:?} {producer_ids:?}: {found:?}")
+    }
+}
+
 impl Listing {
-    pub fn new(request: &ListTransactionsRequest<'_>, context: &Context<'_>) -> Self {
+    /// `compile` makes the matcher of a pattern; None if it is invalid.
+    pub fn new(
+        request: &ListTransactionsRequest<'_>,
+        compile: impl FnOnce(&str) -> Option<Matcher>,
+    ) -> Self {
         let mut unknown_states = Vec::new();
         let mut states = Vec::new();
         for name in &request.state_filters {
@@ -137,7 +148,7 @@ impl Listing {
         let mut producer_ids = request.producer_id_filters.clone();
         producer_ids.sort_unstable();
         let pattern = request.transactional_id_pattern.as_deref().filter(|it| !it.is_empty());
-        let matcher = pattern.map(|it| context.topics.pattern(it));
+        let matcher = pattern.map(compile);
         let error = match &matcher {
             Some(None) => ErrorCode::InvalidRegularExpression,
             Some(Some(_)) | None => ErrorCode::None,
@@ -148,7 +159,6 @@ impl Listing {
             producer_ids,
             duration_ms: request.duration_filter,
             pattern: matcher.flatten(),
-            wall: context.wall,
             budget: AnswerBudget::of_answer(),
             after: None,
             found: Vec::new(),
@@ -172,8 +182,19 @@ impl Listing {
         }
     }
 
-    fn add(&mut self, id: &str, entry: &Entry) {
-        if self.error != ErrorCode::None || !self.wants(id, entry) {
+    /// Whether the whole list is an error.
+    pub fn has_failed(&self) -> bool {
+        self.error != ErrorCode::None
+    }
+
+    /// Bytes of its filters.
+    pub fn held(&self) -> usize {
+        let unknown = self.unknown_states.iter().map(|name| size_of::<Str<'_>>() + name.len());
+        size_of_val(&*self.producer_ids) + unknown.sum::<usize>()
+    }
+
+    fn add(&mut self, id: &str, entry: &Entry, wall: Wall) {
+        if self.has_failed() || !self.wants(id, entry, wall) {
             return;
         }
         let listed = ListedTransaction {
@@ -188,12 +209,12 @@ impl Listing {
     }
 
     /// An id without a transaction passes each filter by duration, as in Kafka.
-    fn wants(&self, id: &str, entry: &Entry) -> bool {
+    fn wants(&self, id: &str, entry: &Entry, wall: Wall) -> bool {
         let durable = &entry.durable;
         let has_state = self.states.as_ref().is_none_or(|them| them.contains(&durable.state));
         let has_producer = self.producer_ids.is_empty()
             || self.producer_ids.binary_search(&durable.producer_id).is_ok();
-        let lasts = self.duration_ms < 0 || self.wall.since(durable.started) > self.duration_ms;
+        let lasts = self.duration_ms < 0 || wall.since(durable.started) > self.duration_ms;
         has_state && has_producer && lasts && self.pattern.as_ref().is_none_or(|it| it(id))
     }
 }

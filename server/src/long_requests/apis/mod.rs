@@ -9,6 +9,7 @@ mod describe_topic_partitions;
 mod find_coordinator;
 mod list_config_resources;
 mod list_groups;
+mod list_transactions;
 mod metadata;
 mod offset_fetch;
 
@@ -68,7 +69,7 @@ macro_rules! long_apis {
 
 long_apis! {
     in slices: OffsetFetch, DescribeGroups, ConsumerGroupDescribe, DeleteGroups, ListGroups,
-        DescribeConfigs, FindCoordinator, Metadata, ListConfigResources;
+        DescribeConfigs, FindCoordinator, Metadata, ListConfigResources, ListTransactions;
     whole: DescribeTopicPartitions
 }
 

@@ -6,7 +6,7 @@ use crate::cluster::InternalTopic;
 use crate::net::{ConnectionId, Kind};
 use crate::shard::Event;
 use muster_codec::messages::*;
-use muster_codec::{ApiKey, Reader, Request, Response, Str, header};
+use muster_codec::{ApiKey, ErrorCode, Reader, Request, Response, Str, header};
 use std::collections::HashSet;
 
 const GROUPS: u64 = 700;
@@ -52,8 +52,8 @@ fn ask(world: &mut World, version: i16, request: &Request<'static>) -> (Vec<u8>,
     (output(world, GREEDY), slices)
 }
 
-/// The elements of the list in an answer, in debug form.
-fn elements(api: ApiKey, version: i16, answer: &[u8]) -> Vec<String> {
+/// The response in an answer.
+fn response(api: ApiKey, version: i16, answer: &[u8]) -> Response<'_> {
     let mut reader = Reader::new(&answer[8..]);
     if api.flexible_response_header(version) {
         reader.i8().unwrap();
@@ -63,10 +63,15 @@ fn elements(api: ApiKey, version: i16, answer: &[u8]) -> Vec<String> {
     let mut again = Vec::new();
     header::write_response(7, version, &response, &mut again).unwrap();
     assert!(again == answer, "as it is written in one piece");
+    response
+}
+
+/// The elements of the list in an answer, in debug form.
+fn elements(api: ApiKey, version: i16, answer: &[u8]) -> Vec<String> {
     fn each<T: std::fmt::Debug>(list: &[T]) -> Vec<String> {
         list.iter().map(|element| format!("{element:?}")).collect()
     }
-    match response {
+    match response(api, version, answer) {
         Response::ListGroups(body) => each(&body.groups),
         Response::DescribeGroups(body) => each(&body.groups),
         Response::ConsumerGroupDescribe(body) => each(&body.groups),
@@ -261,4 +266,42 @@ fn resources_with_configs_are_listed_in_slices_each_once() {
     assert!(topics.is_sorted());
     assert_eq!(list(1, &[3]).0, [""; 0], "there is no such type");
     assert_eq!(list(0, &[]).0, [""; 0], "there are no client metrics");
+}
+
+#[test]
+fn transactional_ids_are_listed_in_slices_each_once() {
+    const IDS: usize = 1_300;
+    let mut world = world();
+    for number in 0..IDS {
+        let begin = InitProducerIdRequest {
+            transactional_id: Some(format!("id{number:04}").into()),
+            transaction_timeout_ms: 60_000,
+            ..Default::default()
+        };
+        world.step(Event::Received { connection: MODEST, data: &frame(1, begin) });
+        world.pass(10);
+    }
+    output(&mut world, MODEST);
+    assert_eq!(world.shard.transactions.ids(), IDS);
+    let mut list = |filter: &'static str, pattern: Option<&'static str>| {
+        let request = ListTransactionsRequest {
+            state_filters: vec![filter.into(), "Empty".into()],
+            transactional_id_pattern: pattern.map(Into::into),
+            duration_filter: -1,
+            ..Default::default()
+        };
+        let (answer, slices) = ask(&mut world, 2, &request.into());
+        let response = response(ApiKey::ListTransactions, 2, &answer);
+        let Response::ListTransactions(body) = response else { panic!("{response:?}") };
+        let ids = body.transaction_states.iter().map(|it| it.transactional_id.to_string());
+        let unknown: Vec<_> = body.unknown_state_filters.iter().map(Str::to_string).collect();
+        (body.error_code, ids.collect::<Vec<_>>(), unknown, slices)
+    };
+    let (error, ids, unknown, slices) = list("Nothing", None);
+    assert_eq!((error, ids.len()), (0, IDS));
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), IDS);
+    assert_eq!(unknown, ["Nothing"]);
+    assert!(slices > IDS / 512, "{slices}");
+    assert_eq!(list("Ongoing", Some("id000[12]")).1.len(), 2);
+    assert_eq!(list("Ongoing", Some("(")).0, ErrorCode::InvalidRegularExpression.code());
 }
