@@ -68,6 +68,14 @@ impl Pending {
     }
 }
 
+/// A pending offset of a group, as a snapshot has it.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub(crate) topic: Text,
+    pub(crate) partition: i32,
+    pub(crate) placed: Placed<Pending>,
+}
+
 /// The pending offsets of a partition, at most one of each producer.
 #[derive(Debug, Default)]
 pub(crate) struct OfPartition {
@@ -233,29 +241,13 @@ impl PendingOffsets {
     /// Adds a pending offset. It replaces the one that its producer has for the partition, if any.
     pub(crate) fn add(&mut self, group_id: &str, topic: &str, partition: i32, added: Pending) {
         let added = Placed { pending: added, is_superseded: false };
-        self.restore(group_id, topic, partition, added);
+        self.place(group_id, topic, partition, added);
     }
 
     /// Like [`Self::add`], of an offset that a snapshot has; those of a partition in their order.
-    pub(crate) fn restore(
-        &mut self,
-        group_id: &str,
-        topic: &str,
-        partition: i32,
-        added: Placed<Pending>,
-    ) {
-        let Producer { id, epoch } = added.pending.producer;
-        self.take(group_id, topic, partition, id, TransactionOutcome::Abort);
-        let group_id = shared(&self.groups, group_id);
-        let group = self.groups.entry(group_id.clone()).or_default();
-        let topic = shared(&group.topics, topic);
-        (group.len, self.len) = (group.len + 1, self.len + 1);
-        self.bytes += added.pending.bytes();
-        group.topics.entry(topic.clone()).or_default().entry(partition).or_default().push(added);
-        let new = || Open { epoch, groups: BTreeMap::new() };
-        let open = self.producers.entry(id).or_insert_with(new);
-        open.epoch = epoch;
-        open.groups.entry(group_id).or_default().insert((topic, partition));
+    pub(crate) fn restore(&mut self, group_id: &str, restored: Restored) {
+        let Restored { topic, partition, placed } = restored;
+        self.place(group_id, &topic, partition, placed);
     }
 
     /// Marks all pending offsets of a partition as superseded, because an offset was committed by a
@@ -304,6 +296,21 @@ impl PendingOffsets {
             committed.extend(ended.map(|it| (topic, partition, it.pending.committed)));
         }
         committed
+    }
+
+    fn place(&mut self, group_id: &str, topic: &str, partition: i32, added: Placed<Pending>) {
+        let Producer { id, epoch } = added.pending.producer;
+        self.take(group_id, topic, partition, id, TransactionOutcome::Abort);
+        let group_id = shared(&self.groups, group_id);
+        let group = self.groups.entry(group_id.clone()).or_default();
+        let topic = shared(&group.topics, topic);
+        (group.len, self.len) = (group.len + 1, self.len + 1);
+        self.bytes += added.pending.bytes();
+        group.topics.entry(topic.clone()).or_default().entry(partition).or_default().push(added);
+        let new = || Open { epoch, groups: BTreeMap::new() };
+        let open = self.producers.entry(id).or_insert_with(new);
+        open.epoch = epoch;
+        open.groups.entry(group_id).or_default().insert((topic, partition));
     }
 
     fn take(

@@ -89,7 +89,7 @@ impl ClusterImage {
             let (id, name) = (topic.id(), topic.name().into());
             image.insert(Topic { id, name, partitions, slots: [].into() });
             for (name, value) in topic.overrides(config) {
-                image.configs.set(TOPIC_RESOURCE, topic.name(), name, value.into());
+                image.configs.set(TOPIC_RESOURCE, topic.name(), name, value);
             }
         }
         image

@@ -43,8 +43,8 @@ impl Coordinator {
     ) -> Result<(), SnapshotDamage> {
         debug_assert_eq!(self.written_at, 0, "before all records");
         let unloaded = Unloaded::open(bytes, index, crc)?;
-        for (group_id, topic, partition, pending) in unloaded.pending()? {
-            self.pending.restore(&group_id, &topic, partition, pending);
+        for (group_id, restored) in unloaded.pending()? {
+            self.pending.restore(&group_id, restored);
         }
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
         self.groups.unloaded = unloaded;

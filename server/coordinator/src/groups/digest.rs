@@ -110,8 +110,8 @@ pub(crate) fn rebuilt(
     let (mut group, mut offsets) = (Vec::new(), Vec::new());
     archive::write_group(entry, pending, &mut group).ok()?;
     let mut rebuilt_pending = PendingOffsets::default();
-    for (topic, partition, pending) in archive::read_pending(&group).ok()? {
-        rebuilt_pending.restore(&entry.id, &topic, partition, pending);
+    for restored in archive::read_pending(&group).ok()? {
+        rebuilt_pending.restore(&entry.id, restored);
     }
     let kind = archive::kind(entry.group.as_ref());
     let rebuilt = archive::read_group(&entry.id, kind, &group, &mut Timers::default()).ok()?;

@@ -6,7 +6,7 @@ use crate::classic::ClassicGroup;
 use crate::committed::Committed;
 use crate::group::{Entry, Group, Kind, group_records, replay_in};
 use crate::offsets::Offsets;
-use crate::pending::{GroupPending, Pending, Placed, Producer};
+use crate::pending::{GroupPending, Pending, Placed, Producer, Restored};
 use crate::text::Text;
 use crate::timers::Timers;
 use alloc::string::String;
@@ -142,13 +142,11 @@ pub(crate) fn read_group(
     Ok(entry)
 }
 
-/// The pending offsets in the section of a group's records, each with its topic and partition.
+/// The pending offsets in the section of a group's records.
 ///
 /// # Errors
 /// Bytes that are not those of a group.
-pub(crate) fn read_pending(
-    bytes: &[u8],
-) -> Result<Vec<(Text, i32, Placed<Pending>)>, &'static str> {
+pub(crate) fn read_pending(bytes: &[u8]) -> Result<Vec<Restored>, &'static str> {
     let archive = access::<ArchivedGroupArchive, Failure>(bytes);
     let archive = archive.map_err(|_| "its pending offsets are not a valid archive")?;
     let all = archive.pending.iter().map(|it| {
@@ -159,8 +157,11 @@ pub(crate) fn read_pending(
             },
             committed: committed(&it.committed),
         };
-        let pending = Placed { pending, is_superseded: it.is_superseded };
-        (Text::from(it.topic.as_str()), it.committed.partition.to_native(), pending)
+        Restored {
+            topic: Text::from(it.topic.as_str()),
+            partition: it.committed.partition.to_native(),
+            placed: Placed { pending, is_superseded: it.is_superseded },
+        }
     });
     Ok(all.collect())
 }

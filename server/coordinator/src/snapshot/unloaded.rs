@@ -8,7 +8,7 @@ use crate::counters::Gauges;
 use crate::group::{Entry, Kind};
 use crate::limits::GROUPS_MAX;
 use crate::offsets::Offsets;
-use crate::pending::{Pending, Placed};
+use crate::pending::Restored;
 use crate::text::Text;
 use crate::timers::Timers;
 use alloc::sync::Arc;
@@ -193,20 +193,18 @@ impl Unloaded {
         section_bytes(self.file(), group.entry.group).map_err(|what| group.damaged(what))
     }
 
-    /// The pending offsets of all groups when the snapshot was opened, each with its group, topic
-    /// and partition; those of a partition in the order of their records.
+    /// The pending offsets of all groups when the snapshot was opened, each with its group; those of
+    /// a partition in the order of their records.
     ///
     /// # Errors
     /// Damaged bytes.
-    pub(crate) fn pending(
-        &self,
-    ) -> Result<Vec<(Text, Text, i32, Placed<Pending>)>, SnapshotDamage> {
+    pub(crate) fn pending(&self) -> Result<Vec<(Text, Restored)>, SnapshotDamage> {
         let mut all = Vec::new();
         for group in self.with_pending.iter().filter_map(|number| self.group(*number)) {
             let pending = archive::read_pending(self.records(&group)?);
             let pending = pending.map_err(|what| group.damaged(what))?;
             let id = Text::from(group.id);
-            all.extend(pending.into_iter().map(|(topic, at, it)| (id.clone(), topic, at, it)));
+            all.extend(pending.into_iter().map(|it| (id.clone(), it)));
         }
         Ok(all)
     }
