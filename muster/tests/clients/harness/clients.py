@@ -93,6 +93,11 @@ CLIENTS = {
 }
 
 
+def streams_command(cache):
+    """As `Client.command`: the program of Kafka Streams beside the Java adapter."""
+    return _launch_java(cache, "Counting")
+
+
 def install(names, cache):
     """Brings what the named clients need into the cache, unless it is there already."""
     for kind in dict.fromkeys(CLIENTS[name].kind for name in names):
@@ -128,7 +133,7 @@ def install_java(cache):
     with _renewed(cache / "java", sorted(source.iterdir())) as (target, needed):
         if needed:
             maven_jars(source / "pom.xml", target)
-            _run("javac", "-cp", f"{target}/*", "-d", target, source / "Client.java")
+            _run("javac", "-cp", f"{target}/*", "-d", target, *source.glob("*.java"))
 
 
 def maven_jars(pom, target):

@@ -61,12 +61,13 @@ class Spawned:
     subclasses give the command line."""
 
     restartable = True
+    data_place = "data"
 
     def __init__(self, directory, shards, settings):
         self.directory, self.shards = directory, shards
         self.port = free_ports(max(shards, 2))
         self.bootstrap = f"127.0.0.1:{self.port}"
-        self.data = directory / "data"
+        self.data = directory / self.data_place
         self.properties = directory / "server.properties"
         self.properties.write_text("\n".join([*self._place(), *settings, ""]))
         self.log_path = directory / "server.log"

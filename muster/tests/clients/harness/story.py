@@ -43,6 +43,10 @@ class Story:
             adapter.kill()
         self.history.close()
 
+    def figures(self):
+        """What the line of the case says besides, if anything."""
+        return ""
+
     def create_topic(self):
         self.control = self.start_control("control")
         self.fresh = self.control  # the newest control process; after the crash, another one
@@ -50,12 +54,19 @@ class Story:
         self.note("topic created")
 
     def start_control(self, name):
-        control = self._start("control", name, self.case.compression)
+        control = self.start("control", name, self.case.compression)
         control.wait("ready", 0, f"{name} starts")
         return control
 
     def start_consumer(self, name, assignor=None):
-        return self._start("consume", name, assignor or self.case.assignor)
+        return self.start("consume", name, assignor or self.case.assignor)
+
+    def start(self, mode, name, option, topic=None, session_ms=SESSION_MS, command=None):
+        """Starts an adapter, of this case's client unless another's command is given."""
+        place = [self.server.bootstrap, topic or self.topic, self.group]
+        arguments = [mode, *place, option, session_ms]
+        return Adapter(self.clock, command or self.case.client.command(self.cache), arguments,
+                       self.case.directory / f"{name}.log")
 
     def settle(self, *consumers):
         """Waits until these consumers share all partitions evenly, each with its own."""
@@ -120,8 +131,3 @@ class Story:
 
     def note(self, what):
         self.history.write(f"{time.monotonic() - self.started:7.2f} s  {what}\n")
-
-    def _start(self, mode, name, option):
-        arguments = [mode, self.server.bootstrap, self.topic, self.group, option, SESSION_MS]
-        command = self.case.client.command(self.cache)
-        return Adapter(self.clock, command, arguments, self.case.directory / f"{name}.log")

@@ -135,8 +135,8 @@ class Upgrade(Story):
 class Stream:
     """Has a control process produce again and again, so that records come whatever happens."""
 
-    def __init__(self, control):
-        self.control, self.failure = control, None
+    def __init__(self, control, burst=BURST):
+        self.control, self.burst, self.failure = control, burst, None
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._produce, daemon=True)
         self.thread.start()
@@ -155,8 +155,8 @@ class Stream:
         first = 0
         try:
             while not self.ended.wait(PAUSE_SECONDS):
-                self.control.ask(f"produce {first} {BURST}", "produced", 60)
-                first += BURST
+                self.control.ask(f"produce {first} {self.burst}", "produced", 60)
+                first += self.burst
         except Failure as failure:
             self.failure = failure
 

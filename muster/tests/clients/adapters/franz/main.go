@@ -44,7 +44,7 @@ var codecs = map[string]kgo.CompressionCodec{
 
 type adapter struct {
 	bootstrap, topic, group, option string
-	session                         time.Duration
+	sessionTimeout                  time.Duration
 	producer                        *kgo.Client
 }
 
@@ -57,9 +57,12 @@ func main() {
 	check(err)
 	a := &adapter{os.Args[2], os.Args[3], os.Args[4], os.Args[5],
 		time.Duration(millis) * time.Millisecond, nil}
-	if os.Args[1] == "consume" {
+	switch os.Args[1] {
+	case "consume":
 		a.consume()
-	} else {
+	case "process":
+		a.process()
+	default:
 		a.control()
 	}
 }
@@ -284,7 +287,7 @@ func (a *adapter) consume() {
 		kgo.ConsumeTopics(a.topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.Balancers(balancers[a.option]),
-		kgo.SessionTimeout(a.session),
+		kgo.SessionTimeout(a.sessionTimeout),
 		kgo.HeartbeatInterval(500 * time.Millisecond),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
@@ -296,16 +299,22 @@ func (a *adapter) consume() {
 		options = append(options, kgo.ServerSideBalancer())
 	}
 	client := a.client(options...)
-	leaving, leave := context.WithCancel(context.Background())
-	go func() {
-		bufio.NewScanner(os.Stdin).Scan()
-		leave()
-	}()
+	leaving := untilStdinSpeaks()
 	for leaving.Err() == nil {
 		consumeOnce(leaving, client)
 	}
 	client.CloseAllowingRebalance()
 	emit("left", nil)
+}
+
+// A context that ends with the first line on stdin, or with its end.
+func untilStdinSpeaks() context.Context {
+	leaving, leave := context.WithCancel(context.Background())
+	go func() {
+		bufio.NewScanner(os.Stdin).Scan()
+		leave()
+	}()
+	return leaving
 }
 
 func consumeOnce(leaving context.Context, client *kgo.Client) {
@@ -338,13 +347,16 @@ func report(event string) func(context.Context, *kgo.Client, map[string][]int32)
 }
 
 func (a *adapter) client(options ...kgo.Opt) *kgo.Client {
+	client, err := kgo.NewClient(append(options, a.common()...)...)
+	check(err)
+	return client
+}
+
+func (a *adapter) common() []kgo.Opt {
 	logger := kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, func() string {
 		return time.Now().Format("15:04:05.000 ")
 	})
-	options = append(options, kgo.SeedBrokers(a.bootstrap), kgo.WithLogger(logger))
-	client, err := kgo.NewClient(options...)
-	check(err)
-	return client
+	return []kgo.Opt{kgo.SeedBrokers(a.bootstrap), kgo.WithLogger(logger)}
 }
 
 // The records of a poll; one that is not as it was written ends the adapter.
@@ -360,6 +372,8 @@ func records(fetches kgo.Fetches) []record {
 	})
 	return all
 }
+
+func keyOf(id int64) []byte { return fmt.Append(nil, id) }
 
 func valueOf(id int64) []byte { return fmt.Appendf(nil, "%d %s", id, padding) }
 

@@ -1,10 +1,8 @@
 import java.io.BufferedReader;
-import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -15,7 +13,6 @@ import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -35,7 +32,6 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /** The Java client behind the adapter protocol, which protocol.py describes. */
 public final class Client {
     private static final int CHUNK = 100;
-    private static final String PADDING = "x".repeat(100);
     private static final String PACKAGE = "org.apache.kafka.clients.consumer.";
     private static final String SERVER_SIDE = "consumer-";
     private static final Map<String, String> ASSIGNORS = Map.of(
@@ -50,6 +46,7 @@ public final class Client {
     private final String option;
     private final String sessionMs;
     private KafkaProducer<byte[], byte[]> producer;
+    private KafkaConsumer<byte[], byte[]> reader;
 
     private Client(String[] args) {
         bootstrap = args[1];
@@ -61,38 +58,56 @@ public final class Client {
 
     public static void main(String[] args) throws Exception {
         Client client = new Client(args);
-        if (args[0].equals("consume")) {
-            client.consume();
-        } else {
-            client.control();
+        switch (args[0]) {
+            case "consume" -> client.consume();
+            case "process" -> new Processor(args[1], args[2], args[3], args[4], args[5]).run();
+            default -> client.control();
         }
     }
 
     private void control() throws Exception {
-        emit("ready", "");
-        BufferedReader lines = stdin();
+        Events.emit("ready", "");
+        BufferedReader lines = Events.stdin();
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.trim().split(" ");
             switch (words[0]) {
                 case "create" -> create(Integer.parseInt(words[1]));
+                case "create_flushed" -> createFlushed(Integer.parseInt(words[1]));
                 case "produce" -> produce(Integer.parseInt(words[1]), Integer.parseInt(words[2]));
-                case "committed" -> committed();
+                case "committed" -> committed(topic);
+                case "committed_of" -> committed(words[1]);
                 case "group_state" -> groupState();
                 case "dump" -> dump();
                 case "transact" -> transact();
+                case "read_committed" -> readCommittedOn();
+                case "read_committed_again" -> {
+                    closeReader();
+                    readCommittedOn();
+                }
                 default -> throw new IllegalArgumentException("no verb " + words[0]);
             }
         }
+        closeReader();
         if (producer != null) {
             producer.close();
         }
     }
 
     private void create(int partitions) throws Exception {
+        create(new NewTopic(topic, partitions, (short) 1));
+    }
+
+    /** A topic whose records are on the disk before they are acknowledged. */
+    private void createFlushed(int partitions) throws Exception {
+        NewTopic flushed = new NewTopic(topic, partitions, (short) 1);
+        create(flushed.configs(Map.of("flush.messages", "1")));
+    }
+
+    private void create(NewTopic described) throws Exception {
         try (Admin admin = Admin.create(common())) {
-            admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1))).all().get();
+            admin.createTopics(List.of(described)).all().get();
         }
-        emit("created", "");
+        Events.emit("created", "");
     }
 
     private void produce(int first, int count) throws Exception {
@@ -105,31 +120,33 @@ public final class Client {
         for (int start = first; start < first + count; start += CHUNK) {
             produceChunk(start, Math.min(start + CHUNK, first + count));
         }
-        emit("produced", "");
+        Events.emit("produced", "");
     }
 
     private void produceChunk(int start, int end) throws InterruptedException {
         Map<Integer, Future<RecordMetadata>> sent = new LinkedHashMap<>();
         for (int id = start; id < end; id++) {
-            byte[] key = Integer.toString(id).getBytes(StandardCharsets.UTF_8);
-            sent.put(id, producer.send(new ProducerRecord<>(topic, key, valueOf(id))));
+            byte[] key = Events.keyOf(id);
+            sent.put(id, producer.send(new ProducerRecord<>(topic, key, Events.valueOf(id))));
         }
         List<String> acked = new ArrayList<>();
         for (Map.Entry<Integer, Future<RecordMetadata>> one : sent.entrySet()) {
             try {
                 RecordMetadata metadata = one.getValue().get();
-                acked.add(record(one.getKey(), metadata.partition(), metadata.offset()));
+                acked.add(Events.record(one.getKey(), metadata.partition(), metadata.offset()));
             } catch (ExecutionException error) {
-                emit("failed", ",\"id\":" + one.getKey() + error(error));
+                Events.emit("failed", ",\"id\":" + one.getKey() + Events.error(error));
             }
         }
-        emit("acked", ",\"records\":" + acked);
+        Events.emit("acked", ",\"records\":" + acked);
     }
 
-    private void committed() throws Exception {
+    private void committed(String of) throws Exception {
         try (Admin admin = Admin.create(common())) {
-            emit("offsets", offsets(
-                admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get()));
+            Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>(
+                admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get());
+            found.keySet().removeIf(partition -> !partition.topic().equals(of));
+            Events.emit("offsets", Events.offsets(found));
         }
     }
 
@@ -137,23 +154,22 @@ public final class Client {
         try (Admin admin = Admin.create(common())) {
             var groups = admin.describeConsumerGroups(List.of(group)).describedGroups();
             var found = groups.get(group).get();
-            emit("group", ",\"state\":\"" + found.groupState() + "\",\"protocol\":\""
+            Events.emit("group", ",\"state\":\"" + found.groupState() + "\",\"protocol\":\""
                 + found.partitionAssignor() + "\",\"members\":" + found.members().size());
         }
     }
 
     private void dump() {
         try (KafkaConsumer<byte[], byte[]> consumer = consumer(common())) {
-            List<TopicPartition> partitions = consumer.partitionsFor(topic).stream()
-                .map(info -> new TopicPartition(topic, info.partition())).toList();
+            List<TopicPartition> partitions = partitions(consumer);
             consumer.assign(partitions);
             consumer.seekToBeginning(partitions);
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
             while (partitions.stream().anyMatch(p -> consumer.position(p) < ends.get(p))) {
-                emitRecords("log", consumer.poll(Duration.ofMillis(500)));
+                Events.emitRecords("log", consumer.poll(Duration.ofMillis(500)));
             }
         }
-        emit("dumped", "");
+        Events.emit("dumped", "");
     }
 
     /** A transaction that is aborted, and one that is committed; then what is committed is read. */
@@ -169,8 +185,39 @@ public final class Client {
             sendInTransaction(transactional, name, 10);
             transactional.commitTransaction();
         }
-        emit("transacted",
+        Events.emit("transacted",
             ",\"ids\":" + readCommitted(name) + ",\"offset\":" + committedIn(name));
+    }
+
+    /** From where the last one ended up to the last stable offsets, which are said at the end. */
+    private void readCommittedOn() {
+        if (reader == null) {
+            Properties config = Events.quick(common());
+            config.put("isolation.level", "read_committed");
+            config.put("auto.offset.reset", "none");
+            reader = consumer(config);
+            reader.assign(partitions(reader));
+            reader.seekToBeginning(reader.assignment());
+        }
+        Map<TopicPartition, Long> ends = reader.endOffsets(reader.assignment());
+        while (ends.entrySet().stream().anyMatch(e -> reader.position(e.getKey()) < e.getValue())) {
+            Events.emitRecords("log", reader.poll(Duration.ofMillis(100)));
+        }
+        Map<TopicPartition, OffsetAndMetadata> stable = new HashMap<>();
+        ends.forEach((partition, end) -> stable.put(partition, new OffsetAndMetadata(end)));
+        Events.emit("stable", Events.offsets(stable));
+    }
+
+    private void closeReader() {
+        if (reader != null) {
+            reader.close();
+            reader = null;
+        }
+    }
+
+    private List<TopicPartition> partitions(KafkaConsumer<byte[], byte[]> consumer) {
+        return consumer.partitionsFor(topic).stream()
+            .map(info -> new TopicPartition(topic, info.partition())).toList();
     }
 
     private long committedIn(String name) {
@@ -190,8 +237,8 @@ public final class Client {
             KafkaProducer<byte[], byte[]> transactional, String name, int first) throws Exception {
         transactional.beginTransaction();
         for (int id = first; id < first + 10; id++) {
-            byte[] key = Integer.toString(id).getBytes(StandardCharsets.UTF_8);
-            transactional.send(new ProducerRecord<>(name, key, valueOf(id))).get();
+            byte[] key = Events.keyOf(id);
+            transactional.send(new ProducerRecord<>(name, key, Events.valueOf(id))).get();
         }
         transactional.sendOffsetsToTransaction(
             Map.of(new TopicPartition(name, 0), new OffsetAndMetadata(first + 10)),
@@ -222,18 +269,18 @@ public final class Client {
         config.put("enable.auto.commit", "false");
         config.put("auto.offset.reset", "earliest");
         config.putAll(assignment());
-        AtomicBoolean leaving = leaving();
+        AtomicBoolean leaving = Events.leaving();
         try (KafkaConsumer<byte[], byte[]> consumer = consumer(config)) {
             consumer.subscribe(List.of(topic), new Listener());
             while (!leaving.get()) {
                 ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(200));
                 if (!records.isEmpty()) {
-                    emitRecords("records", records);
+                    Events.emitRecords("records", records);
                     commit(consumer, records);
                 }
             }
         }
-        emit("left", "");
+        Events.emit("left", "");
     }
 
     /** How partitions are given out: by the server's assignor, or by one of the members. */
@@ -262,9 +309,9 @@ public final class Client {
         }
         try {
             consumer.commitSync(offsets);
-            emit("committed", offsets(offsets));
+            Events.emit("committed", Events.offsets(offsets));
         } catch (KafkaException error) {
-            emit("commit_failed", error(error));
+            Events.emit("commit_failed", Events.error(error));
         }
     }
 
@@ -274,65 +321,9 @@ public final class Client {
         return config;
     }
 
-    private static KafkaConsumer<byte[], byte[]> consumer(Properties config) {
+    static KafkaConsumer<byte[], byte[]> consumer(Properties config) {
         return new KafkaConsumer<>(
             config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
-    }
-
-    /** Becomes true with the first line on stdin, or with its end. */
-    private static AtomicBoolean leaving() {
-        AtomicBoolean leaving = new AtomicBoolean();
-        Thread reader = new Thread(() -> {
-            try {
-                stdin().readLine();
-            } catch (IOException ended) {
-                // The same as the end of stdin.
-            }
-            leaving.set(true);
-        });
-        reader.setDaemon(true);
-        reader.start();
-        return leaving;
-    }
-
-    private static BufferedReader stdin() {
-        return new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-    }
-
-    private static void emitRecords(String event, ConsumerRecords<byte[], byte[]> records) {
-        List<String> all = new ArrayList<>();
-        for (ConsumerRecord<byte[], byte[]> r : records) {
-            int id = Integer.parseInt(new String(r.key(), StandardCharsets.UTF_8));
-            if (!Arrays.equals(r.value(), valueOf(id))) {
-                throw new IllegalStateException("record " + id + " came back changed");
-            }
-            all.add(record(id, r.partition(), r.offset()));
-        }
-        emit(event, ",\"records\":" + all);
-    }
-
-    private static byte[] valueOf(int id) {
-        return (id + " " + PADDING).getBytes(StandardCharsets.UTF_8);
-    }
-
-    private static String record(int id, int partition, long offset) {
-        return "[" + id + "," + partition + "," + offset + "]";
-    }
-
-    private static String offsets(Map<TopicPartition, OffsetAndMetadata> offsets) {
-        return offsets.entrySet().stream()
-            .map(e -> "\"" + e.getKey().partition() + "\":" + e.getValue().offset())
-            .collect(Collectors.joining(",", ",\"offsets\":{", "}"));
-    }
-
-    private static String error(Exception error) {
-        return ",\"error\":\"" + error.toString().replaceAll("[\"\\\\\\p{Cntrl}]", " ") + "\"";
-    }
-
-    /** Prints one event; the fields are JSON that begins with a comma, or nothing. */
-    private static synchronized void emit(String event, String fields) {
-        System.out.println("{\"event\":\"" + event + "\"" + fields + "}");
-        System.out.flush();
     }
 
     private static final class Listener implements ConsumerRebalanceListener {
@@ -352,7 +343,7 @@ public final class Client {
         }
 
         private static void report(String event, Collection<TopicPartition> partitions) {
-            emit(event, ",\"partitions\":"
+            Events.emit(event, ",\"partitions\":"
                 + partitions.stream().map(TopicPartition::partition).toList());
         }
     }

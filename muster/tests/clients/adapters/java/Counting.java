@@ -1,0 +1,105 @@
+import java.time.Duration;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.state.KeyValueStore;
+
+/**
+ * Kafka Streams with exactly_once_v2: how often each group of ids came, by a repartition topic and
+ * a store with its changelog. Each count is written as a record with an id made of both.
+ */
+final class Counting {
+    private static final int GROUPS = 50;
+    private static final int COUNTS = 1_000_000;
+
+    private final String bootstrap;
+    private final String topic;
+    private final String application;
+    private final String stateDirectory;
+    private final String sessionMs;
+
+    private Counting(String[] args) {
+        bootstrap = args[1];
+        topic = args[2];
+        application = args[3];
+        stateDirectory = args[4];
+        sessionMs = args[5];
+    }
+
+    public static void main(String[] args) throws Exception {
+        new Counting(args).run();
+    }
+
+    private void run() throws InterruptedException {
+        AtomicBoolean leaving = Events.leaving();
+        CountDownLatch ended = new CountDownLatch(1);
+        KafkaStreams streams = new KafkaStreams(topology(), config());
+        streams.setUncaughtExceptionHandler(error -> {
+            Events.emit("notice", Events.error((Exception) error));
+            return StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse.REPLACE_THREAD;
+        });
+        streams.setStateListener((now, before) -> {
+            Events.emit("state", ",\"state\":\"" + now + "\"");
+            if (now.hasCompletedShutdown()) {
+                ended.countDown();
+            }
+        });
+        streams.start();
+        while (!leaving.get() && ended.getCount() > 0) {
+            Thread.sleep(50);
+        }
+        if (!streams.close(Duration.ofSeconds(20)) || !leaving.get()) {
+            System.exit(1);
+        }
+        Events.emit("left", "");
+    }
+
+    private Topology topology() {
+        StreamsBuilder builder = new StreamsBuilder();
+        KStream<byte[], byte[]> input =
+            builder.stream(topic, Consumed.with(Serdes.ByteArray(), Serdes.ByteArray()));
+        input.map((key, value) -> KeyValue.pair(Integer.parseInt(new String(key)) % GROUPS, value))
+            .groupByKey(Grouped.with("by-group", Serdes.Integer(), Serdes.ByteArray()))
+            .count(Materialized.<Integer, Long, KeyValueStore<Bytes, byte[]>>as("counts")
+                .withKeySerde(Serdes.Integer()))
+            .toStream((group, count) -> Math.toIntExact(group * COUNTS + count))
+            .map((id, count) -> KeyValue.pair(Events.keyOf(id), Events.valueOf(id)))
+            .to(Processor.output(topic), Produced.with(Serdes.ByteArray(), Serdes.ByteArray(),
+                (name, key, value, partitions) -> Optional.of(
+                    Set.of(Integer.parseInt(new String(key)) / COUNTS % partitions))));
+        return builder.build();
+    }
+
+    private Properties config() {
+        Properties config = Events.quick(new Properties());
+        config.put(StreamsConfig.APPLICATION_ID_CONFIG, application);
+        config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
+        config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        config.put(StreamsConfig.STATE_DIR_CONFIG, stateDirectory);
+        // Transactions that are open for long and sent at once, so that a kill meets half of one.
+        config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 200);
+        config.put(StreamsConfig.producerPrefix("linger.ms"), 0);
+        // Without a cache every count is written, not the last one before a commit alone.
+        config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
+        config.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
+        config.put("session.timeout.ms", sessionMs);
+        config.put("heartbeat.interval.ms", "300");
+        config.put("auto.offset.reset", "earliest");
+        return config;
+    }
+}

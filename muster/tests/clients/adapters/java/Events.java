@@ -1,0 +1,91 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+
+/** What the Java programs share: commands on stdin, records, one JSON event a line on stdout. */
+final class Events {
+    private static final String PADDING = "x".repeat(100);
+
+    private Events() {}
+
+    /** Adds that a client asks again at once, so that a server that was killed is found soon. */
+    static Properties quick(Properties config) {
+        config.put("reconnect.backoff.ms", "20");
+        config.put("reconnect.backoff.max.ms", "50");
+        config.put("retry.backoff.ms", "20");
+        config.put("retry.backoff.max.ms", "50");
+        return config;
+    }
+
+    /** Becomes true with the first line on stdin, or with its end. */
+    static AtomicBoolean leaving() {
+        AtomicBoolean leaving = new AtomicBoolean();
+        Thread reader = new Thread(() -> {
+            try {
+                stdin().readLine();
+            } catch (IOException ended) {
+                // The same as the end of stdin.
+            }
+            leaving.set(true);
+        });
+        reader.setDaemon(true);
+        reader.start();
+        return leaving;
+    }
+
+    static BufferedReader stdin() {
+        return new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    }
+
+    static void emitRecords(String event, ConsumerRecords<byte[], byte[]> records) {
+        List<String> all = new ArrayList<>();
+        for (ConsumerRecord<byte[], byte[]> r : records) {
+            int id = Integer.parseInt(new String(r.key(), StandardCharsets.UTF_8));
+            if (!Arrays.equals(r.value(), valueOf(id))) {
+                throw new IllegalStateException("record " + id + " came back changed");
+            }
+            all.add(record(id, r.partition(), r.offset()));
+        }
+        emit(event, ",\"records\":" + all);
+    }
+
+    static byte[] keyOf(int id) {
+        return Integer.toString(id).getBytes(StandardCharsets.UTF_8);
+    }
+
+    static byte[] valueOf(int id) {
+        return (id + " " + PADDING).getBytes(StandardCharsets.UTF_8);
+    }
+
+    static String record(int id, int partition, long offset) {
+        return "[" + id + "," + partition + "," + offset + "]";
+    }
+
+    static String offsets(Map<TopicPartition, OffsetAndMetadata> offsets) {
+        return offsets.entrySet().stream()
+            .map(e -> "\"" + e.getKey().partition() + "\":" + e.getValue().offset())
+            .collect(Collectors.joining(",", ",\"offsets\":{", "}"));
+    }
+
+    static String error(Exception error) {
+        return ",\"error\":\"" + error.toString().replaceAll("[\"\\\\\\p{Cntrl}]", " ") + "\"";
+    }
+
+    /** Prints one event; the fields are JSON that begins with a comma, or nothing. */
+    static synchronized void emit(String event, String fields) {
+        System.out.println("{\"event\":\"" + event + "\"" + fields + "}");
+        System.out.flush();
+    }
+}

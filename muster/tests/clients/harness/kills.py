@@ -1,0 +1,215 @@
+"""What the stories of kills share: inputs come in without a pause, processors make an output of
+them, and whatever is killed at whatever moment, every input counts once in what is committed."""
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.clients import CLIENTS
+from harness.processes import Failure
+from harness.story import Story
+from harness.upgrade import Stream
+
+KILL_SESSION_MS = 2000
+TOPIC_PARTITIONS = 4
+BURST = 20  # inputs that are produced at a time
+LONGEST_WAIT_SECONDS = 0.5  # before a kill
+SECONDS_PER_KILL, SECONDS_BESIDE = 20, 180  # that a case may take
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class KillCase:
+    """A case of a story of kills; the seed decides when what is killed."""
+
+    client: object
+    story: type
+    kills: int
+    seed: int
+    shards: int
+    directory: Path
+    compression = "lz4"
+
+    def __str__(self):
+        shards = f"{self.shards} shard{'s' if self.shards > 1 else ''}"
+        what = f"{self.story.name}, {self.kills} {self.story.occasion}, seed {self.seed}"
+        return f"{self.client.name:<16} {shards:<9} {what:<46}"
+
+
+class Kills(Story):
+    """Subclasses start processors, say what is killed, and what output the inputs have."""
+
+    occasion = "kills"
+    control = stream = None  # until there is one
+    create_input = "create"
+
+    def __init__(self, case, server, cache):
+        super().__init__(case, server, cache)
+        self.clock.deadline += SECONDS_BESIDE + SECONDS_PER_KILL * case.kills
+        self.random = random.Random(case.seed)
+        self.done = 0
+        self.processors = []  # all that ever were
+
+    def run(self):
+        self.create_topics()
+        self.start_processors()
+        self.stream = Stream(self.control, BURST)
+        self.output_grows()
+        for victim in self.victims():
+            self.wait_for_a_moment()
+            victim()
+            self.done += 1
+            self.committed_offsets_stand()
+            self.look()
+        self.everything_comes_out()
+        self.each_input_counts_once()
+        self.everyone_leaves()
+
+    def discard(self):
+        if self.stream:
+            self.stream.stop()
+        super().discard()
+
+    def figures(self):
+        inputs = len(self.control.records) if self.control else 0
+        return f"{self.done} {self.occasion}, {inputs} inputs"
+
+    def create_topics(self):
+        self.control = self.start_judge("control", self.topic)
+        self.fresh = self.control
+        self.control.ask(f"{self.create_input} {TOPIC_PARTITIONS}", "created")
+        reader = self.start_judge("reader", self.topic + "-output")
+        reader.ask(f"create {TOPIC_PARTITIONS}", "created")
+        self.output = Output(reader)
+        self.offsets = {}  # the newest that were seen, by partition
+
+    def start_judge(self, name, topic):
+        """The Java client produces the inputs and reads the output, whoever processes."""
+        judge = self.start("control", name, self.case.compression, topic=topic,
+                           command=CLIENTS["java"].command(self.cache))
+        judge.wait("ready", 0, f"{name} starts")
+        return judge
+
+    def output_grows(self):
+        before = len(self.output.records)
+        self.until_read(lambda: len(self.output.records) > before, "there is more output")
+
+    def until_read(self, condition, what):
+        """Each question is an answer's time apart."""
+        limit = time.monotonic() + 60
+        while not condition():
+            if time.monotonic() > limit:
+                raise Failure(f"{what}: not within the time")
+            for adapter in self.clock.adapters:
+                adapter.check()
+            self.output.read_on()
+
+    def wait_for_a_moment(self):
+        """A random one: in two of three cases work continues after the last kill, and in the third
+        the kill comes while the clients find their way back."""
+        if self.random.randrange(3):
+            self.output_grows()
+        time.sleep(self.random.uniform(0, LONGEST_WAIT_SECONDS))
+
+    def look(self):
+        """At the output, right after a kill."""
+        self.output.read_on()
+
+    def kill_server(self):
+        self.server.crash()
+        self.server.start()
+        self.note(f"server killed, {len(self.output.records)} records of output before")
+
+    def committed_offsets_stand(self):
+        """What the processors' group has committed never decreases."""
+        found = self.committed()
+        for partition, offset in self.offsets.items():
+            if found.get(partition, -1) < offset:
+                raise Failure(f"the group's offset of partition {partition} was {offset} and is "
+                              f"{found.get(partition)}")
+        self.offsets = found
+
+    def committed(self):
+        answer = self.output.reader.ask(f"committed_of {self.topic}", "offsets", 60)
+        return {int(p): offset for p, offset in answer["offsets"].items()}
+
+    def everything_comes_out(self):
+        self.stream.end()
+        inputs = len(self.control.records)
+        try:
+            self.until_read(lambda: len(self.output.records) >= inputs, f"{inputs} inputs come out")
+        except Failure as failure:
+            self.each_input_counts_once()  # says more, unless the processors stand still
+            raise failure
+
+    def each_input_counts_once(self):
+        """In what a new reader finds, too, which is the same as the reader of all the time saw."""
+        inputs = self.all_inputs()
+        again = Output(self.start_judge("again", self.topic + "-output"))
+        again.read_on()
+        self.compare(Counter(self.expected(inputs)), Counter(id for id, *_ in again.records))
+        self.check_order(again.records)
+        if sorted(again.records) != sorted(self.output.records):
+            differ = set(map(tuple, again.records)) ^ set(map(tuple, self.output.records))
+            raise Failure(f"what was read of the output has changed: {sorted(differ)[:SHOWN]}")
+        self.note(f"{len(inputs)} inputs, each once in the output")
+        again.reader.end()
+
+    def all_inputs(self):
+        """The ids in the input, which are those that were acknowledged."""
+        fresh = self.start_judge("inputs", self.topic)
+        fresh.ask("dump", "dumped", 60)
+        inputs = sorted(id for id, *_ in fresh.log)
+        if inputs != sorted(id for id, *_ in self.control.records):
+            raise Failure("the input has other records than were acknowledged")
+        fresh.end()
+        return inputs
+
+    def compare(self, expected, found):
+        if found == expected:
+            return
+        missing, extra = expected - found, found - expected
+        aborted = sorted(id for id in extra if id < 0)
+        raise Failure(
+            f"{missing.total()} missing: {sorted(missing)[:SHOWN]}; {extra.total()} too many: "
+            f"{sorted(extra)[:SHOWN]}; of these {len(aborted)} were surely aborted; the group's "
+            f"offsets: {self.committed()}"
+        )
+
+    def check_order(self, records):
+        """Where there is an order."""
+
+    def everyone_leaves(self):
+        for processor in self.processors:
+            if not processor.expected_to_end:
+                processor.leave()
+        self.control.end()
+        self.output.reader.end()
+        self.server.stop()
+        self.note("clean end")
+
+
+class Output:
+    """What is committed of the output, as a reader that follows it sees it."""
+
+    def __init__(self, reader, begins=False):
+        """`begins`: from the beginning, although this reader has read before."""
+        self.reader, self.stable = reader, {}
+        self.first = len(reader.log)
+        self.verb = "read_committed_again" if begins else "read_committed"
+
+    @property
+    def records(self):
+        return self.reader.log[self.first:]
+
+    def read_on(self):
+        """Up to the last stable offsets, which never decrease."""
+        answer = self.reader.ask(self.verb, "stable", 60)
+        self.verb = "read_committed"
+        for partition, offset in self.stable.items():
+            if answer["offsets"].get(partition, -1) < offset:
+                raise Failure(f"the last stable offset of partition {partition} was {offset} and "
+                              f"is {answer['offsets'].get(partition)}")
+        self.stable = answer["offsets"]
