@@ -17,6 +17,8 @@ JAVA_TOOLS = {
     "get-offsets": PACKAGE + "GetOffsetShell",
     "groups": PACKAGE + "GroupsCommand",
     "topics": PACKAGE + "TopicCommand",
+    "transaction-holder": "Holder",  # not Kafka's: adapters/java
+    "transactions": PACKAGE + "TransactionsCommand",
 }
 
 
@@ -325,6 +327,59 @@ KCAT = [
     Step("consumer-groups", "--delete --group readers"),
 ]
 
+HELD = "--transactional-id held"
+LEDGER = "--topic ledger --partition 0"
+READ_COMMITTED = f"--topic ledger --isolation-level read_committed {READ_ALL}"
+LOOK_AT_HELD = [
+    Step("transactions", "list"),
+    Step("transactions", f"describe {HELD}"),
+    Step("transactions", f"describe-producers {LEDGER}"),
+    Step("transactions", f"find-hanging {LEDGER} --max-transaction-timeout 0"),
+    Step("consumer-groups", "--describe --group ledgers"),
+]
+# A transaction is held open; its partition is aborted, as that of a hanging one, and then all of
+# it. Another is held and loses to a successor with its id, which commits; a third one aborts.
+TRANSACTIONS = [
+    Step("transactions", "list"),
+    Step("transactions", "describe --transactional-id missing"),
+    Step("transactions", "forceTerminateTransaction --transactionalId missing"),
+    Step("topics", "--create --topic ledger --partitions 2"),
+    Step("transactions", f"describe-producers {LEDGER}"),
+    Step("transaction-holder", "held ledger ledgers open", lines=1),
+    *LOOK_AT_HELD,
+    Step("transactions", "list --duration-filter 3600000"),
+    Step("transactions", "list --transactional-id-pattern he.d"),
+    Step("transactions", "list --transactional-id-pattern other.*"),
+    Step("transactions", "list --transactional-id-pattern ["),
+    Step("transactions", "describe-producers --topic ledger --partition 1"),
+    Step("transactions", "find-hanging"),
+    Step("transactions", "find-hanging --topic ledger"),
+    Step("transactions", "find-hanging --broker-id {broker} --max-transaction-timeout 0"),
+    Step("transactions", "find-hanging --topic missing"),
+    Step("transactions", f"abort {LEDGER} --start-offset 1"),
+    Step("transactions", f"abort {LEDGER} --start-offset 0"),
+    *LOOK_AT_HELD,
+    Step("transactions", f"abort {LEDGER} --start-offset 0"),
+    Step("transactions", "forceTerminateTransaction --transactionalId held"),
+    *LOOK_AT_HELD,
+    Step("transactions", "forceTerminateTransaction --transactionalId held"),
+    EndBackground(),
+    Step("transaction-holder", "held ledger ledgers open", lines=1),
+    *LOOK_AT_HELD,
+    Step("transaction-holder", "held ledger ledgers commit"),
+    *LOOK_AT_HELD,
+    EndBackground(),
+    Step("transaction-holder", "held ledger ledgers abort"),
+    Step("transaction-holder", "other ledger ledgers commit"),
+    *LOOK_AT_HELD,
+    Step("transactions", "describe --transactional-id other"),
+    Step("transactions", "list --transactional-id-pattern other.*"),
+    Step("console-consumer", READ_COMMITTED),
+    Step("get-offsets", "--topic ledger"),
+    Step("topics", "--delete --topic ledger"),
+    Step("consumer-groups", "--delete --group ledgers"),
+]
+
 END = [
     Step("topics", "--delete --topic orders"),
     Step("topics", "--delete --topic missing"),
@@ -337,15 +392,16 @@ END = [
     Step("topics", "--create --topic placed --replica-assignment {broker},{broker}"),
 ]
 
-STEPS = [
-    *FIRST,
-    *TOPICS,
-    *CONFIGS,
-    *RECORDS_AND_OFFSETS,
-    *GROUPS,
-    *CONSUMER_GROUPS,
-    *MIXED_GROUP,
-    *GROUP_CONFIGS,
-    *KCAT,
-    *END,
-]
+PARTS = {
+    "first": FIRST,
+    "topics": TOPICS,
+    "configs": CONFIGS,
+    "records": RECORDS_AND_OFFSETS,
+    "groups": GROUPS,
+    "consumer-groups": CONSUMER_GROUPS,
+    "mixed-group": MIXED_GROUP,
+    "group-configs": GROUP_CONFIGS,
+    "kcat": KCAT,
+    "transactions": TRANSACTIONS,
+    "end": END,
+}
