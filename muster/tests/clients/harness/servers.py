@@ -143,6 +143,15 @@ class Muster(Spawned):
     def ports(self):
         return range(self.port, self.port + self.shards)
 
+    def files_of(self, topic):
+        """The topic's segments, in Kafka's form; the server must have stopped."""
+        exported = self.directory / "exported"
+        words = [self.binary, "log", "export", self.data, "--to", exported, "--topic", topic]
+        done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failure(f"no export: {done.stdout}{done.stderr}")
+        return segments(exported, topic)
+
 
 class Kafka(Spawned):
     """Apache Kafka in one process, broker and controller together."""
@@ -164,6 +173,9 @@ class Kafka(Spawned):
 
     def ports(self):
         return [self.port]
+
+    def files_of(self, topic):
+        return segments(self.data, topic)
 
     def _format(self):
         words = ["java", "-cp", self.class_path, "kafka.tools.StorageTool", "format"]
@@ -202,6 +214,12 @@ class Running:
 
     def discard(self):
         pass
+
+
+def segments(directory, topic):
+    """Those with records."""
+    found = sorted(directory.glob(f"{topic}-*/*.log"))
+    return [path for path in found if path.stat().st_size]
 
 
 def _accepts(port):

@@ -13,6 +13,7 @@ JAVA_TOOLS = {
     "console-producer": PACKAGE + "ConsoleProducer",
     "consumer-groups": PACKAGE + "consumer.group.ConsumerGroupCommand",
     "delete-records": PACKAGE + "DeleteRecordsCommand",
+    "dump-log": PACKAGE + "DumpLogSegments",
     "features": PACKAGE + "FeatureCommand",
     "get-offsets": PACKAGE + "GetOffsetShell",
     "groups": PACKAGE + "GroupsCommand",
@@ -43,6 +44,15 @@ class Step:
 @dataclass(frozen=True)
 class EndBackground:
     """Ends (SIGTERM) the oldest that a step with `lines` left running, and waits for it."""
+
+
+@dataclass(frozen=True)
+class TransactionLog:
+    """Stops the server; what kafka-dump-log reads of its `__transaction_state`, which comes from
+    `muster log export` or is Kafka's own. The last step."""
+
+    def __str__(self):
+        return "dump-log --transaction-log-decoder"
 
 
 @dataclass(frozen=True)
@@ -404,4 +414,5 @@ PARTS = {
     "kcat": KCAT,
     "transactions": TRANSACTIONS,
     "end": END,
+    "transaction-log": [TransactionLog()],
 }
