@@ -104,6 +104,9 @@ pub(crate) struct Sizes {
     /// The number of each kind of group.
     #[arg(long, value_name = "N")]
     pub(crate) groups: Option<u32>,
+    /// The number of each kind of producer.
+    #[arg(long, value_name = "N")]
+    pub(crate) producers: Option<u32>,
     /// Partitions of each topic.
     #[arg(long, value_name = "N")]
     pub(crate) partitions: Option<u32>,
@@ -263,6 +266,7 @@ impl Sizes {
         Overrides {
             members: self.members,
             groups: self.groups,
+            producers: self.producers,
             partitions: self.partitions,
             topics: self.topics,
             protocol: self.protocol.clone(),

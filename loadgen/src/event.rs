@@ -70,6 +70,9 @@ pub enum EventKind {
     CommitAnswered { id: u32, refused: Arc<[(Partition, i16)]> },
     /// A commit will never be answered (timeout, connection lost): it may have taken effect.
     CommitUnknown { id: u32 },
+    /// A transaction of a producer ended: the answer to EndTxn, or it was given up before it had
+    /// begun at the coordinator.
+    TransactionEnded { committed: bool },
     /// Committed offsets, read at some time from `sent` to now; -1 where there is none.
     Fetched { sent: Time, offsets: Arc<[(Partition, i64)]> },
     /// An error code that the member handles by itself (retries, looks up the coordinator again).

@@ -82,6 +82,69 @@ pub enum Protocol {
     Consumer { assignor: Option<StrBytes> },
     /// No membership: offsets are committed and fetched for partitions of the scenario.
     Manual { partitions: Arc<[Partition]> },
+    /// No group at all: records are produced.
+    Producer(ProducerPlan),
+}
+
+impl Protocol {
+    /// Whether its clients are members of a group, which has rebalances.
+    pub fn has_members(&self) -> bool {
+        matches!(self, Self::Classic { .. } | Self::Consumer { .. })
+    }
+
+    /// Whether its clients commit offsets of the group.
+    pub fn commits(&self) -> bool {
+        match self {
+            Self::Classic { .. } | Self::Consumer { .. } | Self::Manual { .. } => true,
+            Self::Producer(plan) => {
+                matches!(&plan.delivery, Delivery::Transactions(plan) if plan.offsets > 0)
+            }
+        }
+    }
+}
+
+/// The records that each producer of a table writes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ProducerPlan {
+    pub partitions: Arc<[Partition]>,
+    pub delivery: Delivery,
+    /// Records in each batch, and the bytes of the value of each.
+    pub records: u32,
+    pub record_size: u32,
+    /// The time since 1970 at which the run began: records have timestamps.
+    pub began: Duration,
+}
+
+/// The guarantee that a producer asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delivery {
+    /// No producer id: a batch that is sent again may be there twice.
+    Plain,
+    /// `enable.idempotence`: batches have sequence numbers.
+    Idempotent,
+    /// Each round of batches is a transaction. The transactional id is the client id.
+    Transactions(TransactionPlan),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TransactionPlan {
+    pub version: TransactionVersion,
+    /// `transaction.timeout.ms`.
+    pub timeout: Duration,
+    /// The number of partitions whose offsets are committed in each transaction.
+    pub offsets: u32,
+    /// Transactions in a million that are aborted.
+    pub aborts: u32,
+}
+
+/// The protocol of transactions, by the cluster's `transaction.version`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum TransactionVersion {
+    /// AddPartitionsToTxn and AddOffsetsToTxn come first.
+    One,
+    /// Produce and TxnOffsetCommit add their partitions, each EndTxn raises the epoch (KIP-890).
+    Two,
 }
 
 /// Assignors of the classic protocol, which the leader runs, with their names in Kafka.
@@ -142,6 +205,8 @@ pub struct Workload {
     pub fetch: Option<Load>,
     /// Heartbeats beside those that keep the membership alive.
     pub heartbeat: Option<Load>,
+    /// Transactions of a producer; requests, if it is not transactional.
+    pub produce: Option<Load>,
 }
 
 /// A stream of requests.

@@ -267,9 +267,14 @@ fn server_process(pid: u32) -> Result<loadgen::measure::process::Process, String
 pub(crate) fn connections(named: &Named, limits: &Limits) -> usize {
     let members = named.scenario.groups.iter().map(|group| {
         let each = u64::from(group.members).div_ceil(limits.members_per_connection.into());
-        u64::from(group.count) * each
+        u64::from(group.count) * each * connections_each(group)
     });
     members.sum::<u64>() as usize
+}
+
+/// A producer also connects to the leaders of its partitions, of which the number is not known yet.
+fn connections_each(group: &scenario::Group) -> u64 {
+    if group.producer.is_some() { 4 } else { 1 }
 }
 
 fn settings(run: &Run, named: &Named, began: SystemTime) -> Settings {
@@ -277,6 +282,7 @@ fn settings(run: &Run, named: &Named, began: SystemTime) -> Settings {
         run: run_id(began),
         seed: run.conduct.seed,
         duration: run.conduct.duration.unwrap_or(named.scenario.duration.0),
+        began: began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(),
         keep: run.conduct.keep,
     }
 }
@@ -327,8 +333,9 @@ impl About {
             label: run.outputs.label.clone(),
             host: hosts.join(", "),
             cores: engine.cores() as u32,
-            groups: groups.clone().map(|group| group.count).sum(),
-            members: groups.map(|group| group.count * group.members).sum(),
+            groups: groups.clone().filter(is_group).map(|group| group.count).sum(),
+            members: groups.clone().filter(is_group).map(|it| it.count * it.members).sum(),
+            producers: groups.filter(|it| !is_group(it)).map(|it| it.members).sum(),
             partitions: scenario.topics.iter().map(|topic| topic.count * topic.partitions).sum(),
             repetition: run.conduct.repetition,
             configs: cluster.configs.clone(),
@@ -351,6 +358,7 @@ impl About {
             unowned_partition_seconds,
             members,
             commits,
+            transactions,
             clients,
             errors,
             bytes_sent,
@@ -375,6 +383,7 @@ impl About {
             unowned_partition_seconds,
             members,
             commits,
+            transactions,
             clients,
             errors,
             bytes_sent,
@@ -390,6 +399,11 @@ impl About {
     }
 }
 
+/// Whether it is a group, and not producers.
+fn is_group(table: &&scenario::Group) -> bool {
+    table.producer.is_none()
+}
+
 fn described(worker: &fleet::Worker) -> model::Worker {
     model::Worker {
         address: worker.address.clone(),
@@ -399,11 +413,20 @@ fn described(worker: &fleet::Worker) -> model::Worker {
     }
 }
 
+fn protocol_in_words(group: &scenario::Group) -> String {
+    let version = group.producer.as_ref().filter(|it| it.transactional);
+    let version = version.and_then(|producer| producer.transaction_version);
+    let version = version.map(|version| format!(", transaction version {version}"));
+    group.protocol.name().to_owned() + &version.unwrap_or_default()
+}
+
 fn group_configs(group: &scenario::Group) -> model::GroupConfigs {
-    let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
+    // Producers have no session.
+    let membership = if group.producer.is_some() { 0.0 } else { 1.0 };
+    let millis = |duration: Duration| duration.as_secs_f64() * 1e3 * membership;
     model::GroupConfigs {
         name: group.name.clone(),
-        protocol: group.protocol.name().into(),
+        protocol: protocol_in_words(group),
         assignors: group.assignor.0.clone(),
         session_timeout: millis(group.session_timeout.0),
         heartbeat_interval: millis(group.heartbeat_interval.0),

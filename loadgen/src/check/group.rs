@@ -120,6 +120,7 @@ impl GroupState {
                 self.commits.answered(event, *id, refused, until, &self.facts, found);
             }
             EventKind::CommitUnknown { id } => self.commits.unknown(index, *id),
+            EventKind::TransactionEnded { .. } => {}
             EventKind::Fetched { sent, offsets } => {
                 self.commits.fetched(event, *sent, offsets, &self.facts, found);
             }

@@ -6,11 +6,13 @@ use std::rc::Rc;
 
 use bytes::Buf;
 use kafka_protocol::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, ConsumerGroupHeartbeatRequest,
-    CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
-    DescribeConfigsRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, ApiVersionsResponse,
+    ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest,
+    DeleteGroupsRequest, DeleteTopicsRequest, DescribeConfigsRequest, EndTxnRequest,
+    FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest,
     LeaveGroupRequest, ListGroupsRequest, MetadataRequest, MetadataResponse, OffsetCommitRequest,
-    OffsetFetchRequest, SaslAuthenticateRequest, SyncGroupRequest,
+    OffsetFetchRequest, ProduceRequest, SaslAuthenticateRequest, SyncGroupRequest,
+    TxnOffsetCommitRequest,
 };
 use kafka_protocol::protocol::{Message, Request, StrBytes, VersionRange};
 use tokio::task::spawn_local;
@@ -25,6 +27,8 @@ use crate::wire::{self, Malformed};
 /// Sent first: the newest that brokers of the last years know. Older brokers answer in version 0.
 const API_VERSIONS: i16 = 3;
 const UNSUPPORTED_VERSION: i16 = 35;
+/// The feature that says how clients of the cluster end transactions.
+const TRANSACTIONS: &str = "transaction.version";
 /// Brokers that are tried before the start.
 const REACHED_MAX: usize = 64;
 
@@ -153,6 +157,9 @@ fn negotiate(answer: &ApiVersionsResponse) -> Versions {
             versions.set(*key, common.max);
         }
     }
+    let mut finalized = answer.finalized_features.iter();
+    let transactions = finalized.find(|feature| feature.name.as_str() == TRANSACTIONS);
+    versions.transactions = transactions.map_or(0, |feature| feature.max_version_level);
     versions
 }
 
@@ -173,6 +180,12 @@ const OURS: &[(i16, VersionRange)] = &[
     ours::<ListGroupsRequest>(),
     ours::<DescribeConfigsRequest>(),
     ours::<ConsumerGroupHeartbeatRequest>(),
+    ours::<ProduceRequest>(),
+    ours::<InitProducerIdRequest>(),
+    ours::<AddPartitionsToTxnRequest>(),
+    ours::<AddOffsetsToTxnRequest>(),
+    ours::<EndTxnRequest>(),
+    ours::<TxnOffsetCommitRequest>(),
 ];
 
 const fn ours<R: Request>() -> (i16, VersionRange) {

@@ -74,9 +74,11 @@ pub enum Task {
         replication: i16,
     },
     /// Waits until a group of this name has a coordinator: a new cluster creates the offsets topic
-    /// first, which may take a while and is no rebalance.
+    /// first, which may take a while and is no rebalance. With `transactions` a transactional id of
+    /// this name, too.
     AwaitCoordinator {
         id: StrBytes,
+        transactions: bool,
     },
     /// Finds topics and groups by the prefix of their names.
     FindLeftovers {
@@ -170,10 +172,19 @@ pub enum RoundTrip {
     LeaveGroup,
     Commit,
     Fetch,
+    Metadata,
+    InitProducerId,
+    AddPartitions,
+    Produce,
+    AddOffsets,
+    TxnOffsetCommit,
+    EndTxn,
+    /// From the first request of a transaction to the answer of EndTxn.
+    Transaction,
 }
 
 impl RoundTrip {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 18] = [
         Self::Connect,
         Self::FindCoordinator,
         Self::JoinGroup,
@@ -184,6 +195,14 @@ impl RoundTrip {
         Self::LeaveGroup,
         Self::Commit,
         Self::Fetch,
+        Self::Metadata,
+        Self::InitProducerId,
+        Self::AddPartitions,
+        Self::Produce,
+        Self::AddOffsets,
+        Self::TxnOffsetCommit,
+        Self::EndTxn,
+        Self::Transaction,
     ];
 
     /// The name in reports, thresholds and the live view.
@@ -199,6 +218,14 @@ impl RoundTrip {
             Self::LeaveGroup => "leave",
             Self::Commit => "commit",
             Self::Fetch => "offset-fetch",
+            Self::Metadata => "metadata",
+            Self::InitProducerId => "init-producer-id",
+            Self::AddPartitions => "add-partitions",
+            Self::Produce => "produce",
+            Self::AddOffsets => "add-offsets",
+            Self::TxnOffsetCommit => "txn-offset-commit",
+            Self::EndTxn => "end-txn",
+            Self::Transaction => "transaction",
         }
     }
 }

@@ -430,7 +430,7 @@ impl Owner for Core {
         self.meter.answered(Owed::by(&waiting), &moments);
         // Requests that waited for this answer inherit its delays.
         self.late = moments.delayed + read.now.since(moments.arrived);
-        self.answer(waiting, Ok(response));
+        self.answer_at(moments.arrived, moments.delayed, waiting, Ok(response));
         self.late = Duration::ZERO;
         Ok(())
     }

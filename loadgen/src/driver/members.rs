@@ -66,7 +66,10 @@ impl Members {
     /// Requests of members that were due, and have no answer.
     pub(super) fn owed(&self, now: Time) -> impl Iterator<Item = Owed> {
         let entries = self.slots.iter().flatten();
-        entries.flat_map(move |entry| entry.owing.of(&entry.member, now))
+        entries.flat_map(move |entry| {
+            let unfinished = entry.member.unfinished();
+            entry.owing.of(&entry.member, now).chain(unfinished.map(Owed::transaction))
+        })
     }
 
     fn get(&self, slot: u32) -> Option<&Entry> {
@@ -190,12 +193,25 @@ impl Core {
 
     /// Called exactly once for each request of a member; drops the answer if it was restarted.
     pub(super) fn answer(&mut self, waiting: Waiting, outcome: Result<Response, Failure>) {
+        let now = self.clock.now();
+        self.answer_at(now, Duration::ZERO, waiting, outcome);
+    }
+
+    /// Takes an answer that arrived then, to a request that this machine delayed.
+    pub(super) fn answer_at(
+        &mut self,
+        arrived: Time,
+        delayed: Duration,
+        waiting: Waiting,
+        outcome: Result<Response, Failure>,
+    ) {
         self.settle(&waiting, outcome.is_ok());
         let alive = |entry: &&Entry| entry.life == waiting.life;
         if self.members.get(waiting.slot).filter(alive).is_none() {
             return;
         }
-        let answer = Answer { token: waiting.token, sent: waiting.sent, outcome };
+        let Waiting { token, sent, .. } = waiting;
+        let answer = Answer { token, sent, arrived, delayed, outcome };
         self.with_member(waiting.slot, |member, context, output| {
             member.answered(answer, context, output);
         });
@@ -247,6 +263,7 @@ impl Core {
         };
         call(&mut entry.member, &mut context, &mut output);
         self.events.append(&mut output.events);
+        output.spans.drain(..).for_each(|span| self.meter.span(&span));
         self.send_all(slot, &mut output.requests);
         self.output = output;
         self.after_call(slot);

@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::command::{Pace, RoundTrip, Sample};
 use super::line::ReadAt;
 use super::owed::Owed;
-use crate::member::Request;
+use crate::member::{Request, Span, SpanKind};
 use crate::time::Time;
 
 /// Bytes that went through the sockets of a core, handshakes included.
@@ -105,6 +105,19 @@ impl Meter {
         moments.waited.into_iter().for_each(|waited| record(&mut self.reading, waited));
     }
 
+    /// Work of several requests is over.
+    pub(super) fn span(&mut self, span: &Span) {
+        let SpanKind::Transaction = span.of;
+        let (kind, took) = (RoundTrip::Transaction, span.ended.since(span.due));
+        self.corrected.record(kind, took, None);
+        self.undelayed.record(kind, took.saturating_sub(span.delayed), None);
+        if span.answered {
+            self.uncorrected.record(kind, span.ended.since(span.began), None);
+        } else {
+            self.unanswered(kind);
+        }
+    }
+
     /// Opening a connection took this long.
     pub(super) fn connected(&mut self, took: Duration) {
         self.corrected.record(RoundTrip::Connect, took, None);
@@ -195,6 +208,13 @@ pub(super) fn round_trip_of(request: &Request) -> RoundTrip {
         Request::ConsumerGroupHeartbeat(request) => consumer_heartbeat(request),
         Request::OffsetCommit(_) => RoundTrip::Commit,
         Request::OffsetFetch(_) => RoundTrip::Fetch,
+        Request::Metadata(_) => RoundTrip::Metadata,
+        Request::InitProducerId(_) => RoundTrip::InitProducerId,
+        Request::AddPartitionsToTxn(_) => RoundTrip::AddPartitions,
+        Request::AddOffsetsToTxn(_) => RoundTrip::AddOffsets,
+        Request::Produce(_) => RoundTrip::Produce,
+        Request::TxnOffsetCommit(_) => RoundTrip::TxnOffsetCommit,
+        Request::EndTxn(_) => RoundTrip::EndTxn,
     }
 }
 

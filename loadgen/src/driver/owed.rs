@@ -46,13 +46,16 @@ impl Owing {
         None
     }
 
-    /// Takes those that an answer to a request of this kind ends: a lookup is answered by any
-    /// broker, the others by the coordinator.
+    /// Takes those that an answer to a request of this kind ends: lookups are answered by any
+    /// broker, batches by the leaders of their partitions, the others by the coordinator.
     pub(super) fn answered(&mut self, kind: RoundTrip) -> Vec<Owed> {
-        if kind != RoundTrip::FindCoordinator {
-            return self.take();
-        }
-        self.lost.extract_if(.., |owed| owed.kind == kind).collect()
+        use RoundTrip::{FindCoordinator, Metadata, Produce};
+        let by_coordinator = !matches!(kind, FindCoordinator | Metadata | Produce);
+        let ends = |owed: &mut Owed| match owed.kind {
+            Produce => kind == Produce,
+            lost => lost == kind || by_coordinator,
+        };
+        self.lost.extract_if(.., ends).collect()
     }
 
     pub(super) fn take(&mut self) -> Vec<Owed> {
@@ -73,7 +76,7 @@ impl Owing {
 }
 
 fn is_load(kind: RoundTrip) -> bool {
-    matches!(kind, RoundTrip::Commit | RoundTrip::Fetch)
+    matches!(kind, RoundTrip::Commit | RoundTrip::Fetch | RoundTrip::Transaction)
 }
 
 impl Owed {
@@ -81,10 +84,17 @@ impl Owed {
         Self { kind: waiting.kind, due: waiting.due, every: waiting.every }
     }
 
+    /// A transaction that has begun, and was due then.
+    pub(super) fn transaction(due: Time) -> Self {
+        Self { kind: RoundTrip::Transaction, due, every: None }
+    }
+
     fn of(overdue: Overdue) -> Self {
         let kind = match overdue.of {
             Regular::Commit => RoundTrip::Commit,
             Regular::Fetch => RoundTrip::Fetch,
+            Regular::Produce => RoundTrip::Produce,
+            Regular::Transaction => RoundTrip::Transaction,
             Regular::Heartbeat => RoundTrip::Heartbeat,
             Regular::ConsumerHeartbeat => RoundTrip::ConsumerHeartbeat,
         };

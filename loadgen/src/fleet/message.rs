@@ -12,7 +12,7 @@ use crate::driver::command::{Cluster, Command, Task};
 use crate::event::Stop;
 use crate::plan::{
     self, Backoff, ClassicAssignor, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
-    Partition, TopicIndex, Workload,
+    Partition, ProducerPlan, TopicIndex, Workload,
 };
 use crate::time::Time;
 use crate::topics;
@@ -22,6 +22,8 @@ const MEMBERS_MAX: u32 = 10_000_000;
 const TOPICS_MAX: usize = 1_000_000;
 const IN_FLIGHT_MAX: u32 = 1_000_000;
 const RATE_MAX: f64 = 1e7;
+/// The bytes of the records of a batch.
+const BATCH_BYTES_MAX: u64 = 16 << 20;
 /// The shortest heartbeat interval and backoff.
 const SPAN_MIN: Duration = Duration::from_millis(1);
 const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -119,6 +121,7 @@ enum Protocol {
     Classic { assignors: Vec<ClassicAssignor> },
     Consumer { assignor: Option<String> },
     Manual { partitions: Arc<[Partition]> },
+    Producer(ProducerPlan),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -142,7 +145,7 @@ pub(super) struct Topic {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Job {
     EnsureTopics { topics: Vec<(String, u32)>, replication: i16 },
-    AwaitCoordinator { id: String },
+    AwaitCoordinator { id: String, transactions: bool },
     FindLeftovers { prefix: String },
     DeleteTopics { topics: Vec<String> },
     DeleteGroup { group: GroupIndex, id: String },
@@ -180,6 +183,7 @@ impl Group {
             plan::Protocol::Manual { partitions } => {
                 Protocol::Manual { partitions: Arc::clone(partitions) }
             }
+            plan::Protocol::Producer(plan) => Protocol::Producer(plan.clone()),
         };
         let pattern = match &plan.subscription {
             plan::Subscription::Topics(_) => None,
@@ -219,6 +223,7 @@ impl Group {
                 plan::Protocol::Consumer { assignor: assignor.map(Into::into) }
             }
             Protocol::Manual { partitions } => plan::Protocol::Manual { partitions },
+            Protocol::Producer(plan) => plan::Protocol::Producer(check_producer(plan)?),
         };
         let subscription = match self.pattern {
             None => plan::Subscription::Topics(self.topics),
@@ -274,12 +279,23 @@ pub(super) fn check_member(member: MemberIndex, begin: &Begin) -> Result<(), Str
 }
 
 pub(super) fn check_workload(workload: &Workload) -> Result<(), String> {
-    let loads = [workload.commit, workload.fetch, workload.heartbeat];
+    let Workload { commit, fetch, heartbeat, produce } = *workload;
+    let loads = [commit, fetch, heartbeat, produce];
     let bounded = |load: &Load| {
         let rate = load.rate.is_none_or(|rate| rate > 0.0 && rate <= RATE_MAX);
         rate && (1..=IN_FLIGHT_MAX).contains(&load.in_flight)
     };
     if loads.iter().flatten().all(bounded) { Ok(()) } else { Err("a load is out of bounds".into()) }
+}
+
+/// The batches of a producer are made in memory.
+fn check_producer(plan: ProducerPlan) -> Result<ProducerPlan, String> {
+    let bytes = u64::from(plan.records) * u64::from(plan.record_size.max(1));
+    if plan.records > 0 && bytes <= BATCH_BYTES_MAX {
+        Ok(plan)
+    } else {
+        Err("a batch of records is out of bounds".into())
+    }
 }
 
 impl Order {
@@ -334,7 +350,9 @@ impl Job {
                 topics: topics.iter().map(|(name, count)| (text(name), *count)).collect(),
                 replication: *replication,
             },
-            Task::AwaitCoordinator { id } => Self::AwaitCoordinator { id: text(id) },
+            Task::AwaitCoordinator { id, transactions } => {
+                Self::AwaitCoordinator { id: text(id), transactions: *transactions }
+            }
             Task::FindLeftovers { prefix } => Self::FindLeftovers { prefix: text(prefix) },
             Task::DeleteTopics { topics } => {
                 Self::DeleteTopics { topics: topics.iter().map(text).collect() }
@@ -354,7 +372,9 @@ impl Job {
                 topics: topics.into_iter().map(|(name, count)| (name.into(), count)).collect(),
                 replication,
             },
-            Self::AwaitCoordinator { id } => Task::AwaitCoordinator { id: id.into() },
+            Self::AwaitCoordinator { id, transactions } => {
+                Task::AwaitCoordinator { id: id.into(), transactions }
+            }
             Self::FindLeftovers { prefix } => Task::FindLeftovers { prefix: prefix.into() },
             Self::DeleteTopics { topics } => {
                 Task::DeleteTopics { topics: topics.into_iter().map(Into::into).collect() }

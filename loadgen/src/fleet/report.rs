@@ -118,6 +118,7 @@ fn to_ours(event: &mut Event, clocks: &Alignment) {
         | EventKind::CommitSent { .. }
         | EventKind::CommitAnswered { .. }
         | EventKind::CommitUnknown { .. }
+        | EventKind::TransactionEnded { .. }
         | EventKind::Refused { .. }
         | EventKind::Disconnected
         | EventKind::PartitionsGrew { .. }

@@ -85,12 +85,22 @@ pub enum Kind {
     Classic,
     Consumer,
     Manual,
+    /// Producers, which have no group.
+    Producer,
+}
+
+impl Kind {
+    /// Whether its clients are members of a group, which has rebalances.
+    pub fn has_members(self) -> bool {
+        matches!(self, Self::Classic | Self::Consumer)
+    }
 }
 
 impl Group {
     pub fn of(plan: &GroupPlan, topics: &Topics) -> Self {
         let (protocol, partitions) = match &plan.protocol {
             Protocol::Manual { partitions } => (Kind::Manual, partitions.len() as u32),
+            Protocol::Producer(_) => (Kind::Producer, 0),
             Protocol::Classic { .. } => (Kind::Classic, subscribed(plan, topics)),
             Protocol::Consumer { .. } => (Kind::Consumer, subscribed(plan, topics)),
         };

@@ -195,6 +195,7 @@ fn every_kind() -> Vec<Event> {
         EventKind::CommitSent { id: u32::MAX, epoch, offsets: offsets.clone() },
         EventKind::CommitAnswered { id: 0, refused: Arc::from([(partition(0), i16::MIN)]) },
         EventKind::CommitUnknown { id: 1 },
+        EventKind::TransactionEnded { committed: true },
         EventKind::Fetched { sent, offsets },
         EventKind::Refused { api: 9, error: 16 },
         EventKind::Disconnected,

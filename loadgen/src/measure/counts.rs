@@ -6,7 +6,9 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::ApiKey;
 
 use crate::event::{Event, EventKind, OBSERVER, Stop};
-use crate::report::model::{Commits, ErrorCount, FailedMember, MEMBER_ID_REQUIRED, Members};
+use crate::report::model::{
+    Commits, ErrorCount, FailedMember, MEMBER_ID_REQUIRED, Members, Transactions,
+};
 
 /// Failed members that are named; later ones are only counted.
 const FAILED_NAMED: usize = 20;
@@ -20,6 +22,7 @@ pub(super) struct Counts {
     pub(super) members: Members,
     /// Counts requests, but for `read_back`, which counts offsets.
     pub(super) commits: Commits,
+    pub(super) transactions: Transactions,
     pub(super) errors: u64,
     by_code: BTreeMap<(i16, i16), u64>,
 }
@@ -49,6 +52,8 @@ impl Counts {
                 refused.iter().for_each(|(_, error)| self.error(OFFSET_COMMIT, *error));
             }
             EventKind::CommitUnknown { .. } => self.commits.unknown += 1,
+            EventKind::TransactionEnded { committed: true } => self.transactions.committed += 1,
+            EventKind::TransactionEnded { committed: false } => self.transactions.aborted += 1,
             EventKind::Fetched { offsets, .. } if event.member == OBSERVER => {
                 self.commits.read_back += offsets.len() as u64;
             }

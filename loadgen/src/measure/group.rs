@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use super::GroupStatus;
 use super::rebalance::{Open, why};
 use crate::event::{Event, EventKind, Stop};
-use crate::history::{Group, Kind};
+use crate::history::Group;
 use crate::plan::{MemberIndex, Partition};
 use crate::report::model::Rebalance;
 use crate::time::Time;
@@ -123,7 +123,7 @@ impl GroupMeasure {
 
     /// Partitions that have no owner while the group has members to consume them.
     pub(super) fn unowned(&self) -> u32 {
-        let consumed = self.live > 0 && self.group.protocol != Kind::Manual;
+        let consumed = self.live > 0 && self.group.protocol.has_members();
         if consumed { self.group.partitions.saturating_sub(self.owned) } else { 0 }
     }
 
@@ -269,6 +269,7 @@ impl GroupMeasure {
             | EventKind::CommitSent { .. }
             | EventKind::CommitAnswered { .. }
             | EventKind::CommitUnknown { .. }
+            | EventKind::TransactionEnded { .. }
             | EventKind::Fetched { .. }
             | EventKind::Refused { .. }
             | EventKind::RepeatDiffered { .. } => {}
@@ -282,7 +283,7 @@ impl GroupMeasure {
             && self.settled == self.live
             && self.cut_off == 0
             && self.owned == self.group.partitions
-            && self.group.protocol != Kind::Manual;
+            && self.group.protocol.has_members();
         match (stable, self.stable_since) {
             (true, None) => {
                 self.stable_since = Some(event.at);

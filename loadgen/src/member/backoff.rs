@@ -49,6 +49,11 @@ impl Retry {
         *self = Self { failures: 0, until: now + delay(0, backoff, random) };
     }
 
+    /// A failure after which clients wait for a fixed time.
+    pub(super) fn pause(&mut self, until: Time) {
+        self.until = self.until.max(until);
+    }
+
     pub(super) fn ready(&self, now: Time) -> bool {
         self.until <= now
     }

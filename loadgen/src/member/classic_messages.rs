@@ -144,7 +144,7 @@ pub(super) fn is_cooperative(core: &Core) -> bool {
         Protocol::Classic { assignors } => {
             assignors.iter().all(|assignor| assignor.is_cooperative())
         }
-        Protocol::Consumer { .. } | Protocol::Manual { .. } => false,
+        Protocol::Consumer { .. } | Protocol::Manual { .. } | Protocol::Producer(_) => false,
     }
 }
 

@@ -1,19 +1,26 @@
 //! Looking up the group's coordinator (Kafka's `CoordinatorRequestManager`): one request at a time,
 //! back-off after a failure, and a pause between two lookups that succeed.
 
+use std::fmt;
+
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::{ApiKey, FindCoordinatorRequest, FindCoordinatorResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use super::backoff::Retry;
-use super::error::{Fatal, Remedy, Step, fatal, remedy};
+use super::error::{Fatal, Remedy, Step, fatal_of, remedy};
 use super::io::{NodeIndex, Request};
 use crate::time::Time;
 
-/// `FindCoordinator`'s key type of a group.
-const GROUP: i8 = 0;
 /// From this version on the request has a list of keys (KIP-699).
 const BATCHED: i16 = 4;
+
+/// The name to look up, with its kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Key {
+    Group(StrBytes),
+    Transactions(StrBytes),
+}
 
 #[derive(Default, Debug)]
 pub(super) struct Lookup {
@@ -85,17 +92,47 @@ impl Lookup {
     }
 }
 
-pub(super) fn request(group: &StrBytes, version: i16) -> Request {
-    let request = FindCoordinatorRequest::default().with_key_type(GROUP);
+impl Key {
+    fn name(&self) -> &StrBytes {
+        match self {
+            Self::Group(name) | Self::Transactions(name) => name,
+        }
+    }
+
+    /// `FindCoordinator`'s key type.
+    fn kind(&self) -> i8 {
+        match self {
+            Self::Group(_) => 0,
+            Self::Transactions(_) => 1,
+        }
+    }
+
+    /// The least version with this kind of key.
+    pub(super) fn least_version(&self) -> i16 {
+        self.kind().into()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Group(name) => write!(f, "group {}", name.as_str()),
+            Self::Transactions(name) => write!(f, "producer {}", name.as_str()),
+        }
+    }
+}
+
+pub(super) fn request(key: &Key, version: i16) -> Request {
+    let request = FindCoordinatorRequest::default().with_key_type(key.kind());
     Request::FindCoordinator(match version {
-        BATCHED.. => request.with_coordinator_keys(vec![group.clone()]),
-        _ => request.with_key(group.clone()),
+        BATCHED.. => request.with_coordinator_keys(vec![key.name().clone()]),
+        _ => request.with_key(key.name().clone()),
     })
 }
 
 /// The coordinator's address, or the error after which to try again.
 pub(super) fn read<'a>(
-    group: &str,
+    key: &Key,
     response: &'a FindCoordinatorResponse,
 ) -> Step<Result<(&'a str, u16), ResponseError>> {
     let (error, said, host, port) = match response.coordinators.first() {
@@ -105,11 +142,12 @@ pub(super) fn read<'a>(
     match ResponseError::try_from_code(error) {
         None => match u16::try_from(port) {
             Ok(port) if port > 0 && !host.is_empty() => Ok(Ok((host.as_str(), port))),
-            _ => Err(Fatal(format!("the coordinator of group {group} has no valid address"))),
+            _ => Err(Fatal(format!("the coordinator of {key} has no valid address"))),
         },
         Some(error) if remedy(error) != Remedy::GiveUp => Ok(Err(error)),
         Some(error) => {
-            Err(fatal(ApiKey::FindCoordinator, group, error, said.as_ref().map(StrBytes::as_str)))
+            let said = said.as_ref().map(StrBytes::as_str);
+            Err(fatal_of(ApiKey::FindCoordinator, &key.to_string(), error, said))
         }
     }
 }

@@ -8,13 +8,13 @@ use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::StrBytes;
 
 use super::backoff::Retry;
-use super::coordinator::{self, Lookup};
+use super::coordinator::{self, Key, Lookup};
 use super::error::{Step, unsupported};
 use super::io::{Destination, Failure, NodeIndex, Outgoing, Request, Response};
 use super::owned::{Owned, difference};
 use super::{Context, Output};
 use crate::event::{Event, EventKind};
-use crate::plan::{GroupPlan, MemberPlan, Partition};
+use crate::plan::{GroupPlan, MemberPlan, Partition, Protocol};
 use crate::time::Time;
 
 /// One call of a member's owner: its input, and the output of the member.
@@ -135,10 +135,7 @@ impl Core {
         if !self.lookup.due(turn.now()) {
             return Ok(());
         }
-        let version = self.version(turn, ApiKey::FindCoordinator, 0, "")?;
-        let request = coordinator::request(&self.plan.group.id, version);
-        let due = turn.now();
-        let token = self.send_due(turn, Destination::Any, version, request, due);
+        let token = self.ask_for(&self.key(), turn)?;
         self.lookup.asked(token);
         Ok(())
     }
@@ -148,21 +145,51 @@ impl Core {
         outcome: Result<Response, Failure>,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
+        let mut lookup = std::mem::take(&mut self.lookup);
+        let read = self.found_for(&self.key(), &mut lookup, outcome, turn);
+        self.lookup = lookup;
+        read
+    }
+
+    /// The name by which its coordinator is found. The client id of a producer is its
+    /// transactional id.
+    fn key(&self) -> Key {
+        match self.plan.group.protocol {
+            Protocol::Producer(_) => Key::Transactions(self.plan.client_id.clone()),
+            Protocol::Classic { .. } | Protocol::Consumer { .. } | Protocol::Manual { .. } => {
+                Key::Group(self.plan.group.id.clone())
+            }
+        }
+    }
+
+    /// Asks for a coordinator.
+    pub(super) fn ask_for(&mut self, key: &Key, turn: &mut Turn<'_, '_>) -> Step<u32> {
+        let version = self.version(turn, ApiKey::FindCoordinator, key.least_version(), "")?;
+        let (request, due) = (coordinator::request(key, version), turn.now());
+        Ok(self.send_due(turn, Destination::Any, version, request, due))
+    }
+
+    /// Takes the answer to [`Core::ask_for`].
+    pub(super) fn found_for(
+        &self,
+        key: &Key,
+        lookup: &mut Lookup,
+        outcome: Result<Response, Failure>,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
         let (now, backoff) = (turn.now(), self.plan.group.backoff);
         if let Ok(Response::FindCoordinator(response)) = outcome {
-            match coordinator::read(&self.plan.group.id, &response)? {
+            match coordinator::read(key, &response)? {
                 Ok((host, port)) => {
-                    let node = turn.context.nodes.intern(host, port);
-                    self.lookup.at(node);
-                    let random = &mut *turn.context.random;
-                    self.lookup.retry.succeeded_with_pause(now, &backoff, random);
+                    lookup.at(turn.context.nodes.intern(host, port));
+                    lookup.retry.succeeded_with_pause(now, &backoff, turn.context.random);
                     return Ok(());
                 }
                 Err(error) => self.refused(turn, ApiKey::FindCoordinator, error.code()),
             }
         }
-        self.lookup.failed();
-        self.lookup.retry.failed(now, &backoff, turn.context.random);
+        lookup.failed();
+        lookup.retry.failed(now, &backoff, turn.context.random);
         Ok(())
     }
 

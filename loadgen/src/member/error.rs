@@ -29,10 +29,15 @@ pub(super) fn remedy(error: ResponseError) -> Remedy {
 
 /// The sentence for an error that clients treat as fatal. `said` is the server's own message.
 pub(super) fn fatal(api: ApiKey, group: &str, error: ResponseError, said: Option<&str>) -> Fatal {
+    fatal_of(api, &format!("group {group}"), error, said)
+}
+
+/// The same sentence about something else than a group, such as a producer.
+pub(super) fn fatal_of(api: ApiKey, of: &str, error: ResponseError, said: Option<&str>) -> Fatal {
     let hint = said.filter(|said| !said.is_empty()).unwrap_or_else(|| hint(error));
     let colon = if hint.is_empty() { "" } else { ": " };
     let name = name(error);
-    Fatal(format!("{api:?} of group {group} was refused with {name}{colon}{hint}"))
+    Fatal(format!("{api:?} of {of} was refused with {name}{colon}{hint}"))
 }
 
 /// The cluster lacks an API, or the version of it that is needed.
@@ -63,6 +68,15 @@ fn hint(error: ResponseError) -> &'static str {
         }
         ResponseError::FencedInstanceId => {
             "another member has joined with the same group.instance.id"
+        }
+        ResponseError::InvalidProducerEpoch | ResponseError::ProducerFenced => {
+            "another producer with this transactional.id has begun, or the transaction timed out"
+        }
+        ResponseError::TransactionalIdAuthorizationFailed => {
+            "the user needs WRITE on the transactional.id"
+        }
+        ResponseError::InvalidTransactionTimeout => {
+            "transaction-timeout is above the broker's transaction.max.timeout.ms"
         }
         ResponseError::InvalidGroupId => "the group id is not valid",
         ResponseError::InvalidRequest => "the broker considers the request malformed",

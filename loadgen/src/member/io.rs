@@ -4,11 +4,14 @@
 use std::time::Duration;
 
 use kafka_protocol::messages::{
-    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest,
-    JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, OffsetCommitRequest,
-    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, SyncGroupRequest,
-    SyncGroupResponse,
+    AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
+    EndTxnRequest, EndTxnResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest, InitProducerIdResponse,
+    JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, MetadataRequest,
+    MetadataResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest,
+    OffsetFetchResponse, ProduceRequest, ProduceResponse, SyncGroupRequest, SyncGroupResponse,
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 
 use crate::time::Time;
@@ -43,6 +46,28 @@ pub enum Regular {
     ConsumerHeartbeat,
     Commit,
     Fetch,
+    Produce,
+    Transaction,
+}
+
+/// Work of several requests that ended, or was given up without an answer to the last of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    pub of: SpanKind,
+    /// The time when it was due: latency counts from then.
+    pub due: Time,
+    /// When its first request left, and when the last answer arrived.
+    pub began: Time,
+    pub ended: Time,
+    /// The time by which the machine that generates the load made it longer.
+    pub delayed: Duration,
+    pub answered: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpanKind {
+    /// From the first request of a transaction to the answer of EndTxn.
+    Transaction,
 }
 
 /// The connection to send a request on.
@@ -57,8 +82,11 @@ pub enum Destination {
 /// The answer to a request, or its failure.
 pub struct Answer {
     pub token: u32,
-    /// The time when the request left.
+    /// The time when the request left, and when its answer arrived.
     pub sent: Time,
+    pub arrived: Time,
+    /// The time by which the machine that generates the load sent the request too late.
+    pub delayed: Duration,
     pub outcome: Result<Response, Failure>,
 }
 
@@ -84,6 +112,13 @@ pub enum Request {
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest),
     OffsetCommit(OffsetCommitRequest),
     OffsetFetch(OffsetFetchRequest),
+    Metadata(MetadataRequest),
+    InitProducerId(InitProducerIdRequest),
+    AddPartitionsToTxn(AddPartitionsToTxnRequest),
+    AddOffsetsToTxn(AddOffsetsToTxnRequest),
+    Produce(ProduceRequest),
+    TxnOffsetCommit(TxnOffsetCommitRequest),
+    EndTxn(EndTxnRequest),
 }
 
 /// The answers to members.
@@ -97,6 +132,13 @@ pub enum Response {
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse),
     OffsetCommit(OffsetCommitResponse),
     OffsetFetch(OffsetFetchResponse),
+    Metadata(MetadataResponse),
+    InitProducerId(InitProducerIdResponse),
+    AddPartitionsToTxn(AddPartitionsToTxnResponse),
+    AddOffsetsToTxn(AddOffsetsToTxnResponse),
+    Produce(ProduceResponse),
+    TxnOffsetCommit(TxnOffsetCommitResponse),
+    EndTxn(EndTxnResponse),
 }
 
 /// Brokers by host and port, so that members hold only an index.
@@ -128,6 +170,8 @@ impl Nodes {
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Versions {
     by_key: Vec<Option<i16>>,
+    /// The `transaction.version` that the cluster has finalized; 0 if it has none.
+    pub transactions: i16,
 }
 
 impl Versions {

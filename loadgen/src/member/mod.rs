@@ -1,5 +1,5 @@
 //! A simulated member: the behaviour of a real client that is in a group, commits and fetches
-//! offsets, without any I/O. Start here.
+//! offsets, or produces, without any I/O. Start here.
 //!
 //! The owner of a [`Member`] calls it in four ways:
 //!
@@ -27,6 +27,7 @@ mod io;
 mod offset_messages;
 mod offsets;
 mod owned;
+mod producer;
 mod repeat;
 mod role;
 mod schedule;
@@ -40,7 +41,7 @@ use kafka_protocol::messages::ApiKey;
 
 pub use self::io::{
     Answer, Destination, Failure, NodeIndex, Nodes, Outgoing, Overdue, Regular, Request, Response,
-    Versions,
+    Span, SpanKind, Versions,
 };
 
 use self::core::{Core, Turn};
@@ -66,6 +67,7 @@ pub struct Context<'a> {
 pub struct Output {
     pub requests: Vec<Outgoing>,
     pub events: Vec<Event>,
+    pub spans: Vec<Span>,
 }
 
 /// The time that a leaving member waits for answers: the default of `Consumer.close`. After that it
@@ -125,7 +127,7 @@ impl Member {
         self.offsets.restart(self.role.workload(self.workload), turn);
         self.lifecycle = Lifecycle::Up;
         self.core.emit(turn, EventKind::Started);
-        self.role.begin(&mut self.core);
+        self.role.begin(self.workload, &mut self.core, turn);
         let step = self.advance(turn);
         self.conclude(step, turn);
     }
@@ -192,6 +194,7 @@ impl Member {
         self.workload = workload;
         if !self.is_done() {
             let turn = &mut Turn { context, output };
+            self.role.set_workload(workload, turn);
             self.offsets.set_workload(self.role.workload(workload), turn);
             self.wake(context, output);
         }
@@ -201,13 +204,17 @@ impl Member {
     pub fn deadline(&self) -> Option<Time> {
         match &self.lifecycle {
             Lifecycle::Down | Lifecycle::Failed => None,
-            Lifecycle::Stopping(stopping) if self.core.owned.is_empty() => Some(stopping.until),
+            Lifecycle::Stopping(stopping) if self.core.owned.is_empty() => {
+                let last = self.role.finish_deadline(&self.core).unwrap_or(Time::MAX);
+                Some(last.min(stopping.until))
+            }
             Lifecycle::Stopping(stopping) => {
                 let heartbeat = self.role.heartbeat_deadline(&self.core);
                 Some(heartbeat.unwrap_or(Time::MAX).min(stopping.gives_up_at))
             }
             Lifecycle::Up => {
-                let lookup = self.core.lookup.deadline();
+                let lookup = self.role.needs_coordinator(&self.core);
+                let lookup = lookup.then(|| self.core.lookup.deadline()).flatten();
                 let role = self.role.deadline(&self.core);
                 let usable = self.core.lookup.node().is_some() && self.role.identity().is_some();
                 let load = usable && !self.core.owned.is_empty();
@@ -224,17 +231,24 @@ impl Member {
         let heartbeat = self.role.overdue(&self.core, now);
         let beat = match self.role {
             Role::Classic(_) => Regular::Heartbeat,
-            Role::Consumer(_) | Role::Manual => Regular::ConsumerHeartbeat,
+            Role::Consumer(_) | Role::Manual | Role::Producer(_) => Regular::ConsumerHeartbeat,
         };
         let loads = self.role.identity().map(|_| self.offsets.overdue(&self.core, beat, now));
         heartbeat.into_iter().chain(loads.into_iter().flatten()).filter(move |_| up)
+    }
+
+    /// When the transaction that has begun, and not ended, was due.
+    pub fn unfinished(&self) -> Option<Time> {
+        self.role.unfinished().filter(|_| !self.is_done())
     }
 
     pub fn state(&self) -> State {
         match self.lifecycle {
             Lifecycle::Down => State::Down,
             Lifecycle::Failed => State::Failed,
-            Lifecycle::Up | Lifecycle::Stopping(_) if self.core.lookup.node().is_none() => {
+            Lifecycle::Up | Lifecycle::Stopping(_)
+                if self.core.lookup.node().is_none() && self.role.needs_coordinator(&self.core) =>
+            {
                 State::Searching
             }
             Lifecycle::Up | Lifecycle::Stopping(_) => self.role.state(),
@@ -256,6 +270,7 @@ impl Member {
 
     fn conclude(&mut self, step: Step, turn: &mut Turn<'_, '_>) {
         let Err(Fatal(reason)) = step else { return };
+        self.role.abandon(turn);
         self.offsets.abandon(&self.core, turn);
         self.release_all(turn);
         self.lifecycle = Lifecycle::Failed;
@@ -263,6 +278,7 @@ impl Member {
     }
 
     fn crash(&mut self, turn: &mut Turn<'_, '_>) {
+        self.role.abandon(turn);
         self.offsets.abandon(&self.core, turn);
         self.release_all(turn);
         self.lifecycle = Lifecycle::Down;
@@ -281,7 +297,9 @@ impl Member {
         match self.lifecycle {
             Lifecycle::Down | Lifecycle::Failed => Ok(()),
             Lifecycle::Up => {
-                self.core.search(turn)?;
+                if self.role.needs_coordinator(&self.core) {
+                    self.core.search(turn)?;
+                }
                 self.role.advance(&mut self.core, turn)?;
                 self.work(turn)
             }
@@ -320,6 +338,9 @@ impl Member {
             return Ok(());
         }
         if !self.role.is_idle() {
+            self.role.finish(&mut self.core, turn)?;
+        }
+        if !self.role.is_idle() {
             return Ok(());
         }
         if !stopping.has_left {
@@ -334,18 +355,17 @@ impl Member {
     }
 
     fn receive(&mut self, answer: Answer, turn: &mut Turn<'_, '_>) -> Step {
-        let Answer { token, sent, outcome } = answer;
         if self.is_done() {
             return Ok(());
         }
-        if self.core.lookup.awaits(token) {
-            return self.core.found(outcome, turn);
+        if self.core.lookup.awaits(answer.token) {
+            return self.core.found(answer.outcome, turn);
         }
-        if self.role.awaits(token) {
-            return self.role.answered(sent, outcome, &mut self.core, turn);
+        if self.role.awaits(answer.token) {
+            return self.role.answered(answer, &mut self.core, turn);
         }
-        match self.offsets.take(token) {
-            Some(in_flight) => self.load_answered(in_flight, sent, outcome, turn),
+        match self.offsets.take(answer.token) {
+            Some(in_flight) => self.load_answered(in_flight, answer.sent, answer.outcome, turn),
             None => Ok(()),
         }
     }

@@ -9,17 +9,19 @@ use super::classic::{Classic, is_fencing};
 use super::consumer::Consumer;
 use super::core::{Core, Turn};
 use super::error::Step;
-use super::io::{Failure, Overdue, Request, Response};
+use super::io::{Answer, Overdue, Request, Response};
 use super::offset_messages::Identity;
 use super::owned::sorted;
+use super::producer::Producer;
 use crate::event::Stop;
-use crate::plan::{Protocol, Workload};
+use crate::plan::{Delivery, Protocol, Workload};
 use crate::time::Time;
 
 pub(super) enum Role {
     Classic(Box<Classic>),
     Consumer(Box<Consumer>),
     Manual,
+    Producer(Box<Producer>),
 }
 
 /// The member id and epoch with which a client without membership commits.
@@ -32,6 +34,7 @@ impl Role {
             Protocol::Classic { .. } => Self::Classic(Box::new(Classic::new())),
             Protocol::Consumer { .. } => Self::Consumer(Box::new(Consumer::new())),
             Protocol::Manual { .. } => Self::Manual,
+            Protocol::Producer(plan) => Self::Producer(Box::new(Producer::new(plan))),
         }
     }
 
@@ -39,12 +42,59 @@ impl Role {
         matches!(self, Self::Manual)
     }
 
+    /// Whether all that it does needs a coordinator.
+    pub(super) fn needs_coordinator(&self, core: &Core) -> bool {
+        match &core.group().protocol {
+            Protocol::Producer(plan) => matches!(plan.delivery, Delivery::Transactions(_)),
+            Protocol::Classic { .. } | Protocol::Consumer { .. } | Protocol::Manual { .. } => true,
+        }
+    }
+
     /// A manual member has its partitions from the start, without an assignment.
-    pub(super) fn begin(&self, core: &mut Core) {
+    pub(super) fn begin(&mut self, work: Workload, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if let Protocol::Manual { partitions } = &core.group().protocol {
             let partitions = sorted(partitions.to_vec());
             let fetched = core.group().fetches_on_assignment;
             core.owned.replace(partitions, fetched);
+        }
+        self.set_workload(work, turn);
+    }
+
+    /// Sets the load that belongs to the role.
+    pub(super) fn set_workload(&mut self, work: Workload, turn: &mut Turn<'_, '_>) {
+        if let Self::Producer(producer) = self {
+            producer.set_load(work.produce, turn);
+        }
+    }
+
+    /// When the transaction under way was due.
+    pub(super) fn unfinished(&self) -> Option<Time> {
+        match self {
+            Self::Producer(producer) => producer.unfinished(),
+            Self::Classic(_) | Self::Consumer(_) | Self::Manual => None,
+        }
+    }
+
+    /// Continues, while it stops, what must not be left half done.
+    pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        match self {
+            Self::Producer(producer) => producer.finish(core, turn),
+            Self::Classic(_) | Self::Consumer(_) | Self::Manual => Ok(()),
+        }
+    }
+
+    /// The time when [`Role::finish`] has something to do.
+    pub(super) fn finish_deadline(&self, core: &Core) -> Option<Time> {
+        match self {
+            Self::Producer(producer) => producer.finish_deadline(core),
+            Self::Classic(_) | Self::Consumer(_) | Self::Manual => None,
+        }
+    }
+
+    /// Answers are not awaited any more.
+    pub(super) fn abandon(&mut self, turn: &mut Turn<'_, '_>) {
+        if let Self::Producer(producer) = self {
+            producer.abandon(turn);
         }
     }
 
@@ -52,6 +102,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.advance(core, turn),
             Self::Consumer(consumer) => consumer.advance(core, turn),
+            Self::Producer(producer) => producer.advance(core, turn),
             Self::Manual => Ok(()),
         }
     }
@@ -60,7 +111,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.keep_alive(core, turn),
             Self::Consumer(consumer) => consumer.keep_alive(core, turn),
-            Self::Manual => Ok(()),
+            Self::Manual | Self::Producer(_) => Ok(()),
         }
     }
 
@@ -68,6 +119,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.deadline(core),
             Self::Consumer(consumer) => consumer.deadline(core),
+            Self::Producer(producer) => producer.deadline(core),
             Self::Manual => None,
         }
     }
@@ -77,23 +129,25 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.heartbeat_deadline(core),
             Self::Consumer(consumer) => consumer.heartbeat_deadline(core),
-            Self::Manual => None,
+            Self::Manual | Self::Producer(_) => None,
         }
     }
 
-    /// The heartbeat that is due, if it can't be sent.
+    /// The heartbeat or the transaction that is due, if it can't be sent.
     pub(super) fn overdue(&self, core: &Core, now: Time) -> Option<Overdue> {
         match self {
             Self::Classic(classic) => classic.overdue(core, now),
             Self::Consumer(consumer) => consumer.overdue(now),
+            Self::Producer(producer) => producer.overdue(now),
             Self::Manual => None,
         }
     }
 
-    /// The loads that the member can have: a manual member has no heartbeats.
+    /// The loads of offsets that the member can have: a manual member has no heartbeats.
     pub(super) fn workload(&self, workload: Workload) -> Workload {
         match self {
             Self::Manual => Workload { heartbeat: None, ..workload },
+            Self::Producer(_) => Workload::default(),
             Self::Classic(_) | Self::Consumer(_) => workload,
         }
     }
@@ -102,6 +156,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.state(),
             Self::Consumer(consumer) => consumer.state(),
+            Self::Producer(producer) => producer.state(),
             Self::Manual => State::Stable,
         }
     }
@@ -110,6 +165,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.awaits(token),
             Self::Consumer(consumer) => consumer.awaits(token),
+            Self::Producer(producer) => producer.awaits(token),
             Self::Manual => false,
         }
     }
@@ -118,6 +174,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.is_idle(),
             Self::Consumer(consumer) => consumer.is_idle(),
+            Self::Producer(producer) => producer.is_idle(),
             Self::Manual => true,
         }
     }
@@ -128,6 +185,7 @@ impl Role {
             Self::Classic(classic) => classic.identity()?,
             Self::Consumer(consumer) => consumer.identity()?,
             Self::Manual => (&NO_MEMBER, NO_EPOCH),
+            Self::Producer(_) => return None,
         };
         Some(Identity { member_id, epoch })
     }
@@ -141,7 +199,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.extra_heartbeat(core, turn).map(Some),
             Self::Consumer(consumer) => consumer.extra_heartbeat(core, turn).map(Some),
-            Self::Manual => Ok(None),
+            Self::Manual | Self::Producer(_) => Ok(None),
         }
     }
 
@@ -151,20 +209,21 @@ impl Role {
             Self::Classic(_) if how == Stop::Close => Ok(()),
             Self::Classic(classic) => classic.leave(core, turn),
             Self::Consumer(consumer) => consumer.leave(how, core, turn),
-            Self::Manual => Ok(()),
+            Self::Manual | Self::Producer(_) => Ok(()),
         }
     }
 
     pub(super) fn answered(
         &mut self,
-        sent: Time,
-        outcome: Result<Response, Failure>,
+        answer: Answer,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
+        let Answer { sent, outcome, .. } = answer;
         match self {
             Self::Classic(classic) => classic.answered(sent, outcome, core, turn),
             Self::Consumer(consumer) => consumer.answered(sent, outcome, core, turn),
+            Self::Producer(producer) => producer.answered(Answer { outcome, ..answer }, core, turn),
             Self::Manual => Ok(()),
         }
     }

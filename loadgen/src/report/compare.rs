@@ -166,6 +166,7 @@ impl Runs {
         });
         differ("scenario", |report| report.run.scenario.clone());
         differ("members", |report| report.run.members.to_string());
+        differ("producers", |report| report.run.producers.to_string());
         differ("groups", |report| report.run.groups.to_string());
         differ("partitions", |report| report.run.partitions.to_string());
         differ("host", |report| report.run.host.clone());
@@ -195,6 +196,9 @@ impl Runs {
 
 fn group_in_words(group: &GroupConfigs) -> String {
     let GroupConfigs { name, protocol, assignors, session_timeout, heartbeat_interval } = group;
+    if *session_timeout == 0.0 {
+        return format!("{name} {protocol}");
+    }
     let assignors = assignors.join(" and ");
     let [session, heartbeat] = [*session_timeout, *heartbeat_interval].map(millis);
     format!("{name} {protocol} {assignors}, session {session}, heartbeat {heartbeat}")
@@ -216,6 +220,7 @@ pub(super) enum Question {
     Pauses,
     Heartbeats,
     Commits,
+    Transactions,
     Cost,
     Faults,
     Phases,
@@ -308,7 +313,7 @@ const STEADY: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("p99.9"
 const REBALANCE: [Statistic; 2] = [("p50", |l| l.p50), ("p99", |l| l.p99)];
 
 /// Without connections and lookups, which say little about a coordinator.
-const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 8] = [
+const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 15] = [
     (RoundTrip::Heartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::ConsumerHeartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::Commit, Question::Commits, &STEADY),
@@ -317,11 +322,18 @@ const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 8] = [
     (RoundTrip::SyncGroup, Question::Rebalances, &REBALANCE),
     (RoundTrip::ConsumerJoin, Question::Rebalances, &REBALANCE),
     (RoundTrip::LeaveGroup, Question::Rebalances, &REBALANCE),
+    (RoundTrip::Transaction, Question::Transactions, &STEADY),
+    (RoundTrip::Produce, Question::Transactions, &STEADY),
+    (RoundTrip::EndTxn, Question::Transactions, &STEADY),
+    (RoundTrip::TxnOffsetCommit, Question::Transactions, &STEADY),
+    (RoundTrip::AddPartitions, Question::Transactions, &STEADY),
+    (RoundTrip::AddOffsets, Question::Transactions, &STEADY),
+    (RoundTrip::InitProducerId, Question::Transactions, &REBALANCE),
 ];
 
 type Single = (&'static str, Question, Kind, fn(&Report) -> Option<f64>);
 
-const SINGLE: [Single; 12] = [
+const SINGLE: [Single; 14] = [
     ("rebalances not settled", Question::Rebalances, Kind::Number, |r| {
         Some(r.rebalances.iter().filter(|rebalance| rebalance.took.is_none()).count() as f64)
     }),
@@ -329,6 +341,10 @@ const SINGLE: [Single; 12] = [
     ("heartbeats a second", Question::Heartbeats, Kind::Rate, |r| rate(r, "heartbeat")),
     ("consumer heartbeats a second", Question::Heartbeats, Kind::Rate, |r| {
         rate(r, "consumer-heartbeat")
+    }),
+    ("transactions a second", Question::Transactions, Kind::Rate, |r| rate(r, "transaction")),
+    ("transactions aborted", Question::Transactions, Kind::Number, |r| {
+        (!r.transactions.are_none()).then_some(r.transactions.aborted as f64)
     }),
     ("unowned partition-seconds", Question::Pauses, Kind::Number, |r| {
         Some(r.unowned_partition_seconds)

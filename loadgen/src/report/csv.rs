@@ -112,6 +112,9 @@ fn run(rows: &mut Rows, report: &Report) {
     add("host", &run.host, "");
     add("cores", &run.cores, "");
     add("groups", &run.groups, "");
+    if run.producers > 0 {
+        add("producers", &run.producers, "");
+    }
     add("members", &run.members, "");
     add("partitions", &run.partitions, "");
     for phase in &report.phases {
@@ -173,6 +176,10 @@ fn totals(rows: &mut Rows, report: &Report) {
     add("commits", "refused", commits.refused, "");
     add("commits", "unknown", commits.unknown, "");
     add("commits", "read_back", commits.read_back, "");
+    if !report.transactions.are_none() {
+        add("transactions", "committed", report.transactions.committed, "");
+        add("transactions", "aborted", report.transactions.aborted, "");
+    }
     for (name, count) in &report.unanswered {
         add(name, "unanswered", *count, "");
     }

@@ -7,7 +7,7 @@ use super::files::{self, FileError};
 use super::model::Report;
 use super::pace::{Marked, could_not_keep_up};
 use super::rebalances::{Kind, by_kind};
-use super::text::{clock, count, counted, plain};
+use super::text::{clock, count, counted, members_in_words, plain};
 
 /// Writes the file of `--markdown`.
 ///
@@ -23,9 +23,8 @@ pub(super) fn render(report: &Report) -> String {
     let label = run.label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
     let title = format!("{}{label} against {}", run.scenario, run.bootstrap);
     let scale = format!(
-        "{} members in {}, {} partitions; {}, seed {}",
-        count(run.members.into()),
-        counted(run.groups.into(), "group"),
+        "{}, {} partitions; {}, seed {}",
+        members_in_words(run),
         count(run.partitions.into()),
         clock(run.duration_seconds),
         run.seed,

@@ -38,6 +38,8 @@ pub struct Report {
     pub unowned_partition_seconds: f64,
     pub members: Members,
     pub commits: Commits,
+    #[serde(default, skip_serializing_if = "Transactions::are_none")]
+    pub transactions: Transactions,
     /// Real clients beside the members.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Client>,
@@ -148,6 +150,8 @@ pub struct Run {
     pub cores: u32,
     pub groups: u32,
     pub members: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub producers: u32,
     pub partitions: u32,
     /// Which of several runs of `--repeat` this is, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,6 +221,10 @@ pub struct Rebalance {
     /// Partitions that changed their owner, and partitions that were given up.
     pub moved: u32,
     pub revoked: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A distribution of durations.
@@ -296,6 +304,20 @@ pub struct Commits {
     pub unknown: u64,
     /// Offsets read back at the end, and compared.
     pub read_back: u64,
+}
+
+/// Transactions of producers that ended.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Transactions {
+    pub committed: u64,
+    /// As the scenario asked for, or after an error.
+    pub aborted: u64,
+}
+
+impl Transactions {
+    pub fn are_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

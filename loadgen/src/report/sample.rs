@@ -68,6 +68,7 @@ pub(super) fn report() -> Report {
         unowned_partition_seconds: 23_481.7,
         members: members(),
         commits: Commits { accepted: 179_560, refused: 1_203, unknown: 12, read_back: 5_000 },
+        transactions: Transactions::default(),
         clients: clients(),
         errors: vec![
             error("OffsetCommit", 27, "REBALANCE_IN_PROGRESS", 1_203),
@@ -111,6 +112,7 @@ fn run() -> Run {
         cores: 1,
         groups: 2,
         members: MEMBERS as u32,
+        producers: 0,
         partitions: 10_000,
         repetition: None,
         configs: [("group.initial.rebalance.delay.ms".to_owned(), "3000".to_owned())].into(),

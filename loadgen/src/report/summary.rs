@@ -7,12 +7,12 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets,
 };
 
-use super::model::{Latency, Phase, Rebalance, Report, Threshold, Usage, Violation};
+use super::model::{Latency, Phase, Rebalance, Report, Threshold, Transactions, Usage, Violation};
 use super::pace::{BLURRED, Figure, Marked, could_not_keep_up, pace};
 use super::rebalances::{Kind, by_kind, distribution, made_of};
 use super::text::{
-    Paint, bytes, clock, columns, count, counted, group_name, millis, named, number, plain,
-    shortened, wrapped,
+    Paint, bytes, clock, columns, count, counted, group_name, members_in_words, millis, named,
+    number, plain, shortened, wrapped,
 };
 
 const LABEL: usize = 14;
@@ -74,9 +74,8 @@ fn head(report: &Report, paint: Paint, width: usize) -> String {
     let facts = [
         plain(&run.description),
         format!(
-            "{} members in {}, {} partitions; {}{cluster}",
-            count(run.members.into()),
-            counted(run.groups.into(), "group"),
+            "{}, {} partitions; {}{cluster}",
+            members_in_words(run),
             count(run.partitions.into()),
             counted(run.brokers.into(), "broker"),
         ),
@@ -226,6 +225,7 @@ fn facts(report: &Report, paint: Paint, width: usize) -> String {
         Fact::new("members", members(report)),
         Fact::new("commits", commits(report)),
     ];
+    facts.extend(transactions(report).map(|text| Fact::new("transactions", text)));
     facts.extend(clients(report).into_iter().map(|client| Fact::new("clients", client)));
     facts.extend(unanswered(report).map(|text| Fact::warm("never answered", text)));
     facts.extend(errors(report).into_iter().map(|error| Fact::new("errors", error)));
@@ -300,6 +300,12 @@ fn commits(report: &Report) -> String {
         count(c.unknown),
         count(c.read_back),
     )
+}
+
+fn transactions(report: &Report) -> Option<String> {
+    let Transactions { committed, aborted } = &report.transactions;
+    let shown = format!("{} committed, {} aborted", count(*committed), count(*aborted));
+    (!report.transactions.are_none()).then_some(shown)
 }
 
 fn clients(report: &Report) -> Vec<String> {

@@ -3,6 +3,8 @@
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
+use super::model::Run;
+
 /// The columns without a terminal that reports its width.
 const COLUMNS: usize = 100;
 /// A narrower terminal wraps lines by itself.
@@ -24,6 +26,16 @@ pub(super) fn count(number: u64) -> String {
 /// `1 error`, `12 errors`.
 pub(super) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// `100 members in 2 groups, 4 producers`.
+pub(super) fn members_in_words(run: &Run) -> String {
+    let members = (run.groups > 0 || run.producers == 0).then(|| {
+        let groups = counted(run.groups.into(), "group");
+        format!("{} members in {groups}", count(run.members.into()))
+    });
+    let producers = (run.producers > 0).then(|| counted(run.producers.into(), "producer"));
+    Vec::from_iter(members.into_iter().chain(producers)).join(", ")
 }
 
 /// A rate or a quantity with three significant digits: `0.0254`, `12.3`, `1,234`. Whole numbers

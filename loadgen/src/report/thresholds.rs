@@ -282,7 +282,7 @@ enum Metric {
 type Read = fn(&Report) -> Option<f64>;
 
 /// All single figures of the report.
-const FIGURES: [(&str, Quantity, Read); 25] = [
+const FIGURES: [(&str, Quantity, Read); 27] = [
     ("unanswered", Quantity::Number, |r| Some(r.unanswered_count() as f64)),
     ("violations", Quantity::Number, |r| Some(r.violation_count() as f64)),
     ("errors", Quantity::Number, |r| Some(r.error_count() as f64)),
@@ -302,6 +302,8 @@ const FIGURES: [(&str, Quantity, Read); 25] = [
     ("commits.refused", Quantity::Number, |r| Some(r.commits.refused as f64)),
     ("commits.unknown", Quantity::Number, |r| Some(r.commits.unknown as f64)),
     ("commits.read_back", Quantity::Number, |r| Some(r.commits.read_back as f64)),
+    ("transactions.committed", Quantity::Number, |r| Some(r.transactions.committed as f64)),
+    ("transactions.aborted", Quantity::Number, |r| Some(r.transactions.aborted as f64)),
     ("server.memory", Quantity::Size, |r| Some(r.server.as_ref()?.memory_bytes_max as f64)),
     ("server.cpu", Quantity::Duration, |r| Some(r.server.as_ref()?.cpu_seconds * 1e3)),
     ("load.memory", Quantity::Size, |r| Some(r.load_generator.memory_bytes_max as f64)),

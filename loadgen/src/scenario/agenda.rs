@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::conductor::Cause;
+use super::cause::Cause;
 use crate::event::Stop;
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::conductor::{Cause, RunState};
+use super::cause::Cause;
+use super::conductor::RunState;
 use super::file::{Churn, How};
 use crate::plan::GroupIndex;
 use crate::time::Time;

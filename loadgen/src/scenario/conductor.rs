@@ -6,12 +6,12 @@
 //! [`Conductor::stop`] was called or the time is over, it winds down until [`Conductor::is_over`].
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
 
+use super::cause::Cause;
 use super::clients::Clients;
 use super::file::Scenario;
 use super::members::Members;
@@ -21,7 +21,7 @@ use super::tasks::Tasks;
 use super::wind_down::WindDown;
 use crate::client::ClientOrder;
 use crate::driver::command::{Command, Task, TaskError, TaskOutcome};
-use crate::event::{Event, EventKind, OBSERVER, Stop};
+use crate::event::{Event, EventKind, OBSERVER};
 use crate::plan::GroupIndex;
 use crate::report::model;
 use crate::time::Time;
@@ -35,6 +35,8 @@ pub struct Settings {
     pub seed: u64,
     /// After this the run winds down.
     pub duration: Duration,
+    /// When the run began, since 1970.
+    pub began: Duration,
     /// Whether groups and topics are kept at the end.
     pub keep: bool,
 }
@@ -71,48 +73,6 @@ pub struct Trigger {
     pub cause: Cause,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cause {
-    /// The first members of a group start.
-    Formation,
-    Joined(u32),
-    /// Stopped members start again.
-    Returned(u32),
-    Left(u32),
-    Closed(u32),
-    Crashed(u32),
-    PartitionsAdded,
-    CoordinatorRestarted,
-    /// The run ends: groups need not become stable any more.
-    WindDown,
-}
-
-impl Cause {
-    pub fn of_stop(how: Stop, members: u32) -> Self {
-        match how {
-            Stop::Leave => Self::Left(members),
-            Stop::Close => Self::Closed(members),
-            Stop::Crash => Self::Crashed(members),
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Formation => f.write_str("formation"),
-            Self::Joined(members) => write!(f, "{members} joined"),
-            Self::Returned(members) => write!(f, "{members} returned"),
-            Self::Left(members) => write!(f, "{members} left"),
-            Self::Closed(members) => write!(f, "{members} closed"),
-            Self::Crashed(members) => write!(f, "{members} crashed"),
-            Self::PartitionsAdded => f.write_str("partitions added"),
-            Self::CoordinatorRestarted => f.write_str("coordinator restarted"),
-            Self::WindDown => f.write_str("wind-down"),
-        }
-    }
-}
-
 pub struct Conductor {
     scenario: Arc<Scenario>,
     settings: Settings,
@@ -147,7 +107,8 @@ impl Conductor {
         let mut tasks = Tasks::default();
         let topics = topic_names(&scenario, &settings.run);
         tasks.ask(Task::EnsureTopics { topics, replication: scenario.replication });
-        tasks.ask(Task::AwaitCoordinator { id: format!("{PREFIX}{}", settings.run).into() });
+        let (id, transactions) = (format!("{PREFIX}{}", settings.run), scenario.has_transactions());
+        tasks.ask(Task::AwaitCoordinator { id: id.into(), transactions });
         Self {
             scenario: Arc::new(scenario),
             settings,
@@ -299,7 +260,7 @@ impl Conductor {
     }
 
     fn begin_run(&self, tasks: Tasks, topics: Arc<Topics>) -> Result<Box<RunState>, String> {
-        let plan = RunPlan::new(&self.scenario, &self.settings.run, &topics)
+        let plan = RunPlan::new(&self.scenario, &self.settings, &topics)
             .map_err(|problem| problem.to_string())?;
         Ok(Box::new(RunState {
             members: Members::new(&plan),
@@ -420,13 +381,20 @@ impl RunState {
         }
     }
 
+    /// The checks know nothing of what producers commit.
     pub(super) fn read_offsets(&mut self, group: GroupIndex) {
+        if self.plan.produces(group) {
+            return;
+        }
         let id = self.plan.group(group).id.clone();
         let partitions = self.plan.partitions(group, &self.topics);
         self.tasks.ask(Task::ReadOffsets { group, id, partitions });
     }
 
     pub(super) fn delete_group(&mut self, group: GroupIndex) {
+        if !self.plan.group(group).protocol.commits() {
+            return;
+        }
         let id = self.plan.group(group).id.clone();
         self.tasks.ask(Task::DeleteGroup { group, id });
     }

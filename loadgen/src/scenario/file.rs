@@ -24,6 +24,10 @@ pub struct Scenario {
     pub topics: Vec<Topic>,
     #[serde(rename = "group", default)]
     pub groups: Vec<Group>,
+    /// Producers, each with the properties of one client. [`Scenario::with_producers`] makes groups
+    /// of them.
+    #[serde(rename = "producer", default)]
+    pub producers: Vec<Producer>,
     /// Real clients beside the members.
     #[serde(rename = "client", default)]
     pub clients: Vec<Client>,
@@ -99,6 +103,47 @@ pub struct Group {
     pub commit: Option<Load>,
     pub fetch: Option<Load>,
     pub heartbeat: Option<Load>,
+    /// Not a group, but producers.
+    #[serde(skip)]
+    pub producer: Option<Producer>,
+}
+
+/// Producers with the same properties.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Producer {
+    pub name: String,
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Names of topic tables; all if left out.
+    #[serde(default)]
+    pub topics: Words,
+    #[serde(default = "yes")]
+    pub transactional: bool,
+    #[serde(default = "yes")]
+    pub idempotent: bool,
+    /// 1 or 2; if left out, 2 where the cluster has it.
+    pub transaction_version: Option<u8>,
+    #[serde(default = "one_minute")]
+    pub transaction_timeout: Span,
+    /// Records in each partition of a transaction.
+    #[serde(default = "one")]
+    pub records: u32,
+    /// Bytes of the value of each.
+    #[serde(default = "hundred")]
+    pub record_size: u32,
+    /// The number of partitions whose offsets each transaction commits.
+    #[serde(default)]
+    pub offsets: u32,
+    /// The share of transactions that are aborted.
+    pub abort: Option<Amount>,
+    #[serde(default = "hundred_millis")]
+    pub backoff: Span,
+    #[serde(default = "one_second")]
+    pub backoff_max: Span,
+    /// Transactions, or requests if it has none; by default as fast as they are answered.
+    #[serde(default = "closed_loop")]
+    pub produce: Load,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -108,14 +153,22 @@ pub enum Protocol {
     Consumer,
     /// One client without membership, which commits and fetches all partitions of its topics.
     Manual,
+    #[serde(skip)]
+    Producer,
 }
 
 impl Protocol {
+    /// Whether its clients are members of a group, which has rebalances.
+    pub const fn has_members(self) -> bool {
+        matches!(self, Self::Classic | Self::Consumer)
+    }
+
     pub const fn name(self) -> &'static str {
         match self {
             Self::Classic => "classic",
             Self::Consumer => "consumer",
             Self::Manual => "manual",
+            Self::Producer => "producer",
         }
     }
 }
@@ -303,6 +356,7 @@ pub struct Work {
     pub commit: Option<Load>,
     pub fetch: Option<Load>,
     pub heartbeat: Option<Load>,
+    pub produce: Option<Load>,
 }
 
 /// Adds partitions to topics.
@@ -322,6 +376,53 @@ pub struct Repeat {
     pub from: String,
     /// The number of repetitions; without it the action repeats until the phase ends.
     pub times: Option<u32>,
+}
+
+impl Scenario {
+    /// Producers are started, stopped and loaded like the members of a group.
+    pub fn with_producers(mut self) -> Self {
+        let producers = std::mem::take(&mut self.producers);
+        self.groups.extend(producers.into_iter().map(Group::of));
+        self
+    }
+
+    /// Whether it has transactional producers.
+    pub fn has_transactions(&self) -> bool {
+        self.groups.iter().filter_map(|group| group.producer.as_ref()).any(|it| it.transactional)
+    }
+}
+
+impl Group {
+    fn of(producer: Producer) -> Self {
+        Self {
+            name: producer.name.clone(),
+            count: 1,
+            members: producer.count,
+            protocol: Protocol::Producer,
+            optional: false,
+            assignor: Words::default(),
+            topics: producer.topics.clone(),
+            regex: false,
+            static_members: None,
+            racks: Words::default(),
+            session_timeout: forty_five_seconds(),
+            heartbeat_interval: three_seconds(),
+            rebalance_timeout: one_minute(),
+            revocation_takes: None,
+            fetch_on_assignment: false,
+            backoff: producer.backoff,
+            backoff_max: producer.backoff_max,
+            commit: None,
+            fetch: None,
+            heartbeat: None,
+            producer: Some(producer),
+        }
+    }
+
+    /// The name of its table's kind.
+    pub fn kind(&self) -> &'static str {
+        if self.producer.is_some() { "producer" } else { "group" }
+    }
 }
 
 impl How {
@@ -354,6 +455,14 @@ impl Phase {
 
 fn one<N: From<u8>>() -> N {
     N::from(1)
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+fn closed_loop() -> Load {
+    Load { in_flight: 1, ..Load::default() }
 }
 
 fn yes() -> bool {

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::conductor::{Cause, Orders, Trigger};
+use super::cause::Cause;
+use super::conductor::{Orders, Trigger};
 use crate::event::{Event, EventKind, OBSERVER};
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;

@@ -30,6 +30,7 @@ pub const BUILT_IN: &[BuiltIn] = library![
     "partition-growth",
     "commit",
     "fetch-offsets",
+    "transactions",
     "many-groups",
     "coordinator-restart",
     "mixed",

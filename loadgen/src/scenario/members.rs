@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::agenda::{Action, Agenda};
-use super::conductor::{Cause, Orders, Trigger};
+use super::cause::Cause;
+use super::conductor::{Orders, Trigger};
 use super::run_plan::RunPlan;
 use crate::driver::command::Command;
 use crate::event::{Event, EventKind, Stop};

@@ -2,6 +2,7 @@
 //! commands.
 
 mod agenda;
+mod cause;
 mod churn;
 mod clients;
 mod conductor;
@@ -12,6 +13,7 @@ mod library;
 mod members;
 mod overrides;
 mod phase;
+mod producers;
 mod ramp;
 mod run_plan;
 mod tasks;
@@ -24,7 +26,8 @@ use std::time::Duration;
 use kafka_protocol::messages::ApiKey;
 use serde::Deserialize;
 
-pub use conductor::{Cause, Conductor, Orders, Place, Settings, Status, Trigger};
+pub use cause::Cause;
+pub use conductor::{Conductor, Orders, Place, Settings, Status, Trigger};
 pub use file::{Group, Scenario};
 pub use library::{BUILT_IN, BuiltIn, built_in};
 pub use overrides::Overrides;
@@ -86,11 +89,34 @@ impl Named {
                 notes.extend(self.leave_out(protocol, offer, instead)?);
             }
         }
+        self.choose_transactions(versions)?;
         if self.scenario.groups.is_empty() {
             Err(Problem(format!("no group is left to run: {}", notes.join(", "))))
         } else {
             Ok(notes)
         }
+    }
+
+    /// Decides on the transaction version of producers that do not ask for one.
+    fn choose_transactions(&mut self, versions: &Versions) -> Result<(), Problem> {
+        let newest = if versions.transactions >= 2 { 2 } else { 1 };
+        let has_ids = versions.of(ApiKey::InitProducerId as i16).is_some();
+        for producer in self.scenario.groups.iter_mut().filter_map(|it| it.producer.as_mut()) {
+            let name = &producer.name;
+            if (producer.transactional || producer.idempotent) && !has_ids {
+                return Err(Problem(format!(
+                    "the cluster does not offer InitProducerId, which producer {name} needs"
+                )));
+            }
+            let version = *producer.transaction_version.get_or_insert(newest);
+            if producer.transactional && version > newest {
+                return Err(Problem(format!(
+                    "the cluster has not finalized transaction.version 2, which producer {name} \
+                     asks for with transaction-version"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the times of consumer groups in the scenario by those that the cluster reported;
@@ -172,15 +198,16 @@ fn text_of(source: &str) -> Result<(String, String), Problem> {
 fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Scenario, Problem> {
     let written: Scenario = toml::from_str(text).map_err(|error| at_line(name, text, &error))?;
     if overrides.is_empty() {
-        return Ok(written);
+        return Ok(written.with_producers());
     }
     let mut table: toml::Table =
         toml::from_str(text).map_err(|error| at_line(name, text, &error))?;
     overrides.apply(&mut table).map_err(|what| Problem(format!("{name}: {what}")))?;
-    Scenario::deserialize(table).map_err(|error| {
+    let changed = Scenario::deserialize(table).map_err(|error| {
         let what = error.message().trim_end().replace('\n', " ");
         Problem(format!("{name}, changed by the command line: {what}"))
-    })
+    })?;
+    Ok(changed.with_producers())
 }
 
 fn at_line(name: &str, text: &str, error: &toml::de::Error) -> Problem {

@@ -12,6 +12,8 @@ pub struct Overrides {
     pub members: Option<u32>,
     /// The number of groups of each group table.
     pub groups: Option<u32>,
+    /// The number of producers of each producer table.
+    pub producers: Option<u32>,
     /// Partitions of each topic.
     pub partitions: Option<u32>,
     /// The number of topics of each topic table.
@@ -28,7 +30,9 @@ pub struct Overrides {
     pub set: Vec<String>,
 }
 
-const LOADS: [&str; 3] = ["commit", "fetch", "heartbeat"];
+const LOADS: [&str; 4] = ["commit", "fetch", "heartbeat", "produce"];
+/// A producer has one transaction in flight.
+const DEEP_LOADS: [&str; 3] = ["commit", "fetch", "heartbeat"];
 
 impl Overrides {
     pub fn is_empty(&self) -> bool {
@@ -77,20 +81,21 @@ impl Overrides {
             };
         put(self.members, "group", &with_members, "members", "--members")?;
         put(self.groups, "group", &any, "count", "--groups")?;
+        put(self.producers, "producer", &any, "count", "--producers")?;
         put(self.partitions, "topic", &any, "partitions", "--partitions")?;
         put(self.topics, "topic", &any, "count", "--topics")
     }
 
     fn apply_loads(&self, file: &mut Table) -> Result<(), String> {
         if let Some(rate) = self.rate {
-            let changed = each_load(file, &mut |load| {
+            let changed = each_load(file, &LOADS, &mut |load| {
                 load.remove("every");
                 load.insert("rate".into(), Value::Float(rate));
             });
             some(changed, "--rate", "load")?;
         }
         if let Some(in_flight) = self.in_flight {
-            let changed = each_load(file, &mut |load| {
+            let changed = each_load(file, &DEEP_LOADS, &mut |load| {
                 load.insert("in-flight".into(), Value::Integer(in_flight.into()));
             });
             some(changed, "--in-flight", "load")?;
@@ -140,25 +145,25 @@ fn some(changed: usize, option: &str, what: &str) -> Result<(), String> {
     }
 }
 
-/// Changes the loads of groups and of the `work` of phases; returns their number.
-fn each_load(file: &mut Table, change: &mut dyn FnMut(&mut Table)) -> usize {
+/// Changes the loads of groups, producers and of the `work` of phases; returns their number.
+fn each_load(file: &mut Table, names: &[&str], change: &mut dyn FnMut(&mut Table)) -> usize {
     let mut changed = 0;
-    for tables in ["group", "phase"] {
+    for tables in ["group", "producer", "phase"] {
         let tables = file.get_mut(tables).and_then(Value::as_array_mut);
         for table in tables.into_iter().flatten().filter_map(Value::as_table_mut) {
-            changed += loads_of(table, change);
+            changed += loads_of(table, names, change);
             if let Some(work) = table.get_mut("work").and_then(Value::as_table_mut) {
-                changed += loads_of(work, change);
+                changed += loads_of(work, names, change);
             }
         }
     }
     changed
 }
 
-fn loads_of(table: &mut Table, change: &mut dyn FnMut(&mut Table)) -> usize {
+fn loads_of(table: &mut Table, names: &[&str], change: &mut dyn FnMut(&mut Table)) -> usize {
     let mut changed = 0;
-    for name in LOADS {
-        if let Some(load) = table.get_mut(name).and_then(Value::as_table_mut) {
+    for name in names {
+        if let Some(load) = table.get_mut(*name).and_then(Value::as_table_mut) {
             change(load);
             changed += 1;
         }

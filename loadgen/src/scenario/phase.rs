@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::cause::Cause;
 use super::churn::Churning;
-use super::conductor::{Cause, RunState, Status};
+use super::conductor::{RunState, Status};
 use super::file::{AddPartitions, Churn, How, Phase, Roll, Start, Stopping, Work};
 use super::gap::Gap;
 use super::ramp::Ramp;
@@ -114,7 +115,7 @@ impl Running {
     fn begin_work(&mut self, work: &Work, now: Time, state: &mut RunState) {
         let groups = state.plan.groups_named(&work.groups.0);
         self.require(!groups.is_empty(), "work", "its groups were left out");
-        let workload = workload(work.commit, work.fetch, work.heartbeat);
+        let workload = workload(work);
         let over = work.over.map_or(Duration::ZERO, |over| over.0);
         let ramps = groups.into_iter().map(|group| Ramp::begin(group, workload, over, now, state));
         self.ramps = ramps.collect();

@@ -56,11 +56,12 @@ impl Ramp {
         }
         let share = (elapsed + self.step() / 2).as_secs_f64() / self.over.as_secs_f64();
         let share = share.min(1.0);
-        let Workload { commit, fetch, heartbeat } = self.to;
+        let Workload { commit, fetch, heartbeat, produce } = self.to;
         Workload {
             commit: between(self.from.commit, commit, share),
             fetch: between(self.from.fetch, fetch, share),
             heartbeat: between(self.from.heartbeat, heartbeat, share),
+            produce: between(self.from.produce, produce, share),
         }
     }
 }

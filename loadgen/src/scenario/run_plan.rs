@@ -8,10 +8,13 @@ use std::time::Duration;
 use kafka_protocol::protocol::StrBytes;
 
 use super::Problem;
-use super::file::{Group, Load as LoadTable, Protocol as ProtocolTable, Scenario};
+use super::conductor::Settings;
+use super::file::{Group, Load as LoadTable, Producer, Protocol as ProtocolTable, Scenario, Work};
+use super::values::Amount;
 use crate::plan::{
-    Backoff, ClassicAssignor, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan, Partition,
-    Protocol, Subscription, TopicIndex, Workload,
+    Backoff, ClassicAssignor, Delivery, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
+    Partition, ProducerPlan, Protocol, Subscription, TopicIndex, TransactionPlan,
+    TransactionVersion, Workload,
 };
 use crate::topics::Topics;
 
@@ -37,7 +40,8 @@ struct PlannedGroup {
 
 impl RunPlan {
     /// `topics` must have all topics of [`topic_names`]; if not, it is an error of the cluster.
-    pub fn new(scenario: &Scenario, run: &str, topics: &Topics) -> Result<Self, Problem> {
+    pub fn new(scenario: &Scenario, settings: &Settings, topics: &Topics) -> Result<Self, Problem> {
+        let run = &settings.run;
         let by_table = topic_indices(scenario, run, topics)?;
         let mut groups = Vec::new();
         let mut next_member = 0;
@@ -46,7 +50,7 @@ impl RunPlan {
                 let index = GroupIndex(groups.len() as u32);
                 let id = format!("{PREFIX}{run}-{}", numbered(&table.name, table.count, number));
                 let subscription = subscription(scenario, table, run, &by_table);
-                let plan = group_plan(table, index, id.into(), subscription, topics)?;
+                let plan = group_plan(table, index, id.into(), subscription, topics, settings)?;
                 let members = next_member..next_member + table.members;
                 next_member = members.end;
                 groups.push(PlannedGroup::new(table, Arc::new(plan), members));
@@ -65,7 +69,12 @@ impl RunPlan {
 
     /// Whether the group has members, and is not a client without membership.
     pub fn has_members(&self, group: GroupIndex) -> bool {
-        !matches!(self.group(group).protocol, Protocol::Manual { .. })
+        self.group(group).protocol.has_members()
+    }
+
+    /// Whether it is producers.
+    pub fn produces(&self, group: GroupIndex) -> bool {
+        matches!(self.group(group).protocol, Protocol::Producer(_))
     }
 
     /// The least time for which a group must be unchanged before it counts as stable. Members of
@@ -76,7 +85,7 @@ impl RunPlan {
         let plan = self.group(group);
         match plan.protocol {
             Protocol::Consumer { .. } => LEAST.max(plan.heartbeat_interval * 6 / 5),
-            Protocol::Classic { .. } | Protocol::Manual { .. } => LEAST,
+            Protocol::Classic { .. } | Protocol::Manual { .. } | Protocol::Producer(_) => LEAST,
         }
     }
 
@@ -144,7 +153,13 @@ impl PlannedGroup {
             static_members: table.static_members.map_or(0, |amount| amount.of(table.members)),
             members,
             racks: table.racks.0.iter().map(|rack| rack.as_str().to_owned().into()).collect(),
-            workload: workload(table.commit, table.fetch, table.heartbeat),
+            workload: workload(&Work {
+                commit: table.commit,
+                fetch: table.fetch,
+                heartbeat: table.heartbeat,
+                produce: table.producer.as_ref().map(|producer| producer.produce),
+                ..Work::default()
+            }),
         }
     }
 }
@@ -168,17 +183,18 @@ pub(super) fn topics_of_tables(scenario: &Scenario, run: &str, tables: &[String]
     topic_names(&only, run).into_iter().map(|(name, _)| name).collect()
 }
 
-pub(super) fn workload(
-    commit: Option<LoadTable>,
-    fetch: Option<LoadTable>,
-    heartbeat: Option<LoadTable>,
-) -> Workload {
+pub(super) fn workload(work: &Work) -> Workload {
     let load = |table: LoadTable| Load {
         rate: table.per_second(),
         in_flight: table.in_flight,
         partitions: table.partitions,
     };
-    Workload { commit: commit.map(load), fetch: fetch.map(load), heartbeat: heartbeat.map(load) }
+    Workload {
+        commit: work.commit.map(load),
+        fetch: work.fetch.map(load),
+        heartbeat: work.heartbeat.map(load),
+        produce: work.produce.map(load),
+    }
 }
 
 fn numbered(name: &str, count: u32, number: u32) -> String {
@@ -239,11 +255,12 @@ fn group_plan(
     id: StrBytes,
     subscription: Subscription,
     topics: &Topics,
+    settings: &Settings,
 ) -> Result<GroupPlan, Problem> {
     Ok(GroupPlan {
         index,
         id,
-        protocol: protocol(table, &subscription, topics)?,
+        protocol: protocol(table, &subscription, topics, settings)?,
         subscription,
         session_timeout: table.session_timeout.0,
         heartbeat_interval: table.heartbeat_interval.0,
@@ -258,7 +275,12 @@ fn protocol(
     table: &Group,
     subscription: &Subscription,
     topics: &Topics,
+    settings: &Settings,
 ) -> Result<Protocol, Problem> {
+    if let Some(producer) = &table.producer {
+        let partitions = partitions_of(subscription.topics(), topics);
+        return Ok(Protocol::Producer(producer_plan(producer, partitions, settings)));
+    }
     Ok(match table.protocol {
         ProtocolTable::Classic => {
             Protocol::Classic { assignors: classic_assignors(&table.assignor.0).map_err(Problem)? }
@@ -266,10 +288,37 @@ fn protocol(
         ProtocolTable::Consumer => Protocol::Consumer {
             assignor: table.assignor.0.first().map(|name| name.clone().into()),
         },
-        ProtocolTable::Manual => {
+        ProtocolTable::Manual | ProtocolTable::Producer => {
             Protocol::Manual { partitions: partitions_of(subscription.topics(), topics) }
         }
     })
+}
+
+fn producer_plan(
+    table: &Producer,
+    partitions: Arc<[Partition]>,
+    settings: &Settings,
+) -> ProducerPlan {
+    let share = match table.abort {
+        Some(Amount::Share(share)) => share,
+        Some(Amount::Count(_)) | None => 0.0,
+    };
+    let version = match table.transaction_version {
+        Some(2) => TransactionVersion::Two,
+        _ => TransactionVersion::One,
+    };
+    let delivery = match (table.transactional, table.idempotent) {
+        (true, _) => Delivery::Transactions(TransactionPlan {
+            version,
+            timeout: table.transaction_timeout.0,
+            offsets: table.offsets,
+            aborts: (share * 1e6).round() as u32,
+        }),
+        (false, true) => Delivery::Idempotent,
+        (false, false) => Delivery::Plain,
+    };
+    let (records, record_size, began) = (table.records, table.record_size, settings.began);
+    ProducerPlan { partitions, delivery, records, record_size, began }
 }
 
 /// The assignors with these names in Kafka; without names, the default of Java consumers.

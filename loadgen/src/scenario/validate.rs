@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::dry_run;
 use super::file::{Client, Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
+use super::producers;
 use super::run_plan::classic_assignors;
 use super::values::{Amount, Span, Words};
 
@@ -29,7 +30,7 @@ pub struct Limits {
 }
 
 pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), String> {
-    require(!scenario.groups.is_empty(), || "it has no [[group]]".into())?;
+    require(!scenario.groups.is_empty(), || "it has no [[group]] and no [[producer]]".into())?;
     require(!scenario.topics.is_empty(), || "it has no [[topic]]".into())?;
     require(!scenario.phases.is_empty(), || "it has no [[phase]]".into())?;
     require(scenario.replication != 0 && scenario.replication >= -1, || {
@@ -46,7 +47,7 @@ pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), Strin
     }
     for group in &scenario.groups {
         validate_group(scenario, group, limits)
-            .map_err(|what| format!("group {}: {what}", group.name))?;
+            .map_err(|what| format!("{} {}: {what}", group.kind(), group.name))?;
     }
     names("client", scenario.clients.iter().map(|client| client.name.as_str()))?;
     for client in &scenario.clients {
@@ -61,11 +62,11 @@ pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), Strin
     dry_run::validate(scenario)
 }
 
-fn require(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+pub(super) fn require(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-fn bounded(name: &str, span: Option<Span>) -> Result<(), String> {
+pub(super) fn bounded(name: &str, span: Option<Span>) -> Result<(), String> {
     let Some(span) = span else { return Ok(()) };
     require(span.0 <= SPAN, || format!("{name} = {span} is too long: at most a year"))
 }
@@ -89,8 +90,14 @@ fn validate_topic(topic: &Topic) -> Result<(), String> {
 
 fn validate_group(scenario: &Scenario, group: &Group, limits: &Limits) -> Result<(), String> {
     require(group.count > 0, || "its count is 0: leave it out".into())?;
-    require(group.members > 0, || "a group has at least one member".into())?;
+    require(group.members > 0, || match group.producer {
+        Some(_) => "its count is 0: leave it out".into(),
+        None => "a group has at least one member".into(),
+    })?;
     known(&group.topics, "topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
+    if let Some(table) = &group.producer {
+        return producers::validate(table, partitions_of(scenario, &group.topics));
+    }
     validate_membership(group, limits)?;
     validate_timeouts(group)?;
     for (name, load) in
@@ -101,6 +108,13 @@ fn validate_group(scenario: &Scenario, group: &Group, limits: &Limits) -> Result
     require(group.heartbeat.is_none() || group.protocol != Protocol::Manual, || {
         "a manual group has no membership to keep alive with heartbeat".into()
     })
+}
+
+/// The number of partitions of these topics; of all if none is named.
+fn partitions_of(scenario: &Scenario, topics: &Words) -> u64 {
+    let named = |topic: &&Topic| topics.0.is_empty() || topics.0.contains(&topic.name);
+    let each = scenario.topics.iter().filter(named);
+    each.map(|topic| u64::from(topic.count) * u64::from(topic.partitions)).sum()
 }
 
 fn validate_membership(group: &Group, limits: &Limits) -> Result<(), String> {
@@ -129,7 +143,7 @@ fn validate_membership(group: &Group, limits: &Limits) -> Result<(), String> {
                 ))
             })
         }
-        Protocol::Manual => {
+        Protocol::Manual | Protocol::Producer => {
             require(group.members == 1, || {
                 "a manual group has one member; several clients are several groups (count)".into()
             })?;
@@ -171,7 +185,7 @@ fn validate_timeouts(group: &Group) -> Result<(), String> {
     })
 }
 
-fn validate_load(name: &str, load: Option<Load>) -> Result<(), String> {
+pub(super) fn validate_load(name: &str, load: Option<Load>) -> Result<(), String> {
     let Some(load) = load else { return Ok(()) };
     require(load.rate.is_none() || load.every.is_none(), || {
         format!("{name} has both a rate and every: write one of them")
@@ -191,8 +205,8 @@ fn validate_client(scenario: &Scenario, client: &Client) -> Result<(), String> {
     require(!client.command.is_empty(), || "it needs a command".into())?;
     let group = Words(vec![client.group.clone()]);
     let groups = groups_of(scenario, &group)?;
-    require(groups.iter().all(|group| group.protocol != Protocol::Manual), || {
-        format!("group {} is manual: it has no members", client.group)
+    require(groups.iter().all(|group| group.protocol.has_members()), || {
+        format!("group {} is {}: it has no members", client.group, groups[0].protocol.name())
     })?;
     let starts = |phase: &Phase| {
         let start = phase.start_clients.as_ref();
@@ -219,9 +233,9 @@ fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
     require(phase.lasts.is_none() || phase.until.is_none(), || {
         "it has both lasts and until: write one of them".into()
     })?;
-    let manual = |group: &Group| group.protocol == Protocol::Manual;
-    require(phase.until.is_none() || !scenario.groups.iter().all(manual), || {
-        "until = \"stable\" is for groups with members, and all are manual".into()
+    let has_members = |group: &Group| group.protocol.has_members();
+    require(phase.until.is_none() || scenario.groups.iter().any(has_members), || {
+        "until = \"stable\" is for groups with members, and there are none".into()
     })?;
     validate_spans(phase)?;
     validate_starts_and_stops(scenario, phase)?;
@@ -232,6 +246,7 @@ fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
         {
             validate_load(name, load)?;
         }
+        producers::validate_load(work.produce)?;
         validate_work(scenario, work)?;
     }
     if let Some(add) = &phase.add_partitions {
@@ -345,12 +360,14 @@ fn validate_roll_and_churn(scenario: &Scenario, phase: &Phase) -> Result<(), Str
 }
 
 fn validate_work(scenario: &Scenario, work: &Work) -> Result<(), String> {
-    let manual = |group: &&Group| group.protocol == Protocol::Manual;
     let groups = groups_of(scenario, &work.groups)?;
-    require(work.heartbeat.is_none() || !groups.iter().all(manual), || {
+    require(work.heartbeat.is_none() || groups.iter().any(|it| it.protocol.has_members()), || {
         "manual groups have no membership to keep alive with heartbeat".into()
     })?;
-    let loads = [work.commit, work.fetch, work.heartbeat];
+    require(work.produce.is_none() || groups.iter().any(|it| it.producer.is_some()), || {
+        "produce is for producers, and there are none".into()
+    })?;
+    let loads = [work.commit, work.fetch, work.heartbeat, work.produce];
     let open = loads.iter().flatten().all(|load| load.per_second().is_some());
     require(work.over.is_none() || open, || {
         "work over a time is a ramp of rates: each of its loads needs rate or every".into()

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::conductor::{Cause, RunState};
+use super::cause::Cause;
+use super::conductor::RunState;
 use super::run_plan::topic_names;
 use crate::driver::command::Task;
 use crate::plan::GroupIndex;

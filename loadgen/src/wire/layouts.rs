@@ -24,6 +24,7 @@ const UUID: Kind = Fixed(16);
 
 pub(super) fn layout(api_key: i16) -> Option<&'static Layout> {
     Some(match api_key {
+        0 => &PRODUCE,
         3 => &METADATA,
         8 => &OFFSET_COMMIT,
         9 => &OFFSET_FETCH,
@@ -37,6 +38,11 @@ pub(super) fn layout(api_key: i16) -> Option<&'static Layout> {
         18 => &API_VERSIONS,
         19 => &CREATE_TOPICS,
         20 => &DELETE_TOPICS,
+        22 => &INIT_PRODUCER_ID,
+        24 => &ADD_PARTITIONS_TO_TXN,
+        25 => &ADD_OFFSETS_TO_TXN,
+        26 => &END_TXN,
+        28 => &TXN_OFFSET_COMMIT,
         32 => &DESCRIBE_CONFIGS,
         36 => &SASL_AUTHENTICATE,
         37 => &CREATE_PARTITIONS,
@@ -45,6 +51,27 @@ pub(super) fn layout(api_key: i16) -> Option<&'static Layout> {
         _ => return None,
     })
 }
+
+static PRODUCE: Layout = Layout {
+    flexible_from: 9,
+    fields: &[
+        all(Array(&[
+            between(0, 12, String),
+            since(13, UUID),
+            all(Array(&[
+                all(I32),                                  // partition
+                all(I16),                                  // error
+                all(I64),                                  // base offset
+                since(2, I64),                             // append time
+                since(5, I64),                             // log start
+                since(8, Array(&[all(I32), all(String)])), // errors of records
+                since(8, String),                          // message
+            ])),
+        ])),
+        since(1, I32), // throttle time
+    ],
+    tagged: &[(0, Array(&[all(I32), all(String), all(I32), all(String)]))], // nodes
+};
 
 static METADATA: Layout = Layout {
     flexible_from: 9,
@@ -184,6 +211,39 @@ static API_VERSIONS: Layout = Layout {
         (3, BOOL),
     ],
 };
+
+/// Throttle time, error, producer id, producer epoch; two more from version 6 on.
+static INIT_PRODUCER_ID: Layout = Layout {
+    flexible_from: 2,
+    fields: &[all(I32), all(I16), all(I64), all(I16), since(6, I64), since(6, I16)],
+    tagged: &[],
+};
+
+/// Topics with partitions and errors.
+const ADDED: Kind = Array(&[all(String), all(Array(&[all(I32), all(I16)]))]);
+
+static ADD_PARTITIONS_TO_TXN: Layout = Layout {
+    flexible_from: 3,
+    fields: &[
+        all(I32),                                    // throttle time
+        since(4, I16),                               // error
+        since(4, Array(&[all(String), all(ADDED)])), // by transaction
+        between(0, 3, ADDED),
+    ],
+    tagged: &[],
+};
+
+static ADD_OFFSETS_TO_TXN: Layout =
+    Layout { flexible_from: 3, fields: &[all(I32), all(I16)], tagged: &[] };
+
+static END_TXN: Layout = Layout {
+    flexible_from: 3,
+    fields: &[all(I32), all(I16), since(5, I64), since(5, I16)],
+    tagged: &[],
+};
+
+static TXN_OFFSET_COMMIT: Layout =
+    Layout { flexible_from: 3, fields: &[all(I32), all(ADDED)], tagged: &[] };
 
 static CREATE_TOPICS: Layout = Layout {
     flexible_from: 5,

@@ -10,9 +10,10 @@ mod shape;
 pub use frames::Frames;
 
 use kafka_protocol::messages::{
-    ConsumerGroupHeartbeatRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
-    LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest, RequestHeader, ResponseHeader,
-    SyncGroupRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ConsumerGroupHeartbeatRequest,
+    EndTxnRequest, FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest,
+    JoinGroupRequest, LeaveGroupRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
+    ProduceRequest, RequestHeader, ResponseHeader, SyncGroupRequest, TxnOffsetCommitRequest,
 };
 use kafka_protocol::protocol::{Decodable, HeaderVersion, Request as Message, StrBytes};
 
@@ -162,6 +163,13 @@ member_apis! {
     ConsumerGroupHeartbeat => ConsumerGroupHeartbeatRequest,
     OffsetCommit => OffsetCommitRequest,
     OffsetFetch => OffsetFetchRequest,
+    Metadata => MetadataRequest,
+    InitProducerId => InitProducerIdRequest,
+    AddPartitionsToTxn => AddPartitionsToTxnRequest,
+    AddOffsetsToTxn => AddOffsetsToTxnRequest,
+    Produce => ProduceRequest,
+    TxnOffsetCommit => TxnOffsetCommitRequest,
+    EndTxn => EndTxnRequest,
 }
 
 #[cfg(test)]

@@ -31,6 +31,9 @@ const PASSING: &[ResponseError] = &[
 ];
 /// From this version of OffsetFetch on a request is for several groups.
 const GROUPS_FROM: i16 = 8;
+/// FindCoordinator's kinds of keys.
+const GROUP: i8 = 0;
+const TRANSACTIONS: i8 = 1;
 /// From this version of FindCoordinator on a request has a list of keys.
 const KEYS_FROM: i16 = 4;
 
@@ -175,8 +178,20 @@ fn committed(shared: &Shared, answer: &OffsetFetchResponse) -> Result<Vec<(Parti
 /// # Errors
 /// One sentence.
 pub(super) async fn coordinator(shared: &Shared, id: &StrBytes) -> Result<Channel, String> {
+    find(shared, id, GROUP).await
+}
+
+/// Opens a channel to the coordinator of a transactional id, as soon as there is one.
+///
+/// # Errors
+/// One sentence.
+pub(super) async fn of_transactions(shared: &Shared, id: &StrBytes) -> Result<Channel, String> {
+    find(shared, id, TRANSACTIONS).await
+}
+
+async fn find(shared: &Shared, id: &StrBytes, kind: i8) -> Result<Channel, String> {
     let version = version::<FindCoordinatorRequest>(shared, "FindCoordinator")?;
-    let request = FindCoordinatorRequest::default();
+    let request = FindCoordinatorRequest::default().with_key_type(kind);
     let request = if version < KEYS_FROM {
         request.with_key(id.clone())
     } else {
@@ -194,7 +209,10 @@ pub(super) async fn coordinator(shared: &Shared, id: &StrBytes) -> Result<Channe
         match (code, u16::try_from(port)) {
             (0, Ok(port)) => return shared.dialer.channel(host, port).await,
             (code, _) if is(code, PASSING) && shared.core.borrow().clock.now() < until => {}
-            (code, _) => return Err(refused(&format!("coordinator of group {id}"), code, None)),
+            (code, _) => {
+                let of = if kind == GROUP { "group" } else { "producer" };
+                return Err(refused(&format!("coordinator of {of} {id}"), code, None));
+            }
         }
         sleep(RETRY_AFTER).await;
     }

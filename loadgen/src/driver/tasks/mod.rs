@@ -31,8 +31,12 @@ pub(super) async fn carry_out(shared: &Shared, task: Task) -> Result<TaskOutcome
             let wanted = topics.into_iter().collect();
             topics::ensure(shared, &wanted, replication).await.map(TaskOutcome::Topics)
         }
-        Task::AwaitCoordinator { id } => {
-            groups::coordinator(shared, &id).await.map(|_| TaskOutcome::Found)
+        Task::AwaitCoordinator { id, transactions } => {
+            groups::coordinator(shared, &id).await?;
+            if transactions {
+                groups::of_transactions(shared, &id).await?;
+            }
+            Ok(TaskOutcome::Found)
         }
         Task::FindLeftovers { prefix } => {
             leftovers::find(shared, &prefix).await.map(TaskOutcome::Leftovers)

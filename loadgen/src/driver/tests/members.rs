@@ -54,16 +54,19 @@ pub(super) fn metadata(port: i32) -> MetadataResponse {
 
 fn find_coordinator(port: i32, body: &mut Vec<u8>) {
     body.push(0);
+    coordinator_at(port).encode(body, 4).unwrap();
+}
+
+pub(super) fn coordinator_at(port: i32) -> FindCoordinatorResponse {
     let coordinator = Coordinator::default()
         .with_key(StrBytes::from_static_str("g"))
         .with_node_id(BrokerId(0))
         .with_host(StrBytes::from_static_str("127.0.0.1"))
         .with_port(port);
-    let answer = FindCoordinatorResponse::default().with_coordinators(vec![coordinator]);
-    answer.encode(body, 4).unwrap();
+    FindCoordinatorResponse::default().with_coordinators(vec![coordinator])
 }
 
-fn member() -> MemberPlan {
+pub(super) fn member() -> MemberPlan {
     let group = GroupPlan {
         index: GroupIndex(0),
         id: StrBytes::from_static_str("g"),

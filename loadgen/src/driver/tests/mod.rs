@@ -21,6 +21,7 @@ use crate::wire::Malformed;
 
 mod lines;
 mod members;
+mod producers;
 mod security;
 
 /// A server that runs `serve` for each connection, on a thread of its own.

@@ -435,8 +435,9 @@ fn a_crash_loses_all_at_once_and_late_answers_have_no_effect() {
     assert_eq!(story.events(), [lost, Stopped { how: Stop::Crash }]);
     assert!(!story.member.awaits(heartbeat.token));
     story.start();
-    let answer =
-        Answer { token: heartbeat.token, sent: story.now, outcome: Ok(heartbeat_answer(25)) };
+    let (sent, arrived, delayed) = (story.now, story.now, Duration::ZERO);
+    let outcome = Ok(heartbeat_answer(25));
+    let answer = Answer { token: heartbeat.token, sent, arrived, delayed, outcome };
     story.call(|member, context, output| member.answered(answer, context, output));
     assert_eq!(story.events(), [Started]);
 }

@@ -4,6 +4,7 @@
 mod classic;
 mod consumer;
 mod offsets;
+mod producer;
 mod random;
 
 use std::sync::Arc;
@@ -11,8 +12,10 @@ use std::time::Duration;
 
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::{
-    ApiKey, FindCoordinatorRequest, FindCoordinatorResponse, JoinGroupRequest, LeaveGroupRequest,
-    OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiKey, EndTxnRequest,
+    FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, JoinGroupRequest,
+    LeaveGroupRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest,
+    SyncGroupRequest, TxnOffsetCommitRequest,
 };
 use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, HeartbeatRequest};
 use kafka_protocol::protocol::{Encodable, Message, StrBytes, VersionRange};
@@ -25,7 +28,7 @@ use crate::plan::{
 };
 use crate::topics::{Topic, Topics};
 
-pub(super) const APIS: [(ApiKey, VersionRange); 8] = [
+pub(super) const APIS: [(ApiKey, VersionRange); 15] = [
     (ApiKey::FindCoordinator, FindCoordinatorRequest::VERSIONS),
     (ApiKey::JoinGroup, JoinGroupRequest::VERSIONS),
     (ApiKey::SyncGroup, SyncGroupRequest::VERSIONS),
@@ -34,6 +37,13 @@ pub(super) const APIS: [(ApiKey, VersionRange); 8] = [
     (ApiKey::OffsetCommit, OffsetCommitRequest::VERSIONS),
     (ApiKey::OffsetFetch, OffsetFetchRequest::VERSIONS),
     (ApiKey::ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest::VERSIONS),
+    (ApiKey::Metadata, MetadataRequest::VERSIONS),
+    (ApiKey::InitProducerId, InitProducerIdRequest::VERSIONS),
+    (ApiKey::AddPartitionsToTxn, AddPartitionsToTxnRequest::VERSIONS),
+    (ApiKey::AddOffsetsToTxn, AddOffsetsToTxnRequest::VERSIONS),
+    (ApiKey::Produce, ProduceRequest::VERSIONS),
+    (ApiKey::TxnOffsetCommit, TxnOffsetCommitRequest::VERSIONS),
+    (ApiKey::EndTxn, EndTxnRequest::VERSIONS),
 ];
 
 /// Milliseconds.
@@ -93,6 +103,7 @@ pub(super) struct Story {
     nodes: Nodes,
     random: fastrand::Rng,
     events: Vec<Event>,
+    pub(super) spans: Vec<Span>,
 }
 
 impl Story {
@@ -115,6 +126,7 @@ impl Story {
             nodes: Nodes::default(),
             random: fastrand::Rng::with_seed(5),
             events: Vec::new(),
+            spans: Vec::new(),
         }
     }
 
@@ -135,6 +147,7 @@ impl Story {
         }
         assert!(output.events.iter().all(|event| event.at == self.now));
         self.events.append(&mut output.events);
+        self.spans.append(&mut output.spans);
     }
 
     pub(super) fn start(&mut self) {
@@ -174,7 +187,8 @@ impl Story {
     pub(super) fn answer(&mut self, to: &Outgoing, outcome: Result<Response, Failure>) {
         let sent = self.now;
         self.now = self.now + Duration::from_millis(1);
-        let answer = Answer { token: to.token, sent, outcome };
+        let (arrived, delayed) = (self.now, Duration::ZERO);
+        let answer = Answer { token: to.token, sent, arrived, delayed, outcome };
         assert!(self.member.awaits(to.token));
         self.call(|member, context, output| member.answered(answer, context, output));
     }
@@ -236,6 +250,13 @@ fn encode(outgoing: &Outgoing) {
         Request::ConsumerGroupHeartbeat(request) => request.encode(bytes, version),
         Request::OffsetCommit(request) => request.encode(bytes, version),
         Request::OffsetFetch(request) => request.encode(bytes, version),
+        Request::Metadata(request) => request.encode(bytes, version),
+        Request::InitProducerId(request) => request.encode(bytes, version),
+        Request::AddPartitionsToTxn(request) => request.encode(bytes, version),
+        Request::AddOffsetsToTxn(request) => request.encode(bytes, version),
+        Request::Produce(request) => request.encode(bytes, version),
+        Request::TxnOffsetCommit(request) => request.encode(bytes, version),
+        Request::EndTxn(request) => request.encode(bytes, version),
     };
     assert!(encoded.is_ok(), "{:?} in version {version}: {encoded:?}", outgoing.request);
 }

@@ -42,7 +42,8 @@ fn plan(random: &mut fastrand::Rng) -> MemberPlan {
         fetches_on_assignment: random.bool(),
         ..group(protocol)
     };
-    let workload = Workload { commit: load(random), fetch: load(random), heartbeat: load(random) };
+    let [commit, fetch, heartbeat] = std::array::from_fn(|_| load(random));
+    let workload = Workload { commit, fetch, heartbeat, produce: None };
     let instance_id = random.bool().then(|| text("i"));
     MemberPlan { workload, instance_id, ..member(group) }
 }
@@ -93,6 +94,7 @@ fn response(story: &Story, request: &Request, random: &mut fastrand::Rng) -> Res
         Request::OffsetFetch(_) => {
             Response::OffsetFetch(OffsetFetchResponse::default().with_error_code(error))
         }
+        other => unreachable!("members do not send {other:?}"),
     }
 }
 
@@ -148,7 +150,8 @@ fn step(story: &mut Story, random: &mut fastrand::Rng) {
                 1 => Err(Failure::TimedOut),
                 _ => Ok(response(story, &outgoing.request, random)),
             };
-            let answer = Answer { token: outgoing.token, sent: story.now, outcome };
+            let (sent, arrived, delayed) = (story.now, story.now, Duration::ZERO);
+            let answer = Answer { token: outgoing.token, sent, arrived, delayed, outcome };
             story.now = story.now + Duration::from_micros(random.u64(0..50_000));
             story.call(|member, context, output| member.answered(answer, context, output));
         }

@@ -23,6 +23,18 @@ const STATES: [(&str, &str); 7] = [
 const STEADY: [RoundTrip; 4] =
     [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::Commit, RoundTrip::Fetch];
 
+/// Requests of producers.
+pub(super) const OF_PRODUCERS: [RoundTrip; 8] = [
+    RoundTrip::Transaction,
+    RoundTrip::Produce,
+    RoundTrip::EndTxn,
+    RoundTrip::TxnOffsetCommit,
+    RoundTrip::AddPartitions,
+    RoundTrip::AddOffsets,
+    RoundTrip::InitProducerId,
+    RoundTrip::Metadata,
+];
+
 /// Seconds. The CPU time of a process is read about once a second.
 const SMOOTHED: f64 = 2.0;
 
@@ -213,19 +225,22 @@ fn share(latency: &Latency, value: f64) -> f64 {
     }
 }
 
-/// One chart of the requests of a stable group, one of those in a rebalance.
+/// One chart of the requests of a stable group, one of those in a rebalance, one of producers'.
 pub(super) fn latencies(report: &Report) -> String {
-    let of = |steady: bool| {
-        let chosen = RoundTrip::ALL.into_iter().filter(|r| STEADY.contains(r) == steady);
+    let of = |kinds: &[RoundTrip]| {
+        let chosen = kinds.iter().copied();
         let named = chosen.filter_map(|round_trip| {
             let latency = report.latencies.get(round_trip.name()).filter(|l| l.count > 0)?;
             Some((round_trip.name().to_owned(), line_class(round_trip), latency))
         });
         named.collect::<Vec<_>>()
     };
+    let is_other = |of: &RoundTrip| !STEADY.contains(of) && !OF_PRODUCERS.contains(of);
+    let others = Vec::from_iter(RoundTrip::ALL.into_iter().filter(is_other));
     let charts = [
-        ("Requests of a stable group: time by percentile", of(true)),
-        ("Requests of a rebalance: time by percentile", of(false)),
+        ("Requests of a stable group: time by percentile", of(&STEADY)),
+        ("Requests of a rebalance: time by percentile", of(&others)),
+        ("Requests of producers: time by percentile", of(&OF_PRODUCERS)),
     ];
     let charts = charts.into_iter().filter(|(_, series)| !series.is_empty());
     let charts = charts.map(|(title, series)| percentiles(title, ROUND_TRIPS, &series).render());
@@ -291,19 +306,20 @@ fn at_percentile(latency: &Latency, percentile: f64) -> Option<f64> {
     Some(if next_p > p { value + (next - value) * (percentile - p) / (next_p - p) } else { next })
 }
 
-/// A round trip has the same colour in every chart.
+/// A round trip has the same colour in every chart. Those of producers share colours with those of
+/// groups.
 fn line_class(round_trip: RoundTrip) -> String {
     let number = match round_trip {
-        RoundTrip::Heartbeat => 1,
-        RoundTrip::Commit => 2,
-        RoundTrip::Fetch => 3,
-        RoundTrip::JoinGroup => 4,
-        RoundTrip::SyncGroup => 5,
-        RoundTrip::ConsumerHeartbeat => 6,
-        RoundTrip::ConsumerJoin => 7,
+        RoundTrip::Heartbeat | RoundTrip::Transaction => 1,
+        RoundTrip::Commit | RoundTrip::EndTxn => 2,
+        RoundTrip::Fetch | RoundTrip::TxnOffsetCommit => 3,
+        RoundTrip::JoinGroup | RoundTrip::InitProducerId => 4,
+        RoundTrip::SyncGroup | RoundTrip::AddPartitions => 5,
+        RoundTrip::ConsumerHeartbeat | RoundTrip::Produce => 6,
+        RoundTrip::ConsumerJoin | RoundTrip::AddOffsets => 7,
         RoundTrip::Connect => 8,
         RoundTrip::FindCoordinator => 9,
-        RoundTrip::LeaveGroup => 10,
+        RoundTrip::LeaveGroup | RoundTrip::Metadata => 10,
     };
     format!("line-{number}")
 }

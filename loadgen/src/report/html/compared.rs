@@ -35,11 +35,12 @@ pub(super) fn render(runs: &Runs) -> String {
     page(&names.join(" and "), &body)
 }
 
-const QUESTIONS: [(Question, &str); 7] = [
+const QUESTIONS: [(Question, &str); 8] = [
     (Question::Rebalances, "How long do rebalances take?"),
     (Question::Pauses, "How long do members and partitions go without each other?"),
     (Question::Heartbeats, "How fast are heartbeats answered?"),
     (Question::Commits, "How fast are offsets committed and read?"),
+    (Question::Transactions, "How fast are records and transactions written?"),
     (Question::Cost, "What does it cost?"),
     (Question::Faults, "What went wrong?"),
     (Question::Phases, "What took how long in which phase?"),
@@ -176,6 +177,7 @@ fn charts_of(question: Question, runs: &Runs, drawn: &Drawn) -> String {
         }
         Question::Heartbeats => round_trips(&HEARTBEATS, runs, drawn),
         Question::Commits => round_trips(&COMMITS, runs, drawn),
+        Question::Transactions => round_trips(&TRANSACTIONS, runs, drawn),
         Question::Cost => server(drawn),
         Question::Faults | Question::Phases => String::new(),
     }
@@ -183,10 +185,14 @@ fn charts_of(question: Question, runs: &Runs, drawn: &Drawn) -> String {
 
 const HEARTBEATS: [RoundTrip; 2] = [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat];
 const COMMITS: [RoundTrip; 2] = [RoundTrip::Commit, RoundTrip::Fetch];
+const TRANSACTIONS: [RoundTrip; 3] =
+    [RoundTrip::Transaction, RoundTrip::Produce, RoundTrip::EndTxn];
 
 /// Round trips that no question is about.
 fn others(runs: &Runs, drawn: &Drawn) -> String {
-    let asked = |of: &RoundTrip| HEARTBEATS.contains(of) || COMMITS.contains(of);
+    let asked = |of: &RoundTrip| {
+        HEARTBEATS.contains(of) || COMMITS.contains(of) || TRANSACTIONS.contains(of)
+    };
     let others: Vec<_> = RoundTrip::ALL.into_iter().filter(|of| !asked(of)).collect();
     let charts = round_trips(&others, runs, drawn);
     format!(

@@ -6,7 +6,7 @@ use super::markup::{Table, card, escape};
 use crate::report::model::{Rebalance, Report, Run, Threshold, Usage, Violation};
 use crate::report::pace::{Figure, Marked, could_not_keep_up, pace};
 use crate::report::rebalances::{Kind, by_kind, distribution, made_of};
-use crate::report::text::{bytes, clock, count, millis, number};
+use crate::report::text::{bytes, clock, count, members_in_words, millis, number};
 
 /// More rebalances than these are summed up by their triggers.
 const REBALANCES_SINGLY: usize = 40;
@@ -17,10 +17,8 @@ pub(super) fn header(report: &Report) -> String {
     let title = format!("{}{label} against {}", run.scenario, run.bootstrap);
     let mut html = format!("<header><h1>{}</h1>", escape(&title));
     let scale = format!(
-        "{} members in {} {} with {} partitions, {}{}.",
-        count(run.members.into()),
-        count(run.groups.into()),
-        if run.groups == 1 { "group" } else { "groups" },
+        "{} with {} partitions, {}{}.",
+        members_in_words(run),
         count(run.partitions.into()),
         clock(run.duration_seconds),
         if run.interrupted { ", interrupted" } else { "" },
@@ -195,6 +193,11 @@ pub(super) fn members(report: &Report) -> String {
             format!("{}, and compared with what was acknowledged", count(c.read_back)),
         ),
     ];
+    if !report.transactions.are_none() {
+        let ended = &report.transactions;
+        facts.push(("Transactions committed", count(ended.committed)));
+        facts.push(("Transactions aborted", count(ended.aborted)));
+    }
     if m.failed_count > 0 {
         facts.push(("Failed permanently", count(m.failed_count)));
     }

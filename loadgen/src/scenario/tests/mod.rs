@@ -33,7 +33,7 @@ fn built_in_scenarios_are_valid_with_either_protocol() {
         for built_in in BUILT_IN {
             let overrides = Overrides { protocol: Some(protocol.into()), ..Overrides::default() };
             let loaded = load(built_in.name, &overrides, &LIMITS);
-            let only_manual = ["commit", "fetch-offsets"].contains(&built_in.name);
+            let only_manual = ["commit", "fetch-offsets", "transactions"].contains(&built_in.name);
             assert_eq!(loaded.is_err(), only_manual, "{}: {loaded:?}", built_in.name);
         }
     }
@@ -128,6 +128,77 @@ fn an_invalid_scenario_is_refused_in_one_sentence() {
         assert!(!error.contains('\n'), "{error}");
     }
     valid(&with("", "", "start = {}")).unwrap();
+}
+
+/// A small valid scenario with a producer, which has these lines.
+fn with_producer(producer: &str, phase: &str) -> String {
+    format!(
+        "description = 'x'\n[[topic]]\nname = 'a'\npartitions = 4\n\
+         [[producer]]\nname = 'w'\n{producer}\n[[phase]]\nname = 'p'\nstart = {{}}\n{phase}\n"
+    )
+}
+
+#[test]
+fn an_invalid_producer_is_refused_in_one_sentence() {
+    let cases = [
+        ("count = 0", "", "producer w: its count is 0: leave it out"),
+        ("topics = 'b'", "", "producer w: there is no topic b, only a"),
+        ("records = 0", "", "producer w: a transaction has at least one record"),
+        ("record-size = 0", "", "producer w: record-size is at least one byte"),
+        ("records = 10000", "", "producer w: 10000 records of 100 bytes are more than the 1000000"),
+        ("idempotent = false", "", "producer w: a transactional producer is idempotent, too"),
+        ("transactional = false\noffsets = 1", "", "producer w: abort, offsets and"),
+        ("transaction-version = 3", "", "producer w: transaction-version is 1 or 2"),
+        ("abort = 5", "", "producer w: abort is a share of the transactions"),
+        ("offsets = 5", "", "producer w: offsets of 5 partitions are committed, and there are 4"),
+        ("transaction-timeout = '0s'", "", "producer w: transaction-timeout = 0s is 0 or too long"),
+        ("backoff = '2s'", "", "producer w: backoff = 2s is 0 or above backoff-max = 1s"),
+        ("produce = { rate = 0 }", "", "producer w: produce must have more than 0"),
+        ("produce = { in-flight = 2 }", "", "producer w: produce has one transaction in flight"),
+        ("", "work = { produce = { in-flight = 2 } }", "phase p: produce has one transaction"),
+        ("", "until = 'stable'", "phase p: until = \"stable\" is for groups with members"),
+        ("", "work = { heartbeat = {} }", "phase p: manual groups have no membership"),
+    ];
+    for (producer, phase, expected) in cases {
+        let error = valid(&with_producer(producer, phase)).expect_err(expected);
+        assert!(error.starts_with(expected), "expected {expected:?}, got {error:?}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    let only_groups = valid(&with("", "", "start = {}\nwork = { produce = {} }")).unwrap_err();
+    assert_eq!(only_groups, "phase p: produce is for producers, and there are none");
+}
+
+#[test]
+fn a_producer_is_transactional_and_as_fast_as_it_is_answered() {
+    let scenario = valid(&with_producer("count = 3", "")).unwrap();
+    let [group] = &scenario.groups[..] else { panic!("{:?}", scenario.groups) };
+    let table = group.producer.as_ref().unwrap();
+    assert!(table.transactional && scenario.has_transactions() && group.members == 3);
+    assert_eq!((table.produce.per_second(), table.produce.in_flight), (None, 1));
+}
+
+#[test]
+fn the_cluster_decides_on_the_transaction_version() {
+    let named = |producer: &str| Named {
+        name: "test".into(),
+        scenario: valid(&with_producer(producer, "")).unwrap(),
+    };
+    let version = |named: &Named| named.scenario.groups[0].producer.clone().unwrap();
+    let mut versions = Versions::default();
+    let error = named("").fit(&versions).unwrap_err().to_string();
+    assert_eq!(error, "the cluster does not offer InitProducerId, which producer w needs");
+    versions.set(ApiKey::InitProducerId as i16, 5);
+    let mut older = named("");
+    older.fit(&versions).unwrap();
+    assert_eq!(version(&older).transaction_version, Some(1));
+    let error = named("transaction-version = 2").fit(&versions).unwrap_err().to_string();
+    assert!(error.starts_with("the cluster has not finalized transaction.version 2"), "{error}");
+    versions.transactions = 2;
+    for (asks, expected) in [("", 2), ("transaction-version = 1", 1)] {
+        let mut newest = named(asks);
+        newest.fit(&versions).unwrap();
+        assert_eq!(version(&newest).transaction_version, Some(expected));
+    }
 }
 
 #[test]

@@ -39,8 +39,13 @@ impl World {
     }
 
     pub(super) fn of(scenario: Scenario, keep: bool) -> Self {
-        let settings =
-            Settings { run: "r".into(), seed: 1, duration: Duration::from_secs(100), keep };
+        let settings = Settings {
+            run: "r".into(),
+            seed: 1,
+            duration: Duration::from_secs(100),
+            began: Duration::ZERO,
+            keep,
+        };
         Self {
             conductor: Conductor::new(scenario, settings),
             now: Time::ZERO,
@@ -129,7 +134,7 @@ impl World {
                 }
                 (word, Ok(TaskOutcome::Topics(Arc::new(self.topics.clone()))))
             }
-            Task::AwaitCoordinator { id } => {
+            Task::AwaitCoordinator { id, .. } => {
                 (format!("coordinator of {}", id.as_str()), Ok(TaskOutcome::Found))
             }
             Task::FindLeftovers { .. } => unreachable!("no run looks for those of others"),

@@ -141,6 +141,7 @@ fn workload(random: &mut Random) -> Workload {
         commit: load(&[0.0, 0.5, 2.0]),
         fetch: load(&[0.0, 0.2, 1.0]),
         heartbeat: load(&[0.0, 0.0, 1.0]),
+        produce: None,
     }
 }
 
@@ -148,7 +149,7 @@ pub(crate) fn is_static_cooperative(sim: &SimMember) -> bool {
     let plan = sim.member.plan();
     let cooperative = match &plan.group.protocol {
         Protocol::Classic { assignors } => assignors.contains(&ClassicAssignor::CooperativeSticky),
-        Protocol::Consumer { .. } | Protocol::Manual { .. } => false,
+        Protocol::Consumer { .. } | Protocol::Manual { .. } | Protocol::Producer(_) => false,
     };
     cooperative && plan.instance_id.is_some()
 }

@@ -1,5 +1,7 @@
 //! When members start and stop, their timers, requests and answers.
 
+use std::time::Duration;
+
 use super::links::RequestFrame;
 use crate::client::{SimMember, is_static_cooperative};
 use crate::event::TimedEvent;
@@ -84,7 +86,8 @@ impl World {
             }
             Err(failure) => Err(failure),
         };
-        let answer = Answer { token, sent: Time::from_micros(sent), outcome };
+        let [sent, arrived] = [sent, self.queue.now()].map(Time::from_micros);
+        let answer = Answer { token, sent, arrived, delayed: Duration::ZERO, outcome };
         self.with_member(index, |member, context, output| member.answered(answer, context, output));
     }
 

@@ -1,0 +1,125 @@
+//! The leaders of the partitions that a producer writes to, from the cluster's metadata.
+
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::{ApiKey, MetadataRequest, MetadataResponse, TopicName};
+
+use crate::member::backoff::Retry;
+use crate::member::core::{Core, Turn};
+use crate::member::error::Step;
+use crate::member::io::{Destination, Failure, NodeIndex, Request, Response};
+use crate::plan::Partition;
+use crate::time::Time;
+
+/// The node of each partition, by its place in the producer's plan.
+#[derive(Debug)]
+pub(super) struct Leaders {
+    nodes: Vec<Option<NodeIndex>>,
+    /// The request for metadata that is under way.
+    asked: Option<u32>,
+    outdated: bool,
+    retry: Retry,
+}
+
+impl Leaders {
+    pub(super) fn of(partitions: usize) -> Self {
+        let nodes = vec![None; partitions];
+        Self { nodes, asked: None, outdated: true, retry: Retry::default() }
+    }
+
+    pub(super) fn node(&self, place: usize) -> Option<NodeIndex> {
+        self.nodes.get(place).copied().flatten().filter(|_| !self.outdated)
+    }
+
+    pub(super) fn are_known(&self) -> bool {
+        !self.outdated
+    }
+
+    /// They are asked for again before the next request.
+    pub(super) fn forget(&mut self) {
+        self.outdated = true;
+    }
+
+    pub(super) fn awaits(&self, token: u32) -> bool {
+        self.asked == Some(token)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        (self.outdated && self.asked.is_none()).then(|| self.retry.until())
+    }
+
+    pub(super) fn advance(
+        &mut self,
+        partitions: &[Partition],
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        if self.deadline().is_none_or(|due| due > turn.now()) {
+            return Ok(());
+        }
+        let version = core.version(turn, ApiKey::Metadata, 0, "")?;
+        let request = Request::Metadata(request(partitions, version, turn));
+        let due = turn.now();
+        self.asked = Some(core.send_due(turn, Destination::Any, version, request, due));
+        Ok(())
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        outcome: Result<Response, Failure>,
+        partitions: &[Partition],
+        core: &Core,
+        turn: &mut Turn<'_, '_>,
+    ) {
+        self.asked = None;
+        if let Ok(Response::Metadata(response)) = outcome {
+            self.nodes = nodes(&response, partitions, core, turn);
+            self.outdated = self.nodes.contains(&None);
+        }
+        if self.outdated {
+            return core.failed(&mut self.retry, turn);
+        }
+        // Leaders that the next request finds wrong are not asked for at once again.
+        let backoff = &core.group().backoff;
+        self.retry.succeeded_with_pause(turn.now(), backoff, turn.context.random);
+    }
+}
+
+fn request(partitions: &[Partition], version: i16, turn: &Turn<'_, '_>) -> MetadataRequest {
+    let topics = partitions.chunk_by(|one, other| one.topic == other.topic);
+    let known = topics.filter_map(|some| turn.context.topics.get(some.first()?.topic));
+    let named = known.map(|topic| {
+        MetadataRequestTopic::default().with_name(Some(TopicName(topic.name.clone())))
+    });
+    // Before version 4 topics are always created.
+    MetadataRequest::default()
+        .with_topics(Some(named.collect()))
+        .with_allow_auto_topic_creation(version < 4)
+}
+
+/// The leaders of these partitions; errors of topics are counted.
+fn nodes(
+    response: &MetadataResponse,
+    partitions: &[Partition],
+    core: &Core,
+    turn: &mut Turn<'_, '_>,
+) -> Vec<Option<NodeIndex>> {
+    let mut nodes = vec![None; partitions.len()];
+    for topic in &response.topics {
+        if topic.error_code != 0 {
+            core.refused(turn, ApiKey::Metadata, topic.error_code);
+        }
+        let index = topic.name.as_ref().and_then(|name| turn.context.topics.named(name));
+        for led in &topic.partitions {
+            let is_led =
+                |it: &Partition| Some(it.topic) == index && it.number as i32 == led.partition_index;
+            let Some(place) = partitions.iter().position(is_led) else { continue };
+            let mut brokers = response.brokers.iter();
+            let broker = brokers.find(|broker| broker.node_id == led.leader_id);
+            nodes[place] = broker.and_then(|broker| {
+                let port = u16::try_from(broker.port).ok()?;
+                Some(turn.context.nodes.intern(&broker.host, port))
+            });
+        }
+    }
+    nodes
+}

@@ -1,0 +1,125 @@
+//! A round of a producer: one batch for each of some partitions. With transactions, a round is one.
+
+use std::time::Duration;
+
+use crate::member::io::{Answer, Span, SpanKind};
+use crate::plan::{Delivery, TransactionPlan, TransactionVersion};
+use crate::time::Time;
+
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) due: Time,
+    pub(super) stage: Stage,
+    pub(super) batches: Vec<Batch>,
+    /// Whether its records are to be aborted, by the scenario or after an error.
+    pub(super) aborts: bool,
+    /// Whether an error allows no more than to abort it.
+    pub(super) failed: bool,
+    /// Whether the coordinator may know of it.
+    pub(super) started: bool,
+    /// When its first request left; `None` before the first answer.
+    began: Option<Time>,
+    asked: bool,
+    /// The time by which this machine delayed the stages before, and this one.
+    delayed: Duration,
+    delayed_now: Duration,
+}
+
+/// The requests of a round, in this order. They are sent one after the other, but for those of one
+/// stage to several leaders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    AddPartitions,
+    Produce,
+    AddOffsets,
+    CommitOffsets,
+    End,
+}
+
+/// A batch, by the place of its partition in the producer's plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Batch {
+    pub(super) place: usize,
+    pub(super) state: BatchState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BatchState {
+    Due,
+    /// Under way, in the request with this token.
+    Sent(u32),
+    Done,
+}
+
+impl Round {
+    pub(super) fn of(places: Vec<usize>, delivery: Delivery, due: Time, aborts: bool) -> Self {
+        let stage = match delivery {
+            Delivery::Transactions(plan) if plan.version == TransactionVersion::One => {
+                Stage::AddPartitions
+            }
+            _ => Stage::Produce,
+        };
+        let batch = |place| Batch { place, state: BatchState::Due };
+        Self {
+            due,
+            stage,
+            batches: places.into_iter().map(batch).collect(),
+            aborts,
+            failed: false,
+            started: false,
+            began: None,
+            asked: false,
+            delayed: Duration::ZERO,
+            delayed_now: Duration::ZERO,
+        }
+    }
+
+    /// The time from which requests that are sent now count: the first ones from when the round was
+    /// due.
+    pub(super) fn due_at(&self, now: Time) -> Time {
+        if self.asked { now } else { self.due }
+    }
+
+    pub(super) fn asked(&mut self) {
+        self.asked = true;
+    }
+
+    /// Takes the times of an answer to one of its requests.
+    pub(super) fn timed(&mut self, answer: &Answer) {
+        self.began = Some(self.began.map_or(answer.sent, |began| began.min(answer.sent)));
+        self.delayed_now = self.delayed_now.max(answer.delayed);
+    }
+
+    /// The stage is over with an answer that arrived then.
+    pub(super) fn next(&mut self, plan: &TransactionPlan, arrived: Time, now: Time) {
+        self.delayed += std::mem::take(&mut self.delayed_now) + now.since(arrived);
+        self.stage = match self.stage {
+            _ if self.failed => Stage::End,
+            Stage::AddPartitions => Stage::Produce,
+            Stage::Produce if plan.offsets == 0 => Stage::End,
+            Stage::Produce if plan.version == TransactionVersion::One => Stage::AddOffsets,
+            Stage::Produce | Stage::AddOffsets => Stage::CommitOffsets,
+            Stage::CommitOffsets | Stage::End => Stage::End,
+        };
+    }
+
+    /// It can only be aborted.
+    pub(super) fn fail(&mut self) {
+        (self.failed, self.aborts) = (true, true);
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        self.batches.iter().any(|batch| matches!(batch.state, BatchState::Sent(_)))
+    }
+
+    pub(super) fn is_written(&self) -> bool {
+        self.batches.iter().all(|batch| batch.state == BatchState::Done)
+    }
+
+    /// The time that it took until then; nothing if none of its requests left.
+    pub(super) fn span(&self, ended: Time, answered: bool) -> Span {
+        let began = self.began.unwrap_or(ended);
+        let delayed = self.delayed + self.delayed_now;
+        Span { of: SpanKind::Transaction, due: self.due, began, ended, delayed, answered }
+    }
+}

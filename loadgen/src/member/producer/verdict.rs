@@ -1,0 +1,95 @@
+//! The meaning of an error code for a producer, as the Java client has it (`TransactionManager`,
+//! `Sender`).
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::ApiKey;
+
+/// The reaction to an error.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Verdict {
+    /// The work was done by an earlier request.
+    Done,
+    /// Try again after the back-off: the transaction before it has not ended yet.
+    Busy,
+    /// Try again after the back-off.
+    Again,
+    /// The same, but look up the coordinator first.
+    LookUp,
+    /// The same, but ask for the leaders of partitions first.
+    Leaders,
+    /// The transaction can only be aborted; the producer continues.
+    Abort,
+    /// The producer cannot continue.
+    Fatal,
+}
+
+/// `aborts` if the request aborts a transaction.
+pub(super) fn verdict(api: ApiKey, error: ResponseError, aborts: bool) -> Verdict {
+    use ResponseError as E;
+    match (api, error) {
+        (_, E::ConcurrentTransactions) => Verdict::Busy,
+        (_, E::TransactionAbortable) if aborts => Verdict::Fatal,
+        (_, E::TransactionAbortable) => Verdict::Abort,
+        (ApiKey::Produce, error) => of_produce(error),
+        (_, E::NotCoordinator | E::CoordinatorNotAvailable) => Verdict::LookUp,
+        (
+            ApiKey::TxnOffsetCommit,
+            E::IllegalGeneration | E::UnknownMemberId | E::FencedInstanceId,
+        ) => Verdict::Abort,
+        (_, error) if error.is_retriable() => Verdict::Again,
+        _ => Verdict::Fatal,
+    }
+}
+
+/// Whatever a batch meets, the next transaction may succeed, unless the producer itself is refused.
+fn of_produce(error: ResponseError) -> Verdict {
+    use ResponseError as E;
+    match error {
+        E::DuplicateSequenceNumber => Verdict::Done,
+        E::NotLeaderOrFollower
+        | E::LeaderNotAvailable
+        | E::FencedLeaderEpoch
+        | E::UnknownTopicOrPartition
+        | E::UnknownTopicId => Verdict::Leaders,
+        E::ProducerFenced
+        | E::InvalidProducerIdMapping
+        | E::TransactionalIdAuthorizationFailed
+        | E::TopicAuthorizationFailed
+        | E::ClusterAuthorizationFailed
+        | E::UnsupportedVersion => Verdict::Fatal,
+        error if error.is_retriable() => Verdict::Again,
+        _ => Verdict::Abort,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_handled_as_by_the_java_client() {
+        use ResponseError as E;
+        for (api, error, expected) in [
+            (ApiKey::EndTxn, E::ConcurrentTransactions, Verdict::Busy),
+            (ApiKey::EndTxn, E::CoordinatorLoadInProgress, Verdict::Again),
+            (ApiKey::EndTxn, E::NotCoordinator, Verdict::LookUp),
+            (ApiKey::EndTxn, E::InvalidProducerEpoch, Verdict::Fatal),
+            (ApiKey::EndTxn, E::InvalidTxnState, Verdict::Fatal),
+            (ApiKey::EndTxn, E::TransactionAbortable, Verdict::Abort),
+            (ApiKey::InitProducerId, E::ProducerFenced, Verdict::Fatal),
+            (ApiKey::TxnOffsetCommit, E::IllegalGeneration, Verdict::Abort),
+            (ApiKey::TxnOffsetCommit, E::CoordinatorNotAvailable, Verdict::LookUp),
+            (ApiKey::Produce, E::NotLeaderOrFollower, Verdict::Leaders),
+            (ApiKey::Produce, E::NotEnoughReplicas, Verdict::Again),
+            (ApiKey::Produce, E::ConcurrentTransactions, Verdict::Busy),
+            (ApiKey::Produce, E::InvalidProducerEpoch, Verdict::Abort),
+            (ApiKey::Produce, E::OutOfOrderSequenceNumber, Verdict::Abort),
+            (ApiKey::Produce, E::DuplicateSequenceNumber, Verdict::Done),
+            (ApiKey::Produce, E::ProducerFenced, Verdict::Fatal),
+        ] {
+            assert_eq!(verdict(api, error, false), expected, "{api:?} {error:?}");
+        }
+        let aborting = verdict(ApiKey::EndTxn, E::TransactionAbortable, true);
+        assert_eq!(aborting, Verdict::Fatal, "there is nothing else to try");
+    }
+}

@@ -1,0 +1,47 @@
+//! Why a group rebalances, as the report names it.
+
+use std::fmt;
+
+use crate::event::Stop;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// The first members of a group start.
+    Formation,
+    Joined(u32),
+    /// Stopped members start again.
+    Returned(u32),
+    Left(u32),
+    Closed(u32),
+    Crashed(u32),
+    PartitionsAdded,
+    CoordinatorRestarted,
+    /// The run ends: groups need not become stable any more.
+    WindDown,
+}
+
+impl Cause {
+    pub fn of_stop(how: Stop, members: u32) -> Self {
+        match how {
+            Stop::Leave => Self::Left(members),
+            Stop::Close => Self::Closed(members),
+            Stop::Crash => Self::Crashed(members),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Formation => f.write_str("formation"),
+            Self::Joined(members) => write!(f, "{members} joined"),
+            Self::Returned(members) => write!(f, "{members} returned"),
+            Self::Left(members) => write!(f, "{members} left"),
+            Self::Closed(members) => write!(f, "{members} closed"),
+            Self::Crashed(members) => write!(f, "{members} crashed"),
+            Self::PartitionsAdded => f.write_str("partitions added"),
+            Self::CoordinatorRestarted => f.write_str("coordinator restarted"),
+            Self::WindDown => f.write_str("wind-down"),
+        }
+    }
+}
