@@ -14,13 +14,13 @@ use muster_transactions::message::{FromSlot, Marker, OpenIn, Reported, Stamp};
 use muster_transactions::partition::{End, Marking};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Those who wait for markers that are not durable yet: by slot, with their positions.
+/// Those that wait for markers that are not durable yet: by slot, with their positions.
 #[derive(Debug, Default)]
 pub(super) struct MarkersUnderWay {
     slots: BTreeMap<Slot, VecDeque<(u64, Marked)>>,
 }
 
-/// Who waits for a marker.
+/// The one that waits for a marker.
 #[derive(Debug)]
 pub(crate) enum Marked {
     /// A coordinator of transactions, for this message.
@@ -51,7 +51,7 @@ impl Groups {
     /// the offsets that are pending there are committed or dropped. [`Self::take_marked`] returns
     /// the answer for each once it is durable.
     pub(crate) fn mark_transaction(&mut self, now: i64, coordinator: u32, marker: &Marker) {
-        let (stamp, end) = (marker.stamp, marker.end());
+        let (stamp, end) = (marker.stamp, End::of(marker));
         for slot in self.slots_named(&marker.partitions) {
             match self.write_marker(now, slot, &end, Some(stamp)) {
                 // Kafka's coordinator, too, gives a transaction up that is fenced.

@@ -72,7 +72,7 @@ impl Partitions {
         out: &mut Effects,
     ) {
         let Marker { stamp, ref partitions, .. } = *marker;
-        let end = marker.end();
+        let end = End::of(marker);
         let (ids, mut missing) = self.located(partitions);
         let (number, mut left) = (self.next_round(), 0);
         for id in ids {

@@ -7,7 +7,6 @@
 //! sends.
 
 use crate::context::Slot;
-use crate::partition::End;
 use crate::partition_set::PartitionSet;
 use crate::text::Text;
 use alloc::vec::Vec;
@@ -85,14 +84,6 @@ pub struct Marker {
     /// 2 if the epoch must be higher than that of the data (KIP-1228); 0 if it is the same.
     pub version: i8,
     pub partitions: PartitionSet,
-}
-
-impl Marker {
-    /// The control batch.
-    pub fn end(&self) -> End {
-        let Self { stamp, producer, outcome, version, .. } = *self;
-        End { producer, outcome, version, coordinator_epoch: stamp.coordinator_epoch }
-    }
 }
 
 /// A message from a slot to a coordinator.

@@ -6,7 +6,7 @@
 //! verdict counts only for the question that is open, and neither a verdict nor a marker counts if
 //! it is older than the newest that the partition has of the producer.
 
-use crate::message::{Known, Producer, Stamp};
+use crate::message::{Known, Marker, Producer, Stamp};
 use crate::state::{EPOCH_PER_TRANSACTION, NO_EPOCH};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -78,6 +78,12 @@ pub struct End {
 }
 
 impl End {
+    /// The control batch that a marker asks for.
+    pub fn of(marker: &Marker) -> Self {
+        let Marker { stamp, producer, outcome, version, .. } = *marker;
+        Self { producer, outcome, version, coordinator_epoch: stamp.coordinator_epoch }
+    }
+
     /// The abort of a transaction that no coordinator knows.
     pub fn abort_of(producer: Producer, coordinator_epoch: i32) -> Self {
         Self { producer, outcome: TransactionOutcome::Abort, version: 0, coordinator_epoch }

@@ -193,8 +193,8 @@ impl Unloaded {
         section_bytes(self.file(), group.entry.group).map_err(|what| group.damaged(what))
     }
 
-    /// The pending offsets of all groups when the snapshot was opened, each with its group; those of
-    /// a partition in the order of their records.
+    /// The pending offsets of all groups when the snapshot was opened, each with its group. Those
+    /// of a partition are in the order of their records.
     ///
     /// # Errors
     /// Damaged bytes.

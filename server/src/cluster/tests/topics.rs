@@ -277,8 +277,7 @@ fn named(prefix: &str, count: usize) -> Vec<String> {
 #[test]
 fn topics_by_name_are_limited_for_each_client() {
     let mut controller = Controller::new(&[]);
-    let internal = controller.image.topic_count();
-    let plenty = named("plenty", limits::AUTO_TOPICS_SHARED - internal);
+    let plenty = named("plenty", limits::AUTO_TOPICS_SHARED - controller.image.topic_count());
     assert_eq!(controller.auto_create("/10.0.0.1", &plenty), None, "below the limit");
     let share = limits::CREATOR_SHARE.burst as usize;
     let why = controller.auto_create("/10.0.0.1", &named("more", 1)).unwrap();
