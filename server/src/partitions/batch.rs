@@ -28,6 +28,8 @@ pub(super) struct Refusal {
     pub error: ErrorCode,
     pub message: Option<String>,
     pub record_errors: Vec<BatchIndexAndErrorMessage<'static>>,
+    /// It was refused before it came to the log, whose start the answer does not have then.
+    pub before_log: bool,
 }
 
 /// Kafka sends a message only with errors of single records.
@@ -48,41 +50,49 @@ const MAGIC_AT: usize = 16;
 /// The smallest length that Kafka accepts for a batch of any magic.
 const SMALLEST_LENGTH: i32 = 14;
 
-/// Kafka's checks of the first batch of every partition, which come before topics are looked up and
-/// refuse the whole request (`RequestUtils.hasTransactionalRecords`, and `ReplicaManager
-/// .handleProduceAppend` for batches of several producers).
+/// Kafka's check of the first batch of every partition, which comes before topics are looked up and
+/// refuses the whole request (`RequestUtils.hasTransactionalRecords`).
 pub(super) fn check_request(body: &ProduceRequest<'_>) -> Result<()> {
     let partitions = body.topic_data.iter().flat_map(|topic| &topic.partition_data);
     let mut all = partitions.filter_map(|partition| partition.records.as_ref());
-    let Some(producer) = first_producer(&mut all)? else { return Ok(()) };
-    if body.transactional_id.is_none() {
+    if has_transactional(&mut all)? && body.transactional_id.is_none() {
         return Err(NOT_TRANSACTIONAL);
-    }
-    let first = |records: &Bytes<'_>| transactional(split_batch(records).ok()??.0);
-    if all.filter_map(first).any(|other| other != producer) {
-        return Err(Refusal::of(ErrorCode::InvalidProducerIdMapping));
     }
     Ok(())
 }
 
-/// The producer of the first batch that belongs to a transaction.
-fn first_producer<'r>(all: &mut impl Iterator<Item = &'r Bytes<'r>>) -> Result<Option<(i64, i16)>> {
+/// The batches of partitions that exist are of one producer, or the whole request is refused
+/// (`ReplicaManager.handleProduceAppend`).
+pub(super) fn check_producers<'r>(batches: impl Iterator<Item = &'r [u8]>) -> Result<()> {
+    let headers = batches.filter_map(|batch| BatchHeader::read(batch).ok());
+    let mut producers = headers.filter_map(|header| producer(&header));
+    let first = producers.next();
+    if producers.any(|other| Some(other) != first) {
+        let message = Some("Transactional records contained more than one producer ID".to_owned());
+        return Err(Refusal { message, ..Refusal::of(ErrorCode::InvalidProducerIdMapping) });
+    }
+    Ok(())
+}
+
+fn has_transactional<'r>(all: &mut impl Iterator<Item = &'r Bytes<'r>>) -> Result<bool> {
     for records in all {
         let first = split_batch(records).map_err(|refusal| {
             let message = "The records of a partition do not begin with a batch";
             Refusal { message: Some(message.to_owned()), ..refusal }
         })?;
-        if let Some(producer) = first.and_then(|(first, _)| transactional(first)) {
-            return Ok(Some(producer));
+        let header = first.and_then(|(first, _)| BatchHeader::read(first).ok());
+        if header.is_some_and(|header| header.is_transactional()) {
+            return Ok(true);
         }
     }
-    Ok(None)
+    Ok(false)
 }
 
-/// The producer id and epoch of a batch of a transaction.
-fn transactional(batch: &[u8]) -> Option<(i64, i16)> {
-    let header = BatchHeader::read(batch).ok().filter(BatchHeader::is_transactional)?;
-    Some((header.producer_id, header.producer_epoch))
+/// The producer of a batch that belongs to a transaction. One without a producer belongs to none,
+/// whatever its attributes say.
+fn producer(header: &BatchHeader) -> Option<Producer> {
+    let producer = Producer { id: header.producer_id, epoch: header.producer_epoch };
+    (header.is_transactional() && header.has_producer_id()).then_some(producer)
 }
 
 /// Finds the one batch in the records of a partition.
@@ -169,8 +179,7 @@ impl Good<'_> {
 
     /// The producer, if the batch belongs to a transaction.
     pub(super) fn transactional(&self) -> Option<Producer> {
-        let BatchHeader { producer_id: id, producer_epoch: epoch, .. } = self.header;
-        self.header.is_transactional().then_some(Producer { id, epoch })
+        producer(&self.header)
     }
 }
 
@@ -281,15 +290,27 @@ impl Window {
 
 impl Refusal {
     pub(super) const fn of(error: ErrorCode) -> Self {
-        Self { error, message: None, record_errors: Vec::new() }
+        Self { error, message: None, record_errors: Vec::new(), before_log: false }
+    }
+
+    /// A batch whose transaction its coordinator does not confirm.
+    pub(super) fn unverified(error: ErrorCode) -> Self {
+        let message = if error == ErrorCode::InvalidTxnState {
+            Some("Partition was not added to the transaction")
+        } else if error == ErrorCode::NotEnoughReplicas {
+            Some("Unable to verify the partition has been added to the transaction")
+        } else {
+            None
+        };
+        Self { message: message.map(str::to_owned), before_log: true, ..Self::of(error) }
     }
 
     fn invalid_timestamp(record_errors: Vec<BatchIndexAndErrorMessage<'static>>) -> Self {
         let message = "One or more records have been rejected due to invalid timestamp";
         Self {
-            error: ErrorCode::InvalidTimestamp,
             message: Some(message.to_owned()),
             record_errors,
+            ..Self::of(ErrorCode::InvalidTimestamp)
         }
     }
 }

@@ -133,8 +133,13 @@ impl Partition {
 
     /// Whether a batch may be appended; only one of a transaction is to be admitted.
     pub(super) fn may_append(&self, batch: &Good<'_>) -> Append {
-        let producer = batch.transactional();
-        producer.map_or(Append::Now, |it| self.producers.transactions.may_append(it))
+        match batch.transactional() {
+            Some(producer) if self.producers.has_newer(producer) => {
+                Append::Refuse(ErrorCode::InvalidProducerEpoch)
+            }
+            Some(producer) => self.producers.transactions.may_append(producer),
+            None => Append::Now,
+        }
     }
 
     /// Appends a batch and writes it, unless it is a duplicate. One of a transaction was admitted

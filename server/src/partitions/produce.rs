@@ -67,7 +67,9 @@ impl Partitions {
             error: None,
             invalid: Invalid::new(),
         };
-        let checked = batch::check_request(body).and_then(|()| check_codecs(&round.call, body));
+        let checked = batch::check_request(body)
+            .and_then(|()| check_codecs(&round.call, body))
+            .and_then(|()| check_producers(&round.call, body));
         let responses = match checked {
             Err(refusal) => refuse_all(&mut round, body, &refusal),
             Ok(()) => self.produce_topics(&mut round, body, out),
@@ -113,12 +115,7 @@ impl Partitions {
         data: &TopicProduceData<'_>,
         out: &mut Effects,
     ) -> TopicProduceResponse<'static> {
-        let image = round.call.image;
-        let topic = if round.call.version >= TOPIC_IDS_SINCE {
-            image.topic_by_id(data.topic_id).ok_or(ErrorCode::UnknownTopicId)
-        } else {
-            image.topic(&data.name).ok_or(ErrorCode::UnknownTopicOrPartition)
-        };
+        let topic = named_topic(&round.call, data);
         let mut partition_responses = Vec::with_capacity(data.partition_data.len());
         for partition in data.partition_data.iter().rev() {
             let answer = match topic {
@@ -198,7 +195,7 @@ impl Partitions {
                 partition.append(round.call.wall, &batch, None, &mut self.io, out)
             }
             Ok((Append::Refuse(error), _)) => {
-                Err(Refusal::of(produce_error(error, round.call.version)))
+                Err(Refusal::unverified(produce_error(error, round.call.version)))
             }
             Err(refusal) => Err(refusal),
         };
@@ -224,7 +221,7 @@ impl Partitions {
                 (done(id.index, &appended, log_start_offset), waits)
             }
             Err(refusal) => {
-                let known = knows_log_start(refusal.error);
+                let known = knows_log_start(&refusal);
                 let log_start_offset = if known { log_start_offset } else { -1 };
                 let answer = failed(id.index, refusal);
                 (PartitionProduceResponse { log_start_offset, ..answer }, false)
@@ -337,6 +334,26 @@ fn check_codecs(call: &Call<'_>, body: &ProduceRequest<'_>) -> Result<(), Refusa
     Ok(())
 }
 
+fn check_producers(call: &Call<'_>, body: &ProduceRequest<'_>) -> Result<(), Refusal> {
+    if body.transactional_id.is_none() {
+        return Ok(());
+    }
+    let batches = body.topic_data.iter().flat_map(|data| {
+        let partitions = 0..named_topic(call, data).map_or(0, |topic| topic.partitions);
+        let known = data.partition_data.iter().filter(move |it| partitions.contains(&it.index));
+        known.filter_map(|it| batch::only_batch(it.records.as_ref(), call.version).ok())
+    });
+    batch::check_producers(batches)
+}
+
+fn named_topic<'c>(call: &Call<'c>, data: &TopicProduceData<'_>) -> Result<&'c Topic, ErrorCode> {
+    if call.version >= TOPIC_IDS_SINCE {
+        call.image.topic_by_id(data.topic_id).ok_or(ErrorCode::UnknownTopicId)
+    } else {
+        call.image.topic(&data.name).ok_or(ErrorCode::UnknownTopicOrPartition)
+    }
+}
+
 /// The same error for every partition.
 fn refuse_all(
     round: &mut ProduceUnderWay<'_>,
@@ -405,15 +422,16 @@ pub(super) fn add_endpoint(
 
 /// Kafka answers the log start offset with errors that its log raises, but not with these
 /// (`ReplicaManager.appendToLocalLog`).
-fn knows_log_start(error: ErrorCode) -> bool {
-    !matches!(
-        error,
-        ErrorCode::MessageTooLarge
-            | ErrorCode::RecordListTooLarge
-            | ErrorCode::CorruptMessage
-            | ErrorCode::RequestTimedOut
-            | ErrorCode::TransactionalIdAuthorizationFailed
-    )
+fn knows_log_start(refusal: &Refusal) -> bool {
+    !refusal.before_log
+        && !matches!(
+            refusal.error,
+            ErrorCode::MessageTooLarge
+                | ErrorCode::RecordListTooLarge
+                | ErrorCode::CorruptMessage
+                | ErrorCode::RequestTimedOut
+                | ErrorCode::TransactionalIdAuthorizationFailed
+        )
 }
 
 fn done(

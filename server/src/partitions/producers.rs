@@ -113,6 +113,11 @@ impl Producers {
         }
     }
 
+    /// Whether a batch of a newer epoch is here, of a transaction or of none.
+    pub(super) fn has_newer(&self, producer: Writer) -> bool {
+        self.by_id.get(&producer.id).is_some_and(|known| producer.epoch < known.epoch)
+    }
+
     /// Takes a batch that was appended at `place`, or found there at recovery. A transaction opens
     /// `since` a verdict of its coordinator, which recovery does not know.
     pub(super) fn appended(

@@ -71,7 +71,7 @@ impl Partitions {
         for asked in &question.batches {
             self.io.written(asked.batch.bytes.len());
             let appended = self.admit(wall, &question, asked, verdict, out);
-            let refusal = |error| Refusal::of(produce_error(error, question.version));
+            let refusal = |error| Refusal::unverified(produce_error(error, question.version));
             let appended = appended.unwrap_or_else(|error| Err(refusal(error)));
             self.asked_answered(verdict.number, asked, appended, out);
         }

@@ -259,6 +259,51 @@ fn batches_of_two_producers_in_a_request_are_refused() {
 }
 
 #[test]
+fn only_producers_of_partitions_that_exist_are_compared() {
+    let mut world = World::new();
+    let batches = [(99, transactional(1, 7, 0, 0)), (1, transactional(1, 8, 0, 0))];
+    let (request, question) = world.start_transactional(ADDS, &batches);
+    world.decide(&yes(&question.unwrap(), 1));
+    let unknown = (ErrorCode::UnknownTopicOrPartition, -1);
+    assert_eq!(world.results(request).unwrap(), [unknown, (ErrorCode::None, 0)]);
+}
+
+#[test]
+fn a_batch_without_a_producer_belongs_to_no_transaction() {
+    let mut world = World::new();
+    let batches = [(0, transactional(1, -1, -1, -1)), (1, transactional(1, 8, 0, 0))];
+    let (request, question) = world.start_transactional(ADDS, &batches);
+    let question = question.unwrap();
+    assert!(!question.partitions.contains(TOPIC, 0));
+    world.decide(&yes(&question, 1));
+    world.settle();
+    let appended = (ErrorCode::None, 0);
+    assert_eq!(world.results(request).unwrap(), [appended, appended]);
+    assert!(world.producers().is_empty());
+    assert_eq!(world.committed(0).last_stable_offset, 1);
+}
+
+#[test]
+fn a_batch_of_an_older_epoch_is_refused_without_a_question() {
+    let mut world = World::new();
+    assert_eq!(world.append(0, &sequenced(1, 7, 3, 0)), 0);
+    let (request, question) = world.start_transactional(ADDS, &[(0, transactional(1, 7, 2, 0))]);
+    assert!(question.is_none());
+    assert_eq!(world.results(request).unwrap(), [(ErrorCode::InvalidProducerEpoch, -1)]);
+}
+
+#[test]
+fn the_answer_for_a_batch_that_is_not_confirmed_says_why() {
+    let mut world = World::new();
+    let (request, question) = world.start_transactional(10, &[(0, transactional(1, 7, 0, 0))]);
+    world.decide(&no(&question.unwrap(), ErrorCode::TransactionAbortable));
+    let Some(Response::Produce(body)) = world.response(request) else { panic!() };
+    let answer = &body.responses[0].partition_responses[0];
+    assert_eq!(answer.error_message.as_deref(), Some("Partition was not added to the transaction"));
+    assert_eq!(answer.log_start_offset, -1, "the log was not asked");
+}
+
+#[test]
 fn a_batch_outside_of_the_open_transaction_is_refused() {
     let mut world = World::new();
     assert_eq!(world.transact(transactional(1, 7, 0, 0)), (ErrorCode::None, 0));
