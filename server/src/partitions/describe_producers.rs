@@ -61,6 +61,12 @@ impl Partitions {
             Ok(all) => answer.active_producers = all,
             Err(error) => answer.error_code = error.code(),
         }
+        // Kafka has words for a topic that it does not know, and none for a partition.
+        if answer.error_code == ErrorCode::UnknownTopicOrPartition.code()
+            && call.image.topic(topic).is_none()
+        {
+            answer.error_message = Some("This server does not host this topic-partition.".into());
+        }
         answer
     }
 }
