@@ -145,6 +145,9 @@ impl Listing {
         }
         states.sort_unstable();
         states.dedup();
+        // Each is answered once; a client may name millions.
+        unknown_states.sort_unstable();
+        unknown_states.dedup();
         let mut producer_ids = request.producer_id_filters.clone();
         producer_ids.sort_unstable();
         let pattern = request.transactional_id_pattern.as_deref().filter(|it| !it.is_empty());
