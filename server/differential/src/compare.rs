@@ -1,11 +1,11 @@
 //! Two answers, field by field.
 
+use crate::batches;
 use crate::ids::Ids;
 use crate::wire::Answer;
 use crate::world;
 use muster_codec::Bytes;
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
-use muster_codec::record_batch::BatchHeader;
 use muster_codec::records::TRANSACTIONS_TOPIC;
 use serde_json::Value;
 
@@ -52,12 +52,17 @@ impl Comparison<'_> {
     fn values(&mut self, path: &str, field: &str, kafka: &Value, muster: &Value) {
         match (kafka, muster) {
             (Value::Object(ours), Value::Object(theirs)) => {
+                let is_refused = ours.get("errorCode").is_some_and(|code| *code != 0);
                 // The member that is answered comes before the one that leads.
                 let mut fields: Vec<_> = ours.iter().collect();
                 fields.sort_by_key(|(name, _)| *name != "memberId");
                 for (name, value) in fields {
                     let other = theirs.get(name).unwrap_or(&Value::Null);
-                    self.values(&joined(path, name), name, value, other);
+                    // The zeros of an error are no id.
+                    let is_no_id = is_refused && name == "producerId" && value == other;
+                    if !is_no_id {
+                        self.values(&joined(path, name), name, value, other);
+                    }
                 }
             }
             (Value::Array(ours), Value::Array(theirs)) => self.arrays(path, field, ours, theirs),
@@ -79,7 +84,9 @@ impl Comparison<'_> {
             // Words are each server's own.
             "errorMessage" | "batchIndexErrorMessage" => kafka.is_null() == muster.is_null(),
             "logAppendTimeMs" => (kafka.as_i64() < Some(0)) == (muster.as_i64() < Some(0)),
-            "records" => kafka == muster || records(kafka) == records(muster),
+            "transactionStartTimeMs" => (kafka.as_i64() < Some(0)) == (muster.as_i64() < Some(0)),
+            "timestamp" | "lastTimestamp" => kafka == muster || is_now(kafka) && is_now(muster),
+            "records" => batches::same(kafka, muster, self.ids),
             "assignment" | "memberAssignment" if kafka.is_string() => {
                 kafka == muster
                     || partitions(kafka).is_some_and(|it| Some(it) == partitions(muster))
@@ -132,7 +139,7 @@ impl Comparison<'_> {
     /// Whether an element belongs to another history, or to none: Kafka creates the topic of
     /// transactions with the first one of any history, muster always has it.
     fn is_foreign(&self, element: &Value) -> bool {
-        let names = ["name", "topic", "groupId", "resourceName"];
+        let names = ["name", "topic", "groupId", "resourceName", "transactionalId"];
         let name = names.iter().find_map(|field| element.get(field)?.as_str());
         name.is_some_and(|name| {
             name == TRANSACTIONS_TOPIC || world::owner(name).is_some_and(|it| it != self.own)
@@ -147,6 +154,8 @@ const IDENTITY: &[&str] = &[
     "topicName",
     "topicId",
     "groupId",
+    "transactionalId",
+    "producerId",
     "partitionIndex",
     "partition",
     "index",
@@ -169,7 +178,12 @@ fn key(element: &Value, of: &dyn Fn(&str, &Value) -> String, field: &str) -> Str
     let is_named = |name: &&str| fields.get(*name).is_some_and(|it| it.as_str() > Some(""));
     // An answer with an error has the name, but not always the id.
     let has_name = ["name", "topic", "topicName"].iter().any(is_named);
-    let identity = IDENTITY.iter().filter(|name| !(has_name && **name == "topicId"));
+    let is_left_out = |name: &&str| match *name {
+        "topicId" => has_name,
+        "producerId" => fields.contains_key("transactionalId"),
+        _ => false,
+    };
+    let identity = IDENTITY.iter().filter(|name| !is_left_out(name));
     let parts = identity.filter_map(|name| Some((name, fields.get(*name)?)));
     parts.map(|(name, value)| format!("{name}={} ", of(name, value))).collect()
 }
@@ -194,6 +208,7 @@ fn short(path: &str, value: &Value) -> String {
         Value::String(text) if text.is_empty() => "\"\"".into(),
         Value::String(_) if Ids::is_id(field) => "<id>".into(),
         Value::String(_) if field == "errorMessage" => "<text>".into(),
+        Value::String(_) if field == "records" => batches::outline(value),
         Value::String(text) if text.len() > 200 => format!("<{} characters>", text.len()),
         Value::Object(_) | Value::Array(_) => {
             let text = value.to_string();
@@ -201,6 +216,12 @@ fn short(path: &str, value: &Value) -> String {
         }
         _ => value.to_string().replace('"', ""),
     }
+}
+
+/// Whether a time is one of the server's clock: those of requests are before it.
+fn is_now(time: &Value) -> bool {
+    const AFTER_REQUESTS: i64 = 1_710_000_000_000;
+    time.as_i64() > Some(AFTER_REQUESTS)
 }
 
 /// The partitions that a member's assignment names, in order: Kafka has the topics in the order of
@@ -213,22 +234,4 @@ fn partitions(value: &Value) -> Option<Vec<(String, Vec<i32>)>> {
         topics.map(|topic| (topic.topic.into_owned(), topic.partitions)).collect();
     named.sort();
     Some(named)
-}
-
-/// Batches without what differs between servers: the ids of producers, and times that the server
-/// itself set.
-fn records(value: &Value) -> Option<Vec<u8>> {
-    let bytes: Bytes<'_> = serde_json::from_value(value.clone()).ok()?;
-    let mut bytes = bytes.to_vec();
-    let mut at = 0;
-    while let Ok(mut header) = BatchHeader::read(&bytes[at..]) {
-        let end = at + header.total_len();
-        if end > bytes.len() {
-            break;
-        }
-        header.producer_id = header.producer_id.min(0);
-        header.write(&mut bytes[at..end]);
-        at = end;
-    }
-    Some(bytes)
 }

@@ -1,8 +1,10 @@
 //! One seed's requests: each goes to Kafka, or its answer comes from a recording, and then to
 //! muster in muster's own ids.
 
+use crate::climb::climb;
 use crate::compare::{self, Difference};
-use crate::generate::{self, Versions};
+use crate::ends::{await_end, is_concurrent, runs_out};
+use crate::generate::{self, Choice};
 use crate::ids::Ids;
 use crate::known::Known;
 use crate::recording::{Recorded, Turn};
@@ -15,7 +17,7 @@ use muster_codec::{ApiKey, Reader, Request, Response};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Connections of a history to each server: requests of as many members can wait.
 const LINES: usize = 5;
@@ -23,6 +25,8 @@ const LINES: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// After so long a request that may wait for other members is taken to wait for them.
 const PARKED_AFTER: Duration = Duration::from_millis(150);
+/// After so long muster has ended a transaction, and lists one that has begun.
+const SETTLED_WITHIN: Duration = Duration::from_secs(3);
 /// The time within which an answer may be followed by those that it releases.
 const FOLLOWING: Duration = Duration::from_millis(25);
 
@@ -33,9 +37,9 @@ pub struct Plan<'a> {
     /// Distinguishes the names of runs on the same servers.
     pub run: u64,
     pub requests: usize,
-    /// APIs to narrow the requests to; all if empty.
-    pub only: &'a [ApiKey],
-    pub versions: &'a Versions<'a>,
+    /// Whether the producer of a history is near its last epoch.
+    pub last_epochs: bool,
+    pub choice: Choice<'a>,
     pub known: &'a Known,
     /// Whether to print every request and both answers.
     pub trace: bool,
@@ -50,8 +54,11 @@ pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Record
     let mut kafka = Side::new(plan.kafka, LINES);
     let mut muster = Muster::new(plan.muster, plan.known, &world.prefix, plan.trace);
     let mut recorded = Recorded { prefix: world.prefix.clone(), turns: Vec::new() };
+    if plan.last_epochs {
+        near_the_last_epoch(plan, &mut world)?;
+    }
     for step in 0..plan.requests {
-        let ask = generate::ask(&mut world, plan.only, plan.versions);
+        let ask = generate::ask(&mut world, &plan.choice);
         let Some(line) = (0..LINES).find(|line| !kafka.waits(*line)) else { break };
         let at = |error: io::Error| io::Error::other(format!("step {step} {ask:?}: {error}"));
         let done = on_kafka(&mut kafka, line, step, &ask).map_err(at)?;
@@ -69,6 +76,16 @@ pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Record
     }
     tidy(&world, [&kafka, &muster.side])?;
     Ok(recorded)
+}
+
+/// Leaves the history one transactional id, whose next epochs are the last of its producer.
+fn near_the_last_epoch(plan: &Plan<'_>, world: &mut World) -> io::Result<()> {
+    world.transactional_ids.truncate(1);
+    let id = world.transactional_ids[0].name.clone();
+    let epoch = i64::from(i16::MAX) - world.random.i64(3..8);
+    [plan.kafka, plan.muster].iter().try_for_each(|address| climb(address, &id, epoch))?;
+    world.due.push_back(generate::initialization(&id));
+    Ok(())
 }
 
 /// Asks muster what Kafka was asked.
@@ -92,10 +109,18 @@ pub fn replay(
 }
 
 fn on_kafka(kafka: &mut Side, line: usize, step: usize, ask: &Ask) -> io::Result<Vec<Completion>> {
-    kafka.send(line, step, ask)?;
     let may_wait = matches!(ask.api(), ApiKey::JoinGroup | ApiKey::SyncGroup);
     let patience = if may_wait { PARKED_AFTER } else { PATIENCE };
+    let deadline = Instant::now() + PATIENCE;
+    kafka.send(line, step, ask)?;
     let mut done = kafka.gather(|steps| steps.contains(&step), patience)?;
+    await_end(kafka, ask)?;
+    while Instant::now() < deadline && meets_an_end(&done, step) {
+        done.retain(|one| one.step != step);
+        kafka.send(line, step, ask)?;
+        done.extend(kafka.gather(|steps| steps.contains(&step), patience)?);
+        await_end(kafka, ask)?;
+    }
     if kafka.is_waiting() {
         done.extend(kafka.gather(|_| false, FOLLOWING)?);
     }
@@ -105,6 +130,13 @@ fn on_kafka(kafka: &mut Side, line: usize, step: usize, ask: &Ask) -> io::Result
     Ok(done)
 }
 
+/// Whether a step is to be asked again, for its answer is about a transaction that is being ended,
+/// or that will be by its timeout.
+fn meets_an_end(done: &[Completion], step: usize) -> bool {
+    let own = done.iter().find(|one| one.step == step);
+    own.is_some_and(|one| is_concurrent(&one.answer) || runs_out(&one.answer))
+}
+
 fn learn(world: &mut World, ask: &Ask, done: &Completion) {
     if !matches!(done.answer, Answer::Body(_)) || matches!(ask.flaw, Flaw::Version(_)) {
         return;
@@ -112,7 +144,7 @@ fn learn(world: &mut World, ask: &Ask, done: &Completion) {
     let skip = if ask.api().flexible_response_header(ask.version) { 5 } else { 4 };
     let body: &'static [u8] = done.bytes[skip..].to_vec().leak();
     if let Ok(response) = Response::read(ask.api(), ask.version, &mut Reader::new(body)) {
-        generate::learn(world, &ask.request, &response);
+        generate::learn(world, ask, &response);
     }
 }
 
@@ -174,10 +206,44 @@ impl<'a> Muster<'a> {
         }
         self.side.send(line, step, &ours)?;
         self.catch_up(kafka)?;
+        await_end(&self.side, &ours)?;
+        self.send_again((line, step), &ours)?;
         match self.muster.get(&step) {
             Some(own) => await_creation(&self.side, &ours, own).map(drop),
             None => Ok(()),
         }
+    }
+
+    /// While the answer is about a transaction that is being ended, or that is not recorded yet.
+    fn send_again(&mut self, (line, step): (usize, usize), ask: &Ask) -> io::Result<()> {
+        let deadline = Instant::now() + SETTLED_WITHIN;
+        while Instant::now() < deadline && self.is_unsettled(step) {
+            self.side.send(line, step, ask)?;
+            let done = self.side.gather(|steps| steps.contains(&step), PATIENCE)?;
+            self.muster.extend(done.into_iter().map(|one| (one.step, one.answer)));
+            await_end(&self.side, ask)?;
+        }
+        Ok(())
+    }
+
+    fn is_unsettled(&self, step: usize) -> bool {
+        let answer = self.muster.get(&step);
+        let is_ending = answer.is_some_and(|it| is_concurrent(it) || runs_out(it));
+        is_ending || self.lacks_a_record(step)
+    }
+
+    /// Whether a list has a transaction in another state than Kafka: muster writes the record of
+    /// one when the markers of the one before it are durable, and lists what is recorded.
+    fn lacks_a_record(&self, step: usize) -> bool {
+        let (Some(kafka), Some(muster)) = (self.kafka.get(&step), self.muster.get(&step)) else {
+            return false;
+        };
+        let is_listing =
+            matches!(self.ask(step).api(), ApiKey::DescribeTransactions | ApiKey::ListTransactions);
+        is_listing
+            && compare::answers(kafka, muster, &mut self.ids.clone(), &self.prefix).iter().any(
+                |one| one.field.starts_with("transactionStates") && !one.field.ends_with("[order]"),
+            )
     }
 
     /// All that both answer, whichever of them is later.
@@ -244,7 +310,8 @@ impl<'a> Muster<'a> {
         let ask = &self.asks[step];
         if self.trace {
             let request = serde_json::to_string(&ask.request).unwrap_or_default();
-            println!("{step} v{} {:?} {request}\n  {kafka:?}\n  {muster:?}", ask.version, ask.flaw);
+            let [kafka, muster] = [&kafka, &muster].map(|answer| text(answer.as_ref()));
+            println!("{step} v{} {:?} {request}\n  {kafka}\n  {muster}", ask.version, ask.flaw);
         }
         let differences = match (&kafka, &muster) {
             (Some(kafka), Some(muster)) => {
@@ -274,6 +341,9 @@ fn only_reads(ask: &Ask) -> bool {
         | Request::DescribeTopicPartitions(_)
         | Request::ListConfigResources(_)
         | Request::FindCoordinator(_)
+        | Request::DescribeTransactions(_)
+        | Request::ListTransactions(_)
+        | Request::DescribeProducers(_)
         | Request::ApiVersions(_) => ask.flaw == Flaw::None,
         _ => false,
     }
@@ -283,6 +353,13 @@ fn listed_members(answer: &Answer) -> usize {
     match answer {
         Answer::Body(body) => body["JoinGroup"]["members"].as_array().map_or(0, Vec::len),
         _ => 0,
+    }
+}
+
+fn text(answer: Option<&Answer>) -> String {
+    match answer {
+        Some(Answer::Body(body)) => body.to_string(),
+        other => format!("{other:?}"),
     }
 }
 

@@ -7,7 +7,7 @@ use muster_codec::record_batch;
 use serde_json::Value;
 use std::collections::HashMap;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Ids {
     of_kafka: HashMap<Id, Id>,
     of_muster: HashMap<Id, Id>,
@@ -19,6 +19,7 @@ enum Id {
     Text(String),
     Producer(i64),
     Session(i64),
+    Coordinator(i64),
 }
 
 impl Ids {
@@ -26,7 +27,13 @@ impl Ids {
     pub fn is_id(field: &str) -> bool {
         matches!(
             field,
-            "memberId" | "leader" | "clusterId" | "topicId" | "producerId" | "sessionId"
+            "memberId"
+                | "leader"
+                | "clusterId"
+                | "topicId"
+                | "producerId"
+                | "sessionId"
+                | "coordinatorEpoch"
         )
     }
 
@@ -95,7 +102,9 @@ impl Ids {
             Value::Array(list) => list.iter_mut().for_each(|element| self.replace(field, element)),
             _ => match id(field, value).and_then(|id| self.of_kafka.get(&id)) {
                 Some(Id::Text(text)) => *value = text.clone().into(),
-                Some(Id::Producer(number) | Id::Session(number)) => *value = (*number).into(),
+                Some(Id::Producer(number) | Id::Session(number) | Id::Coordinator(number)) => {
+                    *value = (*number).into();
+                }
                 None => {}
             },
         }
@@ -125,8 +134,13 @@ fn id(field: &str, value: &Value) -> Option<Id> {
         Value::String(text) if text.is_empty() || text == ZERO => None,
         Value::String(text) => Some(Id::Text(text.clone())),
         Value::Number(number) => match (field, number.as_i64()?) {
-            ("producerId", number) if number >= 0 => Some(Id::Producer(number)),
+            ("producerId" | "producerIdFilters" | "v3AndBelowProducerId", number)
+                if number >= 0 =>
+            {
+                Some(Id::Producer(number))
+            }
             ("sessionId", number) if number != 0 => Some(Id::Session(number)),
+            ("coordinatorEpoch", number) if number >= 0 => Some(Id::Coordinator(number)),
             _ => None,
         },
         _ => None,

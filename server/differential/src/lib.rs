@@ -3,13 +3,19 @@
 //! - [`generate`]: random requests of every API and version, from what a history has learnt so far.
 //! - [`wire`]: connections to one server, with answers that may come late.
 //! - [`history`]: one seed: each request goes to Kafka, then to muster in muster's own ids.
+//! - [`transactional`]: the transactional ids of a history. [`climb`]: one near its last epoch.
+//! - [`settle`], [`ends`]: waits for changes of topics, and for the markers of transactions.
 //! - [`ids`]: which id of muster's plays the role of which id of Kafka's.
-//! - [`compare`]: two answers, field by field. [`known`]: the differences that are argued.
+//! - [`compare`]: two answers, field by field. [`batches`]: their records.
+//! - [`known`]: the differences that are argued.
 //! - [`recording`]: Kafka's side of histories in a file, which needs no Kafka to be compared again.
 
 #![forbid(unsafe_code)]
 
+pub mod batches;
+pub mod climb;
 pub mod compare;
+pub mod ends;
 pub mod generate;
 pub mod history;
 pub mod ids;
@@ -17,6 +23,7 @@ pub mod known;
 pub mod recording;
 pub mod report;
 pub mod settle;
+pub mod transactional;
 pub mod wire;
 pub mod world;
 
@@ -27,4 +34,5 @@ pub const CONFIGS: &[&str] = &[
     "group.consumer.min.assignment.interval.ms=0",
     "log.retention.check.interval.ms=3600000",
     "num.partitions=2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
 ];

@@ -3,13 +3,15 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
+use differential::generate::Choice;
 use differential::history::{self, Plan};
 use differential::known::{self, Known};
 use differential::recording::{self, Recorded};
 use differential::report::Report;
 use differential::wire::{Answer, Ask, Flaw, Side};
 use muster_codec::messages::{
-    ApiVersionsRequest, DeleteGroupsRequest, FindCoordinatorRequest, InitProducerIdRequest,
+    ApiVersionsRequest, DeleteGroupsRequest, DescribeTransactionsRequest, FindCoordinatorRequest,
+    InitProducerIdRequest,
 };
 use muster_codec::{ApiKey, ErrorCode};
 use serde_json::Value;
@@ -50,6 +52,15 @@ struct Arguments {
     /// Only these APIs, and what makes their state.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Mostly requests of transactions, each with those that show what it has changed.
+    #[arg(long, conflicts_with = "only")]
+    transactions: bool,
+    /// Transactions that end by their timeouts, too. A recording cannot wait as long.
+    #[arg(long, requires = "transactions", conflicts_with = "record")]
+    timeouts: bool,
+    /// Producers near their last epoch, which takes 32,760 requests a history.
+    #[arg(long, requires = "transactions", conflicts_with = "record")]
+    last_epochs: bool,
     /// Prints each request and both answers.
     #[arg(long)]
     trace: bool,
@@ -82,8 +93,13 @@ fn run(arguments: &Arguments) -> io::Result<bool> {
         muster: &arguments.muster,
         run: arguments.run.unwrap_or_else(second),
         requests: arguments.requests,
-        only: &only,
-        versions: &|api| served.get(&(api as i16)).cloned().unwrap_or_else(|| api.versions()),
+        last_epochs: arguments.last_epochs,
+        choice: Choice {
+            transactions: arguments.transactions,
+            timeouts: arguments.timeouts,
+            only: &only,
+            versions: &|api| served.get(&(api as i16)).cloned().unwrap_or_else(|| api.versions()),
+        },
         known: &known,
         trace: arguments.trace,
     };
@@ -132,7 +148,7 @@ fn served(arguments: &Arguments) -> io::Result<BTreeMap<i16, RangeInclusive<i16>
 
 fn announced(address: &str) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
     let side = Side::new(address, 0);
-    wait_for_coordinator(&side)?;
+    wait_for_coordinators(&side)?;
     let ask = Ask { version: 0, request: ApiVersionsRequest::default().into(), flaw: Flaw::None };
     let Answer::Body(body) = side.call(&ask)? else {
         return Err(io::Error::other(format!("{address} does not answer ApiVersions")));
@@ -145,26 +161,45 @@ fn announced(address: &str) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
     Ok(apis.iter().map(range).collect())
 }
 
-/// Kafka makes the topic of its groups when the first is looked for, and then loads its partitions,
-/// one after the other.
-fn wait_for_coordinator(side: &Side) -> io::Result<()> {
-    let first = FindCoordinatorRequest { key: "first".into(), ..Default::default() };
-    let groups_names = (0..500).map(|i| format!("none-{i}").into()).collect();
-    let first = Ask { version: 1, request: first.into(), flaw: Flaw::None };
-    let each = DeleteGroupsRequest { groups_names };
-    let each = Ask { version: 2, request: each.into(), flaw: Flaw::None };
+/// Kafka makes the topic of its groups, or of its transactions, when the first is looked for, and
+/// then loads its partitions, one after the other.
+fn wait_for_coordinators(side: &Side) -> io::Result<()> {
+    let names = || (0..500).map(|i| format!("none-{i}").into()).collect();
+    let groups = DeleteGroupsRequest { groups_names: names() };
+    let groups = Ask { version: 2, request: groups.into(), flaw: Flaw::None };
+    let transactions = DescribeTransactionsRequest { transactional_ids: names() };
+    let transactions = Ask { version: 0, request: transactions.into(), flaw: Flaw::None };
     let deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline {
-        side.call(&first)?;
-        let Answer::Body(body) = side.call(&each)? else { break };
-        let results = body["DeleteGroups"]["results"].as_array().cloned().unwrap_or_default();
-        let loaded = |result: &Value| result["errorCode"] == ErrorCode::GroupIdNotFound.code();
-        if results.iter().all(loaded) && has_producer_ids(side)? {
+        find_coordinators(side)?;
+        if all_answer(side, &groups, ErrorCode::GroupIdNotFound)?
+            && all_answer(side, &transactions, ErrorCode::TransactionalIdNotFound)?
+            && has_producer_ids(side)?
+        {
             return Ok(());
         }
         thread::sleep(Duration::from_millis(100));
     }
-    Err(io::Error::other("no group coordinator after a minute"))
+    Err(io::Error::other("no coordinators after a minute"))
+}
+
+/// One of groups and one of transactions.
+fn find_coordinators(side: &Side) -> io::Result<()> {
+    for key_type in [0, 1] {
+        let key = "first".into();
+        let request = FindCoordinatorRequest { key, key_type, ..Default::default() };
+        side.call(&Ask { version: 1, request: request.into(), flaw: Flaw::None })?;
+    }
+    Ok(())
+}
+
+/// Whether each element of an answer's list has this error.
+fn all_answer(side: &Side, ask: &Ask, error: ErrorCode) -> io::Result<bool> {
+    let Answer::Body(body) = side.call(ask)? else { return Ok(false) };
+    let body = &body[ask.api().name()];
+    let lists = ["results", "transactionStates"].iter().filter_map(|list| body[*list].as_array());
+    let mut elements = lists.flatten().peekable();
+    Ok(elements.peek().is_some() && elements.all(|it| it["errorCode"] == error.code()))
 }
 
 /// Kafka asks its controller for a block of them when the first is asked for.

@@ -1,8 +1,11 @@
 //! The state that Kafka's answers have shown of a history: topics, groups, members and producers
 //! that are there. Requests are made of it, so that they meet state.
 
+use crate::transactional::TransactionalId;
+use crate::wire::Ask;
 use fastrand::Rng;
 use muster_codec::{Str, Uuid};
+use std::collections::VecDeque;
 
 /// A topic that was seen.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -52,21 +55,42 @@ pub struct World {
     pub prefix: String,
     pub topics: Vec<Topic>,
     pub groups: Vec<Group>,
+    /// Producers without transactions.
     pub producers: Vec<Producer>,
+    pub transactional_ids: Vec<TransactionalId>,
+    /// That of the markers so far; -1 before the first.
+    pub coordinator_epoch: i32,
+    /// The last requests of transactions, to be sent again.
+    pub recent: VecDeque<Ask>,
+    /// Requests that show what the last one has changed.
+    pub due: VecDeque<Ask>,
     /// A fetch session: its id and next epoch.
     pub session: (i32, i32),
 }
 
 const GROUPS: usize = 3;
 const TOPICS: usize = 6;
+const TRANSACTIONAL_IDS: usize = 3;
 
 impl World {
     pub fn new(run: u64, seed: u64) -> Self {
         let prefix = format!("{PREFIX}{run}x{seed}-");
         let group = |i| Group { id: format!("{prefix}g{i}"), ..Group::default() };
         let groups = (0..GROUPS).map(group).collect();
-        let random = Rng::with_seed(seed);
-        Self { random, prefix, topics: Vec::new(), groups, producers: Vec::new(), session: (0, 0) }
+        let transactional_id = |i| TransactionalId::new(format!("{prefix}x{i}"));
+        let transactional_ids = (0..TRANSACTIONAL_IDS).map(transactional_id).collect();
+        Self {
+            random: Rng::with_seed(seed),
+            prefix,
+            topics: Vec::new(),
+            groups,
+            producers: Vec::new(),
+            transactional_ids,
+            coordinator_epoch: -1,
+            recent: VecDeque::new(),
+            due: VecDeque::new(),
+            session: (0, 0),
+        }
     }
 
     pub fn chance(&mut self, percent: u32) -> bool {
@@ -96,6 +120,23 @@ impl World {
         }
         if repeats && !list.is_empty() {
             list.push(list[0].clone());
+        }
+        list
+    }
+
+    /// A list that is not empty, and in which nothing stands twice.
+    pub fn distinct<T, K: PartialEq>(
+        &mut self,
+        at_most: usize,
+        key: impl Fn(&T) -> K,
+        mut one: impl FnMut(&mut Self) -> T,
+    ) -> Vec<T> {
+        let mut list = vec![one(self)];
+        for _ in 1..self.random.usize(1..=at_most) {
+            let element = one(self);
+            if list.iter().all(|other| key(other) != key(&element)) {
+                list.push(element);
+            }
         }
         list
     }

@@ -1,12 +1,15 @@
 //! The state that the history has made, as an answer of Kafka's shows it.
 
+use super::transactions;
+use crate::wire::Ask;
 use crate::world::{Group, Member, Producer, Topic, World};
 use muster_codec::messages::*;
 use muster_codec::{Request, Response, Str};
 
 /// Takes over what the answer to a request shows.
-pub fn learn(world: &mut World, request: &Request<'static>, response: &Response<'static>) {
-    match (request, response) {
+pub fn learn(world: &mut World, ask: &Ask, response: &Response<'static>) {
+    transactions::learn(world, ask, response);
+    match (&ask.request, response) {
         (Request::CreateTopics(asked), Response::CreateTopics(answer)) if !asked.validate_only => {
             for result in answer.topics.iter().filter(|result| result.error_code == 0) {
                 let asked = asked.topics.iter().find(|topic| topic.name == result.name);
@@ -35,7 +38,9 @@ pub fn learn(world: &mut World, request: &Request<'static>, response: &Response<
         (Request::ConsumerGroupHeartbeat(asked), Response::ConsumerGroupHeartbeat(answer)) => {
             beaten(world, asked, answer);
         }
-        (_, Response::InitProducerId(answer)) if answer.error_code == 0 => {
+        (Request::InitProducerId(asked), Response::InitProducerId(answer))
+            if answer.error_code == 0 && asked.transactional_id.is_none() =>
+        {
             let (id, epoch) = (answer.producer_id, answer.producer_epoch);
             world.producers.push(Producer { id, epoch, next: 0 });
         }

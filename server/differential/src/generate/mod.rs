@@ -7,8 +7,10 @@ mod logs;
 mod members;
 mod offsets;
 mod topics;
+mod transactions;
 
 pub use learn::learn;
+pub use transactions::initialization;
 
 use crate::wire::{Ask, Flaw};
 use crate::world::World;
@@ -17,8 +19,11 @@ use std::ops::RangeInclusive;
 
 type Generator = fn(&mut World) -> Request<'static>;
 
-/// The generators of requests, with their weights.
-const GENERATORS: &[(u32, ApiKey, Generator)] = &[
+/// A generator with its weight.
+type Row = (u32, ApiKey, Generator);
+
+/// The generators of requests without transactions.
+const GENERATORS: &[Row] = &[
     (6, ApiKey::Produce, logs::produce),
     (6, ApiKey::Fetch, logs::fetch),
     (4, ApiKey::ListOffsets, logs::list_offsets),
@@ -54,19 +59,45 @@ const GENERATORS: &[(u32, ApiKey, Generator)] = &[
     (3, ApiKey::ConsumerGroupDescribe, consumers::consumer_group_describe),
 ];
 
-/// The next request. `only` narrows it to some APIs, if it names any; plain topics are created
-/// nevertheless.
-pub fn ask(world: &mut World, only: &[ApiKey], versions: &Versions<'_>) -> Ask {
-    if !only.is_empty() && world.topics.len() < 2 && world.chance(30) {
+/// The requests that a run is of.
+pub struct Choice<'a> {
+    /// Whether most are of transactions.
+    pub transactions: bool,
+    /// Whether transactions also end by their timeouts.
+    pub timeouts: bool,
+    /// APIs to narrow them to; all if empty.
+    pub only: &'a [ApiKey],
+    pub versions: &'a Versions<'a>,
+}
+
+/// Requests of transactions in a hundred, where no APIs are chosen.
+const OF_TRANSACTIONS: u32 = 15;
+
+/// The next request. Plain topics are created whatever is chosen.
+pub fn ask(world: &mut World, choice: &Choice<'_>) -> Ask {
+    if let Some(due) = world.due.pop_front() {
+        return due;
+    }
+    let is_narrow = choice.transactions || !choice.only.is_empty();
+    if is_narrow && world.topics.len() < 2 && world.chance(30) {
         let request = topics::create_plain_topic(world);
         return Ask { version: 7, request, flaw: Flaw::None };
     }
-    let wanted = |api: &ApiKey| only.is_empty() || only.contains(api);
+    let share = if is_narrow { 0 } else { OF_TRANSACTIONS };
+    if choice.transactions || world.chance(share) {
+        return transactions::ask(world, choice);
+    }
+    let wanted = |api: &ApiKey| choice.only.is_empty() || choice.only.contains(api);
     let wanted: Vec<_> = GENERATORS.iter().filter(|(_, api, _)| wanted(api)).collect();
-    let sum: u32 = wanted.iter().map(|(weight, ..)| weight).sum();
+    one_of(world, &wanted, choice.versions)
+}
+
+/// A request by one of these generators, with its flaw.
+fn one_of(world: &mut World, generators: &[&Row], versions: &Versions<'_>) -> Ask {
+    let sum: u32 = generators.iter().map(|(weight, ..)| weight).sum();
     let mut at = world.random.u32(..sum);
-    let mut chosen = wanted[0];
-    for one in wanted {
+    let mut chosen = generators[0];
+    for one in generators {
         chosen = one;
         match at.checked_sub(one.0) {
             Some(rest) => at = rest,

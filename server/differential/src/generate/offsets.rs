@@ -45,7 +45,7 @@ fn committer(world: &mut World) -> (String, Member) {
     (world.groups[group].id.clone(), world.member(group))
 }
 
-fn committed(world: &mut World, topic: &Topic) -> OffsetCommitRequestPartition<'static> {
+pub(super) fn committed(world: &mut World, topic: &Topic) -> OffsetCommitRequestPartition<'static> {
     OffsetCommitRequestPartition {
         partition_index: world.partition(topic),
         committed_offset: world.offset(),

@@ -1,0 +1,62 @@
+//! The transactional ids of a history, as Kafka's answers have shown them.
+
+use std::collections::BTreeMap;
+
+pub type TopicPartition = (String, i32);
+
+/// A transactional id, and the clients that have initialized it.
+#[derive(Debug, Clone, Default)]
+pub struct TransactionalId {
+    pub name: String,
+    /// The newest is the last; those before it are fenced.
+    pub instances: Vec<Instance>,
+}
+
+/// A client with a transactional id.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instance {
+    pub producer_id: i64,
+    pub epoch: i16,
+    /// Whether it is a client of transaction version 2.
+    pub is_v2: bool,
+    /// The next sequence number of each partition.
+    pub next: BTreeMap<TopicPartition, i32>,
+    /// The partitions of its transaction.
+    pub added: Vec<TopicPartition>,
+}
+
+/// Older instances are forgotten.
+const INSTANCES: usize = 4;
+
+impl TransactionalId {
+    pub fn new(name: String) -> Self {
+        Self { name, instances: Vec::new() }
+    }
+
+    /// Takes over what a client was given: one that has named its producer continues.
+    pub fn initialized(&mut self, named: i64, given: Instance) {
+        match self.instances.iter_mut().find(|known| known.producer_id == named) {
+            Some(known) => *known = Instance { is_v2: known.is_v2, ..given },
+            None => self.instances.push(given),
+        }
+        if self.instances.len() > INSTANCES {
+            self.instances.remove(0);
+        }
+    }
+}
+
+impl Instance {
+    pub fn new(producer_id: i64, epoch: i16, is_v2: bool) -> Self {
+        Self { producer_id, epoch, is_v2, next: BTreeMap::new(), added: Vec::new() }
+    }
+
+    pub fn next(&self, partition: &TopicPartition) -> i32 {
+        self.next.get(partition).copied().unwrap_or(0)
+    }
+
+    pub fn add(&mut self, partition: TopicPartition) {
+        if !self.added.contains(&partition) {
+            self.added.push(partition);
+        }
+    }
+}
