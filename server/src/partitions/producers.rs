@@ -102,6 +102,9 @@ impl Producers {
                 return Verdict::Refuse(ErrorCode::InvalidProducerEpoch);
             }
             Some(producer) => producer.epoch == NO_EPOCH || producer.expects(batch),
+            None if batch.epoch < NO_EPOCH => {
+                return Verdict::Refuse(ErrorCode::InvalidProducerEpoch);
+            }
             None => !begins_at_zero || batch.base_sequence == 0,
         };
         if !is_next {

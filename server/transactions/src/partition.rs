@@ -213,9 +213,6 @@ impl PartitionTransactions {
     pub fn may_mark(&self, end: &End, stamp: Option<Stamp>) -> Marking {
         let End { producer, version, coordinator_epoch, .. } = *end;
         let Some(state) = self.producers.get(&producer.id) else { return Marking::Write };
-        if coordinator_epoch < state.coordinator_epoch {
-            return Marking::Refuse(ErrorCode::TransactionCoordinatorFenced);
-        }
         let is_older = |stamp: Stamp| {
             let since = state.open.and_then(|open| open.since);
             stamp <= state.ended || since.is_some_and(|since| stamp < since)
@@ -228,9 +225,14 @@ impl PartitionTransactions {
                 producer.epoch < state.epoch || (producer.epoch == state.epoch && is_next_open)
             }
         };
+        if stamp.is_none() && is_late {
+            return Marking::Refuse(ErrorCode::InvalidProducerEpoch);
+        }
+        if coordinator_epoch < state.coordinator_epoch {
+            return Marking::Refuse(ErrorCode::TransactionCoordinatorFenced);
+        }
         match stamp {
             Some(stamp) if is_late || is_older(stamp) => Marking::Stale,
-            None if is_late => Marking::Refuse(ErrorCode::InvalidProducerEpoch),
             Some(_) | None => Marking::Write,
         }
     }

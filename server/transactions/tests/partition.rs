@@ -155,6 +155,7 @@ fn markers_of_administrators_are_checked_as_by_kafka() {
     it.marked(&End { coordinator_epoch: 7, ..abort }, 6, None);
     let fenced = refused(ErrorCode::TransactionCoordinatorFenced);
     assert_eq!(it.may_mark(&abort, None), fenced);
+    assert_eq!(it.may_mark(&of_epoch(2, 0), None), invalid, "the epoch counts first");
     let again = End { coordinator_epoch: 7, version: 2, ..abort };
     assert_eq!(it.may_mark(&again, None), Marking::Write, "a retry is written again");
     let aborted =

@@ -293,6 +293,14 @@ fn a_batch_of_an_older_epoch_is_refused_without_a_question() {
 }
 
 #[test]
+fn an_epoch_below_those_of_producers_is_refused() {
+    let mut world = World::new();
+    let answer = world.produce(0, &sequenced(1, 7, -2, 0));
+    assert_eq!(error(answer.error_code), ErrorCode::InvalidProducerEpoch);
+    assert!(world.producers().is_empty());
+}
+
+#[test]
 fn the_answer_for_a_batch_that_is_not_confirmed_says_why() {
     let mut world = World::new();
     let (request, question) = world.start_transactional(10, &[(0, transactional(1, 7, 0, 0))]);
