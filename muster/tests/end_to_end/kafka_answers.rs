@@ -8,12 +8,13 @@ use differential::report::Report;
 use differential::{CONFIGS, history};
 use std::path::Path;
 
-/// The recordings about groups, offsets and records, about topics and configs, and about configs in
-/// many forms.
-const RECORDINGS: [&str; 3] = [
+/// The recordings about groups, offsets and records, about topics and configs, about configs in
+/// many forms, and about transactions.
+const RECORDINGS: [&str; 4] = [
     "tests/data/kafka_answers.gz",
     "tests/data/kafka_topic_answers.gz",
     "tests/data/kafka_config_answers.gz",
+    "tests/data/kafka_transaction_answers.gz",
 ];
 
 fn recorded() -> Vec<Recorded> {
@@ -42,6 +43,8 @@ fn muster_answers_as_kafka_did() {
     assert!(report.requests > 1_000, "most of {recorded} requests are compared: {report}");
     let topics = ["Metadata", "CreateTopics", "DescribeConfigs", "IncrementalAlterConfigs"];
     assert!(topics.iter().all(|api| report.by_api[api] > 40), "{report}");
+    let transactions = ["InitProducerId", "AddPartitionsToTxn", "TxnOffsetCommit", "EndTxn"];
+    assert!(transactions.iter().all(|api| report.by_api[api] > 20), "{report}");
 }
 
 #[test]

@@ -82,6 +82,11 @@ fn without_producer(beginning: &[u8]) -> Vec<u8> {
     bytes.map(|(at, byte)| if is_left_out(at) { 0 } else { *byte }).collect()
 }
 
+/// The offset after the last whole batch.
+pub fn end(value: &Value) -> Option<i64> {
+    batches(value)?.0.last().map(|(header, _)| header.next_offset())
+}
+
 /// The text for records in a report.
 pub fn outline(value: &Value) -> String {
     let Some((batches, rest)) = batches(value) else { return value.to_string() };

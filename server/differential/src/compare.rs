@@ -59,10 +59,13 @@ impl Comparison<'_> {
                 for (name, value) in fields {
                     let other = theirs.get(name).unwrap_or(&Value::Null);
                     // The zeros of an error are no id.
-                    let is_no_id = is_refused && name == "producerId" && value == other;
-                    if !is_no_id {
-                        self.values(&joined(path, name), name, value, other);
+                    if is_refused && name == "producerId" && value == other {
+                        continue;
                     }
+                    let [value, other] = [(ours, value), (theirs, other)].map(|(of, it)| {
+                        if name == "abortedTransactions" { seen(of, it) } else { it.clone() }
+                    });
+                    self.values(&joined(path, name), name, &value, &other);
                 }
             }
             (Value::Array(ours), Value::Array(theirs)) => self.arrays(path, field, ours, theirs),
@@ -216,6 +219,15 @@ fn short(path: &str, value: &Value) -> String {
         }
         _ => value.to_string().replace('"', ""),
     }
+}
+
+/// The aborted transactions of an answer that have records in it. There may be others: Kafka looks
+/// for them up to the end of a segment.
+fn seen(partition: &serde_json::Map<String, Value>, aborted: &Value) -> Value {
+    let end = partition.get("records").and_then(batches::end);
+    let begins_before = |one: &&Value| one["firstOffset"].as_i64() < end;
+    let list = aborted.as_array();
+    list.map_or(Value::Null, |list| list.iter().filter(begins_before).cloned().collect())
 }
 
 /// Whether a time is one of the server's clock: those of requests are before it.

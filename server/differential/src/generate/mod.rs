@@ -80,7 +80,11 @@ pub fn ask(world: &mut World, choice: &Choice<'_>) -> Ask {
     }
     let is_narrow = choice.transactions || !choice.only.is_empty();
     if is_narrow && world.topics.len() < 2 && world.chance(30) {
-        let request = topics::create_plain_topic(world);
+        let request = if choice.transactions {
+            topics::create_topic_of_one_segment(world)
+        } else {
+            topics::create_plain_topic(world, Vec::new())
+        };
         return Ask { version: 7, request, flaw: Flaw::None };
     }
     let share = if is_narrow { 0 } else { OF_TRANSACTIONS };

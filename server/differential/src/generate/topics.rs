@@ -30,8 +30,19 @@ fn metadata_topic(world: &mut World) -> MetadataRequestTopic<'static> {
     }
 }
 
-pub(super) fn create_plain_topic(world: &mut World) -> Request<'static> {
+/// A topic of one segment, whatever the times of its records: Kafka begins the next one before it
+/// refuses a batch, and a fetch ends with a segment.
+pub(super) fn create_topic_of_one_segment(world: &mut World) -> Request<'static> {
+    let value = Some(i64::MAX.to_string().into());
+    create_plain_topic(world, vec![CreatableTopicConfig { name: "segment.ms".into(), value }])
+}
+
+pub(super) fn create_plain_topic(
+    world: &mut World,
+    configs: Vec<CreatableTopicConfig<'static>>,
+) -> Request<'static> {
     let topic = CreatableTopic {
+        configs,
         name: format!("{}t{}", world.prefix, world.topics.len()).into(),
         num_partitions: world.random.i32(1..4),
         replication_factor: 1,

@@ -45,9 +45,7 @@ const STEPS: &[(u32, Step)] = &[
 const AROUND: &[ApiKey] = &[
     ApiKey::Produce,
     ApiKey::InitProducerId,
-    ApiKey::DeleteRecords,
     ApiKey::DeleteTopics,
-    ApiKey::CreateTopics,
     ApiKey::ConsumerGroupHeartbeat,
     ApiKey::JoinGroup,
     ApiKey::SyncGroup,
