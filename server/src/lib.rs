@@ -36,6 +36,7 @@ pub mod reactor;
 pub mod reshard;
 pub mod serve;
 pub mod shard;
+mod slot_list;
 mod transactions;
 pub mod trash;
 

@@ -162,11 +162,10 @@ impl GroupLog {
         })
     }
 
-    /// Continues a listing by about `count` groups; returns whether it is complete.
-    pub(super) fn list(&mut self, listing: &mut ListingOfSlots, count: usize) -> bool {
+    /// Continues a list by about `count` groups.
+    pub(super) fn list(&mut self, list: &mut ListingOfSlots, count: usize) {
         let log = &self.log;
-        let flushed = |slot: Slot| log.progress_of(slot.log_partition()).flushed();
-        self.slots.list(listing, count, flushed)
+        self.slots.list(list, count, |partition| log.progress_of(partition).flushed());
     }
 
     /// Appends the records of a slot and replays them: those of one group are one atomic operation,

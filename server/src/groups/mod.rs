@@ -416,9 +416,9 @@ impl Groups {
         self.snapshots.has_some_to_write(self.log(), now)
     }
 
-    /// Continues a listing by about `count` groups; returns whether it is complete.
-    pub(crate) fn list(&mut self, listing: &mut ListingOfSlots, count: usize) -> bool {
-        self.log.list(listing, count)
+    /// Continues a list by about `count` groups.
+    pub(crate) fn list(&mut self, list: &mut ListingOfSlots, count: usize) {
+        self.log.list(list, count);
     }
 
     /// How much it is to describe a group, or to list its offsets; little if another shard has it.

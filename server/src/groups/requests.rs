@@ -10,7 +10,7 @@ use crate::net::{Reply, VisibleAt};
 use crate::placement::Slot;
 use muster_codec::{ErrorCode, GroupRequest, Response};
 use muster_coordinator::limits::GROUPS_MAX;
-use muster_coordinator::{Answer, Caller, GroupRefusal, Output, RequestId};
+use muster_coordinator::{Answer, Caller, GroupRefusal, Listing, Output, RequestId};
 use muster_storage::injected::{self, Fault};
 
 impl Groups {
@@ -61,9 +61,9 @@ impl Groups {
         let GroupRequest::ListGroups(body) = request else {
             unreachable!("only a list is about all groups of a shard")
         };
-        let mut listing = ListingOfSlots::new(body);
-        self.list(&mut listing, usize::MAX);
-        let (response, visible_at) = (listing.take().into(), listing.visible_at());
+        let mut list = ListingOfSlots::new(Listing::new(body));
+        self.list(&mut list, usize::MAX);
+        let (response, visible_at) = (list.listing.take().into(), list.visible_at());
         Reply { request: asked, response, visible_at }
     }
 }

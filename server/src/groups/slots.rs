@@ -5,15 +5,15 @@ use super::configs;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::led::{Led, SlotCoordinator};
-use crate::net::VisibleAt;
 use crate::placement::{Placement, Slot};
+use crate::slot_list::{SlotList, Visit};
 use muster_codec::Wall;
-use muster_codec::messages::{ListGroupsRequest, ListGroupsResponse};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{
     Budget, Coordinator, Counters, Counts, Divergence, Held, Listing, Producer, SnapshotDamage,
     Topics,
 };
+use muster_storage::LogPartition;
 
 /// The coordinators of the slots that a shard leads.
 #[derive(Debug)]
@@ -35,38 +35,8 @@ impl SlotCoordinator for Coordinator {
     }
 }
 
-/// A listing of the groups of all slots that is under way.
-#[derive(Debug)]
-pub(crate) struct ListingOfSlots {
-    listing: Listing,
-    progress: ListingProgress,
-    visible_at: VisibleAt,
-}
-
-/// How far a listing has come.
-#[derive(Debug)]
-enum ListingProgress {
-    /// All slots that follow this one are left; None before the first.
-    After(Option<Slot>),
-    End,
-}
-
-impl ListingOfSlots {
-    pub(crate) fn new(request: &ListGroupsRequest<'_>) -> Self {
-        let progress = ListingProgress::After(None);
-        Self { listing: Listing::new(request), progress, visible_at: VisibleAt::Now }
-    }
-
-    /// The groups that were found since the last call, or the error of the whole list.
-    pub(crate) fn take(&mut self) -> ListGroupsResponse<'static> {
-        self.listing.take()
-    }
-
-    /// The positions that the list waits for, so far.
-    pub(crate) fn visible_at(&mut self) -> VisibleAt {
-        std::mem::take(&mut self.visible_at)
-    }
-}
+/// A list of the groups of all slots that is under way.
+pub(crate) type ListingOfSlots = SlotList<Listing>;
 
 impl Slots {
     /// Those of a shard, without groups.
@@ -243,39 +213,22 @@ impl Slots {
         self.on(slot, |coordinator, _| of(coordinator, group_id))
     }
 
-    /// Continues a listing by about `count` groups and slots; returns whether it is complete. What
-    /// is durable by `flushed` need not be waited for.
+    /// Continues a list by about `count` groups and slots. Positions up to `flushed` are durable.
     pub(crate) fn list(
         &mut self,
-        of_slots: &mut ListingOfSlots,
+        list: &mut ListingOfSlots,
         count: usize,
-        flushed: impl Fn(Slot) -> u64,
-    ) -> bool {
-        let mut left = count;
-        let ListingOfSlots { listing, progress, visible_at } = of_slots;
-        while let ListingProgress::After(before) = *progress {
-            let Some(slot) = self.next(before) else {
-                *progress = ListingProgress::End;
-                break;
-            };
-            if left == 0 {
-                return false;
-            }
+        flushed: impl Fn(LogPartition) -> u64,
+    ) {
+        let visit = |slots: &mut Self, slot: Slot, listing: &mut Listing, left| {
             let list = |coordinator: &mut Coordinator, _: &mut Budget| {
                 (coordinator.list(listing, left), coordinator.written_at())
             };
-            let (seen, written_at) = self.on(slot, list);
-            if listing.is_too_large() {
-                *progress = ListingProgress::End;
-            } else if seen < left {
-                *progress = ListingProgress::After(Some(slot));
-            }
-            if written_at > flushed(slot) {
-                visible_at.join(VisibleAt::position(slot.log_partition(), written_at));
-            }
-            left = left.saturating_sub(seen + 1);
-        }
-        true
+            let (seen, written_at) = slots.on(slot, list);
+            let written = (slot.log_partition(), written_at);
+            Visit { seen, has_failed: listing.is_too_large(), written }
+        };
+        list.advance(count, self, Self::next, visit, flushed);
     }
 
     /// Compares the group that follows another one with the state to which its records replay.

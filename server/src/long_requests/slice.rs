@@ -4,10 +4,9 @@ use super::answer::Answer;
 use super::weight::Sizes;
 use crate::cluster::View;
 use crate::groups::{Groups, Inputs, ListingOfSlots};
-use crate::net::Clients;
-use crate::placement::Slot;
+use crate::net::{Clients, VisibleAt};
 use crate::transactions::{ListingOfIds, Transactions};
-use muster_codec::{GroupRequest, Response};
+use muster_codec::{ErrorCode, GroupRequest, Response};
 use muster_coordinator::{Caller, RequestId};
 
 /// The parts of the shard that a long request is answered from.
@@ -93,32 +92,31 @@ impl<'s> Slice<'s> {
         });
     }
 
-    /// Adds the next groups of a list; returns whether it is complete.
-    pub(super) fn add_listed(&mut self, listing: &mut ListingOfSlots, count: usize) -> bool {
-        self.is_last = self.sources.groups.list(listing, count);
-        self.answer.wait_for(listing.visible_at());
-        let response = listing.take();
-        if response.error_code == 0 {
-            self.add(response.into())
-        } else {
-            self.fail(response.into())
-        }
-        self.is_last
+    /// Adds the next groups of a list.
+    pub(super) fn add_listed(&mut self, list: &mut ListingOfSlots, count: usize) {
+        self.sources.groups.list(list, count);
+        self.is_last = list.is_complete();
+        let response = list.listing.take();
+        self.add_part(list.visible_at(), response.error_code, response.into());
     }
 
     /// Adds the next transactional ids of a list.
-    pub(super) fn add_listed_ids(&mut self, listing: &mut ListingOfIds, count: usize) {
+    pub(super) fn add_listed_ids(&mut self, ids: &mut ListingOfIds, count: usize) {
         let Sources { groups, transactions, inputs, .. } = &self.sources;
-        let flushed =
-            |slot: Slot| groups.log().progress_of(slot.transactions_partition()).flushed();
-        transactions.coordinators().list(listing, inputs.times.wall, count, flushed);
-        self.is_last = listing.is_complete();
-        self.answer.wait_for(listing.visible_at());
-        let response = listing.take();
-        if response.error_code == 0 {
-            self.add(response.into())
+        let flushed = |partition| groups.log().progress_of(partition).flushed();
+        transactions.coordinators().list(ids, inputs.times.wall, count, flushed);
+        self.is_last = ids.list.is_complete();
+        let response = ids.take();
+        self.add_part(ids.list.visible_at(), response.error_code, response.into());
+    }
+
+    /// Adds a part of a list, or replaces the answer so far by the error of the whole list.
+    fn add_part(&mut self, visible_at: VisibleAt, error_code: i16, response: Response<'_>) {
+        self.answer.wait_for(visible_at);
+        if error_code == ErrorCode::None.code() {
+            self.add(response);
         } else {
-            self.fail(response.into())
+            self.fail(response);
         }
     }
 

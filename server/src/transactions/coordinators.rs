@@ -49,10 +49,14 @@ impl Coordinators {
         self.led.slots()
     }
 
-    /// The slot that follows one, or the first one, with its coordinator.
-    pub(super) fn following(&self, slot: Option<Slot>) -> Option<(Slot, &Coordinator)> {
-        let slot = self.led.next(slot)?;
-        Some((slot, self.led.get(slot)?))
+    /// The slot that follows one; the first for None.
+    pub(super) fn following(&self, slot: Option<Slot>) -> Option<Slot> {
+        self.led.next(slot)
+    }
+
+    /// The coordinator of a slot.
+    pub(super) fn of(&self, slot: Slot) -> Option<&Coordinator> {
+        self.led.get(slot)
     }
 
     /// Applies a record of a slot that the shard leads.

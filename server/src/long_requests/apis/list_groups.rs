@@ -7,6 +7,7 @@ use crate::long_requests::rest::Rest;
 use crate::long_requests::slice::Slice;
 use crate::long_requests::weight::{SLICE_WEIGHT, Sizes};
 use muster_codec::messages::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
+use muster_coordinator::Listing;
 
 impl LongApi for ListGroupsRequest<'_> {
     fn is_long(&self, _version: i16, sizes: &mut Sizes<'_>) -> bool {
@@ -14,24 +15,21 @@ impl LongApi for ListGroupsRequest<'_> {
     }
 
     fn take_apart(self, _version: i16) -> Box<dyn Rest> {
-        Box::new(Groups { listing: ListingOfSlots::new(&self), is_complete: false })
+        Box::new(Groups(ListingOfSlots::new(Listing::new(&self))))
     }
 }
 
 /// The groups after the last listed one.
 #[derive(Debug)]
-struct Groups {
-    listing: ListingOfSlots,
-    is_complete: bool,
-}
+struct Groups(ListingOfSlots);
 
 impl Rest for Groups {
     fn answer_slice(&mut self, slice: &mut Slice<'_>) {
-        self.is_complete = slice.add_listed(&mut self.listing, SLICE_WEIGHT);
+        slice.add_listed(&mut self.0, SLICE_WEIGHT);
     }
 
     fn is_empty(&self) -> bool {
-        self.is_complete
+        self.0.is_complete()
     }
 
     fn items(&self) -> usize {

@@ -30,7 +30,7 @@ impl Rest for Ids {
     }
 
     fn is_empty(&self) -> bool {
-        self.0.is_complete()
+        self.0.list.is_complete()
     }
 
     fn items(&self) -> usize {
