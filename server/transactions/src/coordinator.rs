@@ -4,8 +4,9 @@
 use crate::config::Config;
 use crate::context::{Context, Held, Slot};
 use crate::entry::Entry;
+use crate::limits::END_WAIT_MS;
 use crate::message::{FromSlot, Question, QuestionKind, Stamp, ToSlotBody};
-use crate::operation::{Action, Done, Operation, Refusal, Reply};
+use crate::operation::{Action, Done, Operation, Refusal, Reply, WaitFor};
 use crate::output::{Output, RequestId};
 use crate::response::Request;
 use crate::state::{Durable, EPOCH_PER_TRANSACTION, State};
@@ -196,12 +197,27 @@ impl Coordinator {
             Err(Refusal::Now(error)) => self.reply(&operation, Err(error), visible_at, out),
             Err(Refusal::Begun) => self.decision_answers(operation),
             Err(Refusal::Wait(wait_for, error)) => {
-                let wait_ms = self.config.retry_backoff_max_ms;
-                let parked = self.waits.park(operation, (wait_for, error), context.now, wait_ms);
-                if let Err(operation) = parked {
-                    self.reply(&operation, Err(error), visible_at, out);
-                }
+                self.park(context, operation, (wait_for, error), visible_at, out);
             }
+        }
+    }
+
+    /// Lets an operation wait, or answers it with the error if too many do.
+    pub(crate) fn park(
+        &mut self,
+        context: &Context<'_>,
+        operation: Operation,
+        (wait_for, error): (WaitFor, ErrorCode),
+        visible_at: u64,
+        out: &mut Output,
+    ) {
+        let wait_ms = match (&operation.action, wait_for) {
+            (Action::End(end), WaitFor::Transaction) if end.names_transaction() => END_WAIT_MS,
+            (_, WaitFor::Transaction | WaitFor::Others) => self.config.retry_backoff_max_ms,
+        };
+        if let Err(operation) = self.waits.park(operation, (wait_for, error), context.now, wait_ms)
+        {
+            self.reply(&operation, Err(error), visible_at, out);
         }
     }
 

@@ -1,7 +1,8 @@
 //! The end of a transaction, in the order that makes it whole after every crash:
 //!
 //! 1. What a commit depends on is brought to stable storage: the records of the transaction, and
-//!    the markers of the commit before it (`Phase::Syncing`).
+//!    the markers of the commit before it (`Phase::Syncing`); in version 1 those of any decision
+//!    before it.
 //! 2. Prepare is written. When it is durable, the client is answered and the markers are sent
 //!    (`Phase::Marking`).
 //! 3. When the partitions have all markers, Complete is written, for which nothing waits.
@@ -138,13 +139,8 @@ impl Coordinator {
             return self.reply(&operation, Ok(Done::Identity(identity)), context.position, out);
         }
         // The transaction could not be committed: its client gets the error that follows the abort.
-        let error = ErrorCode::ConcurrentTransactions;
-        let wait_ms = self.config.retry_backoff_max_ms;
-        let parked =
-            self.waits.park(operation, (WaitFor::Transaction, error), context.now, wait_ms);
-        if let Err(operation) = parked {
-            self.reply(&operation, Err(error), context.position, out);
-        }
+        let wait = (WaitFor::Transaction, ErrorCode::ConcurrentTransactions);
+        self.park(context, operation, wait, context.position, out);
     }
 
     /// Writes Prepare, and Complete if no marker is needed.
@@ -196,10 +192,11 @@ impl Coordinator {
     ) {
         let Some(id) = self.under_way.get(&sequence).cloned() else { return };
         let Some(entry) = self.ids.get_mut(&id) else { return };
-        let is_commit = entry.durable.state.prepared() == Some(TransactionOutcome::Commit);
+        let outcome = entry.durable.state.prepared();
+        let is_kept = outcome.is_some_and(|outcome| entry.durable.keeps_markers_of(outcome));
         let active = entry.active();
         let Phase::Marking { remaining, .. } = &mut active.phase else { return };
-        if is_commit && !is_synced {
+        if is_kept && !is_synced {
             let marked = partitions.iter().filter(|it| remaining.contains(it.0, it.1));
             marked.for_each(|(topic, partition)| active.unsynced.insert(topic, partition));
         }

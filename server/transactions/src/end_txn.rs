@@ -56,7 +56,7 @@ impl Coordinator {
         out: &mut Output,
     ) -> Result<Done, Refusal> {
         let entry = self.find(id)?;
-        let valid = match end.client_version == EPOCH_PER_TRANSACTION {
+        let valid = match end.names_transaction() {
             false => validate_without_epochs(entry, end)?,
             _ if self.may_lack_record(entry, end) => return Err(Refusal::LOADING),
             _ => validate(entry, end)?,

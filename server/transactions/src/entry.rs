@@ -22,8 +22,9 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Active {
     pub(crate) phase: Phase,
-    /// Partitions with a marker of the last commit that may not be on stable storage. The records
-    /// of the next transaction erase its outcome, so these are synced before.
+    /// Partitions with a marker of the last decision that may not be on stable storage, if that
+    /// matters ([`Durable::keeps_markers_of`]). The records of the next transaction erase the
+    /// outcome, so these are synced before.
     pub(crate) unsynced: PartitionSet,
     /// Partitions that have joined the next transaction, while its record would erase the outcome
     /// of the last one too early.

@@ -3,6 +3,7 @@
 use crate::message::Producer;
 use crate::output::RequestId;
 use crate::partition_set::PartitionSet;
+use crate::state::EPOCH_PER_TRANSACTION;
 use crate::text::Text;
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::TransactionOutcome;
@@ -38,6 +39,13 @@ pub(crate) struct End {
     pub(crate) producer: Producer,
     pub(crate) outcome: TransactionOutcome,
     pub(crate) client_version: i16,
+}
+
+impl End {
+    /// Whether its epoch is that of one transaction. Without that, a late one may end another.
+    pub(crate) fn names_transaction(&self) -> bool {
+        self.client_version == EPOCH_PER_TRANSACTION
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

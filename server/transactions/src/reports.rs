@@ -101,7 +101,7 @@ impl Coordinator {
                         Known::Open
                     }
                     Fate::Decided(decided) => {
-                        if is_commit(decided) {
+                        if must_be_synced(durable, decided) {
                             unsynced.push((id.clone(), topic.clone(), *partition));
                         }
                         decided
@@ -109,9 +109,9 @@ impl Coordinator {
                 };
                 known.push((*producer, fate));
             }
-            if !durable.partitions().is_some_and(|own| own.contains_all(&added))
-                && !added.is_empty()
-            {
+            // The partitions of a decision are those of the transaction before.
+            let own = durable.partitions().filter(|_| durable.state.prepared().is_none());
+            if !added.is_empty() && !own.is_some_and(|own| own.contains_all(&added)) {
                 joined.push((id.clone(), added));
             }
         }
@@ -137,8 +137,8 @@ impl Coordinator {
         }
     }
 
-    /// The partition gets the marker of a commit again, which is to be synced before the next
-    /// decision. While markers are under way, the acknowledgement of this one is awaited anyway.
+    /// The partition gets a marker again, which is to be synced before the next decision. While
+    /// markers are under way, the acknowledgement of this one is awaited anyway.
     fn note_unsynced(&mut self, id: &Text, topic: &str, partition: i32) {
         let Some(entry) = self.ids.get_mut(id) else { return };
         if entry.durable.state.completed().is_some() {
@@ -156,13 +156,13 @@ impl Coordinator {
     }
 }
 
-fn is_commit(known: Known) -> bool {
-    matches!(known, Known::Decided { outcome: TransactionOutcome::Commit, .. })
+fn must_be_synced(durable: &Durable, known: Known) -> bool {
+    matches!(known, Known::Decided { outcome, .. } if durable.keeps_markers_of(outcome))
 }
 
 /// The fate of a transaction that a partition has open, of a producer that this id has or had.
 fn fate(durable: &Durable, producer: Producer) -> Fate {
-    let has_epochs = i16::from(durable.client_version) == EPOCH_PER_TRANSACTION;
+    let has_epochs = durable.has_epochs();
     let is_present = producer.id == durable.producer_id && producer.epoch == durable.epoch;
     let is_next = match durable.state.prepared() {
         Some(_) => durable.next_identity() == (producer.id, producer.epoch),

@@ -133,6 +133,18 @@ impl Durable {
         self.epoch >= LAST_EPOCH
     }
 
+    /// Whether the client that wrote last has an epoch for each transaction.
+    pub(crate) fn has_epochs(&self) -> bool {
+        i16::from(self.client_version) == EPOCH_PER_TRANSACTION
+    }
+
+    /// Whether markers with this outcome must be on stable storage before the next decision. One of
+    /// an abort need not: a transaction that is not known is aborted. But without an epoch for each
+    /// transaction, the next decision would count for the one whose marker was lost.
+    pub(crate) fn keeps_markers_of(&self, outcome: TransactionOutcome) -> bool {
+        outcome == TransactionOutcome::Commit || !self.has_epochs()
+    }
+
     pub(crate) fn partitions(&self) -> Option<&PartitionSet> {
         self.open.as_ref().map(|open| &open.partitions)
     }
