@@ -46,6 +46,8 @@ pub struct Coordinator {
     pub(crate) doomed: BTreeSet<Text>,
     /// Ids with no record after this position may have lost a transaction altogether.
     pub(crate) lost_before: Option<u64>,
+    /// Ids whose only record after `lost_before` is the end of the decision before it.
+    pub(crate) completed_after_loss: BTreeSet<Text>,
     pub(crate) timers: Timers,
     sequence: u64,
     pub(crate) held: Held,
@@ -73,6 +75,7 @@ impl Coordinator {
             may_have_lost_writes: false,
             doomed: BTreeSet::new(),
             lost_before: None,
+            completed_after_loss: BTreeSet::new(),
             timers: Timers::default(),
             sequence: 0,
             held: Held::default(),

@@ -26,6 +26,7 @@ impl Coordinator {
     fn put(&mut self, id: &str, durable: Durable, position: u64) {
         let bytes = open_bytes(&durable);
         let is_ongoing = durable.state == State::Ongoing;
+        self.note_completed(id, &durable);
         let before = match self.ids.get_mut(id) {
             Some(entry) => {
                 entry.written_at = position;
@@ -52,6 +53,20 @@ impl Coordinator {
         }
     }
 
+    /// Notes whether this is the end of a decision from before writes were lost: it does not show
+    /// that no transaction began after that decision.
+    fn note_completed(&mut self, id: &str, durable: &Durable) {
+        let is_before_loss = |entry: &Entry| {
+            entry.durable.state.prepared().is_some()
+                && self.lost_before.is_some_and(|at| entry.written_at <= at)
+        };
+        if durable.state.completed().is_some() && self.ids.get(id).is_some_and(is_before_loss) {
+            self.completed_after_loss.insert(id.into());
+        } else {
+            self.completed_after_loss.remove(id);
+        }
+    }
+
     fn remove(&mut self, id: &str, position: u64) {
         self.removed_at = position;
         if let Some(entry) = self.ids.remove(id) {
@@ -64,6 +79,7 @@ impl Coordinator {
         }
         self.open.remove(id);
         self.doomed.remove(id);
+        self.completed_after_loss.remove(id);
         self.waits.transaction_ended(id);
     }
 
