@@ -7,6 +7,7 @@
 //! A record is visible (to a fetch, in an answer, in an offset) when its write is done: the high
 //! watermark of a partition is the end of its last completed write.
 
+mod asked;
 mod batch;
 mod checkpoint;
 mod counters;

@@ -14,7 +14,7 @@ use muster_codec::messages::AbortedTransaction;
 use muster_codec::record_batch::{EndTxnMarker, TimestampType, set_max_timestamp};
 use muster_storage::AppendError;
 use muster_storage::{FileDone, LogEnd, PartitionLog, PartitionPlace};
-use muster_transactions::message::{QuestionKind, Stamp};
+use muster_transactions::message::Stamp;
 use muster_transactions::partition::{Aborted, Append, End};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -143,18 +143,17 @@ impl Partition {
     }
 
     /// Appends a batch and writes it, unless it is a duplicate. One of a transaction was admitted
-    /// before, by `admitted` if a question was needed.
+    /// before, by the verdict with the stamp `admitted` if a question was needed.
     pub(super) fn append(
         &mut self,
         wall: Wall,
         batch: &Good<'_>,
-        admitted: Option<Admitted>,
+        admitted: Option<Stamp>,
         io: &mut Io,
         out: &mut Effects,
     ) -> Result<Appended, Refusal> {
         let sequenced = Sequenced::of(&batch.header);
-        let begins_at_zero = admitted.is_some_and(|admitted| admitted.kind == QuestionKind::Add);
-        let check = |sequenced| self.producers.check(&sequenced, begins_at_zero);
+        let check = |sequenced| self.producers.check(&sequenced);
         match sequenced.map_or(Verdict::Append, check) {
             Verdict::Append => {}
             Verdict::Duplicate(stored) => return Ok(self.again(&stored)),
@@ -167,8 +166,7 @@ impl Partition {
         let timestamp = batch.max_timestamp;
         if let Some(sequenced) = sequenced {
             let stored = Stored { base_offset, last_offset, timestamp };
-            let opened = (written.place, admitted.map(|admitted| admitted.stamp));
-            self.producers.appended(wall, &sequenced, stored, opened);
+            self.producers.appended(wall, &sequenced, stored, (written.place, admitted));
         }
         let log_append_time = match batch.timestamp_type {
             TimestampType::CreateTime => -1,
@@ -382,13 +380,6 @@ fn refusal(error: AppendError) -> Refusal {
             ErrorCode::CorruptMessage
         }
     })
-}
-
-/// The yes of the coordinator to a batch.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Admitted {
-    pub kind: QuestionKind,
-    pub stamp: Stamp,
 }
 
 /// Retention by time and size needs `cleanup.policy=delete`.

@@ -4,13 +4,14 @@
 //! when a batch is accepted, not when its write is done, so that pipelined batches are checked
 //! against it: a write that fails ends the process.
 
+use super::asked::Asked;
 use super::limits::PRODUCERS_PER_PARTITION_MAX;
 use super::transactions::Transactions;
 use muster_codec::ErrorCode;
 use muster_codec::Wall;
 use muster_codec::record_batch::{BatchHeader, NO_SEQUENCE, NO_TIMESTAMP};
 use muster_storage::BatchPlace;
-use muster_transactions::message::{Producer as Writer, Stamp};
+use muster_transactions::message::{Producer as Writer, QuestionKind, Stamp};
 use muster_transactions::partition::End;
 use std::collections::{HashMap, VecDeque};
 
@@ -56,6 +57,7 @@ pub(super) struct Producers {
     /// The number of producers from which on idle ones are removed, if more than the limit have
     /// transactions open.
     many: usize,
+    asked: Asked,
     pub transactions: Transactions,
 }
 
@@ -88,15 +90,14 @@ struct Batch {
 }
 
 impl Producers {
-    /// How to treat a batch. `begins_at_zero`: the batch adds its partition to a transaction, which
-    /// is the first of its epoch.
-    pub(super) fn check(&self, batch: &Sequenced, begins_at_zero: bool) -> Verdict {
+    /// How to treat a batch.
+    pub(super) fn check(&self, batch: &Sequenced) -> Verdict {
         let known = self.by_id.get(&batch.producer_id);
         if let Some(duplicate) = known.and_then(|producer| producer.find(batch)) {
             return Verdict::Duplicate(duplicate);
         }
         // Kafka accepts any first sequence of an unknown producer, whose records may have been
-        // deleted.
+        // deleted, unless the batch adds its partition to a transaction.
         let is_next = match known {
             Some(producer) if batch.epoch < producer.epoch => {
                 return Verdict::Refuse(ErrorCode::InvalidProducerEpoch);
@@ -105,15 +106,26 @@ impl Producers {
             None if batch.epoch < NO_EPOCH => {
                 return Verdict::Refuse(ErrorCode::InvalidProducerEpoch);
             }
-            None => !begins_at_zero || batch.base_sequence == 0,
+            None => batch.base_sequence == 0 || !self.asked.adds(batch.producer_id),
         };
-        if !is_next {
+        if !is_next || self.asked.is_overtaking(batch) {
             Verdict::Refuse(ErrorCode::OutOfOrderSequenceNumber)
         } else if !batch.is_transactional && self.transactions.is_open(batch.producer_id) {
             Verdict::Refuse(ErrorCode::InvalidTxnState)
         } else {
             Verdict::Append
         }
+    }
+
+    /// The coordinator of a transaction is asked about its first batch, with this question.
+    pub(super) fn ask(
+        &mut self,
+        wall: Wall,
+        batch: &Sequenced,
+        (kind, number): (QuestionKind, u64),
+    ) {
+        self.asked.ask(wall, batch, kind);
+        self.transactions.ask(Writer { id: batch.producer_id, epoch: batch.epoch }, number);
     }
 
     /// Whether a batch of a newer epoch is here, of a transaction or of none.
@@ -132,6 +144,7 @@ impl Producers {
     ) {
         self.known(batch.producer_id, batch.epoch).push(wall, batch, stored);
         if batch.is_transactional {
+            self.asked.appended(batch.producer_id);
             let writer = Writer { id: batch.producer_id, epoch: batch.epoch };
             self.transactions.appended(writer, (stored.base_offset, place), since);
         }
@@ -148,6 +161,7 @@ impl Producers {
         let producer = self.known(end.producer.id, end.producer.epoch);
         producer.begin_epoch(end.producer.epoch);
         (producer.last_append, producer.last_timestamp) = (wall.0, timestamp);
+        self.asked.marked(end);
         self.transactions.marked(end, offset, stamp);
     }
 
@@ -167,7 +181,8 @@ impl Producers {
     /// Removes producers that have not appended for `producer.id.expiration.ms` and have no
     /// transaction open.
     pub(super) fn expire(&mut self, wall: Wall, expiration_ms: i64) {
-        let Self { by_id, transactions, .. } = self;
+        let Self { by_id, asked, transactions, .. } = self;
+        asked.expire(wall, expiration_ms);
         by_id.retain(|id, producer| {
             let is_kept =
                 wall.since(producer.last_append) < expiration_ms || transactions.is_open(*id);
@@ -199,15 +214,10 @@ impl Producers {
             return;
         }
         let idle = self.by_id.iter().filter(|(id, _)| !self.transactions.is_open(**id));
-        let mut idle: Vec<(i64, i64)> =
-            idle.map(|(id, producer)| (producer.last_append, *id)).collect();
-        let count = idle.len().min(STEP);
-        if count < idle.len() {
-            idle.select_nth_unstable(count);
-        }
-        for (_, id) in &idle[..count] {
-            self.by_id.remove(id);
-            self.transactions.forget(*id);
+        let idle = idle.map(|(id, producer)| (producer.last_append, *id)).collect();
+        for id in oldest(idle, STEP) {
+            self.by_id.remove(&id);
+            self.transactions.forget(id);
         }
         self.many = self.by_id.len() + STEP;
     }
@@ -268,6 +278,15 @@ impl Sequenced {
     fn last_sequence(&self) -> i32 {
         add_to_sequence(self.base_sequence, self.last_offset_delta)
     }
+}
+
+/// The producers with the earliest times: at most `count`, in no order.
+pub(super) fn oldest(mut all: Vec<(i64, i64)>, count: usize) -> impl Iterator<Item = i64> {
+    let count = count.min(all.len());
+    if count < all.len() {
+        all.select_nth_unstable(count);
+    }
+    all.into_iter().take(count).map(|(_, id)| id)
 }
 
 /// Sequences wrap from `i32::MAX` to 0, as `DefaultRecordBatch.incrementSequence`.

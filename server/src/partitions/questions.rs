@@ -2,13 +2,14 @@
 //! with one question for all such batches of a request (`AddPartitionsToTxnManager`).
 
 use super::batch::{Good, Refusal};
-use super::partition::{Admitted, Appended};
+use super::partition::Appended;
 use super::partition_set::PartitionId;
+use super::producers::Sequenced;
 use super::{Call, Effects, Partitions};
 use crate::cluster::transaction_slot;
 use muster_codec::{ErrorCode, Wall};
 use muster_transactions::errors::{produce_error, produce_question};
-use muster_transactions::message::{Producer, Question, QuestionKind, Verdict};
+use muster_transactions::message::{Producer, Question, Verdict};
 use std::sync::Arc;
 
 /// A batch that waits for a verdict.
@@ -25,7 +26,6 @@ pub(super) struct AskedBatch {
 #[derive(Debug)]
 pub(super) struct OpenQuestion {
     producer: Producer,
-    kind: QuestionKind,
     /// The version of Produce.
     version: i16,
     batches: Vec<AskedBatch>,
@@ -57,11 +57,13 @@ impl Partitions {
         });
         for asked in &batches {
             self.io.reserve(asked.batch.bytes.len());
-            if let Some(partition) = self.partitions.get_mut(&asked.id) {
-                partition.producers.transactions.ask(producer, produce);
+            let partition = self.partitions.get_mut(&asked.id);
+            if let (Some(partition), Some(batch)) = (partition, Sequenced::of(&asked.batch.header))
+            {
+                partition.producers.ask(call.wall, &batch, (kind, produce));
             }
         }
-        let question = OpenQuestion { producer, kind, version: call.version, batches };
+        let question = OpenQuestion { producer, version: call.version, batches };
         self.questions.insert(produce, question);
     }
 
@@ -97,8 +99,7 @@ impl Partitions {
             return Err(error);
         }
         transactions.admit(question.producer, verdict.number, verdict.stamp)?;
-        let admitted = Admitted { kind: question.kind, stamp: verdict.stamp };
-        let appended = partition.append(wall, &asked.batch, Some(admitted), &mut self.io, out);
+        let appended = partition.append(wall, &asked.batch, Some(verdict.stamp), &mut self.io, out);
         if appended.is_err() {
             partition.producers.transactions.refused(question.producer, verdict.number);
         }

@@ -214,6 +214,39 @@ fn a_partition_may_be_refused_alone() {
 }
 
 #[test]
+fn no_batch_overtakes_one_that_was_refused() {
+    let mut world = World::new();
+    let batch = |sequence| [(0, transactional(1, 7, 0, sequence))];
+    let (first, first_question) = world.start_transactional(11, &batch(0));
+    world.decide(&no(&first_question.unwrap(), ErrorCode::ConcurrentTransactions));
+    assert_eq!(world.results(first).unwrap(), [(ErrorCode::NotEnoughReplicas, -1)]);
+    for (sequence, expected) in [
+        (1, (ErrorCode::OutOfOrderSequenceNumber, -1)),
+        (0, (ErrorCode::None, 0)),
+        (1, (ErrorCode::None, 1)),
+    ] {
+        let (request, question) = world.start_transactional(11, &batch(sequence));
+        if let Some(question) = question {
+            world.decide(&yes(&question, 1));
+        }
+        world.settle();
+        assert_eq!(world.results(request).unwrap(), [expected], "sequence {sequence}");
+    }
+}
+
+#[test]
+fn a_marker_ends_what_a_refused_batch_keeps_back() {
+    let mut world = World::new();
+    let (request, question) = world.start_transactional(11, &[(0, transactional(1, 7, 0, 0))]);
+    world.decide(&no(&question.unwrap(), ErrorCode::ConcurrentTransactions));
+    world.results(request).unwrap();
+    assert_eq!(world.end((7, 0), ABORT, 0), ErrorCode::None);
+    // The producer is known by the marker now, with no batch: it begins at 0.
+    assert_eq!(world.transact(transactional(1, 7, 0, 1)).0, ErrorCode::OutOfOrderSequenceNumber);
+    assert_eq!(world.transact(transactional(1, 7, 0, 0)), (ErrorCode::None, 1));
+}
+
+#[test]
 fn a_question_that_is_not_answered_ends_and_a_late_answer_to_it_is_dropped() {
     let mut world = World::new();
     let (request, question) = world.start_transactional(ADDS, &[(0, transactional(1, 7, 0, 0))]);
