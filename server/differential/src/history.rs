@@ -25,7 +25,7 @@ const LINES: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// After so long a request that may wait for other members is taken to wait for them.
 const PARKED_AFTER: Duration = Duration::from_millis(150);
-/// After so long muster has ended a transaction, and lists one that has begun.
+/// After so long muster has ended a transaction.
 const SETTLED_WITHIN: Duration = Duration::from_secs(3);
 /// The time within which an answer may be followed by those that it releases.
 const FOLLOWING: Duration = Duration::from_millis(25);
@@ -214,7 +214,7 @@ impl<'a> Muster<'a> {
         }
     }
 
-    /// While the answer is about a transaction that is being ended, or that is not recorded yet.
+    /// While the answer is about a transaction that is being ended.
     fn send_again(&mut self, (line, step): (usize, usize), ask: &Ask) -> io::Result<()> {
         let deadline = Instant::now() + SETTLED_WITHIN;
         while Instant::now() < deadline && self.is_unsettled(step) {
@@ -227,23 +227,7 @@ impl<'a> Muster<'a> {
     }
 
     fn is_unsettled(&self, step: usize) -> bool {
-        let answer = self.muster.get(&step);
-        let is_ending = answer.is_some_and(|it| is_concurrent(it) || runs_out(it));
-        is_ending || self.lacks_a_record(step)
-    }
-
-    /// Whether a list has a transaction in another state than Kafka: muster writes the record of
-    /// one when the markers of the one before it are durable, and lists what is recorded.
-    fn lacks_a_record(&self, step: usize) -> bool {
-        let (Some(kafka), Some(muster)) = (self.kafka.get(&step), self.muster.get(&step)) else {
-            return false;
-        };
-        let is_listing =
-            matches!(self.ask(step).api(), ApiKey::DescribeTransactions | ApiKey::ListTransactions);
-        is_listing
-            && compare::answers(kafka, muster, &mut self.ids.clone(), &self.prefix).iter().any(
-                |one| one.field.starts_with("transactionStates") && !one.field.ends_with("[order]"),
-            )
+        self.muster.get(&step).is_some_and(|it| is_concurrent(it) || runs_out(it))
     }
 
     /// All that both answer, whichever of them is later.

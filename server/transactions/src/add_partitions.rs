@@ -167,7 +167,7 @@ impl Coordinator {
         if !has_epochs {
             return Err(self.wait_until_settled(context, id, out));
         }
-        self.join_without_record(id, partitions);
+        self.join_without_record(context, id, partitions);
         self.wait_until_settled(context, id, out);
         Ok(Done::Added)
     }

@@ -265,21 +265,29 @@ impl Coordinator {
     }
 
     /// Partitions join the next transaction, whose record follows when the last one is settled.
-    pub(crate) fn join_without_record(&mut self, id: &Text, partitions: &PartitionSet) {
+    pub(crate) fn join_without_record(
+        &mut self,
+        context: &Context<'_>,
+        id: &Text,
+        partitions: &PartitionSet,
+    ) {
         let Some(entry) = self.ids.get_mut(id) else { return };
-        entry.active().joined.insert_all(partitions);
+        let active = entry.active();
+        if active.joined.is_empty() {
+            active.joined_at = context.wall;
+        }
+        active.joined.insert_all(partitions);
         self.open.insert(id.clone());
     }
 
     /// Writes the record of a transaction that partitions have joined without.
-    pub(crate) fn record_joined(&self, context: &Context<'_>, id: &Text, out: &mut Output) {
+    pub(crate) fn record_joined(&self, id: &Text, out: &mut Output) {
         let Some(entry) = self.ids.get(id) else { return };
-        if self.keeps_outcome(entry) || entry.durable.state.prepared().is_some() {
+        if self.keeps_outcome(entry) {
             return;
         }
-        if let Some(joined) = entry.joined() {
-            let durable = entry.durable.ongoing(joined, EPOCH_PER_TRANSACTION, context.wall);
-            self.write(id, Some(&durable), out);
+        if let Some(next) = entry.next() {
+            self.write(id, Some(&next), out);
         }
     }
 
@@ -292,7 +300,7 @@ impl Coordinator {
 
     fn settled(&mut self, context: &Context<'_>, id: &Text, out: &mut Output) {
         self.enter(context, id, Phase::Idle);
-        self.record_joined(context, id, out);
+        self.record_joined(id, out);
         self.note_open(id);
         if self.ids.get(id).is_some_and(|entry| !entry.is_pending()) {
             self.waits.transaction_ended(id);

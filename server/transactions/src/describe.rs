@@ -8,7 +8,7 @@ use crate::context::{Context, Matcher};
 use crate::coordinator::{Caller, Coordinator};
 use crate::entry::{Entry, Phase};
 use crate::output::Output;
-use crate::state::State;
+use crate::state::{Durable, State};
 use crate::text::{Text, owned};
 use alloc::vec::Vec;
 use core::fmt::{self, Debug, Formatter};
@@ -84,7 +84,8 @@ fn not_described(id: &str, error: ErrorCode) -> DescribedTransaction<'static> {
 
 /// While markers are under way, the partitions are those without one.
 fn described(id: &str, entry: &Entry) -> DescribedTransaction<'static> {
-    let durable = &entry.durable;
+    let next = entry.next();
+    let durable = next.as_ref().unwrap_or(&entry.durable);
     let partitions = match entry.phase() {
         Phase::Marking { remaining, .. } => Some(remaining),
         Phase::Idle | Phase::Syncing(_) | Phase::Settling { .. } => durable.partitions(),
@@ -197,13 +198,15 @@ impl Listing {
     }
 
     fn add(&mut self, id: &str, entry: &Entry, wall: Wall) {
-        if self.has_failed() || !self.wants(id, entry, wall) {
+        let next = entry.next();
+        let durable = next.as_ref().unwrap_or(&entry.durable);
+        if self.has_failed() || !self.wants(id, durable, wall) {
             return;
         }
         let listed = ListedTransaction {
             transactional_id: owned(id),
-            producer_id: entry.durable.producer_id,
-            transaction_state: Str::Borrowed(entry.durable.state.name()),
+            producer_id: durable.producer_id,
+            transaction_state: Str::Borrowed(durable.state.name()),
         };
         match self.budget.fit(listed) {
             Some(listed) => self.found.push(listed),
@@ -212,8 +215,7 @@ impl Listing {
     }
 
     /// An id without a transaction passes each filter by duration, as in Kafka.
-    fn wants(&self, id: &str, entry: &Entry, wall: Wall) -> bool {
-        let durable = &entry.durable;
+    fn wants(&self, id: &str, durable: &Durable, wall: Wall) -> bool {
         let has_state = self.states.as_ref().is_none_or(|them| them.contains(&durable.state));
         let has_producer = self.producer_ids.is_empty()
             || self.producer_ids.binary_search(&durable.producer_id).is_ok();

@@ -3,8 +3,9 @@
 use crate::message::Producer;
 use crate::operation::Operation;
 use crate::partition_set::PartitionSet;
-use crate::state::{Durable, NO_EPOCH};
+use crate::state::{Durable, EPOCH_PER_TRANSACTION, NO_EPOCH};
 use alloc::boxed::Box;
+use muster_codec::Wall;
 use muster_codec::record_batch::TransactionOutcome;
 
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Active {
     /// Partitions that have joined the next transaction, while its record would erase the outcome
     /// of the last one too early.
     pub(crate) joined: PartitionSet,
+    /// When the first of them did.
+    pub(crate) joined_at: Wall,
     /// When the present messages were sent.
     pub(crate) sent_at: i64,
 }
@@ -105,6 +108,15 @@ impl Entry {
     /// The partitions of a transaction that has no record yet.
     pub(crate) fn joined(&self) -> Option<&PartitionSet> {
         self.active.as_ref().map(|active| &active.joined).filter(|joined| !joined.is_empty())
+    }
+
+    /// The state that the record of the transaction will have which partitions have joined. Clients
+    /// see it before: it is as durable as what was written to the partitions, which report it.
+    pub(crate) fn next(&self) -> Option<Durable> {
+        let active = self.active.as_ref()?;
+        let may_begin = self.durable.state.prepared().is_none();
+        let joined = self.joined().filter(|_| may_begin)?;
+        Some(self.durable.ongoing(joined, EPOCH_PER_TRANSACTION, active.joined_at))
     }
 
     pub(crate) fn has_unsynced(&self) -> bool {

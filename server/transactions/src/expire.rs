@@ -113,7 +113,7 @@ impl Coordinator {
         }
         if matches!(entry.phase(), Phase::Idle) {
             // Only if the log has refused its record.
-            self.record_joined(context, id, out);
+            self.record_joined(id, out);
         }
         let Some(active) = entry.active.as_ref().filter(|it| !it.unsynced.is_empty()) else {
             return;

@@ -39,7 +39,7 @@ impl Coordinator {
         self.has_all_reports = (0..slots).all(|slot| self.sessions.contains_key(&slot));
         if self.has_all_reports {
             self.waits.others_arrived();
-            self.open.iter().for_each(|id| self.record_joined(context, id, out));
+            self.open.iter().for_each(|id| self.record_joined(id, out));
         }
     }
 
@@ -128,7 +128,7 @@ impl Coordinator {
         for (id, added) in joined {
             let Some(entry) = self.ids.get(id) else { continue };
             if self.keeps_outcome(entry) || entry.durable.state.prepared().is_some() {
-                self.join_without_record(id, added);
+                self.join_without_record(context, id, added);
                 self.wait_until_settled(context, id, out);
             } else {
                 let durable = entry.durable.ongoing(added, EPOCH_PER_TRANSACTION, context.wall);
