@@ -2,6 +2,7 @@
 //! `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`, in their order.
 
 use super::limits::RECORD_ERRORS_MAX;
+use super::producers::Sequenced;
 use crate::config::TopicConfig;
 use muster_codec::messages::{BatchIndexAndErrorMessage, ProduceRequest};
 use muster_codec::record_batch::{
@@ -9,14 +10,11 @@ use muster_codec::record_batch::{
 };
 use muster_codec::wire::Reader;
 use muster_codec::{Bytes, ErrorCode, Wall};
-use muster_transactions::message::Producer;
-use std::borrow::Cow;
 
 /// A batch that may be appended.
-#[derive(Debug, Clone)]
-pub(super) struct Good<'a> {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Good {
     pub header: BatchHeader,
-    pub bytes: Cow<'a, [u8]>,
     /// Whether the producer or the log timestamps the records, and the newest timestamp.
     pub timestamp_type: TimestampType,
     pub max_timestamp: i64,
@@ -39,7 +37,8 @@ const CORRUPT: Refusal = Refusal::of(ErrorCode::CorruptMessage);
 type Result<T> = std::result::Result<T, Refusal>;
 
 /// A transactional batch in a request without a transactional id.
-const NOT_TRANSACTIONAL: Refusal = Refusal::of(ErrorCode::TransactionalIdAuthorizationFailed);
+pub(super) const NOT_TRANSACTIONAL: Refusal =
+    Refusal::of(ErrorCode::TransactionalIdAuthorizationFailed);
 
 /// The first version of Produce that allows zstd (KIP-110).
 pub(super) const ZSTD_SINCE: i16 = 7;
@@ -65,7 +64,7 @@ pub(super) fn check_request(body: &ProduceRequest<'_>) -> Result<()> {
 /// (`ReplicaManager.handleProduceAppend`).
 pub(super) fn check_producers<'r>(batches: impl Iterator<Item = &'r [u8]>) -> Result<()> {
     let headers = batches.filter_map(|batch| BatchHeader::read(batch).ok());
-    let mut producers = headers.filter_map(|header| producer(&header));
+    let mut producers = headers.filter_map(|it| Some(transactional(&it)?.producer()));
     let first = producers.next();
     if producers.any(|other| Some(other) != first) {
         let message = Some("Transactional records contained more than one producer ID".to_owned());
@@ -88,11 +87,9 @@ fn has_transactional<'r>(all: &mut impl Iterator<Item = &'r Bytes<'r>>) -> Resul
     Ok(false)
 }
 
-/// The producer of a batch that belongs to a transaction. One without a producer belongs to none,
-/// whatever its attributes say.
-fn producer(header: &BatchHeader) -> Option<Producer> {
-    let producer = Producer { id: header.producer_id, epoch: header.producer_epoch };
-    (header.is_transactional() && header.has_producer_id()).then_some(producer)
+/// The batch of a transaction. One without a producer belongs to none, whatever its attributes say.
+pub(super) fn transactional(header: &BatchHeader) -> Option<Sequenced> {
+    Sequenced::of(header).filter(|batch| batch.is_transactional)
 }
 
 /// Finds the one batch in the records of a partition.
@@ -135,14 +132,8 @@ fn split_batch(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     Ok(bytes.split_at_checked(12 + length as usize))
 }
 
-/// Checks the batch against the rules of its topic. `transactional`: the request has a
-/// transactional id.
-pub(super) fn check<'a>(
-    bytes: &'a [u8],
-    topic: &TopicConfig,
-    transactional: bool,
-    wall: Wall,
-) -> Result<Good<'a>> {
+/// Checks the batch against the rules of its topic.
+pub(super) fn check(bytes: &[u8], topic: &TopicConfig, wall: Wall) -> Result<Good> {
     let batch = Batch::read(bytes).map_err(|_| CORRUPT)?;
     let header = batch.header;
     if header.base_offset != 0 {
@@ -156,9 +147,6 @@ pub(super) fn check<'a>(
         return Err(Refusal::of(ErrorCode::UnknownServerError));
     }
     header.validate_from_client().map_err(|_| INVALID_RECORD)?;
-    if header.is_transactional() && !transactional {
-        return Err(NOT_TRANSACTIONAL);
-    }
     let newest = check_records(&batch, topic, wall)?;
     let timestamp_type = topic.message_timestamp_type;
     let max_timestamp = match timestamp_type {
@@ -168,19 +156,7 @@ pub(super) fn check<'a>(
     if bytes.len() as u64 > u64::from(topic.segment_bytes.unsigned_abs()) {
         return Err(Refusal::of(ErrorCode::RecordListTooLarge));
     }
-    Ok(Good { header, bytes: bytes.into(), timestamp_type, max_timestamp })
-}
-
-impl Good<'_> {
-    /// The same batch, for as long as it has to wait.
-    pub(super) fn into_owned(self) -> Good<'static> {
-        Good { bytes: self.bytes.into_owned().into(), ..self }
-    }
-
-    /// The producer, if the batch belongs to a transaction.
-    pub(super) fn transactional(&self) -> Option<Producer> {
-        producer(&self.header)
-    }
+    Ok(Good { header, timestamp_type, max_timestamp })
 }
 
 /// The largest timestamp of valid records. Compressed records are not decoded: for them the

@@ -1,6 +1,6 @@
 //! One partition: its log, its producers, and the requests that wait for it.
 
-use super::batch::{Good, Refusal};
+use super::batch::{self, Refusal};
 use super::io::{Io, Job};
 use super::load::Found;
 use super::partition_set::PartitionId;
@@ -14,7 +14,7 @@ use muster_codec::messages::AbortedTransaction;
 use muster_codec::record_batch::{EndTxnMarker, TimestampType, set_max_timestamp};
 use muster_storage::AppendError;
 use muster_storage::{FileDone, LogEnd, PartitionLog, PartitionPlace};
-use muster_transactions::message::Stamp;
+use muster_transactions::message::{Producer, Stamp};
 use muster_transactions::partition::{Aborted, Append, End};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -131,27 +131,25 @@ impl Partition {
         std::mem::replace(&mut self.last_produce, produce) != produce
     }
 
-    /// Whether a batch may be appended; only one of a transaction is to be admitted.
-    pub(super) fn may_append(&self, batch: &Good<'_>) -> Append {
-        match batch.transactional() {
-            Some(producer) if self.producers.has_newer(producer) => {
-                Append::Refuse(ErrorCode::InvalidProducerEpoch)
-            }
-            Some(producer) => self.producers.transactions.may_append(producer),
-            None => Append::Now,
+    /// Whether a batch of a transaction may be appended.
+    pub(super) fn may_append(&self, producer: Producer) -> Append {
+        if self.producers.has_newer(producer) {
+            return Append::Refuse(ErrorCode::InvalidProducerEpoch);
         }
+        self.producers.transactions.may_append(producer)
     }
 
-    /// Appends a batch and writes it, unless it is a duplicate. One of a transaction was admitted
-    /// before, by the verdict with the stamp `admitted` if a question was needed.
+    /// Checks a batch, appends it and writes it, unless it is a duplicate. One of a transaction was
+    /// admitted before, by the verdict with the stamp `admitted` if a question was needed.
     pub(super) fn append(
         &mut self,
         wall: Wall,
-        batch: &Good<'_>,
+        bytes: &[u8],
         admitted: Option<Stamp>,
         io: &mut Io,
         out: &mut Effects,
     ) -> Result<Appended, Refusal> {
+        let batch = batch::check(bytes, &self.config, wall)?;
         let sequenced = Sequenced::of(&batch.header);
         let check = |sequenced| self.producers.check(&sequenced);
         match sequenced.map_or(Verdict::Append, check) {
@@ -159,7 +157,7 @@ impl Partition {
             Verdict::Duplicate(stored) => return Ok(self.again(&stored)),
             Verdict::Refuse(error) => return Err(Refusal::of(error)),
         }
-        let mut copy = io.copy(&batch.bytes);
+        let mut copy = io.copy(bytes);
         set_max_timestamp(&mut copy, batch.timestamp_type, batch.max_timestamp);
         let written = self.write(wall, (copy, batch.header.records_count), io, out)?;
         let (base_offset, last_offset) = (written.base_offset, written.next_offset - 1);

@@ -10,6 +10,7 @@ use muster_codec::messages::{
     LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest,
     ProduceResponse, TopicProduceData, TopicProduceResponse,
 };
+use muster_codec::record_batch::BatchHeader;
 use muster_codec::{ErrorCode, Response, Str, Uuid};
 use muster_coordinator::RequestId;
 use muster_transactions::errors::produce_error;
@@ -178,26 +179,27 @@ impl Partitions {
         if !partition.first_in_request(round.produce) {
             return None;
         }
-        let checked = if self.io.fits_write_budget(bytes.len()) {
-            let is_transactional = round.transactional_id.is_some();
-            batch::check(bytes, &partition.config, is_transactional, round.call.wall)
-        } else {
-            Err(Refusal::of(ErrorCode::RequestTimedOut))
-        };
-        let appended = match checked.map(|batch| (partition.may_append(&batch), batch)) {
-            Ok((Append::Ask, batch)) => {
+        let header = BatchHeader::read(bytes).ok();
+        let batch = header.as_ref().and_then(batch::transactional);
+        let may_append = batch.map(|batch| (partition.may_append(batch.producer()), batch));
+        let appended = match may_append {
+            _ if !self.io.fits_write_budget(bytes.len()) => {
+                Err(Refusal::of(ErrorCode::RequestTimedOut))
+            }
+            None | Some((Append::Now, _)) => {
+                partition.append(round.call.wall, bytes, None, &mut self.io, out)
+            }
+            // Before its records are checked, as in Kafka.
+            Some((Append::Ask, batch)) if round.transactional_id.is_some() => {
                 round.writes += 1;
-                let topic = Arc::clone(topic);
-                round.asked.push(AskedBatch { id, topic, batch: batch.into_owned() });
+                let (topic, bytes) = (Arc::clone(topic), bytes.into());
+                round.asked.push(AskedBatch { id, topic, batch, bytes });
                 return Some(PartitionProduceResponse { index: id.index, ..unanswered() });
             }
-            Ok((Append::Now, batch)) => {
-                partition.append(round.call.wall, &batch, None, &mut self.io, out)
-            }
-            Ok((Append::Refuse(error), _)) => {
+            Some((Append::Ask, _)) => Err(batch::NOT_TRANSACTIONAL),
+            Some((Append::Refuse(error), _)) => {
                 Err(Refusal::unverified(produce_error(error, round.call.version)))
             }
-            Err(refusal) => Err(refusal),
         };
         let (answer, waits) = self.appended(id, appended, (round.produce, round.acks));
         round.writes += usize::from(waits);

@@ -125,7 +125,7 @@ impl Producers {
         (kind, number): (QuestionKind, u64),
     ) {
         self.asked.ask(wall, batch, kind);
-        self.transactions.ask(Writer { id: batch.producer_id, epoch: batch.epoch }, number);
+        self.transactions.ask(batch.producer(), number);
     }
 
     /// Whether a batch of a newer epoch is here, of a transaction or of none.
@@ -145,8 +145,7 @@ impl Producers {
         self.known(batch.producer_id, batch.epoch).push(wall, batch, stored);
         if batch.is_transactional {
             self.asked.appended(batch.producer_id);
-            let writer = Writer { id: batch.producer_id, epoch: batch.epoch };
-            self.transactions.appended(writer, (stored.base_offset, place), since);
+            self.transactions.appended(batch.producer(), (stored.base_offset, place), since);
         }
     }
 
@@ -273,6 +272,10 @@ impl Sequenced {
             last_offset_delta: header.last_offset_delta,
             is_transactional: header.is_transactional(),
         })
+    }
+
+    pub(super) fn producer(&self) -> Writer {
+        Writer { id: self.producer_id, epoch: self.epoch }
     }
 
     fn last_sequence(&self) -> i32 {

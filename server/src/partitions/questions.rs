@@ -1,7 +1,7 @@
 //! The first batch of a transaction in a partition: the coordinator is asked before the append,
 //! with one question for all such batches of a request (`AddPartitionsToTxnManager`).
 
-use super::batch::{Good, Refusal};
+use super::batch::Refusal;
 use super::partition::Appended;
 use super::partition_set::PartitionId;
 use super::producers::Sequenced;
@@ -18,7 +18,9 @@ pub(super) struct AskedBatch {
     pub id: PartitionId,
     /// The name of its topic.
     pub topic: Arc<str>,
-    pub batch: Good<'static>,
+    pub batch: Sequenced,
+    /// Not checked yet.
+    pub bytes: Box<[u8]>,
 }
 
 /// A question that is not answered yet; its number is that of its produce. They are limited by the
@@ -44,7 +46,7 @@ impl Partitions {
         let (Some(first), Some(transactional_id)) = (batches.first(), transactional_id) else {
             return;
         };
-        let Some(producer) = first.batch.transactional() else { return };
+        let producer = first.batch.producer();
         let Some(topic) = call.image.topic_by_id(first.id.topic) else { return };
         let kind = produce_question(call.version);
         out.questions.push(Question {
@@ -56,11 +58,9 @@ impl Partitions {
             kind,
         });
         for asked in &batches {
-            self.io.reserve(asked.batch.bytes.len());
-            let partition = self.partitions.get_mut(&asked.id);
-            if let (Some(partition), Some(batch)) = (partition, Sequenced::of(&asked.batch.header))
-            {
-                partition.producers.ask(call.wall, &batch, (kind, produce));
+            self.io.reserve(asked.bytes.len());
+            if let Some(partition) = self.partitions.get_mut(&asked.id) {
+                partition.producers.ask(call.wall, &asked.batch, (kind, produce));
             }
         }
         let question = OpenQuestion { producer, version: call.version, batches };
@@ -71,7 +71,7 @@ impl Partitions {
     pub fn verdict(&mut self, wall: Wall, verdict: &Verdict, out: &mut Effects) {
         let Some(question) = self.questions.remove(&verdict.number) else { return };
         for asked in &question.batches {
-            self.io.written(asked.batch.bytes.len());
+            self.io.written(asked.bytes.len());
             let appended = self.admit(wall, &question, asked, verdict, out);
             let refusal = |error| Refusal::unverified(produce_error(error, question.version));
             let appended = appended.unwrap_or_else(|error| Err(refusal(error)));
@@ -99,7 +99,7 @@ impl Partitions {
             return Err(error);
         }
         transactions.admit(question.producer, verdict.number, verdict.stamp)?;
-        let appended = partition.append(wall, &asked.batch, Some(verdict.stamp), &mut self.io, out);
+        let appended = partition.append(wall, &asked.bytes, Some(verdict.stamp), &mut self.io, out);
         if appended.is_err() {
             partition.producers.transactions.refused(question.producer, verdict.number);
         }

@@ -47,11 +47,11 @@ impl Default for State {
 }
 
 impl State {
+    /// Whether the producer is fenced, or its transaction that was open at a load may have ended.
     fn check(&self, producer: Producer) -> Result<(), ErrorCode> {
-        let is_earlier = |open: Open| open.since.is_none() || self.epoch < producer.epoch;
         if producer.epoch < self.epoch {
             Err(ErrorCode::InvalidProducerEpoch)
-        } else if self.open.is_some_and(is_earlier) {
+        } else if self.open.is_some_and(|open| open.since.is_none()) {
             Err(ErrorCode::ConcurrentTransactions)
         } else {
             Ok(())
@@ -121,9 +121,9 @@ pub enum Marking {
 
 impl PartitionTransactions {
     /// Whether a transactional batch may be appended. It is refused with INVALID_PRODUCER_EPOCH if
-    /// its producer is fenced, and with CONCURRENT_TRANSACTIONS while it is not known whether an
-    /// earlier transaction of the producer has ended here. A batch outside of transactions is not
-    /// checked here: while [`Self::is_open`], the caller refuses it with INVALID_TXN_STATE.
+    /// its producer is fenced, and with CONCURRENT_TRANSACTIONS while it is not known whether the
+    /// transaction that a load has found has ended. A batch outside of transactions is not checked
+    /// here: while [`Self::is_open`], the caller refuses it with INVALID_TXN_STATE.
     pub fn may_append(&self, producer: Producer) -> Append {
         let Some(state) = self.producers.get(&producer.id) else { return Append::Ask };
         if let Err(error) = state.check(producer) {
@@ -174,7 +174,8 @@ impl PartitionTransactions {
     ///
     /// # Errors
     /// Those of [`Self::may_append`]; INVALID_TXN_STATE if the transaction has ended meanwhile;
-    /// NETWORK_EXCEPTION, as in Kafka, if a later question has replaced this one.
+    /// NETWORK_EXCEPTION, as in Kafka, if a later question has replaced this one;
+    /// CONCURRENT_TRANSACTIONS while the transaction of an earlier epoch is open.
     pub fn admit(
         &mut self,
         producer: Producer,
@@ -185,6 +186,9 @@ impl PartitionTransactions {
             return Err(ErrorCode::InvalidTxnState);
         };
         state.check(producer)?;
+        if state.open.is_some() && state.epoch < producer.epoch {
+            return Err(ErrorCode::ConcurrentTransactions);
+        }
         match state.question {
             Some((asked, epoch)) if epoch == producer.epoch && asked > number => {
                 return Err(ErrorCode::NetworkException);

@@ -261,14 +261,40 @@ fn a_question_that_is_not_answered_ends_and_a_late_answer_to_it_is_dropped() {
 fn a_yes_that_is_older_than_the_end_of_the_transaction_does_not_count() {
     let mut world = World::new();
     assert_eq!(world.transact(transactional(1, 7, 0, 0)), (ErrorCode::None, 0));
-    let (request, question) = world.start_transactional(ADDS, &[(0, transactional(1, 7, 1, 0))]);
     assert_eq!(world.end((7, 2), ABORT, 2), ErrorCode::None);
-    assert!(question.is_none(), "an earlier transaction of the producer is open");
-    assert_eq!(world.results(request).unwrap(), [(ErrorCode::ConcurrentTransactions, -1)]);
     let (request, question) = world.start_transactional(ADDS, &[(0, transactional(1, 7, 2, 0))]);
     assert_eq!(world.end((7, 3), ABORT, 2), ErrorCode::None);
     world.decide(&yes(&question.unwrap(), 1));
     assert_eq!(world.results(request).unwrap(), [(ErrorCode::InvalidProducerEpoch, -1)]);
+}
+
+#[test]
+fn the_coordinator_is_asked_about_an_epoch_above_that_of_the_open_transaction() {
+    let mut world = World::new();
+    assert_eq!(world.transact(transactional(1, 7, 0, 0)), (ErrorCode::None, 0));
+    let early = || [(0, transactional(1, 7, 1, 0))];
+    let (request, question) = world.start_transactional(11, &early());
+    world.decide(&no(&question.unwrap(), ErrorCode::ProducerFenced));
+    assert_eq!(world.results(request).unwrap(), [(ErrorCode::InvalidProducerEpoch, -1)]);
+    let (request, question) = world.start_transactional(ADDS, &early());
+    world.decide(&yes(&question.unwrap(), 2));
+    let waits = [(ErrorCode::ConcurrentTransactions, -1)];
+    assert_eq!(world.results(request).unwrap(), waits, "before the marker of the first");
+    assert_eq!(world.end((7, 1), COMMIT, 2), ErrorCode::None);
+    assert_eq!(world.transact(transactional(1, 7, 1, 0)), (ErrorCode::None, 2));
+}
+
+#[test]
+fn records_are_checked_after_the_coordinator_is_asked() {
+    let mut world = World::new();
+    let control = || [(0, patch(transactional(1, 7, 0, 0), 21, &0x30i16.to_be_bytes()))];
+    let (request, question) = world.start_transactional(ADDS, &control());
+    world.decide(&no(&question.unwrap(), ErrorCode::InvalidProducerIdMapping));
+    assert_eq!(world.results(request).unwrap(), [(ErrorCode::InvalidProducerIdMapping, -1)]);
+    let (request, question) = world.start_transactional(ADDS, &control());
+    world.decide(&yes(&question.unwrap(), 2));
+    assert_eq!(world.results(request).unwrap(), [(ErrorCode::InvalidRecord, -1)]);
+    assert!(world.producers().is_empty() && world.partitions.is_quiet());
 }
 
 #[test]
