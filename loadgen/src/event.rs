@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{GroupIndex, MemberIndex, Partition};
+use crate::plan::{GroupIndex, Isolation, MemberIndex, Partition};
 use crate::time::Time;
 
 /// An event of a member, at the moment when the member learned of it. Serialized as a line of the
@@ -70,9 +70,22 @@ pub enum EventKind {
     CommitAnswered { id: u32, refused: Arc<[(Partition, i16)]> },
     /// A commit will never be answered (timeout, connection lost): it may have taken effect.
     CommitUnknown { id: u32 },
+    /// A producer is about to send the first EndTxn of a transaction that is read, to commit or to
+    /// abort it. These batches were acknowledged.
+    TransactionEnding { number: u64, committed: bool, batches: Arc<[Written]> },
     /// A transaction of a producer ended: the answer to EndTxn, or it was given up before it had
     /// begun at the coordinator.
-    TransactionEnded { committed: bool },
+    TransactionEnded {
+        #[serde(default)]
+        number: u64,
+        committed: bool,
+    },
+    /// A reader reads from these offsets on, where the first open transactions began, or the logs
+    /// ended: it reads all of a transaction whose EndTxn is sent later.
+    ReadingFrom { isolation: Isolation, positions: Arc<[(Partition, i64)]> },
+    /// A reader was returned these records of transactions, at the moment `arrived`, and continues
+    /// at these offsets.
+    Read { arrived: Time, records: Arc<[Returned]>, positions: Arc<[(Partition, i64)]> },
     /// Committed offsets, read at some time from `sent` to now; -1 where there is none.
     Fetched { sent: Time, offsets: Arc<[(Partition, i64)]> },
     /// An error code that the member handles by itself (retries, looks up the coordinator again).
@@ -114,6 +127,42 @@ impl EventKind {
                 | Self::CommitAnswered { .. }
                 | Self::Fetched { .. }
         )
+    }
+}
+
+/// A batch of a transaction that was acknowledged. Serialized as `[partition, offset, records]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(Partition, i64, u32)", into = "(Partition, i64, u32)")]
+pub struct Written {
+    pub partition: Partition,
+    /// The offset of its first record; -1 if the broker did not say.
+    pub offset: i64,
+    pub records: u32,
+}
+
+/// Records of one transaction that follow each other in a partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Returned {
+    pub partition: Partition,
+    /// The offset of the first of them.
+    pub offset: i64,
+    pub producer: MemberIndex,
+    /// The number of the transaction.
+    pub number: u64,
+    /// The place of the first of them in its batch.
+    pub first: u32,
+    pub count: u32,
+}
+
+impl From<(Partition, i64, u32)> for Written {
+    fn from((partition, offset, records): (Partition, i64, u32)) -> Self {
+        Self { partition, offset, records }
+    }
+}
+
+impl From<Written> for (Partition, i64, u32) {
+    fn from(written: Written) -> Self {
+        (written.partition, written.offset, written.records)
     }
 }
 

@@ -84,6 +84,8 @@ pub enum Protocol {
     Manual { partitions: Arc<[Partition]> },
     /// No group at all: records are produced.
     Producer(ProducerPlan),
+    /// No group either: what producers write is read.
+    Reader(ReaderPlan),
 }
 
 impl Protocol {
@@ -99,6 +101,7 @@ impl Protocol {
             Self::Producer(plan) => {
                 matches!(&plan.delivery, Delivery::Transactions(plan) if plan.offsets > 0)
             }
+            Self::Reader(_) => false,
         }
     }
 }
@@ -113,6 +116,24 @@ pub struct ProducerPlan {
     pub record_size: u32,
     /// The time since 1970 at which the run began: records have timestamps.
     pub began: Duration,
+    /// Whether readers read its transactions: its records have numbers then.
+    pub is_read: bool,
+}
+
+/// The partitions that a reader reads, all of them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReaderPlan {
+    pub partitions: Arc<[Partition]>,
+    pub isolation: Isolation,
+}
+
+/// `isolation.level`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    #[default]
+    ReadCommitted,
+    ReadUncommitted,
 }
 
 /// The guarantee that a producer asks for.

@@ -272,9 +272,10 @@ pub(crate) fn connections(named: &Named, limits: &Limits) -> usize {
     members.sum::<u64>() as usize
 }
 
-/// A producer also connects to the leaders of its partitions, of which the number is not known yet.
+/// A producer or reader also connects to the leaders of its partitions, of which the number is not
+/// known yet.
 fn connections_each(group: &scenario::Group) -> u64 {
-    if group.producer.is_some() { 4 } else { 1 }
+    if group.is_group() { 1 } else { 4 }
 }
 
 fn settings(run: &Run, named: &Named, began: SystemTime) -> Settings {
@@ -333,9 +334,13 @@ impl About {
             label: run.outputs.label.clone(),
             host: hosts.join(", "),
             cores: engine.cores() as u32,
-            groups: groups.clone().filter(is_group).map(|group| group.count).sum(),
-            members: groups.clone().filter(is_group).map(|it| it.count * it.members).sum(),
-            producers: groups.filter(|it| !is_group(it)).map(|it| it.members).sum(),
+            groups: groups.clone().filter(|table| table.is_group()).map(|group| group.count).sum(),
+            members: groups
+                .clone()
+                .filter(|table| table.is_group())
+                .map(|it| it.count * it.members)
+                .sum(),
+            producers: groups.filter(|it| it.producer.is_some()).map(|it| it.members).sum(),
             partitions: scenario.topics.iter().map(|topic| topic.count * topic.partitions).sum(),
             repetition: run.conduct.repetition,
             configs: cluster.configs.clone(),
@@ -399,11 +404,6 @@ impl About {
     }
 }
 
-/// Whether it is a group, and not producers.
-fn is_group(table: &&scenario::Group) -> bool {
-    table.producer.is_none()
-}
-
 fn described(worker: &fleet::Worker) -> model::Worker {
     model::Worker {
         address: worker.address.clone(),
@@ -421,8 +421,8 @@ fn protocol_in_words(group: &scenario::Group) -> String {
 }
 
 fn group_configs(group: &scenario::Group) -> model::GroupConfigs {
-    // Producers have no session.
-    let membership = if group.producer.is_some() { 0.0 } else { 1.0 };
+    // Producers and readers have no session.
+    let membership = if group.is_group() { 1.0 } else { 0.0 };
     let millis = |duration: Duration| duration.as_secs_f64() * 1e3 * membership;
     model::GroupConfigs {
         name: group.name.clone(),

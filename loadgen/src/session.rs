@@ -35,6 +35,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// Groups that are named in a sentence.
 const NAMED: usize = 3;
 const JUDGE_EVERY: Duration = Duration::from_secs(1);
+/// The interval in which the ages of transactions that are not read yet are sampled.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 const USAGE_EVERY: Duration = Duration::from_secs(1);
 /// The time for which a group must have been stable before its rebalance counts as ended.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -100,6 +102,7 @@ pub(crate) struct Session {
     used: Instant,
     outage: Outage,
     judged: Time,
+    looked: Instant,
     interrupts: u32,
     broken: Option<String>,
 }
@@ -136,6 +139,7 @@ impl Session {
             used: now - USAGE_EVERY,
             outage: Outage::new(tools.give_up, now),
             judged: Time::ZERO,
+            looked: now,
             interrupts: 0,
             broken: None,
             tools,
@@ -199,6 +203,7 @@ impl Session {
             self.measure.observe(&event);
             self.events.push(event);
         }
+        self.measure_visible();
         self.measure.advance(self.merge.until().min(self.tools.engine.now()));
         let violations = &self.checker.found().violations;
         for violation in violations.iter().skip(self.violations_shown) {
@@ -206,6 +211,14 @@ impl Session {
             self.tools.live.note(&format!("VIOLATION {rule}: {group}: {}", violation.what));
         }
         self.violations_shown = violations.len();
+    }
+
+    fn measure_visible(&mut self) {
+        let unread = (self.looked.elapsed() >= LOOK_EVERY).then(|| {
+            self.looked = Instant::now();
+            self.checker.unread(self.tools.engine.now())
+        });
+        self.measure.visible(&self.checker.take_visible(), unread.as_deref());
     }
 
     /// The first signal winds the run down, the second ends it at once, the third ends the process.

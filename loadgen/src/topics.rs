@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
-use crate::plan::TopicIndex;
+use crate::plan::{Partition, TopicIndex};
 
 /// All topics of a run. Indices stay; counts and ids may change.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +59,25 @@ impl Topics {
 
     pub fn partitions(&self, index: TopicIndex) -> u32 {
         self.get(index).map_or(0, |topic| topic.partitions)
+    }
+
+    /// Partitions, which are in order, by their topics.
+    pub fn of<'a>(
+        &'a self,
+        partitions: &'a [Partition],
+    ) -> impl Iterator<Item = (&'a Topic, &'a [Partition])> {
+        let each = partitions.chunk_by(|one, other| one.topic == other.topic);
+        each.filter_map(|some| Some((self.get(some.first()?.topic)?, some)))
+    }
+
+    /// Whether all topics of these partitions can be named by their ids.
+    pub fn have_ids(&self, partitions: &[Partition]) -> bool {
+        self.of(partitions).all(|(topic, _)| !topic.id.is_nil())
+    }
+
+    /// The topic of an answer that names it by its id, or else by its name.
+    pub fn answered(&self, id: Uuid, name: &StrBytes) -> Option<TopicIndex> {
+        if id.is_nil() { self.named(name) } else { self.with_id(id) }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (TopicIndex, &Topic)> {

@@ -65,7 +65,7 @@ pub(super) fn judge_alive(
     let epochs = match facts.group.protocol {
         Kind::Classic => &facts.epochs,
         Kind::Consumer => &member.epochs,
-        Kind::Manual | Kind::Producer => return,
+        Kind::Manual | Kind::Producer | Kind::Reader => return,
     };
     judge(event, alive.epoch, alive.sent, epochs, facts, found);
 }

@@ -80,6 +80,10 @@ impl GroupState {
         Self { facts, members, owners, commits }
     }
 
+    pub(super) fn named(&self) -> &Group {
+        &self.facts.group
+    }
+
     pub(super) fn shaken(&mut self, at: Time) {
         self.facts.shaken = self.facts.shaken.max(at);
     }
@@ -120,7 +124,11 @@ impl GroupState {
                 self.commits.answered(event, *id, refused, until, &self.facts, found);
             }
             EventKind::CommitUnknown { id } => self.commits.unknown(index, *id),
-            EventKind::TransactionEnded { .. } => {}
+            // Checked over all groups.
+            EventKind::TransactionEnding { .. }
+            | EventKind::TransactionEnded { .. }
+            | EventKind::ReadingFrom { .. }
+            | EventKind::Read { .. } => {}
             EventKind::Fetched { sent, offsets } => {
                 self.commits.fetched(event, *sent, offsets, &self.facts, found);
             }

@@ -93,7 +93,7 @@ pub(super) fn certain_until(member: &Member, epoch: i32, facts: &Facts) -> Time 
             let last = facts.generations.last(epoch);
             last.map_or(Time::ZERO, |last| session.min(rebalance(last)))
         }
-        Kind::Manual | Kind::Producer => Time::ZERO,
+        Kind::Manual | Kind::Producer | Kind::Reader => Time::ZERO,
     }
 }
 
@@ -126,7 +126,7 @@ pub(super) fn judge_eviction(event: &Event, member: &Member, facts: &Facts, foun
 fn was_durable(member: &Member, alive: Alive, facts: &Facts) -> bool {
     match facts.group.protocol {
         Kind::Classic => member.synced == alive.epoch && facts.shaken < member.joined,
-        Kind::Consumer | Kind::Manual | Kind::Producer => true,
+        Kind::Consumer | Kind::Manual | Kind::Producer | Kind::Reader => true,
     }
 }
 

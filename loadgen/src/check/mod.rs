@@ -9,7 +9,9 @@
 //! - `two-owners`: [`owners`], [`clients`];       `evicted-early`: [`lease`]
 //! - `epoch-went-back`: [`epochs`];              `fenced-commit-accepted`: [`commits`]
 //! - `commit-lost`, `deleted-group-came-back`: [`register`]
-//! - `repeat-differed`: the event itself is the violation.
+//! - `repeat-differed`: the event itself is the violation;
+//! - `aborted-read`, `read-before-commit`, `transaction-torn`, `read-out-of-order`:
+//!   [`transactions`].
 //!
 //! The checks assume that the event of an answer is not stamped before the answer arrived, and that
 //! an event which precedes a request is not stamped after the request left (up to
@@ -26,23 +28,29 @@ mod owners;
 mod register;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 pub use file::{Checked, check_file};
 pub use found::Found;
+pub use transactions::Visible;
 
 use crate::event::Event;
 use crate::history::Group;
 use crate::plan::GroupIndex;
 use crate::time::Time;
 use group::GroupState;
+use transactions::Transactions;
 
 /// Checks a run while it is under way, or from its history. Memory grows with members and
 /// partitions, not with time.
 #[derive(Default)]
 pub struct Checker {
     groups: HashMap<GroupIndex, GroupState>,
+    /// Transactions concern all groups: producers and readers are in different ones.
+    transactions: Transactions,
     found: Found,
     now: Time,
 }
@@ -65,7 +73,19 @@ impl Checker {
         self.now = self.now.max(event.at);
         if let Some(group) = self.groups.get_mut(&event.group) {
             group.observe(event, &mut self.found);
+            self.transactions.observe(event, group.named(), &mut self.found);
         }
+    }
+
+    /// The transactions that readers have read whole since the last call, and those that they did
+    /// not read before they ended.
+    pub fn take_visible(&mut self) -> Vec<Visible> {
+        self.transactions.take_visible()
+    }
+
+    /// How long committed transactions have not been read, for each reader.
+    pub fn unread(&self, now: Time) -> Vec<Duration> {
+        self.transactions.unread(now)
     }
 
     /// The violations so far.
@@ -80,6 +100,7 @@ impl Checker {
         for (_, group) in &mut groups {
             group.finish(self.now, &mut self.found);
         }
+        self.transactions.finish(&mut self.found);
         self.found
     }
 }

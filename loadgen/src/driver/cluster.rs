@@ -8,11 +8,11 @@ use bytes::Buf;
 use kafka_protocol::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, ApiVersionsResponse,
     ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest,
-    DeleteGroupsRequest, DeleteTopicsRequest, DescribeConfigsRequest, EndTxnRequest,
+    DeleteGroupsRequest, DeleteTopicsRequest, DescribeConfigsRequest, EndTxnRequest, FetchRequest,
     FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest,
-    LeaveGroupRequest, ListGroupsRequest, MetadataRequest, MetadataResponse, OffsetCommitRequest,
-    OffsetFetchRequest, ProduceRequest, SaslAuthenticateRequest, SyncGroupRequest,
-    TxnOffsetCommitRequest,
+    LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest, MetadataResponse,
+    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, SaslAuthenticateRequest,
+    SyncGroupRequest, TxnOffsetCommitRequest,
 };
 use kafka_protocol::protocol::{Message, Request, StrBytes, VersionRange};
 use tokio::task::spawn_local;
@@ -185,6 +185,8 @@ const OURS: &[(i16, VersionRange)] = &[
     ours::<AddPartitionsToTxnRequest>(),
     ours::<AddOffsetsToTxnRequest>(),
     ours::<EndTxnRequest>(),
+    ours::<ListOffsetsRequest>(),
+    ours::<FetchRequest>(),
     ours::<TxnOffsetCommitRequest>(),
 ];
 

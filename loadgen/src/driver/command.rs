@@ -181,10 +181,15 @@ pub enum RoundTrip {
     EndTxn,
     /// From the first request of a transaction to the answer of EndTxn.
     Transaction,
+    /// From the call of EndTxn until a reader has all records of the transaction.
+    Visible,
+    /// Fetch of a reader, which waits for records.
+    Read,
+    ListOffsets,
 }
 
 impl RoundTrip {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::Connect,
         Self::FindCoordinator,
         Self::JoinGroup,
@@ -203,6 +208,9 @@ impl RoundTrip {
         Self::TxnOffsetCommit,
         Self::EndTxn,
         Self::Transaction,
+        Self::Visible,
+        Self::Read,
+        Self::ListOffsets,
     ];
 
     /// The name in reports, thresholds and the live view.
@@ -226,6 +234,9 @@ impl RoundTrip {
             Self::TxnOffsetCommit => "txn-offset-commit",
             Self::EndTxn => "end-txn",
             Self::Transaction => "transaction",
+            Self::Visible => "visible",
+            Self::Read => "read",
+            Self::ListOffsets => "list-offsets",
         }
     }
 }

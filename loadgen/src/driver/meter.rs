@@ -215,6 +215,8 @@ pub(super) fn round_trip_of(request: &Request) -> RoundTrip {
         Request::Produce(_) => RoundTrip::Produce,
         Request::TxnOffsetCommit(_) => RoundTrip::TxnOffsetCommit,
         Request::EndTxn(_) => RoundTrip::EndTxn,
+        Request::ListOffsets(_) => RoundTrip::ListOffsets,
+        Request::Fetch(_) => RoundTrip::Read,
     }
 }
 

@@ -47,12 +47,13 @@ impl Owing {
     }
 
     /// Takes those that an answer to a request of this kind ends: lookups are answered by any
-    /// broker, batches by the leaders of their partitions, the others by the coordinator.
+    /// broker, batches and reads by the leaders of their partitions, the others by the coordinator.
     pub(super) fn answered(&mut self, kind: RoundTrip) -> Vec<Owed> {
-        use RoundTrip::{FindCoordinator, Metadata, Produce};
-        let by_coordinator = !matches!(kind, FindCoordinator | Metadata | Produce);
+        use RoundTrip::{FindCoordinator, ListOffsets, Metadata, Produce, Read};
+        let by_leader = |kind| matches!(kind, Produce | Read | ListOffsets);
+        let by_coordinator = !by_leader(kind) && !matches!(kind, FindCoordinator | Metadata);
         let ends = |owed: &mut Owed| match owed.kind {
-            Produce => kind == Produce,
+            lost if by_leader(lost) => lost == kind,
             lost => lost == kind || by_coordinator,
         };
         self.lost.extract_if(.., ends).collect()

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 const MAGIC: [u8; 8] = *b"MUSTLOAD";
 /// Raised with each change of a message: both sides have to be the same.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The longest frame: a report with all events of a core that had to wait.
 const FRAME_MAX: usize = 256 << 20;
 /// Memory is reserved as bytes arrive.

@@ -12,7 +12,7 @@ use crate::driver::command::{Cluster, Command, Task};
 use crate::event::Stop;
 use crate::plan::{
     self, Backoff, ClassicAssignor, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
-    Partition, ProducerPlan, TopicIndex, Workload,
+    Partition, ProducerPlan, ReaderPlan, TopicIndex, Workload,
 };
 use crate::time::Time;
 use crate::topics;
@@ -122,6 +122,7 @@ enum Protocol {
     Consumer { assignor: Option<String> },
     Manual { partitions: Arc<[Partition]> },
     Producer(ProducerPlan),
+    Reader(ReaderPlan),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -184,6 +185,7 @@ impl Group {
                 Protocol::Manual { partitions: Arc::clone(partitions) }
             }
             plan::Protocol::Producer(plan) => Protocol::Producer(plan.clone()),
+            plan::Protocol::Reader(plan) => Protocol::Reader(plan.clone()),
         };
         let pattern = match &plan.subscription {
             plan::Subscription::Topics(_) => None,
@@ -224,6 +226,7 @@ impl Group {
             }
             Protocol::Manual { partitions } => plan::Protocol::Manual { partitions },
             Protocol::Producer(plan) => plan::Protocol::Producer(check_producer(plan)?),
+            Protocol::Reader(plan) => plan::Protocol::Reader(plan),
         };
         let subscription = match self.pattern {
             None => plan::Subscription::Topics(self.topics),

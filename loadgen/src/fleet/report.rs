@@ -103,6 +103,7 @@ fn to_ours(event: &mut Event, clocks: &Alignment) {
         | EventKind::MustRebalance { sent }
         | EventKind::Fetched { sent, .. }
         | EventKind::GroupDeleted { sent } => *sent = clocks.ours(*sent),
+        EventKind::Read { arrived, .. } => *arrived = clocks.ours(*arrived),
         EventKind::Started
         | EventKind::Joining
         | EventKind::Joined { .. }
@@ -118,7 +119,9 @@ fn to_ours(event: &mut Event, clocks: &Alignment) {
         | EventKind::CommitSent { .. }
         | EventKind::CommitAnswered { .. }
         | EventKind::CommitUnknown { .. }
+        | EventKind::TransactionEnding { .. }
         | EventKind::TransactionEnded { .. }
+        | EventKind::ReadingFrom { .. }
         | EventKind::Refused { .. }
         | EventKind::Disconnected
         | EventKind::PartitionsGrew { .. }

@@ -87,6 +87,8 @@ pub enum Kind {
     Manual,
     /// Producers, which have no group.
     Producer,
+    /// Readers, which have none either.
+    Reader,
 }
 
 impl Kind {
@@ -101,6 +103,7 @@ impl Group {
         let (protocol, partitions) = match &plan.protocol {
             Protocol::Manual { partitions } => (Kind::Manual, partitions.len() as u32),
             Protocol::Producer(_) => (Kind::Producer, 0),
+            Protocol::Reader(_) => (Kind::Reader, 0),
             Protocol::Classic { .. } => (Kind::Classic, subscribed(plan, topics)),
             Protocol::Consumer { .. } => (Kind::Consumer, subscribed(plan, topics)),
         };

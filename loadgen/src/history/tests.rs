@@ -7,8 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{Event, EventKind, Stop};
-use crate::plan::{GroupIndex, MemberIndex, Partition, TopicIndex};
+use crate::event::{Event, EventKind, Returned, Stop, Written};
+use crate::plan::{GroupIndex, Isolation, MemberIndex, Partition, TopicIndex};
 use crate::time::Time;
 
 const RUN: &str = r#"{"line":"run","format":1,"tool":"t","scenario":"s","seed":7}"#;
@@ -195,7 +195,28 @@ fn every_kind() -> Vec<Event> {
         EventKind::CommitSent { id: u32::MAX, epoch, offsets: offsets.clone() },
         EventKind::CommitAnswered { id: 0, refused: Arc::from([(partition(0), i16::MIN)]) },
         EventKind::CommitUnknown { id: 1 },
-        EventKind::TransactionEnded { committed: true },
+        EventKind::TransactionEnding {
+            number: 3,
+            committed: true,
+            batches: Arc::from([Written { partition: partition(0), offset: -1, records: 2 }]),
+        },
+        EventKind::TransactionEnded { number: 3, committed: true },
+        EventKind::ReadingFrom {
+            isolation: Isolation::ReadUncommitted,
+            positions: offsets.clone(),
+        },
+        EventKind::Read {
+            arrived: sent,
+            records: Arc::from([Returned {
+                partition: partition(0),
+                offset: 7,
+                producer: MemberIndex(1),
+                number: 3,
+                first: 0,
+                count: 2,
+            }]),
+            positions: offsets.clone(),
+        },
         EventKind::Fetched { sent, offsets },
         EventKind::Refused { api: 9, error: 16 },
         EventKind::Disconnected,

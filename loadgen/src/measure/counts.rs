@@ -52,8 +52,10 @@ impl Counts {
                 refused.iter().for_each(|(_, error)| self.error(OFFSET_COMMIT, *error));
             }
             EventKind::CommitUnknown { .. } => self.commits.unknown += 1,
-            EventKind::TransactionEnded { committed: true } => self.transactions.committed += 1,
-            EventKind::TransactionEnded { committed: false } => self.transactions.aborted += 1,
+            EventKind::TransactionEnded { committed: true, .. } => self.transactions.committed += 1,
+            EventKind::TransactionEnded { committed: false, .. } => {
+                self.transactions.aborted += 1;
+            }
             EventKind::Fetched { offsets, .. } if event.member == OBSERVER => {
                 self.commits.read_back += offsets.len() as u64;
             }
@@ -69,6 +71,9 @@ impl Counts {
             | EventKind::Lost { .. }
             | EventKind::Settled { .. }
             | EventKind::CommitSent { .. }
+            | EventKind::TransactionEnding { .. }
+            | EventKind::ReadingFrom { .. }
+            | EventKind::Read { .. }
             | EventKind::GroupDeleted { .. }
             | EventKind::PartitionsGrew { .. }
             | EventKind::RepeatDiffered { .. }

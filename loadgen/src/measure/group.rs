@@ -269,7 +269,10 @@ impl GroupMeasure {
             | EventKind::CommitSent { .. }
             | EventKind::CommitAnswered { .. }
             | EventKind::CommitUnknown { .. }
+            | EventKind::TransactionEnding { .. }
             | EventKind::TransactionEnded { .. }
+            | EventKind::ReadingFrom { .. }
+            | EventKind::Read { .. }
             | EventKind::Fetched { .. }
             | EventKind::Refused { .. }
             | EventKind::RepeatDiffered { .. } => {}

@@ -33,7 +33,9 @@ mod tests;
 mod trips;
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
+use crate::check::Visible;
 use crate::driver::command::{RoundTrip, Sample};
 use crate::event::Event;
 use crate::history::Group;
@@ -257,6 +259,18 @@ impl Measure {
 
     /// Takes the counts of a core since its last sample.
     pub fn sample(&mut self, core: usize, sample: &Sample) {
+        self.round_trips(core, sample);
+        self.bytes_sent += sample.bytes_sent;
+        self.bytes_received += sample.bytes_received;
+        if self.cores.len() <= core {
+            self.cores.resize(core + 1, Core::default());
+        }
+        let members = members_by_state(sample);
+        self.cores[core] = Core { members, connections: sample.connections };
+        self.paces.sample(core, sample);
+    }
+
+    fn round_trips(&mut self, core: usize, sample: &Sample) {
         self.trips.sample(core, sample);
         for (of, histogram) in &sample.round_trips {
             self.recent.add(*of, histogram);
@@ -266,14 +280,12 @@ impl Measure {
             *self.answers.entry(*of).or_default() += histogram.len();
             self.steps.answered(*of, histogram.len());
         }
-        self.bytes_sent += sample.bytes_sent;
-        self.bytes_received += sample.bytes_received;
-        if self.cores.len() <= core {
-            self.cores.resize(core + 1, Core::default());
-        }
-        let members = members_by_state(sample);
-        self.cores[core] = Core { members, connections: sample.connections };
-        self.paces.sample(core, sample);
+    }
+
+    /// Takes the transactions that readers have read since the last call, or ended without, and how
+    /// long others have not been read. These latencies span cores, so no sample of a core has them.
+    pub fn visible(&mut self, transactions: &[Visible], unread: Option<&[Duration]>) {
+        self.round_trips(trips::OF_NO_CORE, &trips::of_visible(transactions, unread));
     }
 
     /// Takes the usage of the processes: muster-load itself, and the server if its id is known.

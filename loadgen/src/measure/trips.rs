@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::latency::{Latencies, latency};
+use super::latency::{Latencies, histogram, latency};
+use crate::check::Visible;
 use crate::driver::command::{RoundTrip, Sample};
 use crate::report::model::Latency;
 
@@ -25,6 +26,48 @@ pub(super) struct Trips {
 
 /// Phases beyond these have no percentiles to draw: a soak has thousands of rounds.
 const PHASES_IN_FULL: usize = 100;
+
+/// In the place of a core, for round trips of all of them.
+pub(super) const OF_NO_CORE: usize = usize::MAX;
+
+/// Younger transactions are on their way.
+const WAITING_LEAST: Duration = Duration::from_secs(1);
+
+/// Transactions that became visible, or did not, as a core would report round trips.
+pub(super) fn of_visible(transactions: &[Visible], unread: Option<&[Duration]>) -> Sample {
+    let (mut all, mut read, mut not_read) = (histogram(), histogram(), 0);
+    for visible in transactions {
+        let took = micros(visible.at.since(visible.called));
+        all += took;
+        if visible.was_read {
+            read += took;
+        } else {
+            not_read += 1;
+        }
+    }
+    let some = |times: Histogram<u64>| {
+        let is_some = !times.is_empty();
+        Vec::from_iter(is_some.then_some((RoundTrip::Visible, times)))
+    };
+    let old = |ages: &[Duration]| {
+        let mut old = histogram();
+        let ages = ages.iter().filter(|age| **age >= WAITING_LEAST);
+        ages.for_each(|age| old += micros(*age));
+        some(old)
+    };
+    Sample {
+        round_trips: some(all.clone()),
+        undelayed: some(all),
+        uncorrected: some(read),
+        unanswered: Vec::from_iter((not_read > 0).then_some((RoundTrip::Visible, not_read))),
+        waiting: unread.map(old),
+        ..Sample::default()
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1)
+}
 
 /// Requests that were due at least a second ago and have no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

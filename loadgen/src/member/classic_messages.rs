@@ -144,7 +144,10 @@ pub(super) fn is_cooperative(core: &Core) -> bool {
         Protocol::Classic { assignors } => {
             assignors.iter().all(|assignor| assignor.is_cooperative())
         }
-        Protocol::Consumer { .. } | Protocol::Manual { .. } | Protocol::Producer(_) => false,
+        Protocol::Consumer { .. }
+        | Protocol::Manual { .. }
+        | Protocol::Producer(_)
+        | Protocol::Reader(_) => false,
     }
 }
 

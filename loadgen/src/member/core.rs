@@ -156,9 +156,10 @@ impl Core {
     fn key(&self) -> Key {
         match self.plan.group.protocol {
             Protocol::Producer(_) => Key::Transactions(self.plan.client_id.clone()),
-            Protocol::Classic { .. } | Protocol::Consumer { .. } | Protocol::Manual { .. } => {
-                Key::Group(self.plan.group.id.clone())
-            }
+            Protocol::Classic { .. }
+            | Protocol::Consumer { .. }
+            | Protocol::Manual { .. }
+            | Protocol::Reader(_) => Key::Group(self.plan.group.id.clone()),
         }
     }
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 use kafka_protocol::messages::{
     AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
-    EndTxnRequest, EndTxnResponse, FindCoordinatorRequest, FindCoordinatorResponse,
-    HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest, InitProducerIdResponse,
-    JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, MetadataRequest,
-    MetadataResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest,
-    OffsetFetchResponse, ProduceRequest, ProduceResponse, SyncGroupRequest, SyncGroupResponse,
-    TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    EndTxnRequest, EndTxnResponse, FetchRequest, FetchResponse, FindCoordinatorRequest,
+    FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest,
+    InitProducerIdResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
+    LeaveGroupResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
+    ProduceRequest, ProduceResponse, SyncGroupRequest, SyncGroupResponse, TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 };
 
 use crate::time::Time;
@@ -119,6 +120,8 @@ pub enum Request {
     Produce(ProduceRequest),
     TxnOffsetCommit(TxnOffsetCommitRequest),
     EndTxn(EndTxnRequest),
+    ListOffsets(ListOffsetsRequest),
+    Fetch(FetchRequest),
 }
 
 /// The answers to members.
@@ -139,6 +142,8 @@ pub enum Response {
     Produce(ProduceResponse),
     TxnOffsetCommit(TxnOffsetCommitResponse),
     EndTxn(EndTxnResponse),
+    ListOffsets(ListOffsetsResponse),
+    Fetch(FetchResponse),
 }
 
 /// Brokers by host and port, so that members hold only an index.

@@ -24,10 +24,13 @@ mod coordinator;
 mod core;
 mod error;
 mod io;
+mod leaders;
+mod numbered;
 mod offset_messages;
 mod offsets;
 mod owned;
 mod producer;
+mod reader;
 mod repeat;
 mod role;
 mod schedule;
@@ -231,7 +234,9 @@ impl Member {
         let heartbeat = self.role.overdue(&self.core, now);
         let beat = match self.role {
             Role::Classic(_) => Regular::Heartbeat,
-            Role::Consumer(_) | Role::Manual | Role::Producer(_) => Regular::ConsumerHeartbeat,
+            Role::Consumer(_) | Role::Manual | Role::Producer(_) | Role::Reader(_) => {
+                Regular::ConsumerHeartbeat
+            }
         };
         let loads = self.role.identity().map(|_| self.offsets.overdue(&self.core, beat, now));
         heartbeat.into_iter().chain(loads.into_iter().flatten()).filter(move |_| up)

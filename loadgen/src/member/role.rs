@@ -13,6 +13,7 @@ use super::io::{Answer, Overdue, Request, Response};
 use super::offset_messages::Identity;
 use super::owned::sorted;
 use super::producer::Producer;
+use super::reader::Reader;
 use crate::event::Stop;
 use crate::plan::{Delivery, Protocol, Workload};
 use crate::time::Time;
@@ -22,6 +23,7 @@ pub(super) enum Role {
     Consumer(Box<Consumer>),
     Manual,
     Producer(Box<Producer>),
+    Reader(Box<Reader>),
 }
 
 /// The member id and epoch with which a client without membership commits.
@@ -35,6 +37,7 @@ impl Role {
             Protocol::Consumer { .. } => Self::Consumer(Box::new(Consumer::new())),
             Protocol::Manual { .. } => Self::Manual,
             Protocol::Producer(plan) => Self::Producer(Box::new(Producer::new(plan))),
+            Protocol::Reader(plan) => Self::Reader(Box::new(Reader::new(plan))),
         }
     }
 
@@ -46,6 +49,7 @@ impl Role {
     pub(super) fn needs_coordinator(&self, core: &Core) -> bool {
         match &core.group().protocol {
             Protocol::Producer(plan) => matches!(plan.delivery, Delivery::Transactions(_)),
+            Protocol::Reader(_) => false,
             Protocol::Classic { .. } | Protocol::Consumer { .. } | Protocol::Manual { .. } => true,
         }
     }
@@ -71,7 +75,7 @@ impl Role {
     pub(super) fn unfinished(&self) -> Option<Time> {
         match self {
             Self::Producer(producer) => producer.unfinished(),
-            Self::Classic(_) | Self::Consumer(_) | Self::Manual => None,
+            Self::Classic(_) | Self::Consumer(_) | Self::Manual | Self::Reader(_) => None,
         }
     }
 
@@ -79,6 +83,7 @@ impl Role {
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         match self {
             Self::Producer(producer) => producer.finish(core, turn),
+            Self::Reader(reader) => reader.finish(core, turn),
             Self::Classic(_) | Self::Consumer(_) | Self::Manual => Ok(()),
         }
     }
@@ -87,14 +92,17 @@ impl Role {
     pub(super) fn finish_deadline(&self, core: &Core) -> Option<Time> {
         match self {
             Self::Producer(producer) => producer.finish_deadline(core),
+            Self::Reader(reader) => reader.finish_deadline(),
             Self::Classic(_) | Self::Consumer(_) | Self::Manual => None,
         }
     }
 
     /// Answers are not awaited any more.
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_, '_>) {
-        if let Self::Producer(producer) = self {
-            producer.abandon(turn);
+        match self {
+            Self::Producer(producer) => producer.abandon(turn),
+            Self::Reader(reader) => reader.abandon(),
+            Self::Classic(_) | Self::Consumer(_) | Self::Manual => {}
         }
     }
 
@@ -103,6 +111,7 @@ impl Role {
             Self::Classic(classic) => classic.advance(core, turn),
             Self::Consumer(consumer) => consumer.advance(core, turn),
             Self::Producer(producer) => producer.advance(core, turn),
+            Self::Reader(reader) => reader.advance(core, turn),
             Self::Manual => Ok(()),
         }
     }
@@ -111,7 +120,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.keep_alive(core, turn),
             Self::Consumer(consumer) => consumer.keep_alive(core, turn),
-            Self::Manual | Self::Producer(_) => Ok(()),
+            Self::Manual | Self::Producer(_) | Self::Reader(_) => Ok(()),
         }
     }
 
@@ -120,6 +129,7 @@ impl Role {
             Self::Classic(classic) => classic.deadline(core),
             Self::Consumer(consumer) => consumer.deadline(core),
             Self::Producer(producer) => producer.deadline(core),
+            Self::Reader(reader) => reader.deadline(),
             Self::Manual => None,
         }
     }
@@ -129,7 +139,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.heartbeat_deadline(core),
             Self::Consumer(consumer) => consumer.heartbeat_deadline(core),
-            Self::Manual | Self::Producer(_) => None,
+            Self::Manual | Self::Producer(_) | Self::Reader(_) => None,
         }
     }
 
@@ -139,7 +149,7 @@ impl Role {
             Self::Classic(classic) => classic.overdue(core, now),
             Self::Consumer(consumer) => consumer.overdue(now),
             Self::Producer(producer) => producer.overdue(now),
-            Self::Manual => None,
+            Self::Manual | Self::Reader(_) => None,
         }
     }
 
@@ -147,7 +157,7 @@ impl Role {
     pub(super) fn workload(&self, workload: Workload) -> Workload {
         match self {
             Self::Manual => Workload { heartbeat: None, ..workload },
-            Self::Producer(_) => Workload::default(),
+            Self::Producer(_) | Self::Reader(_) => Workload::default(),
             Self::Classic(_) | Self::Consumer(_) => workload,
         }
     }
@@ -157,6 +167,7 @@ impl Role {
             Self::Classic(classic) => classic.state(),
             Self::Consumer(consumer) => consumer.state(),
             Self::Producer(producer) => producer.state(),
+            Self::Reader(reader) => reader.state(),
             Self::Manual => State::Stable,
         }
     }
@@ -166,6 +177,7 @@ impl Role {
             Self::Classic(classic) => classic.awaits(token),
             Self::Consumer(consumer) => consumer.awaits(token),
             Self::Producer(producer) => producer.awaits(token),
+            Self::Reader(reader) => reader.awaits(token),
             Self::Manual => false,
         }
     }
@@ -175,6 +187,7 @@ impl Role {
             Self::Classic(classic) => classic.is_idle(),
             Self::Consumer(consumer) => consumer.is_idle(),
             Self::Producer(producer) => producer.is_idle(),
+            Self::Reader(reader) => reader.is_idle(),
             Self::Manual => true,
         }
     }
@@ -185,7 +198,7 @@ impl Role {
             Self::Classic(classic) => classic.identity()?,
             Self::Consumer(consumer) => consumer.identity()?,
             Self::Manual => (&NO_MEMBER, NO_EPOCH),
-            Self::Producer(_) => return None,
+            Self::Producer(_) | Self::Reader(_) => return None,
         };
         Some(Identity { member_id, epoch })
     }
@@ -199,7 +212,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.extra_heartbeat(core, turn).map(Some),
             Self::Consumer(consumer) => consumer.extra_heartbeat(core, turn).map(Some),
-            Self::Manual | Self::Producer(_) => Ok(None),
+            Self::Manual | Self::Producer(_) | Self::Reader(_) => Ok(None),
         }
     }
 
@@ -209,7 +222,7 @@ impl Role {
             Self::Classic(_) if how == Stop::Close => Ok(()),
             Self::Classic(classic) => classic.leave(core, turn),
             Self::Consumer(consumer) => consumer.leave(how, core, turn),
-            Self::Manual | Self::Producer(_) => Ok(()),
+            Self::Manual | Self::Producer(_) | Self::Reader(_) => Ok(()),
         }
     }
 
@@ -224,6 +237,7 @@ impl Role {
             Self::Classic(classic) => classic.answered(sent, outcome, core, turn),
             Self::Consumer(consumer) => consumer.answered(sent, outcome, core, turn),
             Self::Producer(producer) => producer.answered(Answer { outcome, ..answer }, core, turn),
+            Self::Reader(reader) => reader.answered(Answer { outcome, ..answer }, core, turn),
             Self::Manual => Ok(()),
         }
     }

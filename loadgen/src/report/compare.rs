@@ -313,7 +313,7 @@ const STEADY: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("p99.9"
 const REBALANCE: [Statistic; 2] = [("p50", |l| l.p50), ("p99", |l| l.p99)];
 
 /// Without connections and lookups, which say little about a coordinator.
-const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 15] = [
+const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 16] = [
     (RoundTrip::Heartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::ConsumerHeartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::Commit, Question::Commits, &STEADY),
@@ -323,6 +323,7 @@ const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 15] = [
     (RoundTrip::ConsumerJoin, Question::Rebalances, &REBALANCE),
     (RoundTrip::LeaveGroup, Question::Rebalances, &REBALANCE),
     (RoundTrip::Transaction, Question::Transactions, &STEADY),
+    (RoundTrip::Visible, Question::Transactions, &STEADY),
     (RoundTrip::Produce, Question::Transactions, &STEADY),
     (RoundTrip::EndTxn, Question::Transactions, &STEADY),
     (RoundTrip::TxnOffsetCommit, Question::Transactions, &STEADY),

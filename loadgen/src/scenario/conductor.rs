@@ -383,7 +383,7 @@ impl RunState {
 
     /// The checks know nothing of what producers commit.
     pub(super) fn read_offsets(&mut self, group: GroupIndex) {
-        if self.plan.produces(group) {
+        if self.plan.produces_or_reads(group) {
             return;
         }
         let id = self.plan.group(group).id.clone();

@@ -1,8 +1,12 @@
 //! The keys of a scenario file. SCENARIOS.md documents them for users.
 
+mod producers;
+
 use std::time::Duration;
 
 use serde::Deserialize;
+
+pub(super) use self::producers::{Producer, Reader};
 
 use super::values::{Amount, Span, Words};
 use crate::event::Stop;
@@ -28,6 +32,9 @@ pub struct Scenario {
     /// of them.
     #[serde(rename = "producer", default)]
     pub producers: Vec<Producer>,
+    /// Readers of what producers write. [`Scenario::with_producers`] makes groups of them, too.
+    #[serde(rename = "reader", default)]
+    pub readers: Vec<Reader>,
     /// Real clients beside the members.
     #[serde(rename = "client", default)]
     pub clients: Vec<Client>,
@@ -106,44 +113,9 @@ pub struct Group {
     /// Not a group, but producers.
     #[serde(skip)]
     pub producer: Option<Producer>,
-}
-
-/// Producers with the same properties.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Producer {
-    pub name: String,
-    #[serde(default = "one")]
-    pub count: u32,
-    /// Names of topic tables; all if left out.
-    #[serde(default)]
-    pub topics: Words,
-    #[serde(default = "yes")]
-    pub transactional: bool,
-    #[serde(default = "yes")]
-    pub idempotent: bool,
-    /// 1 or 2; if left out, 2 where the cluster has it.
-    pub transaction_version: Option<u8>,
-    #[serde(default = "one_minute")]
-    pub transaction_timeout: Span,
-    /// Records in each partition of a transaction.
-    #[serde(default = "one")]
-    pub records: u32,
-    /// Bytes of the value of each.
-    #[serde(default = "hundred")]
-    pub record_size: u32,
-    /// The number of partitions whose offsets each transaction commits.
-    #[serde(default)]
-    pub offsets: u32,
-    /// The share of transactions that are aborted.
-    pub abort: Option<Amount>,
-    #[serde(default = "hundred_millis")]
-    pub backoff: Span,
-    #[serde(default = "one_second")]
-    pub backoff_max: Span,
-    /// Transactions, or requests if it has none; by default as fast as they are answered.
-    #[serde(default = "closed_loop")]
-    pub produce: Load,
+    /// Not a group, but readers.
+    #[serde(skip)]
+    pub reader: Option<Reader>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -155,6 +127,8 @@ pub enum Protocol {
     Manual,
     #[serde(skip)]
     Producer,
+    #[serde(skip)]
+    Reader,
 }
 
 impl Protocol {
@@ -169,6 +143,7 @@ impl Protocol {
             Self::Consumer => "consumer",
             Self::Manual => "manual",
             Self::Producer => "producer",
+            Self::Reader => "reader",
         }
     }
 }
@@ -379,10 +354,12 @@ pub struct Repeat {
 }
 
 impl Scenario {
-    /// Producers are started, stopped and loaded like the members of a group.
+    /// Producers and readers are started and stopped like the members of a group.
     pub fn with_producers(mut self) -> Self {
         let producers = std::mem::take(&mut self.producers);
-        self.groups.extend(producers.into_iter().map(Group::of));
+        let readers = std::mem::take(&mut self.readers);
+        self.groups.extend(producers.into_iter().map(Group::of_producers));
+        self.groups.extend(readers.into_iter().map(Group::of_readers));
         self
     }
 
@@ -393,35 +370,17 @@ impl Scenario {
 }
 
 impl Group {
-    fn of(producer: Producer) -> Self {
-        Self {
-            name: producer.name.clone(),
-            count: 1,
-            members: producer.count,
-            protocol: Protocol::Producer,
-            optional: false,
-            assignor: Words::default(),
-            topics: producer.topics.clone(),
-            regex: false,
-            static_members: None,
-            racks: Words::default(),
-            session_timeout: forty_five_seconds(),
-            heartbeat_interval: three_seconds(),
-            rebalance_timeout: one_minute(),
-            revocation_takes: None,
-            fetch_on_assignment: false,
-            backoff: producer.backoff,
-            backoff_max: producer.backoff_max,
-            commit: None,
-            fetch: None,
-            heartbeat: None,
-            producer: Some(producer),
-        }
+    /// Whether it is a group, and not producers or readers.
+    pub fn is_group(&self) -> bool {
+        self.producer.is_none() && self.reader.is_none()
     }
 
     /// The name of its table's kind.
     pub fn kind(&self) -> &'static str {
-        if self.producer.is_some() { "producer" } else { "group" }
+        match self.protocol {
+            Protocol::Producer | Protocol::Reader => self.protocol.name(),
+            Protocol::Classic | Protocol::Consumer | Protocol::Manual => "group",
+        }
     }
 }
 
@@ -455,14 +414,6 @@ impl Phase {
 
 fn one<N: From<u8>>() -> N {
     N::from(1)
-}
-
-fn hundred() -> u32 {
-    100
-}
-
-fn closed_loop() -> Load {
-    Load { in_flight: 1, ..Load::default() }
 }
 
 fn yes() -> bool {

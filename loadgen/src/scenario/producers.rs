@@ -1,8 +1,8 @@
-//! Validates producers: an error is one clear sentence about the first mistake.
+//! Validates producers and readers: an error is one clear sentence about the first mistake.
 
 use super::file::{Load, Producer};
 use super::validate::{bounded, require, validate_load as validate_any};
-use super::values::Amount;
+use super::values::{Amount, Span};
 
 /// `max.message.bytes` of brokers, less what a batch has beside the values of its records.
 const BATCH_BYTES: u64 = 1_000_000;
@@ -13,11 +13,15 @@ const RECORD_BYTES: u64 = 32;
 pub(super) fn validate(table: &Producer, partitions: u64) -> Result<(), String> {
     validate_records(table)?;
     validate_transactions(table, partitions)?;
-    bounded("backoff-max", Some(table.backoff_max))?;
-    require(!table.backoff.0.is_zero() && table.backoff.0 <= table.backoff_max.0, || {
-        format!("backoff = {} is 0 or above backoff-max = {}", table.backoff, table.backoff_max)
-    })?;
+    validate_backoff(table.backoff, table.backoff_max)?;
     validate_load(Some(table.produce))
+}
+
+pub(super) fn validate_backoff(backoff: Span, max: Span) -> Result<(), String> {
+    bounded("backoff-max", Some(max))?;
+    require(!backoff.0.is_zero() && backoff.0 <= max.0, || {
+        format!("backoff = {backoff} is 0 or above backoff-max = {max}")
+    })
 }
 
 /// A producer waits for the answers to one transaction before it begins the next.

@@ -13,7 +13,7 @@ use super::file::{Group, Load as LoadTable, Producer, Protocol as ProtocolTable,
 use super::values::Amount;
 use crate::plan::{
     Backoff, ClassicAssignor, Delivery, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
-    Partition, ProducerPlan, Protocol, Subscription, TopicIndex, TransactionPlan,
+    Partition, ProducerPlan, Protocol, ReaderPlan, Subscription, TopicIndex, TransactionPlan,
     TransactionVersion, Workload,
 };
 use crate::topics::Topics;
@@ -43,6 +43,7 @@ impl RunPlan {
     pub fn new(scenario: &Scenario, settings: &Settings, topics: &Topics) -> Result<Self, Problem> {
         let run = &settings.run;
         let by_table = topic_indices(scenario, run, topics)?;
+        let read = topics_read(scenario, run, &by_table);
         let mut groups = Vec::new();
         let mut next_member = 0;
         for table in &scenario.groups {
@@ -51,6 +52,7 @@ impl RunPlan {
                 let id = format!("{PREFIX}{run}-{}", numbered(&table.name, table.count, number));
                 let subscription = subscription(scenario, table, run, &by_table);
                 let plan = group_plan(table, index, id.into(), subscription, topics, settings)?;
+                let plan = with_readers(plan, &read);
                 let members = next_member..next_member + table.members;
                 next_member = members.end;
                 groups.push(PlannedGroup::new(table, Arc::new(plan), members));
@@ -72,9 +74,9 @@ impl RunPlan {
         self.group(group).protocol.has_members()
     }
 
-    /// Whether it is producers.
-    pub fn produces(&self, group: GroupIndex) -> bool {
-        matches!(self.group(group).protocol, Protocol::Producer(_))
+    /// Whether it is producers, or readers.
+    pub fn produces_or_reads(&self, group: GroupIndex) -> bool {
+        matches!(self.group(group).protocol, Protocol::Producer(_) | Protocol::Reader(_))
     }
 
     /// The least time for which a group must be unchanged before it counts as stable. Members of
@@ -85,7 +87,10 @@ impl RunPlan {
         let plan = self.group(group);
         match plan.protocol {
             Protocol::Consumer { .. } => LEAST.max(plan.heartbeat_interval * 6 / 5),
-            Protocol::Classic { .. } | Protocol::Manual { .. } | Protocol::Producer(_) => LEAST,
+            Protocol::Classic { .. }
+            | Protocol::Manual { .. }
+            | Protocol::Producer(_)
+            | Protocol::Reader(_) => LEAST,
         }
     }
 
@@ -281,6 +286,10 @@ fn protocol(
         let partitions = partitions_of(subscription.topics(), topics);
         return Ok(Protocol::Producer(producer_plan(producer, partitions, settings)));
     }
+    if let Some(reader) = &table.reader {
+        let partitions = partitions_of(subscription.topics(), topics);
+        return Ok(Protocol::Reader(ReaderPlan { partitions, isolation: reader.isolation }));
+    }
     Ok(match table.protocol {
         ProtocolTable::Classic => {
             Protocol::Classic { assignors: classic_assignors(&table.assignor.0).map_err(Problem)? }
@@ -288,10 +297,25 @@ fn protocol(
         ProtocolTable::Consumer => Protocol::Consumer {
             assignor: table.assignor.0.first().map(|name| name.clone().into()),
         },
-        ProtocolTable::Manual | ProtocolTable::Producer => {
+        ProtocolTable::Manual | ProtocolTable::Producer | ProtocolTable::Reader => {
             Protocol::Manual { partitions: partitions_of(subscription.topics(), topics) }
         }
     })
+}
+
+/// The topics that readers read.
+fn topics_read(scenario: &Scenario, run: &str, by_table: &TopicsByTable<'_>) -> Vec<TopicIndex> {
+    let readers = scenario.groups.iter().filter(|table| table.reader.is_some());
+    let subscriptions = readers.map(|table| subscription(scenario, table, run, by_table));
+    subscriptions.flat_map(|subscription| subscription.topics().to_vec()).collect()
+}
+
+/// Producers of topics that are read number their records.
+fn with_readers(mut plan: GroupPlan, read: &[TopicIndex]) -> GroupPlan {
+    if let Protocol::Producer(producer) = &mut plan.protocol {
+        producer.is_read = plan.subscription.topics().iter().any(|topic| read.contains(topic));
+    }
+    plan
 }
 
 fn producer_plan(
@@ -318,7 +342,7 @@ fn producer_plan(
         (false, false) => Delivery::Plain,
     };
     let (records, record_size, began) = (table.records, table.record_size, settings.began);
-    ProducerPlan { partitions, delivery, records, record_size, began }
+    ProducerPlan { partitions, delivery, records, record_size, began, is_read: false }
 }
 
 /// The assignors with these names in Kafka; without names, the default of Java consumers.

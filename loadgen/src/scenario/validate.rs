@@ -90,13 +90,18 @@ fn validate_topic(topic: &Topic) -> Result<(), String> {
 
 fn validate_group(scenario: &Scenario, group: &Group, limits: &Limits) -> Result<(), String> {
     require(group.count > 0, || "its count is 0: leave it out".into())?;
-    require(group.members > 0, || match group.producer {
-        Some(_) => "its count is 0: leave it out".into(),
-        None => "a group has at least one member".into(),
+    require(group.members > 0, || match group.protocol {
+        Protocol::Producer | Protocol::Reader => "its count is 0: leave it out".into(),
+        Protocol::Classic | Protocol::Consumer | Protocol::Manual => {
+            "a group has at least one member".into()
+        }
     })?;
     known(&group.topics, "topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
     if let Some(table) = &group.producer {
         return producers::validate(table, partitions_of(scenario, &group.topics));
+    }
+    if let Some(table) = &group.reader {
+        return producers::validate_backoff(table.backoff, table.backoff_max);
     }
     validate_membership(group, limits)?;
     validate_timeouts(group)?;
@@ -143,7 +148,7 @@ fn validate_membership(group: &Group, limits: &Limits) -> Result<(), String> {
                 ))
             })
         }
-        Protocol::Manual | Protocol::Producer => {
+        Protocol::Manual | Protocol::Producer | Protocol::Reader => {
             require(group.members == 1, || {
                 "a manual group has one member; several clients are several groups (count)".into()
             })?;

@@ -25,6 +25,8 @@ const UUID: Kind = Fixed(16);
 pub(super) fn layout(api_key: i16) -> Option<&'static Layout> {
     Some(match api_key {
         0 => &PRODUCE,
+        1 => &FETCH,
+        2 => &LIST_OFFSETS,
         3 => &METADATA,
         8 => &OFFSET_COMMIT,
         9 => &OFFSET_FETCH,
@@ -71,6 +73,49 @@ static PRODUCE: Layout = Layout {
         since(1, I32), // throttle time
     ],
     tagged: &[(0, Array(&[all(I32), all(String), all(I32), all(String)]))], // nodes
+};
+
+static FETCH: Layout = Layout {
+    flexible_from: 12,
+    fields: &[
+        since(1, I32), // throttle time
+        since(7, I16), // error
+        since(7, I32), // session
+        all(Array(&[
+            between(0, 12, String),
+            since(13, UUID),
+            all(Array(&[
+                all(I32),                               // partition
+                all(I16),                               // error
+                all(I64),                               // high watermark
+                since(4, I64),                          // last stable offset
+                since(5, I64),                          // log start
+                since(4, Array(&[all(I64), all(I64)])), // aborted transactions
+                since(11, I32),                         // preferred replica
+                all(Bytes),
+            ])),
+        ])),
+    ],
+    tagged: &[(0, Array(&[all(I32), all(String), all(I32), all(String)]))], // nodes
+};
+
+static LIST_OFFSETS: Layout = Layout {
+    flexible_from: 6,
+    fields: &[
+        since(2, I32), // throttle time
+        all(Array(&[
+            all(String),
+            all(Array(&[
+                all(I32),                   // partition
+                all(I16),                   // error
+                between(0, 0, Plain(&I64)), // offsets
+                since(1, I64),              // timestamp
+                since(1, I64),              // offset
+                since(4, I32),              // leader epoch
+            ])),
+        ])),
+    ],
+    tagged: &[],
 };
 
 static METADATA: Layout = Layout {

@@ -11,9 +11,10 @@ pub use frames::Frames;
 
 use kafka_protocol::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ConsumerGroupHeartbeatRequest,
-    EndTxnRequest, FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest,
-    JoinGroupRequest, LeaveGroupRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
-    ProduceRequest, RequestHeader, ResponseHeader, SyncGroupRequest, TxnOffsetCommitRequest,
+    EndTxnRequest, FetchRequest, FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest,
+    JoinGroupRequest, LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, ProduceRequest, RequestHeader, ResponseHeader, SyncGroupRequest,
+    TxnOffsetCommitRequest,
 };
 use kafka_protocol::protocol::{Decodable, HeaderVersion, Request as Message, StrBytes};
 
@@ -170,6 +171,8 @@ member_apis! {
     Produce => ProduceRequest,
     TxnOffsetCommit => TxnOffsetCommitRequest,
     EndTxn => EndTxnRequest,
+    ListOffsets => ListOffsetsRequest,
+    Fetch => FetchRequest,
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ fn every_answer_of_kafka_is_walked_to_its_last_byte() {
             walked.insert(api);
         }
     }
-    assert_eq!(walked.len(), 24, "{walked:?}");
+    assert_eq!(walked.len(), 26, "{walked:?}");
 }
 
 #[test]

@@ -18,5 +18,6 @@ mod run;
 mod running;
 #[cfg(target_os = "linux")]
 mod starved;
+mod transactions;
 mod watching;
 mod workers;

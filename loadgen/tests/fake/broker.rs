@@ -14,12 +14,14 @@ use kafka_protocol::messages::describe_configs_response::{
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::list_groups_response::ListedGroup;
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId, ConsumerGroupHeartbeatRequest,
-    CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
-    DescribeConfigsRequest, DescribeConfigsResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest,
-    ListGroupsRequest, ListGroupsResponse, MetadataRequest, OffsetCommitRequest,
-    OffsetFetchRequest, SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
+    AddPartitionsToTxnRequest, ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId,
+    ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest,
+    DeleteGroupsRequest, DeleteTopicsRequest, DescribeConfigsRequest, DescribeConfigsResponse,
+    EndTxnRequest, FetchRequest, FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest,
+    InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
+    ListGroupsResponse, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, ProduceRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
+    SyncGroupRequest,
 };
 use kafka_protocol::protocol::{Message, Request, StrBytes};
 
@@ -29,6 +31,7 @@ use super::consumer::ConsumerGroup;
 use super::offsets::Offsets;
 use super::reply::{Call, Reply};
 use super::topics::Topics;
+use super::transactions::Transactions;
 
 pub(super) const NODE: BrokerId = BrokerId(1);
 const UNSUPPORTED_VERSION: i16 = 35;
@@ -50,6 +53,7 @@ pub(super) struct Broker {
     pub(super) now: Instant,
     pub(super) topics: Topics,
     pub(super) groups: BTreeMap<StrBytes, Group>,
+    pub(super) transactions: Transactions,
 }
 
 /// A group is of a kind as long as it has members.
@@ -70,7 +74,8 @@ impl Group {
 impl Broker {
     pub(super) fn new(config: Config, port: u16, members: Arc<AtomicUsize>) -> Self {
         let (topics, groups) = (Topics::default(), BTreeMap::new());
-        Self { members, config, port, now: Instant::now(), topics, groups }
+        let (now, transactions) = (Instant::now(), Transactions::default());
+        Self { members, config, port, now, topics, groups, transactions }
     }
 
     /// Runs until all senders are gone.
@@ -97,6 +102,7 @@ impl Broker {
     }
 
     fn expire(&mut self) {
+        self.answer_waiting();
         for group in self.groups.values_mut() {
             if let Some(classic) = &mut group.classic {
                 classic.expire(self.now);
@@ -131,6 +137,12 @@ impl Broker {
             ApiKey::OffsetFetch => self.offset_fetch(call.parse(to)?),
             ApiKey::DeleteGroups => self.delete_groups(call.parse(to)?),
             ApiKey::ListGroups => self.list_groups(call.parse(to)?),
+            ApiKey::InitProducerId => self.init_producer_id(call.parse(to)?),
+            ApiKey::AddPartitionsToTxn => self.add_partitions(call.parse(to)?),
+            ApiKey::Produce => self.produce(call.parse(to)?),
+            ApiKey::EndTxn => self.end_txn(call.parse(to)?),
+            ApiKey::ListOffsets => self.list_offsets(call.parse(to)?),
+            ApiKey::Fetch => self.read_records(call.parse(to)?),
             _ => {}
         }
         Ok(())
@@ -169,6 +181,12 @@ impl Broker {
             api::<DeleteGroupsRequest>(0),
             api::<ListGroupsRequest>(4),
             api::<DescribeConfigsRequest>(1),
+            api::<InitProducerIdRequest>(0),
+            api::<AddPartitionsToTxnRequest>(0),
+            api::<ProduceRequest>(3),
+            api::<EndTxnRequest>(0),
+            api::<ListOffsetsRequest>(2),
+            api::<FetchRequest>(7),
             api::<SaslHandshakeRequest>(1),
             api::<SaslAuthenticateRequest>(1),
         ];

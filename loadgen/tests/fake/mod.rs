@@ -11,6 +11,7 @@ mod net;
 mod offsets;
 mod reply;
 mod topics;
+mod transactions;
 
 use std::time::Duration;
 
@@ -91,6 +92,12 @@ pub(crate) enum Bug {
     AnswersRepeatsDifferently,
     /// A deleted group keeps its offsets.
     KeepsDeletedGroups,
+    /// Fetch does not name the transactions that were aborted.
+    ShowsAbortedTransactions,
+    /// The records of one partition of each transaction are gone once it is committed.
+    LosesAPartition,
+    /// Consumers read records of transactions that have not ended.
+    ShowsOpenTransactions,
 }
 
 /// The nonsense that it sends instead of answers to one API.

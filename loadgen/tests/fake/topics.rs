@@ -46,6 +46,10 @@ impl Topics {
         self.by_name.get(name).copied()
     }
 
+    pub(super) fn with_id(&self, id: Uuid) -> Option<&StrBytes> {
+        self.by_name.iter().find(|(_, topic)| topic.id == id).map(|(name, _)| name)
+    }
+
     pub(super) fn has(&self, name: &StrBytes, partition: i32) -> bool {
         self.named(name).is_some_and(|topic| (0..topic.partitions).contains(&partition))
     }

@@ -109,6 +109,7 @@ fn producer() -> MemberPlan {
         records: 1,
         record_size: 100,
         began: Duration::ZERO,
+        is_read: false,
     };
     let member = member();
     let group = GroupPlan { protocol: Protocol::Producer(plan), ..(*member.group).clone() };
@@ -176,7 +177,7 @@ impl Run {
     }
 }
 
-const COMMITTED: EventKind = EventKind::TransactionEnded { committed: true };
+const COMMITTED: EventKind = EventKind::TransactionEnded { number: 0, committed: true };
 
 #[test]
 fn transactions_are_measured_request_by_request_and_as_a_whole() {

@@ -7,6 +7,7 @@ use kafka_protocol::records::{
 };
 
 use crate::member::error::{Fatal, Step};
+use crate::member::numbered::Numbered;
 
 /// The id and epoch that InitProducerId gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Stamp {
     pub(super) sequence: i32,
     /// Milliseconds since 1970.
     pub(super) timestamp: i64,
+    /// The number of the first record, if they have numbers.
+    pub(super) numbered: Option<Numbered>,
 }
 
 /// A batch of records that all have this value.
@@ -50,7 +53,7 @@ fn record(stamp: Stamp, at: i64, value: &Bytes) -> Record {
         offset: at,
         sequence: base.wrapping_add(at as i32),
         timestamp: stamp.timestamp,
-        key: None,
+        key: stamp.numbered.map(|first| Numbered { place: at as u32, ..first }.key()),
         value: Some(value.clone()),
         headers: Default::default(),
     }
@@ -75,7 +78,13 @@ mod tests {
     #[test]
     fn a_batch_is_one_with_its_producer_and_sequence() {
         let by = Some(ProducerId { id: 7, epoch: 2 });
-        let stamp = Stamp { by, transactional: true, sequence: 40, timestamp: 1_700_000_000_000 };
+        let stamp = Stamp {
+            by,
+            transactional: true,
+            sequence: 40,
+            timestamp: 1_700_000_000_000,
+            numbered: None,
+        };
         let records = decoded(stamp);
         assert_eq!(records.len(), 3);
         for (at, record) in (0..).zip(&records) {
@@ -88,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_plain_batch_has_no_producer() {
-        let stamp = Stamp { by: None, transactional: false, sequence: 9, timestamp: 1 };
+        let stamp =
+            Stamp { by: None, transactional: false, sequence: 9, timestamp: 1, numbered: None };
         let batch = encode(stamp, 3, &Bytes::from_static(b"value")).unwrap();
         // Attributes, then last offset delta and timestamps, then producer, epoch, base sequence.
         assert_eq!(batch[21..23], [0, 0]);

@@ -7,10 +7,10 @@ use kafka_protocol::messages::ApiKey;
 
 use super::batch::ProducerId;
 use super::messages::{self, Writer};
-use super::round::Stage;
+use super::round::{BatchState, Stage};
 use super::verdict::{Verdict, verdict};
 use super::{Identity, Producer};
-use crate::event::EventKind;
+use crate::event::{EventKind, Written};
 use crate::member::core::{Core, Turn};
 use crate::member::error::{Fatal, Step, fatal_of};
 use crate::member::io::{Answer, Destination, Request, Response};
@@ -99,6 +99,9 @@ impl Producer {
         let (Some(node), Some((version, request))) = (node, self.step(stage, core, turn)?) else {
             return Ok(());
         };
+        if stage == Stage::End {
+            self.ending(core, turn);
+        }
         let Some(round) = &mut self.round else { return Ok(()) };
         let due = round.due_at(turn.now());
         round.asked();
@@ -106,6 +109,22 @@ impl Producer {
         let token = core.send_due(turn, Destination::Node(node), version, request, due);
         self.calls.push((token, Call::Step));
         Ok(())
+    }
+
+    /// EndTxn is about to be sent, for the first time or again.
+    fn ending(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
+        let Some(round) = self.round.as_mut().filter(|_| self.plan.is_read) else { return };
+        let (number, committed) = (round.number, !round.aborts);
+        if round.ending.replace(committed) == Some(committed) {
+            return;
+        }
+        let done = round.batches.iter().filter(|batch| batch.state == BatchState::Done);
+        let written = done.map(|batch| {
+            let (partition, offset) = (self.partitions[batch.place], batch.offset);
+            Written { partition, offset, records: self.plan.records }
+        });
+        let batches = written.collect();
+        core.emit(turn, EventKind::TransactionEnding { number, committed, batches });
     }
 
     /// The request of a stage, and its version.

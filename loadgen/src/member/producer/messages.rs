@@ -67,7 +67,7 @@ pub(super) fn add_partitions(
         .with_v3_and_below_transactional_id(TransactionalId(writer.transactional_id))
         .with_v3_and_below_producer_id(WireId(writer.by.id))
         .with_v3_and_below_producer_epoch(writer.by.epoch)
-        .with_v3_and_below_topics(by_topic(partitions, topics).map(of_topic).collect())
+        .with_v3_and_below_topics(topics.of(partitions).map(of_topic).collect())
 }
 
 /// The first error of the partitions; those that were not attempted have the same cause.
@@ -110,17 +110,12 @@ pub(super) fn produce(
             _ => of_topic.with_name(TopicName(topic.name.clone())),
         }
     };
-    let data = by_topic(&partitions, topics).map(of_topic).collect();
+    let data = topics.of(&partitions).map(of_topic).collect();
     ProduceRequest::default()
         .with_transactional_id(transactional_id.map(TransactionalId))
         .with_acks(ALL_REPLICAS)
         .with_timeout_ms(timeout)
         .with_topic_data(data)
-}
-
-/// Whether all of these topics can be named by their ids.
-pub(super) fn have_ids(partitions: &[Partition], topics: &Topics) -> bool {
-    by_topic(partitions, topics).all(|(topic, _)| !topic.id.is_nil())
 }
 
 /// The highest version of Produce that names topics as it is possible.
@@ -133,21 +128,19 @@ pub(super) fn produce_version(version: i16, have_ids: bool) -> i16 {
 pub(super) struct Produced {
     pub(super) partition: Partition,
     pub(super) error: i16,
+    /// The offset of its first record; -1 if it is not known.
+    pub(super) offset: i64,
 }
 
 /// The answers to all batches of a request.
 pub(super) fn produced(response: &ProduceResponse, topics: &Topics) -> Vec<Produced> {
     let mut all = Vec::new();
     for answered in &response.responses {
-        let index = if answered.topic_id.is_nil() {
-            topics.named(&answered.name)
-        } else {
-            topics.with_id(answered.topic_id)
-        };
-        let Some(topic) = index else { continue };
+        let Some(topic) = topics.answered(answered.topic_id, &answered.name) else { continue };
         all.extend(answered.partition_responses.iter().filter_map(|it| {
             let number = u32::try_from(it.index).ok()?;
-            Some(Produced { partition: Partition { topic, number }, error: it.error_code })
+            let (error, offset) = (it.error_code, it.base_offset);
+            Some(Produced { partition: Partition { topic, number }, error, offset })
         }));
     }
     all
@@ -179,7 +172,7 @@ pub(super) fn commit_offsets(
         .with_producer_id(WireId(writer.by.id))
         .with_producer_epoch(writer.by.epoch)
         .with_generation_id(-1)
-        .with_topics(by_topic(partitions, topics).map(of_topic).collect())
+        .with_topics(topics.of(partitions).map(of_topic).collect())
 }
 
 /// The first error of the partitions.
@@ -194,13 +187,4 @@ pub(super) fn end(writer: Writer, committed: bool) -> EndTxnRequest {
         .with_producer_id(WireId(writer.by.id))
         .with_producer_epoch(writer.by.epoch)
         .with_committed(committed)
-}
-
-/// Partitions, which are in order, by their topics.
-fn by_topic<'a>(
-    partitions: &'a [Partition],
-    topics: &'a Topics,
-) -> impl Iterator<Item = (&'a Topic, &'a [Partition])> {
-    let each = partitions.chunk_by(|one, other| one.topic == other.topic);
-    each.filter_map(|some| Some((topics.get(some.first()?.topic)?, some)))
 }

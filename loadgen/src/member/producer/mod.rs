@@ -5,7 +5,6 @@
 
 mod batch;
 mod calls;
-mod leaders;
 mod messages;
 mod round;
 mod verdict;
@@ -17,7 +16,6 @@ use bytes::Bytes;
 
 use self::batch::ProducerId;
 use self::calls::Call;
-use self::leaders::Leaders;
 use self::round::{BatchState, Round, Stage};
 use super::State;
 use super::backoff::Retry;
@@ -25,6 +23,7 @@ use super::coordinator::{Key, Lookup};
 use super::core::{Core, Turn};
 use super::error::Step;
 use super::io::{Answer, Overdue, Regular};
+use super::leaders::Leaders;
 use super::owned::sorted;
 use super::schedule::Schedule;
 use crate::event::EventKind;
@@ -248,7 +247,8 @@ impl Producer {
             Delivery::Transactions(plan) => random.u32(..1_000_000) < plan.aborts,
             Delivery::Plain | Delivery::Idempotent => false,
         };
-        self.round = Some(Round::of(places, self.plan.delivery, due, aborts));
+        let number = if self.plan.is_read { now.micros() } else { 0 };
+        self.round = Some(Round::of(places, self.plan.delivery, due, aborts, number));
     }
 
     /// Whether a request of the round can be sent, but for the back-off.
@@ -287,7 +287,8 @@ impl Producer {
             schedule.answered();
         }
         if self.transactions().is_some() {
-            core.emit(turn, EventKind::TransactionEnded { committed: !round.aborts });
+            let (number, committed) = (round.number, !round.aborts);
+            core.emit(turn, EventKind::TransactionEnded { number, committed });
             turn.output.spans.push(round.span(ended, true));
         }
     }

@@ -8,6 +8,9 @@ use crate::time::Time;
 
 #[derive(Debug)]
 pub(super) struct Round {
+    /// The microsecond of the run at which it began, so that it is higher than those of the process
+    /// before; 0 if no reader reads it.
+    pub(super) number: u64,
     pub(super) due: Time,
     pub(super) stage: Stage,
     pub(super) batches: Vec<Batch>,
@@ -17,6 +20,8 @@ pub(super) struct Round {
     pub(super) failed: bool,
     /// Whether the coordinator may know of it.
     pub(super) started: bool,
+    /// Whether EndTxn was sent to commit it, or to abort it.
+    pub(super) ending: Option<bool>,
     /// When its first request left; `None` before the first answer.
     began: Option<Time>,
     asked: bool,
@@ -41,6 +46,8 @@ pub(super) enum Stage {
 pub(super) struct Batch {
     pub(super) place: usize,
     pub(super) state: BatchState,
+    /// The offset of its first record, once that is known.
+    pub(super) offset: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,21 +59,29 @@ pub(super) enum BatchState {
 }
 
 impl Round {
-    pub(super) fn of(places: Vec<usize>, delivery: Delivery, due: Time, aborts: bool) -> Self {
+    pub(super) fn of(
+        places: Vec<usize>,
+        delivery: Delivery,
+        due: Time,
+        aborts: bool,
+        number: u64,
+    ) -> Self {
         let stage = match delivery {
             Delivery::Transactions(plan) if plan.version == TransactionVersion::One => {
                 Stage::AddPartitions
             }
             _ => Stage::Produce,
         };
-        let batch = |place| Batch { place, state: BatchState::Due };
+        let batch = |place| Batch { place, state: BatchState::Due, offset: -1 };
         Self {
+            number,
             due,
             stage,
             batches: places.into_iter().map(batch).collect(),
             aborts,
             failed: false,
             started: false,
+            ending: None,
             began: None,
             asked: false,
             delayed: Duration::ZERO,

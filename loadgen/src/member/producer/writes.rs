@@ -11,7 +11,8 @@ use super::{Identity, Producer};
 use crate::member::core::{Core, Turn};
 use crate::member::error::Step;
 use crate::member::io::{Answer, Destination, NodeIndex, Request, Response};
-use crate::plan::{Delivery, Partition};
+use crate::member::numbered::Numbered;
+use crate::plan::{Delivery, MemberIndex, Partition};
 use crate::time::Time;
 
 /// `request.timeout.ms`, for which a leader waits for the other replicas.
@@ -57,11 +58,15 @@ impl Producer {
         let (topics, now) = (turn.context.topics, turn.now());
         let mut batches = Vec::with_capacity(places.len());
         for place in places {
-            let records = batch::encode(self.stamp(*place, now), self.plan.records, &self.value)?;
+            let records = batch::encode(
+                self.stamp(*place, core.plan.index, now),
+                self.plan.records,
+                &self.value,
+            )?;
             batches.push((self.partitions[*place], records));
         }
         let partitions: Vec<Partition> = batches.iter().map(|(one, _)| *one).collect();
-        let version = messages::produce_version(version, messages::have_ids(&partitions, topics));
+        let version = messages::produce_version(version, topics.have_ids(&partitions));
         let id = self.transactions().map(|_| core.plan.client_id.clone());
         let request = messages::produce(id, batches, REPLICAS_TIMEOUT, version, topics);
         let Some(round) = &mut self.round else { return Ok(()) };
@@ -74,17 +79,19 @@ impl Producer {
         Ok(())
     }
 
-    fn stamp(&self, place: usize, now: Time) -> Stamp {
+    fn stamp(&self, place: usize, producer: MemberIndex, now: Time) -> Stamp {
         let by = match self.identity {
             Identity::Known(by) => Some(by),
             Identity::Needed(_) | Identity::Unused => None,
         };
+        let number = self.round.as_ref().map_or(0, |round| round.number);
         let since_1970 = self.plan.began + now.since(Time::ZERO);
         Stamp {
             by,
             transactional: self.transactions().is_some(),
             sequence: self.sequences[place],
             timestamp: since_1970.as_millis() as i64,
+            numbered: self.plan.is_read.then_some(Numbered { producer, number, place: 0 }),
         }
     }
 
@@ -104,7 +111,7 @@ impl Producer {
                 self.take_results(token, &results, core, turn)?;
             }
             Ok(_) | Err(_) => {
-                self.sent_with(token).into_iter().for_each(|place| self.settle(place, None));
+                self.sent_with(token).into_iter().for_each(|place| self.settle(place, None, -1));
                 self.lost(Stage::Produce, core, turn);
             }
         }
@@ -124,11 +131,13 @@ impl Producer {
             let partition = self.partitions[place];
             let result = results.iter().find(|result| result.partition == partition);
             // A partition that is missing in the answer is sent again.
-            let verdict = match result {
-                Some(result) => self.judge(ApiKey::Produce, result.error, core, turn)?,
-                None => Verdict::Leaders,
+            let (verdict, offset) = match result {
+                Some(result) => {
+                    (self.judge(ApiKey::Produce, result.error, core, turn)?, result.offset)
+                }
+                None => (Verdict::Leaders, -1),
             };
-            self.settle(place, Some(verdict));
+            self.settle(place, Some(verdict), offset);
             worst = worst.max(verdict);
         }
         match worst {
@@ -147,14 +156,14 @@ impl Producer {
     }
 
     /// Takes the result of a batch; without one it is sent again.
-    fn settle(&mut self, place: usize, verdict: Option<Verdict>) {
+    fn settle(&mut self, place: usize, verdict: Option<Verdict>, offset: i64) {
         let Some(round) = &mut self.round else { return };
         let Some(batch) = round.batches.iter_mut().find(|batch| batch.place == place) else {
             return;
         };
         match verdict {
             Some(Verdict::Done) => {
-                batch.state = BatchState::Done;
+                (batch.state, batch.offset) = (BatchState::Done, offset);
                 let sequence = &mut self.sequences[place];
                 *sequence = batch::sequence_after(*sequence, self.plan.records);
             }

@@ -6,16 +6,17 @@ mod consumer;
 mod offsets;
 mod producer;
 mod random;
+mod reader;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::{
-    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiKey, EndTxnRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiKey, EndTxnRequest, FetchRequest,
     FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, JoinGroupRequest,
-    LeaveGroupRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest,
-    SyncGroupRequest, TxnOffsetCommitRequest,
+    LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, ProduceRequest, SyncGroupRequest, TxnOffsetCommitRequest,
 };
 use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, HeartbeatRequest};
 use kafka_protocol::protocol::{Encodable, Message, StrBytes, VersionRange};
@@ -28,7 +29,7 @@ use crate::plan::{
 };
 use crate::topics::{Topic, Topics};
 
-pub(super) const APIS: [(ApiKey, VersionRange); 15] = [
+pub(super) const APIS: [(ApiKey, VersionRange); 17] = [
     (ApiKey::FindCoordinator, FindCoordinatorRequest::VERSIONS),
     (ApiKey::JoinGroup, JoinGroupRequest::VERSIONS),
     (ApiKey::SyncGroup, SyncGroupRequest::VERSIONS),
@@ -44,6 +45,8 @@ pub(super) const APIS: [(ApiKey, VersionRange); 15] = [
     (ApiKey::Produce, ProduceRequest::VERSIONS),
     (ApiKey::TxnOffsetCommit, TxnOffsetCommitRequest::VERSIONS),
     (ApiKey::EndTxn, EndTxnRequest::VERSIONS),
+    (ApiKey::ListOffsets, ListOffsetsRequest::VERSIONS),
+    (ApiKey::Fetch, FetchRequest::VERSIONS),
 ];
 
 /// Milliseconds.
@@ -257,6 +260,8 @@ fn encode(outgoing: &Outgoing) {
         Request::Produce(request) => request.encode(bytes, version),
         Request::TxnOffsetCommit(request) => request.encode(bytes, version),
         Request::EndTxn(request) => request.encode(bytes, version),
+        Request::ListOffsets(request) => request.encode(bytes, version),
+        Request::Fetch(request) => request.encode(bytes, version),
     };
     assert!(encoded.is_ok(), "{:?} in version {version}: {encoded:?}", outgoing.request);
 }

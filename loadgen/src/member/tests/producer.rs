@@ -41,12 +41,13 @@ fn producer(delivery: Delivery, partitions: &[u32], load: Load) -> MemberPlan {
         records: 2,
         record_size: 10,
         began: Duration::from_secs(1_700_000_000),
+        is_read: false,
     };
     let workload = Workload { produce: Some(load), ..Workload::default() };
     MemberPlan { workload, ..member(group(Protocol::Producer(plan))) }
 }
 
-fn metadata() -> Response {
+pub(super) fn metadata() -> Response {
     let broker = |id: i32| {
         MetadataResponseBroker::default()
             .with_node_id(BrokerId(id))
@@ -172,7 +173,7 @@ fn a_transaction_writes_to_all_leaders_at_once_and_ends() {
     assert!(end(&outgoing).committed && outgoing.version == 5);
     let asked = story.now;
     story.answer(&outgoing, Ok(ended(0, 1)));
-    assert_eq!(story.events(), [EventKind::TransactionEnded { committed: true }]);
+    assert_eq!(story.events(), [EventKind::TransactionEnded { number: 0, committed: true }]);
     let [span] = story.spans[..] else { panic!("{:?}", story.spans) };
     assert_eq!((span.due, span.ended), (began, asked + Duration::from_millis(1)));
     assert!(span.answered && span.delayed == Duration::ZERO);
@@ -264,7 +265,7 @@ fn a_request_whose_answer_is_lost_is_repeated_with_the_same_content() {
     story.until(at(4_000));
     let outgoing = story.reply(ended(0, 1));
     assert!(end(&outgoing).committed && end(&outgoing).producer_epoch == 0);
-    assert!(story.events().contains(&EventKind::TransactionEnded { committed: true }));
+    assert!(story.events().contains(&EventKind::TransactionEnded { number: 0, committed: true }));
 }
 
 #[test]
@@ -291,7 +292,10 @@ fn an_abortable_error_aborts_the_transaction_and_no_more() {
     assert!(!end(&outgoing).committed);
     story.answer(&outgoing, Ok(ended(0, 1)));
     let refused = EventKind::Refused { api: 0, error: ABORTABLE };
-    assert_eq!(story.events(), [refused, EventKind::TransactionEnded { committed: false }]);
+    assert_eq!(
+        story.events(),
+        [refused, EventKind::TransactionEnded { number: 0, committed: false }]
+    );
     assert_eq!(batches(&story.request()), [(0, 1, 0)]);
 }
 
@@ -329,7 +333,7 @@ fn the_scenario_can_abort_all_transactions() {
     story.reply(produced(0, &[0]));
     let outgoing = story.reply(ended(0, 1));
     assert!(!end(&outgoing).committed);
-    assert_eq!(story.events(), [EventKind::TransactionEnded { committed: false }]);
+    assert_eq!(story.events(), [EventKind::TransactionEnded { number: 0, committed: false }]);
 }
 
 #[test]
@@ -365,7 +369,10 @@ fn a_producer_that_leaves_ends_its_transaction_first() {
     story.reply(ended(0, 1));
     assert!(story.member.is_done() && story.sent.is_empty());
     let stopped = EventKind::Stopped { how: Stop::Leave };
-    assert_eq!(story.events(), [EventKind::TransactionEnded { committed: true }, stopped]);
+    assert_eq!(
+        story.events(),
+        [EventKind::TransactionEnded { number: 0, committed: true }, stopped]
+    );
 }
 
 #[test]

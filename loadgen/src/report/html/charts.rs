@@ -23,9 +23,10 @@ const STATES: [(&str, &str); 7] = [
 const STEADY: [RoundTrip; 4] =
     [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::Commit, RoundTrip::Fetch];
 
-/// Requests of producers.
-pub(super) const OF_PRODUCERS: [RoundTrip; 8] = [
+/// Requests of producers and of those that read what they write.
+pub(super) const OF_PRODUCERS: [RoundTrip; 11] = [
     RoundTrip::Transaction,
+    RoundTrip::Visible,
     RoundTrip::Produce,
     RoundTrip::EndTxn,
     RoundTrip::TxnOffsetCommit,
@@ -33,6 +34,8 @@ pub(super) const OF_PRODUCERS: [RoundTrip; 8] = [
     RoundTrip::AddOffsets,
     RoundTrip::InitProducerId,
     RoundTrip::Metadata,
+    RoundTrip::Read,
+    RoundTrip::ListOffsets,
 ];
 
 /// Seconds. The CPU time of a process is read about once a second.
@@ -317,9 +320,9 @@ fn line_class(round_trip: RoundTrip) -> String {
         RoundTrip::SyncGroup | RoundTrip::AddPartitions => 5,
         RoundTrip::ConsumerHeartbeat | RoundTrip::Produce => 6,
         RoundTrip::ConsumerJoin | RoundTrip::AddOffsets => 7,
-        RoundTrip::Connect => 8,
-        RoundTrip::FindCoordinator => 9,
-        RoundTrip::LeaveGroup | RoundTrip::Metadata => 10,
+        RoundTrip::Connect | RoundTrip::Visible => 8,
+        RoundTrip::FindCoordinator | RoundTrip::Read => 9,
+        RoundTrip::LeaveGroup | RoundTrip::Metadata | RoundTrip::ListOffsets => 10,
     };
     format!("line-{number}")
 }

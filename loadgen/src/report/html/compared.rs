@@ -185,8 +185,8 @@ fn charts_of(question: Question, runs: &Runs, drawn: &Drawn) -> String {
 
 const HEARTBEATS: [RoundTrip; 2] = [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat];
 const COMMITS: [RoundTrip; 2] = [RoundTrip::Commit, RoundTrip::Fetch];
-const TRANSACTIONS: [RoundTrip; 3] =
-    [RoundTrip::Transaction, RoundTrip::Produce, RoundTrip::EndTxn];
+const TRANSACTIONS: [RoundTrip; 4] =
+    [RoundTrip::Transaction, RoundTrip::Visible, RoundTrip::Produce, RoundTrip::EndTxn];
 
 /// Round trips that no question is about.
 fn others(runs: &Runs, drawn: &Drawn) -> String {

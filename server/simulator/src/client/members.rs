@@ -149,7 +149,10 @@ pub(crate) fn is_static_cooperative(sim: &SimMember) -> bool {
     let plan = sim.member.plan();
     let cooperative = match &plan.group.protocol {
         Protocol::Classic { assignors } => assignors.contains(&ClassicAssignor::CooperativeSticky),
-        Protocol::Consumer { .. } | Protocol::Manual { .. } | Protocol::Producer(_) => false,
+        Protocol::Consumer { .. }
+        | Protocol::Manual { .. }
+        | Protocol::Producer(_)
+        | Protocol::Reader(_) => false,
     };
     cooperative && plan.instance_id.is_some()
 }

@@ -72,8 +72,8 @@ fn random_answers_and_failures() {
         }
         for event in story.events() {
             match event {
-                EventKind::TransactionEnded { committed: true } => committed += 1,
-                EventKind::TransactionEnded { committed: false } => aborted += 1,
+                EventKind::TransactionEnded { committed: true, .. } => committed += 1,
+                EventKind::TransactionEnded { committed: false, .. } => aborted += 1,
                 EventKind::Failed { .. } => fatal += 1,
                 _ => {}
             }

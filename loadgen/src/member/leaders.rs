@@ -1,16 +1,16 @@
-//! The leaders of the partitions that a producer writes to, from the cluster's metadata.
+//! The leaders of the partitions that a member writes to or reads, from the cluster's metadata.
 
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{ApiKey, MetadataRequest, MetadataResponse, TopicName};
 
-use crate::member::backoff::Retry;
-use crate::member::core::{Core, Turn};
-use crate::member::error::Step;
-use crate::member::io::{Destination, Failure, NodeIndex, Request, Response};
+use super::backoff::Retry;
+use super::core::{Core, Turn};
+use super::error::Step;
+use super::io::{Destination, Failure, NodeIndex, Request, Response};
 use crate::plan::Partition;
 use crate::time::Time;
 
-/// The node of each partition, by its place in the producer's plan.
+/// The node of each partition, by its place in the plan.
 #[derive(Debug)]
 pub(super) struct Leaders {
     nodes: Vec<Option<NodeIndex>>,

@@ -1,0 +1,283 @@
+//! One transaction, what readers have read of it, and the rules `transaction-torn`, `aborted-read`
+//! and `read-before-commit`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::reader::{Reader, in_words, proof};
+use super::{Id, Visible};
+use crate::check::found::Found;
+use crate::event::{Event, EventKind, Returned, Written};
+use crate::plan::{MemberIndex, Partition};
+use crate::time::Time;
+
+#[derive(Default)]
+pub(super) struct Transaction {
+    pub(super) outcome: Outcome,
+    pub(super) batches: Arc<[Written]>,
+    /// The progress of the readers that it is judged for, and before EndTxn is called of all.
+    pub(super) progress: BTreeMap<MemberIndex, Progress>,
+    /// The events of its end.
+    proof: Vec<Event>,
+    /// One violation of a transaction is enough.
+    was_reported: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Outcome {
+    /// EndTxn was not called.
+    #[default]
+    Open,
+    /// It was called at this time to commit, and has no answer yet.
+    Called(Time),
+    /// It was called at this time to commit, and will have no answer.
+    Unknown(Time),
+    /// The commit that was called at this time was acknowledged.
+    Committed(Time),
+    Aborted,
+}
+
+/// The records of a transaction that a reader was returned.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// The number of records of each partition.
+    records: Vec<(Partition, u32)>,
+    /// The first of them.
+    first: Option<Event>,
+    /// When the last of them arrived.
+    arrived: Time,
+    /// Whether it is counted as visible.
+    is_counted: bool,
+}
+
+/// The knowledge of a batch, for a reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Batch {
+    Ahead,
+    Whole,
+    /// It was passed, and not returned, or not all of its records.
+    Missed,
+}
+
+impl Transaction {
+    pub(super) fn ending(&mut self, event: &Event, commits: bool, batches: &Arc<[Written]>) {
+        self.proof.push(event.clone());
+        self.batches = Arc::clone(batches);
+        if self.outcome == Outcome::Open {
+            self.outcome = if commits { Outcome::Called(event.at) } else { Outcome::Aborted };
+        }
+        // Else the commit was refused, and it is to be aborted: the answer will say.
+    }
+
+    pub(super) fn ended(&mut self, event: &Event, committed: bool) {
+        self.proof.push(event.clone());
+        self.outcome = match self.outcome {
+            Outcome::Called(at) | Outcome::Unknown(at) if committed => Outcome::Committed(at),
+            Outcome::Open
+            | Outcome::Called(_)
+            | Outcome::Unknown(_)
+            | Outcome::Committed(_)
+            | Outcome::Aborted => Outcome::Aborted,
+        };
+    }
+
+    pub(super) fn unanswered(&mut self) {
+        if let Outcome::Called(at) = self.outcome {
+            self.outcome = Outcome::Unknown(at);
+        }
+    }
+
+    /// EndTxn is called at `at`: this reader must read all of it, from now on.
+    pub(super) fn expect(
+        &mut self,
+        member: MemberIndex,
+        reader: &Reader,
+        at: Time,
+        clock_error: Duration,
+        found: &mut Found,
+    ) {
+        let progress = self.progress.entry(member).or_default();
+        let early = progress.first.as_ref().filter(|first| first.at + clock_error < at);
+        let (Some(first), true) = (early, reader.is_of_committed()) else { return };
+        if self.outcome == Outcome::Aborted || std::mem::replace(&mut self.was_reported, true) {
+            return;
+        }
+        let (first, ending) = (first.clone(), self.proof.last().cloned());
+        found.add("read-before-commit", first.at, &reader.group, || {
+            let what = format!(
+                "reader {} was returned {}, {} µs before the producer asked to commit it",
+                member.0,
+                in_words_of(&first),
+                at.since(first.at).as_micros()
+            );
+            (what, [Some(first), ending].into_iter().flatten().collect())
+        });
+    }
+
+    pub(super) fn returned(&mut self, event: &Event, record: &Returned) {
+        let progress = self.progress.entry(event.member).or_default();
+        if progress.first.is_none() {
+            progress.first = Some(proof(event, Some(record), record.partition));
+        }
+        if let EventKind::Read { arrived, .. } = event.kind {
+            progress.arrived = progress.arrived.max(arrived);
+        }
+        let mut known = progress.records.iter_mut();
+        match known.find(|(partition, _)| *partition == record.partition) {
+            Some((_, count)) => *count = count.saturating_add(record.count),
+            None => progress.records.push((record.partition, record.count)),
+        }
+    }
+
+    /// `event` is the one that shows something new.
+    pub(super) fn judge(
+        &mut self,
+        id: Id,
+        member: MemberIndex,
+        reader: &Reader,
+        event: Option<&Event>,
+        found: &mut Found,
+    ) {
+        let Some(progress) = self.progress.get(&member).filter(|_| !self.was_reported) else {
+            return;
+        };
+        let committed_only = reader.is_of_committed();
+        let missed = self.states(reader, progress).find(|(_, state)| *state == Batch::Missed);
+        let was_returned = progress.first.is_some() && committed_only;
+        let (rule, what) = match (self.outcome, missed) {
+            (Outcome::Aborted, _) if was_returned => {
+                ("aborted-read", "which was aborted, or never asked to commit".to_owned())
+            }
+            (Outcome::Committed(_), Some((batch, _))) => {
+                ("transaction-torn", format!("but passed {batch}, and its commit was acknowledged"))
+            }
+            (Outcome::Called(_) | Outcome::Unknown(_), Some((batch, _))) if was_returned => {
+                ("transaction-torn", format!("but passed {batch}"))
+            }
+            (
+                Outcome::Open
+                | Outcome::Called(_)
+                | Outcome::Unknown(_)
+                | Outcome::Committed(_)
+                | Outcome::Aborted,
+                _,
+            ) => return,
+        };
+        self.was_reported = true;
+        let first = progress.first.clone();
+        let at = event.or(first.as_ref()).map_or(Time::ZERO, |event| event.at);
+        let passing = event.filter(|event| matches!(event.kind, EventKind::Read { .. }));
+        let passing =
+            passing.zip(missed).map(|(event, (batch, _))| proof(event, None, batch.partition));
+        found.add(rule, at, &reader.group, || {
+            let returned = match &first {
+                Some(first) => in_words_of(first),
+                None => "no record".to_owned(),
+            };
+            let (producer, number) = (id.0.0, id.1);
+            let what = format!(
+                "reader {} was returned {returned} of transaction {number} of producer \
+                 {producer}, {what}",
+                member.0
+            );
+            (what, self.proof.iter().cloned().chain(first).chain(passing).collect())
+        });
+    }
+
+    /// It is committed, and this reader has just read the last of it.
+    pub(super) fn becomes_visible(
+        &mut self,
+        member: MemberIndex,
+        reader: &Reader,
+    ) -> Option<Visible> {
+        let Outcome::Committed(called) = self.outcome else { return None };
+        let progress = self.progress.get(&member).filter(|it| reader.counts(it))?;
+        let is_whole = self.states(reader, progress).all(|(_, state)| state == Batch::Whole);
+        if !is_whole || progress.first.is_none() {
+            return None;
+        }
+        let at = progress.arrived;
+        self.progress.get_mut(&member)?.is_counted = true;
+        Some(Visible { called, at, was_read: true })
+    }
+
+    /// When EndTxn was called, for each reader that has not read it.
+    pub(super) fn unread(
+        &self,
+        readers: &BTreeMap<MemberIndex, Reader>,
+    ) -> impl Iterator<Item = Time> {
+        self.progress.keys().filter_map(|member| self.unread_by(*member, readers))
+    }
+
+    pub(super) fn unread_by(
+        &self,
+        member: MemberIndex,
+        readers: &BTreeMap<MemberIndex, Reader>,
+    ) -> Option<Time> {
+        let Outcome::Committed(called) = self.outcome else { return None };
+        let reader = readers.get(&member)?;
+        let progress = self.progress.get(&member).filter(|it| reader.counts(it))?;
+        self.states(reader, progress).next().map(|_| called)
+    }
+
+    /// No reader will show anything new.
+    pub(super) fn is_over(&self, readers: &BTreeMap<MemberIndex, Reader>) -> bool {
+        let is_decided = !matches!(self.outcome, Outcome::Open | Outcome::Called(_));
+        let has_passed = |(member, progress): (&MemberIndex, &Progress)| {
+            let reader = readers.get(member);
+            reader.is_none_or(|reader| {
+                self.states(reader, progress).all(|(_, state)| state != Batch::Ahead)
+            })
+        };
+        is_decided && self.progress.iter().all(has_passed)
+    }
+
+    /// The batches in the partitions that a reader reads.
+    fn states<'a>(
+        &'a self,
+        reader: &'a Reader,
+        progress: &'a Progress,
+    ) -> impl Iterator<Item = (Written, Batch)> + 'a {
+        self.batches.iter().filter_map(move |batch| {
+            let position = reader.position(batch.partition)?;
+            let known = progress.records.iter().find(|(of, _)| *of == batch.partition);
+            let state = match known.map_or(0, |(_, count)| *count) {
+                count if count >= batch.records => Batch::Whole,
+                _ if batch.offset >= 0 && position >= batch.end() => Batch::Missed,
+                // Where it is, is not known, and it will not be read.
+                _ if batch.offset < 0 && self.outcome == Outcome::Aborted => Batch::Missed,
+                _ => Batch::Ahead,
+            };
+            Some((*batch, state))
+        })
+    }
+}
+
+impl Reader {
+    /// Whether it may still read this for the first time.
+    fn counts(&self, progress: &Progress) -> bool {
+        self.is_of_committed() && !progress.is_counted
+    }
+}
+
+impl std::fmt::Display for Written {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (records, offset) = (self.records, self.offset);
+        write!(f, "{records} records at offset {offset} of {}", in_words(self.partition))
+    }
+}
+
+/// The records of a proof.
+fn in_words_of(read: &Event) -> String {
+    let EventKind::Read { records, .. } = &read.kind else { return "records".into() };
+    let each = records.iter().map(|record| {
+        format!(
+            "{} records at offset {} of {}",
+            record.count,
+            record.offset,
+            in_words(record.partition)
+        )
+    });
+    each.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,136 @@
+//! The position of a reader, and the rule `read-out-of-order`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::Id;
+use crate::check::found::Found;
+use crate::event::{Event, EventKind, Returned};
+use crate::plan::{Isolation, MemberIndex, Partition};
+use crate::time::Time;
+
+pub(super) struct Reader {
+    /// The id of its table.
+    pub(super) group: Arc<str>,
+    /// When it had its first positions.
+    pub(super) began: Time,
+    pub(super) isolation: Isolation,
+    positions: BTreeMap<Partition, i64>,
+    /// The last record of each producer in each partition: transaction, and place in the batch.
+    last: HashMap<(Partition, MemberIndex), (u64, u32)>,
+    /// The transactions of each producer up to this number are not judged for it.
+    ignored: BTreeMap<MemberIndex, u64>,
+}
+
+impl Reader {
+    /// `ignored` has the transactions that producers asked to end before.
+    pub(super) fn new(
+        group: &Arc<str>,
+        began: Time,
+        isolation: Isolation,
+        positions: &[(Partition, i64)],
+        ignored: &BTreeMap<MemberIndex, u64>,
+    ) -> Self {
+        Self {
+            group: Arc::clone(group),
+            began,
+            isolation,
+            positions: positions.iter().copied().collect(),
+            last: HashMap::new(),
+            ignored: ignored.clone(),
+        }
+    }
+
+    pub(super) fn is_of_committed(&self) -> bool {
+        self.isolation == Isolation::ReadCommitted
+    }
+
+    /// Its position in a partition, if it reads it.
+    pub(super) fn position(&self, partition: Partition) -> Option<i64> {
+        self.positions.get(&partition).copied()
+    }
+
+    /// It has read a partition up to there; returns the position before.
+    pub(super) fn moved(&mut self, partition: Partition, to: i64) -> i64 {
+        match self.positions.get_mut(&partition) {
+            Some(position) => std::mem::replace(position, to.max(*position)),
+            None => to,
+        }
+    }
+
+    pub(super) fn ignore(&mut self, (producer, number): Id) {
+        let ignored = self.ignored.entry(producer).or_default();
+        *ignored = (*ignored).max(number);
+    }
+
+    /// Whether these records follow those that it was returned before.
+    pub(super) fn follows(&mut self, event: &Event, record: &Returned, found: &mut Found) -> bool {
+        let key = (record.partition, record.producer);
+        let (first, last) = ((record.number, record.first), record.last());
+        let before = self.last.get(&key).copied();
+        if before.is_none_or(|before| before < first) {
+            self.last.insert(key, last);
+            return true;
+        }
+        let before = before.unwrap_or_default();
+        found.add("read-out-of-order", event.at, &self.group, || {
+            let what = format!(
+                "reader {} was returned record {} of transaction {} of producer {} at offset {} \
+                 of {}, after record {} of transaction {}",
+                event.member.0,
+                record.first,
+                record.number,
+                record.producer.0,
+                record.offset,
+                in_words(record.partition),
+                before.1,
+                before.0
+            );
+            (what, vec![proof(event, Some(record), record.partition)])
+        });
+        false
+    }
+
+    /// These records are of a transaction that ended before, and that all readers have passed: of
+    /// one that was committed they are not the first, and so out of order.
+    pub(super) fn is_of_the_past(&self, event: &Event, record: &Returned, found: &mut Found) {
+        let ignored = self.ignored.get(&record.producer).is_some_and(|it| record.number <= *it);
+        if ignored || !self.is_of_committed() {
+            return;
+        }
+        found.add("aborted-read", event.at, &self.group, || {
+            let what = format!(
+                "reader {} was returned a record of transaction {} of producer {} at offset {} of \
+                 {}: it was aborted, or never asked to commit",
+                event.member.0,
+                record.number,
+                record.producer.0,
+                record.offset,
+                in_words(record.partition)
+            );
+            (what, vec![proof(event, Some(record), record.partition)])
+        });
+    }
+}
+
+impl Returned {
+    fn last(&self) -> (u64, u32) {
+        (self.number, self.first.saturating_add(self.count.saturating_sub(1)))
+    }
+}
+
+pub(super) fn in_words(partition: Partition) -> String {
+    format!("partition {} of topic {}", partition.number, partition.topic.0)
+}
+
+/// The part of what a reader was returned that concerns a partition.
+pub(super) fn proof(event: &Event, record: Option<&Returned>, partition: Partition) -> Event {
+    let EventKind::Read { arrived, positions, .. } = &event.kind else { return event.clone() };
+    let position = positions.iter().copied().filter(|(of, _)| *of == partition);
+    let kind = EventKind::Read {
+        arrived: *arrived,
+        records: record.copied().into_iter().collect(),
+        positions: position.collect(),
+    };
+    Event { kind, ..event.clone() }
+}
