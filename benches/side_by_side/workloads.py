@@ -113,6 +113,22 @@ def throughput(name: str) -> tuple[Metric, ...]:
     )
 
 
+def micros_each(name: str) -> Callable[[dict], float | None]:
+    """The CPU time of the server for one of them, in microseconds."""
+    return lambda report: cores(report) / rate(name)(report) * 1e6 if rate(name)(report) else None
+
+
+def each_costs(name: str) -> Metric:
+    return Metric("cpu_each", "CPU µs each", micros_each(name), more_is_better=False)
+
+
+VISIBLE = (
+    Metric("visible_p50", "visible p50 ms", latency("visible", "p50"), ".2f"),
+    Metric("visible_p99", "visible p99 ms", latency("visible", "p99"), ".2f", False),
+)
+#: The producers of a scenario, each with a partition.
+PRODUCERS = {"1": "--producers 1 --partitions 1", "16": "--producers 16 --partitions 16"}
+
 CPU = Metric(
     "cpu",
     "server CPU-s",
@@ -245,5 +261,58 @@ WORKLOADS = [
         },
         metrics=throughput("commit"),
         servers=("muster", "muster-ram", "kafka", "kafka-flushed"),
+    ),
+    Workload(
+        name="transactions",
+        title="Transactions of one record, one at a time of each producer",
+        sizes_of="producers",
+        scenario="transactions.toml",
+        sizes=PRODUCERS,
+        metrics=(*throughput("transaction"), each_costs("transaction")),
+        servers=("muster", "muster-ram", "kafka", "kafka-flushed"),
+        explanation="A record of 100 bytes, transactions version 2. muster's transactions are on "
+        "stable storage when they are answered, Kafka's in the page cache.",
+    ),
+    Workload(
+        name="transactions-offsets",
+        title="Transactions of one record and one committed offset",
+        sizes_of="producers",
+        scenario="transactions-offsets.toml",
+        sizes=PRODUCERS,
+        metrics=(*throughput("transaction"), each_costs("transaction")),
+        servers=("muster", "kafka"),
+    ),
+    Workload(
+        name="transactions-read",
+        title="Transactions of one record, and a reader of what is committed",
+        sizes_of="producers",
+        scenario="transactions-read.toml",
+        sizes=PRODUCERS,
+        metrics=(*throughput("transaction"), each_costs("transaction"), *VISIBLE),
+        servers=("muster", "kafka"),
+        explanation="Visible: from the call of EndTxn until the reader has the record. The reader "
+        "has read_committed, and its fetches wait for a byte. That it is returned all of each "
+        "transaction, once and in order, and nothing else, is checked.",
+    ),
+    Workload(
+        name="produce",
+        title="Records without transactions, one at a time of each producer",
+        sizes_of="producers",
+        scenario="produce.toml",
+        sizes={
+            size: f"{options} --set producer.writer.idempotent=false"
+            for size, options in PRODUCERS.items()
+        },
+        metrics=(*throughput("produce"), each_costs("produce")),
+        servers=("muster", "kafka"),
+    ),
+    Workload(
+        name="produce-idempotent",
+        title="The same with sequence numbers",
+        sizes_of="producers",
+        scenario="produce.toml",
+        sizes=PRODUCERS,
+        metrics=(*throughput("produce"), each_costs("produce")),
+        servers=("muster", "kafka"),
     ),
 ]
