@@ -10,7 +10,7 @@ use muster_codec::messages::*;
 use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome, validate};
 use muster_codec::record_batch::{set_base_offset, set_partition_leader_epoch};
 use muster_codec::records::{
-    TransactionLogKey, TransactionLogValue, TransactionPartitions, TransactionRecord,
+    KeptCommit, TransactionLogKey, TransactionLogValue, TransactionPartitions, TransactionRecord,
 };
 use muster_codec::{Field, Reader, Uuid, Version};
 
@@ -66,6 +66,22 @@ fn value(
 
 fn record(value: Option<TransactionLogValue<'static>>) -> TransactionRecord<'static> {
     TransactionRecord { key: TransactionLogKey { transactional_id: "t-1".into() }, value }
+}
+
+#[test]
+fn kept_commits_are_in_a_tagged_field() {
+    let kept =
+        |producer_epoch| KeptCommit { producer_id: 1000, producer_epoch, transaction_version: 2 };
+    let with = record(Some(TransactionLogValue {
+        kept_commits: vec![kept(3), kept(5)],
+        ..value(0, 6, 0, None)
+    }));
+    let (mut key, mut bytes) = (Vec::new(), Vec::new());
+    with.write_key(&mut key);
+    assert!(with.write_value(&mut bytes));
+    assert_eq!(TransactionRecord::read(&key, Some(&bytes)), Ok(Some(with)));
+    let field = unhex("e807190300000000000003e80003020000000000000003e800050200");
+    assert!(bytes.ends_with(&field), "{bytes:?}");
 }
 
 #[test]

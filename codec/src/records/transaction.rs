@@ -35,6 +35,15 @@ message! {
         client_transaction_version: i16, 1.., tag 2;
         /// Reserved by Kafka (KIP-939).
         next_producer_epoch: i16 = -1, 1.., tag 3;
+        /// muster's own, with a tag that Kafka skips.
+        kept_commits: Vec<KeptCommit>, 1.., tag 1000;
+    }
+
+    /// The marker of a commit before this record, which partitions that are offline may lack.
+    pub struct KeptCommit {
+        producer_id: i64, 1..;
+        producer_epoch: i16, 1..;
+        transaction_version: i8, 1..;
     }
 
     pub struct TransactionPartitions<'a> {

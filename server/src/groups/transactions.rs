@@ -59,7 +59,7 @@ impl Groups {
                 Err(_) => continue,
             }
             let partitions = PartitionSet::of(OFFSETS_TOPIC, slot.0 as i32);
-            let message = FromSlot::Marked { stamp, partitions, is_synced: true };
+            let message = FromSlot::Marked { stamp, partitions, is_synced: true, is_whole: true };
             // Also a stale marker waits: the one before it may be under way.
             self.await_marker(slot, Marked::ByCoordinator(coordinator, message));
         }

@@ -62,8 +62,9 @@ impl Partitions {
         self.sync_round(ids, Kind::Message { coordinator, message }, out);
     }
 
-    /// Ends a transaction in these partitions. Those that are offline, or whose marker cannot be
-    /// written now, are missing in the answer; the coordinator sends it again.
+    /// Ends a transaction in these partitions. Those that are offline report it when they are served
+    /// again. Those whose marker cannot be written now are missing in the answer; the coordinator
+    /// sends it again.
     pub(crate) fn mark_transaction(
         &mut self,
         wall: Wall,
@@ -73,7 +74,8 @@ impl Partitions {
     ) {
         let Marker { stamp, ref partitions, .. } = *marker;
         let end = End::of(marker);
-        let (ids, mut missing) = self.located(partitions);
+        let (ids, offline) = self.located(partitions);
+        let mut missing = PartitionSet::default();
         let (number, mut left) = (self.next_round(), 0);
         for id in ids {
             match self.mark_written(wall, id, &end, Some(stamp), number, out) {
@@ -88,7 +90,8 @@ impl Partitions {
         }
         let mut done = partitions.clone();
         done.remove_all(&missing);
-        let message = FromSlot::Marked { stamp, partitions: done, is_synced: false };
+        let is_whole = offline.is_empty();
+        let message = FromSlot::Marked { stamp, partitions: done, is_synced: false, is_whole };
         self.begin(number, left, Kind::Message { coordinator, message }, out);
     }
 

@@ -107,7 +107,8 @@ impl Shard {
     pub(super) fn reports_synced(&mut self, mut open: OpenBySlot) {
         let of_groups = self.groups.open_transactions();
         open.entry(self.broker.number()).or_default().extend(of_groups);
-        self.transactions.synced(self.times.now, &open);
+        let is_whole = self.partitions.offline() == 0;
+        self.transactions.synced(self.times.now, &open, is_whole);
     }
 
     /// Takes a message to a slot of this shard.

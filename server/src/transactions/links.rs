@@ -104,18 +104,20 @@ impl Links {
     }
 
     /// The sync is done: the reports of all transactions that are open, each with its slot.
+    /// `is_whole`: no partition is offline.
     pub(super) fn synced(
         &mut self,
         now: i64,
         open: &BTreeMap<u32, Vec<OpenIn>>,
+        is_whole: bool,
     ) -> Vec<(u32, FromSlot)> {
         let pairs = self.syncing.take().unwrap_or_default();
-        let may_have_lost_writes = self.may_have_lost_writes;
+        let are = (self.may_have_lost_writes, is_whole);
         let mut reports = Vec::with_capacity(pairs.len());
         for (slot, coordinator) in pairs {
             let open = open.get(&slot).cloned().unwrap_or_default();
             let Some((link, session)) = self.link(slot, coordinator) else { continue };
-            let report = link.report((slot, session), may_have_lost_writes, open);
+            let report = link.report((slot, session), are, open);
             reports.push((coordinator, FromSlot::Report(report)));
         }
         self.again_at = Some(now.saturating_add(REPORT_AGAIN_MS));
@@ -170,10 +172,14 @@ mod tests {
     fn reports_leave_after_a_sync_and_again_until_they_are_answered() {
         let mut links = Links::new(PLACEMENT, 0, 7, false);
         assert!(links.begin_sync() && !links.begin_sync(), "one at a time");
-        assert_eq!(links.synced(0, &BTreeMap::new()).len(), 2, "to each coordinator");
+        assert_eq!(links.synced(0, &BTreeMap::new(), true).len(), 2, "to each coordinator");
         links.expire(REPORT_AGAIN_MS);
         assert!(links.begin_sync());
-        assert_eq!(links.synced(REPORT_AGAIN_MS, &BTreeMap::new()).len(), 2, "none is answered");
+        assert_eq!(
+            links.synced(REPORT_AGAIN_MS, &BTreeMap::new(), true).len(),
+            2,
+            "none is answered"
+        );
         assert!(links.answered(0, 0, &reported(1)).is_none(), "of the first report");
         assert!(!links.is_known(0, 0));
         assert!(!links.answered(0, 0, &reported(2)).unwrap().by_all);
@@ -188,7 +194,7 @@ mod tests {
     fn a_message_of_another_session_is_answered_by_a_report() {
         let mut links = Links::new(PLACEMENT, 0, 7, false);
         links.begin_sync();
-        links.synced(0, &BTreeMap::new());
+        links.synced(0, &BTreeMap::new(), true);
         let message = |session| {
             let body = ToSlotBody::Reported(reported(1));
             ToSlot { slot: 0, session, visible_at: 0, body }

@@ -246,9 +246,10 @@ impl Transactions {
         self.links.begin_sync()
     }
 
-    /// The partitions have synced; these transactions are open, by slot.
-    pub(crate) fn synced(&mut self, now: i64, open: &BTreeMap<u32, Vec<OpenIn>>) {
-        for (coordinator, report) in self.links.synced(now, open) {
+    /// The partitions have synced; these transactions are open, by slot. `is_whole`: no partition
+    /// is offline.
+    pub(crate) fn synced(&mut self, now: i64, open: &BTreeMap<u32, Vec<OpenIn>>, is_whole: bool) {
+        for (coordinator, report) in self.links.synced(now, open, is_whole) {
             self.post.add_to_coordinator(coordinator, report);
         }
     }

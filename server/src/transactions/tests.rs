@@ -26,7 +26,7 @@ fn question(number: u64) -> Question {
 /// Sends the report of the slot, and has it answered; returns what goes to the coordinator.
 fn report(transactions: &mut Transactions, number: u64) -> Vec<FromSlot> {
     assert!(transactions.begin_sync());
-    transactions.synced(0, &BTreeMap::new());
+    transactions.synced(0, &BTreeMap::new(), true);
     let reported = Reported { stamp: Stamp::default(), number, known: Vec::new() };
     assert!(transactions.reported(0, 0, &reported).is_some());
     sent(transactions)

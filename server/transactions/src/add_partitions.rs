@@ -148,6 +148,10 @@ impl Coordinator {
         if own.is_some_and(|own| own.contains_all(partitions)) {
             return Ok(Done::Added);
         }
+        // The client is to begin a new epoch, with InitProducerId.
+        if own.is_none() && self.is_ambiguous(entry) {
+            return Err(ErrorCode::InvalidProducerIdMapping.into());
+        }
         let bytes = own.map_or(0, PartitionSet::bytes) + partitions.bytes();
         if bytes > TRANSACTION_BYTES_MAX {
             return Err(ErrorCode::UnknownServerError.into());

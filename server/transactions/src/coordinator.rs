@@ -15,7 +15,7 @@ use crate::timers::Timers;
 use crate::waits::Waits;
 use alloc::collections::{BTreeMap, BTreeSet};
 use muster_codec::ErrorCode;
-use muster_codec::records::{TransactionLogKey, TransactionRecord};
+use muster_codec::records::{TransactionLogKey, TransactionLogValue, TransactionRecord};
 
 /// The sender of a request, and the request's version.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +41,11 @@ pub struct Coordinator {
     /// The session of each slot that has reported.
     pub(crate) sessions: BTreeMap<Slot, u64>,
     pub(crate) has_all_reports: bool,
+    /// Slots with partitions that are offline, and the position when one was reported last.
+    pub(crate) not_whole: BTreeSet<Slot>,
+    pub(crate) not_whole_at: Option<u64>,
+    /// Ids of which a partition has lacked a marker since the load.
+    pub(crate) marked_again: BTreeSet<Text>,
     pub(crate) may_have_lost_writes: bool,
     /// Ids that were open when writes were lost, and have to be aborted.
     pub(crate) doomed: BTreeSet<Text>,
@@ -72,6 +77,9 @@ impl Coordinator {
             waits: Waits::default(),
             sessions: BTreeMap::new(),
             has_all_reports: false,
+            not_whole: BTreeSet::new(),
+            not_whole_at: None,
+            marked_again: BTreeSet::new(),
             may_have_lost_writes: false,
             doomed: BTreeSet::new(),
             lost_before: None,
@@ -124,9 +132,10 @@ impl Coordinator {
                     self.synced(context, stamp.sequence, &partitions, is_whole, out);
                 }
             }
-            FromSlot::Marked { stamp, partitions, is_synced } => {
+            FromSlot::Marked { stamp, partitions, is_synced, is_whole } => {
                 if stamp.coordinator_epoch == self.epoch {
-                    self.marked(context, stamp.sequence, &partitions, is_synced, out);
+                    let are = (is_synced, is_whole);
+                    self.marked(context, stamp.sequence, &partitions, are, out);
                 }
             }
         }
@@ -249,7 +258,11 @@ impl Coordinator {
     /// Adds the record of a transition to the output.
     pub(crate) fn write(&self, id: &str, durable: Option<&Durable>, out: &mut Output) {
         let key = TransactionLogKey { transactional_id: owned(id) };
-        out.records.push(TransactionRecord { key, value: durable.map(Durable::to_record) });
+        let value = durable.map(|next| {
+            let kept_commits = self.kept_after(id, next);
+            TransactionLogValue { kept_commits, ..next.to_record() }
+        });
+        out.records.push(TransactionRecord { key, value });
     }
 
     /// The stamp of the next message.

@@ -93,6 +93,7 @@ impl Coordinator {
     ) {
         let Some(id) = self.under_way.get(&sequence).cloned() else { return };
         let Some(active) = self.ids.get_mut(&id).and_then(|it| it.active.as_mut()) else { return };
+        active.lacks_marker |= !is_whole && active.unsynced.contains_any(partitions);
         active.unsynced.remove_all(partitions);
         match &mut active.phase {
             Phase::Syncing(syncing) => {
@@ -187,7 +188,7 @@ impl Coordinator {
         context: &mut Context<'_>,
         sequence: u64,
         partitions: &PartitionSet,
-        is_synced: bool,
+        (is_synced, is_whole): (bool, bool),
         out: &mut Output,
     ) {
         let Some(id) = self.under_way.get(&sequence).cloned() else { return };
@@ -200,6 +201,7 @@ impl Coordinator {
             let marked = partitions.iter().filter(|it| remaining.contains(it.0, it.1));
             marked.for_each(|(topic, partition)| active.unsynced.insert(topic, partition));
         }
+        active.lacks_marker |= !is_whole;
         remaining.remove_all(partitions);
         self.complete_if_marked(context, &id, out);
     }

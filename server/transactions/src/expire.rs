@@ -134,7 +134,8 @@ impl Coordinator {
         for (id, entry) in ids {
             (visited, last) = (visited + 1, Some(id));
             let expiration_ms = self.config.transactional_id_expiration_ms;
-            if entry.active.is_none() && entry.durable.is_expired(context.wall, expiration_ms) {
+            let is_expired = entry.durable.is_expired(context.wall, expiration_ms);
+            if is_expired && entry.active.is_none() && !self.may_need_outcomes(id, entry) {
                 self.write(id, None, out);
             }
         }

@@ -45,6 +45,7 @@ mod entry;
 pub mod errors;
 mod expire;
 mod init_producer_id;
+mod kept;
 pub mod limits;
 pub mod link;
 pub mod message;

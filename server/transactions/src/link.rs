@@ -53,13 +53,13 @@ impl Link {
     pub fn report(
         &mut self,
         (slot, session): (Slot, u64),
-        may_have_lost_writes: bool,
+        (may_have_lost_writes, is_whole): (bool, bool),
         open: Vec<OpenIn>,
     ) -> Report {
         self.number += 1;
         self.reported = Some(open.clone());
         let (coordinator_epoch, number) = (self.coordinator_epoch, self.number);
-        Report { slot, session, coordinator_epoch, number, may_have_lost_writes, open }
+        Report { slot, session, coordinator_epoch, number, may_have_lost_writes, is_whole, open }
     }
 
     /// Whether the newest report is not answered yet.

@@ -105,6 +105,9 @@ pub enum FromSlot {
         partitions: PartitionSet,
         /// Whether the markers are on stable storage already.
         is_synced: bool,
+        /// False if a partition is offline: it gets the marker when it is served again and reports
+        /// the transaction.
+        is_whole: bool,
     },
 }
 
@@ -122,6 +125,8 @@ pub struct Report {
     /// no transaction that was open may be committed. It stays so until
     /// [`crate::Coordinator::lost_writes_settled_at`].
     pub may_have_lost_writes: bool,
+    /// False if a partition is offline: what it has open is not in the report.
+    pub is_whole: bool,
     pub open: Vec<OpenIn>,
 }
 

@@ -56,6 +56,10 @@ impl PartitionSet {
         others.iter().all(|(topic, partition)| self.contains(topic, partition))
     }
 
+    pub fn contains_any(&self, others: &Self) -> bool {
+        others.iter().any(|(topic, partition)| self.contains(topic, partition))
+    }
+
     pub fn insert(&mut self, topic: &str, partition: i32) {
         let at = self.find(topic).unwrap_or_else(|at| {
             self.topics.insert(at, (topic.into(), Vec::new()));

@@ -27,6 +27,8 @@ impl Coordinator {
         let bytes = open_bytes(&durable);
         let is_ongoing = durable.state == State::Ongoing;
         self.note_completed(id, &durable);
+        // The markers of the last transaction may be answered before Complete is written.
+        let is_completed = durable.state.completed().is_some();
         let before = match self.ids.get_mut(id) {
             Some(entry) => {
                 entry.written_at = position;
@@ -41,6 +43,10 @@ impl Coordinator {
             }
         };
         self.open_bytes = self.open_bytes + bytes - before;
+        let active = self.ids.get_mut(id).and_then(|it| it.active.as_mut());
+        if let Some(active) = active.filter(|_| !is_completed) {
+            active.lacks_marker = false;
+        }
         if !is_ongoing {
             self.doomed.remove(id);
         } else if let Some(active) = self.ids.get_mut(id).and_then(|it| it.active.as_mut()) {

@@ -6,10 +6,11 @@
 
 use crate::context::{Context, Slot};
 use crate::coordinator::Coordinator;
+use crate::kept::{decided, ends};
 use crate::message::{Known, OpenIn, Producer, Report, Reported, ToSlotBody};
 use crate::output::Output;
 use crate::partition_set::PartitionSet;
-use crate::state::{Durable, EPOCH_PER_TRANSACTION, LAST_EPOCH};
+use crate::state::{Durable, EPOCH_PER_TRANSACTION};
 use crate::text::Text;
 use alloc::vec::Vec;
 use muster_codec::record_batch::TransactionOutcome;
@@ -55,6 +56,9 @@ impl Coordinator {
             return;
         }
         let is_new = self.sessions.insert(report.slot, report.session) != Some(report.session);
+        if is_new {
+            self.note_offline(report);
+        }
         let known = self.look_up(context, &report.open, out);
         let reported = Reported { stamp: self.stamp(), number: report.number, known };
         self.send(report.slot, self.written_at, ToSlotBody::Reported(reported), out);
@@ -85,6 +89,7 @@ impl Coordinator {
             by_id[from..].iter().take_while(move |it| it.producer.id == producer_id)
         };
         let (mut known, mut joined, mut unsynced) = (Vec::new(), Vec::new(), Vec::new());
+        let mut marked_again = Vec::new();
         for (id, entry) in &self.ids {
             let durable = &entry.durable;
             let previous = Some(durable.previous_producer_id);
@@ -92,10 +97,17 @@ impl Coordinator {
             let next = durable.state.prepared().map(|_| durable.next_identity().0);
             let next = next.filter(|it| *it != durable.producer_id);
             let ids = previous.into_iter().chain([durable.producer_id]).chain(next);
-            let reported = ids.flat_map(reported_of);
+            let kept = durable.kept().iter().map(|kept| kept.producer_id);
+            let kept = kept.filter(|it| ids.clone().all(|id| id != *it));
+            let reported = ids.clone().chain(kept).flat_map(reported_of);
             let mut added = PartitionSet::default();
             for OpenIn { producer, topic, partition } in reported.copied() {
-                let fate = match fate(durable, *producer) {
+                let kept = durable.kept_fate(*producer);
+                if kept.is_some() {
+                    marked_again.push(id.clone());
+                }
+                let fate = kept.map_or_else(|| fate(durable, *producer), Fate::Decided);
+                let fate = match fate {
                     Fate::Continues => {
                         added.insert(topic, *partition);
                         Known::Open
@@ -116,6 +128,7 @@ impl Coordinator {
             }
         }
         known.dedup();
+        self.marked_again.extend(marked_again);
         for (id, topic, partition) in unsynced {
             self.note_unsynced(&id, &topic, partition);
         }
@@ -162,38 +175,21 @@ fn must_be_synced(durable: &Durable, known: Known) -> bool {
 
 /// The fate of a transaction that a partition has open, of a producer that this id has or had.
 fn fate(durable: &Durable, producer: Producer) -> Fate {
-    let has_epochs = durable.has_epochs();
     let is_present = producer.id == durable.producer_id && producer.epoch == durable.epoch;
     let is_next = match durable.state.prepared() {
         Some(_) => durable.next_identity() == (producer.id, producer.epoch),
         None => is_present,
     };
-    let decided = durable.state.prepared().or(durable.state.completed());
-    match decided {
+    let marker = durable.last_marker();
+    match durable.state.prepared().or(durable.state.completed()) {
         None if is_present => Fate::Continues,
         // The record of the next transaction, and perhaps that of the end of the last one, was
         // lost: only of version 2 is it not awaited.
-        Some(_) if is_next && has_epochs => Fate::Continues,
-        Some(outcome) if is_present && !has_epochs => decided_as(producer, outcome, 0),
-        Some(outcome) => match marker_of(durable, producer).filter(|_| has_epochs) {
-            Some(marker) => decided_as(marker, outcome, EPOCH_PER_TRANSACTION as i8),
-            None => decided_as(producer, TransactionOutcome::Abort, 0),
-        },
-        None => decided_as(producer, TransactionOutcome::Abort, 0),
+        Some(_) if is_next && durable.has_epochs() => Fate::Continues,
+        Some(outcome) if ends(&marker, producer) => Fate::Decided(decided(&marker, outcome)),
+        Some(_) | None => {
+            let (outcome, version) = (TransactionOutcome::Abort, 0);
+            Fate::Decided(Known::Decided { producer, outcome, version })
+        }
     }
-}
-
-/// The producer in the marker of the last decision, if that ended the transaction of `producer`.
-fn marker_of(durable: &Durable, producer: Producer) -> Option<Producer> {
-    let marker = Producer { id: producer.id, epoch: producer.epoch.checked_add(1)? };
-    let is_rotated = durable.epoch == 0
-        && producer.epoch == LAST_EPOCH
-        && producer.id == durable.previous_producer_id
-        && durable.state.completed().is_some();
-    let is_last = producer.id == durable.producer_id && marker.epoch == durable.epoch;
-    (is_last || is_rotated).then_some(marker)
-}
-
-fn decided_as(producer: Producer, outcome: TransactionOutcome, version: i8) -> Fate {
-    Fate::Decided(Known::Decided { producer, outcome, version })
 }

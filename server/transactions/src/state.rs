@@ -14,9 +14,10 @@
 
 use crate::partition_set::PartitionSet;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use muster_codec::Wall;
 use muster_codec::record_batch::TransactionOutcome;
-use muster_codec::records::TransactionLogValue;
+use muster_codec::records::{KeptCommit, TransactionLogValue};
 
 /// Stands for no producer id.
 pub(crate) const NO_PRODUCER_ID: i64 = -1;
@@ -88,7 +89,7 @@ impl State {
 }
 
 /// The part of a transactional id that records make.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Durable {
     pub(crate) producer_id: i64,
     /// The producer id before the last transition.
@@ -103,6 +104,8 @@ pub(crate) struct Durable {
     pub(crate) client_version: i8,
     /// The open transaction, in the states Ongoing and Prepare*.
     pub(crate) open: Option<Box<Open>>,
+    /// See `kept.rs`. Transitions leave it as it is: the record that is written of one has its own.
+    pub(crate) kept: Option<Box<Vec<KeptCommit>>>,
 }
 
 /// The part that only an open transaction has.
@@ -126,6 +129,7 @@ impl Durable {
             state: State::Empty,
             client_version: 0,
             open: None,
+            kept: None,
         }
     }
 
@@ -170,6 +174,7 @@ impl Durable {
             state: State::Empty,
             client_version: self.client_version,
             open: None,
+            kept: self.kept.clone(),
         }
     }
 
@@ -284,6 +289,7 @@ impl Durable {
             state,
             client_version: value.client_transaction_version as i8,
             open,
+            kept: Some(&value.kept_commits).filter(|it| !it.is_empty()).cloned().map(Box::new),
         })
     }
 
@@ -301,6 +307,7 @@ impl Durable {
             previous_producer_id: self.previous_producer_id,
             next_producer_id: self.open.as_ref().map_or(NO_PRODUCER_ID, |it| it.next_producer_id),
             client_transaction_version: i16::from(self.client_version),
+            kept_commits: self.kept().to_vec(),
             ..Default::default()
         }
     }

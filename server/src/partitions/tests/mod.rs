@@ -3,6 +3,7 @@
 mod fetching;
 mod idempotence;
 mod model;
+mod offline;
 mod offsets;
 mod producing;
 mod rest;

@@ -12,7 +12,7 @@ use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, Top
 use muster_codec::{Bytes, ErrorCode, Response, Uuid, Wall};
 use muster_coordinator::RequestId;
 use muster_storage::{FileDone, FileId, FileOp, FileRange};
-use muster_transactions::message::Question;
+use muster_transactions::message::{FromSlot, Question};
 use std::collections::VecDeque;
 use test_disk::Disk;
 
@@ -33,6 +33,8 @@ pub(super) struct World {
     pub done: VecDeque<FileDone>,
     pub replies: Vec<Reply>,
     pub questions: Vec<Question>,
+    /// To the coordinators of transactions.
+    pub messages: Vec<(u32, FromSlot)>,
     pub sequence: u64,
 }
 
@@ -54,6 +56,7 @@ impl World {
             done: VecDeque::new(),
             replies: Vec::new(),
             questions: Vec::new(),
+            messages: Vec::new(),
             sequence: 0,
         };
         world.add_topic(TOPIC, topic_id(), 2);
@@ -167,6 +170,7 @@ impl World {
         }
         self.replies.extend(out.replies);
         self.questions.extend(out.questions);
+        self.messages.extend(out.messages);
     }
 
     /// The outcome of a request, if it has ended.

@@ -14,10 +14,10 @@ const COMMIT: bool = true;
 const ABORT: bool = false;
 
 /// The first version of Produce whose partitions join the transaction by themselves.
-const ADDS: i16 = 12;
+pub(super) const ADDS: i16 = 12;
 
 /// A batch of a transaction.
-fn transactional(records: usize, producer: i64, epoch: i16, sequence: i32) -> Vec<u8> {
+pub(super) fn transactional(records: usize, producer: i64, epoch: i16, sequence: i32) -> Vec<u8> {
     patch(sequenced(records, producer, epoch, sequence), 21, &0x10i16.to_be_bytes())
 }
 
@@ -33,7 +33,6 @@ fn produce_of(batches: &[(i32, Vec<u8>)]) -> ProduceRequest<'static> {
     ProduceRequest { transactional_id, acks: -1, timeout_ms: 1_000, topic_data }
 }
 
-/// A yes with the stamp of this number.
 /// The groups have no transactions.
 struct NoGroups;
 
@@ -47,7 +46,8 @@ impl OffsetTransactions for NoGroups {
     }
 }
 
-fn yes(question: &Question, sequence: u64) -> Verdict {
+/// A yes with the stamp of this number.
+pub(super) fn yes(question: &Question, sequence: u64) -> Verdict {
     let stamp = Stamp { coordinator_epoch: 1, sequence };
     let Question { number, producer, .. } = *question;
     Verdict { stamp, number, producer, error: ErrorCode::None, refused: PartitionSet::default() }
@@ -59,7 +59,7 @@ fn no(question: &Question, error: ErrorCode) -> Verdict {
 
 impl World {
     /// Produces batches in a transaction. The question may be answered later.
-    fn start_transactional(
+    pub(super) fn start_transactional(
         &mut self,
         version: i16,
         batches: &[(i32, Vec<u8>)],
@@ -70,7 +70,7 @@ impl World {
         (request, self.questions.pop())
     }
 
-    fn decide(&mut self, verdict: &Verdict) {
+    pub(super) fn decide(&mut self, verdict: &Verdict) {
         let mut out = Effects::default();
         self.partitions.verdict(self.wall, verdict, &mut out);
         self.perform(out);
@@ -78,7 +78,7 @@ impl World {
     }
 
     /// The errors and offsets of a produce, by partition; None if it is not answered yet.
-    fn results(&mut self, request: RequestId) -> Option<Vec<(ErrorCode, i64)>> {
+    pub(super) fn results(&mut self, request: RequestId) -> Option<Vec<(ErrorCode, i64)>> {
         let Response::Produce(body) = self.response(request)? else { panic!("not a produce") };
         let partitions = body.responses.into_iter().flat_map(|topic| topic.partition_responses);
         Some(partitions.map(|it| (error(it.error_code), it.base_offset)).collect())
@@ -118,7 +118,7 @@ impl World {
     }
 
     /// The answer for a consumer of committed records.
-    fn committed(&mut self, offset: i64) -> PartitionData<'static> {
+    pub(super) fn committed(&mut self, offset: i64) -> PartitionData<'static> {
         let request = self.start_fetch(&reading_committed(0, offset));
         self.settle();
         only(self.fetched(request).unwrap())

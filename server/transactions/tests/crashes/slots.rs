@@ -29,6 +29,8 @@ pub struct Partition {
     /// As much as is on stable storage.
     synced: usize,
     pub transactions: PartitionTransactions,
+    /// It is not served until the next load.
+    pub is_offline: bool,
     /// Batches that wait for the coordinator, by the number of the question.
     waiting: BTreeMap<u64, (Producer, usize)>,
 }
@@ -63,6 +65,9 @@ impl Slot {
         number: u64,
     ) -> Produced {
         let partition = self.partitions.get_mut(&partition).unwrap();
+        if partition.is_offline {
+            return Produced::Refused;
+        }
         match partition.transactions.may_append(producer) {
             Append::Now => {
                 partition.append(producer, transaction, None);
@@ -82,10 +87,17 @@ impl Slot {
         self.link.is_unanswered()
     }
 
+    /// Whether a transaction is open in a partition that is served.
+    pub fn has_open(&self) -> bool {
+        let mut served = self.partitions.values().filter(|it| !it.is_offline);
+        served.any(|it| it.transactions.open().next().is_some())
+    }
+
     /// A report of what is open, after it was synced.
     pub fn report(&mut self) -> FromSlot {
         let mut open = Vec::new();
-        for (number, partition) in &mut self.partitions {
+        let is_whole = self.partitions.values().all(|it| !it.is_offline);
+        for (number, partition) in self.partitions.iter_mut().filter(|(_, it)| !it.is_offline) {
             partition.synced = partition.log.len();
             open.extend(partition.transactions.open().map(|producer| OpenIn {
                 producer,
@@ -94,11 +106,18 @@ impl Slot {
             }));
         }
         let who = (self.number, self.session);
-        FromSlot::Report(self.link.report(who, self.may_have_lost_writes, open))
+        FromSlot::Report(self.link.report(who, (self.may_have_lost_writes, is_whole), open))
     }
 
-    /// Loads the slot from what has survived: all that was written, or what was synced.
-    pub fn crash(&mut self, loses_memory: bool, may_have_lost: bool, rng: &mut fastrand::Rng) {
+    /// Loads the slot from what has survived: all that was written, or what was synced. Partitions
+    /// may be found to be damaged; they are as before when they are repaired.
+    pub fn crash(
+        &mut self,
+        loses_memory: bool,
+        may_have_lost: bool,
+        goes_offline: bool,
+        rng: &mut fastrand::Rng,
+    ) {
         self.session += 1;
         self.may_have_lost_writes = may_have_lost;
         self.link = Link::default();
@@ -106,7 +125,9 @@ impl Slot {
             if loses_memory {
                 let kept = rng.usize(partition.synced..=partition.log.len());
                 partition.log.truncate(kept);
+                partition.synced = kept;
             }
+            partition.is_offline = goes_offline && rng.u32(0..3) == 0;
             partition.load();
         }
     }
@@ -170,23 +191,32 @@ impl Slot {
 
     fn sync(&mut self, sync: Sync) -> Option<FromSlot> {
         let is_unanswered = |it: &Partition| it.transactions.is_unanswered(sync.producer.id);
-        if self.partitions.values().any(is_unanswered) {
+        if self.partitions.values().filter(|it| !it.is_offline).any(is_unanswered) {
             return None;
         }
+        let mut is_whole = true;
         for (_, partition) in sync.partitions.iter() {
             let partition = self.partitions.get_mut(&partition).unwrap();
-            partition.synced = partition.log.len();
+            is_whole &= !partition.is_offline;
+            if !partition.is_offline {
+                partition.synced = partition.log.len();
+            }
         }
         let Sync { stamp, partitions, .. } = sync;
-        Some(FromSlot::Synced { stamp, partitions, is_whole: true })
+        Some(FromSlot::Synced { stamp, partitions, is_whole })
     }
 
     fn marker(&mut self, marker: &Marker) -> Option<FromSlot> {
         let Marker { stamp, producer, outcome, version, .. } = *marker;
         let end = End { producer, outcome, version, coordinator_epoch: stamp.coordinator_epoch };
-        let mut done = PartitionSet::default();
+        let (mut done, mut is_whole) = (PartitionSet::default(), true);
         for (topic, partition) in marker.partitions.iter() {
             let of = self.partitions.get_mut(&partition).unwrap();
+            if of.is_offline {
+                is_whole = false;
+                done.insert(topic, partition);
+                continue;
+            }
             match of.transactions.may_mark(&end, Some(stamp)) {
                 Marking::Write => of.mark(end, stamp),
                 Marking::Stale => {}
@@ -194,7 +224,7 @@ impl Slot {
             }
             done.insert(topic, partition);
         }
-        Some(FromSlot::Marked { stamp, partitions: done, is_synced: false })
+        Some(FromSlot::Marked { stamp, partitions: done, is_synced: false, is_whole })
     }
 }
 
@@ -212,7 +242,9 @@ impl Partition {
 
     /// All that is there is synced before it is reported.
     fn load(&mut self) {
-        self.synced = self.log.len();
+        if !self.is_offline {
+            self.synced = self.log.len();
+        }
         self.waiting.clear();
         self.transactions = PartitionTransactions::default();
         for (offset, batch) in (0..).zip(&self.log) {

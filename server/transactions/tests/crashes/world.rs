@@ -98,9 +98,20 @@ impl World {
         }
     }
 
-    /// Without further faults, all transactions end by themselves.
+    /// Without further faults, all transactions end by themselves: in partitions that are offline
+    /// once they are served again.
     pub fn come_to_rest(&mut self) {
         self.is_faulty = false;
+        self.end_all();
+        for slot in &mut self.slots {
+            assert!(!slot.has_open(), "a transaction waits for a partition that is offline");
+            slot.crash(false, self.may_have_lost_writes, false, &mut self.rng);
+            self.network.push(Message::From(slot.report()));
+        }
+        self.end_all();
+    }
+
+    fn end_all(&mut self) {
         for _ in 0..200 {
             self.pass_time(1_000);
             self.expire_due();
@@ -200,7 +211,8 @@ impl World {
             let only = (kind == 1).then(|| self.rng.usize(0..self.slots.len()));
             for (number, slot) in self.slots.iter_mut().enumerate() {
                 if only.is_none_or(|only| only == number) {
-                    slot.crash(loses_memory, self.may_have_lost_writes, &mut self.rng);
+                    let (lost, goes_offline) = (self.may_have_lost_writes, self.rng.bool());
+                    slot.crash(loses_memory, lost, goes_offline, &mut self.rng);
                     self.network.push(Message::From(slot.report()));
                 }
             }

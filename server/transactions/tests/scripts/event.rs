@@ -173,6 +173,7 @@ impl<'l> Line<'l> {
             coordinator_epoch,
             number: 0,
             may_have_lost_writes: self.has("lost"),
+            is_whole: !self.has("offline"),
             open: open.collect(),
         }
     }

@@ -3,7 +3,7 @@
 use muster_codec::ErrorCode;
 use muster_codec::messages::AddPartitionsToTxnTopicResult;
 use muster_codec::record_batch::TransactionOutcome;
-use muster_codec::records::TransactionRecord;
+use muster_codec::records::{KeptCommit, TransactionRecord};
 use muster_transactions::message::{Known, Producer, ToSlot, ToSlotBody};
 use muster_transactions::{PartitionSet, Response, State};
 
@@ -30,6 +30,10 @@ pub fn record(record: &TransactionRecord<'_>) -> String {
         if it != usual {
             line += &format!(" {name} {it}");
         }
+    }
+    for kept in &value.kept_commits {
+        let KeptCommit { producer_id, producer_epoch, transaction_version } = kept;
+        line += &format!(" kept {producer_id}/{producer_epoch} v{transaction_version}");
     }
     line
 }

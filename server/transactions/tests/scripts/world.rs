@@ -88,15 +88,15 @@ impl World {
             }
             "report" => self.receive(FromSlot::Report(line.report(self.epoch)), out),
             "synced" => {
-                let is_whole = !line.has("lost");
+                let is_whole = !line.has("offline");
                 for (stamp, partitions) in self.syncs.remove(&slot()).unwrap_or_default() {
                     self.receive(FromSlot::Synced { stamp, partitions, is_whole }, out);
                 }
             }
             "marked" => {
-                let is_synced = line.has("durable");
+                let (is_synced, is_whole) = (line.has("durable"), !line.has("offline"));
                 for (stamp, partitions) in self.markers.remove(&slot()).unwrap_or_default() {
-                    self.receive(FromSlot::Marked { stamp, partitions, is_synced }, out);
+                    self.receive(FromSlot::Marked { stamp, partitions, is_synced, is_whole }, out);
                 }
             }
             _ => self.request(line, out),
@@ -267,6 +267,7 @@ impl World {
                 coordinator_epoch: self.epoch,
                 number: 0,
                 may_have_lost_writes: false,
+                is_whole: true,
                 open: Vec::new(),
             };
             let before = out.len();
