@@ -318,7 +318,7 @@ broker_configs! {
     transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000,
         at_least(1), [obeyed];
     transaction_max_timeout_ms: i32 = 900_000, at_least(1), [obeyed];
-    transaction_partition_verification_enable: bool = true, Valid::Any, [dynamic];
+    transaction_partition_verification_enable: bool = true, Valid::Any, [obeyed dynamic];
     transaction_remove_expired_transaction_cleanup_interval_ms: i32 = 3_600_000,
         at_least(1), [obeyed];
     transaction_state_log_load_buffer_size: i32 = 5_242_880, at_least(1), [];

@@ -87,6 +87,8 @@ pub(crate) struct Groups {
     producers: OffsetProducers,
     /// `producer.id.expiration.ms`.
     producer_expiration_ms: i64,
+    /// `transaction.partition.verification.enable`.
+    verifies: bool,
     questions: OffsetQuestions,
     markers: MarkersUnderWay,
     open_bytes_max: usize,
@@ -178,6 +180,7 @@ impl Groups {
             open_bytes_max: setup.open_bytes_max,
             producers: OffsetProducers::new(&slots, now),
             producer_expiration_ms: config.producer_id_expiration_ms.into(),
+            verifies: config.transaction_partition_verification_enable,
             questions: OffsetQuestions::new(setup.first_number),
             markers: MarkersUnderWay::default(),
             log: GroupLog::new(slots, log, cut_bytes, now),
@@ -246,6 +249,7 @@ impl Groups {
     ) {
         let image = inputs.image;
         self.producer_expiration_ms = config.producer_id_expiration_ms.into();
+        self.verifies = config.transaction_partition_verification_enable;
         self.deleted_topics.begin(&mut self.log, inputs, Some(before), &mut take);
         let (slots, log) = self.log.parts();
         slots.configure(config, Some(before), image);

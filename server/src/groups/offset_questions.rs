@@ -13,7 +13,7 @@ use muster_codec::{ApiKey, ErrorCode, GroupRequest, Reader, Request, Response};
 use muster_coordinator::{Caller, RequestId};
 use muster_transactions::PartitionSet;
 use muster_transactions::errors::{txn_offset_commit_error, txn_offset_commit_question};
-use muster_transactions::message::{Producer, Question, Verdict};
+use muster_transactions::message::{Producer, Question, Stamp, Verdict};
 use muster_transactions::partition::Append;
 use std::collections::BTreeMap;
 
@@ -115,6 +115,7 @@ impl Groups {
                 return None;
             }
         };
+        let is_asked = txn_offset_commit_question(caller.api_version).is_asked(self.verifies);
         let refused = match self.producers.of(slot).may_append(producer) {
             Append::Now => None,
             _ if !has_group => None,
@@ -123,6 +124,13 @@ impl Groups {
                 Some(ErrorCode::CoordinatorLoadInProgress)
             }
             Append::Refuse(error) => Some(error),
+            Append::Ask if !is_asked => {
+                let before = self.log.end_offset(slot);
+                let now = inputs.times.now;
+                self.log.coordinate(slot, inputs, caller, request, absent, &mut take);
+                self.wrote(now, slot, producer, before, Stamp::default());
+                return None;
+            }
             Append::Ask if self.questions.bytes < ASKED_BYTES_MAX => {
                 return Some(self.ask(slot, producer, &transactional_id, caller, body));
             }
@@ -159,11 +167,25 @@ impl Groups {
         let admitted = self.admit(&asked, verdict);
         let (now, before) = (inputs.times.now, self.log.end_offset(slot));
         self.answer(inputs.again(), &asked, admitted, &mut take);
-        if admitted.is_ok() && self.log.end_offset(slot) > before {
-            self.producers.appended(now, slot, producer, before, verdict.stamp);
-        } else {
+        if admitted.is_err() || !self.wrote(now, slot, producer, before, verdict.stamp) {
             self.producers.of(slot).refused(producer, verdict.number);
         }
+    }
+
+    /// Notes the transaction that was opened, unless nothing was written from this offset on.
+    fn wrote(
+        &mut self,
+        now: i64,
+        slot: Slot,
+        producer: Producer,
+        before: i64,
+        stamp: Stamp,
+    ) -> bool {
+        let has_written = self.log.end_offset(slot) > before;
+        if has_written {
+            self.producers.appended(now, slot, producer, before, stamp);
+        }
+        has_written
     }
 
     /// Refuses topics that do not exist, and groups of other shards.

@@ -13,7 +13,8 @@ use muster_codec::messages::{
 use muster_codec::record_batch::BatchHeader;
 use muster_codec::{ErrorCode, Response, Str, Uuid};
 use muster_coordinator::RequestId;
-use muster_transactions::errors::produce_error;
+use muster_transactions::errors::{produce_error, produce_question};
+use muster_transactions::message::Stamp;
 use muster_transactions::partition::Append;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -179,12 +180,18 @@ impl Partitions {
         if !partition.first_in_request(round.produce) {
             return None;
         }
+        let verifies = self.config.transaction_partition_verification_enable;
+        let is_asked = produce_question(round.call.version).is_asked(verifies);
         let header = BatchHeader::read(bytes).ok();
         let batch = header.as_ref().and_then(batch::transactional);
         let may_append = batch.map(|batch| (partition.may_append(batch.producer()), batch));
         let appended = match may_append {
             _ if !self.io.fits_write_budget(bytes.len()) => {
                 Err(Refusal::of(ErrorCode::RequestTimedOut))
+            }
+            Some((Append::Ask, _)) if !is_asked => {
+                let stamp = Some(Stamp::default());
+                partition.append(round.call.wall, bytes, stamp, &mut self.io, out)
             }
             None | Some((Append::Now, _)) => {
                 partition.append(round.call.wall, bytes, None, &mut self.io, out)

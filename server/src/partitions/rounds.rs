@@ -62,9 +62,9 @@ impl Partitions {
         self.sync_round(ids, Kind::Message { coordinator, message }, out);
     }
 
-    /// Ends a transaction in these partitions. Those that are offline report it when they are served
-    /// again. Those whose marker cannot be written now are missing in the answer; the coordinator
-    /// sends it again.
+    /// Ends a transaction in these partitions. Those that are offline report it once they are
+    /// served again; those whose marker cannot be written now are missing in the answer, and the
+    /// coordinator sends it again.
     pub(crate) fn mark_transaction(
         &mut self,
         wall: Wall,

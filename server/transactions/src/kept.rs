@@ -68,16 +68,13 @@ impl Coordinator {
 }
 
 impl Durable {
-    pub(crate) fn kept(&self) -> &[KeptCommit] {
-        self.kept.as_deref().map_or(&[], |kept| kept)
-    }
-
     /// The marker of the transaction that is decided, or ended last.
     pub(crate) fn last_marker(&self) -> KeptCommit {
         let is_rotated = self.has_epochs() && self.epoch == 0;
-        let (producer_id, producer_epoch) = match is_rotated {
-            true => (self.previous_producer_id, i16::MAX),
-            false => (self.producer_id, self.epoch),
+        let (producer_id, producer_epoch) = if is_rotated {
+            (self.previous_producer_id, i16::MAX)
+        } else {
+            (self.producer_id, self.epoch)
         };
         KeptCommit { producer_id, producer_epoch, transaction_version: self.client_version }
     }

@@ -33,8 +33,8 @@ pub const RESEND_MS: i64 = 1_000;
 /// that clients do not wait for long.
 pub const EXPIRE_IDS_MAX: usize = 1_024;
 
-/// Commits of an id that are kept for partitions that are offline: one for each load that found some,
-/// of which the last ones are kept.
+/// Commits of an id that are kept for partitions that are offline: one for each load that found
+/// some, of which the last ones are kept.
 pub const KEPT_COMMITS_MAX: usize = 16;
 
 const _: () = assert!(TRANSACTION_BYTES_MAX <= WAITING_BYTES_MAX);

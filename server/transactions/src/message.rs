@@ -177,6 +177,14 @@ pub enum QuestionKind {
     Verify,
 }
 
+impl QuestionKind {
+    /// Whether the coordinator is asked; `verifies` is `transaction.partition.verification.enable`.
+    /// A batch without a question has the default stamp.
+    pub fn is_asked(self, verifies: bool) -> bool {
+        verifies || self == Self::Add
+    }
+}
+
 /// The answer to a [`Question`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {

@@ -105,7 +105,7 @@ pub(crate) struct Durable {
     /// The open transaction, in the states Ongoing and Prepare*.
     pub(crate) open: Option<Box<Open>>,
     /// See `kept.rs`. Transitions leave it as it is: the record that is written of one has its own.
-    pub(crate) kept: Option<Box<Vec<KeptCommit>>>,
+    pub(crate) kept: Option<Box<Kept>>,
 }
 
 /// The part that only an open transaction has.
@@ -114,6 +114,16 @@ pub(crate) struct Open {
     pub(crate) partitions: PartitionSet,
     /// The producer id after it, if its epochs are used up; -1 if not.
     pub(crate) next_producer_id: i64,
+}
+
+/// The commits before it that a record names, if it names any.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Kept(Vec<KeptCommit>);
+
+impl Kept {
+    fn from_record(commits: &[KeptCommit]) -> Option<Box<Self>> {
+        (!commits.is_empty()).then(|| Box::new(Self(commits.to_vec())))
+    }
 }
 
 impl Durable {
@@ -131,6 +141,10 @@ impl Durable {
             open: None,
             kept: None,
         }
+    }
+
+    pub(crate) fn kept(&self) -> &[KeptCommit] {
+        self.kept.as_deref().map_or(&[], |Kept(all)| all)
     }
 
     pub(crate) fn is_exhausted(&self) -> bool {
@@ -289,7 +303,7 @@ impl Durable {
             state,
             client_version: value.client_transaction_version as i8,
             open,
-            kept: Some(&value.kept_commits).filter(|it| !it.is_empty()).cloned().map(Box::new),
+            kept: Kept::from_record(&value.kept_commits),
         })
     }
 

@@ -6,6 +6,7 @@ mod model;
 mod offline;
 mod offsets;
 mod producing;
+mod questions;
 mod rest;
 mod support;
 mod topics;

@@ -4,6 +4,7 @@
 use super::world::{GROUPS, PARTITIONS, Random, World, commit};
 use crate::groups::Slots;
 use crate::net::{Reply, VisibleAt};
+use crate::partitions::OffsetTransactions;
 use crate::placement::Slot;
 use muster_codec::messages::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
@@ -155,6 +156,13 @@ fn a_restart_finds_what_is_committed_and_what_is_pending() {
 
 /// Commits an offset of group `g1` in a transaction, which its coordinator lets the producer do.
 fn commit_in_transaction(world: &mut World, metadata: &str) -> (Vec<i16>, VisibleAt) {
+    let (is_asked, errors, visible_at) = commit_or_ask(world, metadata);
+    assert!(is_asked);
+    (errors, visible_at)
+}
+
+/// The same, with whether the coordinator was asked.
+fn commit_or_ask(world: &mut World, metadata: &str) -> (bool, Vec<i16>, VisibleAt) {
     let partition = TxnOffsetCommitRequestPartition {
         partition_index: 3,
         committed_offset: 70,
@@ -192,6 +200,7 @@ fn commit_in_transaction(world: &mut World, metadata: &str) -> (Vec<i16>, Visibl
     };
     let (groups, inputs, _) = world.shard.of_groups();
     let question = groups.txn_offset_commit(inputs, caller, &body, request, &mut take);
+    let is_asked = question.is_some();
     if let Some(question) = question {
         let verdict = Verdict {
             stamp: Stamp { coordinator_epoch: 1, sequence: 1 },
@@ -203,7 +212,8 @@ fn commit_in_transaction(world: &mut World, metadata: &str) -> (Vec<i16>, Visibl
         let (groups, inputs, _) = world.shard.of_groups();
         groups.verdict(inputs, &verdict, &mut take);
     }
-    reply.unwrap()
+    let (errors, visible_at) = reply.unwrap();
+    (is_asked, errors, visible_at)
 }
 
 const PRODUCER: Producer = Producer { id: 7, epoch: 2 };
@@ -232,6 +242,18 @@ fn an_offset_of_a_transaction_is_committed_by_its_marker() {
     world.pass(10);
     world.restart();
     assert_eq!((world.committed(1, 3), pending(&world)), (Some(70), 0));
+}
+
+#[test]
+fn offsets_are_written_without_a_question_if_the_config_says_so() {
+    let config = "transaction.partition.verification.enable=false";
+    let mut world = World::new(&["num.partitions=4", config]);
+    world.create_topic("t");
+    let (is_asked, errors, _) = commit_or_ask(&mut world, "");
+    assert_eq!((is_asked, errors, pending(&world)), (false, vec![0], 1));
+    let slot = world.common.placement.group_slot("g1");
+    let described = OffsetTransactions::describe(&world.shard.groups, slot.0 as i32);
+    assert!(described[0].current_txn_start_offset >= 0, "the transaction is open");
 }
 
 #[test]

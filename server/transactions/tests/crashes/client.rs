@@ -1,8 +1,13 @@
 //! Clients with a transactional id each. One that gets no answer, or an error that it does not
 //! know, begins again with InitProducerId.
 
+use crate::slots::TOPIC;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, EndTxnRequest, InitProducerIdRequest,
+};
 use muster_transactions::message::Producer;
-use muster_transactions::{RequestId, Text};
+use muster_transactions::{Request, RequestId, Response, Text};
 use std::collections::BTreeSet;
 
 /// A transaction as its client knows it.
@@ -63,5 +68,60 @@ impl Client {
         self.state = Stage::New;
         self.transaction = None;
         self.added.clear();
+    }
+
+    pub fn as_request(&self, wanted: Wanted) -> (i16, Request<'static>) {
+        let id = || self.id.to_string().into();
+        let Producer { id: producer_id, epoch: producer_epoch } = self.producer;
+        match wanted {
+            Wanted::Begin => {
+                let request = InitProducerIdRequest {
+                    transactional_id: Some(id()),
+                    transaction_timeout_ms: 60_000,
+                    ..Default::default()
+                };
+                (5, request.into())
+            }
+            Wanted::Add(partition) => {
+                let name = TOPIC.into();
+                let topic = AddPartitionsToTxnTopic { name, partitions: vec![partition] };
+                let request = AddPartitionsToTxnRequest {
+                    v3_and_below_transactional_id: id(),
+                    v3_and_below_producer_id: producer_id,
+                    v3_and_below_producer_epoch: producer_epoch,
+                    v3_and_below_topics: vec![topic],
+                    ..Default::default()
+                };
+                (3, request.into())
+            }
+            Wanted::End { is_commit: committed } => {
+                let request = EndTxnRequest {
+                    transactional_id: id(),
+                    producer_id,
+                    producer_epoch,
+                    committed,
+                };
+                (if self.has_epochs { 5 } else { 4 }, request.into())
+            }
+        }
+    }
+
+    /// The producer id and epoch from this answer on; None for an error.
+    pub fn next_producer(&self, response: &Response) -> Option<Producer> {
+        match response {
+            Response::InitProducerId(it) if it.error_code == 0 => {
+                Some(Producer { id: it.producer_id, epoch: it.producer_epoch })
+            }
+            Response::EndTxn(it) if it.error_code == 0 && self.has_epochs => {
+                Some(Producer { id: it.producer_id, epoch: it.producer_epoch })
+            }
+            Response::EndTxn(it) if it.error_code == 0 => Some(self.producer),
+            Response::AddPartitionsToTxn(it) => {
+                let result = &it.results_by_topic_v3_and_below[0].results_by_partition[0];
+                let is_added = result.partition_error_code == ErrorCode::None as i16;
+                is_added.then_some(self.producer)
+            }
+            _ => None,
+        }
     }
 }

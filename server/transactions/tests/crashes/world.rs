@@ -3,17 +3,12 @@
 use crate::client::{Client, Stage, Transaction, Wanted};
 use crate::common::{Around, RecordBytes, read, record_bytes};
 use crate::slots::{Batch, Produced, Slot, TOPIC};
-use muster_codec::ErrorCode;
-use muster_codec::messages::{
-    AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, EndTxnRequest, InitProducerIdRequest,
-};
 use muster_codec::record_batch::TransactionOutcome;
 use muster_transactions::message::{
     FromSlot, Producer, Question, QuestionKind, ToSlot, ToSlotBody,
 };
 use muster_transactions::{
-    Answer, Caller, Config, Context, Coordinator, Output, PartitionSet, Request, RequestId,
-    Response,
+    Answer, Caller, Config, Context, Coordinator, Output, PartitionSet, RequestId,
 };
 use std::collections::BTreeMap;
 
@@ -324,7 +319,7 @@ impl World {
         let client = &mut self.clients[who];
         client.state = Stage::Waits(id, wanted);
         client.gives_up_at = self.around.now + 3_000;
-        let (api_version, request) = as_request(client, wanted);
+        let (api_version, request) = client.as_request(wanted);
         let caller = Caller { request: id, api_version, client_host: "/1.2.3.4" };
         self.call(|it, context| it.handle(context, caller, request));
     }
@@ -336,7 +331,7 @@ impl World {
         if id != answer.request {
             return;
         }
-        let Some(producer) = next_producer(client, &answer.response) else {
+        let Some(producer) = client.next_producer(&answer.response) else {
             return client.begin_again();
         };
         (client.state, client.producer) = (Stage::Ready, producer);
@@ -448,57 +443,6 @@ fn check_transaction(
         found.sort_unstable();
         acknowledged.sort_unstable();
         assert_eq!(found, acknowledged, "transaction {number} has lost records");
-    }
-}
-
-fn as_request(client: &Client, wanted: Wanted) -> (i16, Request<'static>) {
-    let id = || client.id.to_string().into();
-    let Producer { id: producer_id, epoch: producer_epoch } = client.producer;
-    match wanted {
-        Wanted::Begin => {
-            let request = InitProducerIdRequest {
-                transactional_id: Some(id()),
-                transaction_timeout_ms: 60_000,
-                ..Default::default()
-            };
-            (5, request.into())
-        }
-        Wanted::Add(partition) => {
-            let name = TOPIC.into();
-            let topic = AddPartitionsToTxnTopic { name, partitions: vec![partition] };
-            let request = AddPartitionsToTxnRequest {
-                v3_and_below_transactional_id: id(),
-                v3_and_below_producer_id: producer_id,
-                v3_and_below_producer_epoch: producer_epoch,
-                v3_and_below_topics: vec![topic],
-                ..Default::default()
-            };
-            (3, request.into())
-        }
-        Wanted::End { is_commit: committed } => {
-            let request =
-                EndTxnRequest { transactional_id: id(), producer_id, producer_epoch, committed };
-            (if client.has_epochs { 5 } else { 4 }, request.into())
-        }
-    }
-}
-
-/// The producer id and epoch from this answer on; None for an error.
-fn next_producer(client: &Client, response: &Response) -> Option<Producer> {
-    match response {
-        Response::InitProducerId(it) if it.error_code == 0 => {
-            Some(Producer { id: it.producer_id, epoch: it.producer_epoch })
-        }
-        Response::EndTxn(it) if it.error_code == 0 && client.has_epochs => {
-            Some(Producer { id: it.producer_id, epoch: it.producer_epoch })
-        }
-        Response::EndTxn(it) if it.error_code == 0 => Some(client.producer),
-        Response::AddPartitionsToTxn(it) => {
-            let result = &it.results_by_topic_v3_and_below[0].results_by_partition[0];
-            let is_added = result.partition_error_code == ErrorCode::None as i16;
-            is_added.then_some(client.producer)
-        }
-        _ => None,
     }
 }
 
