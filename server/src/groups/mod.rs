@@ -54,7 +54,7 @@ use crate::logging::RequestErrors;
 use crate::mailbox::Message;
 use crate::net::Reply;
 use crate::partitions::LogRead;
-use crate::placement::{CONTROLLER, Placement};
+use crate::placement::{CONTROLLER, Placement, Slot};
 use audit::Audit;
 use check::{BEGIN_MS, LogCheck};
 use counters::LogGauges;
@@ -305,7 +305,7 @@ impl Groups {
             self.check.done(&mut self.log, now, done);
         } else {
             let (_, log) = self.log.parts();
-            return match self.reads.take(log, done) {
+            return match self.reads.take(log, &self.producers, done) {
                 Ok((token, batches)) => Completed::Read(token, batches),
                 Err(done) => Completed::Other(done),
             };
@@ -320,10 +320,18 @@ impl Groups {
         self.log.moved().iter().map(move |partition| (*partition, flushed(*partition)))
     }
 
-    /// The ends up to which [`Self::moved`] can be read.
-    pub(crate) fn moved_ends(&self) -> impl Iterator<Item = (LogPartition, i64)> {
-        let end = |partition| self.log().high_watermark(partition);
-        self.log.moved().iter().map(move |partition| (*partition, end(*partition)))
+    /// The ends up to which [`Self::moved`] can be read: all records, and committed ones.
+    pub(crate) fn moved_ends(&mut self) -> Vec<(LogPartition, i64, i64)> {
+        let Self { log, producers, .. } = self;
+        let ends = log.moved().iter().map(|partition| {
+            let end = log.log().high_watermark(*partition);
+            let stable = match *partition {
+                LogPartition::ConsumerOffsets(index) => producers.flushed(Slot(index), end),
+                LogPartition::Cluster | LogPartition::TransactionState(_) => end,
+            };
+            (*partition, end, stable)
+        });
+        ends.collect()
     }
 
     /// Ends a turn, first part: whether the groups are in an unexpected state. Then nothing of this

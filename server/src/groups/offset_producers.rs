@@ -15,11 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// about again, and a marker that is repeated ends nothing.
 const IDLE_MAX: usize = 100_000;
 
+/// Aborted transactions that are kept of each slot, for readers of `__consumer_offsets`. The oldest
+/// are forgotten, whose offsets compaction has dropped by then.
+const ABORTED_MAX: usize = 4_096;
+
 /// Producers that are forgotten at once.
 const FORGOTTEN_OF_A_CALL: usize = 16;
 
 /// The producers by slot.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct OffsetProducers {
     slots: BTreeMap<Slot, PartitionTransactions>,
     /// When each wrote last.
@@ -79,12 +83,24 @@ impl OffsetProducers {
     ) {
         let of_slot = self.of(slot);
         of_slot.marked(end, offset, stamp);
-        // No one reads aborted offsets: the coordinator of the groups has dropped them.
-        of_slot.high_watermark_is(i64::MAX);
-        of_slot.log_starts_at(i64::MAX);
+        of_slot.keep_aborted(ABORTED_MAX);
         let id = end.producer.id;
         self.wrote(now, slot, id);
         self.idle.insert((now, slot, id));
+    }
+
+    /// The slot can be read up to `end`. Returns the last stable offset.
+    pub(super) fn flushed(&mut self, slot: Slot, end: i64) -> i64 {
+        let Some(of_slot) = self.slots.get_mut(&slot) else { return end };
+        of_slot.high_watermark_is(end);
+        of_slot.last_stable_offset(end, ShardLog::LOG_START_OFFSET)
+    }
+
+    /// The aborted transaction that a batch is of: its first offset and its producer.
+    pub(super) fn aborted(&self, slot: Slot, producer_id: i64, offset: i64) -> Option<(i64, i64)> {
+        let mut all = self.slots.get(&slot)?.aborted(offset, offset + 1);
+        let found = all.find(|it| it.producer_id == producer_id)?;
+        Some((found.first_offset, producer_id))
     }
 
     /// Forgets some producers whose last marker is from this time or before, or which are too many.

@@ -7,6 +7,7 @@ use super::partition::{Bounds, Grown};
 use super::partition_set::PartitionId;
 use super::{Effects, Partitions};
 use crate::cluster::InternalTopic;
+use muster_codec::messages::AbortedTransaction;
 use muster_storage::{FileToken, LogPartition};
 use std::collections::BTreeSet;
 
@@ -17,12 +18,24 @@ pub struct LogRead {
     pub partition: LogPartition,
     pub offset: i64,
     pub max_bytes: usize,
+    /// The last stable offset, at which a read of committed records ends.
+    pub stable: Option<i64>,
+}
+
+/// The batches of a [`LogRead`].
+#[derive(Debug, Default)]
+pub struct LogBatches {
+    pub bytes: Vec<u8>,
+    /// The aborted transactions of these batches, for a read of committed records.
+    pub aborted: Vec<AbortedTransaction>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct InternalPartition {
     pub log_start: i64,
     pub high_watermark: i64,
+    /// The last stable offset.
+    pub stable: i64,
     /// Fetches that wait for records.
     pub waiters: BTreeSet<u64>,
 }
@@ -43,13 +56,14 @@ pub(crate) const INTERNAL_RECORD_BYTES: u64 = 64;
 
 impl InternalPartition {
     pub(super) fn bounds(&self) -> Bounds {
-        let Self { log_start, high_watermark, .. } = *self;
-        Bounds { log_start, high_watermark, stable: high_watermark }
+        let Self { log_start, high_watermark, stable, .. } = *self;
+        Bounds { log_start, high_watermark, stable }
     }
 
-    /// About how many bytes can be read; None outside the log.
-    pub(super) fn available(&self, offset: i64) -> Option<u64> {
-        let records = self.high_watermark.abs_diff(offset);
+    /// About how many bytes can be read, of all records or of committed ones; None outside the log.
+    pub(super) fn available(&self, offset: i64, reads_committed: bool) -> Option<u64> {
+        let end = if reads_committed { self.stable } else { self.high_watermark };
+        let records = end.saturating_sub(offset).max(0).unsigned_abs();
         let there = (self.log_start..=self.high_watermark).contains(&offset);
         there.then(|| records.saturating_mul(INTERNAL_RECORD_BYTES))
     }
@@ -57,19 +71,22 @@ impl InternalPartition {
 
 impl Partitions {
     /// Reports that a partition of an internal topic led here can be read from `log_start` to
-    /// `high_watermark`; called at start-up and after each flush. `bytes` were added.
+    /// `high_watermark`, of committed records to `stable`; called at start-up and after each flush.
+    /// `bytes` were added.
     pub fn log_flushed(
         &mut self,
         (topic, index): (InternalTopic, i32),
-        log_start: i64,
-        high_watermark: i64,
+        (log_start, high_watermark, stable): (i64, i64, i64),
         bytes: u64,
         out: &mut Effects,
     ) {
         let id = PartitionId { topic: topic.id(), index };
         let known = self.internal.entry(id).or_default();
+        let records = stable.saturating_sub(known.stable).max(0).unsigned_abs();
+        let stable_bytes = records.saturating_mul(INTERNAL_RECORD_BYTES);
         (known.log_start, known.high_watermark) = (log_start, high_watermark);
-        self.wake_waiters(id, Grown { bytes, stable_bytes: bytes }, out);
+        known.stable = stable;
+        self.wake_waiters(id, Grown { bytes, stable_bytes }, out);
     }
 
     /// The batches that a [`LogRead`] asked for: none if there was nothing to plan, the reason
@@ -77,13 +94,17 @@ impl Partitions {
     pub fn log_read(
         &mut self,
         token: FileToken,
-        batches: Result<Vec<u8>, String>,
+        batches: Result<LogBatches, String>,
         out: &mut Effects,
     ) {
         let Some(Job::Log(part)) = self.io.end(token) else { return };
         if let Some(fetch) = self.fetches.get_mut(part.request) {
             match batches {
-                Ok(batches) => fetch.data(part.want).records = Some(batches.into()),
+                Ok(LogBatches { bytes, aborted }) => {
+                    let data = fetch.data(part.want);
+                    data.records = Some(bytes.into());
+                    data.aborted_transactions = Some(aborted);
+                }
                 Err(reason) => {
                     self.io.counters.failed_reads += 1;
                     out.failed_reads.push(reason);

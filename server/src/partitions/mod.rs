@@ -38,7 +38,7 @@ mod transactions;
 pub use effects::{Call, Effects, Outcome, Reply};
 pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
 pub(crate) use internal_topics::INTERNAL_RECORD_BYTES;
-pub use internal_topics::LogRead;
+pub use internal_topics::{LogBatches, LogRead};
 pub(crate) use limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
 pub use load::{CUT_EXTENSION, Cuts, RecoveryPoints, recovered, recovered_if, recovery_points};
 pub use markers::OffsetTransactions;

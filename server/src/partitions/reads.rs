@@ -79,7 +79,8 @@ impl Fetch {
         data.high_watermark = bounds.high_watermark;
         data.last_stable_offset = bounds.stable;
         data.log_start_offset = bounds.log_start;
-        data.aborted_transactions = reads_committed.then(Vec::new);
+        let aborted = data.aborted_transactions.take().unwrap_or_default();
+        data.aborted_transactions = reads_committed.then_some(aborted);
     }
 
     pub(super) fn data(&mut self, want: usize) -> &mut PartitionData<'static> {
@@ -243,8 +244,10 @@ impl Partitions {
 
     /// Requests a read of the shard's log, within the budget of the answer.
     fn read_log(&mut self, part: Part, partition: LogPartition, out: &mut Effects) {
+        let Some(fetch) = self.fetches.get(part.request) else { return };
+        let Want { id, offset, max_bytes, .. } = fetch.wants[part.want];
+        let stable = fetch.reads_committed.then(|| self.bounds(id).stable);
         let Some(fetch) = self.fetches.get_mut(part.request) else { return };
-        let Want { offset, max_bytes, .. } = fetch.wants[part.want];
         let limit = max_bytes.min(fetch.internal_bytes);
         if limit == 0 && fetch.internal_bytes < INTERNAL_RECORDS_BYTES_MAX {
             return;
@@ -253,7 +256,7 @@ impl Partitions {
         fetch.internal_bytes -= limit.clamp(1, fetch.internal_bytes);
         fetch.reads_running += 1;
         let token = self.io.token();
-        out.log_reads.push(LogRead { token, partition, offset, max_bytes: limit });
+        out.log_reads.push(LogRead { token, partition, offset, max_bytes: limit, stable });
         self.io.begin_elsewhere(token, Job::Log(part), limit);
     }
 
@@ -266,7 +269,7 @@ impl Partitions {
         if id.is_internal() {
             let new = InternalPartition::default();
             let partition = self.internal.get(&id).unwrap_or(&new);
-            return partition.available(offset).ok_or(Unavailable::OutOfRange);
+            return partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange);
         }
         let partition = self.partitions.get(&id).ok_or(Unavailable::Deleted)?;
         partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange)

@@ -6,7 +6,9 @@ use crate::cluster::{ClusterImage, InternalTopic};
 use crate::controller::{self, Controller};
 use crate::groups::{Completed, Inputs, TurnEnd};
 use crate::net::{ConnectionId, Gone, Kind};
-use crate::partitions::{Effects, INTERNAL_RECORD_BYTES, LogRead, Outcome, Partitions, Reply};
+use crate::partitions::{
+    Effects, INTERNAL_RECORD_BYTES, LogBatches, LogRead, Outcome, Partitions, Reply,
+};
 use crate::placement::Slot;
 use muster_storage::{FileDone, FileId, FileKey, LogPartition, ShardLog};
 use std::sync::Arc;
@@ -164,10 +166,10 @@ impl Shard {
     /// Reports the readable ends of the partitions whose ends the last operation of the log moved.
     pub(crate) fn report_ends(&mut self) {
         let mut effects = Effects::default();
-        for (partition, end) in self.groups.moved_ends() {
+        for (partition, end, stable) in self.groups.moved_ends() {
             let Some(of_topic) = InternalTopic::of_log_partition(partition) else { continue };
-            let (start, out) = (ShardLog::LOG_START_OFFSET, &mut effects);
-            self.partitions.log_flushed(of_topic, start, end, INTERNAL_RECORD_BYTES, out);
+            let bounds = (ShardLog::LOG_START_OFFSET, end, stable);
+            self.partitions.log_flushed(of_topic, bounds, INTERNAL_RECORD_BYTES, &mut effects);
         }
         self.perform(effects);
     }
@@ -176,7 +178,7 @@ impl Shard {
     fn read_log(&mut self, read: LogRead) {
         if !self.groups.read_log(read, &mut self.commands) {
             let mut effects = Effects::default();
-            self.partitions.log_read(read.token, Ok(Vec::new()), &mut effects);
+            self.partitions.log_read(read.token, Ok(LogBatches::default()), &mut effects);
             self.perform(effects);
         }
     }

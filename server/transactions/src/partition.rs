@@ -282,6 +282,14 @@ impl PartitionTransactions {
         self.aborted[first..].iter().filter(move |it| it.first_offset < end)
     }
 
+    /// Forgets the oldest aborted transactions if there are more than `max`.
+    pub fn keep_aborted(&mut self, max: usize) {
+        if self.aborted.len() > max {
+            let kept = max - max / 8;
+            self.aborted.drain(..self.aborted.len() - kept);
+        }
+    }
+
     /// The log begins at `log_start` now. Transactions that are open stay open.
     pub fn log_starts_at(&mut self, log_start: i64) {
         let gone = self.aborted.partition_point(|it| it.last_offset < log_start);

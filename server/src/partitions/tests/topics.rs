@@ -1,10 +1,10 @@
 //! Creation and deletion of topics, retention, and restarts.
 
-use super::super::{Effects, Partitions};
+use super::super::{Effects, LogBatches, Partitions};
 use super::support::*;
 use crate::cluster::InternalTopic;
 use muster_codec::messages::{
-    DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsTopic,
+    AbortedTransaction, DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsTopic,
 };
 use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid};
@@ -204,6 +204,33 @@ fn internal_topics_are_read_from_the_log_of_the_shard() {
     }
 }
 
+fn batches(bytes: Vec<u8>) -> LogBatches {
+    LogBatches { bytes, ..LogBatches::default() }
+}
+
+#[test]
+fn committed_records_of_internal_topics_end_at_the_last_stable_offset() {
+    let mut world = World::new();
+    let topic = InternalTopic::ConsumerOffsets;
+    let mut body = fetch_request(500, &[(7, 0)]);
+    body.topics[0].topic = topic.name().into();
+    body.isolation_level = 1;
+    let waiting = world.start_fetch(&body);
+    let mut out = Effects::default();
+    world.partitions.log_flushed((topic, 7), (0, 3, 0), 200, &mut out);
+    assert!(out.log_reads.is_empty(), "a transaction is open from the first record on");
+    world.partitions.log_flushed((topic, 7), (0, 4, 2), 200, &mut out);
+    let [read] = out.log_reads[..] else { panic!("{:?}", out.log_reads) };
+    assert_eq!(read.stable, Some(2));
+    let aborted = vec![AbortedTransaction { producer_id: 9, first_offset: 1 }];
+    let found = LogBatches { bytes: batch(2), aborted: aborted.clone() };
+    world.partitions.log_read(read.token, Ok(found), &mut out);
+    world.perform(out);
+    let data = only(world.fetched(waiting).unwrap());
+    assert_eq!((data.high_watermark, data.last_stable_offset), (4, 2));
+    assert_eq!((ranges(&data), data.aborted_transactions), (vec![(0, 1)], Some(aborted)));
+}
+
 fn is_read_from_the_log(topic: InternalTopic) {
     let mut world = World::new();
     let mut body = fetch_request(500, &[(7, 0)]);
@@ -211,13 +238,13 @@ fn is_read_from_the_log(topic: InternalTopic) {
     let waiting = world.start_fetch(&body);
     assert!(world.fetched(waiting).is_none());
     let mut out = Effects::default();
-    world.partitions.log_flushed((topic, 7), 0, 3, 200, &mut out);
+    world.partitions.log_flushed((topic, 7), (0, 3, 3), 200, &mut out);
     let [read] = out.log_reads[..] else { panic!("{:?}", out.log_reads) };
     assert_eq!(read.partition, topic.log_partition(7));
     assert_eq!((read.offset, read.max_bytes), (0, 256 << 10));
     assert!(out.ops.is_empty());
     let mut out = Effects::default();
-    world.partitions.log_read(read.token, Ok(batch(3)), &mut out);
+    world.partitions.log_read(read.token, Ok(batches(batch(3))), &mut out);
     world.perform(out);
     let data = only(world.fetched(waiting).unwrap());
     assert_eq!((ranges(&data), data.high_watermark), (vec![(0, 2)], 3));
