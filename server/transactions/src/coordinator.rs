@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::context::{Context, Held, Slot};
 use crate::entry::Entry;
-use crate::limits::END_WAIT_MS;
+use crate::limits::TRANSACTION_WAIT_MS;
 use crate::message::{FromSlot, Question, QuestionKind, Stamp, ToSlotBody};
 use crate::operation::{Action, Done, Operation, Refusal, Reply, WaitFor};
 use crate::output::{Output, RequestId};
@@ -223,9 +223,9 @@ impl Coordinator {
         visible_at: u64,
         out: &mut Output,
     ) {
-        let wait_ms = match (&operation.action, wait_for) {
-            (Action::End(end), WaitFor::Transaction) if end.names_transaction() => END_WAIT_MS,
-            (_, WaitFor::Transaction | WaitFor::Others) => self.config.retry_backoff_max_ms,
+        let wait_ms = match wait_for {
+            WaitFor::Transaction if operation.action.names_transaction() => TRANSACTION_WAIT_MS,
+            WaitFor::Transaction | WaitFor::Others => self.config.retry_backoff_max_ms,
         };
         if let Err(operation) = self.waits.park(operation, (wait_for, error), context.now, wait_ms)
         {

@@ -19,11 +19,12 @@ pub const OPEN_BYTES_MAX: usize = 64 << 20;
 pub const WAITING_MAX: usize = 1_024;
 pub const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// How long EndTxn of version 5 waits for the end of the transaction before, whose markers may
-/// wait for the disk. Its client has nothing else to do, and an error would cost it a back-off on
-/// top; Kafka's clients wait for 30 s. Earlier versions do not name the transaction that they end:
-/// one that waited for longer than its client might end the next one (KAFKA-17754).
-pub const END_WAIT_MS: i64 = 10_000;
+/// How long a request of a client with an epoch for each transaction waits for the end of the one
+/// before, whose markers may wait for the disk: Produce, TxnOffsetCommit, EndTxn. The client has
+/// nothing else to do, and an error would cost it a back-off on top; Kafka's clients wait for 30 s.
+/// Other clients do not name a transaction: a request that waited for longer than its client might
+/// change the next one (KAFKA-17754).
+pub const TRANSACTION_WAIT_MS: i64 = 10_000;
 
 /// The time after which a message that was not answered is sent again. Channels between shards lose
 /// none.

@@ -42,9 +42,20 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Whether its epoch is that of one transaction. Without that, a late one may end another.
+    /// Whether its epoch is that of one transaction.
     pub(crate) fn names_transaction(&self) -> bool {
         self.client_version == EPOCH_PER_TRANSACTION
+    }
+}
+
+impl Action {
+    /// Whether its epoch is that of one transaction. Without that, a late one may change another.
+    pub(crate) fn names_transaction(&self) -> bool {
+        match self {
+            Self::End(end) => end.names_transaction(),
+            Self::Add { client_version, .. } => *client_version == EPOCH_PER_TRANSACTION,
+            Self::Init(_) | Self::Verify { .. } => false,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The operations that wait for the end of a transaction, or for the reports of slots. Where Kafka
 //! answers CONCURRENT_TRANSACTIONS and the client asks again after a back-off, they wait here, for
-//! at most `add.partitions.to.txn.retry.backoff.max.ms`; EndTxn of version 5
-//! for [`crate::limits::END_WAIT_MS`].
+//! at most `add.partitions.to.txn.retry.backoff.max.ms`; those that name their transaction by its
+//! epoch for [`crate::limits::TRANSACTION_WAIT_MS`].
 
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
 use crate::operation::{Operation, WaitFor};
