@@ -175,6 +175,7 @@ impl Twins {
         settle(&mut self.log, &mut self.disk, self.now);
         self.disk.crash();
         self.config.block_bytes = block_bytes;
+        self.disk.block_bytes = block_bytes as usize;
         self.check();
         self.log = open(&self.disk, self.config.clone()).0;
         self.log.keep_markers_after(self.snapshot.1);

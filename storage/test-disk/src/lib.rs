@@ -29,6 +29,8 @@ pub struct Disk {
     pub syncs: usize,
     /// No space for files that are opened `Aside`.
     pub is_full: bool,
+    /// The block size of the device, if it is more than 512: writes are aligned to it.
+    pub block_bytes: usize,
     /// All reads fail.
     pub has_broken_reads: bool,
 }
@@ -149,7 +151,9 @@ impl Disk {
         self.writes += 1;
         overwrite(self.live.get_mut(path).unwrap(), offset as usize, data);
         if mode != OpenMode::Cached {
-            assert!(offset.is_multiple_of(512) && data.len().is_multiple_of(512), "not blocks");
+            let block = self.block_bytes.max(512);
+            let is_aligned = (offset as usize).is_multiple_of(block);
+            assert!(is_aligned && data.len().is_multiple_of(block), "not blocks");
             overwrite(self.durable.get_mut(path).unwrap(), offset as usize, data);
         }
     }

@@ -4,6 +4,7 @@ use crate::common::{compacting_config, part, settle};
 use crate::story::Story;
 use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome};
 use muster_storage::CompactionConfig;
+use muster_storage::layout::SegmentHeader;
 
 const MARKED: &str = "\0\0\0\u{1}=\0\0\0\0\0\0";
 const ABORTED: &str = "\0\0\0\0=\0\0\0\0\0\0";
@@ -148,4 +149,32 @@ fn a_pass_may_read_a_marker_in_a_segment_that_was_too_young_for_the_last() {
     story.now += 20_000_000;
     story.compact();
     assert_eq!(story.of_transactions(), [false, true]);
+}
+
+#[test]
+fn blocks_of_transactions_do_not_grow_where_the_block_size_has() {
+    let mut story = Story::idle();
+    for round in 0..20 {
+        story.put_in(1, &format!("key {round}"), "value");
+        story.commit(1);
+    }
+    story.roll();
+    (story.config.block_bytes, story.disk.block_bytes) = (4096, 4096);
+    story.crash();
+    let before = (story.texts(), story.disk.live[&story.path(1)].len());
+    story.compact();
+    let bytes = &story.disk.live[&story.path(1)];
+    let (header, _) = SegmentHeader::read(bytes).unwrap();
+    assert!(header.compacted.is_some());
+    assert_eq!(header.block_bytes, 512);
+    assert_eq!(bytes.len(), header.segment_bytes.next_multiple_of(4096) as usize);
+    // Each operation has its block as before, and the filler's are merged.
+    assert!(bytes.len() <= before.1, "{} after {}", bytes.len(), before.1);
+    assert_eq!(story.texts(), before.0);
+    story.compact_again();
+    let left: Vec<_> = (0..20).map(|it| marker(2 * it, &format!("key {it}=value"))).collect();
+    let has = |text: &String| story.texts().contains(text);
+    assert!(left.iter().all(has), "{:?}", story.texts());
+    let size = story.disk.live[&story.path(1)].len();
+    assert!(size <= before.1, "{size}");
 }

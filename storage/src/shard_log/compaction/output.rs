@@ -16,7 +16,11 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Purpose {
     pub(super) log_id: u64,
+    /// The least block size of the old segments and of the device: no block takes more space than
+    /// in its old segment.
     pub(super) block_bytes: u32,
+    /// The block size of the device, which writes are aligned to.
+    pub(super) align: u32,
     /// The number of the first segment that it replaces.
     pub(super) sequence: u64,
     pub(super) first_position: u64,
@@ -45,6 +49,8 @@ pub(super) struct Output {
     segment: Segment,
     /// The place of the first block whose keys were not compared, if there is one.
     dirty_from: Option<u32>,
+    /// The bytes that follow the header up to `align`: written with it.
+    head: Vec<u8>,
     /// Complete blocks that were not passed to a write yet.
     pending: Outbox,
     block: OpenBlock,
@@ -91,6 +97,7 @@ impl Output {
             purpose,
             segment,
             dirty_from: None,
+            head: Vec::new(),
             pending: Outbox::default(),
             block: OpenBlock::default(),
             batch: None,
@@ -216,18 +223,25 @@ impl Output {
     /// The next write: the place in the file, and the bytes. None if fewer bytes than a whole write
     /// are pending; with `all`, if none are.
     pub(super) fn take_write(&mut self, all: bool) -> Option<(u32, Vec<u8>)> {
-        let (waiting, whole) = (self.pending.len(), COMPACTION_IO_BYTES as usize);
+        let Purpose { block_bytes, align, .. } = self.purpose;
+        let whole = COMPACTION_IO_BYTES as usize;
+        if self.pending.len() < whole && !all {
+            return None;
+        }
+        self.pending.take((align - block_bytes) as usize - self.head.len(), &mut self.head);
+        let waiting = self.pending.len();
         if waiting == 0 || (waiting < whole && !all) {
             return None;
         }
         let mut data = Vec::with_capacity(waiting.min(whole));
         self.pending.take(whole, &mut data);
+        data.resize(data.len().next_multiple_of(align as usize), 0);
         Some((self.segment.end - waiting as u32, data))
     }
 
-    /// The block with the header, which is written last.
+    /// The header and the bytes beside it, which are written last.
     pub(super) fn header(&self) -> Vec<u8> {
-        let Purpose { log_id, block_bytes, sequence, first_position, pass } = self.purpose;
+        let Purpose { log_id, block_bytes, align, sequence, first_position, pass } = self.purpose;
         let segment = &self.segment;
         assert_eq!(segment.segment_bytes, segment.end, "not finished");
         let compacted = Compacted {
@@ -246,9 +260,11 @@ impl Output {
             is_recycled: false,
             compacted: Some(compacted),
         };
-        let mut block = vec![0; block_bytes as usize];
-        header.write(&mut block);
-        block
+        let mut data = vec![0; block_bytes as usize];
+        header.write(&mut data);
+        data.extend_from_slice(&self.head);
+        data.resize(align as usize, 0);
+        data
     }
 
     /// The number of the segment, its entry in the list of segments, and the index of its

@@ -255,9 +255,11 @@ impl Pass {
 
     /// Begins a new segment with source `at`.
     fn begin_output(&mut self, at: usize) {
-        let Rules { log_id, block_bytes, pass, .. } = self.rules;
+        let Rules { log_id, block_bytes: align, pass, .. } = self.rules;
         let (sequence, first_position) = (self.sources[at].sequence, self.first_position);
-        let purpose = Purpose { log_id, block_bytes, sequence, first_position, pass };
+        let sizes = self.sources[at..].iter().map(|source| source.segment.block_bytes);
+        let block_bytes = sizes.fold(align, u32::min);
+        let purpose = Purpose { log_id, block_bytes, align, sequence, first_position, pass };
         self.output = Some(Box::new(Output::new(purpose)));
         self.scan_source(at, false);
     }
