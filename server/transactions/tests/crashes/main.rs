@@ -8,10 +8,13 @@
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod fault;
 mod slots;
 mod world;
 
+use fault::Fault;
 use std::env::var;
+use std::panic::catch_unwind;
 use world::World;
 
 #[test]
@@ -24,14 +27,30 @@ fn transactions_are_whole_after_every_crash() {
     let (mut commits, mut aborts, mut crashes) = (0, 0, 0);
     for seed in seeds {
         println!("MUSTER_TRANSACTIONS_SEED={seed}");
-        let mut world = World::new(seed);
-        (0..1_500).for_each(|_| world.step());
-        world.come_to_rest();
-        world.check();
+        let world = run(seed, None);
         commits += world.commits();
         aborts += world.aborts();
         crashes += world.crashes;
     }
     println!("{commits} commits, {aborts} aborts, {crashes} crashes");
     assert!(commits > 0 && aborts > 0 && crashes > 0);
+}
+
+/// The checks work: each defect is found.
+#[test]
+fn injected_faults_are_found() {
+    for fault in Fault::ALL {
+        let is_found = |seed: &u64| catch_unwind(|| run(*seed, Some(fault))).is_err();
+        let found = (0..1_000).find(is_found);
+        println!("{fault:?}: {found:?}");
+        assert!(found.is_some(), "{fault:?} is not found");
+    }
+}
+
+fn run(seed: u64, fault: Option<Fault>) -> World {
+    let mut world = World::new(seed, fault);
+    (0..1_500).for_each(|_| world.step());
+    world.come_to_rest();
+    world.check();
+    world
 }

@@ -1,5 +1,6 @@
 //! The slots: partitions with their logs, of which a crash may lose the end.
 
+use crate::fault::Fault;
 use crate::world::SLOTS;
 use muster_codec::record_batch::TransactionOutcome;
 use muster_transactions::PartitionSet;
@@ -41,6 +42,7 @@ pub struct Slot {
     may_have_lost_writes: bool,
     pub partitions: BTreeMap<i32, Partition>,
     link: Link,
+    fault: Option<Fault>,
 }
 
 /// The result of a batch for its client.
@@ -51,10 +53,11 @@ pub enum Produced {
 }
 
 impl Slot {
-    pub fn new(number: u32) -> Self {
+    pub fn new(number: u32, fault: Option<Fault>) -> Self {
         let own = (0..4).filter(|it| *it as u32 % SLOTS == number);
         let partitions = own.map(|it| (it, Partition::default())).collect();
-        Self { number, session: 1, may_have_lost_writes: false, partitions, link: Link::default() }
+        let (may_have_lost_writes, link) = (false, Link::default());
+        Self { number, session: 1, may_have_lost_writes, partitions, link, fault }
     }
 
     pub fn produce(
@@ -74,6 +77,10 @@ impl Slot {
                 Produced::Appended
             }
             Append::Refuse(_) => Produced::Refused,
+            Append::Ask if self.fault == Some(Fault::UnaskedAppend) => {
+                partition.append(producer, transaction, None);
+                Produced::Appended
+            }
             Append::Ask => {
                 partition.transactions.ask(producer, number);
                 partition.waiting.insert(number, (producer, transaction));
@@ -161,8 +168,8 @@ impl Slot {
         assert_eq!(producer, verdict.producer);
         let is_yes = verdict.error as i16 == 0 && verdict.refused.is_empty();
         let transactions = &mut partition.transactions;
-        let admitted =
-            is_yes && transactions.admit(producer, verdict.number, verdict.stamp).is_ok();
+        let counts = transactions.admit(producer, verdict.number, verdict.stamp).is_ok();
+        let admitted = is_yes && (counts || self.fault == Some(Fault::StaleYes));
         if admitted {
             partition.append(producer, transaction, Some(verdict.stamp));
         } else {
@@ -198,7 +205,7 @@ impl Slot {
         for (_, partition) in sync.partitions.iter() {
             let partition = self.partitions.get_mut(&partition).unwrap();
             is_whole &= !partition.is_offline;
-            if !partition.is_offline {
+            if !partition.is_offline && self.fault != Some(Fault::SkippedSync) {
                 partition.synced = partition.log.len();
             }
         }
@@ -218,6 +225,7 @@ impl Slot {
                 continue;
             }
             match of.transactions.may_mark(&end, Some(stamp)) {
+                Marking::Write if self.fault == Some(Fault::LostMarker) => {}
                 Marking::Write => of.mark(end, stamp),
                 Marking::Stale => {}
                 Marking::Refuse(_) => continue,

@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Stage, Transaction, Wanted};
 use crate::common::{Around, RecordBytes, read, record_bytes};
+use crate::fault::Fault;
 use crate::slots::{Batch, Produced, Slot, TOPIC};
 use muster_codec::record_batch::TransactionOutcome;
 use muster_transactions::message::{
@@ -43,10 +44,11 @@ pub struct World {
     /// Since the machine lost its memory, until the coordinator has aborted what that has hit.
     may_have_lost_writes: bool,
     pub crashes: u64,
+    fault: Option<Fault>,
 }
 
 impl World {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, fault: Option<Fault>) -> Self {
         let mut world = Self {
             rng: fastrand::Rng::with_seed(seed),
             around: Around::new(SLOTS),
@@ -58,7 +60,7 @@ impl World {
             held_answers: Vec::new(),
             network: Vec::new(),
             late: Vec::new(),
-            slots: (0..SLOTS).map(Slot::new).collect(),
+            slots: (0..SLOTS).map(|number| Slot::new(number, fault)).collect(),
             clients: (0..CLIENTS).map(Client::new).collect(),
             transactions: Vec::new(),
             requests: 0,
@@ -66,6 +68,7 @@ impl World {
             is_faulty: true,
             may_have_lost_writes: false,
             crashes: 0,
+            fault,
         };
         world.call(Coordinator::loaded);
         world
@@ -356,7 +359,8 @@ impl World {
             self.log.push((bytes, position));
         }
         for message in output.messages {
-            if message.visible_at > self.flushed {
+            let is_early = self.fault == Some(Fault::EarlyMarker);
+            if message.visible_at > self.flushed && !is_early {
                 self.held.push((message.visible_at, Message::To(message)));
             } else {
                 self.network.push(Message::To(message));

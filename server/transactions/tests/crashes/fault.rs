@@ -1,0 +1,25 @@
+//! Defects that a test injects, to show that the checks find them.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Partitions append without a question.
+    UnaskedAppend,
+    /// Partitions append after a yes that no longer counts.
+    StaleYes,
+    /// Markers are sent before the decision is durable.
+    EarlyMarker,
+    /// Partitions answer markers that they have not written.
+    LostMarker,
+    /// Partitions answer syncs that they have not done.
+    SkippedSync,
+}
+
+impl Fault {
+    pub const ALL: [Self; 5] = [
+        Self::UnaskedAppend,
+        Self::StaleYes,
+        Self::EarlyMarker,
+        Self::LostMarker,
+        Self::SkippedSync,
+    ];
+}
