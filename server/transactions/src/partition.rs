@@ -57,6 +57,14 @@ impl State {
             Ok(())
         }
     }
+
+    /// Whether the marker is that of a later transaction than the one that is open: this one lacks
+    /// its marker, which may be that of a commit, until the coordinator has answered the report.
+    fn has_earlier_open(&self, end: &End) -> bool {
+        let bump = i32::from(i16::from(end.version) == EPOCH_PER_TRANSACTION);
+        self.open.is_some_and(|open| open.since.is_none())
+            && i32::from(end.producer.epoch) > i32::from(self.epoch) + bump
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -237,6 +245,9 @@ impl PartitionTransactions {
         }
         match stamp {
             Some(stamp) if is_late || is_older(stamp) => Marking::Stale,
+            Some(_) if state.has_earlier_open(end) => {
+                Marking::Refuse(ErrorCode::ConcurrentTransactions)
+            }
             Some(_) | None => Marking::Write,
         }
     }

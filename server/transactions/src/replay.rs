@@ -47,10 +47,14 @@ impl Coordinator {
         if let Some(active) = active.filter(|_| !is_completed) {
             active.lacks_marker = false;
         }
-        if !is_ongoing {
-            self.doomed.remove(id);
-        } else if let Some(active) = self.ids.get_mut(id).and_then(|it| it.active.as_mut()) {
-            active.joined = PartitionSet::default();
+        let active = self.ids.get_mut(id).and_then(|it| it.active.as_mut());
+        let joined = active.map(|active| &mut active.joined);
+        match joined.filter(|joined| !joined.is_empty()) {
+            Some(joined) if is_ongoing => *joined = PartitionSet::default(),
+            // The record is the end of the last transaction, and not that of the next one.
+            Some(_) => {}
+            None if is_ongoing => {}
+            None => drop(self.doomed.remove(id)),
         }
         self.note_open(id);
         let is_pending = self.ids.get(id).is_some_and(Entry::is_pending);

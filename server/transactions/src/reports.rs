@@ -63,7 +63,9 @@ impl Coordinator {
         let reported = Reported { stamp: self.stamp(), number: report.number, known };
         self.send(report.slot, self.written_at, ToSlotBody::Reported(reported), out);
         if is_new {
-            self.may_have_lost_writes |= report.may_have_lost_writes;
+            // A transaction whose record is lost is known by its partitions: by all of them.
+            let lacks_some = !self.has_all_reports && !report.is_whole;
+            self.may_have_lost_writes |= report.may_have_lost_writes || lacks_some;
             self.send_again_to(context, report.slot, out);
         }
         if !self.has_all_reports {
@@ -103,9 +105,6 @@ impl Coordinator {
             let mut added = PartitionSet::default();
             for OpenIn { producer, topic, partition } in reported.copied() {
                 let kept = durable.kept_fate(*producer);
-                if kept.is_some() {
-                    marked_again.push(id.clone());
-                }
                 let fate = kept.map_or_else(|| fate(durable, *producer), Fate::Decided);
                 let fate = match fate {
                     Fate::Continues => {
@@ -113,6 +112,9 @@ impl Coordinator {
                         Known::Open
                     }
                     Fate::Decided(decided) => {
+                        if is_commit(decided) {
+                            marked_again.push(id.clone());
+                        }
                         if must_be_synced(durable, decided) {
                             unsynced.push((id.clone(), topic.clone(), *partition));
                         }
@@ -167,6 +169,10 @@ impl Coordinator {
             self.resend(context, &id, Some(slot), out);
         }
     }
+}
+
+fn is_commit(known: Known) -> bool {
+    matches!(known, Known::Decided { outcome: TransactionOutcome::Commit, .. })
 }
 
 fn must_be_synced(durable: &Durable, known: Known) -> bool {
