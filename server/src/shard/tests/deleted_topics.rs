@@ -1,7 +1,9 @@
 //! Offsets of a deleted topic are removed, whatever happens in between.
 
+use super::transactions::{PRODUCER, commit_in_transaction};
 use super::world::{FLUSH_MS, World, commit};
 use muster_codec::Uuid;
+use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
 use muster_codec::records::{
     ClusterRecord, DeletedTopicKey, DeletedTopicValue, GroupRecord, TopicKey,
 };
@@ -84,6 +86,31 @@ fn more_offsets_than_one_operation_holds_are_removed() {
     assert_eq!((0..OFFSETS).find(|partition| world.committed(1, *partition).is_some()), None);
     assert_eq!(world.committed(1, OFFSETS), Some(7), "the offset of another topic");
     assert_eq!(world.shard.broker.image().deleted().len(), 0);
+}
+
+#[test]
+fn a_transaction_keeps_the_offsets_of_a_topic_that_is_created_again() {
+    const OFFSETS: u64 = 2_000;
+    let mut world = World::new(&["num.partitions=4"]);
+    let id = world.create_topic("t");
+    for partition in 0..OFFSETS {
+        world.append(&commit_to(id, 1, partition, world.now));
+        world.pass(1);
+    }
+    let deleted = deletion(id, "t", world.now);
+    world.shard.write_records(deleted);
+    let later = world.create_topic("t");
+    assert_ne!(later, id);
+    assert_eq!(commit_in_transaction(&mut world, "").0, [0]);
+    assert_eq!((0..OFFSETS).find(|partition| world.committed(1, *partition).is_some()), None);
+    let slot = world.common.placement.group_slot("g1");
+    let marker = EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 2 };
+    world.shard.groups.end_transaction(slot, world.now, PRODUCER, marker);
+    world.pass(FLUSH_MS);
+    assert_eq!(world.committed(1, 3), Some(70));
+    world.restart();
+    world.pass(FLUSH_MS);
+    assert_eq!(world.committed(1, 3), Some(70));
 }
 
 /// Deletes a topic as DeleteTopics does.

@@ -155,7 +155,7 @@ fn a_restart_finds_what_is_committed_and_what_is_pending() {
 }
 
 /// Commits an offset of group `g1` in a transaction, which its coordinator lets the producer do.
-fn commit_in_transaction(world: &mut World, metadata: &str) -> (Vec<i16>, VisibleAt) {
+pub(super) fn commit_in_transaction(world: &mut World, metadata: &str) -> (Vec<i16>, VisibleAt) {
     let (is_asked, errors, visible_at) = commit_or_ask(world, metadata);
     assert!(is_asked);
     (errors, visible_at)
@@ -216,7 +216,7 @@ fn commit_or_ask(world: &mut World, metadata: &str) -> (bool, Vec<i16>, VisibleA
     (is_asked, errors, visible_at)
 }
 
-const PRODUCER: Producer = Producer { id: 7, epoch: 2 };
+pub(super) const PRODUCER: Producer = Producer { id: 7, epoch: 2 };
 
 fn pending(world: &World) -> u64 {
     world.shard.groups.slots().counters().gauges.pending_offsets
