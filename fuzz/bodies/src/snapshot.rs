@@ -9,7 +9,9 @@ use muster_coordinator::{
     Budget, Config, Context, Coordinator, Ids, NoTopics, SnapshotPart, SnapshotWalk,
 };
 use muster_storage::KnownSegments;
-use muster_storage::snapshot::{SLOT_BYTES, SNAPSHOT_HEADER_BYTES, SlotGroups, Snapshot};
+use muster_storage::snapshot::{
+    SLOT_BYTES, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SlotIndex, Snapshot,
+};
 use std::sync::Arc;
 
 const GRANTED_PER_BYTE: usize = 2048;
@@ -30,11 +32,18 @@ pub fn file(input: &[u8]) {
     within(file.len() * 64 + GRANTED_BYTES, || {
         if let Ok(snapshot) = Snapshot::open(&file) {
             let _ = KnownSegments::read(&file[snapshot.log]);
-            for SlotGroups { index, .. } in snapshot.slots.iter().take(SLOTS) {
+            for SlotIndex { index, .. } in snapshot.slots.iter().take(SLOTS) {
                 let mut coordinator = Coordinator::new(Config::default());
                 let bytes = Arc::new(file.clone());
                 if coordinator.open_snapshot(bytes, index.range(), index.crc).is_ok() {
                     run_on(&mut coordinator);
+                }
+            }
+            for SlotIndex { index, .. } in snapshot.transactions.iter().take(SLOTS) {
+                let mut ids = muster_transactions::Coordinator::new(Default::default(), 0);
+                let bytes = Arc::new(file.clone());
+                if ids.open_snapshot(bytes, index.range(), index.crc, 0).is_ok() {
+                    ids.durable_records();
                 }
             }
         }
@@ -42,15 +51,19 @@ pub fn file(input: &[u8]) {
 }
 
 fn repair_file(file: &mut [u8]) {
-    const PARTS: [usize; 3] = [48, 72, 96];
+    const PARTS: [usize; 4] = [48, 72, 96, 120];
     if file.len() < SNAPSHOT_HEADER_BYTES {
         return;
     }
-    let (table, len) = (number(file, PARTS[0], 8), number(file, PARTS[0] + 8, 8));
-    let rows = (0..(len / SLOT_BYTES).min(SLOTS)).map(|row| table.saturating_add(row * SLOT_BYTES));
-    rows.for_each(|row| repair_part(file, row.saturating_add(24)));
+    for table in [PARTS[0], PARTS[3]] {
+        let (at, len) = (number(file, table, 8), number(file, table + 8, 8));
+        let rows =
+            (0..(len / SLOT_BYTES).min(SLOTS)).map(|row| at.saturating_add(row * SLOT_BYTES));
+        rows.for_each(|row| repair_part(file, row.saturating_add(24)));
+    }
     PARTS.into_iter().for_each(|part| repair_part(file, part));
-    file[..6].copy_from_slice(&[0x4d, 0x53, 0x4e, 0x50, 0, 2]);
+    file[..4].copy_from_slice(&SNAPSHOT_MAGIC.to_be_bytes());
+    file[4..6].copy_from_slice(&SNAPSHOT_VERSION.to_be_bytes());
     let crc = crc32c::crc32c(&file[12..SNAPSHOT_HEADER_BYTES]);
     file[8..12].copy_from_slice(&crc.to_be_bytes());
 }

@@ -42,7 +42,7 @@ counters! {
     pub struct SnapshotCounters in "snapshots" {
         /// Snapshots that were written.
         written: u64 = Counter of Count,
-        /// Snapshots that were given up, as a group could not be written or the disk was full.
+        /// Snapshots that were given up: a group or id could not be written, or the disk was full.
         given_up: u64 = Counter of Count,
         /// Bytes of the last one.
         file_bytes: u64 = Gauge of Bytes,

@@ -43,7 +43,7 @@ mod transactions;
 pub(crate) use offset_questions::ASKED_BYTES_MAX;
 pub(crate) use slots::ListingOfSlots;
 pub use slots::Slots;
-pub(crate) use snapshot::{TransactionSlots, read_cluster, read_transactions};
+pub(crate) use snapshot::{TransactionSlots, read_cluster};
 pub(crate) use transactions::Marked;
 
 use crate::clock::Times;
@@ -336,14 +336,19 @@ impl Groups {
 
     /// Ends a turn, first part: whether the groups are in an unexpected state. Then nothing of this
     /// turn is written to the log or answered, and this turn is the last.
-    pub(crate) fn find_faults(&mut self, now: i64, out: &mut Vec<Command>) -> bool {
+    pub(crate) fn find_faults(
+        &mut self,
+        now: i64,
+        transactions: &dyn TransactionSlots,
+        out: &mut Vec<Command>,
+    ) -> bool {
         let (slots, _) = self.log.parts();
         let audited = self.audit.as_mut().map_or(Ok(()), |audit| audit.turn(now, slots));
         if let Err(divergence) = audited {
             self.fail(format!("{divergence}; it is loaded again from the log"), out);
         }
         let damage = self.slots().damage().map(ToString::to_string);
-        if let Some(damage) = damage {
+        if let Some(damage) = damage.or_else(|| transactions.damage().map(str::to_owned)) {
             let words = "it is loaded again without it";
             self.fail(format!("the snapshot is damaged: {damage}; {words}"), out);
         }

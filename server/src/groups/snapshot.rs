@@ -8,14 +8,15 @@ use super::slots::Slots;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::placement::Slot;
-use muster_codec::records::{ClusterRecord, TransactionRecord};
+use muster_codec::records::ClusterRecord;
 use muster_codec::{DecodeError, Reader};
 use muster_coordinator::{SnapshotDamage, SnapshotPart, SnapshotWalk};
 use muster_storage::snapshot::{
-    Part, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotGroups, SnapshotHeader, SnapshotNews,
+    Part, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotIndex, SnapshotHeader, SnapshotNews,
     SnapshotWriter, WriterConfig,
 };
 use muster_storage::{FileDone, FileOp, FileToken, Pace, SegmentWalk, ShardLog};
+use muster_transactions::IdsWalk;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{info, warn};
@@ -23,32 +24,28 @@ use tracing::{info, warn};
 /// The bytes of a slice: about 100 microseconds of work.
 const SLICE_BYTES: usize = 64 << 10;
 
-/// Transactional ids that are written together.
-const IDS_OF_A_WRITE: usize = 256;
+/// The most steps of a slice: some write little or nothing.
+const SLICE_STEPS_MAX: usize = 64;
 
 /// The coordinators of transactions of a shard, whose records are in the same log.
 pub(crate) trait TransactionSlots {
-    /// The slot that follows another one; the first for None.
-    fn next(&self, slot: Option<Slot>) -> Option<Slot>;
+    /// The slot with transactional ids that follows another one; the first for None.
+    fn next_with_ids(&self, slot: Option<Slot>) -> Option<Slot>;
 
-    /// At most `count` ids of a slot that follow one, as the records that produce them.
-    fn records_after(
-        &self,
-        slot: Slot,
-        after: Option<&str>,
-        count: usize,
-    ) -> Vec<TransactionRecord<'static>>;
-
-    /// Applies a record.
+    /// Writes some ids of a slot: see [`muster_transactions::Coordinator::write_snapshot`].
     ///
     /// # Errors
-    /// The slot is another shard's.
-    fn replay(
-        &mut self,
+    /// The snapshot that they are read from is damaged.
+    fn write_snapshot(
+        &self,
         slot: Slot,
-        record: &TransactionRecord<'_>,
-        position: u64,
-    ) -> Result<(), DecodeError>;
+        walk: &mut IdsWalk,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<SnapshotPart>, &'static str>;
+
+    /// The damage found in the snapshot since it was opened.
+    fn damage(&self) -> Option<&'static str>;
 }
 
 /// The snapshots of a shard.
@@ -82,8 +79,9 @@ pub(super) struct Snapshots {
 #[derive(Debug)]
 struct Job {
     stage: Stage,
-    /// The slots whose groups are written.
-    slots: Vec<SlotGroups>,
+    /// The slots whose groups are written, and those whose transactional ids are.
+    slots: Vec<SlotIndex>,
+    ids: Vec<SlotIndex>,
     header: SnapshotHeader,
 }
 
@@ -92,12 +90,14 @@ struct Job {
 #[expect(clippy::large_enum_variant, reason = "there is one, in a job")]
 enum Stage {
     Cluster,
-    /// The transactional ids of a slot that follow one, at the end of the part so far.
-    Transactions(Slot, Option<Box<str>>, Part),
+    /// The transactional ids of the slot that follows the last one.
+    Ids(Option<Slot>),
+    /// Those of a slot that is begun.
+    IdsOf(SlotIndex, IdsWalk),
     /// The groups of the slot that follows the last one.
     Groups(Option<Slot>),
     /// Those of a slot that is begun.
-    GroupsOf(SlotGroups, SnapshotWalk),
+    GroupsOf(SlotIndex, SnapshotWalk),
     Segments(SegmentWalk),
 }
 
@@ -245,7 +245,8 @@ impl Snapshots {
         self.writer.begin(ops);
         let header =
             SnapshotHeader { log_id: log.log_id(), from, newest: from, ..Default::default() };
-        self.job = Some(Job { stage: Stage::Cluster, slots: Vec::new(), header });
+        let (slots, ids) = (Vec::new(), Vec::new());
+        self.job = Some(Job { stage: Stage::Cluster, slots, ids, header });
     }
 
     /// Writes the next slice. No operation is open in the log, so the slice has the state at the
@@ -254,7 +255,10 @@ impl Snapshots {
         let Some(mut job) = self.job.take() else { return };
         let writer = &mut self.writer;
         let until = writer.body_end() + SLICE_BYTES as u64;
-        while writer.body_end() < until {
+        for _ in 0..SLICE_STEPS_MAX {
+            if writer.body_end() >= until {
+                break;
+            }
             match job.write_some(log, turn, &self.config, writer) {
                 Ok(Some(stage)) => job.stage = stage,
                 Ok(None) => return writer.finish(job.header),
@@ -283,14 +287,27 @@ impl Job {
         Ok(Some(match std::mem::replace(&mut self.stage, Stage::Cluster) {
             Stage::Cluster => {
                 self.header.cluster = write_cluster(turn.image, config, writer);
-                let part = Part::of(writer.body_end(), &[]);
-                self.begin_transactions(turn.transactions.next(None), part)
+                Stage::Ids(None)
             }
-            Stage::Transactions(slot, after, part) => {
-                self.header.newest = self.header.newest.max(position);
-                self.write_transactions(turn, (slot, after), part, writer)
+            Stage::Ids(slot) => match turn.transactions.next_with_ids(slot) {
+                Some(slot) => Stage::IdsOf(row(slot, position), IdsWalk::new(writer.body_end())),
+                None => {
+                    self.header.transactions = write_table(&self.ids, writer);
+                    Stage::Groups(None)
+                }
+            },
+            Stage::IdsOf(row, walk) => {
+                self.write_ids(turn.transactions, row, walk, position, writer)?
             }
-            Stage::Groups(slot) => self.begin_slot(slots.next_with_groups(slot), position, writer),
+            Stage::Groups(slot) => match slots.next_with_groups(slot) {
+                Some(slot) => {
+                    Stage::GroupsOf(row(slot, position), SnapshotWalk::new(writer.body_end()))
+                }
+                None => {
+                    self.header.slots = write_table(&self.slots, writer);
+                    Stage::Segments(SegmentWalk::new(writer.body_end(), self.header.from))
+                }
+            },
             Stage::GroupsOf(slot, walk) => {
                 self.write_groups(slots, slot, walk, position, writer)?
             }
@@ -304,68 +321,33 @@ impl Job {
         }))
     }
 
-    /// Begins with the transactional ids of a slot; after the last, with the groups.
-    fn begin_transactions(&mut self, slot: Option<Slot>, part: Part) -> Stage {
-        if let Some(slot) = slot {
-            return Stage::Transactions(slot, None, part);
-        }
-        self.header.transactions = part;
-        Stage::Groups(None)
-    }
-
-    /// Writes the records of some transactional ids. Each is the whole state of its id: the log,
-    /// replayed from `from` on, leads to the same state.
-    fn write_transactions(
+    /// Writes some transactional ids of a slot, or a part of their index.
+    fn write_ids(
         &mut self,
-        turn: &TurnEnd<'_>,
-        (slot, after): (Slot, Option<Box<str>>),
-        mut part: Part,
-        writer: &mut SnapshotWriter,
-    ) -> Stage {
-        let records = turn.transactions.records_after(slot, after.as_deref(), IDS_OF_A_WRITE);
-        let mut out = Vec::new();
-        for record in &records {
-            let (mut key, mut value) = (Vec::new(), Vec::new());
-            record.write_key(&mut key);
-            let value = record.write_value(&mut value).then_some(&value[..]);
-            out.extend(slot.0.to_be_bytes());
-            write_record(&key, value, &mut out);
-        }
-        part.len += out.len() as u64;
-        part.crc = crc32c::crc32c_append(part.crc, &out);
-        writer.body().extend(out);
-        match records.last().filter(|_| records.len() == IDS_OF_A_WRITE) {
-            Some(last) => {
-                Stage::Transactions(slot, Some((*last.key.transactional_id).into()), part)
-            }
-            None => self.begin_transactions(turn.transactions.next(Some(slot)), part),
-        }
-    }
-
-    /// Begins with a slot at a position; after the last, writes the table of the slots.
-    fn begin_slot(
-        &mut self,
-        slot: Option<Slot>,
+        transactions: &dyn TransactionSlots,
+        mut ids: SlotIndex,
+        mut walk: IdsWalk,
         position: u64,
         writer: &mut SnapshotWriter,
-    ) -> Stage {
-        let at = writer.body_end();
-        let Some(Slot(slot)) = slot else {
-            let mut table = Vec::new();
-            self.slots.iter().for_each(|row| row.write(&mut table));
-            self.header.slots = Part::of(at, &table);
-            writer.body().extend(table);
-            return Stage::Segments(SegmentWalk::new(writer.body_end(), self.header.from));
-        };
-        let (from, newest, index) = (position, position, Part::default());
-        Stage::GroupsOf(SlotGroups { slot, from, newest, index }, SnapshotWalk::new(at))
+    ) -> Result<Stage, SnapshotDamage> {
+        let (slot, body) = (Slot(ids.slot), writer.body());
+        ids.newest = position;
+        let written = transactions.write_snapshot(slot, &mut walk, SLICE_BYTES, body);
+        let written = written.map_err(|what| SnapshotDamage { group_id: None, what })?;
+        Ok(match self.written(ids, written) {
+            Some(row) => {
+                self.ids.push(row);
+                Stage::Ids(Some(slot))
+            }
+            None => Stage::IdsOf(ids, walk),
+        })
     }
 
     /// Writes some groups of a slot, or a part of their index.
     fn write_groups(
         &mut self,
         slots: &mut Slots,
-        mut groups: SlotGroups,
+        mut groups: SlotIndex,
         mut walk: SnapshotWalk,
         position: u64,
         writer: &mut SnapshotWriter,
@@ -375,14 +357,35 @@ impl Job {
         let written = slots.on(slot, |coordinator, _| {
             coordinator.write_snapshot(&mut walk, position, SLICE_BYTES, body)
         });
-        let Some(SnapshotPart { at, len, crc }) = written? else {
-            return Ok(Stage::GroupsOf(groups, walk));
-        };
-        groups.index = Part { at, len, crc };
-        self.slots.push(groups);
-        self.header.newest = self.header.newest.max(position);
-        Ok(Stage::Groups(Some(slot)))
+        Ok(match self.written(groups, written?) {
+            Some(row) => {
+                self.slots.push(row);
+                Stage::Groups(Some(slot))
+            }
+            None => Stage::GroupsOf(groups, walk),
+        })
     }
+
+    /// The row of a slot of which some was written; None if it is not complete.
+    fn written(&mut self, row: SlotIndex, part: Option<SnapshotPart>) -> Option<SlotIndex> {
+        self.header.newest = self.header.newest.max(row.newest);
+        let SnapshotPart { at, len, crc } = part?;
+        Some(SlotIndex { index: Part { at, len, crc }, ..row })
+    }
+}
+
+/// The row of a slot that is begun at a position.
+fn row(Slot(slot): Slot, position: u64) -> SlotIndex {
+    SlotIndex { slot, from: position, newest: position, index: Part::default() }
+}
+
+/// Writes a table of slots.
+fn write_table(rows: &[SlotIndex], writer: &mut SnapshotWriter) -> Part {
+    let (at, mut table) = (writer.body_end(), Vec::new());
+    rows.iter().for_each(|row| row.write(&mut table));
+    let part = Part::of(at, &table);
+    writer.body().extend(table);
+    part
 }
 
 /// Writes the records of an image, if there is one: a key and a value each, behind their lengths; a
@@ -417,26 +420,6 @@ fn read_record<'b>(reader: &mut Reader<'b>) -> Result<(&'b [u8], Option<&'b [u8]
     let key = reader.take(key_len)?;
     let value_len = usize::try_from(reader.i32()?).ok();
     Ok((key, value_len.map(|len| reader.take(len)).transpose()?))
-}
-
-/// Replays the records of transactional ids, which are of slots that the shard has.
-///
-/// # Errors
-/// The bytes are no such records.
-pub(crate) fn read_transactions(
-    bytes: &[u8],
-    position: u64,
-    slots: &mut dyn TransactionSlots,
-) -> Result<(), DecodeError> {
-    let mut reader = Reader::new(bytes);
-    while !reader.rest().is_empty() {
-        let slot = Slot(reader.array().map(u32::from_be_bytes)?);
-        let (key, value) = read_record(&mut reader)?;
-        if let Some(record) = TransactionRecord::read(key, value)? {
-            slots.replay(slot, &record, position)?;
-        }
-    }
-    Ok(())
 }
 
 /// Applies the records of [`write_cluster`].

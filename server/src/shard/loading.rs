@@ -84,12 +84,14 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
     image.loaded_at(recovered.position());
     info!(
         "shard {number} is at operation {}: {} of {} groups unloaded, {} records of {} bytes \
-         replayed, in {} ms",
+         replayed, {} of {} transactional ids unloaded, in {} ms",
         recovered.position(),
         slots.unloaded_groups(),
         slots.groups(),
         start.replayed_records,
         start.replayed_bytes,
+        transactions.unloaded_ids(),
+        transactions.ids(),
         began.elapsed().as_millis(),
     );
     Ok(Loaded {

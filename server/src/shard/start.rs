@@ -4,7 +4,7 @@
 use super::reading::read_segments;
 use super::{Common, KnownLog, LoadError};
 use crate::cluster::ClusterImage;
-use crate::groups::{Slots, TransactionSlots, read_cluster, read_transactions};
+use crate::groups::{Slots, TransactionSlots, read_cluster};
 use crate::placement::Slot;
 use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
@@ -13,7 +13,7 @@ use muster_codec::records::{ClusterRecord, TransactionRecord};
 use muster_coordinator::SnapshotBytes;
 use muster_storage::injected::{self, Fault};
 use muster_storage::snapshot::{
-    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotGroups, Snapshot, SnapshotHeader,
+    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotIndex, Snapshot, SnapshotHeader,
     SnapshotRefusal,
 };
 use muster_storage::{KnownSegments, LogPartition, Recovered, RecoveredBatch, Recovery};
@@ -46,7 +46,7 @@ pub(super) struct Start {
     known: KnownSegments,
     pub(super) snapshot: Option<SnapshotHeader>,
     /// The slots with groups in it.
-    in_snapshot: Vec<SlotGroups>,
+    in_snapshot: Vec<SlotIndex>,
     pub(super) recovered: Recovered,
     pub(super) replayed_bytes: u64,
     pub(super) replayed_records: u64,
@@ -132,9 +132,10 @@ impl Start {
         if self.recovered.dropped_position() > header.from {
             return refuse(&SnapshotRefusal::LogIsAhead);
         }
-        match self.slots.damage() {
-            Some(damage) => refuse(damage),
-            None => Ok(self),
+        match (self.slots.damage(), self.transactions.damage()) {
+            (Some(damage), _) => refuse(damage),
+            (_, Some(damage)) => refuse(&damage),
+            (None, None) => Ok(self),
         }
     }
 }
@@ -194,9 +195,12 @@ fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Star
     start.snapshot = Some(header);
     start.known = KnownSegments::read(&file[log]).map_err(|error| unusable(&error))?;
     read_cluster(&file[cluster], &mut start.image).map_err(|error| unusable(&error))?;
-    let ids = read_transactions(&file[transactions], header.from, &mut start.transactions);
-    ids.map_err(|error| unusable(&error))?;
-    for SlotGroups { slot, index, .. } in &slots {
+    for SlotIndex { slot, index, .. } in &transactions {
+        let place = (index.range(), index.crc);
+        let opened = start.transactions.open(Slot(*slot), Arc::clone(&bytes), place, header.from);
+        opened.map_err(|why| unusable(&why))?;
+    }
+    for SlotIndex { slot, index, .. } in &slots {
         if !start.slots.has(Slot(*slot)) {
             return Err(unusable(&"it has groups of a slot that another shard has"));
         }

@@ -62,7 +62,8 @@ impl Shard {
         self.transactions_turn();
         self.clients.resume(self.groups.is_closed(), &mut self.commands);
         self.release_gone();
-        if self.groups.find_faults(self.times.now, &mut self.commands) {
+        let ids = self.transactions.coordinators();
+        if self.groups.find_faults(self.times.now, ids, &mut self.commands) {
             self.clients.drop_output();
             commands.append(&mut self.commands);
             return Some(self.times.now);

@@ -11,7 +11,10 @@ use crate::placement::{Placement, Slot};
 use muster_codec::DecodeError;
 use muster_codec::records::TransactionRecord;
 use muster_coordinator::Shares;
-use muster_transactions::{Admission, Context, Coordinator, Held};
+use muster_transactions::{
+    Admission, Context, Coordinator, Held, IdsWalk, SnapshotBytes, SnapshotPart,
+};
+use std::ops::Range;
 
 /// The coordinators of the slots that a shard leads.
 #[derive(Debug)]
@@ -59,6 +62,41 @@ impl Coordinators {
         self.led.get(slot)
     }
 
+    /// Begins with the ids of a slot in a snapshot, at `place` with the checksum of its end.
+    ///
+    /// # Errors
+    /// It is damaged, or the slot is another shard's.
+    pub(crate) fn open(
+        &mut self,
+        slot: Slot,
+        bytes: SnapshotBytes,
+        (place, crc): (Range<usize>, u32),
+        position: u64,
+    ) -> Result<(), &'static str> {
+        if !self.has(slot) {
+            return Err("it has transactional ids of a slot that another shard has");
+        }
+        let open = |it: &mut Coordinator, _| it.open_snapshot(bytes, place, crc, position);
+        self.led.on(slot, open)
+    }
+
+    /// Applies a record of the log.
+    ///
+    /// # Errors
+    /// The slot is another shard's.
+    pub(crate) fn replay(
+        &mut self,
+        slot: Slot,
+        record: &TransactionRecord<'_>,
+        position: u64,
+    ) -> Result<(), DecodeError> {
+        if !self.has(slot) {
+            return Err(DecodeError::InvalidBatch("ids of a slot that another shard has"));
+        }
+        self.apply(slot, record, position);
+        Ok(())
+    }
+
     /// Applies a record of a slot that the shard leads.
     pub(super) fn apply(&mut self, slot: Slot, record: &TransactionRecord<'_>, position: u64) {
         self.led.on(slot, |coordinator, _| coordinator.replay(record, position));
@@ -85,8 +123,13 @@ impl Coordinators {
         self.led.next_deadline()
     }
 
+    /// Number of ids that are not loaded.
+    pub(crate) fn unloaded_ids(&self) -> usize {
+        self.led.coordinators().map(Coordinator::unloaded_ids).sum()
+    }
+
     /// The number of transactional ids.
-    pub(super) fn ids(&self) -> usize {
+    pub(crate) fn ids(&self) -> usize {
         self.led.held().ids
     }
 
@@ -111,32 +154,23 @@ impl Coordinators {
 }
 
 impl TransactionSlots for Coordinators {
-    fn next(&self, slot: Option<Slot>) -> Option<Slot> {
-        self.led.next(slot)
+    fn next_with_ids(&self, slot: Option<Slot>) -> Option<Slot> {
+        self.led.next_with(slot, |held| held.ids > 0)
     }
 
-    fn records_after(
+    fn write_snapshot(
         &self,
         slot: Slot,
-        after: Option<&str>,
-        count: usize,
-    ) -> Vec<TransactionRecord<'static>> {
-        let coordinator = self.led.get(slot).into_iter();
-        let records = coordinator.flat_map(|it| it.durable_records(after, count));
-        records.map(|(record, _)| record).collect()
+        walk: &mut IdsWalk,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<SnapshotPart>, &'static str> {
+        let Some(coordinator) = self.led.get(slot) else { return Ok(None) };
+        coordinator.write_snapshot(walk, bytes, out)
     }
 
-    fn replay(
-        &mut self,
-        slot: Slot,
-        record: &TransactionRecord<'_>,
-        position: u64,
-    ) -> Result<(), DecodeError> {
-        if !self.has(slot) {
-            return Err(DecodeError::InvalidBatch("ids of a slot that another shard has"));
-        }
-        self.apply(slot, record, position);
-        Ok(())
+    fn damage(&self) -> Option<&'static str> {
+        self.led.coordinators().find_map(Coordinator::damage)
     }
 }
 

@@ -89,6 +89,7 @@ impl Coordinator {
         transaction: &AddPartitionsToTxnTransaction<'_>,
         out: &mut Output,
     ) -> Vec<AddPartitionsToTxnTopicResult<'static>> {
+        self.ids.load(&transaction.transactional_id);
         let partitions = set(&transaction.topics);
         if let Some(results) = unknown_partitions(context, &transaction.topics) {
             return results;

@@ -4,6 +4,7 @@
 use crate::config::Config;
 use crate::context::{Context, Held, Slot};
 use crate::entry::Entry;
+use crate::ids::Ids;
 use crate::limits::TRANSACTION_WAIT_MS;
 use crate::message::{FromSlot, Question, QuestionKind, Stamp, ToSlotBody};
 use crate::operation::{Action, Done, Operation, Refusal, Reply, WaitFor};
@@ -32,7 +33,7 @@ pub struct Coordinator {
     pub(crate) config: Config,
     /// Higher than that of any coordinator of these ids before.
     pub(crate) epoch: i32,
-    pub(crate) ids: BTreeMap<Text, Entry>,
+    pub(crate) ids: Ids,
     /// The ids that are not idle.
     pub(crate) open: BTreeSet<Text>,
     /// The ids with messages under way, by the sequence of these.
@@ -71,7 +72,7 @@ impl Coordinator {
         Self {
             config,
             epoch,
-            ids: BTreeMap::new(),
+            ids: Ids::default(),
             open: BTreeSet::new(),
             under_way: BTreeMap::new(),
             waits: Waits::default(),
@@ -171,7 +172,7 @@ impl Coordinator {
         self.timers.now = context.now;
         if self.has_all_reports && core::mem::take(&mut self.may_have_lost_writes) {
             let is_ongoing = |id: &&Text| {
-                let entry = self.ids.get(*id);
+                let entry = self.ids.get(id);
                 entry.is_some_and(|it| it.durable.state == State::Ongoing || it.joined().is_some())
             };
             self.doomed = self.open.iter().filter(is_ongoing).cloned().collect();
@@ -199,6 +200,7 @@ impl Coordinator {
         out: &mut Output,
     ) {
         let records = out.records.len();
+        self.ids.load(&operation.id);
         let result = self.evaluate(context, &operation, out);
         let visible_at = match out.records.len() > records {
             false => self.visible_at(&operation.id),
@@ -282,7 +284,7 @@ impl Coordinator {
         }
     }
 
-    /// Finds an id.
+    /// Finds a loaded id.
     ///
     /// # Errors
     /// INVALID_REQUEST for an empty id, INVALID_PRODUCER_ID_MAPPING for an unknown one.

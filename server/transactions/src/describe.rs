@@ -7,12 +7,12 @@
 use crate::context::{Context, Matcher};
 use crate::coordinator::{Caller, Coordinator};
 use crate::entry::{Entry, Phase};
+use crate::ids::Seen;
 use crate::output::Output;
 use crate::state::{Durable, State};
 use crate::text::{Text, owned};
 use alloc::vec::Vec;
 use core::fmt::{self, Debug, Formatter};
-use core::ops::Bound;
 use muster_codec::messages::{
     DescribeTransactionsRequest, DescribeTransactionsResponse, DescribedTransaction,
     DescribedTransactionTopic, ListTransactionsRequest, ListTransactionsResponse,
@@ -43,18 +43,19 @@ impl Coordinator {
     /// If they are fewer, there are no more; the listing may continue with those of another
     /// coordinator.
     pub fn list(&self, listing: &mut Listing, wall: Wall, count: usize) -> usize {
-        let from = listing.after.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let after = listing.after.take();
         let (mut visited, mut last) = (0, None);
-        for (id, entry) in self.ids.range::<Text, _>((from, Bound::Unbounded)).take(count) {
+        for Seen { id, durable, entry } in self.ids.after(after.as_deref()).take(count) {
             (visited, last) = (visited + 1, Some(id));
-            listing.add(id, entry, wall);
+            let next = entry.and_then(Entry::next);
+            listing.add(id, next.as_ref().unwrap_or(&durable), wall);
         }
-        listing.after = last.filter(|_| visited == count).cloned();
+        listing.after = last.filter(|_| visited == count).map(Text::from);
         visited
     }
 
     pub(crate) fn describe(
-        &self,
+        &mut self,
         caller: Caller<'_>,
         request: &DescribeTransactionsRequest<'_>,
         out: &mut Output,
@@ -63,8 +64,9 @@ impl Coordinator {
         let mut ids: Vec<Str<'_>> = request.transactional_ids.clone();
         budget.reserve(&mut ids, |id| not_described(id, TOO_LARGE));
         let described = ids.iter().map(|id| {
+            self.ids.load(id);
             visible_at = self.visible_at(id).max(visible_at);
-            let described = match self.ids.get(&**id) {
+            let described = match self.ids.get(id) {
                 _ if id.is_empty() => not_described(id, ErrorCode::InvalidRequest),
                 Some(entry) => described(id, entry),
                 None => not_described(id, ErrorCode::TransactionalIdNotFound),
@@ -197,9 +199,7 @@ impl Listing {
         size_of_val(&*self.producer_ids) + unknown.sum::<usize>()
     }
 
-    fn add(&mut self, id: &str, entry: &Entry, wall: Wall) {
-        let next = entry.next();
-        let durable = next.as_ref().unwrap_or(&entry.durable);
+    fn add(&mut self, id: &str, durable: &Durable, wall: Wall) {
         if self.has_failed() || !self.wants(id, durable, wall) {
             return;
         }

@@ -125,9 +125,9 @@ impl Entry {
         self.active.as_ref().is_some_and(|active| !active.unsynced.is_empty())
     }
 
-    /// Whether it takes part in sweeps over open transactions.
+    /// Whether it takes part in sweeps over open transactions, and is loaded with a snapshot.
     pub(crate) fn is_open(&self) -> bool {
-        self.durable.open.is_some() || self.active.is_some()
+        !self.durable.is_at_rest() || self.active.is_some()
     }
 
     /// Frees what an idle id does not need.

@@ -71,7 +71,7 @@ impl Coordinator {
         }
         let late = context.now.saturating_sub(RESEND_MS);
         let is_late = |id: &&Text| {
-            let active = self.ids.get(*id).and_then(|entry| entry.active.as_ref());
+            let active = self.ids.get(id).and_then(|entry| entry.active.as_ref());
             active.is_some_and(|active| active.sent_at <= late)
         };
         let ids: Vec<Text> =
@@ -128,19 +128,17 @@ impl Coordinator {
     /// Removes ids that have not been used for `transactional.id.expiration.ms`.
     fn remove_expired(&mut self, context: &Context<'_>, out: &mut Output) {
         let after = self.timers.expiry_after.take();
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let (mut visited, mut last) = (0, None);
-        let ids = self.ids.range::<Text, _>((from, Bound::Unbounded)).take(EXPIRE_IDS_MAX);
-        for (id, entry) in ids {
-            (visited, last) = (visited + 1, Some(id));
+        for seen in self.ids.after(after.as_deref()).take(EXPIRE_IDS_MAX) {
+            (visited, last) = (visited + 1, Some(seen.id));
             let expiration_ms = self.config.transactional_id_expiration_ms;
-            let is_expired = entry.durable.is_expired(context.wall, expiration_ms);
-            if is_expired && entry.active.is_none() && !self.may_need_outcomes(id, entry) {
-                self.write(id, None, out);
+            let is_expired = seen.durable.is_expired(context.wall, expiration_ms);
+            if is_expired && seen.is_idle() && !self.may_need_outcomes(&seen) {
+                self.write(seen.id, None, out);
             }
         }
         let is_complete = visited < EXPIRE_IDS_MAX;
-        self.timers.expiry_after = last.filter(|_| !is_complete).cloned();
+        self.timers.expiry_after = last.filter(|_| !is_complete).map(Text::from);
         let pause_ms = if is_complete { self.config.remove_expired_interval_ms } else { 0 };
         self.timers.expiry_at = Some(context.now.saturating_add(pause_ms));
     }

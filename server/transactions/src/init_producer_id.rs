@@ -76,7 +76,7 @@ impl Coordinator {
 
     /// Checks whether a client may create an id, if there is none.
     fn admit(&self, context: &mut Context<'_>, id: &str, host: &str) -> Result<(), ErrorCode> {
-        let is_admitted = self.ids.contains_key(id)
+        let is_admitted = self.ids.contains(id)
             || (self.held.ids < IDS_MAX && context.admission.admits(self.held, host));
         is_admitted.then_some(()).ok_or(ErrorCode::CoordinatorNotAvailable)
     }

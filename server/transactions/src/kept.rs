@@ -7,6 +7,7 @@
 
 use crate::coordinator::Coordinator;
 use crate::entry::Entry;
+use crate::ids::Seen;
 use crate::limits::KEPT_COMMITS_MAX;
 use crate::message::{Known, Producer, Report};
 use crate::state::{Durable, EPOCH_PER_TRANSACTION, State};
@@ -39,9 +40,13 @@ impl Coordinator {
     }
 
     /// Whether the outcome of an id may be needed that is not used any more.
-    pub(crate) fn may_need_outcomes(&self, id: &str, entry: &Entry) -> bool {
-        self.may_lack_marker(entry)
-            || (!entry.durable.kept().is_empty() && !self.are_all_marked(id))
+    pub(crate) fn may_need_outcomes(&self, seen: &Seen<'_>) -> bool {
+        let may_lack_marker = match seen.entry {
+            Some(entry) => self.may_lack_marker(entry),
+            // Unloaded: from before all reports.
+            None => self.not_whole_at.is_some() && seen.durable.state.completed().is_some(),
+        };
+        may_lack_marker || (!seen.durable.kept().is_empty() && !self.are_all_marked(seen.id))
     }
 
     /// The commits that a record names which takes the place of the present one.

@@ -25,6 +25,9 @@
 //! **Waiting**: a request that Kafka answers with CONCURRENT_TRANSACTIONS waits for the end of the
 //! transaction instead, for `add.partitions.to.txn.retry.backoff.max.ms`.
 //!
+//! **Memory**: the ids of an opened snapshot stay bytes of its file until one is needed
+//! ([`snapshot`]).
+//!
 //! [`partition`] and [`link`] are the other side: the transactions of one partition, and the
 //! messages of a slot with one coordinator.
 
@@ -44,6 +47,7 @@ mod end_txn;
 mod entry;
 pub mod errors;
 mod expire;
+mod ids;
 mod init_producer_id;
 mod kept;
 pub mod limits;
@@ -57,6 +61,8 @@ mod replay;
 mod reply;
 mod reports;
 mod response;
+pub mod snapshot;
+mod snapshots;
 mod state;
 mod text;
 mod timers;
@@ -66,9 +72,11 @@ pub use config::Config;
 pub use context::{Admission, Context, Held, Matcher, ProducerIds, Slot, Topics};
 pub use coordinator::{Caller, Coordinator};
 pub use describe::Listing;
+pub use muster_snapshot_index::{SnapshotBytes, SnapshotPart};
 pub use output::{Answer, Output, RequestId};
 pub use partition_set::PartitionSet;
 pub use response::{Request, Response};
+pub use snapshot::IdsWalk;
 pub use state::State;
 pub use text::Text;
 pub use timers::Reason;

@@ -23,7 +23,7 @@ impl Coordinator {
         }
     }
 
-    fn put(&mut self, id: &str, durable: Durable, position: u64) {
+    pub(crate) fn put(&mut self, id: &str, durable: Durable, position: u64) {
         let bytes = open_bytes(&durable);
         let is_ongoing = durable.state == State::Ongoing;
         self.note_completed(id, &durable);
@@ -36,9 +36,10 @@ impl Coordinator {
             }
             None => {
                 let entry = Entry { written_at: position, ..Entry::new(durable) };
-                self.ids.insert(id.into(), entry);
-                (self.held.ids, self.held.id_bytes) =
-                    (self.held.ids + 1, self.held.id_bytes + id.len());
+                if self.ids.insert(id, entry) {
+                    (self.held.ids, self.held.id_bytes) =
+                        (self.held.ids + 1, self.held.id_bytes + id.len());
+                }
                 0
             }
         };
@@ -79,18 +80,25 @@ impl Coordinator {
 
     fn remove(&mut self, id: &str, position: u64) {
         self.removed_at = position;
-        if let Some(entry) = self.ids.remove(id) {
+        if let Some(loaded) = self.ids.remove(id) {
             (self.held.ids, self.held.id_bytes) =
                 (self.held.ids - 1, self.held.id_bytes - id.len());
-            self.open_bytes -= open_bytes(&entry.durable);
-            if let Some(sequence) = entry.phase().sequence() {
-                self.under_way.remove(&sequence);
+            if let Some(entry) = loaded {
+                self.forget(&entry);
             }
         }
         self.open.remove(id);
         self.doomed.remove(id);
         self.completed_after_loss.remove(id);
         self.waits.transaction_ended(id);
+    }
+
+    /// Forgets what is kept beside an id that was removed.
+    fn forget(&mut self, entry: &Entry) {
+        self.open_bytes -= open_bytes(&entry.durable);
+        if let Some(sequence) = entry.phase().sequence() {
+            self.under_way.remove(&sequence);
+        }
     }
 
     /// Notes whether an id is idle.
@@ -129,11 +137,12 @@ impl Coordinator {
     pub fn loaded(&mut self, context: &mut Context<'_>) -> Output {
         let mut output = Output::default();
         self.enter_call(context);
-        let is_prepared = |(id, entry): (&Text, &Entry)| {
-            entry.durable.state.prepared()?;
-            Some((id.clone(), entry.durable.partitions().cloned().unwrap_or_default()))
+        let is_prepared = |id: &Text| {
+            let durable = &self.ids.get(id)?.durable;
+            durable.state.prepared()?;
+            Some((id.clone(), durable.partitions().cloned().unwrap_or_default()))
         };
-        let prepared: Vec<_> = self.ids.iter().filter_map(is_prepared).collect();
+        let prepared: Vec<_> = self.open.iter().filter_map(is_prepared).collect();
         for (id, remaining) in prepared {
             self.mark(&id, remaining);
         }
@@ -157,21 +166,11 @@ impl Coordinator {
         self.open.insert(id.into());
     }
 
-    /// The durable state as the records that produce it, like a compacted log: of at most `count`
-    /// ids behind `after`, each with the position of its record. Fewer than `count`: there are no
-    /// more.
-    pub fn durable_records(
-        &self,
-        after: Option<&str>,
-        count: usize,
-    ) -> Vec<(TransactionRecord<'static>, u64)> {
-        use core::ops::Bound;
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let ids = self.ids.range::<str, _>((from, Bound::Unbounded)).take(count);
-        let records = ids.map(|(id, entry)| {
-            let key = TransactionLogKey { transactional_id: owned(id) };
-            let value = Some(entry.durable.to_record());
-            (TransactionRecord { key, value }, entry.written_at)
+    /// The durable state as the records that produce it, like a compacted log.
+    pub fn durable_records(&self) -> Vec<TransactionRecord<'static>> {
+        let records = self.ids.after(None).map(|seen| {
+            let key = TransactionLogKey { transactional_id: owned(seen.id) };
+            TransactionRecord { key, value: Some(seen.durable.to_record()) }
         });
         records.collect()
     }

@@ -74,7 +74,8 @@ impl Coordinator {
     }
 
     /// The fates of reported transactions, in one walk over all ids: no index by producer id is
-    /// kept for it, as reports are rare.
+    /// kept for it, as reports are rare. Those at rest have no producer id but the present one and
+    /// the one before.
     fn look_up(
         &mut self,
         context: &Context<'_>,
@@ -90,9 +91,10 @@ impl Coordinator {
             let from = by_id.partition_point(|it| it.producer.id < producer_id);
             by_id[from..].iter().take_while(move |it| it.producer.id == producer_id)
         };
+        self.ids.load_producers(|producer_id| reported_of(producer_id).next().is_some());
         let (mut known, mut joined, mut unsynced) = (Vec::new(), Vec::new(), Vec::new());
         let mut marked_again = Vec::new();
-        for (id, entry) in &self.ids {
+        for (id, entry) in self.ids.loaded() {
             let durable = &entry.durable;
             let previous = Some(durable.previous_producer_id);
             let previous = previous.filter(|it| *it != durable.producer_id);

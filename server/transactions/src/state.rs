@@ -64,8 +64,16 @@ impl State {
         }
     }
 
+    /// Whether no transaction is open.
+    pub(crate) fn is_at_rest(self) -> bool {
+        match self {
+            Self::Empty | Self::CompleteCommit | Self::CompleteAbort => true,
+            Self::Ongoing | Self::PrepareCommit | Self::PrepareAbort => false,
+        }
+    }
+
     /// None for the states that Kafka never writes.
-    fn from_record(status: i8) -> Option<Self> {
+    pub(crate) fn from_record(status: i8) -> Option<Self> {
         Self::ALL.into_iter().find(|state| *state as i8 == status)
     }
 
@@ -143,6 +151,12 @@ impl Durable {
         }
     }
 
+    /// Whether nothing of it is needed before a request: no transaction is open, and no commit is
+    /// kept for partitions.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.open.is_none() && self.kept.is_none()
+    }
+
     pub(crate) fn kept(&self) -> &[KeptCommit] {
         self.kept.as_deref().map_or(&[], |Kept(all)| all)
     }
@@ -174,10 +188,7 @@ impl Durable {
         timeout_ms: i32,
         wall: Wall,
     ) -> Self {
-        debug_assert!(!matches!(
-            self.state,
-            State::Ongoing | State::PrepareCommit | State::PrepareAbort
-        ));
+        debug_assert!(self.state.is_at_rest());
         Self {
             producer_id,
             previous_producer_id: self.producer_id,
@@ -287,8 +298,7 @@ impl Durable {
     /// None for a state that Kafka never writes.
     pub(crate) fn from_record(value: &TransactionLogValue<'_>) -> Option<Self> {
         let state = State::from_record(value.transaction_status)?;
-        let is_open = state == State::Ongoing || state.prepared().is_some();
-        let open = is_open.then(|| {
+        let open = (!state.is_at_rest()).then(|| {
             let partitions = value.transaction_partitions.as_deref().unwrap_or_default();
             let next_producer_id = value.next_producer_id;
             Box::new(Open { partitions: partitions.into(), next_producer_id })

@@ -4,6 +4,7 @@
 mod common;
 
 use common::Around;
+use common::snapshot::Snapshot;
 use muster_codec::messages::InitProducerIdRequest;
 use muster_codec::records::{TransactionLogKey, TransactionLogValue, TransactionRecord};
 use muster_transactions::{Caller, Config, Coordinator, RequestId};
@@ -14,6 +15,7 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 
 const IDS: i64 = 1_000_000;
 const BYTES_MAX: usize = 400_000_000;
+const UNLOADED_BYTES_MAX: usize = 2_000_000;
 
 /// As Kafka Streams names its producers.
 fn id(number: i64) -> String {
@@ -49,7 +51,19 @@ fn a_million_idle_ids_take_less_than_400_mb() {
     println!("{IDS} ids of {} bytes take {bytes} bytes", id(1).len());
     assert_eq!(coordinator.held().ids, IDS as usize);
     assert!(bytes < BYTES_MAX, "{bytes} bytes");
+    unloaded_ids_take_little(&coordinator);
     a_new_id_is_refused(&mut coordinator);
+}
+
+fn unloaded_ids_take_little(coordinator: &Coordinator) {
+    let snapshot = Snapshot::of(coordinator, IDS as u64);
+    let (file, mut opened) = (snapshot.bytes.len(), Coordinator::new(Config::default(), 1));
+    let before = ALLOCATED.current_usage();
+    snapshot.open(&mut opened);
+    let bytes = ALLOCATED.current_usage() - before - file;
+    println!("{} unloaded ids take {bytes} bytes, and {file} of a file", opened.unloaded_ids());
+    assert_eq!((opened.unloaded_ids(), opened.held()), (IDS as usize, coordinator.held()));
+    assert!(bytes < UNLOADED_BYTES_MAX, "{bytes} bytes");
 }
 
 /// Beyond the limit, those that exist are still served.

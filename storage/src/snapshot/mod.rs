@@ -1,11 +1,11 @@
 //! Snapshots: a cache of the state at a position of a shard's log, in one file beside it. FORMAT.md
 //! has the bytes.
 //!
-//! The file consists of parts: the sections of the groups, an index of them for each slot, the
-//! cluster's records, those of transactional ids, and an index of the log's segments, which are all
-//! opaque here; and a table
-//! of the slots. The header has their places, the id of their log, the position from which that
-//! log has to be replayed, and the position that it must reach at least.
+//! The file consists of parts: the sections of the groups, an index of them for each slot, an index
+//! of the transactional ids of each, the cluster's records, and an index of the log's segments,
+//! which are all opaque here; and tables of the slots with groups and of those with ids. The header
+//! has their places, the id of their log, the position from which that log has to be replayed, and
+//! the position that it must reach at least.
 //!
 //! [`Snapshot::open`] checks the header and each part but the sections and their indexes;
 //! [`SnapshotWriter`] writes a file under another name and renames it once it is whole.
@@ -13,7 +13,7 @@
 mod slots;
 mod writer;
 
-pub use slots::{SLOT_BYTES, SlotGroups};
+pub use slots::{SLOT_BYTES, SlotIndex};
 pub use writer::{SnapshotNews, SnapshotWriter, WriterConfig};
 
 use crate::limits::BLOCK_BYTES_MAX;
@@ -30,7 +30,7 @@ pub const SNAPSHOT_DAMAGED_FILE_NAME: &str = "snapshot.damaged";
 /// "MSNP"
 pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
 /// The version of the file with all its parts; other versions are not read.
-pub const SNAPSHOT_VERSION: u16 = 5;
+pub const SNAPSHOT_VERSION: u16 = 6;
 pub const SNAPSHOT_HEADER_BYTES: usize = 144;
 
 /// The place of the first section: the header has its own block, as it is written last.
@@ -91,7 +91,7 @@ pub struct SnapshotHeader {
     pub cluster: Part,
     /// The index of the log's segments.
     pub log: Part,
-    /// The records of transactional ids.
+    /// The table of the slots with transactional ids.
     pub transactions: Part,
 }
 
@@ -205,11 +205,12 @@ fn read_part(reader: &mut Reader<'_>) -> muster_codec::wire::Result<Part> {
 pub struct Snapshot {
     pub header: SnapshotHeader,
     /// The slots with groups, in order.
-    pub slots: Vec<SlotGroups>,
+    pub slots: Vec<SlotIndex>,
+    /// The slots with transactional ids, in order.
+    pub transactions: Vec<SlotIndex>,
     /// The places of the other parts.
     pub cluster: Range<usize>,
     pub log: Range<usize>,
-    pub transactions: Range<usize>,
 }
 
 impl Snapshot {
@@ -222,13 +223,12 @@ impl Snapshot {
         if (bytes.len() as u64) < header.file_bytes {
             return Err(SnapshotRefusal::CutOff);
         }
+        let table = |part, what| slots::read_slots(&bytes[checked(bytes, part, what)?], what);
         Ok(Self {
-            slots: slots::read_slots(
-                &bytes[checked(bytes, header.slots, "the table of the slots")?],
-            )?,
+            slots: table(header.slots, "the table of the slots")?,
+            transactions: table(header.transactions, "the table of the transactional ids")?,
             cluster: checked(bytes, header.cluster, "the cluster's records")?,
             log: checked(bytes, header.log, "the index of the log")?,
-            transactions: checked(bytes, header.transactions, "the transactional ids")?,
             header,
         })
     }
@@ -246,10 +246,10 @@ mod tests {
     use super::*;
 
     /// Those of slots 3 and 5.
-    fn rows() -> [SlotGroups; 2] {
+    fn rows() -> [SlotIndex; 2] {
         [3, 5].map(|slot| {
             let index = Part { at: 1, len: 2, crc: slot };
-            SlotGroups { slot, from: 2, newest: 3, index }
+            SlotIndex { slot, from: 2, newest: 3, index }
         })
     }
 
@@ -257,6 +257,7 @@ mod tests {
         let mut bytes = vec![7; SNAPSHOT_BODY_AT as usize];
         rows().iter().for_each(|row| row.write(&mut bytes));
         bytes.resize(SNAPSHOT_BODY_AT as usize + 300, 7);
+        rows()[0].write(&mut bytes);
         let part = |at: u64, len: usize| Part::of(at, &bytes[at as usize..][..len]);
         let header = SnapshotHeader {
             log_id: 1,
@@ -265,8 +266,8 @@ mod tests {
             file_bytes: bytes.len() as u64,
             slots: part(SNAPSHOT_BODY_AT, 2 * SLOT_BYTES),
             cluster: part(SNAPSHOT_BODY_AT + 2 * SLOT_BYTES as u64, 200 - 2 * SLOT_BYTES),
-            log: part(SNAPSHOT_BODY_AT + 200, 60),
-            transactions: part(SNAPSHOT_BODY_AT + 260, 40),
+            log: part(SNAPSHOT_BODY_AT + 200, 100),
+            transactions: part(SNAPSHOT_BODY_AT + 300, SLOT_BYTES),
         };
         bytes[..SNAPSHOT_HEADER_BYTES].copy_from_slice(&header.to_bytes());
         bytes
@@ -276,8 +277,8 @@ mod tests {
     fn a_header_is_read_as_it_was_written() {
         let opened = Snapshot::open(&file()).unwrap();
         assert_eq!((opened.header.log_id, opened.header.from, opened.header.newest), (1, 2, 3));
-        assert_eq!((opened.slots, opened.log), (rows().to_vec(), 4296..4356));
-        assert_eq!(opened.transactions, 4356..4396);
+        assert_eq!((opened.slots, opened.log), (rows().to_vec(), 4296..4396));
+        assert_eq!(opened.transactions, [rows()[0]]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The table of a snapshot's slots: where the index of each one's groups is, and their positions.
+//! The tables of a snapshot's slots: where the index of each one's groups, or transactional ids,
+//! is, and their positions.
 
 use super::{PART_BYTES, Part, SnapshotRefusal, read_part};
 use muster_codec::wire::{Reader, Result};
@@ -6,20 +7,20 @@ use muster_codec::wire::{Reader, Result};
 /// The bytes of a row.
 pub const SLOT_BYTES: usize = 24 + PART_BYTES;
 
-/// The groups of a slot in a snapshot. A slot without groups has no row.
+/// The groups, or the transactional ids, of a slot in a snapshot. A slot without has no row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SlotGroups {
-    /// The partition of `__consumer_offsets`.
+pub struct SlotIndex {
+    /// The partition of `__consumer_offsets`, or of `__transaction_state`.
     pub slot: u32,
     /// All operations of the slot up to this position are in the snapshot.
     pub from: u64,
-    /// The latest position of a group of the slot.
+    /// The latest position of a group or id of the slot.
     pub newest: u64,
-    /// The index of the groups' sections.
+    /// The index of the groups' sections, or of the ids.
     pub index: Part,
 }
 
-impl SlotGroups {
+impl SlotIndex {
     /// Appends the row.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.slot.to_be_bytes());
@@ -41,12 +42,15 @@ impl SlotGroups {
 /// Reads the rows, which are in the order of slots.
 ///
 /// # Errors
-/// Bytes that are no such table.
-pub(super) fn read_slots(bytes: &[u8]) -> std::result::Result<Vec<SlotGroups>, SnapshotRefusal> {
-    let damaged = SnapshotRefusal::Damaged("the table of the slots");
+/// Bytes that are no such table, which is `what`.
+pub(super) fn read_slots(
+    bytes: &[u8],
+    what: &'static str,
+) -> std::result::Result<Vec<SlotIndex>, SnapshotRefusal> {
+    let damaged = SnapshotRefusal::Damaged(what);
     let (rows, rest) = bytes.as_chunks::<SLOT_BYTES>();
     let rows: Result<Vec<_>> =
-        rows.iter().map(|row| SlotGroups::read(&mut Reader::new(row))).collect();
+        rows.iter().map(|row| SlotIndex::read(&mut Reader::new(row))).collect();
     let rows = rows.map_err(|_| damaged)?;
     let is_in_order = rows.is_sorted_by(|one, next| one.slot < next.slot);
     if is_in_order && rest.is_empty() { Ok(rows) } else { Err(damaged) }

@@ -244,6 +244,7 @@ fn snapshot(bytes: &[u8]) -> Anatomy {
         ("sections", header.cluster.range().end..groups.start),
         ("index", groups.clone()),
         ("slots", header.slots.range()),
+        ("slots with ids", header.transactions.range()),
         ("cluster", header.cluster.range()),
         ("segments", header.log.range()),
     ];

@@ -2,11 +2,11 @@
 
 use super::TELLING;
 use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
-use muster_storage::snapshot::{SLOT_BYTES, SlotGroups, Snapshot};
+use muster_storage::snapshot::{SLOT_BYTES, SlotIndex, Snapshot};
 use std::ops::Range;
 
 /// The places of the entries in a slot's index.
-pub fn entries(bytes: &[u8], slot: &SlotGroups) -> Vec<usize> {
+pub fn entries(bytes: &[u8], slot: &SlotIndex) -> Vec<usize> {
     let at = slot.index.at as usize;
     let count = u64::from_be_bytes(bytes[at..at + COUNT_BYTES].try_into().unwrap()) as usize;
     (0..count).map(|number| at + COUNT_BYTES + number * ENTRY_BYTES).collect()
@@ -16,7 +16,7 @@ pub fn entries(bytes: &[u8], slot: &SlotGroups) -> Vec<usize> {
 pub fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
     let Snapshot { mut header, slots, .. } = Snapshot::open(&bytes).unwrap();
     let offset = (TELLING + 7).to_le_bytes();
-    let forge = |(row, slot): (usize, &SlotGroups)| {
+    let forge = |(row, slot): (usize, &SlotIndex)| {
         let of_group = |entry: usize| {
             let section = section(&bytes, entry);
             let found = bytes[section.clone()].windows(8).position(|it| it == offset)?;

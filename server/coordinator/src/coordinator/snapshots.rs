@@ -3,16 +3,15 @@
 use super::Coordinator;
 use crate::context::DeletedTopic;
 use crate::group::Entry;
-use crate::groups::{
-    Divergence, GroupDigest, Listed, SnapshotPart, SnapshotWalk, audited, hash_of, rebuilt,
-};
+use crate::groups::{Divergence, GroupDigest, Listed, SnapshotWalk, audited, hash_of, rebuilt};
 use crate::pending::GroupPending;
-use crate::snapshot::{SnapshotBytes, SnapshotDamage, TopicSet, Unloaded, UnloadedGroup};
+use crate::snapshot::{SnapshotDamage, TopicSet, Unloaded, UnloadedGroup};
 use crate::text::Text;
 use crate::timers::Timers;
 use alloc::vec::Vec;
 use core::ops::Range;
 use muster_codec::Wall;
+use muster_snapshot_index::{SnapshotBytes, SnapshotPart};
 
 /// The most members, offsets and partitions of an audited group: about a millisecond of work.
 const AUDIT_ITEMS_MAX: usize = 1_000;

@@ -5,7 +5,7 @@ mod walk;
 
 pub use digest::{Divergence, GroupDigest};
 pub(crate) use digest::{audited, hash_of, rebuilt};
-pub use walk::{SnapshotPart, SnapshotWalk};
+pub use walk::SnapshotWalk;
 
 use crate::counters::Gauges;
 use crate::group::Entry;

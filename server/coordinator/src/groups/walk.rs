@@ -5,19 +5,11 @@ use crate::group::{Entry, Group};
 use crate::offsets::{Expiry, RetentionBase};
 use crate::pending::{GroupPending, PendingOffsets};
 use crate::snapshot::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Section, TopicSet};
-use crate::snapshot::pieces::Pieces;
 use crate::snapshot::{SnapshotDamage, Unloaded, UnloadedGroup, archive};
 use crate::text::Text;
 use alloc::string::String;
 use alloc::vec::Vec;
-
-/// A part of a snapshot's file with a checksum of its own (CRC-32C).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SnapshotPart {
-    pub at: u64,
-    pub len: u64,
-    pub crc: u32,
-}
+use muster_snapshot_index::{Pieces, SnapshotPart};
 
 /// The approximate bytes of an offset in the file, which determine the size of a part.
 const OFFSET_BYTES: usize = 64;

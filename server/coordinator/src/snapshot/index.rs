@@ -4,6 +4,7 @@
 use crate::group::Kind;
 use crate::offsets::Expiry;
 use alloc::vec::Vec;
+use muster_snapshot_index::Row;
 
 /// The bytes of the number of groups, before the entries.
 pub const COUNT_BYTES: usize = 8;
@@ -105,9 +106,13 @@ impl IndexEntry {
         out.extend(self.offsets_len.to_be_bytes());
         debug_assert_eq!(out.len() - start, ENTRY_BYTES);
     }
+}
 
-    /// None if the bytes are not those of an entry.
-    pub(crate) fn read(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
+impl Row for IndexEntry {
+    const BYTES: usize = ENTRY_BYTES;
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; ENTRY_BYTES] = bytes.try_into().ok()?;
         let u64_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u64::from_be_bytes);
         let u32_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u32::from_be_bytes);
         let u16_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u16::from_be_bytes);
@@ -132,5 +137,8 @@ impl IndexEntry {
             },
             kind: Kind::of(u16_at(86))?,
         })
+    }
+    fn name(&self) -> (u64, usize, usize) {
+        (self.name_at, self.id_len.into(), self.protocol_type_len.into())
     }
 }

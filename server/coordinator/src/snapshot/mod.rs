@@ -14,8 +14,6 @@
 
 pub(crate) mod archive;
 pub(crate) mod index;
-mod pages;
-pub(crate) mod pieces;
 mod unloaded;
 
 pub(crate) use index::TopicSet;
@@ -23,11 +21,7 @@ pub use index::{COUNT_BYTES, ENTRY_BYTES};
 pub(crate) use unloaded::{Unloaded, UnloadedGroup};
 
 use crate::text::Text;
-use alloc::sync::Arc;
 use core::fmt;
-
-/// The bytes of a snapshot's file, mapped or read.
-pub type SnapshotBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// A snapshot is damaged: it must be dropped, and the log replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! Groups of a snapshot that are not loaded yet: they are looked up in its index, in place.
 
+use super::SnapshotDamage;
 use super::archive::{self, section_bytes};
-use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Section};
-use super::pages::Pages;
-use super::{SnapshotBytes, SnapshotDamage};
+use super::index::{COUNT_BYTES, IndexEntry, Section};
 use crate::counters::Gauges;
 use crate::group::{Entry, Kind};
 use crate::limits::GROUPS_MAX;
@@ -11,12 +10,10 @@ use crate::offsets::Offsets;
 use crate::pending::Restored;
 use crate::text::Text;
 use crate::timers::Timers;
-use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::cell::Cell;
 use core::fmt;
 use core::ops::Range;
+use muster_snapshot_index::{BitSet, Found, Index, Pages, SnapshotBytes};
 
 /// The least bytes of an offset in a section, and the most offsets of a part.
 const OFFSET_BYTES_MIN: usize = 56;
@@ -32,15 +29,7 @@ static INDEX_CHANGED: SnapshotDamage =
 /// The unloaded groups of a snapshot; none without a snapshot.
 #[derive(Default)]
 pub(crate) struct Unloaded {
-    bytes: Option<SnapshotBytes>,
-    /// The place of the index in them, and the checksums that each look-up is verified with.
-    index: Range<usize>,
-    pages: Pages,
-    /// The places of entries and names in the index.
-    entries: Range<usize>,
-    names: Range<usize>,
-    /// Whether a look-up found bytes that differ from those that were opened.
-    is_damaged: Cell<bool>,
+    index: Index<IndexEntry>,
     /// The groups that are unloaded as a whole, by kind, and all unloaded offsets.
     gauges: Gauges,
     /// The groups with pending offsets when the snapshot was opened.
@@ -81,6 +70,12 @@ impl UnloadedGroup<'_> {
     }
 }
 
+impl<'i> From<Found<'i, IndexEntry>> for UnloadedGroup<'i> {
+    fn from(Found { id, text, row }: Found<'i, IndexEntry>) -> Self {
+        Self { id, protocol_type: text, entry: row }
+    }
+}
+
 impl fmt::Debug for Unloaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unloaded").field("len", &self.len()).finish_non_exhaustive()
@@ -103,37 +98,28 @@ impl Unloaded {
         let count = usize::try_from(count.map_or(0, u64::from_be_bytes)).ok();
         let count = count.filter(|it| *it <= GROUPS_MAX);
         let count = count.ok_or(damaged("the index has too many groups"))?;
-        let entries = COUNT_BYTES..COUNT_BYTES + count * ENTRY_BYTES;
-        if entries.end > all.len() {
-            return Err(damaged("the index is cut off"));
-        }
-        let names = entries.end..all.len();
-        let (whole, offsets_only) = (BitSet::all(count), BitSet::none(count));
-        let (bytes, is_damaged) = (Some(Arc::clone(&bytes)), Cell::new(false));
+        let file_len = file.len() as u64;
+        let index = Index::new(bytes, index, pages, COUNT_BYTES, count);
+        let index = index.ok_or(damaged("the index is cut off"))?;
         let mut unloaded = Self {
-            bytes,
             index,
-            pages,
-            entries,
-            names,
-            is_damaged,
             gauges: Gauges::default(),
             with_pending: Vec::new(),
-            whole,
-            offsets_only,
+            whole: BitSet::all(count),
+            offsets_only: BitSet::none(count),
         };
-        unloaded.check(file.len() as u64).map_err(damaged)?;
+        unloaded.check(file_len).map_err(damaged)?;
         Ok(unloaded)
     }
 
     /// The damage found in the index since it was opened.
     pub(crate) fn damage(&self) -> Option<&'static SnapshotDamage> {
-        self.is_damaged.get().then_some(&INDEX_CHANGED)
+        self.index.is_damaged().then_some(&INDEX_CHANGED)
     }
 
     /// Number of unloaded groups.
     pub(crate) fn len(&self) -> usize {
-        self.whole.count
+        self.whole.len()
     }
 
     /// The unloaded groups by kind, and the unloaded offsets, those of loaded groups included.
@@ -143,7 +129,7 @@ impl Unloaded {
 
     /// Whether neither a group nor the offsets of one are set.
     pub(crate) fn is_closed(&self) -> bool {
-        self.bytes.is_none()
+        self.index.is_closed()
     }
 
     /// A group of which at least the offsets are unloaded.
@@ -151,7 +137,7 @@ impl Unloaded {
         if self.is_closed() {
             return None;
         }
-        let number = self.number(id)?;
+        let number = self.index.number(id)?;
         let is_here = self.whole.has(number) || self.offsets_only.has(number);
         self.group(number).filter(|_| is_here)
     }
@@ -168,7 +154,7 @@ impl Unloaded {
 
     /// All unloaded groups after an id, by id.
     pub(crate) fn iter_after(&self, id: Option<&str>) -> impl Iterator<Item = UnloadedGroup<'_>> {
-        let from = id.map_or(0, |id| self.search(|other| other <= id));
+        let from = id.map_or(0, |id| self.index.search(|other| other <= id));
         let numbers = core::iter::successors(self.whole.next(from), |it| self.whole.next(it + 1));
         numbers.filter_map(|number| self.group(number))
     }
@@ -181,7 +167,7 @@ impl Unloaded {
 
     /// The first unloaded id after `id`.
     pub(crate) fn id_after(&self, id: Option<&str>) -> Option<&str> {
-        let from = id.map_or(0, |id| self.search(|other| other <= id));
+        let from = id.map_or(0, |id| self.index.search(|other| other <= id));
         self.group(self.whole.next(from)?).map(|group| group.id)
     }
 
@@ -190,7 +176,7 @@ impl Unloaded {
     /// # Errors
     /// Damaged bytes.
     pub(crate) fn records(&self, group: &UnloadedGroup<'_>) -> Result<&[u8], SnapshotDamage> {
-        section_bytes(self.file(), group.entry.group).map_err(|what| group.damaged(what))
+        section_bytes(self.index.file(), group.entry.group).map_err(|what| group.damaged(what))
     }
 
     /// The pending offsets of all groups when the snapshot was opened, each with its group. Those
@@ -219,7 +205,7 @@ impl Unloaded {
         part: usize,
     ) -> Result<Option<&[u8]>, SnapshotDamage> {
         let bytes = |section| {
-            section_bytes(self.file(), section).map(Some).map_err(|what| group.damaged(what))
+            section_bytes(self.index.file(), section).map(Some).map_err(|what| group.damaged(what))
         };
         let IndexEntry { offsets, parts, .. } = group.entry;
         if parts == 0 {
@@ -264,7 +250,7 @@ impl Unloaded {
     /// # Errors
     /// Damaged offsets. They are removed all the same.
     pub(crate) fn take_offsets(&mut self, id: &str) -> Result<Offsets, SnapshotDamage> {
-        let number = self.number(id).filter(|number| self.offsets_only.has(*number));
+        let number = self.index.number(id).filter(|number| self.offsets_only.has(*number));
         let Some(number) = number else { return Ok(Offsets::default()) };
         self.offsets_only.remove(number);
         let Some(group) = self.group(number) else { return Ok(Offsets::default()) };
@@ -311,8 +297,8 @@ impl Unloaded {
     }
 
     fn close_if_empty(&mut self) {
-        if self.whole.count == 0 && self.offsets_only.count == 0 {
-            (self.bytes, self.pages) = (None, Pages::default());
+        if self.whole.is_empty() && self.offsets_only.is_empty() {
+            self.index.close();
         }
     }
 
@@ -320,7 +306,7 @@ impl Unloaded {
         let mut gauges = Gauges::default();
         let mut with_pending = Vec::new();
         let mut before: Option<&str> = None;
-        for number in 0..self.entries.len() / ENTRY_BYTES {
+        for number in 0..self.index.len() {
             let group = self.group(number).ok_or("an entry of the index cannot be read")?;
             if before.is_some_and(|before| before >= group.id) {
                 return Err("the index is not in order");
@@ -342,156 +328,15 @@ impl Unloaded {
         Ok(())
     }
 
-    fn file(&self) -> &[u8] {
-        self.bytes.as_ref().map_or(&[], |bytes| (**bytes).as_ref())
-    }
-
     fn find(&self, id: &str) -> Option<usize> {
         if self.len() == 0 {
             return None;
         }
-        self.number(id).filter(|number| self.whole.has(*number))
-    }
-
-    /// The number of a group in the snapshot.
-    fn number(&self, id: &str) -> Option<usize> {
-        let number = self.search(|other| other < id);
-        self.group(number).is_some_and(|it| it.id == id).then_some(number)
-    }
-
-    /// The number of ids at the beginning for which `is_before` holds.
-    fn search(&self, is_before: impl Fn(&str) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.entries.len() / ENTRY_BYTES);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.group(middle).is_some_and(|group| is_before(group.id)) {
-                low = middle + 1
-            } else {
-                high = middle
-            }
-        }
-        low
+        self.index.number(id).filter(|number| self.whole.has(*number))
     }
 
     /// The group of an entry; None after the last entry, and for a damaged one, which is noted.
     fn group(&self, number: usize) -> Option<UnloadedGroup<'_>> {
-        let at = self.entries.start + number * ENTRY_BYTES;
-        if self.is_closed() || at >= self.entries.end {
-            return None;
-        }
-        let group = self.read_entry(at);
-        self.is_damaged.set(self.is_damaged.get() || group.is_none());
-        group
-    }
-
-    fn read_entry(&self, at: usize) -> Option<UnloadedGroup<'_>> {
-        let index = self.file().get(self.index.clone())?;
-        let entry = self.pages.get(index, at..at + ENTRY_BYTES)?.first_chunk()?;
-        let entry = IndexEntry::read(entry)?;
-        let name_at = self.names.start.checked_add(usize::try_from(entry.name_at).ok()?)?;
-        let id_len = usize::from(entry.id_len);
-        let name_len = id_len + usize::from(entry.protocol_type_len);
-        let name = self.pages.get(index, name_at..name_at.checked_add(name_len)?)?;
-        let (id, protocol_type) = name.split_at_checked(id_len)?;
-        let id = core::str::from_utf8(id).ok()?;
-        let protocol_type = core::str::from_utf8(protocol_type).ok()?;
-        Some(UnloadedGroup { id, protocol_type, entry })
-    }
-}
-
-/// A set of numbers: a bit for each, and a summary bit for each word that is not zero, so that the
-/// next number is found in few steps however many were removed.
-#[derive(Default)]
-struct BitSet {
-    count: usize,
-    words: Vec<u64>,
-    summary: Vec<u64>,
-}
-
-impl BitSet {
-    fn all(count: usize) -> Self {
-        let words = full(count);
-        Self { count, summary: full(words.len()), words }
-    }
-
-    fn none(count: usize) -> Self {
-        let words = vec![0; count.div_ceil(64)];
-        Self { count: 0, summary: vec![0; words.len().div_ceil(64)], words }
-    }
-
-    fn insert(&mut self, number: usize) {
-        debug_assert!(!self.has(number), "{number} is there");
-        self.count += 1;
-        self.words[number / 64] |= 1 << (number % 64);
-        self.summary[number / 4096] |= 1 << (number / 64 % 64);
-    }
-
-    fn has(&self, number: usize) -> bool {
-        self.words.get(number / 64).is_some_and(|word| word & (1 << (number % 64)) != 0)
-    }
-
-    fn remove(&mut self, number: usize) {
-        debug_assert!(self.has(number), "{number} is gone");
-        self.count -= 1;
-        let word = &mut self.words[number / 64];
-        *word &= !(1 << (number % 64));
-        if *word == 0 {
-            self.summary[number / 4096] &= !(1 << (number / 64 % 64));
-        }
-    }
-
-    /// The first number in the set from `number` on.
-    fn next(&self, number: usize) -> Option<usize> {
-        let word = self.words.get(number / 64)? & (u64::MAX << (number % 64));
-        if word != 0 {
-            return Some(number / 64 * 64 + word.trailing_zeros() as usize);
-        }
-        let at = next_bit(&self.summary, number / 64 + 1)?;
-        Some(at * 64 + self.words[at].trailing_zeros() as usize)
-    }
-}
-
-/// `count` bits that are set.
-fn full(count: usize) -> Vec<u64> {
-    let mut words = vec![u64::MAX; count / 64];
-    if !count.is_multiple_of(64) {
-        words.push(u64::MAX >> (64 - count % 64));
-    }
-    words
-}
-
-fn next_bit(words: &[u64], from: usize) -> Option<usize> {
-    let first = words.get(from / 64)? & (u64::MAX << (from % 64));
-    if first != 0 {
-        return Some(from / 64 * 64 + first.trailing_zeros() as usize);
-    }
-    let rest = words.iter().enumerate().skip(from / 64 + 1);
-    let (at, word) = rest.into_iter().find(|(_, word)| **word != 0)?;
-    Some(at * 64 + word.trailing_zeros() as usize)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_found_in_order() {
-        let mut set = BitSet::all(10_000);
-        for number in (0..10_000).filter(|number| number % 4_999 != 7) {
-            set.remove(number);
-        }
-        assert_eq!(set.count, 2);
-        assert_eq!(set.next(0), Some(7));
-        assert_eq!(set.next(8), Some(5_006));
-        assert_eq!(set.next(5_007), None);
-        assert!(set.has(5_006) && !set.has(5_007) && !set.has(10_000));
-    }
-
-    #[test]
-    fn an_empty_set_and_a_full_word_have_an_end() {
-        let set = BitSet::all(0);
-        assert_eq!((set.next(0), set.has(0)), (None, false));
-        assert_eq!(BitSet::all(64).next(63), Some(63));
-        assert_eq!(BitSet::all(64).next(64), None);
+        self.index.get(number).map(UnloadedGroup::from)
     }
 }

@@ -8,7 +8,7 @@ use muster::Failure;
 use muster::data_dir::Meta;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{Coordinator, Producer, SnapshotBytes};
-use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SlotGroups, Snapshot, SnapshotRefusal};
+use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SlotIndex, Snapshot, SnapshotRefusal};
 use serde_json::json;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -53,7 +53,7 @@ pub(super) fn dump(
     printer.segment(&name, fields, &text)?;
     let config = cluster::common(meta)?.config.coordinator();
     let bytes: SnapshotBytes = Arc::new(bytes);
-    for SlotGroups { index, .. } in slots {
+    for SlotIndex { index, .. } in slots {
         let mut coordinator = Coordinator::new(config.clone());
         let opened = coordinator.open_snapshot(Arc::clone(&bytes), index.range(), index.crc);
         if let Err(damage) = opened {

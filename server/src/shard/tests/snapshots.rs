@@ -2,11 +2,19 @@
 
 use super::world::{World, commit};
 use crate::shard::{Event, Message};
-use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
+use muster_codec::messages::ListTransactionsRequest;
+use muster_codec::records::{TransactionLogKey, TransactionLogValue, TransactionRecord};
+use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot};
+
+/// As many as one flush takes: no snapshot is due before the restart that replays them.
+const IDS: i64 = 40;
 
 /// Commits that come faster than slices of snapshots are written, followed by a stop.
 fn stopped(configs: &[&str]) -> World {
-    let mut world = World::new(configs);
+    stop(World::new(configs))
+}
+
+fn stop(mut world: World) -> World {
     for number in 0..600 {
         world.append(&commit(number % 60, number % 8, Some(number as i64)));
         world.pass(0);
@@ -23,7 +31,7 @@ fn a_clean_stop_writes_the_snapshot_that_is_due() {
     assert!(world.stopped.is_some() && !world.shard.groups.is_snapshot_due(world.now));
     let end = world.shard.groups.log().progress().accepted();
     let bytes = std::fs::read(world.path(SNAPSHOT_FILE_NAME)).unwrap();
-    let header = muster_storage::snapshot::Snapshot::open(&bytes).unwrap().header;
+    let header = Snapshot::open(&bytes).unwrap().header;
     assert!(header.from > end * 9 / 10, "{} of {end}", header.from);
     world.restart();
     assert!(world.unloaded > 50, "{} groups need no replay", world.unloaded);
@@ -33,4 +41,86 @@ fn a_clean_stop_writes_the_snapshot_that_is_due() {
 fn a_stop_does_not_wait_for_a_snapshot_if_so_configured() {
     let world = stopped(&["snapshot.on.stop.max.ms=0"]);
     assert!(world.stopped.is_some() && world.shard.groups.is_snapshot_due(world.now));
+}
+
+/// The record of a transactional id at rest.
+fn idle(number: i64) -> TransactionRecord<'static> {
+    let value = TransactionLogValue {
+        producer_id: number,
+        producer_epoch: 1,
+        transaction_timeout_ms: 60_000,
+        transaction_status: COMPLETE_COMMIT,
+        transaction_partitions: Some(Vec::new()),
+        ..Default::default()
+    };
+    let key = TransactionLogKey { transactional_id: format!("id-{number}").into() };
+    TransactionRecord { key, value: Some(value) }
+}
+
+const COMPLETE_COMMIT: i8 = 4;
+
+/// A shard with ids that are unloaded.
+fn with_unloaded_ids() -> World {
+    let mut world = World::new(&[]);
+    for record in (0..IDS).map(idle) {
+        let slot = world.common.placement.transaction_slot(&record.key.transactional_id);
+        world.shard.groups.append_transaction(slot, world.now, &record).unwrap();
+    }
+    world.turn();
+    world.pass(10);
+    world.restart();
+    assert_eq!((ids(&world), unloaded_ids(&world)), (IDS as usize, 0));
+    let mut world = stop(world);
+    world.restart();
+    world
+}
+
+fn ids(world: &World) -> usize {
+    world.shard.inspect().transactional_ids()
+}
+
+fn unloaded_ids(world: &World) -> usize {
+    world.shard.transactions.coordinators().unloaded_ids()
+}
+
+/// The ids that a list has.
+fn listed(world: &mut World) -> usize {
+    let request = ListTransactionsRequest { duration_filter: -1, ..Default::default() };
+    let mut listing = crate::transactions::ListingOfIds::new(&request);
+    let (wall, mut found) = (muster_codec::Wall(0), 0);
+    while !listing.is_complete() {
+        let coordinators = world.shard.transactions.coordinators();
+        coordinators.list(&mut listing, wall, 10, |_| u64::MAX);
+        found += listing.take().transaction_states.len();
+    }
+    found
+}
+
+#[test]
+fn ids_at_rest_stay_unloaded_over_starts_and_snapshots() {
+    let mut world = with_unloaded_ids();
+    assert_eq!((ids(&world), unloaded_ids(&world)), (IDS as usize, IDS as usize));
+    assert_eq!((listed(&mut world), unloaded_ids(&world)), (IDS as usize, IDS as usize));
+    let mut world = stop(world);
+    world.restart();
+    assert_eq!((listed(&mut world), unloaded_ids(&world)), (IDS as usize, IDS as usize));
+}
+
+#[test]
+fn a_shard_whose_unloaded_ids_are_damaged_fails_and_reads_its_log() {
+    let mut world = with_unloaded_ids();
+    let path = world.path(SNAPSHOT_FILE_NAME);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let ids_of_first = Snapshot::open(&bytes).unwrap().transactions[0].index.range();
+    bytes[ids_of_first.start + 20] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    world.restart();
+    assert_eq!(unloaded_ids(&world), IDS as usize, "it was not read yet");
+    listed(&mut world);
+    world.turn();
+    assert!(world.is_failed());
+    world.pass(1);
+    assert!(!path.exists(), "it is put aside");
+    world.restart();
+    assert_eq!((listed(&mut world), unloaded_ids(&world)), (IDS as usize, 0));
 }

@@ -1,6 +1,8 @@
 //! Helpers of the tests: the surroundings of a coordinator, and records as bytes.
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "each test uses a part")]
 
+pub mod snapshot;
+
 use muster_codec::Wall;
 use muster_codec::records::{OFFSETS_TOPIC, TransactionRecord};
 use muster_transactions::{

@@ -1,6 +1,7 @@
 //! The coordinator with its log, the slots, the clients and the network between them.
 
 use crate::client::{Client, Stage, Transaction, Wanted};
+use crate::common::snapshot::Snapshots;
 use crate::common::{Around, RecordBytes, read, record_bytes};
 use crate::fault::Fault;
 use crate::slots::{Batch, Produced, Slot, TOPIC};
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 pub const SLOTS: u32 = 2;
 const CLIENTS: usize = 5;
 
+#[derive(Clone)]
 enum Message {
     To(ToSlot),
     From(FromSlot),
@@ -41,6 +43,7 @@ pub struct World {
     requests: u64,
     questions: u64,
     is_faulty: bool,
+    snapshots: Snapshots,
     /// Since the machine lost its memory, until the coordinator has aborted what that has hit.
     may_have_lost_writes: bool,
     pub crashes: u64,
@@ -66,6 +69,7 @@ impl World {
             requests: 0,
             questions: 0,
             is_faulty: true,
+            snapshots: Snapshots::default(),
             may_have_lost_writes: false,
             crashes: 0,
             fault,
@@ -91,8 +95,10 @@ impl World {
             _ => self.expire(),
         }
         self.expire_due();
-        if self.rng.u32(0..50) == 0 {
-            self.check_replay();
+        match self.rng.u32(0..50) {
+            0 => self.check_replay(),
+            1..4 => self.snapshots.write(&self.coordinator, self.around.position),
+            _ => {}
         }
     }
 
@@ -131,7 +137,7 @@ impl World {
         let message = match fate {
             0 => return drop(self.network.swap_remove(at)),
             1 => {
-                self.late.push(self.network[at].copy());
+                self.late.push(self.network[at].clone());
                 self.network.swap_remove(at)
             }
             _ => self.network.swap_remove(at),
@@ -233,7 +239,8 @@ impl World {
         self.around.position = self.flushed;
         (self.held, self.held_answers) = (Vec::new(), Vec::new());
         self.coordinator = Coordinator::new(Config::default(), self.epoch);
-        for (bytes, at) in &self.log {
+        let from = self.snapshots.open_last(self.flushed, &mut self.coordinator);
+        for (bytes, at) in self.log.iter().filter(|(_, at)| *at > from) {
             self.coordinator.replay(&read(bytes), *at);
         }
         for client in &mut self.clients {
@@ -378,10 +385,7 @@ impl World {
         for (bytes, at) in &self.log {
             replica.replay(&read(bytes), *at);
         }
-        let all = usize::MAX;
-        let (ours, theirs) =
-            (self.coordinator.durable_records(None, all), replica.durable_records(None, all));
-        assert_eq!(ours, theirs);
+        assert_eq!(self.coordinator.durable_records(), replica.durable_records());
     }
 
     /// At rest: nothing is open, each transaction has one outcome, the one that was acknowledged,
@@ -447,14 +451,5 @@ fn check_transaction(
         found.sort_unstable();
         acknowledged.sort_unstable();
         assert_eq!(found, acknowledged, "transaction {number} has lost records");
-    }
-}
-
-impl Message {
-    fn copy(&self) -> Self {
-        match self {
-            Self::To(message) => Self::To(message.clone()),
-            Self::From(message) => Self::From(message.clone()),
-        }
     }
 }

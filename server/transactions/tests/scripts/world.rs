@@ -1,5 +1,6 @@
 //! A coordinator with the parts of a server: the clock, the log, slots that answer.
 
+use crate::common::snapshot::Snapshot;
 use crate::common::{Around, RecordBytes, read, record_bytes};
 use crate::coverage::Coverage;
 use crate::event::Line;
@@ -80,7 +81,7 @@ impl World {
                 self.coordinator.as_mut().unwrap().producer_ids_arrived();
             }
             "advance" => self.advance(line.words[0].parse().unwrap(), out),
-            "reload" => self.reload(line.has("silent"), out),
+            "reload" => self.reload(line, out),
             "ask" => {
                 self.questions += 1;
                 let question = line.question(self.questions);
@@ -140,9 +141,9 @@ impl World {
 
     /// The state of an id, or those of all.
     fn states(&self, id: Option<&str>) -> Vec<State> {
-        let records = self.coordinator.as_ref().unwrap().durable_records(None, usize::MAX);
-        let records = records.into_iter().map(|(record, _)| record);
-        let of_id = records.filter(|it| id.is_none_or(|id| it.key.transactional_id == id));
+        let records = self.coordinator.as_ref().unwrap().durable_records();
+        let of_id =
+            records.into_iter().filter(|it| id.is_none_or(|id| it.key.transactional_id == id));
         let statuses = of_id.filter_map(|it| Some(it.value?.transaction_status));
         statuses
             .map(|it| State::ALL.into_iter().find(|state| *state as i8 == it).unwrap())
@@ -247,17 +248,22 @@ impl World {
         }
     }
 
-    fn reload(&mut self, is_silent: bool, out: &mut Vec<String>) {
+    fn reload(&mut self, line: &Line<'_>, out: &mut Vec<String>) {
         self.epoch += 1;
         let mut coordinator = Coordinator::new(self.config.clone(), self.epoch);
         for bytes in &self.log {
             coordinator.replay(&read(bytes), self.around.position);
         }
+        if line.has("snapshot") {
+            let snapshot = Snapshot::of(&coordinator, self.around.position);
+            coordinator = Coordinator::new(self.config.clone(), self.epoch);
+            snapshot.open(&mut coordinator);
+        }
         self.coordinator = Some(coordinator);
         self.waiting.clear();
         (self.syncs, self.markers) = (BTreeMap::new(), BTreeMap::new());
         let output = self.call(Coordinator::loaded);
-        if is_silent {
+        if line.has("silent") {
             return self.settle(output, out);
         }
         for slot in 0..SLOTS {
@@ -279,7 +285,7 @@ impl World {
     /// The first event loads a coordinator, to which all slots report.
     fn coordinator(&mut self, out: &mut Vec<String>) {
         if self.coordinator.is_none() {
-            self.reload(false, out);
+            self.reload(&Line::parse("reload"), out);
         }
     }
 

@@ -7,17 +7,22 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// A growing sequence of bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
+pub struct Pieces {
     pieces: Vec<Vec<u8>>,
     len: usize,
 }
 
 impl Pieces {
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn extend(&mut self, mut bytes: &[u8]) {
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends bytes.
+    pub fn extend(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len();
         while !bytes.is_empty() {
             let piece = match self.pieces.last_mut().filter(|piece| piece.len() < PIECE_BYTES) {
@@ -31,14 +36,14 @@ impl Pieces {
     }
 
     /// Bytes from `at` on: at least one if there are any, and at most `max`.
-    pub(crate) fn from(&self, at: usize, max: usize) -> &[u8] {
+    pub fn from(&self, at: usize, max: usize) -> &[u8] {
         let piece = self.pieces.get(at / PIECE_BYTES).map_or(&[][..], Vec::as_slice);
         let rest = piece.get(at % PIECE_BYTES..).unwrap_or_default();
         &rest[..rest.len().min(max)]
     }
 
     /// Overwrites the first bytes, which must exist.
-    pub(crate) fn begin_with(&mut self, bytes: &[u8]) {
+    pub fn begin_with(&mut self, bytes: &[u8]) {
         self.pieces[0][..bytes.len()].copy_from_slice(bytes);
     }
 }

@@ -5,16 +5,19 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Small, so that verifying an entry is cheap. The checksums take 4 bytes of memory per page.
-const PAGE_BYTES: usize = 512;
+pub const PAGE_BYTES: usize = 512;
+
+/// The bytes of a checksum in a file.
+pub const SUM_BYTES: usize = 4;
 
 /// The CRC-32C of each page of some bytes.
 #[derive(Debug, Default)]
-pub(super) struct Pages(Vec<u32>);
+pub struct Pages(Vec<u32>);
 
 impl Pages {
     /// The pages of `bytes` if their checksum as a whole is `crc`, else None. Each byte is read
     /// once, so that the checksums are those of the verified bytes.
-    pub(super) fn of(bytes: &[u8], crc: u32) -> Option<Self> {
+    pub fn of(bytes: &[u8], crc: u32) -> Option<Self> {
         let (mut pages, mut whole) = (Vec::with_capacity(bytes.len().div_ceil(PAGE_BYTES)), 0);
         for bytes in bytes.chunks(PAGE_BYTES) {
             let mut page = [0; PAGE_BYTES];
@@ -26,8 +29,14 @@ impl Pages {
         (whole == crc).then_some(Self(pages))
     }
 
+    /// The pages with the checksums that a file has, after each other.
+    pub fn read(sums: &[u8]) -> Self {
+        let (sums, _) = sums.as_chunks::<SUM_BYTES>();
+        Self(sums.iter().copied().map(u32::from_be_bytes).collect())
+    }
+
     /// The bytes of `range`, if their pages have not changed.
-    pub(super) fn get<'b>(&self, bytes: &'b [u8], range: Range<usize>) -> Option<&'b [u8]> {
+    pub fn get<'b>(&self, bytes: &'b [u8], range: Range<usize>) -> Option<&'b [u8]> {
         let wanted = bytes.get(range.clone())?;
         let pages = range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES);
         let from = bytes.get(pages.start * PAGE_BYTES..)?;
@@ -36,9 +45,54 @@ impl Pages {
     }
 }
 
+/// The checksums of the pages of bytes that come one after the other.
+#[derive(Debug, Default)]
+pub struct PageSums {
+    sums: Vec<u32>,
+    /// The bytes so far.
+    len: usize,
+}
+
+impl PageSums {
+    /// Adds the next bytes.
+    pub fn add(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let in_page = self.len % PAGE_BYTES;
+            if in_page == 0 {
+                self.sums.push(0);
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(PAGE_BYTES - in_page));
+            if let Some(sum) = self.sums.last_mut() {
+                *sum = crc32c::crc32c_append(*sum, now);
+            }
+            self.len += now.len();
+            bytes = later;
+        }
+    }
+
+    /// The checksums in the form of [`Pages::read`].
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.sums.iter().flat_map(|sum| sum.to_be_bytes()).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checksums_of_a_file_are_those_of_its_bytes() {
+        let bytes: Vec<u8> = (0..3 * PAGE_BYTES + 77).map(|at| (at % 251) as u8).collect();
+        let mut sums = PageSums::default();
+        bytes.chunks(100).for_each(|bytes| sums.add(bytes));
+        let pages = Pages::read(&sums.to_bytes());
+        assert_eq!(pages.get(&bytes, 0..bytes.len()), Some(&bytes[..]));
+        let mut changed = bytes.clone();
+        changed[bytes.len() - 1] ^= 1;
+        assert_eq!(pages.get(&changed, 0..bytes.len()), None);
+        assert!(pages.get(&changed, 0..3 * PAGE_BYTES).is_some());
+        assert_eq!(Pages::read(&[]).get(&bytes, 0..1), None, "a checksum is missing");
+    }
 
     #[test]
     fn changed_bytes_are_not_returned() {

@@ -1,0 +1,255 @@
+//! Rows by name in the bytes of a file, verified and read at each look-up.
+
+use crate::SnapshotBytes;
+use crate::pages::Pages;
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Range;
+
+/// The fixed part of an entry of an index.
+pub trait Row: Sized {
+    /// The bytes of a row.
+    const BYTES: usize;
+
+    /// None if the bytes are not those of a row.
+    fn read(bytes: &[u8]) -> Option<Self>;
+
+    /// The place of the id among the names, its length, and that of the text after it.
+    fn name(&self) -> (u64, usize, usize);
+}
+
+/// An entry of an index.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'i, R> {
+    pub id: &'i str,
+    /// The text after the id.
+    pub text: &'i str,
+    pub row: R,
+}
+
+/// An index in a file: rows by id, then their names. None without a file.
+pub struct Index<R> {
+    bytes: Option<SnapshotBytes>,
+    /// The place of the index in them, and the checksums that each look-up is verified with.
+    place: Range<usize>,
+    pages: Pages,
+    /// The places of rows and names in the index.
+    rows: Range<usize>,
+    names: Range<usize>,
+    /// Whether a look-up found bytes that differ from those that were written.
+    is_damaged: Cell<bool>,
+    row: PhantomData<R>,
+}
+
+impl<R> Default for Index<R> {
+    fn default() -> Self {
+        Self {
+            bytes: None,
+            place: 0..0,
+            pages: Pages::default(),
+            rows: 0..0,
+            names: 0..0,
+            is_damaged: Cell::new(false),
+            row: PhantomData,
+        }
+    }
+}
+
+impl<R> fmt::Debug for Index<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl<R: Row> Index<R> {
+    /// The index at `place` of a file, with `count` rows from `rows_at` on in it, then the
+    /// names. None if it is too short, or not in the file.
+    pub fn new(
+        bytes: SnapshotBytes,
+        place: Range<usize>,
+        pages: Pages,
+        rows_at: usize,
+        count: usize,
+    ) -> Option<Self> {
+        let len = (*bytes).as_ref().get(place.clone())?.len();
+        let rows = rows_at..count.checked_mul(R::BYTES)?.checked_add(rows_at)?;
+        let names = rows.end..len;
+        if rows.end > len {
+            return None;
+        }
+        let (bytes, is_damaged) = (Some(bytes), Cell::new(false));
+        Some(Self { bytes, place, pages, rows, names, is_damaged, row: PhantomData })
+    }
+
+    /// Whether a look-up found damage: what was looked up since then is of no use.
+    pub fn is_damaged(&self) -> bool {
+        self.is_damaged.get()
+    }
+
+    /// Whether there is no file.
+    pub fn is_closed(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    /// Drops the file.
+    pub fn close(&mut self) {
+        (self.bytes, self.pages) = (None, Pages::default());
+    }
+
+    /// The bytes of the file.
+    pub fn file(&self) -> &[u8] {
+        self.bytes.as_ref().map_or(&[], |bytes| (**bytes).as_ref())
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len() / R::BYTES
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Bytes of the names.
+    pub fn names_len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Verified bytes of the index; None if they are missing or changed, which is noted.
+    pub fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
+        self.noted(self.verified(range))
+    }
+
+    /// The entry of a number; None after the last one, and for a damaged one, which is noted.
+    pub fn get(&self, number: usize) -> Option<Found<'_, R>> {
+        let row = self.row(number)?;
+        self.noted(self.found(row))
+    }
+
+    /// Like [`Self::get`], without the name.
+    pub fn row(&self, number: usize) -> Option<R> {
+        let at = self.rows.start + number * R::BYTES;
+        if self.is_closed() || at >= self.rows.end {
+            return None;
+        }
+        self.noted(self.verified(at..at + R::BYTES).and_then(R::read))
+    }
+
+    /// The number of an id.
+    pub fn number(&self, id: &str) -> Option<usize> {
+        let number = self.search(|other| other < id);
+        self.get(number).is_some_and(|it| it.id == id).then_some(number)
+    }
+
+    /// The number of ids at the beginning for which `is_before` holds.
+    pub fn search(&self, is_before: impl Fn(&str) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(middle).is_some_and(|found| is_before(found.id)) {
+                low = middle + 1
+            } else {
+                high = middle
+            }
+        }
+        low
+    }
+
+    fn found(&self, row: R) -> Option<Found<'_, R>> {
+        let (at, id_len, text_len) = row.name();
+        let at = self.names.start.checked_add(usize::try_from(at).ok()?)?;
+        let name = self.verified(at..at.checked_add(id_len.checked_add(text_len)?)?)?;
+        let (id, text) = name.split_at_checked(id_len)?;
+        let (id, text) = (core::str::from_utf8(id).ok()?, core::str::from_utf8(text).ok()?);
+        Some(Found { id, text, row })
+    }
+
+    fn verified(&self, range: Range<usize>) -> Option<&[u8]> {
+        self.pages.get(self.file().get(self.place.clone())?, range)
+    }
+
+    fn noted<T>(&self, found: Option<T>) -> Option<T> {
+        self.is_damaged.set(self.is_damaged.get() || found.is_none());
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::PageSums;
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+
+    const COUNT: usize = 300;
+
+    /// A row of the place of its name.
+    #[derive(Debug, Clone, Copy)]
+    struct At(u16);
+
+    impl Row for At {
+        const BYTES: usize = 2;
+
+        fn read(bytes: &[u8]) -> Option<Self> {
+            bytes.try_into().ok().map(u16::from_be_bytes).map(Self)
+        }
+
+        fn name(&self) -> (u64, usize, usize) {
+            (self.0.into(), 4, 1)
+        }
+    }
+
+    fn id(number: usize) -> String {
+        format!("{number:04}")
+    }
+
+    /// Nine other bytes, the rows of the even numbers, and their names.
+    fn bytes() -> Vec<u8> {
+        let mut bytes = Vec::from([9; 9]);
+        (0..COUNT).for_each(|number| bytes.extend((5 * number as u16).to_be_bytes()));
+        (0..COUNT).for_each(|number| bytes.extend(format!("{}t", id(2 * number)).as_bytes()));
+        bytes
+    }
+
+    fn index(bytes: Vec<u8>) -> Option<Index<At>> {
+        let mut sums = PageSums::default();
+        sums.add(&self::bytes());
+        let place = 0..bytes.len();
+        Index::new(Arc::new(bytes), place, Pages::read(&sums.to_bytes()), 9, COUNT)
+    }
+
+    #[test]
+    fn ids_are_found_by_name_and_by_number() {
+        let index = index(bytes()).unwrap();
+        assert_eq!((index.len(), index.names_len()), (COUNT, 5 * COUNT));
+        for number in 0..COUNT {
+            assert_eq!(index.number(&id(2 * number)), Some(number));
+            assert_eq!(index.number(&id(2 * number + 1)), None);
+            let found = index.get(number).unwrap();
+            assert_eq!((found.id, found.text), (&*id(2 * number), "t"));
+        }
+        assert!(index.get(COUNT).is_none() && !index.is_damaged());
+        assert!(Index::<At>::default().get(0).is_none());
+    }
+
+    #[test]
+    fn changed_bytes_are_noted() {
+        let mut changed = bytes();
+        changed[9] ^= 1;
+        let index = index(changed).unwrap();
+        assert!(index.get(COUNT - 1).is_some() && !index.is_damaged());
+        assert!(index.get(0).is_none() && index.is_damaged());
+    }
+
+    #[test]
+    fn rows_that_are_not_in_the_file_are_refused() {
+        assert!(index(bytes()[..9 + 2 * COUNT - 1].to_vec()).is_none());
+        let place = 0..usize::MAX;
+        assert!(Index::<At>::new(Arc::new([]), place, Pages::default(), 0, 0).is_none());
+        let huge = Index::<At>::new(Arc::new([]), 0..0, Pages::default(), 0, usize::MAX);
+        assert!(huge.is_none());
+    }
+}

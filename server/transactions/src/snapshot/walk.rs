@@ -1,0 +1,154 @@
+//! The walk over all ids that writes a snapshot, in slices.
+
+use super::{Ends, IdRow};
+use crate::state::Durable;
+use crate::text::{Text, owned};
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use muster_codec::records::{TransactionLogKey, TransactionRecord};
+use muster_snapshot_index::{PageSums, Pieces, SnapshotPart};
+
+/// Ids that are visited together.
+const IDS_OF_A_VISIT: usize = 256;
+
+/// The progress of writing the ids of a coordinator.
+#[derive(Debug)]
+pub struct IdsWalk {
+    stage: Stage,
+    /// The last id that was visited in this stage.
+    after: Option<Text>,
+    ends: Ends,
+    names: Pieces,
+    sums: PageSums,
+    /// The place of the first byte in the file.
+    at: u64,
+}
+
+/// The part that is written next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stage {
+    /// The records of open transactions.
+    Open,
+    /// The rows of ids at rest.
+    Rows,
+    /// The names of these, of which some bytes are written.
+    Names(usize),
+}
+
+impl IdsWalk {
+    /// A walk whose first byte is at `at` in the file.
+    pub fn new(at: u64) -> Self {
+        Self {
+            stage: Stage::Open,
+            after: None,
+            ends: Ends::default(),
+            names: Pieces::default(),
+            sums: PageSums::default(),
+            at,
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// The last id that was visited in this stage.
+    pub(crate) fn after(&self) -> Option<Text> {
+        self.after.clone()
+    }
+
+    /// Writes the records of open transactions, about `bytes` of them. `ids` are those that follow;
+    /// some may be at rest.
+    pub(crate) fn write_open<'i>(
+        &mut self,
+        ids: impl Iterator<Item = (&'i Text, &'i Durable)>,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let start = out.len();
+        let (mut visited, mut last) = (0, None);
+        for (id, durable) in ids {
+            if visited == IDS_OF_A_VISIT || out.len() - start >= bytes {
+                return self.written(start, last, out);
+            }
+            if !durable.is_at_rest() {
+                write_record(id, durable, out);
+            }
+            (visited, last) = (visited + 1, Some(id.clone()));
+        }
+        self.written(start, None, out);
+        self.stage = Stage::Rows;
+    }
+
+    fn written(&mut self, start: usize, last: Option<Text>, out: &[u8]) {
+        let written = &out[start..];
+        self.ends.open += written.len();
+        self.sums.add(written);
+        self.after = last;
+    }
+
+    /// Writes the rows of some ids at rest. `ids` are all that follow.
+    pub(crate) fn write_rows<'i>(
+        &mut self,
+        ids: impl Iterator<Item = (&'i str, Cow<'i, Durable>)>,
+        out: &mut Vec<u8>,
+    ) {
+        let start = out.len();
+        let (mut visited, mut last) = (0, None);
+        for (id, durable) in ids.take(IDS_OF_A_VISIT) {
+            (visited, last) = (visited + 1, Some(id));
+            if durable.is_at_rest() {
+                let (name_at, id_len) = (self.names.len() as u64, id.len() as u16);
+                IdRow { name_at, id_len, durable: durable.into_owned() }.write(out);
+                self.names.extend(id.as_bytes());
+                self.ends.count += 1;
+            }
+        }
+        self.sums.add(&out[start..]);
+        self.after = last.map(Text::from);
+        if visited < IDS_OF_A_VISIT {
+            self.ends.names = self.names.len();
+            self.stage = Stage::Names(0);
+        }
+    }
+
+    /// Writes the next `bytes` of the names from `given` on; after the last, the end, and returns
+    /// the place of all.
+    pub(crate) fn write_names(
+        &mut self,
+        given: usize,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<SnapshotPart> {
+        let names = self.names.from(given, bytes);
+        out.extend_from_slice(names);
+        self.sums.add(names);
+        let given = given + names.len();
+        self.stage = Stage::Names(given);
+        (given == self.names.len()).then(|| self.end(out))
+    }
+
+    /// Writes the end: the checksums, and the sizes of the parts.
+    fn end(&self, out: &mut Vec<u8>) -> SnapshotPart {
+        let start = out.len();
+        out.extend(self.sums.to_bytes());
+        out.extend(self.ends.to_bytes());
+        let end = &out[start..];
+        let body = self.ends.body().unwrap_or_default();
+        SnapshotPart { at: self.at, len: (body + end.len()) as u64, crc: crc32c::crc32c(end) }
+    }
+}
+
+/// Appends key and value, each after its length.
+fn write_record(id: &str, durable: &Durable, out: &mut Vec<u8>) {
+    let key = TransactionLogKey { transactional_id: owned(id) };
+    let record = TransactionRecord { key, value: Some(durable.to_record()) };
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    record.write_key(&mut key);
+    let has_value = record.write_value(&mut value);
+    debug_assert!(has_value, "a tombstone is no state");
+    for part in [key, value] {
+        out.extend((part.len() as i32).to_be_bytes());
+        out.extend(part);
+    }
+}
