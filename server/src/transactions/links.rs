@@ -8,6 +8,7 @@ use crate::placement::Placement;
 use muster_transactions::link::{Link, Received};
 use muster_transactions::message::{FromSlot, OpenIn, Reported, ToSlot};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A slot and a coordinator.
 type Pair = (u32, u32);
@@ -40,7 +41,7 @@ struct OfSlot {
 #[derive(Debug)]
 pub(crate) struct Answered {
     /// The transactions in it.
-    pub(crate) open: Vec<OpenIn>,
+    pub(crate) open: Arc<[OpenIn]>,
     /// Whether all coordinators have answered reports of the slot: a transaction that none has
     /// named is unknown.
     pub(crate) by_all: bool,
@@ -113,6 +114,9 @@ impl Links {
     ) -> Vec<(u32, FromSlot)> {
         let pairs = self.syncing.take().unwrap_or_default();
         let are = (self.may_have_lost_writes, is_whole);
+        // Each coordinator gets those of all: one copy is shared.
+        let open: BTreeMap<u32, Arc<[OpenIn]>> =
+            open.iter().map(|(slot, open)| (*slot, Arc::from(&open[..]))).collect();
         let mut reports = Vec::with_capacity(pairs.len());
         for (slot, coordinator) in pairs {
             let open = open.get(&slot).cloned().unwrap_or_default();

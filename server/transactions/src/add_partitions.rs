@@ -20,9 +20,9 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
-    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult, AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnPartitionResult, AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse, AddPartitionsToTxnResult, AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult, AddPartitionsToTxnTransaction,
 };
 use muster_codec::records::OFFSETS_TOPIC;
 
@@ -41,9 +41,8 @@ impl Coordinator {
         if api_version >= TRANSACTIONS_FROM {
             return self.add_for_brokers(context, caller, &body.transactions, out);
         }
-        let topics = &body.v3_and_below_topics;
-        let partitions = set(topics);
-        if let Some(results_by_topic_v3_and_below) = unknown_partitions(context, topics) {
+        let (partitions, refused) = checked(context, &body.v3_and_below_topics);
+        if let Some(results_by_topic_v3_and_below) = refused {
             let response =
                 AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() };
             return out.answer(request, response, 0);
@@ -70,7 +69,7 @@ impl Coordinator {
             let id = &transaction.transactional_id;
             let records = out.records.len();
             let topic_results = match seen.insert(id) {
-                false => refused(&set(&transaction.topics), ErrorCode::ConcurrentTransactions),
+                false => named_twice(&transaction.topics),
                 _ => self.add_for_broker(context, transaction, out),
             };
             let wrote = out.records.len() > records;
@@ -90,8 +89,8 @@ impl Coordinator {
         out: &mut Output,
     ) -> Vec<AddPartitionsToTxnTopicResult<'static>> {
         self.ids.load(&transaction.transactional_id);
-        let partitions = set(&transaction.topics);
-        if let Some(results) = unknown_partitions(context, &transaction.topics) {
+        let (partitions, refused_now) = checked(context, &transaction.topics);
+        if let Some(results) = refused_now {
             return results;
         }
         let id = Text::from(&*transaction.transactional_id);
@@ -214,12 +213,46 @@ fn set(topics: &[AddPartitionsToTxnTopic<'_>]) -> PartitionSet {
     partitions.collect()
 }
 
-/// The results if a partition does not exist: then none is added.
-fn unknown_partitions(
+/// The partitions, and their results if one does not exist or they are too many: then none is
+/// added. A client may name millions, so their number is checked before they are sorted.
+fn checked(
     context: &Context<'_>,
     topics: &[AddPartitionsToTxnTopic<'_>],
-) -> Option<Vec<AddPartitionsToTxnTopicResult<'static>>> {
-    let (partitions, mut unknown) = (set(topics), set(topics));
+) -> (PartitionSet, Option<Vec<AddPartitionsToTxnTopicResult<'static>>>) {
+    if bytes(topics) > TRANSACTION_BYTES_MAX {
+        return (PartitionSet::default(), Some(too_many(topics)));
+    }
+    let partitions = set(topics);
+    let mut unknown = partitions.clone();
     unknown.retain(|topic, partition| context.topics.slot(topic, partition).is_none());
-    (!unknown.is_empty()).then(|| not_attempted(&partitions, &unknown))
+    let refused = (!unknown.is_empty()).then(|| not_attempted(&partitions, &unknown));
+    (partitions, refused)
+}
+
+/// The bytes of these partitions in a record, or more if one is named twice.
+fn bytes(topics: &[AddPartitionsToTxnTopic<'_>]) -> usize {
+    topics.iter().map(|it| PartitionSet::bytes_of_topic(&it.name, it.partitions.len())).sum()
+}
+
+fn named_twice(
+    topics: &[AddPartitionsToTxnTopic<'_>],
+) -> Vec<AddPartitionsToTxnTopicResult<'static>> {
+    if bytes(topics) > TRANSACTION_BYTES_MAX {
+        return too_many(topics);
+    }
+    refused(&set(topics), ErrorCode::ConcurrentTransactions)
+}
+
+/// As the limit of [`Coordinator::add`] is answered, for all that a client named.
+fn too_many(topics: &[AddPartitionsToTxnTopic<'_>]) -> Vec<AddPartitionsToTxnTopicResult<'static>> {
+    let partition_error_code = ErrorCode::UnknownServerError.code();
+    let result = |partition_index: &i32| AddPartitionsToTxnPartitionResult {
+        partition_index: *partition_index,
+        partition_error_code,
+    };
+    let topics = topics.iter().map(|topic| AddPartitionsToTxnTopicResult {
+        name: owned(&topic.name),
+        results_by_partition: topic.partitions.iter().map(result).collect(),
+    });
+    topics.collect()
 }

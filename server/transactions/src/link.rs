@@ -2,7 +2,7 @@
 
 use crate::context::Slot;
 use crate::message::{OpenIn, Report, Reported, ToSlot, ToSlotBody};
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 
 /// A slot's knowledge of one coordinator; a new one whenever the slot is loaded.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct Link {
     /// The number of the newest report.
     number: u64,
     /// The transactions in it, until it is answered.
-    reported: Option<Vec<OpenIn>>,
+    reported: Option<Arc<[OpenIn]>>,
 }
 
 /// How a message is treated.
@@ -54,10 +54,10 @@ impl Link {
         &mut self,
         (slot, session): (Slot, u64),
         (may_have_lost_writes, is_whole): (bool, bool),
-        open: Vec<OpenIn>,
+        open: Arc<[OpenIn]>,
     ) -> Report {
         self.number += 1;
-        self.reported = Some(open.clone());
+        self.reported = Some(Arc::clone(&open));
         let (coordinator_epoch, number) = (self.coordinator_epoch, self.number);
         Report { slot, session, coordinator_epoch, number, may_have_lost_writes, is_whole, open }
     }
@@ -69,7 +69,7 @@ impl Link {
 
     /// The transactions that an answer is about: those that it does not name are unknown to the
     /// coordinator. None if it is the answer to an earlier report.
-    pub fn answered(&mut self, reported: &Reported) -> Option<Vec<OpenIn>> {
+    pub fn answered(&mut self, reported: &Reported) -> Option<Arc<[OpenIn]>> {
         if reported.number != self.number {
             return None;
         }

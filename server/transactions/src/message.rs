@@ -9,6 +9,7 @@
 use crate::context::Slot;
 use crate::partition_set::PartitionSet;
 use crate::text::Text;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::TransactionOutcome;
@@ -127,7 +128,8 @@ pub struct Report {
     pub may_have_lost_writes: bool,
     /// False if a partition is offline: what it has open is not in the report.
     pub is_whole: bool,
-    pub open: Vec<OpenIn>,
+    /// Shared by the reports to all coordinators.
+    pub open: Arc<[OpenIn]>,
 }
 
 /// A transaction that is open in a partition.

@@ -34,7 +34,12 @@ impl PartitionSet {
     /// The bytes of the set in a record, and about those in memory.
     pub fn bytes(&self) -> usize {
         let topics = self.topics.iter();
-        topics.map(|(name, all)| TOPIC_BYTES + name.len() + size_of::<i32>() * all.len()).sum()
+        topics.map(|(name, all)| Self::bytes_of_topic(name, all.len())).sum()
+    }
+
+    /// The bytes of a topic with a number of partitions.
+    pub(crate) fn bytes_of_topic(name: &str, partitions: usize) -> usize {
+        TOPIC_BYTES + name.len() + size_of::<i32>() * partitions
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, i32)> {

@@ -167,7 +167,7 @@ fn a_report_loads_the_ids_of_its_producers() {
     let (mut coordinator, mut around) = restored();
     let unloaded = coordinator.unloaded_ids();
     let producer = Producer { id: 5_000 + 40, epoch: 3 };
-    let open = vec![OpenIn { producer, topic: "t".into(), partition: 1 }];
+    let open = [OpenIn { producer, topic: "t".into(), partition: 1 }].into();
     let report = Report {
         slot: 0,
         session: 1,

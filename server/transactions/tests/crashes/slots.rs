@@ -113,7 +113,8 @@ impl Slot {
             }));
         }
         let who = (self.number, self.session);
-        FromSlot::Report(self.link.report(who, (self.may_have_lost_writes, is_whole), open))
+        let are = (self.may_have_lost_writes, is_whole);
+        FromSlot::Report(self.link.report(who, are, open.into()))
     }
 
     /// Loads the slot from what has survived: all that was written, or what was synced. Partitions
@@ -180,7 +181,7 @@ impl Slot {
 
     /// With one coordinator, what it does not know is unknown to all.
     fn reported(&mut self, reported: &Reported) {
-        for open in self.link.answered(reported).unwrap_or_default() {
+        for open in self.link.answered(reported).unwrap_or_default().iter() {
             let known = reported.known.iter().find(|(it, _)| *it == open.producer);
             let unknown = Known::Decided {
                 producer: open.producer,

@@ -274,7 +274,7 @@ impl World {
                 number: 0,
                 may_have_lost_writes: false,
                 is_whole: true,
-                open: Vec::new(),
+                open: [].into(),
             };
             let before = out.len();
             self.receive(FromSlot::Report(report), out);
