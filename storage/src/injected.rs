@@ -38,6 +38,8 @@ pub enum Fault {
     StableTooFar,
     /// Offsets of a transaction are committed at once.
     PendingShown,
+    /// The state of a transactional id changes without a record.
+    UnwrittenId,
 }
 
 #[cfg(feature = "injected-faults")]

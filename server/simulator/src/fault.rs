@@ -41,10 +41,12 @@ pub enum InjectedFault {
     StableTooFar,
     /// Offsets of a transaction are committed at once.
     PendingShown,
+    /// The state of a transactional id changes without a record.
+    UnwrittenId,
 }
 
 impl InjectedFault {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -63,6 +65,7 @@ impl InjectedFault {
         Self::UnaskedAppend,
         Self::StableTooFar,
         Self::PendingShown,
+        Self::UnwrittenId,
     ];
 
     pub fn name(self) -> &'static str {
@@ -85,6 +88,7 @@ impl InjectedFault {
             Self::UnaskedAppend => "unasked-append",
             Self::StableTooFar => "stable-too-far",
             Self::PendingShown => "pending-shown",
+            Self::UnwrittenId => "unwritten-id",
         }
     }
 
@@ -114,7 +118,8 @@ impl InjectedFault {
             | Self::EarlyMarker
             | Self::UnaskedAppend
             | Self::StableTooFar
-            | Self::PendingShown => self.inject_in_server(),
+            | Self::PendingShown
+            | Self::UnwrittenId => self.inject_in_server(),
         }
     }
 
@@ -143,6 +148,7 @@ impl InjectedFault {
             Self::UnaskedAppend => Fault::UnaskedAppend,
             Self::StableTooFar => Fault::StableTooFar,
             Self::PendingShown => Fault::PendingShown,
+            Self::UnwrittenId => Fault::UnwrittenId,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())

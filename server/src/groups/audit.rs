@@ -1,22 +1,26 @@
-//! The audit of groups: one after the other is compared with the state to which its records
-//! replay, without the log.
+//! The audit of groups and transactional ids: one after the other is compared with the state to
+//! which its records replay, without the log.
 
+use super::TransactionSlots;
 use super::slots::{Audited, Slots};
-use muster_coordinator::Divergence;
+use crate::placement::Slot;
+use std::sync::Arc;
 
-/// How often a group is compared.
+/// How often a group is compared, and an id.
 const AUDIT_INTERVAL_MS: i64 = 1_000;
 
 /// The progress of the audit.
 #[derive(Debug)]
 pub(super) struct Audit {
     last: Audited,
+    last_id: Option<(Slot, Arc<str>)>,
     next_at: i64,
 }
 
 impl Audit {
     pub(super) fn new(now: i64) -> Self {
-        Self { last: None, next_at: now.saturating_add(AUDIT_INTERVAL_MS) }
+        let next_at = now.saturating_add(AUDIT_INTERVAL_MS);
+        Self { last: None, last_id: None, next_at }
     }
 
     /// Delays the next comparison.
@@ -24,17 +28,40 @@ impl Audit {
         self.next_at = at;
     }
 
-    /// Compares the next group, if it is time.
+    /// Compares the next group and the next id, if it is time.
     ///
     /// # Errors
-    /// It differs.
-    pub(super) fn turn(&mut self, now: i64, slots: &mut Slots) -> Result<(), Divergence> {
+    /// One that differs.
+    pub(super) fn turn(
+        &mut self,
+        now: i64,
+        slots: &mut Slots,
+        transactions: &dyn TransactionSlots,
+    ) -> Result<(), String> {
         if now < self.next_at {
             return Ok(());
         }
         self.next_at = now.saturating_add(AUDIT_INTERVAL_MS);
         let (audited, found) = slots.audit_after(self.last.take());
         self.last = audited;
-        found
+        found.map_err(|divergence| divergence.to_string())?;
+        self.audit_id(transactions)
+    }
+
+    fn audit_id(&mut self, transactions: &dyn TransactionSlots) -> Result<(), String> {
+        let (mut slot, mut id) = match self.last_id.take() {
+            Some((slot, id)) => (Some(slot), Some(id)),
+            None => (transactions.next_with_ids(None), None),
+        };
+        while let Some(of) = slot {
+            let coordinator = transactions.coordinator(of);
+            if let Some((id, is_same)) = coordinator.and_then(|it| it.audit_after(id.as_deref())) {
+                let differs = format!("transactional id {id:?} is not what its record makes");
+                self.last_id = Some((of, id));
+                return is_same.then_some(()).ok_or(differs);
+            }
+            (slot, id) = (transactions.next_with_ids(Some(of)), None);
+        }
+        Ok(())
     }
 }

@@ -53,7 +53,7 @@ counters! {
     /// The comparison of groups with their records since the shard's start.
     #[derive(Copy)]
     pub struct CheckCounters in "check" {
-        /// Groups that were compared with the log.
+        /// Groups and transactional ids that were compared with the log.
         compared: u64 = Counter of Count,
         /// Bytes of the log that were read for it.
         read_bytes: u64 = Counter of Bytes,

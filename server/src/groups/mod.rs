@@ -343,9 +343,10 @@ impl Groups {
         out: &mut Vec<Command>,
     ) -> bool {
         let (slots, _) = self.log.parts();
-        let audited = self.audit.as_mut().map_or(Ok(()), |audit| audit.turn(now, slots));
-        if let Err(divergence) = audited {
-            self.fail(format!("{divergence}; it is loaded again from the log"), out);
+        let audited =
+            self.audit.as_mut().map_or(Ok(()), |audit| audit.turn(now, slots, transactions));
+        if let Err(what) = audited {
+            self.fail(format!("{what}; it is loaded again from the log"), out);
         }
         let damage = self.slots().damage().map(ToString::to_string);
         if let Some(damage) = damage.or_else(|| transactions.damage().map(str::to_owned)) {

@@ -32,17 +32,8 @@ pub(crate) trait TransactionSlots {
     /// The slot with transactional ids that follows another one; the first for None.
     fn next_with_ids(&self, slot: Option<Slot>) -> Option<Slot>;
 
-    /// Writes some ids of a slot: see [`muster_transactions::Coordinator::write_snapshot`].
-    ///
-    /// # Errors
-    /// The snapshot that they are read from is damaged.
-    fn write_snapshot(
-        &self,
-        slot: Slot,
-        walk: &mut IdsWalk,
-        bytes: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<SnapshotPart>, &'static str>;
+    /// The coordinator of a slot that the shard leads.
+    fn coordinator(&self, slot: Slot) -> Option<&muster_transactions::Coordinator>;
 
     /// The damage found in the snapshot since it was opened.
     fn damage(&self) -> Option<&'static str>;
@@ -332,9 +323,11 @@ impl Job {
     ) -> Result<Stage, SnapshotDamage> {
         let (slot, body) = (Slot(ids.slot), writer.body());
         ids.newest = position;
-        let written = transactions.write_snapshot(slot, &mut walk, SLICE_BYTES, body);
-        let written = written.map_err(|what| SnapshotDamage { group_id: None, what })?;
-        Ok(match self.written(ids, written) {
+        let coordinator = transactions.coordinator(slot);
+        let written = coordinator.map(|it| it.write_snapshot(&mut walk, SLICE_BYTES, body));
+        let written =
+            written.transpose().map_err(|what| SnapshotDamage { group_id: None, what })?;
+        Ok(match self.written(ids, written.flatten()) {
             Some(row) => {
                 self.ids.push(row);
                 Stage::Ids(Some(slot))

@@ -4,7 +4,7 @@ use super::Shard;
 use crate::cluster::ClusterImage;
 use crate::net::{Account, ConnectionId, Connections};
 use crate::placement::Slot;
-use muster_codec::records::GroupRecord;
+use muster_codec::records::{GroupRecord, TransactionRecord};
 use muster_coordinator::{Counts, Producer};
 use muster_counters::{Visitor, Walk};
 use muster_storage::Progress;
@@ -44,9 +44,9 @@ impl<'s> Inspection<'s> {
         self.0.transactions.is_settled()
     }
 
-    /// The number of transactional ids.
-    pub fn transactional_ids(self) -> usize {
-        self.0.transactions.ids()
+    /// Its transactional ids, as the records that produce them, by slot.
+    pub fn transactional_ids(self) -> Vec<TransactionRecord<'static>> {
+        self.0.transactions.coordinators().durable_records()
     }
 
     /// The progress of its log.

@@ -11,9 +11,7 @@ use crate::placement::{Placement, Slot};
 use muster_codec::DecodeError;
 use muster_codec::records::TransactionRecord;
 use muster_coordinator::Shares;
-use muster_transactions::{
-    Admission, Context, Coordinator, Held, IdsWalk, SnapshotBytes, SnapshotPart,
-};
+use muster_transactions::{Admission, Context, Coordinator, Held, SnapshotBytes};
 use std::ops::Range;
 
 /// The coordinators of the slots that a shard leads.
@@ -123,12 +121,17 @@ impl Coordinators {
         self.led.next_deadline()
     }
 
+    /// All ids, as the records that produce them, by slot.
+    pub(crate) fn durable_records(&self) -> Vec<TransactionRecord<'static>> {
+        self.led.coordinators().flat_map(Coordinator::durable_records).collect()
+    }
+
     /// Number of ids that are not loaded.
     pub(crate) fn unloaded_ids(&self) -> usize {
         self.led.coordinators().map(Coordinator::unloaded_ids).sum()
     }
 
-    /// The number of transactional ids.
+    /// Number of transactional ids.
     pub(crate) fn ids(&self) -> usize {
         self.led.held().ids
     }
@@ -158,15 +161,8 @@ impl TransactionSlots for Coordinators {
         self.led.next_with(slot, |held| held.ids > 0)
     }
 
-    fn write_snapshot(
-        &self,
-        slot: Slot,
-        walk: &mut IdsWalk,
-        bytes: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<SnapshotPart>, &'static str> {
-        let Some(coordinator) = self.led.get(slot) else { return Ok(None) };
-        coordinator.write_snapshot(walk, bytes, out)
+    fn coordinator(&self, slot: Slot) -> Option<&Coordinator> {
+        self.led.get(slot)
     }
 
     fn damage(&self) -> Option<&'static str> {

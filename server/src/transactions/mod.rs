@@ -47,6 +47,8 @@ use crate::mailbox::{Letter, Message};
 use crate::net::Reply;
 use crate::placement::{Placement, Slot};
 use links::Links;
+#[cfg(test)]
+use muster_codec::records::TransactionRecord;
 use muster_transactions::ProducerIds;
 use muster_transactions::message::{FromSlot, OpenIn, Question, Reported, ToSlot, Verdict};
 use post::Post;
@@ -132,7 +134,7 @@ impl Transactions {
         self.coordinators.set_config(config);
     }
 
-    /// The coordinators, for snapshots.
+    /// The coordinators, for snapshots and checks.
     pub(crate) fn coordinators(&self) -> &Coordinators {
         &self.coordinators
     }
@@ -140,6 +142,12 @@ impl Transactions {
     /// The number of transactional ids.
     pub(crate) fn ids(&self) -> usize {
         self.coordinators.ids()
+    }
+
+    /// Replays a record, for tests.
+    #[cfg(test)]
+    pub(crate) fn replay(&mut self, slot: Slot, record: &TransactionRecord<'_>, position: u64) {
+        self.coordinators.apply(slot, record, position);
     }
 
     /// Whether no transaction that may have lost writes before the start is left.

@@ -6,9 +6,11 @@ use crate::dispatch::transaction_apis::{self, Destination};
 use crate::net::{Reply, VisibleAt};
 use crate::placement::Slot;
 use muster_codec::messages::{InitProducerIdRequest, InitProducerIdResponse};
+use muster_codec::records::TransactionRecord;
 use muster_codec::{ErrorCode, Response, TransactionRequest};
 use muster_coordinator::RequestId;
 use muster_storage::AppendError;
+use muster_storage::injected::{self, Fault};
 use muster_transactions::{Answer, Caller, Output, Request};
 
 /// The sender of a request.
@@ -155,7 +157,12 @@ impl Transactions {
         let now = inputs.times.now;
         for (written, record) in output.records.iter().enumerate() {
             match inputs.log.append_transaction(slot, now, record) {
-                Ok(position) => self.coordinators.apply(slot, record, position),
+                Ok(position) => {
+                    self.coordinators.apply(slot, record, position);
+                    if injected::is(Fault::UnwrittenId) && position.is_multiple_of(16) {
+                        self.coordinators.apply(slot, &changed(record), position);
+                    }
+                }
                 Err(error) => {
                     let rest = &output.records[written..];
                     self.coordinators.call(slot, inputs, |it, _| it.not_written(rest));
@@ -165,4 +172,11 @@ impl Transactions {
         }
         None
     }
+}
+
+/// See [`Fault::UnwrittenId`].
+fn changed<'r>(record: &TransactionRecord<'r>) -> TransactionRecord<'r> {
+    let mut record = record.clone();
+    record.value.iter_mut().for_each(|value| value.transaction_timeout_ms ^= 1);
+    record
 }

@@ -10,13 +10,12 @@ use crate::message::{FromSlot, Question, QuestionKind, Stamp, ToSlotBody};
 use crate::operation::{Action, Done, Operation, Refusal, Reply, WaitFor};
 use crate::output::{Output, RequestId};
 use crate::response::Request;
-use crate::state::{Durable, EPOCH_PER_TRANSACTION, State};
-use crate::text::{Text, owned};
+use crate::state::{Durable, EPOCH_PER_TRANSACTION, State, record};
+use crate::text::Text;
 use crate::timers::Timers;
 use crate::waits::Waits;
 use alloc::collections::{BTreeMap, BTreeSet};
 use muster_codec::ErrorCode;
-use muster_codec::records::{TransactionLogKey, TransactionLogValue, TransactionRecord};
 
 /// The sender of a request, and the request's version.
 #[derive(Debug, Clone, Copy)]
@@ -259,12 +258,11 @@ impl Coordinator {
 
     /// Adds the record of a transition to the output.
     pub(crate) fn write(&self, id: &str, durable: Option<&Durable>, out: &mut Output) {
-        let key = TransactionLogKey { transactional_id: owned(id) };
-        let value = durable.map(|next| {
-            let kept_commits = self.kept_after(id, next);
-            TransactionLogValue { kept_commits, ..next.to_record() }
-        });
-        out.records.push(TransactionRecord { key, value });
+        let mut record = record(id, durable);
+        if let (Some(value), Some(next)) = (&mut record.value, durable) {
+            value.kept_commits = self.kept_after(id, next);
+        }
+        out.records.push(record);
     }
 
     /// The stamp of the next message.

@@ -97,10 +97,23 @@ impl Ids {
         self.loaded.iter()
     }
 
+    /// The loaded ids from one on, in order.
+    pub(crate) fn loaded_from(&self, from: Bound<&str>) -> impl Iterator<Item = (&Text, &Entry)> {
+        self.loaded.range::<str, _>((from, Bound::Unbounded))
+    }
+
+    /// The durable state of an id, loaded or not.
+    pub(crate) fn durable(&self, id: &str) -> Option<Cow<'_, Durable>> {
+        match self.loaded.get(id) {
+            Some(entry) => Some(Cow::Borrowed(&entry.durable)),
+            None => self.unloaded.read(id).map(Cow::Owned),
+        }
+    }
+
     /// The ids that follow one, loaded or not, in order.
     pub(crate) fn after(&self, id: Option<&str>) -> impl Iterator<Item = Seen<'_>> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut loaded = self.loaded.range::<str, _>((from, Bound::Unbounded)).peekable();
+        let mut loaded = self.loaded_from(from).peekable();
         let mut unloaded = self.unloaded.after(id).peekable();
         let next = move || {
             let is_loaded = match (loaded.peek(), unloaded.peek()) {

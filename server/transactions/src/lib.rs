@@ -38,6 +38,7 @@
 extern crate alloc;
 
 mod add_partitions;
+mod checks;
 pub mod config;
 pub mod context;
 pub mod coordinator;

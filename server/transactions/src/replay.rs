@@ -7,9 +7,9 @@ use crate::message::Stamp;
 use crate::output::Output;
 use crate::partition_set::PartitionSet;
 use crate::state::{Durable, NO_EPOCH, State};
-use crate::text::{Text, owned};
+use crate::text::Text;
 use alloc::vec::Vec;
-use muster_codec::records::{TransactionLogKey, TransactionRecord};
+use muster_codec::records::TransactionRecord;
 
 impl Coordinator {
     /// Applies a record to the durable state. One with a state that Kafka never writes is skipped.
@@ -164,15 +164,6 @@ impl Coordinator {
         entry.active().sent_at = i64::MIN;
         self.under_way.insert(sequence, id.into());
         self.open.insert(id.into());
-    }
-
-    /// The durable state as the records that produce it, like a compacted log.
-    pub fn durable_records(&self) -> Vec<TransactionRecord<'static>> {
-        let records = self.ids.after(None).map(|seen| {
-            let key = TransactionLogKey { transactional_id: owned(seen.id) };
-            TransactionRecord { key, value: Some(seen.durable.to_record()) }
-        });
-        records.collect()
     }
 }
 

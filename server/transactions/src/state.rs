@@ -13,11 +13,14 @@
 //! `TransactionState`).
 
 use crate::partition_set::PartitionSet;
+use crate::text::owned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use muster_codec::Wall;
 use muster_codec::record_batch::TransactionOutcome;
-use muster_codec::records::{KeptCommit, TransactionLogValue};
+use muster_codec::records::{
+    KeptCommit, TransactionLogKey, TransactionLogValue, TransactionRecord,
+};
 
 /// Stands for no producer id.
 pub(crate) const NO_PRODUCER_ID: i64 = -1;
@@ -114,6 +117,12 @@ pub(crate) struct Durable {
     pub(crate) open: Option<Box<Open>>,
     /// See `kept.rs`. Transitions leave it as it is: the record that is written of one has its own.
     pub(crate) kept: Option<Box<Kept>>,
+}
+
+/// The record of an id; a tombstone without state.
+pub(crate) fn record(id: &str, durable: Option<&Durable>) -> TransactionRecord<'static> {
+    let key = TransactionLogKey { transactional_id: owned(id) };
+    TransactionRecord { key, value: durable.map(Durable::to_record) }
 }
 
 /// The part that only an open transaction has.

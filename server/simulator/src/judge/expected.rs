@@ -8,7 +8,7 @@ use muster::placement::{CONTROLLER, Placement, Slot};
 use muster::shard::Inspection;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{BatchHeader, EndTxnMarker, TransactionOutcome};
-use muster_codec::records::{ClusterRecord, GroupRecord};
+use muster_codec::records::{ClusterRecord, GroupRecord, TransactionRecord};
 use muster_coordinator::{Coordinator, Producer};
 use muster_storage::LogPartition;
 use muster_storage::layout::Block;
@@ -23,6 +23,8 @@ pub(super) struct Expected {
     placement: Placement,
     /// The coordinators by slot.
     coordinators: BTreeMap<Slot, Coordinator>,
+    /// Those of transactions.
+    transactions: BTreeMap<Slot, muster_transactions::Coordinator>,
     image: ClusterImage,
     /// The position of the last applied operation.
     position: u64,
@@ -43,6 +45,7 @@ impl Expected {
                 offsets_partitions: config.offsets_topic_num_partitions.unsigned_abs(),
             },
             coordinators: BTreeMap::new(),
+            transactions: BTreeMap::new(),
             image: ClusterImage::new(config),
             position: 0,
             in_flight: None,
@@ -55,6 +58,7 @@ impl Expected {
     fn of((position, shard): (u64, Inspection<'_>), config: &Config) -> Self {
         let mut expected = Self::new(config);
         expected.replay_all(&shard.durable_state());
+        shard.transactional_ids().iter().for_each(|record| expected.replay_id(record));
         expected.image = (**shard.image()).clone();
         expected.position = position;
         expected
@@ -73,6 +77,7 @@ impl Expected {
     fn copy(&self, config: &Config) -> Self {
         let mut copy = Self::new(config);
         copy.replay_all(&self.state());
+        self.ids().iter().for_each(|record| copy.replay_id(record));
         copy.image = self.image.clone();
         copy.position = self.position;
         copy
@@ -89,6 +94,7 @@ impl Expected {
             Record::End(slot, producer_id, outcome) => {
                 self.slot(slot).replay_end_transaction(producer_id, outcome, 0);
             }
+            Record::Id(record) => self.replay_id(record),
             Record::Cluster(record) => self.image.apply(record),
         })?;
         self.position += u64::from(block.header.operations);
@@ -122,6 +128,9 @@ impl Expected {
         }
         if let Some(what) = difference(&with.records(), records) {
             return Err(format!("what is recovered is not what was written: {what}"));
+        }
+        if with.ids() != shard.transactional_ids() {
+            return Err("transactional ids are not what was written".to_owned());
         }
         let same_image = number != CONTROLLER || is_same(&with.image, shard.image());
         if same_image { Ok(()) } else { Err("the cluster is another".to_owned()) }
@@ -179,6 +188,17 @@ impl Expected {
         }
     }
 
+    /// The records of all transactional ids, by slot.
+    fn ids(&self) -> Vec<TransactionRecord<'static>> {
+        self.transactions.values().flat_map(|it| it.durable_records()).collect()
+    }
+
+    fn replay_id(&mut self, record: &TransactionRecord<'_>) {
+        let slot = self.placement.transaction_slot(&record.key.transactional_id);
+        let new = || muster_transactions::Coordinator::new(Default::default(), 0);
+        self.transactions.entry(slot).or_insert_with(new).replay(record, 0);
+    }
+
     fn slot(&mut self, slot: Slot) -> &mut Coordinator {
         let config = &self.config;
         self.coordinators.entry(slot).or_insert_with(|| Coordinator::new(config.clone()))
@@ -193,6 +213,7 @@ enum Record<'a> {
     Group(Slot, Option<Producer>, &'a GroupRecord<'a>),
     /// The marker of a producer.
     End(Slot, i64, TransactionOutcome),
+    Id(&'a TransactionRecord<'a>),
     Cluster(&'a ClusterRecord<'a>),
 }
 
@@ -217,8 +238,10 @@ fn each_record(block: &Block<'_>, mut each: impl FnMut(Record<'_>)) -> Result<()
                     let record = GroupRecord::read(key, record.value)?;
                     record.iter().for_each(|it| each(Record::Group(Slot(slot), producer, it)));
                 }
-                // The clients that have transactions check their outcome.
-                LogPartition::TransactionState(_) => {}
+                LogPartition::TransactionState(_) => {
+                    let record = TransactionRecord::read(key, record.value)?;
+                    record.iter().for_each(|record| each(Record::Id(record)));
+                }
             }
         }
     }
@@ -230,7 +253,8 @@ fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
     each_record(&block, |record| match record {
         // Offsets of transactions, too: clients that have them see whether they were committed.
         Record::Group(_, _, record) => facts.group_record(record, now),
-        Record::End(..) => {}
+        // The clients that have transactions check their outcome.
+        Record::End(..) | Record::Id(_) => {}
         Record::Cluster(record) => facts.cluster_record(record),
     })
 }
@@ -305,6 +329,10 @@ impl Judge {
         let live = pending(shard.durable_state(), &alive);
         if log != live {
             return Err(format!("pending offsets are {live:?}, by the log {log:?}"));
+        }
+        let (log, live) = (expected.ids(), shard.transactional_ids());
+        if log != live {
+            return Err(format!("transactional ids are {live:?}, by the log {log:?}"));
         }
         Ok(())
     }
@@ -386,6 +414,9 @@ impl Judge {
         if let Some(what) = difference(&sorted_records(&before), &sorted_records(&self.expected)) {
             return Err(what);
         }
+        if sorted_ids(&before) != sorted_ids(&self.expected) {
+            return Err("the transactional ids are others".to_owned());
+        }
         match (before.first(), self.expected.first()) {
             (Some(old), Some(new)) if is_same(&old.image, &new.image) => Ok(()),
             _ => Err("the cluster is another".to_owned()),
@@ -408,6 +439,12 @@ fn sorted_records(all: &[Expected]) -> Vec<RecordBytes> {
     let mut records: Vec<_> = all.iter().flat_map(Expected::records).collect();
     records.sort_unstable();
     records
+}
+
+fn sorted_ids(all: &[Expected]) -> Vec<TransactionRecord<'static>> {
+    let mut ids: Vec<_> = all.iter().flat_map(Expected::ids).collect();
+    ids.sort_by(|one, other| one.key.transactional_id.cmp(&other.key.transactional_id));
+    ids
 }
 
 /// Whether two images have the same cluster. How often it changed is not durable: a log that

@@ -9,6 +9,9 @@ use std::os::unix::fs::FileExt;
 /// Longer than a round.
 const LONG_MS: i64 = 20_000;
 
+/// Transactional ids.
+const IDS: u64 = 12;
+
 #[test]
 fn no_fault_is_found_without_one() {
     for (seed, retention_ms) in [(1, 0), (2, 50), (3, 5_000), (4, 86_400_000)] {
@@ -22,6 +25,8 @@ fn no_fault_is_found_without_one() {
                     world.set_retention(random.below(3) * retention_ms);
                 }
                 world.change(&mut random);
+                let epoch = (random.below(3) > 0).then(|| random.below(1_000) as i16);
+                world.append_id(random.below(IDS), epoch);
                 world.pass(random.below(3) as i64);
             }
             world.pass(LONG_MS);
@@ -51,6 +56,21 @@ fn a_group_changed_without_a_record_is_found() {
 #[test]
 fn a_group_without_records_is_found() {
     assert_found(|world| world.replay(&commit(1_000, 0, Some(1))));
+}
+
+#[test]
+fn a_transactional_id_changed_without_a_record_is_found() {
+    assert_found(|world| world.replay_id(3, Some(4_711)));
+}
+
+#[test]
+fn a_transactional_id_without_records_is_found() {
+    assert_found(|world| world.replay_id(1_000, Some(1)));
+}
+
+#[test]
+fn a_transactional_id_that_is_missing_is_found() {
+    assert_found(|world| world.replay_id(3, None));
 }
 
 #[test]
@@ -103,8 +123,10 @@ fn a_damaged_log_is_reported_and_the_server_continues() {
 fn assert_found(inject: impl FnOnce(&mut World)) {
     let mut world = World::new(&[]);
     world.fill();
+    (0..IDS).for_each(|number| world.append_id(number, Some(1)));
     world.pass(LONG_MS);
     assert!(!world.is_failed() && world.shard.inspect().groups_checked() >= GROUPS);
+    let ids = world.shard.inspect().transactional_ids();
     let had_snapshot = world.path(SNAPSHOT_FILE_NAME).exists();
     inject(&mut world);
     world.pass(LONG_MS);
@@ -113,6 +135,7 @@ fn assert_found(inject: impl FnOnce(&mut World)) {
     assert_eq!(world.path(SNAPSHOT_DAMAGED_FILE_NAME).exists(), had_snapshot);
     world.restart();
     assert_eq!((world.committed(7, 3), world.committed(1_000, 0)), (Some(703), None));
+    assert_eq!(world.shard.inspect().transactional_ids(), ids);
     world.pass(LONG_MS);
     assert!(!world.is_failed());
 }

@@ -7,7 +7,10 @@ use crate::net::ConnectionId;
 use crate::placement::{Placement, Slot};
 use crate::shard::{Command, Common, Event, LogSizes, Message, Shard, load, log_directory};
 use muster_codec::header::RequestHeader;
-use muster_codec::records::{ClusterRecord, GroupRecord, OffsetCommitKey, OffsetCommitValue};
+use muster_codec::records::{
+    ClusterRecord, GroupRecord, OffsetCommitKey, OffsetCommitValue, TransactionLogKey,
+    TransactionLogValue, TransactionRecord,
+};
 use muster_codec::{Request, Uuid};
 use muster_coordinator::Ids;
 use muster_counters::Totals;
@@ -30,6 +33,9 @@ const CONFIGS: &[&str] = &[
     "log.cleaner.min.cleanable.ratio=0.1",
     "metadata.log.max.record.bytes.between.snapshots=20000",
 ];
+
+/// The status of an id at rest in its record.
+const COMPLETE_COMMIT: i8 = 4;
 
 pub(crate) fn commit(group: u64, partition: u64, offset: Option<i64>) -> GroupRecord<'static> {
     let group = format!("g{group}").into();
@@ -166,6 +172,38 @@ impl World {
             self.shard.groups.append(slot, self.now, records);
         }
         self.turn();
+    }
+
+    /// Writes the record of a transactional id, or the tombstone of one, and replays it.
+    pub(crate) fn append_id(&mut self, number: u64, epoch: Option<i16>) {
+        if !self.shard.groups.is_closed() {
+            let (slot, record) = self.id_record(number, epoch);
+            let position = self.shard.groups.append_transaction(slot, self.now, &record).unwrap();
+            self.shard.transactions.replay(slot, &record, position);
+        }
+        self.turn();
+    }
+
+    /// Replays the record of a transactional id that is not in the log.
+    pub(crate) fn replay_id(&mut self, number: u64, epoch: Option<i16>) {
+        let (slot, record) = self.id_record(number, epoch);
+        self.shard.transactions.replay(slot, &record, 1);
+    }
+
+    fn id_record(&self, number: u64, epoch: Option<i16>) -> (Slot, TransactionRecord<'static>) {
+        let transactional_id = format!("id-{number}");
+        let slot = self.common.placement.transaction_slot(&transactional_id);
+        let value = epoch.map(|producer_epoch| TransactionLogValue {
+            producer_id: number as i64,
+            producer_epoch,
+            transaction_timeout_ms: 60_000,
+            transaction_status: COMPLETE_COMMIT,
+            transaction_partitions: Some(Vec::new()),
+            transaction_last_update_timestamp_ms: self.now,
+            ..Default::default()
+        });
+        let key = TransactionLogKey { transactional_id: transactional_id.into() };
+        (slot, TransactionRecord { key, value })
     }
 
     fn slot_of(&self, record: &GroupRecord<'_>) -> Slot {

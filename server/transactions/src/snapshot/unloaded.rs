@@ -92,6 +92,11 @@ impl Unloaded {
         self.find(id).is_some()
     }
 
+    /// The state of an id, which stays unloaded.
+    pub(crate) fn read(&self, id: &str) -> Option<Durable> {
+        self.index.row(self.find(id)?).map(|row| row.durable)
+    }
+
     /// Removes an id, to be loaded; None if it is not unloaded.
     pub(crate) fn take(&mut self, id: &str) -> Option<(Durable, u64)> {
         let number = self.find(id)?;

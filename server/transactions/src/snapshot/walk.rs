@@ -1,11 +1,10 @@
 //! The walk over all ids that writes a snapshot, in slices.
 
 use super::{Ends, IdRow};
-use crate::state::Durable;
-use crate::text::{Text, owned};
+use crate::state::{Durable, record};
+use crate::text::Text;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
-use muster_codec::records::{TransactionLogKey, TransactionRecord};
 use muster_snapshot_index::{PageSums, Pieces, SnapshotPart};
 
 /// Ids that are visited together.
@@ -141,8 +140,7 @@ impl IdsWalk {
 
 /// Appends key and value, each after its length.
 fn write_record(id: &str, durable: &Durable, out: &mut Vec<u8>) {
-    let key = TransactionLogKey { transactional_id: owned(id) };
-    let record = TransactionRecord { key, value: Some(durable.to_record()) };
+    let record = record(id, Some(durable));
     let (mut key, mut value) = (Vec::new(), Vec::new());
     record.write_key(&mut key);
     let has_value = record.write_value(&mut value);

@@ -1,23 +1,25 @@
-//! The running check that the groups of a shard are in the state to which its log replays.
+//! The running check that the groups and transactional ids of a shard are in the state to which its
+//! log replays. (A group stands for both below.)
 //!
-//! One partition of `__consumer_offsets` after the other is read back from the log, from its first
-//! record to its last, in slices. The records of a sample of its groups are replayed to a
-//! [`CheckCopy`]; near the end of the log digests of the live groups are taken, a few in each turn,
-//! and compared when the copy has reached the position that the log had then.
+//! One partition of `__consumer_offsets` or `__transaction_state` after the other is read back from
+//! the log, from its first record to its last, in slices. The records of a sample of its groups are
+//! replayed to a [`PartitionCopy`]; near the end of the log digests of the live groups are taken, a
+//! few in each turn, and compared when the copy has reached the position that the log had then.
 //!
 //! Compaction continues meanwhile. A round may then read a mixture of segments before and after it;
 //! that replays to the same state, except for removed tombstones ([`ShardLog::may_have_missed`])
 //! and for positions before the end: digests of those are taken again.
 
+mod copies;
+
 use super::TurnEnd;
 use super::counters::CheckCounters;
 use super::log::GroupLog;
-use super::slots::Slots;
 use crate::placement::Slot;
+use copies::{Live, PartitionCopy};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
-use muster_coordinator::check_copy::{CHECK_COPY_BYTES_MAX, REPLICA_GROUP_ITEMS_MAX};
-use muster_coordinator::{CheckCopy, Divergence, GroupDigest, NextGroup, Sample};
+use muster_coordinator::{Divergence, GroupDigest, NextGroup, Sample};
 use muster_storage::{FileDone, FileOp, FileToken, LogPartition, ReadPlan, Reading, ShardLog};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -48,8 +50,8 @@ pub(super) struct LogCheck {
     bytes_per_second: u64,
     round: Option<Round>,
     read: Option<ReadPlan>,
-    /// The slot of the last round.
-    last: Option<Slot>,
+    /// The partition of the last round.
+    last: Option<LogPartition>,
     /// The halvings of the last round's [`Sample`](muster_coordinator::Sample).
     halvings: u32,
     /// The time to continue at, and the bytes written to the log at the last read.
@@ -65,17 +67,16 @@ pub(super) struct LogCheck {
 #[derive(Debug)]
 struct Found {
     position: u64,
-    divergence: Divergence,
+    what: String,
 }
 
 /// The check of one partition.
 #[derive(Debug)]
 struct Round {
-    slot: Slot,
     partition: LogPartition,
     began: i64,
     reading: Reading,
-    copy: CheckCopy,
+    copy: PartitionCopy,
     /// The offset after the last record that the check copy has.
     offset: i64,
     /// The end of the partition at the last read.
@@ -145,8 +146,8 @@ impl LogCheck {
 
     /// Takes the difference that was found, to be logged once.
     pub(super) fn take_found(&mut self) -> Option<String> {
-        let Found { position, divergence } = self.found.take()?;
-        Some(format!("at operation {position} {divergence} in the log, which is right"))
+        let Found { position, what } = self.found.take()?;
+        Some(format!("at operation {position} {what} in the log, which is right"))
     }
 
     /// Continues the check, if it is time. To be called at the end of a turn.
@@ -170,7 +171,7 @@ impl LogCheck {
         }
         round.check_taken(log.log());
         if round.is_to_look() {
-            self.look(log, turn.now, &mut round)
+            self.look(log, turn, &mut round)
         } else {
             self.read_log(log, turn.now, &mut round, ops)
         }
@@ -239,20 +240,20 @@ impl LogCheck {
     /// Begins with the next partition that has records.
     fn begin_round(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>) -> Option<Round> {
         let (slots, log) = log.parts();
-        let has_records = |slot: &Slot| log.high_watermark(slot.log_partition()) > 0;
-        let behind = |last| std::iter::successors(slots.next(last), |slot| slots.next(Some(*slot)));
-        let slot = behind(self.last).chain(behind(None)).find(has_records)?;
-        let partition = slot.log_partition();
-        self.last = Some(slot);
+        let has_records = |partition: &LogPartition| log.high_watermark(*partition) > 0;
+        let all = || slots.iter().flat_map(Slot::log_partitions);
+        let last = |partition: &LogPartition| self.last.is_some_and(|last| *partition == last);
+        let rest = all().skip_while(|it| !last(it)).skip(1);
+        let partition = rest.chain(all()).find(has_records)?;
+        self.last = Some(partition);
         // The sample had to become smaller the last time, perhaps for a single partition.
         let halvings = self.halvings.saturating_sub(1);
         let sample = Sample { salt: log.log_id() ^ turn.now as u64, halvings };
         Some(Round {
-            slot,
             partition,
             began: turn.now,
             reading: log.begin_reading(turn.now),
-            copy: CheckCopy::new(turn.config.coordinator(), sample, CHECK_COPY_BYTES_MAX),
+            copy: PartitionCopy::new(partition, turn.config.coordinator(), sample)?,
             offset: 0,
             read_to: log.high_watermark(partition),
             walked_to: None,
@@ -305,11 +306,11 @@ impl LogCheck {
     }
 
     /// Takes digests of the next live groups, at the end of a block.
-    fn look(&mut self, log: &mut GroupLog, now: i64, round: &mut Round) {
+    fn look(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, round: &mut Round) {
         let (slots, log) = log.parts();
-        round.take_digests(slots, log);
+        round.take_digests(&mut Live { slots, transactions: turn.transactions }, log);
         self.compare(round);
-        self.next_at = now.saturating_add(1);
+        self.next_at = turn.now.saturating_add(1);
         // New records are read first.
         round.read_to = log.high_watermark(round.partition);
     }
@@ -368,24 +369,21 @@ impl Round {
                 let [live, replayed] =
                     [digest.fingerprint, replayed].map(Option::unwrap_or_default);
                 let divergence = Divergence { group_id, live, replayed };
-                return Some(Found { position, divergence });
+                return Some(Found { position, what: self.copy.name(&divergence) });
             }
         }
         None
     }
 
     /// Takes digests of the next live groups.
-    fn take_digests(&mut self, slots: &mut Slots, log: &ShardLog) {
+    fn take_digests(&mut self, live: &mut Live<'_>, log: &ShardLog) {
         let (offset, position) = (log.log_end_offset(self.partition), log.progress().accepted());
         let looks = Cell::new(0);
         let mut items = 0;
         while items < ITEMS_MAX && looks.get() < LOOKS_MAX {
-            let Some(group_id) = self.next_group(slots, &looks) else { break };
+            let Some(group_id) = self.next_group(live, &looks) else { break };
             self.walked_to = Some(group_id.clone());
-            let digest = slots.on(self.slot, |coordinator, _| {
-                coordinator.digest(&group_id, REPLICA_GROUP_ITEMS_MAX)
-            });
-            if let Some(digest) = digest {
+            if let Some(digest) = self.copy.digest_live(live, &group_id) {
                 let taken = Taken { group_id, digest, offset, position };
                 items += taken.cost();
                 self.taken.push_back(taken);
@@ -394,17 +392,15 @@ impl Round {
     }
 
     /// The next group of the round that is loaded, in the copy, or both.
-    fn next_group(&mut self, slots: &mut Slots, looks: &Cell<usize>) -> Option<Arc<str>> {
-        let Self { slot, copy, walked_to, .. } = self;
+    fn next_group(&mut self, live: &mut Live<'_>, looks: &Cell<usize>) -> Option<Arc<str>> {
+        let Self { copy, walked_to, .. } = self;
         let is_wanted = |id: &str| {
             looks.set(looks.get() + 1);
             copy.has(id)
         };
         let left = LOOKS_MAX.saturating_sub(looks.get());
-        let live = slots.on(*slot, |coordinator, _| {
-            coordinator.next_group(walked_to.as_ref(), left, is_wanted)
-        });
-        match (live, copy.next_group(walked_to.as_ref())) {
+        let next = copy.next_live(live, walked_to.as_ref(), left, is_wanted);
+        match (next, copy.next(walked_to.as_ref())) {
             (NextGroup::Wanted(live), Some(other)) => Some(live.min(other)),
             (NextGroup::Wanted(live), None) => Some(live),
             (NextGroup::Unwanted(live), Some(other)) if other <= live => Some(other),

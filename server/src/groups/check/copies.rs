@@ -1,0 +1,214 @@
+//! The check copy of a partition, and the live state beside it: groups of a slot, or transactional
+//! ids of one.
+
+use crate::groups::{Slots, TransactionSlots};
+use crate::placement::Slot;
+use muster_codec::DecodeError;
+use muster_codec::record_batch::{BatchHeader, Record};
+use muster_codec::records::{TransactionLogKey, TransactionRecord};
+use muster_coordinator::check_copy::{CHECK_COPY_BYTES_MAX, REPLICA_GROUP_ITEMS_MAX};
+use muster_coordinator::{CheckCopy, Divergence, GroupDigest, NextGroup, Sample};
+use muster_storage::LogPartition;
+use muster_transactions::Coordinator;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The live state of a shard.
+pub(super) struct Live<'l> {
+    pub(super) slots: &'l mut Slots,
+    pub(super) transactions: &'l dyn TransactionSlots,
+}
+
+/// A copy of what a partition of the log makes.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one, in a round")]
+pub(super) enum PartitionCopy {
+    Groups(Slot, CheckCopy),
+    Ids(Slot, IdsCopy),
+}
+
+impl PartitionCopy {
+    /// An empty one; None for a partition that has neither.
+    pub(super) fn new(
+        partition: LogPartition,
+        config: muster_coordinator::Config,
+        sample: Sample,
+    ) -> Option<Self> {
+        match partition {
+            LogPartition::ConsumerOffsets(index) => {
+                let copy = CheckCopy::new(config, sample, CHECK_COPY_BYTES_MAX);
+                Some(Self::Groups(Slot(index), copy))
+            }
+            LogPartition::TransactionState(index) => {
+                Some(Self::Ids(Slot(index), IdsCopy::new(sample, CHECK_COPY_BYTES_MAX)))
+            }
+            LogPartition::Cluster => None,
+        }
+    }
+
+    pub(super) fn sample(&self) -> Sample {
+        match self {
+            Self::Groups(_, copy) => copy.sample(),
+            Self::Ids(_, copy) => copy.sample,
+        }
+    }
+
+    pub(super) fn has(&self, id: &str) -> bool {
+        match self {
+            Self::Groups(_, copy) => copy.has(id),
+            Self::Ids(_, copy) => copy.sample.has(id),
+        }
+    }
+
+    /// Applies a batch of the log.
+    ///
+    /// # Errors
+    /// A record that cannot be read.
+    pub(super) fn replay<'a>(
+        &mut self,
+        header: &BatchHeader,
+        records: impl Iterator<Item = Result<Record<'a>, DecodeError>>,
+    ) -> Result<(), DecodeError> {
+        match self {
+            Self::Groups(_, copy) => copy.replay(header, records),
+            Self::Ids(_, copy) => copy.replay(records),
+        }
+    }
+
+    /// The digest of a group or id in the copy.
+    pub(super) fn digest(&mut self, id: &str) -> GroupDigest {
+        match self {
+            Self::Groups(_, copy) => copy.digest(id),
+            Self::Ids(_, copy) => digest(copy.ids.record(id, usize::MAX)).unwrap_or_default(),
+        }
+    }
+
+    /// That of the live one; None if it is too large. Nothing is loaded.
+    pub(super) fn digest_live(&self, live: &mut Live<'_>, id: &str) -> Option<GroupDigest> {
+        match self {
+            Self::Groups(slot, _) => live
+                .slots
+                .on(*slot, |coordinator, _| coordinator.digest(id, REPLICA_GROUP_ITEMS_MAX)),
+            Self::Ids(slot, _) => {
+                digest(live.transactions.coordinator(*slot)?.record(id, REPLICA_GROUP_ITEMS_MAX))
+            }
+        }
+    }
+
+    /// The next one of the copy that follows `after`.
+    pub(super) fn next(&self, after: Option<&Arc<str>>) -> Option<Arc<str>> {
+        match self {
+            Self::Groups(_, copy) => copy.next_group(after),
+            Self::Ids(_, copy) => copy.ids.ids_after(after.map(|it| &**it)).next().map(Arc::from),
+        }
+    }
+
+    /// The next wanted live one that follows `after`, among at most `visits`.
+    pub(super) fn next_live(
+        &self,
+        live: &mut Live<'_>,
+        after: Option<&Arc<str>>,
+        visits: usize,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> NextGroup {
+        match self {
+            Self::Groups(slot, _) => live
+                .slots
+                .on(*slot, |coordinator, _| coordinator.next_group(after, visits, is_wanted)),
+            Self::Ids(slot, _) => {
+                let coordinator = live.transactions.coordinator(*slot).into_iter();
+                let ids = coordinator.flat_map(|it| it.ids_after(after.map(|it| &**it)));
+                next_of(ids, after, visits, is_wanted)
+            }
+        }
+    }
+
+    /// How a difference is named.
+    pub(super) fn name(&self, divergence: &Divergence) -> String {
+        match self {
+            Self::Groups(..) => divergence.to_string(),
+            Self::Ids(..) => {
+                let Divergence { group_id, live, replayed } = divergence;
+                format!(
+                    "transactional id {group_id:?} is {live:016x}, but its records make \
+                     {replayed:016x}"
+                )
+            }
+        }
+    }
+}
+
+/// The first id that is wanted, among at most `visits`.
+fn next_of<'i>(
+    ids: impl Iterator<Item = &'i str>,
+    after: Option<&Arc<str>>,
+    visits: usize,
+    is_wanted: impl Fn(&str) -> bool,
+) -> NextGroup {
+    let (mut visited, mut last) = (0, None);
+    for id in ids.take(visits) {
+        if is_wanted(id) {
+            return NextGroup::Wanted(id.into());
+        }
+        (visited, last) = (visited + 1, Some(id));
+    }
+    match last.map(Arc::from).or_else(|| after.cloned()) {
+        Some(last) if visited == visits => NextGroup::Unwanted(last),
+        Some(_) | None => NextGroup::End,
+    }
+}
+
+fn digest(record: Result<Option<TransactionRecord<'_>>, usize>) -> Option<GroupDigest> {
+    let record = record.ok()?;
+    let items = record.iter().map(|_| 1).sum();
+    let fingerprint = record.map(|record| {
+        let mut value = Vec::new();
+        record.write_value(&mut value);
+        xxh3_64(&value)
+    });
+    Some(GroupDigest { fingerprint, items })
+}
+
+/// The transactional ids of a sample, as the log produces them.
+#[derive(Debug)]
+pub(super) struct IdsCopy {
+    ids: Coordinator,
+    sample: Sample,
+    bytes_max: usize,
+}
+
+impl IdsCopy {
+    fn new(sample: Sample, bytes_max: usize) -> Self {
+        Self { ids: Coordinator::new(muster_transactions::Config::default(), 0), sample, bytes_max }
+    }
+
+    fn replay<'a>(
+        &mut self,
+        records: impl Iterator<Item = Result<Record<'a>, DecodeError>>,
+    ) -> Result<(), DecodeError> {
+        for record in records {
+            let record = record?;
+            let read = record.key.map(|key| TransactionRecord::read(key, record.value));
+            if let Some(record) = read.transpose()?.flatten()
+                && self.sample.has(&record.key.transactional_id)
+            {
+                self.ids.replay(&record, 0);
+            }
+        }
+        while self.ids.bytes() > self.bytes_max && self.sample.halvings < u64::BITS {
+            self.halve();
+        }
+        Ok(())
+    }
+
+    /// Continues with half of the ids.
+    fn halve(&mut self) {
+        self.sample.halvings += 1;
+        let gone = self.ids.ids_after(None).filter(|id| !self.sample.has(id));
+        let gone: Vec<String> = gone.map(str::to_owned).collect();
+        for id in gone {
+            let key = TransactionLogKey { transactional_id: id.into() };
+            self.ids.replay(&TransactionRecord { key, value: None }, 0);
+        }
+    }
+}

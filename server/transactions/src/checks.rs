@@ -1,0 +1,72 @@
+//! Access for checks, which load nothing: the durable state of ids, and the comparison of an id
+//! with its own record.
+
+use crate::coordinator::Coordinator;
+use crate::partition_set::PartitionSet;
+use crate::state::{Durable, record};
+use crate::text::Text;
+use alloc::vec::Vec;
+use core::ops::Bound;
+use muster_codec::records::TransactionRecord;
+
+/// The approximate bytes of an id in memory, beside its name and its partitions.
+const ID_BYTES: usize = 160;
+
+/// The most partitions of an audited id: part of a millisecond of work.
+const AUDIT_PARTITIONS_MAX: usize = 2_000;
+
+impl Coordinator {
+    /// The durable state as the records that produce it, like a compacted log.
+    pub fn durable_records(&self) -> Vec<TransactionRecord<'static>> {
+        self.ids.after(None).map(|seen| record(seen.id, Some(&seen.durable))).collect()
+    }
+
+    /// The record that produces an id, if its transaction has at most `partitions_max` partitions.
+    ///
+    /// # Errors
+    /// The number of its partitions: they are more.
+    pub fn record(
+        &self,
+        id: &str,
+        partitions_max: usize,
+    ) -> Result<Option<TransactionRecord<'static>>, usize> {
+        let Some(durable) = self.ids.durable(id) else { return Ok(None) };
+        match durable.partitions().map_or(0, PartitionSet::len) {
+            partitions if partitions > partitions_max => Err(partitions),
+            _ => Ok(Some(record(id, Some(&durable)))),
+        }
+    }
+
+    /// The ids that follow one, in order.
+    pub fn ids_after(&self, id: Option<&str>) -> impl Iterator<Item = &str> {
+        self.ids.after(id).map(|seen| seen.id)
+    }
+
+    /// The approximate memory of the ids.
+    pub fn bytes(&self) -> usize {
+        self.held.ids * ID_BYTES + self.held.id_bytes + self.open_bytes
+    }
+
+    /// Compares the loaded id that follows one with the state that its own record makes, and with
+    /// what is kept beside the ids; returns it, and whether both are the same. None after the last.
+    pub fn audit_after(&self, id: Option<&str>) -> Option<(Text, bool)> {
+        let from = id.map_or(Bound::Unbounded, Bound::Excluded);
+        let (id, entry) = self.ids.loaded_from(from).next()?;
+        let is_large = entry.durable.partitions().is_some_and(|it| it.len() > AUDIT_PARTITIONS_MAX);
+        let is_open = entry.is_open() == self.open.contains(id);
+        Some((id.clone(), is_large || (is_open && is_rebuilt(id, &entry.durable))))
+    }
+}
+
+/// Whether the record of an id, written and read, makes the same state.
+fn is_rebuilt(id: &str, durable: &Durable) -> bool {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let written = record(id, Some(durable));
+    written.write_key(&mut key);
+    written.write_value(&mut value);
+    let read = TransactionRecord::read(&key, Some(&value)).ok().flatten();
+    read.is_some_and(|read| {
+        let is_same = read.value.as_ref().and_then(Durable::from_record).as_ref() == Some(durable);
+        is_same && read.key.transactional_id == *id
+    })
+}
