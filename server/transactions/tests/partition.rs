@@ -129,6 +129,22 @@ fn a_question_that_a_later_one_replaces_is_asked_again() {
 }
 
 #[test]
+fn a_later_marker_waits_until_it_is_known_how_a_found_transaction_ended() {
+    let producer = |epoch| Producer { id: 9, epoch };
+    let mut it = PartitionTransactions::default();
+    it.appended(producer(4), 0, None);
+    let later = end(producer(6), 2, TransactionOutcome::Abort);
+    let refused = Marking::Refuse(ErrorCode::ConcurrentTransactions);
+    assert_eq!(it.may_mark(&later, Some(stamp(2))), refused);
+    for (epoch, version) in [(4, 0), (5, 2)] {
+        let own = end(producer(epoch), version, TransactionOutcome::Commit);
+        assert_eq!(it.may_mark(&own, Some(stamp(1))), Marking::Write);
+    }
+    it.marked(&end(producer(4), 0, TransactionOutcome::Commit), 1, Some(stamp(3)));
+    assert_eq!(it.may_mark(&later, Some(stamp(4))), Marking::Write);
+}
+
+#[test]
 fn a_producer_with_an_open_question_does_not_expire() {
     let (producer, mut partition) =
         (Producer { id: 7, epoch: 1 }, PartitionTransactions::default());

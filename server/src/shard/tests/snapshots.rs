@@ -66,7 +66,7 @@ fn listed(world: &mut World) -> usize {
     let request = ListTransactionsRequest { duration_filter: -1, ..Default::default() };
     let mut listing = crate::transactions::ListingOfIds::new(&request);
     let (wall, mut found) = (muster_codec::Wall(0), 0);
-    while !listing.is_complete() {
+    while !listing.list.is_complete() {
         let coordinators = world.shard.transactions.coordinators();
         coordinators.list(&mut listing, wall, 10, |_| u64::MAX);
         found += listing.take().transaction_states.len();
