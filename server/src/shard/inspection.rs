@@ -2,6 +2,7 @@
 
 use super::Shard;
 use crate::cluster::ClusterImage;
+use crate::groups::TransactionSlots;
 use crate::net::{Account, ConnectionId, Connections};
 use crate::placement::Slot;
 use muster_codec::records::{GroupRecord, TransactionRecord};
@@ -44,9 +45,12 @@ impl<'s> Inspection<'s> {
         self.0.transactions.is_settled()
     }
 
-    /// Its transactional ids, as the records that produce them, by slot.
-    pub fn transactional_ids(self) -> Vec<TransactionRecord<'static>> {
-        self.0.transactions.coordinators().durable_records()
+    /// Its transactional ids, as the records that produce them, by slot. None if the snapshot that
+    /// they are read from is damaged: the shard finds that at the end of its next turn.
+    pub fn transactional_ids(self) -> Option<Vec<TransactionRecord<'static>>> {
+        let coordinators = self.0.transactions.coordinators();
+        let records = coordinators.durable_records();
+        coordinators.damage().is_none().then_some(records)
     }
 
     /// The progress of its log.

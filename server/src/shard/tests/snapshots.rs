@@ -54,7 +54,7 @@ fn with_unloaded_ids() -> World {
 }
 
 fn ids(world: &World) -> usize {
-    world.shard.inspect().transactional_ids().len()
+    world.shard.inspect().transactional_ids().unwrap().len()
 }
 
 fn unloaded_ids(world: &World) -> usize {
