@@ -113,7 +113,8 @@ fn options(arguments: Serve) -> Result<Options, Failure> {
     let data = std::path::absolute(data)?;
     let (listen, advertise) = (arguments.listen.as_deref(), arguments.advertise.as_deref());
     let served = served(&config, listen, advertise, &data)?;
-    let listen = resolve(&served.listen)?;
+    let listeners = served.listeners.iter();
+    let listen = listeners.map(|it| resolve(&it.listen)).collect::<Result<_, _>>()?;
     config.served = Some(served.clone());
     Ok(Options {
         version: VERSION,

@@ -1,16 +1,13 @@
 //! The addresses that shards listen on and those that clients connect to, from configs and
 //! arguments.
 
-use crate::config::{Address, Config, Served};
+use crate::config::{Address, Config, Listener, Served, ServedListener};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::Path;
 use std::thread;
 use tracing::warn;
-
-const DEFAULT_LISTENER: &str = "PLAINTEXT";
-const DEFAULT_LISTEN: &str = "127.0.0.1:9092";
 
 /// The addresses of a server: the command line (`--listen`, `--advertise`) wins over the configs.
 /// Clients get the advertised address; else the host that is listened on, or for all interfaces the
@@ -24,24 +21,43 @@ pub fn served(
     advertise: Option<&str>,
     data: &Path,
 ) -> Result<Served, String> {
-    let listener = config.listener()?;
-    let name = listener.as_ref().map_or(DEFAULT_LISTENER, |it| it.name.as_str()).to_owned();
-    let listen = match (listen, listener) {
-        (Some(text), _) => Address::of_listen(text)?,
-        (None, Some(listener)) => listener.address,
-        (None, None) => Address::of_listen(DEFAULT_LISTEN)?,
-    };
-    let advertised = match advertise {
-        Some(text) => Some(Address::of_advertise(text, listen.port)?),
-        None => config.advertised_listener()?.map(|listener| listener.address),
-    };
-    let mut advertised = advertised.unwrap_or_else(|| listen.clone());
+    let mut listeners = config.client_listeners()?;
+    if let Some(text) = listen {
+        only(&mut listeners, "--listen")?.address = Address::of_listen(text)?;
+    }
+    let mut advertised = config.advertised_client_listeners()?;
+    if let Some(text) = advertise {
+        let listener = only(&mut listeners, "--advertise")?.clone();
+        let address = Address::of_advertise(text, listener.address.port)?;
+        advertised = vec![Listener { address, ..listener }];
+    }
+    let listeners = listeners.into_iter().map(|listener| with_advertised(listener, &advertised));
+    Ok(Served { listeners: listeners.collect::<Result<_, _>>()?, data: data.display().to_string() })
+}
+
+/// The listener that an argument of the command line is about.
+fn only<'l>(listeners: &'l mut [Listener], argument: &str) -> Result<&'l mut Listener, String> {
+    match listeners {
+        [listener] => Ok(listener),
+        all => Err(format!(
+            "{argument} is for a server with one listener, and listeners names {}: set listeners \
+             and advertised.listeners",
+            all.len()
+        )),
+    }
+}
+
+/// A listener that is not in `advertised` has its own address there.
+fn with_advertised(listener: Listener, advertised: &[Listener]) -> Result<ServedListener, String> {
+    let Listener { name, protocol, address: listen } = listener;
+    let found = advertised.iter().find(|it| it.name.eq_ignore_ascii_case(&name));
+    let mut advertised = found.map_or_else(|| listen.clone(), |it| it.address.clone());
     if advertised.is_wildcard() {
         advertised.host = host_name().map_err(|error| {
             format!("this host has no name for clients ({error}): set one with --advertise")
         })?;
     }
-    Ok(Served { name, listen, advertised, data: data.display().to_string() })
+    Ok(ServedListener { name, protocol, listen, advertised })
 }
 
 fn host_name() -> io::Result<String> {
@@ -103,7 +119,10 @@ mod tests {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let config = Config::load("", &words).unwrap();
         match served(&config, listen, advertise, Path::new("data")) {
-            Ok(served) => format!("{} {}", served.listen, served.advertised),
+            Ok(served) => {
+                let text = |it: &ServedListener| format!("{} {}", it.listen, it.advertised);
+                served.listeners.iter().map(text).collect::<Vec<_>>().join(", ")
+            }
             Err(error) => error,
         }
     }
@@ -132,6 +151,26 @@ mod tests {
         }
         let words = ["listeners=PLAINTEXT://:9", "advertised.listeners=PLAINTEXT://:10"];
         assert_eq!(addresses(&words, None, None), format!(":9 {name}:10"));
+    }
+
+    #[test]
+    fn each_listener_has_an_address_for_its_clients() {
+        let listeners = "listeners=INSIDE://127.0.0.1:1,OUTSIDE://0.0.0.0:5,CONTROLLER://:9";
+        let rest = [
+            "listener.security.protocol.map=inside:PLAINTEXT, OUTSIDE:plaintext",
+            "controller.listener.names=CONTROLLER",
+            "advertised.listeners=OUTSIDE://kafka:15",
+        ];
+        let words = [&[listeners], &rest[..]].concat();
+        assert_eq!(
+            addresses(&words, None, None),
+            "127.0.0.1:1 127.0.0.1:1, 0.0.0.0:5 kafka:15",
+            "one that is not advertised has its own address"
+        );
+        for (listen, advertise) in [(Some(":1"), None), (None, Some("a"))] {
+            let refused = addresses(&words, listen, advertise);
+            assert!(refused.contains("is for a server with one listener"), "{refused}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The interface of a shard: events in, commands out. Both are closed enums, which the reactor and
 //! the simulator handle alike.
 
+pub use crate::config::ListenerIndex;
 use crate::mailbox::Message;
 use muster_storage::{FileDone, FileId, FileOp};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub enum Event<'e> {
     /// A client connected; `host` is its address in Kafka's form: `/127.0.0.1`.
     Opened {
         connection: ConnectionId,
+        listener: ListenerIndex,
         host: Arc<str>,
     },
     Received {

@@ -15,7 +15,7 @@ pub use ring::{Parts, Peer, RingReactor};
 use crate::clock::Times;
 use crate::files::{FileError, Files};
 use crate::net::ConnectionId;
-use crate::shard::{Command, Event, Shard};
+use crate::shard::{Command, Event, ListenerIndex, Shard};
 use lines::ConnectionLines;
 use muster_counters::Totals;
 use std::collections::VecDeque;
@@ -170,7 +170,7 @@ impl<I: Io> Reactor<I> {
         completion: Completion<I::Conn, I::Data>,
     ) -> Result<(), FileError> {
         match completion {
-            Completion::Accepted { conn }
+            Completion::Accepted { conn, .. }
             | Completion::InputEnded { conn }
             | Completion::Broken { conn } => io.close(conn),
             Completion::Written { token, result } => {
@@ -235,7 +235,7 @@ impl<I: Io> Reactor<I> {
         completion: Completion<I::Conn, I::Data>,
     ) -> Result<(), FileError> {
         match completion {
-            Completion::Accepted { conn } => self.accepted(io, shard, conn),
+            Completion::Accepted { conn, listener } => self.accepted(io, shard, conn, listener),
             Completion::NotAccepted { error } => self.lines.not_accepted(self.times.now, &error),
             Completion::Received { conn, data } => {
                 if let Some(connection) = self.name(io, conn) {
@@ -284,7 +284,7 @@ impl<I: Io> Reactor<I> {
         self.execute(io)
     }
 
-    fn accepted(&mut self, io: &mut I, shard: &mut Shard, conn: I::Conn) {
+    fn accepted(&mut self, io: &mut I, shard: &mut Shard, conn: I::Conn, listener: ListenerIndex) {
         let Some(peer) = io.peer(conn) else { return io.close(conn) };
         let slot = io.slot(conn);
         self.serial = self.serial.wrapping_add(1);
@@ -299,7 +299,7 @@ impl<I: Io> Reactor<I> {
         }
         // An IPv4 client has its IPv4 address, even on a listener for both families.
         let host = format!("/{}", peer.ip().to_canonical()).into();
-        self.step(io, shard, Event::Opened { connection, host });
+        self.step(io, shard, Event::Opened { connection, listener, host });
     }
 
     /// The shard closes the connection when it has no further output for it.

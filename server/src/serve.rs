@@ -3,8 +3,8 @@
 use crate::Failure;
 use crate::addresses::warn_if_unreachable;
 use crate::clock::{Clock, wall};
-use crate::cluster::{ClusterImage, Endpoint};
-use crate::config::{Address, Config, Served};
+use crate::cluster::{ClusterImage, Endpoint, Endpoints};
+use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener};
 use crate::data_dir::DataDir;
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
@@ -39,9 +39,9 @@ pub struct Options {
     pub config: Config,
     /// The file that the configs were read from.
     pub config_file: Option<PathBuf>,
-    /// The first shard listens here, shard i on the port i above.
-    pub listen: SocketAddr,
-    /// The same as configured, and the advertised address.
+    /// The first shard listens here, shard i on the port i above: the addresses of the listeners of
+    /// `served`, resolved.
+    pub listen: Vec<SocketAddr>,
     pub served: Served,
     /// Absolute, as it appears in answers and in the log.
     pub data: PathBuf,
@@ -110,12 +110,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let shards = start(options, &common, &budget, ring, &directory)?;
     // Before the log says that the server runs, so that it can be stopped from then on.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
-    for number in 0..options.shards {
-        let Served { listen, advertised, .. } = &options.served;
-        let (listen, advertised) = (listen.of_shard(number)?, advertised.of_shard(number)?);
-        info!("shard {number} listens on {listen}, clients connect to {advertised}");
-    }
-    warn_if_unreachable(options.listen.ip(), options.served.advertised.clone())?;
+    log_addresses(options)?;
     let cluster = &directory.meta.cluster_id;
     info!("ready after {} ms: cluster {cluster}", began.elapsed().as_millis());
     let (ends, asked) = wait(shards, signals)?;
@@ -299,15 +294,28 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     for op in ops {
         files.perform(&mut io, op)?;
     }
-    let mut address = start.options.listen;
-    address.set_port(start.options.served.listen.of_shard(start.number)?.port);
-    let listener = listen(&mut io.ring, address)
-        .map_err(|error| not_listened(&start.options, start.number, address, &error))?;
+    let listeners = listen_on_all(&mut io.ring, &start.options, start.number)?;
     start.ready.send(Ok((start.number, io.ring.waker())))?;
     drop(start.ready);
     let peers = start.peers.recv()?;
-    let parts = Parts { io, listener, mailbox: start.mailbox, peers, clock };
+    let parts = Parts { io, listeners, mailbox: start.mailbox, peers, clock };
     Ok((shard, RingReactor::new(parts, files)))
+}
+
+/// Opens the listeners of a shard, in order.
+fn listen_on_all(
+    ring: &mut Ring,
+    options: &Options,
+    number: u32,
+) -> Result<Vec<ListenerId>, Failure> {
+    let addresses = options.listen.iter().zip(&options.served.listeners);
+    let listen = |(first, listener): (&SocketAddr, &ServedListener)| {
+        let mut address = *first;
+        address.set_port(listener.listen.of_shard(number)?.port);
+        let id = listen(ring, address);
+        Ok(id.map_err(|error| not_listened(options, (*first, address), number, &error))?)
+    };
+    addresses.map(listen).collect()
 }
 
 /// Listens; retries for a while if the address is in use: the kernel holds the listener of a killed
@@ -324,8 +332,13 @@ fn listen(ring: &mut Ring, address: SocketAddr) -> io::Result<ListenerId> {
     }
 }
 
-fn not_listened(options: &Options, number: u32, address: SocketAddr, error: &io::Error) -> String {
-    let (first, last) = (options.listen.port(), options.listen.port() + options.shards as u16 - 1);
+fn not_listened(
+    options: &Options,
+    (first, address): (SocketAddr, SocketAddr),
+    number: u32,
+    error: &io::Error,
+) -> String {
+    let (first, last) = (first.port(), first.port() + options.shards as u16 - 1);
     format!(
         "could not listen on {address}, the port of shard {number}: {error}. Each shard has a \
          port, {first} to {last}: free it, or choose others with --listen or fewer with --shards"
@@ -385,6 +398,25 @@ fn log_start(options: &Options) {
     info!("muster {}: data in {data}, {file}, shards: {}", options.version, options.shards);
 }
 
+/// Logs where each shard listens, and warns of addresses that clients cannot use.
+fn log_addresses(options: &Options) -> Result<(), Failure> {
+    let listeners = &options.served.listeners;
+    for number in 0..options.shards {
+        for ServedListener { name, protocol, listen, advertised } in listeners {
+            let (listen, advertised) = (listen.of_shard(number)?, advertised.of_shard(number)?);
+            let of = match &listeners[..] {
+                [_] if *protocol == SecurityProtocol::Plaintext => String::new(),
+                _ => format!(" for {name} ({})", protocol.name()),
+            };
+            info!("shard {number} listens on {listen}{of}, clients connect to {advertised}");
+        }
+    }
+    for (listen, listener) in options.listen.iter().zip(listeners) {
+        warn_if_unreachable(listen.ip(), listener.advertised.clone())?;
+    }
+    Ok(())
+}
+
 /// Logs configs without effect: an operator who moves a file from Kafka has to know them.
 fn log_without_effect(config: &Config) {
     let keys: Vec<_> = config.set_without_effect().collect();
@@ -425,14 +457,36 @@ fn pin(number: u32) {
     }
 }
 
-/// The advertised address of each shard. Also checks, before anything is changed, that each has a
-/// port to listen on.
-fn endpoints(options: &Options) -> Result<Arc<[Endpoint]>, Failure> {
-    let Served { listen, advertised, .. } = &options.served;
-    let endpoint = |number| {
-        listen.of_shard(number)?;
-        let Address { host, port } = advertised.of_shard(number)?;
-        Ok(Endpoint { host, port })
+/// The advertised addresses of each shard. Also checks, before anything is changed, that each has
+/// its ports to listen on.
+fn endpoints(options: &Options) -> Result<Endpoints, Failure> {
+    let listeners = &options.served.listeners;
+    for (place, listener) in listeners.iter().enumerate() {
+        let others = &listeners[..place];
+        others.iter().try_for_each(|other| check_apart(other, listener, options.shards))?;
+    }
+    let of_listener = |listener: &ServedListener| {
+        let endpoint = |number| {
+            listener.listen.of_shard(number)?;
+            let Address { host, port } = listener.advertised.of_shard(number)?;
+            Ok(Endpoint { host, port })
+        };
+        (0..options.shards).map(endpoint).collect::<Result<Box<[_]>, Failure>>()
     };
-    (0..options.shards).map(endpoint).collect()
+    Ok(Endpoints::new(listeners.iter().map(of_listener).collect::<Result<Vec<_>, _>>()?))
+}
+
+/// Checks that the shards need no port twice.
+fn check_apart(one: &ServedListener, other: &ServedListener, shards: u32) -> Result<(), Failure> {
+    let (a, b) = (&one.listen, &other.listen);
+    let share_hosts = a.host == b.host || a.is_wildcard() || b.is_wildcard();
+    if share_hosts && u32::from(a.port.abs_diff(b.port)) < shards {
+        let (one, other) = (&one.name, &other.name);
+        let words = format!(
+            "listeners {one} ({a}) and {other} ({b}) need the same ports: each of the {shards} \
+             shards has one from the first on, so leave {shards} between them"
+        );
+        return Err(words.into());
+    }
+    Ok(())
 }

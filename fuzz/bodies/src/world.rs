@@ -6,7 +6,7 @@ use muster::cluster::Endpoint;
 use muster::config::Config;
 use muster::net::ConnectionId;
 use muster::placement::Placement;
-use muster::shard::{Command, Common, Event, LogSizes, Part, Shard, load};
+use muster::shard::{Command, Common, Event, ListenerIndex, LogSizes, Part, Shard, load};
 use muster_codec::{ApiKey, Reader, Response};
 use muster_storage::{FileDone, FileId, FileOp, OpenMode};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -74,7 +74,9 @@ impl World {
         let common = Common {
             config: Arc::new(config),
             placement: Placement { shards: 1, offsets_partitions },
-            endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
+            endpoints: [Endpoint { host: "localhost".to_owned(), port: 9092 }]
+                .into_iter()
+                .collect(),
             cluster_id: "fuzz".into(),
             data: "/data".into(),
             log_sizes,
@@ -115,7 +117,11 @@ impl World {
         let connection = Connection { serial: self.serial, ..Connection::default() };
         self.connections.insert(slot, connection);
         let connection = ConnectionId::new(slot, self.serial);
-        self.step(Event::Opened { connection, host: "/1.2.3.4".into() });
+        self.step(Event::Opened {
+            connection,
+            listener: ListenerIndex::FIRST,
+            host: "/1.2.3.4".into(),
+        });
     }
 
     /// The client ends its output, and still reads.

@@ -186,7 +186,7 @@ fn files_of_kafka_start_a_server_or_list_what_must_change() {
     for (file, fatal) in [
         ("server.properties", &[][..]),
         ("broker.properties", &[]),
-        ("controller.properties", &["process.roles", "listeners", "advertised.listeners"]),
+        ("controller.properties", &["process.roles", "listeners"]),
         (
             "production.properties",
             &[

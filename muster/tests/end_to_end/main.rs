@@ -23,6 +23,7 @@ mod first_hour;
 mod full_disk;
 mod kafka_answers;
 mod large_groups;
+mod listeners;
 mod log_exchange;
 mod log_tools;
 mod logging;

@@ -6,7 +6,7 @@ use muster::cluster::Endpoint;
 use muster::config::Config;
 use muster::net::ConnectionId;
 use muster::placement::Placement;
-use muster::shard::{Command, Common, Event, LogSizes, Shard, load};
+use muster::shard::{Command, Common, Event, ListenerIndex, LogSizes, Shard, load};
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::{CreatableTopic, CreateTopicsRequest, MetadataRequest};
 use muster_codec::{Request, Uuid};
@@ -32,7 +32,7 @@ fn start(data: &Path) -> (Shard, Vec<FileOp>) {
     let common = Common {
         config: Arc::new(Config::load("", &[]).unwrap()),
         placement: Placement { shards: 1, offsets_partitions: 1 },
-        endpoints: [endpoint].into(),
+        endpoints: [endpoint].into_iter().collect(),
         cluster_id: "cluster".into(),
         data: "/data".into(),
         known_logs: Arc::new([]),
@@ -102,7 +102,7 @@ fn ask(shard: &mut Shard, version: i16, request: Request<'_>) -> Vec<Command> {
     let mut commands = Vec::new();
     shard.step(
         Times::both(0),
-        Event::Opened { connection, host: "/127.0.0.1".into() },
+        Event::Opened { connection, listener: ListenerIndex::FIRST, host: "/127.0.0.1".into() },
         &mut commands,
     );
     shard.step(Times::both(0), Event::Received { connection, data: &frame }, &mut commands);

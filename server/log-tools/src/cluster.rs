@@ -2,7 +2,7 @@
 
 use crate::shard_files::ShardFiles;
 use muster::Failure;
-use muster::cluster::ClusterImage;
+use muster::cluster::{ClusterImage, Endpoints};
 use muster::config::Config;
 use muster::data_dir::Meta;
 use muster::placement::CONTROLLER;
@@ -26,7 +26,7 @@ pub fn common(meta: &Meta) -> Result<Common, Failure> {
     Ok(Common {
         config: Arc::new(config(meta)?),
         placement: meta.placement(),
-        endpoints: Arc::new([]),
+        endpoints: Endpoints::default(),
         cluster_id: meta.cluster_id.as_str().into(),
         data: "".into(),
         log_sizes: LogSizes::default(),

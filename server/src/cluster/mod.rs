@@ -35,7 +35,7 @@ pub use muster_codec::records::OFFSETS_TOPIC;
 pub use offline::{OfflineList, OfflinePartitions};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};
-pub use view::{Endpoint, View, leader, transaction_slot};
+pub use view::{Endpoint, Endpoints, View, leader, transaction_slot};
 
 pub(crate) use change::Refused;
 pub(crate) use failure::fail;

@@ -1,14 +1,38 @@
 //! The input of decisions and answers about the cluster.
 
 use super::{ClusterImage, OfflinePartitions, Topic};
-use crate::config::Config;
+use crate::config::{Config, ListenerIndex};
 use crate::placement::{Placement, Slot};
+use std::sync::Arc;
 
 /// The address of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub host: String,
     pub port: u16,
+}
+
+/// The addresses of the shards: for each listener those that its clients are given, by shard
+/// number.
+#[derive(Debug, Clone, Default)]
+pub struct Endpoints(Arc<[Box<[Endpoint]>]>);
+
+impl Endpoints {
+    pub fn new(of_listeners: impl IntoIterator<Item = Box<[Endpoint]>>) -> Self {
+        Self(of_listeners.into_iter().collect())
+    }
+
+    /// Those for the clients of a listener.
+    pub fn of(&self, listener: ListenerIndex) -> &[Endpoint] {
+        self.0.get(listener.0).map_or(&[], |endpoints| endpoints)
+    }
+}
+
+/// Those of a server with one listener.
+impl FromIterator<Endpoint> for Endpoints {
+    fn from_iter<I: IntoIterator<Item = Endpoint>>(endpoints: I) -> Self {
+        Self::new([endpoints.into_iter().collect()])
+    }
 }
 
 /// A shard's view of the cluster.
@@ -19,7 +43,7 @@ pub struct View<'a> {
     /// The config of file and command line, without altered configs.
     pub config: &'a Config,
     pub placement: Placement,
-    /// The endpoints by shard number, which is the node id.
+    /// The endpoints by shard number, which is the node id, for the clients of one listener.
     pub endpoints: &'a [Endpoint],
     /// The shard that answers.
     pub shard: u32,

@@ -2,277 +2,177 @@
 //! `advertised.listeners`, or `--listen` and `--advertise`.
 
 use super::Config;
-use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use super::address::Address;
+use std::collections::HashSet;
 
-/// The first shard's address; each further shard is one port higher.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    /// Empty: all interfaces, or the name of this host if it is advertised.
-    pub host: String,
-    pub port: u16,
+/// The way in which the clients of a listener connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecurityProtocol {
+    Plaintext,
+    Ssl,
+    SaslPlaintext,
+    SaslSsl,
 }
 
 /// A listener of clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
     pub name: String,
+    pub protocol: SecurityProtocol,
     pub address: Address,
+}
+
+/// A listener, by its place among those of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenerIndex(pub usize);
+
+impl ListenerIndex {
+    pub const FIRST: Self = Self(0);
+}
+
+/// A listener with the address that its clients are given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedListener {
+    pub name: String,
+    pub protocol: SecurityProtocol,
+    /// As it was asked for.
+    pub listen: Address,
+    pub advertised: Address,
 }
 
 /// How a server is placed: what of its configs follows from the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
-    /// The name of the listener.
-    pub name: String,
-    /// As it was asked for.
-    pub listen: Address,
-    /// The address that clients connect to.
-    pub advertised: Address,
+    /// At least one.
+    pub listeners: Vec<ServedListener>,
     /// The data directory.
     pub data: String,
 }
 
-const LISTEN_FORMS: &str = "HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092, or :9092 for all \
-                            interfaces";
-const ADVERTISE_FORMS: &str =
-    "HOST or HOST:PORT, such as kafka.example.org:9092 or [2001:db8::1]:9092";
+const DEFAULT_LISTENER: &str = "PLAINTEXT";
+const DEFAULT_HOST: &str = "127.0.0.1";
+const DEFAULT_PORT: u16 = 9092;
 
-impl Address {
-    /// The value of `--listen`: `HOST:PORT`; a host that is empty or `*` is all interfaces.
-    ///
-    /// # Errors
-    /// The text is of no such form; it says which there are.
-    pub fn of_listen(text: &str) -> Result<Self, String> {
-        let malformed = || format!("--listen {text}: it is to be {LISTEN_FORMS}");
-        let (host, port) = split(text).ok_or_else(malformed)?;
-        let port = port.and_then(parse_port).ok_or_else(malformed)?;
-        let host = if host == "*" { "" } else { host };
-        if host.is_empty() || is_host(host) {
-            Ok(Self { host: host.to_owned(), port })
-        } else {
-            Err(malformed())
+impl SecurityProtocol {
+    const ALL: [Self; 4] = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
+            Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
         }
     }
 
-    /// The value of `--advertise`: `HOST`, with the port that is listened on, or `HOST:PORT`.
-    ///
-    /// # Errors
-    /// The text is of no such form, or an address that no client can connect to.
-    pub fn of_advertise(text: &str, listen_port: u16) -> Result<Self, String> {
-        let malformed = || format!("--advertise {text}: it is to be {ADVERTISE_FORMS}");
-        let (host, port) = split(text).ok_or_else(malformed)?;
-        let port = port.map_or(Some(listen_port), parse_port).ok_or_else(malformed)?;
-        let address = Self { host: host.to_owned(), port };
-        if is_host(host) {
-            address.routable(&format!("--advertise {text}"))
-        } else {
-            Err(malformed())
-        }
+    fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(name))
     }
 
-    /// The address of a shard.
-    ///
-    /// # Errors
-    /// There is no such port.
-    pub fn of_shard(&self, number: u32) -> Result<Self, String> {
-        let port = u32::from(self.port) + number;
-        let port = u16::try_from(port).map_err(|_| {
-            format!(
-                "shard {number} would have port {port}, and the last one is 65535: each shard has \
-                 a port, from {} on",
-                self.port
-            )
-        })?;
-        Ok(Self { host: self.host.clone(), port })
-    }
-
-    /// Whether it is all interfaces.
-    pub fn is_wildcard(&self) -> bool {
-        self.host.is_empty() || self.ip().is_some_and(|ip| ip.is_unspecified())
-    }
-
-    /// The host, if it is an IP address and no name.
-    pub fn ip(&self) -> Option<IpAddr> {
-        self.host.parse().ok()
-    }
-
-    /// As Kafka refuses the meta-address in `advertised.listeners`.
-    fn routable(self, what: &str) -> Result<Self, String> {
-        if self.ip().is_some_and(|ip| ip.is_unspecified()) {
-            Err(format!(
-                "{what}: clients cannot connect to {}, use an address of this host \
-                                 or a name",
-                self.host
-            ))
-        } else {
-            Ok(self)
+    /// The feature that it needs and muster lacks.
+    fn missing(self) -> Option<&'static str> {
+        match self {
+            Self::Plaintext => None,
+            Self::SaslPlaintext => Some("muster has no SASL: it asks for no password"),
+            Self::Ssl | Self::SaslSsl => {
+                Some("muster has no TLS: all that is sent can be read on the way")
+            }
         }
     }
 }
 
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
+impl Default for Listener {
+    fn default() -> Self {
+        Self {
+            name: DEFAULT_LISTENER.to_owned(),
+            protocol: SecurityProtocol::Plaintext,
+            address: Address { host: DEFAULT_HOST.to_owned(), port: DEFAULT_PORT },
         }
     }
 }
 
 impl Config {
-    /// The one of `listeners` that clients connect to; None if the key is not set.
+    /// Those of `listeners` that clients connect to, at least one; muster's own default if the key
+    /// is not set.
     ///
     /// # Errors
-    /// It is not exactly one listener of clients, in plain text.
-    pub fn listener(&self) -> Result<Option<Listener>, String> {
-        match self.set_text("listeners") {
-            Some(_) => self.client_listener("listeners", &self.listeners).map(Some),
-            None => Ok(None),
+    /// They are malformed, or there is none that muster can serve, or two are alike.
+    pub fn client_listeners(&self) -> Result<Vec<Listener>, String> {
+        const KEY: &str = "listeners";
+        if self.set_text(KEY).is_none() {
+            return Ok(vec![Listener::default()]);
         }
+        let listeners = self.listeners_of(KEY, &self.listeners)?;
+        if let Some(twice) = first_twice(listeners.iter().map(|it| &it.address)) {
+            return Err(format!("{KEY}: two of them listen on {twice}"));
+        }
+        if listeners.is_empty() {
+            return Err(format!("{KEY}: no listener for clients"));
+        }
+        Ok(listeners)
     }
 
-    /// The one of `advertised.listeners` that clients are given; None if the key is not set.
+    /// Those of `advertised.listeners` that clients are given; none if the key is not set.
     ///
     /// # Errors
-    /// It is not exactly one listener of clients, in plain text, or no client can connect to it.
-    pub fn advertised_listener(&self) -> Result<Option<Listener>, String> {
-        let Some(listeners) = self.advertised_listeners.as_deref() else { return Ok(None) };
-        let Listener { name, address } = self.client_listener("advertised.listeners", listeners)?;
-        let address = address.routable("advertised.listeners")?;
-        Ok(Some(Listener { name, address }))
+    /// They are malformed, or no client can connect to one of them, or it is none of `listeners`.
+    pub fn advertised_client_listeners(&self) -> Result<Vec<Listener>, String> {
+        const KEY: &str = "advertised.listeners";
+        let Some(texts) = self.advertised_listeners.as_deref() else { return Ok(Vec::new()) };
+        let listeners = self.listeners_of(KEY, texts)?;
+        // Their own errors are reported for them.
+        let Ok(listened) = self.client_listeners() else { return Ok(Vec::new()) };
+        for Listener { name, address, .. } in &listeners {
+            if listened.iter().all(|it| !it.name.eq_ignore_ascii_case(name)) {
+                return Err(format!("{KEY}: {name} is none of listeners"));
+            }
+            address.clone().routable(KEY)?;
+        }
+        Ok(listeners)
     }
 
-    /// Listeners named in `controller.listener.names` are left out: the controller of muster is its
-    /// first shard, which needs none.
-    fn client_listener(&self, key: &str, listeners: &[String]) -> Result<Listener, String> {
+    /// The listeners of a key. Those named in `controller.listener.names` are left out: the
+    /// controller of muster is its first shard, which needs none.
+    fn listeners_of(&self, key: &str, texts: &[String]) -> Result<Vec<Listener>, String> {
         let controllers = self.controller_listener_names.as_deref().unwrap_or_default();
-        let mut found = None;
-        for text in listeners {
-            let listener = listener(text)
+        let mut found = Vec::new();
+        for text in texts {
+            let (name, address) = name_and_address(text)
                 .ok_or_else(|| format!("{key}={text}: not of the form NAME://host:port"))?;
-            if controllers.contains(&listener.name) {
-                continue;
-            }
-            if self.security_protocol(&listener.name) != Some("PLAINTEXT") {
-                return Err(format!("{key}={text}: muster serves PLAINTEXT only"));
-            }
-            if found.replace(listener).is_some() {
-                return Err(format!("{key}: muster has one listener for clients"));
+            if controllers.iter().all(|it| it != name) {
+                let protocol =
+                    self.security_protocol(name).map_err(|why| format!("{key}={text}: {why}"))?;
+                found.push(Listener { name: name.to_owned(), protocol, address });
             }
         }
-        found.ok_or_else(|| format!("{key}: no listener for clients"))
+        let names = found.iter().map(|it| it.name.to_ascii_uppercase());
+        match first_twice(names) {
+            Some(name) => Err(format!("{key}: {name} is named twice")),
+            None => Ok(found),
+        }
     }
 
-    fn security_protocol(&self, listener: &str) -> Option<&str> {
-        let map = self.listener_security_protocol_map.split(',');
-        let mut pairs = map.filter_map(|pair| pair.trim().split_once(':'));
-        pairs.find(|(name, _)| name.eq_ignore_ascii_case(listener)).map(|(_, protocol)| protocol)
+    fn security_protocol(&self, listener: &str) -> Result<SecurityProtocol, String> {
+        const KEY: &str = "listener.security.protocol.map";
+        let pairs = self.listener_security_protocol_map.split(',');
+        let mut pairs = pairs.filter_map(|pair| pair.trim().split_once(':'));
+        let (_, protocol) = pairs
+            .find(|(name, _)| name.trim().eq_ignore_ascii_case(listener))
+            .ok_or_else(|| format!("{KEY} has no protocol for it"))?;
+        let protocol = SecurityProtocol::by_name(protocol.trim())
+            .ok_or_else(|| format!("{KEY} has {protocol} for it, which is no protocol"))?;
+        protocol.missing().map_or(Ok(protocol), |missing| Err(missing.to_owned()))
     }
 }
 
 /// `NAME://host:port`, where the host may be empty.
-fn listener(text: &str) -> Option<Listener> {
+fn name_and_address(text: &str) -> Option<(&str, Address)> {
     let (name, address) = text.split_once("://")?;
-    let (host, port) = split(address)?;
-    let address = Address { host: host.to_owned(), port: parse_port(port?)? };
-    Some(Listener { name: name.to_owned(), address })
+    Some((name, Address::parse(address)?))
 }
 
-/// A host, which may be an IPv6 address in brackets or, without a port, as it is; and a port.
-fn split(text: &str) -> Option<(&str, Option<&str>)> {
-    if let Some(rest) = text.strip_prefix('[') {
-        let (host, port) = rest.split_once(']')?;
-        let is_ipv6 = host.split('%').next().is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok());
-        let port = if port.is_empty() { None } else { Some(port.strip_prefix(':')?) };
-        return is_ipv6.then_some((host, port));
-    }
-    match text.rsplit_once(':') {
-        _ if text.parse::<Ipv6Addr>().is_ok() => Some((text, None)),
-        // Where an IPv6 address ends and a port begins is not to be guessed.
-        Some((host, _)) if host.contains(':') => None,
-        Some((host, port)) => Some((host, Some(port))),
-        None => Some((text, None)),
-    }
-}
-
-/// Shards have the ports from this one on, so it cannot be left to the kernel.
-fn parse_port(text: &str) -> Option<u16> {
-    text.parse().ok().filter(|port| *port != 0)
-}
-
-fn is_host(text: &str) -> bool {
-    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let without_zone = text.split('%').next().unwrap_or_default();
-    !text.is_empty() && (text.chars().all(is_of_name) || without_zone.parse::<IpAddr>().is_ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(address: Result<Address, String>) -> String {
-        address.map_or_else(|error| error, |address| address.to_string())
-    }
-
-    #[test]
-    fn an_address_to_listen_on_is_a_host_and_a_port() {
-        for (given, read) in [
-            ("127.0.0.1:9092", "127.0.0.1:9092"),
-            ("kafka-1.example.org:9092", "kafka-1.example.org:9092"),
-            ("[::1]:9092", "[::1]:9092"),
-            ("[fe80::1%eth0]:9092", "[fe80::1%eth0]:9092"),
-            ("0.0.0.0:9092", "0.0.0.0:9092"),
-            (":9092", ":9092"),
-            ("*:9092", ":9092"),
-        ] {
-            assert_eq!(text(Address::of_listen(given)), read);
-        }
-        for given in [
-            "29000",
-            "::1:9092",
-            "::1:29000",
-            "::1",
-            "[::1]",
-            "a b:1",
-            "host:",
-            "host:0",
-            "host:65536",
-        ] {
-            let error = Address::of_listen(given).unwrap_err();
-            assert!(error.contains(given) && error.contains("[::1]:9092"), "{error}");
-        }
-        assert!(Address::of_listen(":1").unwrap().is_wildcard());
-        assert!(Address::of_listen("[::]:1").unwrap().is_wildcard());
-    }
-
-    #[test]
-    fn an_advertised_address_is_a_host_with_or_without_a_port() {
-        for (given, read) in [
-            ("kafka", "kafka:9092"),
-            ("kafka:19092", "kafka:19092"),
-            ("10.0.0.1", "10.0.0.1:9092"),
-            ("10.0.0.1:80", "10.0.0.1:80"),
-            ("2001:db8::1", "[2001:db8::1]:9092"),
-            ("[2001:db8::1]", "[2001:db8::1]:9092"),
-            ("[2001:db8::1]:80", "[2001:db8::1]:80"),
-        ] {
-            assert_eq!(text(Address::of_advertise(given, 9092)), read);
-        }
-        for given in [
-            "", ":9092", "kafka:", "kafka:x", "kafka:0", "a:1:2", "a b", "http://a", "0.0.0.0",
-            "[::]:1",
-        ] {
-            let error = Address::of_advertise(given, 9092).unwrap_err();
-            assert!(error.starts_with(&format!("--advertise {given}: ")), "{error}");
-        }
-    }
-
-    #[test]
-    fn each_shard_has_the_next_port_as_far_as_there_are_ports() {
-        let first = Address { host: "::1".to_owned(), port: 65_534 };
-        assert_eq!(text(first.of_shard(1)), "[::1]:65535");
-        assert!(text(first.of_shard(2)).contains("65536"));
-    }
+/// The first item that was there before.
+fn first_twice<T: Eq + std::hash::Hash + Clone>(items: impl Iterator<Item = T>) -> Option<T> {
+    let mut seen = HashSet::new();
+    items.into_iter().find(|item| !seen.insert(item.clone()))
 }

@@ -5,6 +5,7 @@
 //! span several keys, `properties` the form of the file, `unserved` the keys of features that
 //! muster does not have, `findings` the errors and warnings about a configuration.
 
+mod address;
 mod altered;
 mod broker;
 mod derived;
@@ -22,6 +23,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub use address::Address;
 pub use altered::{Altered, BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
 pub use broker::Config;
 pub(crate) use broker::REQUEST_BYTES_DEFAULT;
@@ -30,7 +32,7 @@ pub use describe::{Described, Describer, Source, Synonym};
 pub use findings::{Finding, Findings, Kind};
 pub use group::GroupConfig;
 pub use key::{Flags, InvalidValue, Key};
-pub use listeners::{Address, Listener, Served};
+pub use listeners::{Listener, ListenerIndex, SecurityProtocol, Served, ServedListener};
 pub use topic::TopicConfig;
 pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Value};
 
@@ -133,13 +135,17 @@ impl Config {
     /// The text of a key as one broker has it without what clients alter: as it was set, or as the
     /// server is placed.
     pub(crate) fn fixed_text(&self, key: &str, node_id: u32) -> Option<String> {
-        let of_shard = |name: &str, first: &Address| {
-            first.of_shard(node_id).map(|address| format!("{name}://{address}")).ok()
+        let of_shard = |served: &Served, first: fn(&ServedListener) -> &Address| {
+            let text = |it: &ServedListener| {
+                first(it).of_shard(node_id).map(|address| format!("{}://{address}", it.name))
+            };
+            let texts: Result<Vec<_>, _> = served.listeners.iter().map(text).collect();
+            texts.map(|texts| texts.join(",")).ok()
         };
         match (key, &self.served) {
             ("node.id" | "broker.id", _) => Some(node_id.to_string()),
-            ("listeners", Some(served)) => of_shard(&served.name, &served.listen),
-            ("advertised.listeners", Some(served)) => of_shard(&served.name, &served.advertised),
+            ("listeners", Some(served)) => of_shard(served, |it| &it.listen),
+            ("advertised.listeners", Some(served)) => of_shard(served, |it| &it.advertised),
             ("log.dirs", Some(served)) => Some(served.data.clone()),
             _ => self.set_text(key).map(str::to_owned),
         }

@@ -195,8 +195,8 @@ impl Check<'_> {
     fn sockets(&mut self) {
         let config = self.config;
         let listeners = [
-            ("listeners", config.listener().err()),
-            ("advertised.listeners", config.advertised_listener().err()),
+            ("listeners", config.client_listeners().err()),
+            ("advertised.listeners", config.advertised_client_listeners().err()),
         ];
         for (key, error) in listeners {
             self.broken.extend(error.map(|rule| Broken { key, rule }));

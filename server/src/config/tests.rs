@@ -40,13 +40,12 @@ fn the_defaults_pass_their_own_checks() {
 fn kafkas_own_file_is_understood() {
     let config = Config::load(KAFKAS_OWN, &[]).unwrap();
     assert_eq!(config.data_dirs(), ["/tmp/kraft-combined-logs"]);
-    let listener = config.listener().unwrap().unwrap();
-    assert_eq!(
-        (listener.name.as_str(), listener.address),
-        ("PLAINTEXT", Address { host: String::new(), port: 9092 })
-    );
-    let advertised = config.advertised_listener().unwrap().unwrap();
-    assert_eq!(advertised.address, Address { host: "localhost".into(), port: 9092 });
+    let of = |host: &str| Listener {
+        address: Address { host: host.to_owned(), port: 9092 },
+        ..Listener::default()
+    };
+    assert_eq!(config.client_listeners().unwrap(), [of("")]);
+    assert_eq!(config.advertised_client_listeners().unwrap(), [of("localhost")]);
     let inert: Vec<_> = config.set_without_effect().collect();
     assert!(inert.contains(&"num.io.threads") && !inert.contains(&"log.dirs"), "{inert:?}");
 }
@@ -162,10 +161,42 @@ fn what_is_wrong_is_named() {
             "log.retention.ms must be unlimited (-1) or, equal or greater than 1",
         ),
         (&["log.dirs=/a,/b"], "log.dirs: muster keeps its data in exactly one directory"),
-        (&["listeners=SSL://:9093"], "listeners=SSL://:9093: muster serves PLAINTEXT only"),
         (
-            &["listeners=PLAINTEXT://:9092, PLAINTEXT://:9093"],
-            "listeners: muster has one listener for clients",
+            &["listeners=SSL://:9093"],
+            "listeners=SSL://:9093: muster has no TLS: all that is sent can be read on the way",
+        ),
+        (
+            &["listeners=A://:9093"],
+            "listeners=A://:9093: listener.security.protocol.map has no protocol for it",
+        ),
+        (
+            &["listeners=A://:9093", "listener.security.protocol.map=A:TLS"],
+            "listeners=A://:9093: listener.security.protocol.map has TLS for it, which is no \
+             protocol",
+        ),
+        (
+            &["listeners=PLAINTEXT://:9092, plaintext://:9093"],
+            "listeners: PLAINTEXT is named twice",
+        ),
+        (
+            &[
+                "listeners=PLAINTEXT://:9092, A://:9092",
+                "listener.security.protocol.map=A:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            ],
+            "listeners: two of them listen on :9092",
+        ),
+        (
+            &["listeners=PLAINTEXT://:9092", "advertised.listeners=SSL://a:9092"],
+            "advertised.listeners=SSL://a:9092: muster has no TLS: all that is sent can be read \
+             on the way",
+        ),
+        (
+            &[
+                "listeners=PLAINTEXT://:9092",
+                "advertised.listeners=A://a:9092",
+                "listener.security.protocol.map=A:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            ],
+            "advertised.listeners: A is none of listeners",
         ),
         (&["listeners=9092"], "listeners=9092: not of the form NAME://host:port"),
         (

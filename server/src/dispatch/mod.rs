@@ -7,6 +7,7 @@ pub(crate) mod transaction_apis;
 
 pub(crate) use topics::cluster_response;
 
+use crate::event::ListenerIndex;
 use muster_codec::header::RequestHeader;
 use muster_codec::{ApiKey, ClusterRequest, DecodeError, Reader, Request, Routed, Str};
 use muster_coordinator::RequestId;
@@ -16,6 +17,8 @@ use muster_coordinator::RequestId;
 pub(crate) struct Call<'r> {
     pub(crate) request: RequestId,
     pub(crate) version: i16,
+    /// The listener that the client has connected to.
+    pub(crate) listener: ListenerIndex,
     pub(crate) client_id: Str<'r>,
     /// The body as it came.
     pub(crate) body: &'r [u8],

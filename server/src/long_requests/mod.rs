@@ -93,6 +93,11 @@ impl LongRequests {
         Some(answered)
     }
 
+    /// The connection of the request under way.
+    pub(crate) fn connection(&self) -> Option<ConnectionId> {
+        self.under_way.as_ref().map(|it| ConnectionId(it.answer.request().connection))
+    }
+
     /// Bytes held for the request under way.
     pub(crate) fn held(&self) -> usize {
         self.under_way.as_ref().map_or(0, |it| it.rest.held() + it.answer.held())

@@ -3,7 +3,7 @@
 
 use super::durable::{Flushes, VisibleAt};
 use super::stream::{Frame, Stream};
-use crate::event::ConnectionId;
+use crate::event::{ConnectionId, ListenerIndex};
 use muster_codec::frame::frame_length;
 use muster_codec::{DecodeError, Response, wire};
 use muster_storage::{FileKey, FileRange};
@@ -51,6 +51,7 @@ pub(super) enum Streaming {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
+    pub(super) listener: ListenerIndex,
     /// The peer's address as Kafka prints it: `/127.0.0.1`.
     pub(super) host: Arc<str>,
     /// The time when input last arrived, in milliseconds.
@@ -100,9 +101,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(id: ConnectionId, host: Arc<str>, now: i64) -> Self {
+    pub(super) fn new(id: ConnectionId, listener: ListenerIndex, host: Arc<str>, now: i64) -> Self {
         Self {
             id,
+            listener,
             host,
             last_active: now,
             input_ended_at: None,

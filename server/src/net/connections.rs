@@ -9,7 +9,7 @@ use super::limits::{SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
 use super::stream::Piece;
 use super::unread::UNREAD_BYTES_MAX;
 use crate::config::Config;
-use crate::event::ConnectionId;
+use crate::event::{ConnectionId, ListenerIndex};
 use muster_codec::{ApiKey, Response, header, wire};
 use muster_coordinator::RequestId;
 use muster_storage::injected::{self, Fault};
@@ -143,6 +143,7 @@ impl Connections {
     pub(super) fn open(
         &mut self,
         id: ConnectionId,
+        listener: ListenerIndex,
         host: Arc<str>,
         now: i64,
     ) -> Result<(), TooMany> {
@@ -158,7 +159,7 @@ impl Connections {
         }
         debug_assert!(self.slots[id.slot()].is_none());
         *self.per_host.entry(host.clone()).or_default() += 1;
-        self.slots[id.slot()] = Some(Connection::new(id, host, now));
+        self.slots[id.slot()] = Some(Connection::new(id, listener, host, now));
         self.open += 1;
         self.counters.connections_opened += 1;
         Ok(())

@@ -202,6 +202,7 @@ fn frame_bytes(connection: &Connection) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::ListenerIndex;
     use crate::net::Limits;
 
     const MIB: usize = 1 << 20;
@@ -217,7 +218,7 @@ mod tests {
         };
         let mut connections = Connections::new(limits);
         for slot in 0..count {
-            connections.open(id(slot), "/10.0.0.1".into(), 0).unwrap();
+            connections.open(id(slot), ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
         }
         connections
     }

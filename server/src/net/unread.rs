@@ -91,6 +91,7 @@ impl Connections {
 mod tests {
     use super::super::VisibleAt;
     use super::*;
+    use crate::event::ListenerIndex;
     use crate::net::Limits;
     use crate::placement::Slot;
     use muster_codec::ApiKey;
@@ -110,7 +111,7 @@ mod tests {
             unread_bytes: 10_000,
         });
         for slot in 0..3 {
-            connections.open(id(slot), "/10.0.0.1".into(), 0).unwrap();
+            connections.open(id(slot), ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
         }
         connections
     }

@@ -2,6 +2,7 @@
 
 use super::{LogRead, OpenBySlot};
 use crate::cluster::ClusterImage;
+use crate::event::ListenerIndex;
 use muster_codec::{Response, Wall};
 use muster_coordinator::RequestId;
 use muster_storage::{FileOp, FileRange};
@@ -16,6 +17,8 @@ pub struct Call<'c> {
     pub request: RequestId,
     /// The version of the request's API.
     pub version: i16,
+    /// The listener of the client.
+    pub listener: ListenerIndex,
     pub image: &'c ClusterImage,
 }
 

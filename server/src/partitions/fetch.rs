@@ -113,7 +113,7 @@ impl Partitions {
         };
         match self.wanted(call, body, topic, asked, max_bytes) {
             Err(missing) => {
-                let data = self.moved(asked.partition, missing, fetch);
+                let data = self.moved(call, asked.partition, missing, fetch);
                 push(fetch, asked_topic, data);
                 false
             }
@@ -166,9 +166,15 @@ impl Partitions {
         asked.last_fetched_epoch == 0 && asked.fetch_offset > self.bounds(id).high_watermark
     }
 
-    fn moved(&self, index: i32, missing: Missing, fetch: &mut Fetch) -> PartitionData<'static> {
+    fn moved(
+        &self,
+        call: Call<'_>,
+        index: i32,
+        missing: Missing,
+        fetch: &mut Fetch,
+    ) -> PartitionData<'static> {
         let mut data = error_data(index, missing.error);
-        if let Some(endpoint) = missing.leader.and_then(|shard| self.endpoint(shard)) {
+        if let Some(endpoint) = missing.leader.and_then(|shard| self.endpoint(call, shard)) {
             data.current_leader = LeaderIdAndEpoch { leader_id: endpoint.node_id, leader_epoch: 0 };
             add_endpoint(&mut fetch.response.node_endpoints, endpoint);
         }

@@ -1,6 +1,5 @@
 //! The entry point: every kind of call, and the partitions by topic.
 
-use super::Effects;
 use super::checkpoint::Checkpoint;
 use super::fetches::Fetches;
 use super::internal_topics::InternalPartition;
@@ -13,8 +12,9 @@ use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
 use super::rounds::Rounds;
+use super::{Call, Effects};
 use crate::clock::Times;
-use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
+use crate::cluster::{ClusterImage, Endpoint, Endpoints, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
 use crate::placement::Placement;
 use crate::trash;
@@ -31,8 +31,8 @@ use tracing::warn;
 pub struct Identity {
     pub shard: u32,
     pub placement: Placement,
-    /// The address of each shard, by shard; sent to clients that ask the wrong one.
-    pub endpoints: Vec<NodeEndpoint<'static>>,
+    /// The addresses of the shards; sent to clients that ask the wrong one.
+    pub endpoints: Endpoints,
     /// The first of the file ids that belong to partitions; there are `open_files_max` of them.
     pub first_file: FileId,
     pub open_files_max: u32,
@@ -463,8 +463,12 @@ impl Partitions {
         self.identity.shard
     }
 
-    pub(super) fn endpoint(&self, shard: u32) -> Option<&NodeEndpoint<'static>> {
-        self.identity.endpoints.get(shard as usize)
+    /// The address of a shard for the client of a request.
+    pub(super) fn endpoint(&self, call: Call<'_>, shard: u32) -> Option<NodeEndpoint<'static>> {
+        let Endpoint { host, port } =
+            self.identity.endpoints.of(call.listener).get(shard as usize)?;
+        let (host, port) = (host.clone().into(), i32::from(*port));
+        Some(NodeEndpoint { node_id: shard as i32, host, port, rack: None })
     }
 
     /// The partitions of a user topic that this shard leads.

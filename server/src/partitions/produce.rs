@@ -263,7 +263,7 @@ impl Partitions {
         missing: Missing,
     ) -> PartitionProduceResponse<'static> {
         let mut answer = failed(index, Refusal::of(missing.error));
-        if let Some(endpoint) = missing.leader.and_then(|shard| self.endpoint(shard)) {
+        if let Some(endpoint) = missing.leader.and_then(|shard| self.endpoint(round.call, shard)) {
             let leader_id = endpoint.node_id;
             answer.current_leader = LeaderIdAndEpoch { leader_id, leader_epoch: 0 };
             add_endpoint(&mut round.node_endpoints, endpoint);
@@ -422,10 +422,10 @@ fn put_invalid(topic: &mut TopicProduceResponse<'static>, invalid: &Invalid) {
 /// Adds an endpoint unless the answer has it.
 pub(super) fn add_endpoint(
     endpoints: &mut Vec<NodeEndpoint<'static>>,
-    endpoint: &NodeEndpoint<'static>,
+    endpoint: NodeEndpoint<'static>,
 ) {
     if endpoints.iter().all(|known| known.node_id != endpoint.node_id) {
-        endpoints.push(endpoint.clone());
+        endpoints.push(endpoint);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::clock::Times;
 use crate::files::FileIo;
-use crate::shard::{Command, Event, Message, Shard};
+use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
 use muster_storage::FileToken;
 use std::io;
 use std::net::SocketAddr;
@@ -80,6 +80,7 @@ pub trait Io {
 pub enum Completion<C, D> {
     Accepted {
         conn: C,
+        listener: ListenerIndex,
     },
     NotAccepted {
         error: io::Error,

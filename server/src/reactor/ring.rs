@@ -4,7 +4,7 @@
 use super::{Completion, End, Io, Next, Reactor, ReactorError};
 use crate::clock::{Clock, Times};
 use crate::files::{Files, RingIo};
-use crate::shard::{Command, Message, Shard};
+use crate::shard::{Command, ListenerIndex, Message, Shard};
 use crossbeam_channel::{Receiver, Sender};
 use muster_storage::FileToken;
 use muster_uring::{ConnId, ListenerId, RecvBuf, Waker};
@@ -30,7 +30,8 @@ impl Peer {
 /// The parts that a reactor runs on.
 pub struct Parts {
     pub io: RingIo,
-    pub listener: ListenerId,
+    /// In the order of the server's listeners.
+    pub listeners: Vec<ListenerId>,
     pub mailbox: Receiver<Message>,
     /// All shards by number, including this one.
     pub peers: Vec<Peer>,
@@ -110,7 +111,8 @@ impl RingReactor {
 
     /// Gives clients time to read their last answers.
     fn finish(&mut self) -> Result<(), ReactorError> {
-        self.io.parts.io.ring.close_listener(self.io.parts.listener);
+        let Parts { io, listeners, .. } = &mut self.io.parts;
+        listeners.iter().for_each(|listener| io.ring.close_listener(*listener));
         while self.io.parts.io.ring.connections() > 0 {
             let now = self.io.times().now;
             let until = self.reactor.close_finished(&mut self.io, now).unwrap_or(now);
@@ -146,7 +148,10 @@ impl OnRing {
     fn completion(&mut self, event: muster_uring::Event) -> Option<Completion<ConnId, RecvBuf>> {
         use muster_uring::Event;
         Some(match event {
-            Event::Accepted { conn, .. } => Completion::Accepted { conn },
+            Event::Accepted { conn, listener } => {
+                let place = self.parts.listeners.iter().position(|it| *it == listener);
+                Completion::Accepted { conn, listener: ListenerIndex(place?) }
+            }
             Event::AcceptFailed { error, .. } => Completion::NotAccepted { error },
             Event::Received { conn, data } => Completion::Received { conn, data },
             Event::Sent { conn, unsent } => Completion::Sent { conn, unsent },

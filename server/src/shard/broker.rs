@@ -1,7 +1,7 @@
 //! The shard as a broker of its cluster: its number, its configs, the image of topics and configs,
 //! and the offline partitions that all shards, this one included, have reported.
 
-use super::{Command, Common, Message};
+use super::{Command, Common, ListenerIndex, Message};
 use crate::cluster::{ClusterImage, OfflineList, OfflinePartitions, View};
 use crate::config::Config;
 use muster_coordinator::Topics;
@@ -44,6 +44,11 @@ impl Broker {
     /// The input of decisions and answers about the cluster.
     pub(super) fn view(&self) -> View<'_> {
         self.view_of(&self.image)
+    }
+
+    /// The same, for the clients of a listener.
+    pub(super) fn view_on(&self, listener: ListenerIndex) -> View<'_> {
+        View { endpoints: self.common.endpoints.of(listener), ..self.view() }
     }
 
     /// The same, for another image.

@@ -14,8 +14,9 @@ use muster_coordinator::RequestId;
 impl Shard {
     pub(crate) fn partition_request(&mut self, call: &Call<'_>, request: &PartitionRequest<'_>) {
         let Times { now, wall, .. } = self.times;
-        let (request_id, version, image) = (call.request, call.version, self.broker.image());
-        let call = partitions::Call { now, wall, request: request_id, version, image };
+        let (request_id, version, listener) = (call.request, call.version, call.listener);
+        let image = self.broker.image();
+        let call = partitions::Call { now, wall, request: request_id, version, listener, image };
         let mut effects = Effects::default();
         let out = &mut effects;
         match request {
@@ -50,7 +51,8 @@ impl Shard {
     }
 
     pub(crate) fn metadata(&mut self, call: &Call<'_>, body: &MetadataRequest<'_>) {
-        let (response, to_create) = admin::metadata(&self.broker.view(), call.version, body);
+        let (response, to_create) =
+            admin::metadata(&self.broker.view_on(call.listener), call.version, body);
         let response = response.into();
         self.clients.answers().answer_now(call.request, &response);
         self.create_topics(call.request, to_create);
@@ -90,7 +92,7 @@ impl Shard {
 
     /// Requests that the image and the config answer.
     pub(crate) fn cluster_request(&mut self, call: &Call<'_>, request: &ClusterRequest<'_>) {
-        let view = self.broker.view();
+        let view = self.broker.view_on(call.listener);
         let response = cluster_response(&view, call.version, request);
         self.clients.answers().answer_now(call.request, &response);
     }

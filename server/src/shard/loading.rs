@@ -11,7 +11,7 @@ use super::names::{
 use super::start::{Start, Unusable, open_snapshot, replay_log};
 use super::{Common, LoadError, Shard, Stopping};
 use crate::clock::Times;
-use crate::cluster::{ClusterImage, Endpoint};
+use crate::cluster::ClusterImage;
 use crate::config::compaction;
 use crate::controller::{Controller, ToController};
 use crate::groups::{Groups, Setup, Slots};
@@ -22,7 +22,6 @@ use crate::partitions::{Effects, Identity, Partitions};
 use crate::placement::{CONTROLLER, Placement};
 use crate::transactions::{Coordinators, Life, Transactions};
 use crate::trash;
-use muster_codec::messages::NodeEndpoint;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
 use muster_storage::shard_log::recovery::segment_file_name;
@@ -265,16 +264,10 @@ impl Loaded {
 }
 
 fn identity(common: &Common, number: u32) -> Identity {
-    let endpoint = |(number, endpoint): (usize, &Endpoint)| NodeEndpoint {
-        node_id: number as i32,
-        host: endpoint.host.clone().into(),
-        port: i32::from(endpoint.port),
-        rack: None,
-    };
     Identity {
         shard: number,
         placement: common.placement,
-        endpoints: common.endpoints.iter().enumerate().map(endpoint).collect(),
+        endpoints: common.endpoints.clone(),
         first_file: FIRST_PARTITION_FILE,
         open_files_max: common.partition_files_max,
         token_tag: PARTITION_TOKENS,

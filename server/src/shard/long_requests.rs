@@ -3,6 +3,7 @@
 
 use super::Shard;
 use crate::dispatch;
+use crate::event::ListenerIndex;
 use crate::groups::Inputs;
 use crate::long_requests::{SliceEffects, Sources};
 use crate::net::{Input, Kind};
@@ -60,7 +61,9 @@ impl Shard {
         let Self { long, groups, transactions, ids, broker, errors, clients, times, .. } = self;
         let (times, ids, image) = (*times, ids.as_mut(), &**broker.image());
         let inputs = Inputs { times, ids, image, errors };
-        let sources = Sources { groups, transactions, inputs, view: broker.view(), clients };
+        let listener = long.connection().map_or(ListenerIndex::FIRST, |id| clients.listener(id));
+        let view = broker.view_on(listener);
+        let sources = Sources { groups, transactions, inputs, view, clients };
         let Some(SliceEffects { request, items, to_create }) = long.answer_slice(sources) else {
             return;
         };

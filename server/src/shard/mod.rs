@@ -26,7 +26,7 @@ pub use loading::{Loaded, load, log_directory};
 pub use reading::{read_known_log, read_log};
 pub use start::groups_of_snapshot;
 
-pub use crate::event::{Command, Event, Part};
+pub use crate::event::{Command, Event, ListenerIndex, Part};
 pub use crate::groups::Slots;
 pub use crate::mailbox::{AdminRequest, Letter, Message};
 
@@ -34,7 +34,7 @@ pub use crate::mailbox::{AdminRequest, Letter, Message};
 pub(crate) use tests::world::commit;
 
 use crate::clock::Times;
-use crate::cluster::{ClusterImage, Endpoint, OfflinePartitions, View};
+use crate::cluster::{ClusterImage, Endpoints, OfflinePartitions, View};
 use crate::config::Config;
 use crate::controller::{Controller, ToController};
 use crate::groups::Groups;
@@ -55,8 +55,8 @@ use std::sync::Arc;
 pub struct Common {
     pub config: Arc<Config>,
     pub placement: Placement,
-    /// The address of each shard, by its number.
-    pub endpoints: Arc<[Endpoint]>,
+    /// The addresses that clients are given.
+    pub endpoints: Endpoints,
     pub cluster_id: Arc<str>,
     /// The data directory, as in answers to clients.
     pub data: Arc<str>,
@@ -110,7 +110,8 @@ impl Common {
         self.known_logs.get(number as usize)
     }
 
-    /// The input of shard `number`'s answers about the cluster.
+    /// The input of shard `number`'s answers about the cluster, with the endpoints of the first
+    /// listener.
     pub fn view<'a>(
         &'a self,
         image: &'a ClusterImage,
@@ -122,7 +123,7 @@ impl Common {
             offline,
             config: &self.config,
             placement: self.placement,
-            endpoints: &self.endpoints,
+            endpoints: self.endpoints.of(ListenerIndex::FIRST),
             shard: number,
             cluster_id: &self.cluster_id,
         }

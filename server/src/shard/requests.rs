@@ -33,6 +33,7 @@ impl Shard {
         let call = Call {
             request: self.clients.answers().begin(id, api, correlation_id, version),
             version,
+            listener: self.clients.listener(id),
             client_id: header.client_id.unwrap_or_default(),
             body,
         };

@@ -21,8 +21,8 @@ impl Shard {
             return;
         }
         match event {
-            Event::Opened { connection, host } => {
-                self.clients.opened(connection, host, &mut self.commands);
+            Event::Opened { connection, listener, host } => {
+                self.clients.opened(connection, listener, host, &mut self.commands);
             }
             Event::Received { connection, data } => self.received(connection, data),
             Event::Sent { connection, unsent } => {

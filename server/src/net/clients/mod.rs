@@ -14,7 +14,7 @@ use super::connections::{Connections, Limits};
 use super::counters::{ClientCounters, ClientGauges};
 use super::run_queue::RunQueue;
 use crate::config::Config;
-use crate::event::{Command, ConnectionId};
+use crate::event::{Command, ConnectionId, ListenerIndex};
 use muster_coordinator::RequestId;
 use muster_storage::FileKey;
 use std::sync::Arc;
@@ -97,6 +97,11 @@ impl Clients {
         &self.connections
     }
 
+    /// The listener of a connection; the first one if it is closed.
+    pub(crate) fn listener(&self, id: ConnectionId) -> ListenerIndex {
+        self.connections.get(id).map_or(ListenerIndex::FIRST, |connection| connection.listener)
+    }
+
     /// The address of the client that sent a request; None if it is gone.
     pub(crate) fn host(&self, request: RequestId) -> Option<Arc<str>> {
         let connection = self.connections.get(ConnectionId(request.connection));
@@ -106,12 +111,18 @@ impl Clients {
 
 /// Events of connections.
 impl Clients {
-    pub(crate) fn opened(&mut self, id: ConnectionId, host: Arc<str>, out: &mut Vec<Command>) {
+    pub(crate) fn opened(
+        &mut self,
+        id: ConnectionId,
+        listener: ListenerIndex,
+        host: Arc<str>,
+        out: &mut Vec<Command>,
+    ) {
         if self.is_stopping {
             self.connections.counters.connections_refused += 1;
             return self.end(id, None, out);
         }
-        if let Err(too_many) = self.connections.open(id, host, self.now) {
+        if let Err(too_many) = self.connections.open(id, listener, host, self.now) {
             self.connections.counters.connections_refused += 1;
             self.close(id, too_many.to_string(), out);
         }

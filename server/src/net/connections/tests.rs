@@ -73,7 +73,7 @@ fn answers_before_and_behind_one_from_files_keep_their_places() {
     for at_once in [1, 20_000, 300_000, usize::MAX] {
         let mut connections = Connections::new(LIMITS);
         let id = ConnectionId::new(0, 1);
-        connections.open(id, "/10.0.0.1".into(), 0).unwrap();
+        connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
         let ask = |connections: &mut Connections, n| connections.begin(id, ApiKey::Heartbeat, n, 4);
         let requests: Vec<_> = (0..5).map(|n| ask(&mut connections, n)).collect();
         let fetch = fetched(if at_once == 1 { 500 } else { 700_000 });
@@ -99,7 +99,7 @@ fn answers_before_and_behind_one_from_files_keep_their_places() {
 fn a_client_that_reads_a_long_answer_is_not_idle() {
     let mut connections = Connections::new(LIMITS);
     let id = ConnectionId::new(0, 1);
-    connections.open(id, "/10.0.0.1".into(), 0).unwrap();
+    connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
     connections.taken(id, 500);
     assert!(connections.quiet_since(500).is_empty());
     assert_eq!(connections.quiet_since(501), [id]);
@@ -111,7 +111,7 @@ fn connections_take_turns_and_a_closed_one_releases_its_files() {
     let fetch = fetched(10 << 20);
     let ids: Vec<_> = (0..40).map(|slot| ConnectionId::new(slot, 1)).collect();
     for id in &ids {
-        connections.open(*id, "/10.0.0.1".into(), 0).unwrap();
+        connections.open(*id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
         let request = connections.begin(*id, ApiKey::Heartbeat, 1, 4);
         connections.answer_from_files(request, &fetch.0, &fetch.1);
         assert!(connections.is_stalled(*id), "bytes in files count");
@@ -153,7 +153,7 @@ fn connections_are_limited_in_all_and_for_each_host() {
     };
     let mut connections = Connections::new(limits);
     let open = |connections: &mut Connections, slot: u32, host: &str| {
-        connections.open(ConnectionId::new(slot, 0), host.into(), 0)
+        connections.open(ConnectionId::new(slot, 0), ListenerIndex::FIRST, host.into(), 0)
     };
     assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
     assert_eq!(open(&mut connections, 1, "/10.0.0.1"), Ok(()));
@@ -183,7 +183,7 @@ fn a_connection_without_further_input_is_over_when_all_is_answered_and_read() {
         unread_bytes: 9,
     };
     let (mut connections, id) = (Connections::new(limits), ConnectionId::new(0, 0));
-    connections.open(id, "/10.0.0.1".into(), 0).unwrap();
+    connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
     let is_over = |connections: &Connections| connections.get(id).unwrap().is_over(1_000);
     connections.get_mut(id).unwrap().input_ended_at = Some(5);
     assert!(is_over(&connections), "no request");

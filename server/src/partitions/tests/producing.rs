@@ -297,7 +297,7 @@ fn a_partition_of_another_shard_names_its_leader() {
         let answer = &response.responses[0].partition_responses[0];
         if error(answer.error_code) == ErrorCode::NotLeaderOrFollower {
             elsewhere += 1;
-            assert_eq!(answer.current_leader, LeaderIdAndEpoch { leader_id: 2, leader_epoch: 0 });
+            assert_eq!(answer.current_leader, LeaderIdAndEpoch { leader_id: 1, leader_epoch: 0 });
             assert_eq!(response.node_endpoints[0].port, 9093);
         }
     }

@@ -3,8 +3,9 @@
 use super::super::layout;
 use super::super::{Call, Effects, Identity, Outcome, PartitionId, Partitions, Reply};
 use crate::clock::Times;
-use crate::cluster::ClusterImage;
+use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::Config;
+pub(super) use crate::event::ListenerIndex;
 use crate::placement::Placement;
 use muster_codec::messages::*;
 use muster_codec::record_batch::{BatchBuilder, BatchHeader, TimestampType, set_max_timestamp};
@@ -111,7 +112,14 @@ impl World {
         self.sequence += 1;
         let request = RequestId { connection: 1, sequence: self.sequence };
         let mut out = Effects::default();
-        let call = Call { now: self.now, wall: self.wall, request, version, image: &self.image };
+        let call = Call {
+            now: self.now,
+            wall: self.wall,
+            request,
+            version,
+            listener: ListenerIndex::FIRST,
+            image: &self.image,
+        };
         handle(&mut self.partitions, call, body, &mut out);
         self.perform(out);
         request
@@ -323,12 +331,7 @@ pub(super) fn error(code: i16) -> ErrorCode {
 }
 
 fn identity(shards: u32) -> Identity {
-    let endpoint = |shard| NodeEndpoint {
-        node_id: shard as i32 + 1,
-        host: "here".into(),
-        port: 9092 + shard as i32,
-        rack: None,
-    };
+    let endpoint = |shard: u32| Endpoint { host: "here".to_owned(), port: 9092 + shard as u16 };
     Identity {
         shard: 0,
         placement: Placement { shards, offsets_partitions: 50 },

@@ -3,7 +3,7 @@
 use super::world::{World, frame};
 use crate::clock::Times;
 use crate::net::ConnectionId;
-use crate::shard::Event;
+use crate::shard::{Event, ListenerIndex};
 use muster_codec::messages::{
     HeartbeatRequest, OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -25,7 +25,11 @@ fn connections_requests_and_errors_are_counted() {
     let mut world = World::new(&["max.connections=1"]);
     let [first, second] = [0, 1].map(|slot| ConnectionId::new(slot, 0));
     for connection in [first, second] {
-        world.step(Event::Opened { connection, host: "/10.0.0.1".into() });
+        world.step(Event::Opened {
+            connection,
+            listener: ListenerIndex::FIRST,
+            host: "/10.0.0.1".into(),
+        });
     }
     let heartbeat = frame(4, HeartbeatRequest { group_id: "g".into(), ..Default::default() });
     world.step(Event::Received { connection: first, data: &heartbeat });
@@ -48,7 +52,11 @@ fn connections_requests_and_errors_are_counted() {
 fn a_flush_is_measured_from_its_submission_until_it_is_durable() {
     let mut world = World::new(&[]);
     let connection = ConnectionId::new(0, 0);
-    world.step(Event::Opened { connection, host: "/10.0.0.1".into() });
+    world.step(Event::Opened {
+        connection,
+        listener: ListenerIndex::FIRST,
+        host: "/10.0.0.1".into(),
+    });
     world.pass(1_000);
     let flushes = world.totals().of("log_flush_micros");
     world.step(Event::Received { connection, data: &commit() });
@@ -70,7 +78,8 @@ fn a_turn_takes_the_time_from_its_first_event_to_its_end() {
     let turns = world.totals().of("shard_turn_micros");
     let at = |micros: u64| Times { micros, ..Times::both(2_000) };
     let connection = ConnectionId::new(0, 0);
-    let opened = Event::Opened { connection, host: "/10.0.0.1".into() };
+    let opened =
+        Event::Opened { connection, listener: ListenerIndex::FIRST, host: "/10.0.0.1".into() };
     let commands = &mut Vec::new();
     world.shard.step(at(2_000_000), opened, commands);
     world.shard.step(at(2_000_100), Event::Ended { connection }, commands);

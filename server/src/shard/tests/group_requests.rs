@@ -3,7 +3,7 @@
 use super::world::{World, frame, frame_of};
 use crate::net::ConnectionId;
 use crate::placement::Slot;
-use crate::shard::Event;
+use crate::shard::{Event, ListenerIndex};
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Bytes, ErrorCode, Reader, Request, Response, Role, Str, Uuid};
 use serde_json::Value;
@@ -25,7 +25,11 @@ fn world(shards: u32) -> World {
 
 fn connect(world: &mut World) {
     world.pass(100);
-    world.step(Event::Opened { connection: CLIENT, host: "/10.0.0.1".into() });
+    world.step(Event::Opened {
+        connection: CLIENT,
+        listener: ListenerIndex::FIRST,
+        host: "/10.0.0.1".into(),
+    });
 }
 
 fn creatable() -> CreatableTopic<'static> {

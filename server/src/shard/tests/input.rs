@@ -3,7 +3,7 @@
 use super::world::{World, frame};
 use crate::clock::Times;
 use crate::net::{BURST_BYTES_MAX, ConnectionId, Kind, SHORT_FRAMES_BYTES_MAX};
-use crate::shard::{Command, Event};
+use crate::shard::{Command, Event, ListenerIndex};
 use muster_codec::messages::ApiVersionsRequest;
 
 const GREEDY: ConnectionId = ConnectionId(0);
@@ -14,7 +14,8 @@ fn world() -> (World, Vec<Command>) {
     world.pass(100);
     let mut commands = Vec::new();
     for connection in [GREEDY, MODEST] {
-        let event = Event::Opened { connection, host: "/10.0.0.1".into() };
+        let event =
+            Event::Opened { connection, listener: ListenerIndex::FIRST, host: "/10.0.0.1".into() };
         world.shard.step(Times::both(world.now), event, &mut commands);
     }
     (world, commands)
@@ -75,7 +76,11 @@ fn with_connections(count: usize) -> (World, Vec<ConnectionId>) {
     world.pass(100);
     let ids: Vec<_> = (0..count).map(|slot| ConnectionId::new(slot as u32, 0)).collect();
     for connection in ids.iter().copied() {
-        world.step(Event::Opened { connection, host: "/10.0.0.1".into() });
+        world.step(Event::Opened {
+            connection,
+            listener: ListenerIndex::FIRST,
+            host: "/10.0.0.1".into(),
+        });
     }
     (world, ids)
 }

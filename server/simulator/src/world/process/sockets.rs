@@ -7,7 +7,7 @@ use crate::net::{LinkId, Socket};
 use crate::world::World;
 use muster::clock::Times;
 use muster::reactor::{Completion, Io};
-use muster::shard::{Command, Event, Message, Shard};
+use muster::shard::{Command, Event, ListenerIndex, Message, Shard};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The most frames of a slice.
@@ -150,7 +150,7 @@ impl World {
         match inbound {
             Inbound::Opened(conn) => {
                 self.open_socket(conn);
-                Completion::Accepted { conn }
+                Completion::Accepted { conn, listener: ListenerIndex::FIRST }
             }
             Inbound::Received(conn, data, came_at) => {
                 let shard = self.turning();
