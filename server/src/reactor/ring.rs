@@ -157,6 +157,10 @@ impl OnRing {
             Event::Sent { conn, unsent } => Completion::Sent { conn, unsent },
             Event::Streamed { conn, sent } => Completion::Streamed { conn, sent },
             Event::StreamFailed { conn, error } => Completion::StreamFailed { conn, error },
+            Event::SliceRead { slice, .. } => {
+                self.parts.io.ring.drop_slice(slice);
+                return None;
+            }
             Event::Writable { conn } => Completion::Writable { conn },
             Event::Ended { conn, error: None } => Completion::InputEnded { conn },
             Event::Ended { conn, .. } | Event::SendFailed { conn, .. } => {

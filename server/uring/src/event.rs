@@ -5,6 +5,7 @@ use std::io;
 use crate::aligned::AlignedBuf;
 use crate::buffers::RecvBuf;
 use crate::ids::{ConnId, ListenerId};
+use crate::stream::Slice;
 
 /// An event. Those of one connection come in the order in which they occurred.
 #[derive(Debug)]
@@ -28,7 +29,9 @@ pub enum Event {
     SendFailed { conn: ConnId, error: io::Error },
     /// The socket took the first `sent` bytes of a slice; the others are dropped.
     Streamed { conn: ConnId, sent: usize },
-    /// A slice was not sent: a file could not be read, or ends too early.
+    /// All parts of a slice were read, after [`Ring::read_slice`](crate::Ring::read_slice).
+    SliceRead { conn: ConnId, slice: Slice },
+    /// A slice was not sent, or read: a file could not be read, or ends too early.
     StreamFailed { conn: ConnId, error: io::Error },
     /// The socket can take output, after [`Ring::await_writable`](crate::Ring::await_writable).
     Writable { conn: ConnId },

@@ -21,6 +21,7 @@
 //!   system call. The ring does not limit the queue: the caller has to check [`Ring::unsent`].
 //! - Streaming: [`Ring::stream`] sends parts of files, a slice at a time, with no more memory than
 //!   that of the slices under way, and with some system calls for each slice: see `stream.rs`.
+//!   [`Ring::read_slice`] reads them for the caller instead.
 //! - Files: [`Ring::write`], [`Ring::read`] and [`Ring::sync`] own their [`AlignedBuf`] until the
 //!   event with the caller's token returns it. Operations in flight together have no order.
 //!   `write.rs` describes durable writes, with measurements.

@@ -6,6 +6,8 @@
 //! it takes without waiting. So a peer that does not read holds no memory: bytes that the socket
 //! did not take are read once more when it is writable ([`Ring::await_writable`]). The buffer that
 //! was used last is reused first, as its memory is in the core's cache.
+//!
+//! A slice may also be read for the caller, who changes its bytes before they are sent: encryption.
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,6 +36,7 @@ const UNCOPIED_BYTES_MIN: u32 = 16 << 10;
 /// The bytes and parts of files that are sent next on a connection, in order.
 #[derive(Debug)]
 pub struct Slice {
+    goes: Goes,
     /// The bytes, each part at its place. Parts that are sent without a copy are never written to
     /// it.
     buf: AlignedBuf,
@@ -41,6 +44,13 @@ pub struct Slice {
     reads: VecDeque<SliceRead>,
     /// Bytes that the socket has taken.
     sent: usize,
+}
+
+/// Where the bytes of a slice go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Goes {
+    ToSocket,
+    ToCaller,
 }
 
 /// How much of a part of a slice the socket accepted.
@@ -95,6 +105,11 @@ impl Slice {
         self.buf.is_empty()
     }
 
+    /// The bytes of all parts, once [`Event::SliceRead`] has it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buf
+    }
+
     fn file_bytes(&self) -> usize {
         self.reads.iter().map(|read| read.len as usize).sum()
     }
@@ -120,7 +135,7 @@ impl Ring {
     pub fn slice(&mut self) -> Slice {
         let buf = self.spare_slices.pop();
         let buf = buf.unwrap_or_else(|| AlignedBuf::with_capacity(SPARE_SLICE_BYTES_MAX));
-        Slice { buf, reads: VecDeque::new(), sent: 0 }
+        Slice { goes: Goes::ToSocket, buf, reads: VecDeque::new(), sent: 0 }
     }
 
     /// Drops a slice that is not sent, and keeps its buffer for reuse.
@@ -141,11 +156,25 @@ impl Ring {
     /// [`Ring::send`] and [`Ring::output`], whose bytes must have been sent before
     /// ([`Ring::unsent`] is 0).
     pub fn stream(&mut self, conn: ConnId, slice: Slice) -> bool {
+        debug_assert!(self.unsent(conn) == 0);
+        self.queue_slice(conn, slice)
+    }
+
+    /// Reads the parts of a slice for the caller, who gets it with [`Event::SliceRead`] and drops it
+    /// with [`Ring::drop_slice`]; after [`Event::StreamFailed`] a file could not be read. As with
+    /// [`Ring::stream`], a connection may have one slice at a time; it may have other output.
+    /// Returns false if the connection is closed or closing.
+    pub fn read_slice(&mut self, conn: ConnId, mut slice: Slice) -> bool {
+        slice.goes = Goes::ToCaller;
+        self.queue_slice(conn, slice)
+    }
+
+    fn queue_slice(&mut self, conn: ConnId, slice: Slice) -> bool {
         let Some(slot) = self.connections.get_open(conn) else {
             self.drop_slice(slice);
             return false;
         };
-        debug_assert!(slot.streaming.slice.is_none() && slot.sending.unsent() == 0);
+        debug_assert!(slot.streaming.slice.is_none());
         slot.streaming.slice = Some(slice);
         self.slices.push_back(conn);
         true
@@ -166,12 +195,17 @@ impl Ring {
         !self.slices.is_empty() || !self.streamed.is_empty()
     }
 
-    /// The end of a slice that was sent without the kernel's queue.
+    /// The end of a slice that was sent, or read, without the kernel's queue.
     pub(crate) fn next_streamed(&mut self) -> Option<Event> {
         while let Some((conn, sent)) = self.streamed.pop_front() {
-            if self.connections.get_open(conn).is_some() {
-                return Some(Event::Streamed { conn, sent });
-            }
+            let Some(slot) = self.connections.get_open(conn) else {
+                self.end_slice(conn);
+                continue;
+            };
+            return Some(match slot.streaming.slice.take() {
+                Some(slice) => Event::SliceRead { conn, slice },
+                None => Event::Streamed { conn, sent },
+            });
         }
         None
     }
@@ -186,18 +220,23 @@ impl Ring {
         let socket = slot.raw_fd();
         let Some(slice) = &mut slot.streaming.slice else { return 0 };
         let len = slice.buf.len();
-        match slice.send_at_once(socket) {
-            Next::End => {
+        let next = match slice.goes {
+            Goes::ToSocket => slice.send_at_once(socket),
+            Goes::ToCaller => slice.read_all_at_once(),
+        };
+        match (next, slice.goes) {
+            (Next::End, Goes::ToCaller) => self.streamed.push_back((conn, 0)),
+            (Next::End, Goes::ToSocket) => {
                 let sent = slice.sent;
                 self.end_slice(conn);
                 self.streamed.push_back((conn, sent));
             }
-            Next::Ring => self.read_slice(conn),
+            (Next::Ring, _) => self.read_parts(conn),
         }
         len
     }
 
-    fn read_slice(&mut self, conn: ConnId) {
+    fn read_parts(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         let streaming = &mut slot.streaming;
         let Some(slice) = &mut streaming.slice else { return };
@@ -249,6 +288,11 @@ impl Ring {
         if let Some(error) = error {
             self.end_slice(conn);
             return Some(Event::StreamFailed { conn, error });
+        }
+        let slot = self.connections.get_mut(conn)?;
+        let read = slot.streaming.slice.take_if(|slice| slice.goes == Goes::ToCaller);
+        if let Some(slice) = read {
+            return Some(Event::SliceRead { conn, slice });
         }
         self.send_slice(conn);
         None
@@ -323,6 +367,17 @@ impl Slice {
             }
         }
         if self.sent == self.buf.len() { Next::End } else { Next::Ring }
+    }
+
+    /// Reads all parts that are in the page cache, up to the first that is not.
+    fn read_all_at_once(&mut self) -> Next {
+        while !self.reads.is_empty() {
+            match self.read_at_once() {
+                Some(_) => drop(self.reads.pop_front()),
+                None => return Next::Ring,
+            }
+        }
+        Next::End
     }
 
     /// Reads the next part of a file into its place.

@@ -100,6 +100,51 @@ fn bytes_and_files_are_sent_in_order() {
     }
 }
 
+#[test]
+fn a_slice_is_read_for_the_caller_whatever_the_socket_does() {
+    let (mut ring, conn, mut theirs) = pair();
+    let bytes = pattern(SLICE);
+    let (a, b) = (file(&bytes), file(b"abcdef"));
+    for round in 0..3 {
+        // Output that is on its way does not wait for it, nor the other way round.
+        ring.output(conn).unwrap().push(b'x');
+        let mut slice = ring.slice();
+        slice.put(b"<");
+        slice.put_file(&a, 0, SLICE as u32);
+        slice.put_file(&b, 1, 3);
+        slice.put(b">");
+        assert!(ring.read_slice(conn, slice));
+        let slice = loop {
+            match next(&mut ring) {
+                Event::SliceRead { conn: on, slice } if on == conn => break slice,
+                Event::Sent { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        let expected = [b"<", &bytes[..], b"bcd>"].concat();
+        assert!(slice.bytes() == expected, "round {round}");
+        ring.drop_slice(slice);
+    }
+    let mut got = [0; 3];
+    theirs.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"xxx");
+}
+
+#[test]
+fn a_slice_that_cannot_be_read_is_no_slice() {
+    let (mut ring, conn, _theirs) = pair();
+    let mut slice = ring.slice();
+    slice.put_file(&file(b"0123456789"), 5, 6);
+    assert!(ring.read_slice(conn, slice));
+    let Event::StreamFailed { error, .. } = next(&mut ring) else { panic!() };
+    assert!(error.to_string().contains("5 of 6"), "{error}");
+    let mut slice = ring.slice();
+    slice.put(b"bytes");
+    ring.read_slice(conn, slice);
+    ring.close(conn);
+    assert!(matches!(next(&mut ring), Event::Closed { .. }), "nothing but the end");
+}
+
 fn drop_clones_do_no_harm(a: &File, b: &File) {
     drop((a.clone(), b.clone()));
 }
