@@ -9,7 +9,7 @@ use tidy::{
 };
 
 /// The folders with the sources of a crate whose modules are looked at.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "codec/src",
     "storage/src",
     "muster/src",
@@ -19,6 +19,7 @@ const CRATES: [&str; 11] = [
     "server/simulator/src",
     "server/differential/src",
     "server/log-tools/src",
+    "server/tls/src",
     "server/transactions/src",
     "loadgen/src",
 ];

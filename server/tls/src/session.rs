@@ -1,0 +1,334 @@
+//! One connection: a handshake, then records in both directions.
+
+use crate::limits::{
+    HANDSHAKE_BYTES_MAX, HANDSHAKE_RECORDS_MAX, PLAINTEXT_BYTES_MAX, RECORD_OVERHEAD,
+    SMALL_RECORD_BYTES, SMALL_RECORDS_MAX,
+};
+use crate::records::{NoRecord, may_begin, record_length};
+use crate::settings::Tls;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a session has ended. Bytes to send before the connection is closed are in the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failed {
+    /// The client does not speak TLS; these are its first bytes.
+    NotTls(Vec<u8>),
+    /// The client violated the protocol or a limit, or its certificate is not accepted.
+    Refused(String),
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotTls(_) => f.write_str("TLS expected: the client needs security.protocol=SSL"),
+            Self::Refused(reason) => write!(f, "TLS: {reason}"),
+        }
+    }
+}
+
+/// The results of calls; the caller empties it. One serves all sessions of a thread.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Requests, in the order in which they were received.
+    pub plain: Vec<u8>,
+    /// Bytes to send.
+    pub cipher: Vec<u8>,
+    /// A buffer for the input of the session that is called.
+    spare: Vec<u8>,
+}
+
+/// A connection to a client.
+pub struct Session {
+    tls: UnbufferedServerConnection,
+    /// Received bytes that are not handled: after [`Self::advance`] part of a record.
+    input: Vec<u8>,
+    /// The end of the last whole record in `input`.
+    whole: usize,
+    received: usize,
+    records: usize,
+    small_records: usize,
+    /// The client has ended its side in order.
+    has_ended: bool,
+    has_failed: bool,
+}
+
+impl Session {
+    /// # Errors
+    /// The settings cannot be used for any session.
+    pub fn new(tls: &Tls) -> Result<Self, Failed> {
+        let tls = UnbufferedServerConnection::new(Arc::clone(tls.config())).map_err(refused)?;
+        Ok(Self {
+            tls,
+            input: Vec::new(),
+            whole: 0,
+            received: 0,
+            records: 0,
+            small_records: 0,
+            has_ended: false,
+            has_failed: false,
+        })
+    }
+
+    /// Takes received bytes. True if [`Self::advance`] has work.
+    ///
+    /// # Errors
+    /// They are not TLS, or exceed a limit.
+    pub fn receive(&mut self, bytes: &[u8], out: &mut Output) -> Result<bool, Failed> {
+        if self.input.capacity() == 0 {
+            self.input = std::mem::take(&mut out.spare);
+        }
+        self.input.extend_from_slice(bytes);
+        if self.received == 0 && !may_begin(&self.input) {
+            return Err(Failed::NotTls(std::mem::take(&mut self.input)));
+        }
+        self.find_records()?;
+        if self.is_handshaking() {
+            self.check_handshake(bytes.len())?;
+        }
+        self.received = self.received.saturating_add(bytes.len());
+        Ok(self.whole > 0)
+    }
+
+    /// Handles all whole records: a handshake's messages are answered, requests are appended to the
+    /// output.
+    ///
+    /// # Errors
+    /// The client violated the protocol; the alert for it is in the output.
+    pub fn advance(&mut self, out: &mut Output) -> Result<(), Failed> {
+        let result = if self.whole > 0 { self.drive(None, out) } else { Ok(()) };
+        self.keep_rest(out);
+        result
+    }
+
+    /// Encrypts bytes of answers.
+    ///
+    /// # Errors
+    /// The session has failed, or its handshake is not done.
+    pub fn encrypt(&mut self, plain: &[u8], out: &mut Output) -> Result<(), Failed> {
+        self.drive(Some(App::Bytes(plain)), out)
+    }
+
+    /// Ends the session in order, if that is possible.
+    pub fn close(&mut self, out: &mut Output) {
+        // A session that has failed, or is in its handshake, ends without it.
+        let _ = self.drive(Some(App::CloseNotify), out);
+    }
+
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    /// Whether the client has ended its side in order: it sends nothing more.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// The certificate that the client has shown, and its key proved; None if it has shown none.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.tls.peer_certificates()?.first().map(AsRef::as_ref)
+    }
+
+    /// Whether an earlier session was resumed, without the work of a handshake.
+    pub fn is_resumed(&self) -> bool {
+        self.tls.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+    }
+
+    /// The version and the suite of the session, as Java names them.
+    pub fn protocol(&self) -> Option<(&'static str, &'static str)> {
+        let suite = self.tls.negotiated_cipher_suite()?;
+        Some((crate::suites::version_name(suite), crate::suites::suite_name(suite)?))
+    }
+
+    /// Bytes that are held for input.
+    pub fn held(&self) -> usize {
+        self.input.len()
+    }
+
+    fn find_records(&mut self) -> Result<(), Failed> {
+        loop {
+            match record_length(&self.input[self.whole..]) {
+                Ok(Some(length)) if self.whole + length <= self.input.len() => {
+                    self.whole += length;
+                    self.records = self.records.saturating_add(1);
+                }
+                Ok(_) => return Ok(()),
+                Err(NoRecord) => return Err(Failed::Refused("the client sent no record".into())),
+            }
+        }
+    }
+
+    fn check_handshake(&self, more: usize) -> Result<(), Failed> {
+        let bytes = self.received.saturating_add(more);
+        if bytes > HANDSHAKE_BYTES_MAX || self.records > HANDSHAKE_RECORDS_MAX {
+            let records = self.records;
+            let reason = format!("a handshake of over {bytes} bytes in {records} records");
+            return Err(Failed::Refused(reason));
+        }
+        Ok(())
+    }
+
+    /// Handles whole records, sends what the handshake asks for, and then what the caller does.
+    fn drive(&mut self, mut app: Option<App<'_>>, out: &mut Output) -> Result<(), Failed> {
+        if self.has_failed {
+            return Err(Failed::Refused("the session has failed".into()));
+        }
+        let mut used = 0;
+        let result = loop {
+            let status = self.tls.process_tls_records(&mut self.input[used..]);
+            let UnbufferedStatus { mut discard, state } = status;
+            let next = match state {
+                Err(error) => Err(refused(error)),
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
+                    match traffic.next_record() {
+                        Some(Ok(record)) => {
+                            discard += record.discard;
+                            out.plain.extend_from_slice(record.payload);
+                            let is_small = record.payload.len() < SMALL_RECORD_BYTES;
+                            self.small_records = if is_small { self.small_records + 1 } else { 0 };
+                        }
+                        Some(Err(error)) => break Err(refused(error)),
+                        None => break Ok(Next::More),
+                    }
+                },
+                Ok(ConnectionState::EncodeTlsData(data)) => encode(data, &mut out.cipher),
+                Ok(ConnectionState::TransmitTlsData(data)) => {
+                    data.done();
+                    Ok(Next::More)
+                }
+                Ok(ConnectionState::WriteTraffic(traffic)) => match app.take() {
+                    Some(app) => app.write(traffic, &mut out.cipher),
+                    None => Ok(Next::Done),
+                },
+                Ok(ConnectionState::PeerClosed) => {
+                    self.has_ended = true;
+                    Ok(Next::More)
+                }
+                Ok(ConnectionState::BlockedHandshake | ConnectionState::Closed) => Ok(Next::Done),
+                Ok(_) => Err(Failed::Refused("data before the handshake".into())),
+            };
+            used += discard;
+            match next {
+                Ok(Next::More) => {}
+                Ok(Next::Done) => break self.check_done(app.is_some()),
+                Err(failed) => break Err(failed),
+            }
+        };
+        self.input.drain(..used);
+        self.whole = self.whole.saturating_sub(used);
+        if result.is_err() {
+            self.has_failed = true;
+            self.write_alert(&mut out.cipher);
+        }
+        result
+    }
+
+    fn check_done(&self, is_unwritten: bool) -> Result<(), Failed> {
+        if self.small_records > SMALL_RECORDS_MAX {
+            return Err(Failed::Refused("the client sends records of a few bytes".into()));
+        }
+        let unwritten = || Failed::Refused("an answer before the handshake is done".into());
+        if is_unwritten { Err(unwritten()) } else { Ok(()) }
+    }
+
+    /// Writes the alert of a session that has failed, if there is one. Only while there is one may
+    /// rustls be called: then it does not look at the input, whose places it has lost.
+    fn write_alert(&mut self, cipher: &mut Vec<u8>) {
+        while self.tls.wants_write() {
+            match self.tls.process_tls_records(&mut []).state {
+                Ok(ConnectionState::EncodeTlsData(data)) => {
+                    if encode(data, cipher).is_err() {
+                        return;
+                    }
+                }
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while traffic.next_record().is_some() {}
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Handles no bytes again; passes on an empty buffer.
+    fn keep_rest(&mut self, out: &mut Output) {
+        if self.input.is_empty() {
+            out.spare = std::mem::take(&mut self.input);
+        } else if self.input.capacity() > 2 * self.input.len() {
+            self.input.shrink_to_fit();
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("held", &self.input.len()).finish_non_exhaustive()
+    }
+}
+
+/// Output of the caller.
+enum App<'b> {
+    Bytes(&'b [u8]),
+    CloseNotify,
+}
+
+enum Next {
+    More,
+    Done,
+}
+
+impl App<'_> {
+    fn write(
+        &self,
+        mut traffic: WriteTraffic<'_, rustls::server::ServerConnectionData>,
+        cipher: &mut Vec<u8>,
+    ) -> Result<Next, Failed> {
+        let begin = cipher.len();
+        let mut space = match self {
+            Self::Bytes(bytes) => {
+                bytes.len() + (bytes.len() / PLAINTEXT_BYTES_MAX + 1) * RECORD_OVERHEAD
+            }
+            Self::CloseNotify => 2 * RECORD_OVERHEAD,
+        };
+        loop {
+            cipher.resize(begin + space, 0);
+            let into = &mut cipher[begin..];
+            let written = match self {
+                Self::Bytes(bytes) => traffic.encrypt(bytes, into),
+                Self::CloseNotify => traffic.queue_close_notify(into),
+            };
+            match written {
+                Ok(written) => {
+                    cipher.truncate(begin + written);
+                    return Ok(Next::More);
+                }
+                Err(EncryptError::InsufficientSize(needed)) if needed.required_size > space => {
+                    space = needed.required_size;
+                }
+                Err(error) => {
+                    cipher.truncate(begin);
+                    return Err(refused(error));
+                }
+            }
+        }
+    }
+}
+
+/// Appends bytes of the handshake.
+fn encode<D>(mut data: EncodeTlsData<'_, D>, cipher: &mut Vec<u8>) -> Result<Next, Failed> {
+    let begin = cipher.len();
+    let needed = match data.encode(&mut []) {
+        Ok(_) => return Ok(Next::More),
+        Err(EncodeError::InsufficientSize(needed)) => needed.required_size,
+        Err(error @ EncodeError::AlreadyEncoded) => return Err(refused(error)),
+    };
+    cipher.resize(begin + needed, 0);
+    data.encode(&mut cipher[begin..]).map(|_| Next::More).map_err(refused)
+}
+
+fn refused(error: impl fmt::Display) -> Failed {
+    Failed::Refused(error.to_string())
+}

@@ -1,0 +1,151 @@
+//! The TLS of a listener, from Kafka's configs.
+
+use crate::client_auth::Verifier;
+use crate::error::LoadError;
+use crate::key_store::{Identity, KeyStore};
+use crate::name::subject;
+use crate::principal::Rules;
+use crate::suites;
+use crate::trust_store::{self, TrustStore};
+use crate::validity::WARNING_DAYS;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::SingleCertAndKey;
+use rustls::{RootCertStore, ServerConfig};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// `ssl.client.auth`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientAuth {
+    #[default]
+    None,
+    Requested,
+    Required,
+}
+
+/// The configs of a listener.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    pub key_store: KeyStore,
+    pub trust_store: TrustStore,
+    pub client_auth: ClientAuth,
+    /// `ssl.enabled.protocols`; empty for all.
+    pub protocols: Vec<String>,
+    /// `ssl.cipher.suites`; empty for all.
+    pub cipher_suites: Vec<String>,
+    /// `ssl.principal.mapping.rules`
+    pub principal_mapping_rules: String,
+}
+
+/// The TLS of a listener, which all its sessions share.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    rules: Arc<Rules>,
+    /// When the first of its own certificates expires, in seconds since 1970.
+    pub expires_at: i64,
+    /// Lines for the log.
+    pub warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Reads the files, and checks that all fits. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// The text names config, file and reason.
+    pub fn load(&self, now: i64) -> Result<Tls, LoadError> {
+        let provider = Arc::new(suites::provider(&self.cipher_suites)?);
+        let versions = suites::versions(&self.protocols)?;
+        let rules = Rules::parse(&self.principal_mapping_rules)
+            .map_err(|error| LoadError::new("ssl.principal.mapping.rules", error))?;
+        let Identity { key, expires_at, mut warnings } = self.key_store.load(&provider, now)?;
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions)
+            .map_err(|error| LoadError::new(suites::SUITES, error))?;
+        let builder = match self.verifier(provider, now, &mut warnings)? {
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
+        config.ticketer = rustls::crypto::ring::Ticketer::new()
+            .map_err(|error| LoadError::new("session tickets", error))?;
+        // A client of Kafka resumes with the newest ticket only.
+        config.send_tls13_tickets = 1;
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        if let Some(warning) = expiry_warning(expires_at, now) {
+            warnings.push(warning);
+        }
+        Ok(Tls { config: Arc::new(config), rules: Arc::new(rules), expires_at, warnings })
+    }
+
+    /// The files that it reads: a change of one is a reason to load again.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.key_store.location.iter().chain(&self.trust_store.location)
+    }
+
+    fn verifier(
+        &self,
+        provider: Arc<CryptoProvider>,
+        now: i64,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Arc<dyn ClientCertVerifier>>, LoadError> {
+        if self.client_auth == ClientAuth::None {
+            return Ok(None);
+        }
+        let trusted = self.trust_store.load(now, warnings)?;
+        let roots = roots(&trusted)?;
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let builder = match self.client_auth {
+            ClientAuth::Requested => builder.allow_unauthenticated(),
+            ClientAuth::None | ClientAuth::Required => builder,
+        };
+        let webpki =
+            builder.build().map_err(|error| LoadError::new(trust_store::CONFIGS, error))?;
+        Ok(Some(Arc::new(Verifier { webpki, trusted })))
+    }
+}
+
+impl Tls {
+    pub(crate) fn config(&self) -> &Arc<ServerConfig> {
+        &self.config
+    }
+
+    /// The name of the principal of a certificate.
+    ///
+    /// # Errors
+    /// No rule of `ssl.principal.mapping.rules` applies to its name.
+    pub fn principal(&self, certificate: &[u8]) -> Result<String, String> {
+        let name = subject(certificate).ok_or("the certificate of the client cannot be read")?;
+        self.rules
+            .apply(&name)
+            .ok_or_else(|| format!("no rule of ssl.principal.mapping.rules applies to {name}"))
+    }
+
+    /// Why an operator should renew the certificates, from 30 days before their end on.
+    pub fn expiry_warning(&self, now: i64) -> Option<String> {
+        expiry_warning(self.expires_at, now)
+    }
+}
+
+fn roots(trusted: &[CertificateDer<'static>]) -> Result<RootCertStore, LoadError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in trusted {
+        roots
+            .add(certificate.clone())
+            .map_err(|error| LoadError::new(trust_store::CONFIGS, error))?;
+    }
+    Ok(roots)
+}
+
+fn expiry_warning(expires_at: i64, now: i64) -> Option<String> {
+    let left = expires_at - now;
+    let days = left.div_euclid(24 * 60 * 60);
+    match left {
+        ..0 => Some("the certificate has expired: clients refuse it".to_owned()),
+        _ if days < WARNING_DAYS => Some(format!("the certificate expires in {days} days")),
+        _ => None,
+    }
+}
