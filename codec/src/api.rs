@@ -296,19 +296,27 @@ apis! {
             CreatePartitionsRequest<'a> => CreatePartitionsResponse<'a>;
         IncrementalAlterConfigs = 44, 0..=1, flexible 1, LISTS, SMALL,
             IncrementalAlterConfigsRequest<'a> => IncrementalAlterConfigsResponse<'a>;
+        AlterUserScramCredentials = 51, 0..=0, flexible 0, SHORT, SMALL,
+            AlterUserScramCredentialsRequest<'a> => AlterUserScramCredentialsResponse<'a>;
     }
     /// The APIs that read the cluster: any broker answers them, from topics and configs alone.
     Cluster, ClusterRequest => ClusterResponse {
         FindCoordinator = 10, 0..=6, flexible 3, NAMES, LARGE,
             FindCoordinatorRequest<'a> => FindCoordinatorResponse<'a>;
+        SaslHandshake = 17, 0..=1, flexible NEVER, SHORT, SMALL,
+            SaslHandshakeRequest<'a> => SaslHandshakeResponse<'a>;
         ApiVersions = 18, 0..=4, flexible 3, SHORT, SMALL,
             ApiVersionsRequest<'a> => ApiVersionsResponse<'a>;
         DescribeAcls = 29, 1..=3, flexible 2, SHORT, SMALL,
             DescribeAclsRequest<'a> => DescribeAclsResponse<'a>;
         DescribeConfigs = 32, 1..=4, flexible 4, LISTS, LARGE,
             DescribeConfigsRequest<'a> => DescribeConfigsResponse<'a>;
+        SaslAuthenticate = 36, 0..=2, flexible 2, SHORT, SMALL,
+            SaslAuthenticateRequest<'a> => SaslAuthenticateResponse<'a>;
         ListPartitionReassignments = 46, 0..=0, flexible 0, LISTS, SMALL,
             ListPartitionReassignmentsRequest<'a> => ListPartitionReassignmentsResponse<'a>;
+        DescribeUserScramCredentials = 50, 0..=0, flexible 0, SHORT, LARGE,
+            DescribeUserScramCredentialsRequest<'a> => DescribeUserScramCredentialsResponse<'a>;
         DescribeCluster = 60, 0..=2, flexible 0, SHORT, SMALL,
             DescribeClusterRequest => DescribeClusterResponse<'a>;
         ListConfigResources = 74, 0..=1, flexible 0, SHORT, LARGE,

@@ -1,7 +1,7 @@
 //! How each type reads and writes itself in a given version of a message.
 
 use crate::limits::STRING_BYTES_MAX;
-use crate::types::{Bytes, Records, Str, Uuid};
+use crate::types::{Bytes, Records, SecretBytes, Str, Uuid};
 use crate::wire::{DecodeError, Reader, Result, put_i8, put_i16, put_i32, put_i64, put_uvarint};
 
 /// The version of the message around a field, and whether it is a flexible one (KIP-482: compact
@@ -194,6 +194,26 @@ impl<'a> Nullable<'a> for Bytes<'a> {
     }
 }
 
+impl<'a> Nullable<'a> for SecretBytes<'a> {
+    fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>> {
+        Ok(Bytes::read_nullable(reader, version)?.map(Self))
+    }
+
+    fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version) {
+        Bytes::write_nullable(value.map(|secret| &secret.0), out, version);
+    }
+
+    #[inline]
+    fn held_by(value: &Self) -> usize {
+        value.len()
+    }
+
+    #[inline]
+    fn longest_string_of(_: &Self) -> usize {
+        0
+    }
+}
+
 impl<'a> Nullable<'a> for Records<'a> {
     fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>> {
         Ok(Bytes::read_nullable(reader, version)?.map(Self::Here))
@@ -285,6 +305,7 @@ macro_rules! field_through_nullable {
 field_through_nullable! {
     [] Str<'a>;
     [] Bytes<'a>;
+    [] SecretBytes<'a>;
     [] Records<'a>;
     [T: Field<'a>] Vec<T>;
 }

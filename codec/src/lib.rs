@@ -39,6 +39,6 @@ pub use api::{
 };
 pub use error_code::ErrorCode;
 pub use field::{Field, Nullable, Version};
-pub use types::{Bytes, Gap, Records, Str, Uuid};
+pub use types::{Bytes, Gap, Records, SecretBytes, Str, Uuid};
 pub use wall::Wall;
 pub use wire::{DecodeError, Reader};

@@ -48,6 +48,32 @@ impl fmt::Debug for Bytes<'_> {
     }
 }
 
+/// A byte string that is never printed: a password, or what follows from one.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct SecretBytes<'a>(pub Bytes<'a>);
+
+const HIDDEN: &str = "[hidden]";
+
+impl Deref for SecretBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<Vec<u8>> for SecretBytes<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl fmt::Debug for SecretBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
 /// The records in an answer: its bytes, or a number of bytes of a file, which the sender of the
 /// answer inserts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -192,7 +218,7 @@ fn base64_value(digit: u8) -> Option<u8> {
 /// Kafka's JSON forms: bytes in base64, uuids in url-safe base64.
 #[cfg(feature = "serde")]
 mod json {
-    use super::{Bytes, Records, Uuid, decode_base64};
+    use super::{Bytes, HIDDEN, Records, SecretBytes, Uuid, decode_base64};
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -206,6 +232,18 @@ mod json {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             let text = String::deserialize(deserializer)?;
             decode_base64(&text).map(Self::from).ok_or_else(|| D::Error::custom("not base64"))
+        }
+    }
+
+    impl Serialize for SecretBytes<'_> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.serialize_str(HIDDEN)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for SecretBytes<'_> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            Bytes::deserialize(deserializer).map(Self)
         }
     }
 
@@ -245,6 +283,12 @@ mod tests {
         assert_eq!(Uuid::parse(text).unwrap().to_string(), text);
         assert_eq!(Uuid::ZERO.to_string(), "AAAAAAAAAAAAAAAAAAAAAA");
         assert_eq!(Uuid::parse("short"), None);
+    }
+
+    #[test]
+    fn secrets_do_not_print() {
+        let secret = SecretBytes::from(b"secret".to_vec());
+        assert_eq!((format!("{secret:?}"), &*secret), ("[hidden]".to_owned(), &b"secret"[..]));
     }
 
     #[test]

@@ -60,6 +60,7 @@ apis! {
     SyncGroup, SyncGroupRequest, SyncGroupResponse;
     DescribeGroups, DescribeGroupsRequest, DescribeGroupsResponse;
     ListGroups, ListGroupsRequest, ListGroupsResponse;
+    SaslHandshake, SaslHandshakeRequest, SaslHandshakeResponse;
     ApiVersions, ApiVersionsRequest, ApiVersionsResponse;
     CreateTopics, CreateTopicsRequest, CreateTopicsResponse;
     DeleteTopics, DeleteTopicsRequest, DeleteTopicsResponse;
@@ -79,9 +80,13 @@ apis! {
     DescribeAcls, DescribeAclsRequest, DescribeAclsResponse;
     AlterConfigs, AlterConfigsRequest, AlterConfigsResponse;
     DescribeLogDirs, DescribeLogDirsRequest, DescribeLogDirsResponse;
+    SaslAuthenticate, SaslAuthenticateRequest, SaslAuthenticateResponse;
     ListPartitionReassignments, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse;
     IncrementalAlterConfigs, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
     OffsetDelete, OffsetDeleteRequest, OffsetDeleteResponse;
+    DescribeUserScramCredentials, DescribeUserScramCredentialsRequest,
+        DescribeUserScramCredentialsResponse;
+    AlterUserScramCredentials, AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse;
     DescribeCluster, DescribeClusterRequest, DescribeClusterResponse;
     DescribeProducers, DescribeProducersRequest, DescribeProducersResponse;
     ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse;

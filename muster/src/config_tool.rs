@@ -2,26 +2,18 @@
 //! server holds. It applies the rules of IncrementalAlterConfigs, even when clients can no longer
 //! connect.
 
+use crate::offline_change::{change_cluster, image};
 use clap::{Args, Subcommand};
 use muster::Failure;
-use muster::clock::wall;
 use muster::cluster::{
-    BROKER_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE, OfflinePartitions, TOPIC_RESOURCE,
+    BROKER_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE, TOPIC_RESOURCE,
     incremental_alter_configs, limits::CREATOR_SHARE,
 };
-use muster::data_dir::DataDir;
-use muster::files::block_bytes;
-use muster::offline::OfflineLog;
-use muster::placement::CONTROLLER;
-use muster::random::RandomIds;
-use muster::shard::load;
 use muster_codec::Str;
 use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
 use muster_coordinator::Shares;
-use muster_log_tools::common;
-use muster_storage::LogPartition;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -111,14 +103,12 @@ fn config<'c>(operation: i8, key: &'c str, value: Option<&'c str>) -> AlterableC
 }
 
 fn list(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
-    let directory = DataDir::open_read_only(data)?;
-    let loaded = load(data, &common(&directory.meta)?, CONTROLLER)?;
-    let image = loaded.image().ok_or("shard 0 has no topics")?;
+    let image = image(data)?;
     for (resource_type, what) in
         [(BROKER_RESOURCE, "broker"), (TOPIC_RESOURCE, "topic"), (GROUP_RESOURCE, "group")]
     {
         for name in image.configured(resource_type, "") {
-            print(out, image, resource_type, what, name)?;
+            print(out, &image, resource_type, what, name)?;
         }
     }
     Ok(())
@@ -141,32 +131,18 @@ fn print(
     Ok(())
 }
 
-/// Decides as the server does, and writes to the log of shard 0, which has the configs.
+/// Decides as the server does.
 fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Result<(), Failure> {
-    let mut directory = DataDir::hold(data)?;
-    let common = common(&directory.meta)?;
-    let loaded = load(data, &common, CONTROLLER)?;
-    let image = loaded.image().ok_or("shard 0 has no topics")?.clone();
     let request = request(target, configs);
     let mut shares = Shares::new(CREATOR_SHARE);
     let mut creator = Creator { shares: &mut shares, now: 0, host: "" };
-    let change = incremental_alter_configs(
-        &common.view(&image, &OfflinePartitions::default(), 0),
-        &mut creator,
-        &request,
-    );
-    if let Some(refused) = change.response.responses.iter().find(|it| it.error_code != 0) {
-        return Err(refused.error_message.as_deref().unwrap_or("refused").into());
-    }
-    if change.records.is_empty() {
-        return Ok(());
-    }
-    loaded.keep_cut(data, wall().0)?;
-    let log = loaded.into_log(block_bytes(data)?, &mut RandomIds::new()?);
-    let mut offline = OfflineLog::of(data.to_owned(), log);
-    offline.log.append(LogPartition::Cluster, wall().0, &change.records)?;
-    offline.flush()?;
-    Ok(directory.record_ends(&[offline.log.progress().flushed()], false)?)
+    change_cluster(data, |view| {
+        let change = incremental_alter_configs(view, &mut creator, &request);
+        match change.response.responses.iter().find(|it| it.error_code != 0) {
+            Some(refused) => Err(refused.error_message.as_deref().unwrap_or("refused").into()),
+            None => Ok(change.records),
+        }
+    })
 }
 
 fn request<'c>(

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod config_tool;
+mod offline_change;
+mod user_tool;
 
 use clap::{Args, Parser, Subcommand};
 use config_tool::ConfigCommand;
@@ -15,6 +17,7 @@ use muster_log_tools::LogCommand;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use user_tool::UserCommand;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -39,6 +42,8 @@ enum Command {
     Serve(Serve),
     /// Print and change stored configs, while no server runs.
     Config(ConfigCommand),
+    /// Print and change the users of SCRAM, while no server runs.
+    User(UserCommand),
     /// Inspect and check a data directory, and exchange it with Kafka.
     Log {
         #[command(subcommand)]
@@ -83,6 +88,7 @@ fn main() -> ExitCode {
         }
         Command::Serve(arguments) => serve_until_stopped(arguments),
         Command::Config(command) => config_tool::run(&command),
+        Command::User(command) => user_tool::run(&command),
         Command::Log { command } => muster_log_tools::run(command),
     }
 }

@@ -34,6 +34,7 @@ pub mod placement;
 pub mod random;
 pub mod reactor;
 pub mod reshard;
+pub mod security;
 pub mod serve;
 pub mod shard;
 mod slot_list;

@@ -1,10 +1,10 @@
-//! muster's own records of the state that all shards share: topics, configs and the next producer
-//! id. They are in the log of shard 0, the controller.
+//! muster's own records of the state that all shards share: topics, configs, the next producer id
+//! and the credentials of users. They are in the log of shard 0, the controller.
 
 use super::{KEY, Schema};
 use crate::declare::message;
 use crate::field::Field;
-use crate::types::{Str, Uuid};
+use crate::types::{Bytes, SecretBytes, Str, Uuid};
 use crate::wire::{Reader, Result};
 
 message! {
@@ -54,12 +54,28 @@ message! {
         /// In milliseconds since the epoch.
         deleted_at: i64, 0..;
     }
+
+    /// Type 4.
+    pub struct ScramCredentialKey<'a> {
+        name: Str<'a>, 0..;
+        /// Kafka's number of the mechanism.
+        mechanism: i8, 0..;
+    }
+
+    /// The proof of a password, with Kafka's fields (`UserScramCredentialRecord`).
+    pub struct ScramCredentialValue<'a> {
+        salt: Bytes<'a>, 0..;
+        stored_key: SecretBytes<'a>, 0..;
+        server_key: SecretBytes<'a>, 0..;
+        iterations: i32, 0..;
+    }
 }
 
 const TOPIC: Schema = Schema { record_type: 0, versions: 0..=1, flexible_from: 0 };
 const CONFIG: Schema = Schema { record_type: 1, versions: 0..=0, flexible_from: 0 };
 const PRODUCER_IDS: Schema = Schema { record_type: 2, versions: 0..=0, flexible_from: 0 };
 const DELETED_TOPIC: Schema = Schema { record_type: 3, versions: 0..=0, flexible_from: 0 };
+const SCRAM_CREDENTIAL: Schema = Schema { record_type: 4, versions: 0..=0, flexible_from: 0 };
 
 /// Version 1 only if there are slots.
 fn topic_version(value: &TopicValue<'_>) -> i16 {
@@ -74,6 +90,7 @@ pub enum ClusterRecord<'a> {
     Config(ConfigKey<'a>, Option<ConfigValue<'a>>),
     ProducerIds(ProducerIdsKey, Option<ProducerIdsValue>),
     DeletedTopic(DeletedTopicKey, Option<DeletedTopicValue<'a>>),
+    ScramCredential(ScramCredentialKey<'a>, Option<ScramCredentialValue<'a>>),
 }
 
 impl<'a> ClusterRecord<'a> {
@@ -90,6 +107,10 @@ impl<'a> ClusterRecord<'a> {
             3 => {
                 Self::DeletedTopic(Field::read(&mut reader, KEY)?, DELETED_TOPIC.read_value(value)?)
             }
+            4 => {
+                let key = Field::read(&mut reader, KEY)?;
+                Self::ScramCredential(key, SCRAM_CREDENTIAL.read_value(value)?)
+            }
             _ => return Ok(None),
         }))
     }
@@ -101,6 +122,7 @@ impl<'a> ClusterRecord<'a> {
             Self::Config(key, _) => CONFIG.write_key(key, out),
             Self::ProducerIds(key, _) => PRODUCER_IDS.write_key(key, out),
             Self::DeletedTopic(key, _) => DELETED_TOPIC.write_key(key, out),
+            Self::ScramCredential(key, _) => SCRAM_CREDENTIAL.write_key(key, out),
         }
     }
 
@@ -111,10 +133,12 @@ impl<'a> ClusterRecord<'a> {
             Self::Config(_, Some(value)) => CONFIG.write_value(value, 0, out),
             Self::ProducerIds(_, Some(value)) => PRODUCER_IDS.write_value(value, 0, out),
             Self::DeletedTopic(_, Some(value)) => DELETED_TOPIC.write_value(value, 0, out),
+            Self::ScramCredential(_, Some(value)) => SCRAM_CREDENTIAL.write_value(value, 0, out),
             Self::Topic(_, None)
             | Self::Config(_, None)
             | Self::ProducerIds(_, None)
-            | Self::DeletedTopic(_, None) => return false,
+            | Self::DeletedTopic(_, None)
+            | Self::ScramCredential(_, None) => return false,
         }
         true
     }

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: muster\r\n\r\n";
 const TLS: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
-const SASL: &[u8] = b"\0\0\0\x11\0\x11\0\x01\0\0\0\0\xff\xff\0\x05PLAIN";
 
 /// Each causes a line, unless it is left out.
 const STRANGERS: usize = 500;
@@ -151,14 +150,14 @@ fn excess_lines_of_one_client_are_left_out_and_counted() {
 fn other_protocols_are_named_once() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), 1, &[]);
-    for (bytes, name) in [(GET, "HTTP"), (TLS, "TLS"), (SASL, "SASL")] {
+    for (bytes, name) in [(GET, "HTTP"), (TLS, "TLS")] {
         (0..20).for_each(|_| visit(server.port, bytes));
         server.says(&format!("this looks like {name}"));
     }
     // Lines of the other connections would have been written by now.
     visit(server.port, &garbage(0));
     server.says("is over socket.request.max.bytes");
-    for name in ["HTTP", "TLS", "SASL"] {
+    for name in ["HTTP", "TLS"] {
         assert_eq!(server.lines_with(&format!("this looks like {name}")), 1);
     }
 }

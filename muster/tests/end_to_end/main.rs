@@ -31,6 +31,7 @@ mod partitions_at_rest;
 mod power_loss;
 mod recover;
 mod recovered;
+mod sasl;
 mod sessions;
 mod snapshots;
 mod soak;

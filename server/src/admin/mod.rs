@@ -6,9 +6,11 @@ mod describe_acls;
 mod describe_cluster;
 mod describe_configs;
 mod describe_topic_partitions;
+mod describe_user_scram_credentials;
 mod find_coordinator;
 mod list_config_resources;
 mod metadata;
+mod sasl;
 
 #[cfg(test)]
 mod tests;
@@ -19,9 +21,11 @@ pub use describe_acls::describe_acls;
 pub use describe_cluster::describe_cluster;
 pub use describe_configs::{describe_configs, describe_configs_of, unknown_type};
 pub use describe_topic_partitions::describe_topic_partitions;
+pub use describe_user_scram_credentials::describe_user_scram_credentials;
 pub use find_coordinator::find_coordinator;
 pub use list_config_resources::{ResourceList, list_config_resources};
 pub use metadata::{asks_for_all, metadata, refusal_of_metadata};
+pub use sasl::{sasl_authenticate, sasl_handshake};
 
 /// The resource type of a broker's loggers in Kafka. muster has none.
 const BROKER_LOGGER_RESOURCE: i8 = 8;

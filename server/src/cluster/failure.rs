@@ -18,6 +18,9 @@ pub(crate) fn fail(response: &mut ControllerResponse<'_>, error: ErrorCode) {
         ControllerResponse::AlterConfigs(body) => {
             body.responses.iter_mut().for_each(|resource| resource.error_code = error_code);
         }
+        ControllerResponse::AlterUserScramCredentials(body) => {
+            body.results.iter_mut().for_each(|user| user.error_code = error_code);
+        }
         ControllerResponse::IncrementalAlterConfigs(body) => {
             body.responses.iter_mut().for_each(|resource| resource.error_code = error_code);
         }

@@ -3,6 +3,7 @@
 use super::configs::Configs;
 use super::internal_topic::InternalTopic;
 use super::metric_names::MetricNames;
+use super::scram_credentials::ScramCredentials;
 use crate::config::{Altered, Config, Overrides, TOPIC_RESOURCE};
 use crate::placement::Slot;
 use imbl::OrdMap;
@@ -71,6 +72,7 @@ pub struct ClusterImage {
     metric_names: MetricNames,
     deleted: Arc<BTreeMap<Uuid, DeletedTopic>>,
     configs: Configs,
+    pub(super) scram_credentials: ScramCredentials,
     next_producer_id: i64,
     /// At least the position of the last change of topics in shard 0's log, so that it ascends over
     /// restarts, too; and its value when the newest topic was created.
@@ -195,6 +197,7 @@ impl ClusterImage {
                 }
             }
         }
+        records.extend(self.scram_credentials.records());
         let value = ProducerIdsValue { next_producer_id: self.next_producer_id };
         records.push(ClusterRecord::ProducerIds(ProducerIdsKey {}, Some(value)));
         records
@@ -235,6 +238,9 @@ impl ClusterImage {
                 self.next_producer_id = value.as_ref().unwrap_or(&none).next_producer_id;
             }
             ClusterRecord::DeletedTopic(key, value) => self.put_deleted(key, value.as_ref()),
+            ClusterRecord::ScramCredential(key, value) => {
+                self.scram_credentials.apply(key, value.as_ref());
+            }
         }
     }
 

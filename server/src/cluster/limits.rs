@@ -25,6 +25,11 @@ pub const GROUP_CONFIGS_MAX: usize = 100_000;
 /// Bytes of the configs of one group.
 pub const GROUP_CONFIG_BYTES_MAX: usize = 4_096;
 
+/// SCRAM credentials of all users, and bytes of the name and salt of one. All of them fit in one
+/// answer.
+pub const SCRAM_CREDENTIALS_MAX: usize = 10_000;
+pub const SCRAM_CREDENTIAL_BYTES_MAX: usize = 1_024;
+
 /// From these numbers on, each address has a share of the topics it may create by naming them, and
 /// of groups with configs.
 pub const AUTO_TOPICS_SHARED: usize = AUTO_TOPICS_MAX / 2;

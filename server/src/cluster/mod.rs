@@ -1,10 +1,11 @@
-//! The state that all shards share: topics, configs, producer ids. One immutable image, changed on
-//! shard 0 through its log and sent to the others.
+//! The state that all shards share: topics, configs, producer ids, credentials of users. One
+//! immutable image, changed on shard 0 through its log and sent to the others.
 //!
 //! The functions here decide: a request and a [`View`] in, a [`Change`] out. The caller writes the
 //! records to the log, applies them to its image, and answers once they are durable.
 
 mod alter_configs;
+mod alter_user_scram_credentials;
 mod change;
 mod configs;
 mod create_partitions;
@@ -17,6 +18,7 @@ pub mod limits;
 mod metric_names;
 mod offline;
 mod producer_ids;
+mod scram_credentials;
 mod topic_name;
 mod view;
 
@@ -25,6 +27,7 @@ mod tests;
 
 pub use crate::config::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
 pub use alter_configs::{alter_configs, incremental_alter_configs};
+pub use alter_user_scram_credentials::alter_user_scram_credentials;
 pub use change::{Change, Creator, config_record};
 pub use create_partitions::create_partitions;
 pub use create_topics::{auto_create, create_topics};

@@ -3,11 +3,12 @@
 //! A field is Kafka's key with underscores for dots. Types, defaults and ranges are those of
 //! Kafka 4.3 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir` and
 //! `offsets.topic.segment.bytes`, and for values that would lock out all clients. Keys of features
-//! that muster does not have at all (TLS, SASL, authorizers, tiered storage, plug-ins) are in
+//! that muster does not have at all (TLS, authorizers, tiered storage, plug-ins) are in
 //! `unserved`.
 
 use super::Served;
 use super::key::{Flags, Key, find, key_name, set_field};
+use super::of_listeners::OfListeners;
 use super::value::{CleanupPolicy, CompressionType, ConfigValue, Valid, at_least, between, words};
 use muster_codec::record_batch::TimestampType;
 use muster_coordinator::Config as Coordinator;
@@ -34,6 +35,8 @@ macro_rules! broker_configs {
             pub(super) set: BTreeMap<&'static str, String>,
             /// Those of them that the command line set.
             pub(super) pinned: BTreeSet<&'static str>,
+            /// Keys of one listener or mechanism, without their texts in what is printed.
+            pub(super) of_listeners: OfListeners,
             /// Keys that were set of what muster does not have, and that change nothing.
             pub(super) unserved: BTreeSet<String>,
             /// Where the server serves, once that is decided.
@@ -47,6 +50,7 @@ macro_rules! broker_configs {
                     $($field: $default,)*
                     set: BTreeMap::new(),
                     pinned: BTreeSet::new(),
+                    of_listeners: OfListeners::default(),
                     unserved: BTreeSet::new(),
                     served: None,
                 }
@@ -93,8 +97,9 @@ broker_configs! {
     compression_lz4_level: i32 = 9, between(1, 17), [dynamic];
     compression_type: CompressionType = CompressionType::Producer, Valid::Any, [dynamic];
     compression_zstd_level: i32 = 3, between(-131_072, 22), [dynamic];
-    connection_failed_authentication_delay_ms: i32 = 100, at_least(0), [];
+    connection_failed_authentication_delay_ms: i32 = 100, at_least(0), [obeyed];
     connections_max_idle_ms: i64 = 600_000, Valid::Any, [obeyed];
+    connections_max_reauth_ms: i64 = 0, Valid::Any, [obeyed];
     controlled_shutdown_enable: bool = true, Valid::Any, [];
     controller_listener_names: Option<Vec<String>> = None, Valid::Any, [obeyed];
     controller_quorum_append_linger_ms: i32 = 25, at_least(0), [];
@@ -288,6 +293,8 @@ broker_configs! {
     replication_quota_window_num: i32 = 11, at_least(1), [];
     replication_quota_window_size_seconds: i32 = 1, at_least(1), [];
     request_timeout_ms: i32 = 30_000, Valid::Any, [];
+    sasl_enabled_mechanisms: Vec<String> = words("GSSAPI"), Valid::Any, [obeyed];
+    sasl_server_max_receive_size: i32 = 524_288, at_least(1), [obeyed];
     share_coordinator_append_linger_ms: i32 = -1, at_least(-1), [];
     share_coordinator_cached_buffer_max_bytes: i32 = 1_048_588, at_least(524_288), [dynamic];
     share_coordinator_cold_partition_snapshot_interval_ms: i32 = 300_000, at_least(1), [internal];

@@ -72,8 +72,7 @@ impl SecurityProtocol {
     /// The feature that it needs and muster lacks.
     fn missing(self) -> Option<&'static str> {
         match self {
-            Self::Plaintext => None,
-            Self::SaslPlaintext => Some("muster has no SASL: it asks for no password"),
+            Self::Plaintext | Self::SaslPlaintext => None,
             Self::Ssl | Self::SaslSsl => {
                 Some("muster has no TLS: all that is sent can be read on the way")
             }

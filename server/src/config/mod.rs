@@ -14,8 +14,10 @@ mod findings;
 mod group;
 mod key;
 mod listeners;
+mod of_listeners;
 mod properties;
 mod rules;
+mod security;
 mod topic;
 mod unserved;
 mod value;
@@ -33,6 +35,7 @@ pub use findings::{Finding, Findings, Kind};
 pub use group::GroupConfig;
 pub use key::{Flags, InvalidValue, Key};
 pub use listeners::{Listener, ListenerIndex, SecurityProtocol, Served, ServedListener};
+pub(crate) use security::ListenerSecurity;
 pub use topic::TopicConfig;
 pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Value};
 
@@ -93,7 +96,11 @@ impl Config {
         findings: &mut Findings,
     ) -> Option<&'static str> {
         let Some(key) = Self::key(name) else {
-            findings.add(line, name, self.take_unserved(name, value));
+            match self.take_of_listener(name, value) {
+                Some(Ok(())) => {}
+                Some(Err(error)) => findings.add(line, name, Kind::Wrong(error)),
+                None => findings.add(line, name, self.take_unserved(name, value)),
+            }
             return None;
         };
         match key.set(self, value) {

@@ -1,7 +1,7 @@
 //! Rules that span several configs of a broker, with Kafka's texts where Kafka has them
 //! (`GroupCoordinatorConfig`, `ShareGroupConfig`, `KafkaConfig.validateValues`).
 
-use super::Config;
+use super::{Config, ListenerSecurity};
 
 /// `middle` lies between `min` and `max`, both included.
 const RANGES: &[[&str; 3]] = &[
@@ -113,6 +113,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
     check.roles();
     check.log();
     check.sockets();
+    check.security();
     check.broken
 }
 
@@ -210,6 +211,26 @@ impl Check<'_> {
         let keys = ["queued.max.request.bytes", "socket.request.max.bytes"];
         self.require(&keys, holds, || {
             "queued.max.request.bytes must be larger or equal to socket.request.max.bytes".into()
+        });
+    }
+}
+
+impl Check<'_> {
+    fn security(&mut self) {
+        let config = self.config;
+        for listener in config.client_listeners().unwrap_or_default() {
+            if let Err((key, rule)) = ListenerSecurity::of(config, &listener) {
+                self.broken.push(Broken { key, rule });
+            }
+        }
+        let (delay, idle) =
+            (config.connection_failed_authentication_delay_ms, config.connections_max_idle_ms);
+        let key = "connection.failed.authentication.delay.ms";
+        self.require(&[key], idle < 0 || i64::from(delay) < idle, || {
+            format!(
+                "{key}={delay} should always be less than connections.max.idle.ms={idle} to \
+                 prevent failed authentication responses from timing out"
+            )
         });
     }
 }

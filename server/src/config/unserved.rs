@@ -15,12 +15,13 @@ pub(super) enum Unserved {
 }
 
 const TLS: &str = "muster has no TLS: all that is sent can be read on the way";
-const SASL: &str = "muster has no SASL: it asks for no password";
-const TLS_OR_SASL: &str = "muster has neither TLS nor SASL: it serves PLAINTEXT only";
+const SASL: &str = "of SASL muster has PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512, and users in the \
+                    log or in listener.name.NAME.plain.sasl.jaas.config";
 const TOKENS: &str = "muster has no delegation tokens";
 const AUTHORIZER: &str =
     "muster has no authorizer: whoever reaches its ports may read, write and delete everything";
-const PRINCIPALS: &str = "muster has no principals: all clients are the same to it";
+const PRINCIPALS: &str =
+    "muster has no principal builders: a client has the name that it logged in with";
 const POLICIES: &str =
     "muster has no policies: topics and configs are limited by its own rules only";
 const QUOTAS: &str = "muster has no quotas: no client is slowed down";
@@ -41,7 +42,6 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("broker.id.generation.enable", None, ""),
     ("client.quota.callback.class", Some(QUOTAS), ""),
     ("config.providers", Some(PROVIDERS), ""),
-    ("connections.max.reauth.ms", Some(SASL), "0"),
     ("control.plane.listener.name", None, ""),
     ("controller.performance.always.log.threshold.ms", None, ""),
     ("controller.performance.sample.period.ms", None, ""),
@@ -121,7 +121,6 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("replica.selector.class", None, ""),
     ("reserved.broker.max.id", None, ""),
     ("sasl.client.callback.handler.class", Some(SASL), ""),
-    ("sasl.enabled.mechanisms", Some(SASL), "GSSAPI"),
     ("sasl.jaas.config", Some(SASL), ""),
     ("sasl.kerberos.kinit.cmd", Some(SASL), "/usr/bin/kinit"),
     ("sasl.kerberos.min.time.before.relogin", Some(SASL), "60000"),
@@ -139,8 +138,8 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("sasl.login.refresh.window.jitter", Some(SASL), "0.05"),
     ("sasl.login.retry.backoff.max.ms", Some(SASL), "10000"),
     ("sasl.login.retry.backoff.ms", Some(SASL), "100"),
-    ("sasl.mechanism.controller.protocol", Some(SASL), "GSSAPI"),
-    ("sasl.mechanism.inter.broker.protocol", Some(SASL), "GSSAPI"),
+    ("sasl.mechanism.controller.protocol", None, ""),
+    ("sasl.mechanism.inter.broker.protocol", None, ""),
     ("sasl.oauthbearer.assertion.algorithm", Some(SASL), "RS256"),
     ("sasl.oauthbearer.assertion.claim.aud", Some(SASL), ""),
     ("sasl.oauthbearer.assertion.claim.exp.seconds", Some(SASL), "300"),
@@ -176,8 +175,7 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("sasl.oauthbearer.sub.claim.name", Some(SASL), "sub"),
     ("sasl.oauthbearer.token.endpoint.url", Some(SASL), ""),
     ("sasl.server.callback.handler.class", Some(SASL), ""),
-    ("sasl.server.max.receive.size", Some(SASL), "524288"),
-    ("security.inter.broker.protocol", Some(TLS_OR_SASL), "PLAINTEXT"),
+    ("security.inter.broker.protocol", None, ""),
     ("security.providers", Some(TLS), ""),
     ("server.max.startup.time.ms", None, ""),
     ("ssl.allow.dn.changes", Some(TLS), "false"),
@@ -278,7 +276,8 @@ mod tests {
     #[test]
     fn what_is_off_is_harmless_and_what_would_be_counted_on_is_refused() {
         let harmless = [
-            ("security.inter.broker.protocol", "PLAINTEXT"),
+            ("security.inter.broker.protocol", "SASL_SSL"),
+            ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
             ("remote.log.storage.system.enable", "False"),
             ("remote.log.storage.manager.class.name", "com.example.S3"),
             ("metric.reporters", "com.example.Reporter"),
@@ -293,13 +292,12 @@ mod tests {
             assert_eq!(unserved(name, value), Some(Unserved::WithoutEffect), "{name}");
         }
         let refused = [
-            ("security.inter.broker.protocol", "SASL_SSL", TLS_OR_SASL),
             ("remote.log.storage.system.enable", "true", TIERED),
             ("authorizer.class.name", "org.example.Authorizer", AUTHORIZER),
             ("super.users", "User:admin", AUTHORIZER),
             ("ssl.keystore.location", "/x", TLS),
             ("listener.name.internal.ssl.keystore.location", "/x", TLS),
-            ("listener.name.internal.scram-sha-256.sasl.jaas.config", "x", SASL),
+            ("listener.name.internal.gssapi.sasl.jaas.config", "x", SASL),
             ("quota.producer.default", "1000", QUOTAS),
             ("port", "9092", OLD_ADDRESS),
         ];

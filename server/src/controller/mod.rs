@@ -152,6 +152,9 @@ impl Controller {
             ControllerRequest::AlterConfigs(body) => {
                 cluster::alter_configs(&view, &mut creator, body).map(Into::into)
             }
+            ControllerRequest::AlterUserScramCredentials(body) => {
+                cluster::alter_user_scram_credentials(&view, body).map(Into::into)
+            }
             ControllerRequest::IncrementalAlterConfigs(body) => {
                 cluster::incremental_alter_configs(&view, &mut creator, body).map(Into::into)
             }

@@ -18,6 +18,11 @@ pub(crate) fn cluster_response<'r>(
         ClusterRequest::DescribeConfigs(body) => admin::describe_configs(view, body).into(),
         ClusterRequest::DescribeCluster(body) => admin::describe_cluster(view, body).into(),
         ClusterRequest::DescribeAcls(_) => admin::describe_acls().into(),
+        ClusterRequest::SaslHandshake(_) => admin::sasl_handshake().into(),
+        ClusterRequest::SaslAuthenticate(_) => admin::sasl_authenticate().into(),
+        ClusterRequest::DescribeUserScramCredentials(body) => {
+            admin::describe_user_scram_credentials(view, body).into()
+        }
         ClusterRequest::ListPartitionReassignments(_) => {
             ListPartitionReassignmentsResponse { error_message: None, ..Default::default() }.into()
         }

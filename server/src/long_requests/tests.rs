@@ -4,10 +4,11 @@ use super::apis::has_long_requests;
 use muster_codec::ApiKey;
 
 /// The APIs with large answers that are answered at once, and why they may be.
-const AT_ONCE: [(ApiKey, &str); 4] = [
+const AT_ONCE: [(ApiKey, &str); 5] = [
     (ApiKey::CreateTopics, "the topics are created in one operation of the log, with one answer"),
     (ApiKey::DescribeLogDirs, "the answer is one element, with a look-up for each partition"),
     (ApiKey::DescribeProducers, "the producers of an answer are limited"),
+    (ApiKey::DescribeUserScramCredentials, "the credentials of all users are limited"),
     (ApiKey::DescribeTransactions, "the partitions of open transactions are limited"),
 ];
 

@@ -1,6 +1,7 @@
 //! One connection: its input, its requests in flight, and its answers, which leave in the order of
 //! the requests, each once the records that it depends on are durable.
 
+use super::access::Access;
 use super::durable::{Flushes, VisibleAt};
 use super::stream::{Frame, Stream};
 use crate::event::{ConnectionId, ListenerIndex};
@@ -52,6 +53,7 @@ pub(super) enum Streaming {
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
     pub(super) listener: ListenerIndex,
+    pub(super) access: Access,
     /// The peer's address as Kafka prints it: `/127.0.0.1`.
     pub(super) host: Arc<str>,
     /// The time when input last arrived, in milliseconds.
@@ -105,6 +107,7 @@ impl Connection {
         Self {
             id,
             listener,
+            access: Access::Open,
             host,
             last_active: now,
             input_ended_at: None,
@@ -178,7 +181,8 @@ impl Connection {
     }
 
     pub(super) fn is_held(&self) -> bool {
-        self.first_sequence < self.held_until || self.waits_to_scan
+        let has_failed = matches!(self.access, Access::Failed);
+        self.first_sequence < self.held_until || self.waits_to_scan || has_failed
     }
 
     /// Takes a place in the order of answers; the returned number identifies the request.

@@ -325,7 +325,7 @@ impl Connections {
         self.answer_by(request, write, visible_at);
     }
 
-    fn answer_by(
+    pub(super) fn answer_by(
         &mut self,
         request: RequestId,
         write: impl FnOnce(i32, i16, &mut Vec<u8>) -> wire::Result<()>,

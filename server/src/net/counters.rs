@@ -16,6 +16,10 @@ counters! {
         connections_refused: u64 = Counter of Count,
         /// Connections that were closed because they were idle: connections.max.idle.ms.
         connections_idle_closed: u64 = Counter of Count,
+        /// Clients that have proved who they are, or did so again.
+        authentications: u64 = Counter of Count,
+        /// Clients that have not.
+        authentications_failed: u64 = Counter of Count,
         /// Requests that were begun.
         requests: Requests = Counter of Count,
         /// Error codes in answers, those of their parts included.

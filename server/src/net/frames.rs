@@ -9,7 +9,15 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestError {
     Frame(FrameError),
-    TooLong { api: ApiKey, bytes: usize },
+    TooLong {
+        api: ApiKey,
+        bytes: usize,
+    },
+    /// A frame of a client that is not authenticated.
+    Token {
+        bytes: i32,
+        max_bytes: u32,
+    },
 }
 
 impl fmt::Display for RequestError {
@@ -20,6 +28,11 @@ impl fmt::Display for RequestError {
                 let (name, max) = (api.name(), api.request_bytes_max());
                 write!(f, "a request of {bytes} bytes is too long for {name}: it may have {max}")
             }
+            Self::Token { bytes, max_bytes } => write!(
+                f,
+                "a frame of {bytes} bytes before authentication: sasl.server.max.receive.size is \
+                 {max_bytes}"
+            ),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Limits of output between files and sockets.
+//! Limits of output between files and sockets, and of clients that are not authenticated.
 
 /// Bytes of a fetch answer that are read and sent at once: they stay in the core's cache in
 /// between.
@@ -14,3 +14,10 @@ pub const SLICES_MAX: usize = 32;
 pub(crate) const SLICE_BYTES_MAX: usize = SLICES_MAX * SLICE_BYTES;
 
 const _: () = assert!(SLICE_BYTES_MAX <= 16 << 20);
+
+/// Clients of a shard that are not authenticated; beyond it those that have waited longest are
+/// closed.
+pub(crate) const UNAUTHENTICATED_MAX: usize = 4_096;
+
+/// The time that a client may take to authenticate.
+pub(crate) const AUTHENTICATION_PATIENCE_MS: i64 = 30_000;

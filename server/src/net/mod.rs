@@ -18,7 +18,10 @@
 //! - No connection waits for longer than one slice of each other.
 //! - Input, unread answers and slices have budgets, for each connection and for all. Over a budget,
 //!   connections are received from no further, and those that hold up others are closed.
+//! - A client of a listener that asks for a password is limited in number, time and bytes until it
+//!   is authenticated, and none of its requests is handled before ([`Clients::authenticator`]).
 
+mod access;
 mod account;
 mod account_lines;
 mod clients;

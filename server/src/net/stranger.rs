@@ -1,7 +1,5 @@
 //! Recognises other protocols by the first bytes of a connection.
 
-use muster_codec::frame::frame_length;
-
 /// The protocol that a client speaks by mistake, and a remedy; None if it is not recognised.
 pub(crate) fn looks_like(input: &[u8]) -> Option<&'static str> {
     match input {
@@ -13,10 +11,6 @@ pub(crate) fn looks_like(input: &[u8]) -> Option<&'static str> {
         _ if HTTP.iter().any(|method| input.starts_with(method.as_bytes())) => {
             Some("this looks like HTTP, and the port is one for Kafka clients")
         }
-        _ if is_sasl(input) => Some(
-            "this looks like SASL, and muster asks for no password: the client needs \
-             security.protocol=PLAINTEXT",
-        ),
         _ => None,
     }
 }
@@ -24,30 +18,18 @@ pub(crate) fn looks_like(input: &[u8]) -> Option<&'static str> {
 /// The first four characters of a request: the bytes that are read as a length.
 const HTTP: [&str; 9] = ["GET ", "HEAD", "POST", "PUT ", "DELE", "OPTI", "PATC", "CONN", "PRI "];
 
-/// SaslHandshake and SaslAuthenticate.
-const SASL_KEYS: [i16; 2] = [17, 36];
-
-/// Kafka's clients send ApiVersions first, so this may be their second request.
-fn is_sasl(input: &[u8]) -> bool {
-    let is_frame = frame_length(input, i32::MAX.unsigned_abs()).is_ok();
-    let key = input.get(4..6).map(|key| i16::from_be_bytes([key[0], key[1]]));
-    is_frame && key.is_some_and(|key| SASL_KEYS.contains(&key))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn other_protocols_are_recognised() {
-        let cases: [(&[u8], &str); 7] = [
+        let cases: [(&[u8], &str); 5] = [
             (b"\x16\x03\x01\x02\x00\x01", "TLS"),
             (b"\x16\x03\x03\x00", "TLS"),
             (b"GET / HTTP/1.1\r\n", "HTTP"),
             (b"POST", "HTTP"),
             (b"PRI * HTTP/2.0\r\n", "HTTP"),
-            (b"\0\0\0\x20\0\x11\0\x01rest", "SASL"),
-            (b"\0\0\0\x20\0\x24\0\x02rest", "SASL"),
         ];
         for (bytes, name) in cases {
             assert!(looks_like(bytes).is_some_and(|words| words.contains(name)), "{bytes:?}");

@@ -92,8 +92,25 @@ impl Shard {
 
     /// Requests that the image and the config answer.
     pub(crate) fn cluster_request(&mut self, call: &Call<'_>, request: &ClusterRequest<'_>) {
+        if let ClusterRequest::SaslHandshake(_) = request {
+            self.report_handshake(call.request);
+        }
         let view = self.broker.view_on(call.listener);
         let response = cluster_response(&view, call.version, request);
         self.clients.answers().answer_now(call.request, &response);
+    }
+
+    /// A client authenticates where it need not, or too soon again; it is refused.
+    fn report_handshake(&mut self, request: RequestId) {
+        let Self { clients, errors, times, .. } = self;
+        let Some((host, principal)) = clients.host(request).zip(clients.principal(request)) else {
+            return;
+        };
+        let listener = clients.listener_name(ConnectionId(request.connection));
+        let words = format_args!(
+            "SaslHandshake of {principal} at {host} was refused: listener {listener} asks for no \
+             password, or the client authenticates again within a second"
+        );
+        errors.log(times.now, "sasl", words);
     }
 }

@@ -1,6 +1,7 @@
 //! A shard: the server's part on one core, a broker of its own. [`Shard::step`] takes an event and
 //! returns commands; it performs none, so that the simulator can drive it as the reactor does.
 
+mod authentication;
 mod broker;
 mod cluster_requests;
 mod counters;

@@ -18,6 +18,10 @@ impl Shard {
     /// # Errors
     /// Why the connection is to be closed: what it sent is no request that can be answered.
     pub(crate) fn dispatch(&mut self, id: ConnectionId, frame: &[u8]) -> Result<bool, String> {
+        if self.clients.has_to_authenticate(id, frame)? {
+            self.authenticate(id, frame)?;
+            return Ok(true);
+        }
         let Read { header, body, request } = read(frame)?;
         let version = header.api_version;
         let Some(request) = request else {
@@ -43,7 +47,7 @@ impl Shard {
 
     /// A client that is newer than this server: the answer in version 0 has the versions that it
     /// may use (KIP-511).
-    fn refuse_version(&mut self, id: ConnectionId, header: &RequestHeader<'_>) {
+    pub(super) fn refuse_version(&mut self, id: ConnectionId, header: &RequestHeader<'_>) {
         let (api, correlation_id) = (ApiKey::ApiVersions, header.correlation_id);
         let request = self.clients.answers().begin(id, api, correlation_id, 0);
         let response = ApiVersionsResponse {

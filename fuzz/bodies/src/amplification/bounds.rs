@@ -55,6 +55,10 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         ApiKey::InitProducerId => of(256 * KIB, KIB, 16),
         ApiKey::DescribeCluster => of(256 * KIB, 4 * KIB, 16),
         ApiKey::DescribeAcls => of(256 * KIB, KIB, 16),
+        ApiKey::SaslHandshake => of(256 * KIB, KIB, 16),
+        ApiKey::SaslAuthenticate => of(256 * KIB, KIB, 16),
+        ApiKey::AlterUserScramCredentials => of(MIB, 64 * KIB, 256),
+        ApiKey::DescribeUserScramCredentials => of(4 * MIB, 4 * MIB, 256),
         // Answers whose size depends on the state.
         ApiKey::Fetch => of(128 * MIB, 64 * MIB, 64),
         ApiKey::Metadata => of(64 * MIB, 32 * MIB, 64),

@@ -70,7 +70,9 @@ impl Facts {
                 self.add(&Fact::Config { resource, name, key: &key.name, value });
             }
             ClusterRecord::Topic(_, None) => self.coverage.saw(Seen::TopicDeleted),
-            ClusterRecord::ProducerIds(..) | ClusterRecord::DeletedTopic(..) => {}
+            ClusterRecord::ProducerIds(..)
+            | ClusterRecord::DeletedTopic(..)
+            | ClusterRecord::ScramCredential(..) => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! Requests to the controller, with the answers of Kafka 4.3.
 
 mod configs;
+mod scram;
 mod topics;
 
 use super::*;

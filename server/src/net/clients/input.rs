@@ -1,6 +1,6 @@
 //! Input: which frame of which connection is handled next, and which connections have to wait.
 
-use super::super::frames::{may_have_large_answer, request_length};
+use super::super::frames::may_have_large_answer;
 use super::super::run_queue::Work;
 use super::super::stranger::looks_like;
 use super::Clients;
@@ -95,7 +95,7 @@ impl Clients {
         if self.is_stopping || log_is_closed || self.is_held_back(id, bytes) {
             return Ok(None);
         }
-        match request_length(bytes, self.request_bytes_max()) {
+        match self.frame_length(id, bytes) {
             Ok(length) => Ok(length.filter(|length| *length <= bytes.len())),
             Err(error) => Err(error.to_string()),
         }
@@ -153,7 +153,7 @@ impl Clients {
     ) {
         let is_held_back = self.is_held_back(id, &input);
         let readers_are_late = self.connections.is_unread_full();
-        let has_frame = self.has_frame(&input);
+        let has_frame = self.has_frame(id, &input);
         let Some(connection) = self.connections.get_mut(id) else { return };
         if input.is_empty() && input.capacity() > KEPT_INPUT_BYTES_MAX {
             input = Vec::new();
@@ -188,8 +188,8 @@ impl Clients {
     }
 
     /// Whether the input begins with a whole frame, or with one that is refused.
-    fn has_frame(&self, input: &[u8]) -> bool {
-        match request_length(input, self.request_bytes_max()) {
+    fn has_frame(&self, id: ConnectionId, input: &[u8]) -> bool {
+        match self.frame_length(id, input) {
             Ok(length) => length.is_some_and(|length| length <= input.len()),
             Err(_) => true,
         }

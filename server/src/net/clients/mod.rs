@@ -1,6 +1,7 @@
 //! The connections of a shard with their time: which input is handled next, when a connection has
 //! to wait, and when one is closed.
 
+mod access;
 mod input;
 mod time;
 
@@ -13,8 +14,9 @@ use super::account_lines::AccountLines;
 use super::connections::{Connections, Limits};
 use super::counters::{ClientCounters, ClientGauges};
 use super::run_queue::RunQueue;
-use crate::config::Config;
+use crate::config::{Config, ListenerSecurity};
 use crate::event::{Command, ConnectionId, ListenerIndex};
+use access::Unauthenticated;
 use muster_coordinator::RequestId;
 use muster_storage::FileKey;
 use std::sync::Arc;
@@ -33,6 +35,9 @@ pub(crate) struct Clients {
     waiting_for_readers: Vec<ConnectionId>,
     next_idle_sweep: i64,
     lines: AccountLines,
+    /// The access to the listeners, in order.
+    security: Vec<ListenerSecurity>,
+    unauthenticated: Unauthenticated,
     now: i64,
     /// All input that arrived before this time has been handled.
     handled_until: i64,
@@ -59,6 +64,8 @@ impl Clients {
     pub(crate) fn new(shard: u32, config: Arc<Config>, altered: &Config, now: i64) -> Self {
         Self {
             shard,
+            security: ListenerSecurity::of_all(&config),
+            unauthenticated: Unauthenticated::default(),
             config,
             connections: Connections::new(Limits::of(altered)),
             queue: RunQueue::default(),
@@ -124,8 +131,13 @@ impl Clients {
         }
         if let Err(too_many) = self.connections.open(id, listener, host, self.now) {
             self.connections.counters.connections_refused += 1;
-            self.close(id, too_many.to_string(), out);
+            return self.close(id, too_many.to_string(), out);
         }
+        let access = self.first_access(listener);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.access = access;
+        }
+        self.limit_unauthenticated(id, out);
     }
 
     /// The client may have closed only its side of the connection: its requests are answered first.

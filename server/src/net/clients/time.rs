@@ -28,9 +28,10 @@ impl Clients {
         self.handled_until
     }
 
-    /// Closes idle connections, from time to time. `parked` has the number of a connection's
-    /// requests that wait for records.
+    /// Closes clients that are not authenticated in time, and from time to time idle connections.
+    /// `parked` has the number of a connection's requests that wait for records.
     pub(crate) fn sweep(&mut self, parked: impl Fn(u64) -> usize, out: &mut Vec<Command>) {
+        self.sweep_unauthenticated(out);
         if self.next_idle_sweep > self.now {
             return;
         }
@@ -155,6 +156,7 @@ impl Clients {
         let deadlines = [
             self.connections.input_deadline(),
             self.connections.unread_deadline(self.now),
+            self.unauthenticated_deadline(),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
         ];
         deadlines.into_iter().flatten().min()

@@ -103,6 +103,17 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
             DeleteGroupsRequest { groups_names }.into()
         }
         ApiKey::DescribeAcls => DescribeAclsRequest::default().into(),
+        ApiKey::SaslHandshake => SaslHandshakeRequest::default().into(),
+        ApiKey::SaslAuthenticate => SaslAuthenticateRequest::default().into(),
+        ApiKey::DescribeUserScramCredentials => {
+            let users = names(form, "no-such-user").into_iter().map(|name| ScramUserName { name });
+            DescribeUserScramCredentialsRequest { users: Some(users.collect()) }.into()
+        }
+        ApiKey::AlterUserScramCredentials => {
+            let deletion = |name| ScramCredentialDeletion { name, mechanism: 1 };
+            let deletions = names(form, "no-such-user").into_iter().map(deletion).collect();
+            AlterUserScramCredentialsRequest { deletions, upsertions: Vec::new() }.into()
+        }
         ApiKey::AlterConfigs => replace_configs(form).into(),
         ApiKey::DescribeLogDirs => describe_log_dirs(form, target).into(),
         ApiKey::ListPartitionReassignments => reassignments(form).into(),

@@ -1,0 +1,44 @@
+//! Changes of topics, configs and users in a data directory that no server holds.
+
+use muster::Failure;
+use muster::clock::wall;
+use muster::cluster::{ClusterImage, OfflinePartitions, View};
+use muster::data_dir::DataDir;
+use muster::files::block_bytes;
+use muster::offline::OfflineLog;
+use muster::placement::CONTROLLER;
+use muster::random::RandomIds;
+use muster::shard::load;
+use muster_codec::records::ClusterRecord;
+use muster_log_tools::common;
+use muster_storage::LogPartition;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The topics, configs and users.
+pub(crate) fn image(data: &Path) -> Result<Arc<ClusterImage>, Failure> {
+    let directory = DataDir::open_read_only(data)?;
+    let loaded = load(data, &common(&directory.meta)?, CONTROLLER)?;
+    Ok(loaded.image().ok_or("shard 0 has no topics")?.clone())
+}
+
+/// Writes what `decide` returns to the log of shard 0, which has the records of the cluster.
+pub(crate) fn change_cluster(
+    data: &Path,
+    decide: impl FnOnce(&View<'_>) -> Result<Vec<ClusterRecord<'static>>, Failure>,
+) -> Result<(), Failure> {
+    let mut directory = DataDir::hold(data)?;
+    let common = common(&directory.meta)?;
+    let loaded = load(data, &common, CONTROLLER)?;
+    let image = loaded.image().ok_or("shard 0 has no topics")?.clone();
+    let records = decide(&common.view(&image, &OfflinePartitions::default(), CONTROLLER))?;
+    if records.is_empty() {
+        return Ok(());
+    }
+    loaded.keep_cut(data, wall().0)?;
+    let log = loaded.into_log(block_bytes(data)?, &mut RandomIds::new()?);
+    let mut offline = OfflineLog::of(data.to_owned(), log);
+    offline.log.append(LogPartition::Cluster, wall().0, &records)?;
+    offline.flush()?;
+    Ok(directory.record_ends(&[offline.log.progress().flushed()], false)?)
+}

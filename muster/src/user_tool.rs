@@ -1,0 +1,164 @@
+//! `muster user`: the users of SCRAM, in a data directory that no server holds: the first one has
+//! to exist before a client can log in to add others.
+
+use crate::offline_change::change_cluster;
+use clap::{Args, Subcommand, ValueEnum};
+use muster::Failure;
+use muster::cluster::{Change, View, alter_user_scram_credentials};
+use muster::random::RandomIds;
+use muster::security::{ScramCredential, ScramMechanism};
+use muster_codec::messages::{
+    AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+};
+use muster_coordinator::Ids;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UserCommand {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    data: PathBuf,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Action {
+    /// Print the users, with their mechanisms and iterations.
+    List,
+    /// Add a user, or change a password, which is read from the standard input or a file: its first
+    /// line.
+    Add {
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[arg(long, value_enum, default_value_t = MechanismName::Sha256)]
+        mechanism: MechanismName,
+        /// A file with the password, rather than the standard input.
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+        #[arg(long, value_name = "N", default_value_t = ScramCredential::ITERATIONS_MIN)]
+        iterations: i32,
+    },
+    /// Remove the credential of a user for a mechanism.
+    Remove {
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[arg(long, value_enum, default_value_t = MechanismName::Sha256)]
+        mechanism: MechanismName,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MechanismName {
+    #[value(name = "SCRAM-SHA-256")]
+    Sha256,
+    #[value(name = "SCRAM-SHA-512")]
+    Sha512,
+}
+
+impl From<MechanismName> for ScramMechanism {
+    fn from(name: MechanismName) -> Self {
+        match name {
+            MechanismName::Sha256 => Self::Sha256,
+            MechanismName::Sha512 => Self::Sha512,
+        }
+    }
+}
+
+/// A longer file is no password.
+const PASSWORD_BYTES_MAX: u64 = 4_096;
+
+/// Runs a command. The exit status is 0 on success, 2 on failure.
+pub(crate) fn run(command: &UserCommand) -> ExitCode {
+    match carry_out(command, &mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("muster user: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn carry_out(command: &UserCommand, out: &mut dyn Write) -> Result<(), Failure> {
+    match &command.action {
+        Action::List => list(&command.data, out),
+        Action::Add { name, mechanism, password_file, iterations } => {
+            let password = password(password_file.as_deref())?;
+            let upsertion = upsertion(name, (*mechanism).into(), &password, *iterations)?;
+            alter(&command.data, Vec::new(), vec![upsertion])
+        }
+        Action::Remove { name, mechanism } => {
+            let mechanism = ScramMechanism::from(*mechanism).number();
+            let deletion = ScramCredentialDeletion { name: name.as_str().into(), mechanism };
+            alter(&command.data, vec![deletion], Vec::new())
+        }
+    }
+}
+
+fn list(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let image = crate::offline_change::image(data)?;
+    for (name, mechanism, credential) in image.scram_credentials() {
+        writeln!(out, "{name}: {}, {} iterations", mechanism.name(), credential.iterations)?;
+    }
+    Ok(())
+}
+
+/// The first line; never an argument, which other processes can see.
+fn password(file: Option<&Path>) -> Result<String, Failure> {
+    let mut text = String::new();
+    match file {
+        Some(file) => {
+            let file = std::fs::File::open(file)
+                .map_err(|error| format!("could not read {}: {error}", file.display()))?;
+            file.take(PASSWORD_BYTES_MAX).read_to_string(&mut text)?;
+        }
+        None => drop(io::stdin().lock().take(PASSWORD_BYTES_MAX).read_to_string(&mut text)?),
+    }
+    match text.lines().next() {
+        Some(password) if !password.is_empty() => Ok(password.to_owned()),
+        Some(_) | None => Err("the password is empty".into()),
+    }
+}
+
+fn upsertion<'r>(
+    name: &'r str,
+    mechanism: ScramMechanism,
+    password: &str,
+    iterations: i32,
+) -> Result<ScramCredentialUpsertion<'r>, Failure> {
+    let bounds = ScramCredential::ITERATIONS_MIN..=ScramCredential::ITERATIONS_MAX;
+    if !bounds.contains(&iterations) {
+        let (min, max) = bounds.into_inner();
+        return Err(format!("iterations are {min} to {max}").into());
+    }
+    let mut ids = RandomIds::new()?;
+    let salt = [ids.next_id().0, ids.next_id().0].concat();
+    let salted = mechanism.salted_password(password, &salt, iterations.unsigned_abs());
+    Ok(ScramCredentialUpsertion {
+        name: name.into(),
+        mechanism: mechanism.number(),
+        iterations,
+        salt: salt.into(),
+        salted_password: salted.into(),
+    })
+}
+
+/// Decides as the server does.
+fn alter(
+    data: &Path,
+    deletions: Vec<ScramCredentialDeletion<'_>>,
+    upsertions: Vec<ScramCredentialUpsertion<'_>>,
+) -> Result<(), Failure> {
+    let request = AlterUserScramCredentialsRequest { deletions, upsertions };
+    change_cluster(data, |view: &View<'_>| {
+        let Change { records, response } = alter_user_scram_credentials(view, &request);
+        let AlterUserScramCredentialsResponse { results, .. } = response;
+        match results.into_iter().find(|it| it.error_code != 0) {
+            Some(refused) => Err(refused.error_message.unwrap_or("refused".into()).into()),
+            None => Ok(records),
+        }
+    })
+}

@@ -1,0 +1,283 @@
+//! Clients that prove who they are: PLAIN and SCRAM, states out of order, delays, and users in the
+//! log.
+
+use crate::support::{Client, PATIENCE, Server, binary, free_ports, said};
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Request, Response};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const PLAIN: &str = "listener.name.outside.plain.sasl.jaas.config=\
+                     org.apache.kafka.common.security.plain.PlainLoginModule required \
+                     user_alice=\"secret\" user_bob=\"secret\";";
+const ALICE: &[u8] = b"\0alice\0secret";
+const WRONG: &[u8] = b"\0alice\0other";
+
+/// The configs of a listener without a password, and of one with PLAIN and SCRAM.
+fn configs(inside: u16, outside: u16) -> Vec<String> {
+    let listeners = format!("listeners=INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside}");
+    let rest = [
+        "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SASL_PLAINTEXT",
+        "listener.name.outside.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
+        PLAIN,
+        "connection.failed.authentication.delay.ms=300",
+    ];
+    std::iter::once(listeners).chain(rest.map(str::to_owned)).collect()
+}
+
+/// A server, and the port of the listener that asks for a password.
+fn server(data: &Path, more: &[&str]) -> (Server, u16) {
+    let (inside, outside) = (free_ports(1), free_ports(1));
+    let configs = configs(inside, outside);
+    let arguments: Vec<&str> =
+        configs.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    (Server::with_arguments(data, inside, 1, &arguments), outside)
+}
+
+fn handshake(client: &mut Client, version: i16, mechanism: &'static str) -> ErrorCode {
+    let request = SaslHandshakeRequest { mechanism: mechanism.into() };
+    let Response::SaslHandshake(body) = client.call(version, request.into()) else { panic!() };
+    ErrorCode::from_code(body.error_code).unwrap()
+}
+
+fn authenticate(client: &mut Client, token: &[u8]) -> SaslAuthenticateResponse<'static> {
+    let request = SaslAuthenticateRequest { auth_bytes: token.to_vec().into() };
+    let Response::SaslAuthenticate(body) = client.call(2, request.into()) else { panic!() };
+    body
+}
+
+/// Whether a request is answered.
+fn is_served(client: &mut Client) -> bool {
+    client.try_call(12, MetadataRequest::default().into()).is_some()
+}
+
+#[track_caller]
+fn logs_in(port: u16, token: &[u8]) -> Client {
+    let mut client = Client::connect(port);
+    assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::None);
+    let answer = authenticate(&mut client, token);
+    assert_eq!((answer.error_code, answer.error_message), (0, None));
+    assert!(is_served(&mut client));
+    client
+}
+
+#[test]
+fn requests_are_served_after_authentication_only() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, outside) = server(data.path(), &[]);
+    assert!(is_served(&mut server.client(0)), "INSIDE asks for no password");
+    logs_in(outside, ALICE);
+    assert!(!is_served(&mut Client::connect(outside)));
+    server.says("Metadata came before authentication: listener OUTSIDE");
+    let versions = || {
+        Request::from(ApiVersionsRequest {
+            client_software_name: "test".into(),
+            client_software_version: "1".into(),
+        })
+    };
+    let mut client = Client::connect(outside);
+    assert!(client.try_call(3, versions()).is_some());
+    assert!(client.try_call(3, versions()).is_none(), "once, as in Kafka");
+    let mut client = Client::connect(outside);
+    assert!(client.try_call(2, SaslAuthenticateRequest::default().into()).is_none());
+}
+
+#[test]
+fn a_wrong_password_is_answered_after_a_delay_and_the_connection_closed() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, outside) = server(data.path(), &[]);
+    let mut client = Client::connect(outside);
+    assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::None);
+    let began = Instant::now();
+    let answer = authenticate(&mut client, WRONG);
+    assert!(began.elapsed() >= Duration::from_millis(300), "{:?}", began.elapsed());
+    assert_eq!(answer.error_code, ErrorCode::SaslAuthenticationFailed.code());
+    let words = "Authentication failed: Invalid username or password";
+    assert_eq!(answer.error_message.as_deref(), Some(words));
+    assert!(!is_served(&mut client));
+    server.says(
+        "authentication failed: listener=OUTSIDE mechanism=PLAIN user=\"alice\" \
+         reason=\"wrong name or password\"",
+    );
+    assert_eq!(server.lines_with("other"), 0, "no password is logged");
+    logs_in(outside, ALICE);
+}
+
+#[test]
+fn mechanisms_and_states_out_of_order_have_kafkas_errors() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, outside) = server(data.path(), &[]);
+    for mechanism in ["SCRAM-SHA-512", "GSSAPI", ""] {
+        let mut client = Client::connect(outside);
+        let error = handshake(&mut client, 1, mechanism);
+        assert_eq!(error, ErrorCode::UnsupportedSaslMechanism, "{mechanism}");
+        assert!(!is_served(&mut client));
+    }
+    let mut client = Client::connect(outside);
+    assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::None);
+    assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::IllegalSaslState);
+    // Without authentication, or after it.
+    for mut client in [server.client(0), logs_in(outside, ALICE)] {
+        assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::IllegalSaslState);
+        assert_eq!(authenticate(&mut client, ALICE).error_code, ErrorCode::IllegalSaslState.code());
+        assert!(is_served(&mut client));
+    }
+    server.says("SaslHandshake of User:ANONYMOUS at /127.0.0.1 was refused: listener INSIDE");
+}
+
+#[test]
+fn tokens_stand_alone_after_a_handshake_of_version_0() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, outside) = server(data.path(), &[]);
+    let alone = |token: &[u8]| {
+        let mut client = Client::connect(outside);
+        assert_eq!(handshake(&mut client, 0, "PLAIN"), ErrorCode::None);
+        client.send_raw(&[&(token.len() as u32).to_be_bytes(), token].concat());
+        (client.receive_frame(), client)
+    };
+    let (answer, mut client) = alone(ALICE);
+    assert_eq!(answer, Some(Vec::new()));
+    assert!(is_served(&mut client));
+    assert_eq!(alone(WRONG).0, None);
+}
+
+#[test]
+fn frames_before_authentication_are_short() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, outside) = server(data.path(), &["sasl.server.max.receive.size=1000"]);
+    let mut client = Client::connect(outside);
+    client.send_raw(&1_001u32.to_be_bytes());
+    assert_eq!(client.receive_frame(), None);
+    server.says("a frame of 1001 bytes before authentication");
+    logs_in(outside, ALICE);
+}
+
+#[test]
+fn sessions_end_unless_the_client_authenticates_again() {
+    let data = tempfile::tempdir().unwrap();
+    let reauth = "listener.name.outside.plain.connections.max.reauth.ms=2000";
+    let (server, outside) = server(data.path(), &[reauth]);
+    let mut client = Client::connect(outside);
+    handshake(&mut client, 1, "PLAIN");
+    let answer = authenticate(&mut client, ALICE);
+    assert_eq!((answer.error_code, answer.session_lifetime_ms), (0, 2_000));
+    let deadline = Instant::now() + Duration::from_millis(2_500);
+    assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::None, "again");
+    assert_eq!(authenticate(&mut client, ALICE).error_code, 0);
+    assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::IllegalSaslState, "too soon");
+    while Instant::now() < deadline && is_served(&mut client) {}
+    let began = Instant::now();
+    while is_served(&mut client) {
+        assert!(began.elapsed() < PATIENCE);
+    }
+    server.says("User:alice did not authenticate again in time");
+    let mut client = Client::connect(outside);
+    handshake(&mut client, 1, "PLAIN");
+    authenticate(&mut client, ALICE);
+    handshake(&mut client, 1, "PLAIN");
+    let answer = authenticate(&mut client, b"\0bob\0secret");
+    assert_eq!(answer.error_code, ErrorCode::SaslAuthenticationFailed.code());
+    assert!(answer.error_message.unwrap().contains("Cannot change principals"));
+}
+
+#[test]
+fn configs_that_let_no_client_in_are_refused() {
+    let data = tempfile::tempdir().unwrap();
+    for (config, words) in [
+        ("listener.name.outside.sasl.enabled.mechanisms=GSSAPI", "muster serves PLAIN, SCRAM"),
+        ("listener.name.outside.plain.sasl.jaas.config=Module required secret", "plain.sasl.jaas"),
+        ("connection.failed.authentication.delay.ms=700000", "should always be less than"),
+        ("listener.name.outside.sasl.server.max.receive.size=0", "receive.size=0"),
+    ] {
+        let mut command = binary();
+        command.args(["serve", "--shards", "1", "--data"]).arg(data.path());
+        let output = command.args(configs(1, 2)).arg(config).output().unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(words) && !text.contains("secret"), "{config}: {text}");
+    }
+}
+
+/// Runs `muster user`, with a password on its standard input.
+fn user(data: &Path, arguments: &[&str], password: &str) -> (bool, String) {
+    let mut command = binary();
+    command.arg("user").arg(data).args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    process.stdin.take().unwrap().write_all(password.as_bytes()).unwrap();
+    let output = process.wait_with_output().unwrap();
+    (output.status.success(), said(&output))
+}
+
+fn described(client: &mut Client) -> Vec<(String, Vec<(i8, i32)>)> {
+    let request = DescribeUserScramCredentialsRequest { users: None };
+    let Response::DescribeUserScramCredentials(body) = client.call(0, request.into()) else {
+        panic!()
+    };
+    let infos = |infos: Vec<ScramCredentialInfo>| {
+        infos.iter().map(|it| (it.mechanism, it.iterations)).collect()
+    };
+    body.results.into_iter().map(|it| (it.user.into(), infos(it.credential_infos))).collect()
+}
+
+#[test]
+fn users_are_in_the_log_and_may_be_added_offline() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut running, _) = server(data.path(), &[]);
+    let upsertion = ScramCredentialUpsertion {
+        name: "alice".into(),
+        mechanism: 2,
+        iterations: 8_192,
+        salt: b"salt".to_vec().into(),
+        salted_password: b"salted password".to_vec().into(),
+    };
+    let request =
+        AlterUserScramCredentialsRequest { deletions: Vec::new(), upsertions: vec![upsertion] };
+    let mut client = running.client(0);
+    let Response::AlterUserScramCredentials(body) = client.call(0, request.into()) else {
+        panic!()
+    };
+    assert_eq!((&*body.results[0].user, body.results[0].error_code), ("alice", 0));
+    running.kill();
+    drop(running);
+    assert_eq!(user(data.path(), &["add", "bob"], "pencil\n"), (true, String::new()));
+    let (is_set, words) = user(data.path(), &["add", "carol"], "\n");
+    assert!(!is_set && words.contains("the password is empty"), "{words}");
+    let (_, list) = user(data.path(), &["list"], "");
+    let expected = "alice: SCRAM-SHA-512, 8192 iterations\nbob: SCRAM-SHA-256, 4096 iterations\n";
+    assert_eq!(list, expected);
+    let (running, outside) = server(data.path(), &[]);
+    let expected = [("alice".to_owned(), vec![(2, 8_192)]), ("bob".to_owned(), vec![(1, 4_096)])];
+    assert_eq!(described(&mut running.client(0)), expected);
+    let mut client = Client::connect(outside);
+    assert_eq!(handshake(&mut client, 1, "SCRAM-SHA-256"), ErrorCode::None);
+    let first = authenticate(&mut client, b"n,,n=bob,r=abc");
+    assert!(first.auth_bytes.starts_with(b"r=abc"), "{first:?}");
+    assert!(first.auth_bytes.ends_with(b",i=4096"));
+    let last = authenticate(&mut client, b"c=biws,r=abc,p=AAAA");
+    assert_eq!(last.error_code, ErrorCode::SaslAuthenticationFailed.code());
+    assert_eq!(
+        last.error_message.as_deref(),
+        Some(
+            "Authentication failed during authentication due to invalid credentials with SASL \
+             mechanism SCRAM-SHA-256"
+        )
+    );
+    drop(running);
+    assert!(user(data.path(), &["remove", "bob"], "").0);
+    let (is_removed, words) = user(data.path(), &["remove", "bob"], "");
+    assert!(!is_removed && words.contains("does not exist"), "{words}");
+}
+
+#[test]
+fn a_flood_of_connections_that_do_not_authenticate_keeps_no_other_out() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, outside) = server(data.path(), &[]);
+    let idle: Vec<_> = (0..4_200).filter_map(|_| Client::try_connect(outside)).collect();
+    logs_in(outside, ALICE);
+    server.says("newer clients are not authenticated");
+    assert!(is_served(&mut server.client(0)));
+    drop(idle);
+}

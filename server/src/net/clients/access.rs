@@ -1,0 +1,255 @@
+//! Clients of listeners that ask for a password: until they are authenticated, they are limited in
+//! number, time and bytes, and those that fail are closed after a delay
+//! (`connection.failed.authentication.delay.ms`).
+
+use super::super::access::{Access, Session};
+use super::super::frames::{RequestError, request_length};
+use super::super::limits::{AUTHENTICATION_PATIENCE_MS, UNAUTHENTICATED_MAX};
+use super::Clients;
+use crate::config::SecurityProtocol;
+use crate::event::{Command, ConnectionId, ListenerIndex};
+use crate::security::{Authenticator, Mechanism, Principal, Sasl};
+use muster_codec::{ApiKey, Response};
+use muster_coordinator::RequestId;
+use std::collections::VecDeque;
+
+/// Clients that are not authenticated.
+#[derive(Debug, Default)]
+pub(super) struct Unauthenticated {
+    /// In the order in which they came; some are authenticated or gone.
+    waiting: VecDeque<(i64, ConnectionId)>,
+    failed: VecDeque<Failed>,
+}
+
+/// A client that is closed at a time.
+#[derive(Debug)]
+struct Failed {
+    at: i64,
+    id: ConnectionId,
+    answer: Option<(RequestId, Response<'static>)>,
+    reason: String,
+}
+
+impl Clients {
+    /// The access of a new connection.
+    pub(super) fn first_access(&self, listener: ListenerIndex) -> Access {
+        match self.sasl(listener) {
+            Some(sasl) => Access::Authenticating(Box::new(Authenticator::new(sasl))),
+            None => Access::Open,
+        }
+    }
+
+    pub(super) fn sasl(&self, listener: ListenerIndex) -> Option<&Sasl> {
+        self.security.get(listener.0)?.sasl.as_ref()
+    }
+
+    /// Limits the clients that are not authenticated: those that have waited longest make room.
+    pub(super) fn limit_unauthenticated(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
+        if !self.is_unauthenticated(id) {
+            return;
+        }
+        self.unauthenticated.waiting.push_back((self.now, id));
+        if self.unauthenticated.waiting.len() > UNAUTHENTICATED_MAX {
+            let mut waiting = std::mem::take(&mut self.unauthenticated.waiting);
+            waiting.retain(|(_, id)| self.is_unauthenticated(*id));
+            self.unauthenticated.waiting = waiting;
+        }
+        if self.unauthenticated.waiting.len() > UNAUTHENTICATED_MAX
+            && let Some((_, first)) = self.unauthenticated.waiting.pop_front()
+        {
+            let reason = format!("{UNAUTHENTICATED_MAX} newer clients are not authenticated");
+            self.close(first, reason, out);
+        }
+    }
+
+    fn is_unauthenticated(&self, id: ConnectionId) -> bool {
+        let connection = self.connections.get(id);
+        connection.is_some_and(|it| match &it.access {
+            Access::Authenticating(authenticator) => !authenticator.is_again(),
+            Access::Failed => true,
+            Access::Open | Access::Authenticated(_) => false,
+        })
+    }
+
+    /// Whether a frame is one of authentication, rather than a request to be handled.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed: the client had to authenticate again.
+    pub(crate) fn has_to_authenticate(
+        &mut self,
+        id: ConnectionId,
+        frame: &[u8],
+    ) -> Result<bool, String> {
+        let now = self.now;
+        let Some(connection) = self.connections.get(id) else { return Ok(false) };
+        let session = match &connection.access {
+            Access::Open => return Ok(false),
+            Access::Authenticating(_) | Access::Failed => return Ok(true),
+            Access::Authenticated(session) => session,
+        };
+        if is_handshake(frame) && session.may_authenticate_again(now) {
+            self.begin_again(id);
+            return Ok(true);
+        }
+        if session.has_ended(now) {
+            let principal = &session.principal;
+            return Err(format!("{principal} did not authenticate again in time"));
+        }
+        Ok(false)
+    }
+
+    fn begin_again(&mut self, id: ConnectionId) {
+        let now = self.now;
+        let listener = self.listener(id);
+        let Self { connections, security, .. } = self;
+        let sasl = security.get(listener.0).and_then(|it| it.sasl.as_ref());
+        let Some((connection, sasl)) = connections.get_mut(id).zip(sasl) else { return };
+        if let Access::Authenticated(session) = &connection.access {
+            let before = (session.mechanism, session.principal.clone(), now);
+            connection.access =
+                Access::Authenticating(Box::new(Authenticator::again(sasl, before)));
+        }
+    }
+
+    /// The authentication of a connection, and what its listener asks for.
+    pub(crate) fn authenticator(
+        &mut self,
+        id: ConnectionId,
+    ) -> Option<(&mut Authenticator, &Sasl)> {
+        let listener = self.listener(id);
+        let Self { connections, security, .. } = self;
+        let sasl = security.get(listener.0)?.sasl.as_ref()?;
+        match &mut connections.get_mut(id)?.access {
+            Access::Authenticating(authenticator) => Some((authenticator, sasl)),
+            Access::Open | Access::Authenticated(_) | Access::Failed => None,
+        }
+    }
+
+    /// A client has proved who it is; returns how long it stays authenticated, in ms, 0 for ever.
+    pub(crate) fn authenticated(
+        &mut self,
+        id: ConnectionId,
+        mechanism: Mechanism,
+        principal: Principal,
+    ) -> i64 {
+        self.connections.counters.authentications += 1;
+        let now = self.now;
+        let lifetime = self.sasl(self.listener(id)).and_then(|sasl| sasl.lifetime_ms(mechanism));
+        let Some(connection) = self.connections.get_mut(id) else { return 0 };
+        let again_at = match &connection.access {
+            Access::Authenticating(authenticator) => authenticator.again_since(),
+            Access::Open | Access::Authenticated(_) | Access::Failed => None,
+        };
+        let ends_at = lifetime.map(|ms| now.saturating_add(ms));
+        let session = Session { mechanism, principal, ends_at, again_at };
+        connection.access = Access::Authenticated(Box::new(session));
+        lifetime.unwrap_or(0)
+    }
+
+    /// A client has not proved who it is. The answer leaves after a delay, with the end of the
+    /// connection.
+    pub(crate) fn authentication_failed(
+        &mut self,
+        id: ConnectionId,
+        reason: String,
+        answer: Option<(RequestId, Response<'static>)>,
+        out: &mut Vec<Command>,
+    ) {
+        self.connections.counters.authentications_failed += 1;
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.access = Access::Failed;
+        let at = self.now + i64::from(self.config.connection_failed_authentication_delay_ms);
+        self.unauthenticated.failed.push_back(Failed { at, id, answer, reason });
+        if self.unauthenticated.failed.len() > UNAUTHENTICATED_MAX {
+            self.close_first_failed(out);
+        }
+    }
+
+    /// Closes clients that failed, and those that take too long.
+    pub(super) fn sweep_unauthenticated(&mut self, out: &mut Vec<Command>) {
+        while self.unauthenticated.failed.front().is_some_and(|it| it.at <= self.now) {
+            self.close_first_failed(out);
+        }
+        let patience = AUTHENTICATION_PATIENCE_MS;
+        let began = self.handled_until - patience;
+        while let Some((_, id)) = self.unauthenticated.waiting.pop_front_if(|(at, _)| *at <= began)
+        {
+            if self.is_unauthenticated(id) {
+                self.close(id, format!("not authenticated within {patience} ms"), out);
+            }
+        }
+    }
+
+    fn close_first_failed(&mut self, out: &mut Vec<Command>) {
+        let Some(Failed { id, answer, reason, .. }) = self.unauthenticated.failed.pop_front()
+        else {
+            return;
+        };
+        if self.connections.get(id).is_none() {
+            return;
+        }
+        if let Some((request, response)) = answer {
+            self.connections.answer_now(request, &response);
+        }
+        self.close(id, reason, out);
+    }
+
+    /// When [`Self::sweep_unauthenticated`] has to be called.
+    pub(super) fn unauthenticated_deadline(&self) -> Option<i64> {
+        let failed = self.unauthenticated.failed.front().map(|it| it.at);
+        let waiting = self.unauthenticated.waiting.front();
+        let overdue = waiting.map(|(at, _)| at + AUTHENTICATION_PATIENCE_MS + 1);
+        failed.into_iter().chain(overdue).min()
+    }
+
+    /// The client of a request; None if it is gone.
+    pub(crate) fn principal(&self, request: RequestId) -> Option<Principal> {
+        let connection = self.connections.get(ConnectionId(request.connection))?;
+        Some(match &connection.access {
+            Access::Authenticated(session) => session.principal.clone(),
+            Access::Open | Access::Authenticating(_) | Access::Failed => Principal::anonymous(),
+        })
+    }
+
+    /// The name of the listener of a connection.
+    pub(crate) fn listener_name(&self, id: ConnectionId) -> &str {
+        self.security.get(self.listener(id).0).map_or("", |it| &it.name)
+    }
+
+    pub(crate) fn listener_protocol(&self, id: ConnectionId) -> SecurityProtocol {
+        let security = self.security.get(self.listener(id).0);
+        security.map_or(SecurityProtocol::Plaintext, |it| it.protocol)
+    }
+
+    /// The length of the frame at the start of `bytes`, as soon as that is there. Frames of
+    /// authentication are shorter than requests, and tokens may stand alone in one.
+    pub(super) fn frame_length(
+        &self,
+        id: ConnectionId,
+        bytes: &[u8],
+    ) -> Result<Option<usize>, RequestError> {
+        let connection = self.connections.get(id);
+        match connection.map(|connection| &connection.access) {
+            Some(Access::Authenticating(it)) => token_length(bytes, it.receive_bytes_max()),
+            Some(Access::Open | Access::Authenticated(_) | Access::Failed) | None => {
+                request_length(bytes, self.request_bytes_max())
+            }
+        }
+    }
+}
+
+fn token_length(bytes: &[u8], max_bytes: u32) -> Result<Option<usize>, RequestError> {
+    let Some(length) = bytes.first_chunk::<4>().map(|length| i32::from_be_bytes(*length)) else {
+        return Ok(None);
+    };
+    match u32::try_from(length) {
+        Ok(positive) if positive <= max_bytes => Ok(Some(positive as usize + 4)),
+        _ => Err(RequestError::Token { bytes: length, max_bytes }),
+    }
+}
+
+fn is_handshake(frame: &[u8]) -> bool {
+    frame
+        .first_chunk::<2>()
+        .is_some_and(|key| i16::from_be_bytes(*key) == ApiKey::SaslHandshake as i16)
+}

@@ -1,0 +1,197 @@
+//! The states of a client that is not authenticated, or authenticates again: those of Kafka's
+//! `SaslServerAuthenticator`. It is pure; the caller writes answers and closes connections.
+
+use super::failure::Failure;
+use super::mechanism::Mechanism;
+use super::plain;
+use super::principal::Principal;
+use super::sasl::Sasl;
+use super::scram::{ScramCredential, ScramExchange, ScramMechanism};
+use muster_codec::ApiKey;
+use muster_coordinator::Ids;
+
+/// The authentication of one client.
+#[derive(Debug)]
+pub(crate) struct Authenticator {
+    state: State,
+    /// Whether tokens come in SaslAuthenticate. After a SaslHandshake of version 0 they are frames
+    /// without a header.
+    has_headers: bool,
+    /// The client until then, if it authenticates again.
+    before: Option<Before>,
+    receive_bytes_max: u32,
+}
+
+/// The mechanism and the name before, and when it began to authenticate again.
+pub(crate) type Before = (Mechanism, Principal, i64);
+
+#[derive(Debug)]
+enum State {
+    VersionsOrHandshake,
+    Handshake,
+    Plain,
+    ScramFirst(ScramMechanism),
+    ScramLast(ScramMechanism, Box<ScramExchange>),
+    /// It authenticates again by another mechanism, which is refused with its first token.
+    OtherMechanism,
+}
+
+/// A token was taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Continues(Vec<u8>),
+    Done { answer: Vec<u8>, mechanism: Mechanism, principal: Principal },
+}
+
+impl Authenticator {
+    pub(crate) fn new(sasl: &Sasl) -> Self {
+        Self {
+            state: State::VersionsOrHandshake,
+            has_headers: false,
+            before: None,
+            receive_bytes_max: sasl.receive_bytes_max,
+        }
+    }
+
+    /// For a client that authenticates again, whose first request is a SaslHandshake.
+    pub(crate) fn again(sasl: &Sasl, before: Before) -> Self {
+        Self { state: State::Handshake, before: Some(before), ..Self::new(sasl) }
+    }
+
+    /// Whether the next frame is a token without a header.
+    pub(crate) fn takes_tokens_only(&self) -> bool {
+        self.takes_tokens() && !self.has_headers
+    }
+
+    fn takes_tokens(&self) -> bool {
+        match self.state {
+            State::VersionsOrHandshake | State::Handshake => false,
+            State::Plain | State::ScramFirst(_) | State::ScramLast(..) | State::OtherMechanism => {
+                true
+            }
+        }
+    }
+
+    /// Whether a request of an API may come now.
+    pub(crate) fn expects(&self, api: ApiKey) -> bool {
+        match self.state {
+            State::VersionsOrHandshake => {
+                api == ApiKey::ApiVersions || api == ApiKey::SaslHandshake
+            }
+            State::Handshake => api == ApiKey::SaslHandshake,
+            State::Plain | State::ScramFirst(_) | State::ScramLast(..) | State::OtherMechanism => {
+                api == ApiKey::SaslAuthenticate
+            }
+        }
+    }
+
+    /// Whether the client is in the middle of an exchange of tokens with headers: requests of other
+    /// APIs are answered with ILLEGAL_SASL_STATE.
+    pub(crate) fn is_in_exchange(&self) -> bool {
+        self.takes_tokens() && self.has_headers
+    }
+
+    pub(crate) fn is_again(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// When it began to authenticate again, if it did.
+    pub(crate) fn again_since(&self) -> Option<i64> {
+        self.before.as_ref().map(|(.., since)| *since)
+    }
+
+    pub(crate) fn receive_bytes_max(&self) -> u32 {
+        self.receive_bytes_max
+    }
+
+    /// ApiVersions was answered, without an error.
+    pub(crate) fn versions_answered(&mut self) {
+        self.state = State::Handshake;
+    }
+
+    /// Takes the choice of a mechanism; false if it is not one of the listener's.
+    pub(crate) fn handshake(&mut self, version: i16, name: &str, sasl: &Sasl) -> bool {
+        self.has_headers = version >= 1;
+        let mechanism = Mechanism::by_name(name).filter(|it| sasl.mechanisms.contains(it));
+        let Some(mechanism) = mechanism else { return false };
+        let is_other = self.before.as_ref().is_some_and(|(before, ..)| *before != mechanism);
+        self.state = match mechanism {
+            _ if is_other => State::OtherMechanism,
+            Mechanism::Plain => State::Plain,
+            Mechanism::Scram(mechanism) => State::ScramFirst(mechanism),
+        };
+        true
+    }
+
+    /// Takes a token. `credential` looks a user up, and `ids` are random.
+    pub(crate) fn token(
+        &mut self,
+        token: &[u8],
+        sasl: &Sasl,
+        credential: impl FnOnce(&str, ScramMechanism) -> Option<ScramCredential>,
+        ids: &mut dyn Ids,
+    ) -> Result<Progress, Failure> {
+        match std::mem::replace(&mut self.state, State::Handshake) {
+            State::VersionsOrHandshake | State::Handshake => {
+                unreachable!("tokens come after a handshake")
+            }
+            State::OtherMechanism => Err(Failure::hidden("another mechanism than before")),
+            State::Plain => {
+                let name = plain::authenticate(token, &sasl.plain_users)?;
+                self.done(Vec::new(), Mechanism::Plain, &name)
+            }
+            State::ScramFirst(mechanism) => {
+                let nonce = format!("{}{}", ids.next_id(), ids.next_id());
+                let look_up = |name: &str| credential(name, mechanism);
+                let (exchange, answer) = ScramExchange::begin(mechanism, token, &nonce, look_up)?;
+                self.state = State::ScramLast(mechanism, Box::new(exchange));
+                Ok(Progress::Continues(answer))
+            }
+            State::ScramLast(mechanism, exchange) => {
+                let (name, answer) = exchange.end(token)?;
+                self.done(answer, Mechanism::Scram(mechanism), &name)
+            }
+        }
+    }
+
+    fn done(&self, answer: Vec<u8>, mechanism: Mechanism, name: &str) -> Result<Progress, Failure> {
+        let principal = Principal::user(name);
+        match &self.before {
+            Some((_, before, _)) if *before != principal => {
+                let words = format!(
+                    "Cannot change principals during re-authentication from {}.{}: {}.{}",
+                    before.kind, before.name, principal.kind, principal.name
+                );
+                Err(Failure::with_words("another user than before", words).of(name))
+            }
+            _ => Ok(Progress::Done { answer, mechanism, principal }),
+        }
+    }
+
+    /// The mechanism that is under way, for the log.
+    pub(crate) fn mechanism(&self) -> Option<Mechanism> {
+        match &self.state {
+            State::Plain => Some(Mechanism::Plain),
+            State::ScramFirst(mechanism) | State::ScramLast(mechanism, _) => {
+                Some(Mechanism::Scram(*mechanism))
+            }
+            State::VersionsOrHandshake | State::Handshake | State::OtherMechanism => None,
+        }
+    }
+
+    /// The words of a failure for the client, which are Kafka's.
+    pub(crate) fn words(&self, failure: &Failure, mechanism: Option<Mechanism>) -> String {
+        let during = if self.is_again() { "re-authentication" } else { "authentication" };
+        let general = || {
+            let mechanism = mechanism.map_or("", Mechanism::name);
+            format!(
+                "Authentication failed during {during} due to invalid credentials with SASL \
+                 mechanism {mechanism}"
+            )
+        };
+        failure.words.clone().unwrap_or_else(general)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! The authentication of clients: SASL, without sockets.
+//!
+//! [`Authenticator`] has the states of one client, [`Sasl`] what a listener asks for. Both are
+//! pure: the time, random numbers and credentials are arguments. `scram/` and `plain.rs` have the
+//! mechanisms.
+//!
+//! A shard never derives a salted password: clients do, and AlterUserScramCredentials has it
+//! already. So a login costs a shard a few hashes.
+
+mod authenticator;
+mod failure;
+mod jaas;
+mod mechanism;
+mod plain;
+mod principal;
+mod sasl;
+mod scram;
+mod secret;
+
+pub(crate) use authenticator::{Authenticator, Progress};
+pub(crate) use failure::Failure;
+pub(crate) use jaas::LoginModule;
+pub use mechanism::Mechanism;
+pub(crate) use plain::PlainUsers;
+pub use principal::Principal;
+pub(crate) use sasl::Sasl;
+pub use scram::{ScramCredential, ScramMechanism};
+pub use secret::Secret;

@@ -1,0 +1,203 @@
+//! Frames of clients that are not authenticated, or that authenticate again. What is expected of
+//! them, and how they are answered, is as in Kafka's `SaslServerAuthenticator`.
+
+use super::Shard;
+use crate::admin;
+use crate::dispatch::{Read, cluster_response, read};
+use crate::net::ConnectionId;
+use crate::security::{Failure, Mechanism, Progress};
+use muster_codec::header::RequestHeader;
+use muster_codec::messages::*;
+use muster_codec::{ApiKey, ClusterRequest, ErrorCode, Reader, Request, Response};
+use muster_coordinator::RequestId;
+
+/// Characters of a name in the log.
+const NAME_CHARS_MAX: usize = 64;
+
+impl Shard {
+    /// Handles such a frame.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed at once.
+    pub(super) fn authenticate(&mut self, id: ConnectionId, frame: &[u8]) -> Result<(), String> {
+        let Some((authenticator, _)) = self.clients.authenticator(id) else { return Ok(()) };
+        if authenticator.takes_tokens_only() {
+            self.token_alone(id, frame);
+            return Ok(());
+        }
+        let header = RequestHeader::read(&mut Reader::of_request(frame));
+        let header = header.map_err(|error| error.to_string())?;
+        let api = header.api().ok_or("no request, and the client is not authenticated")?;
+        if !authenticator.expects(api) {
+            return self.unexpected(id, &header, api);
+        }
+        let Read { header, request, .. } = read(frame)?;
+        let Some(request) = request else {
+            self.refuse_version(id, &header);
+            return Ok(());
+        };
+        let version = header.api_version;
+        let asked = self.clients.answers().begin(id, api, header.correlation_id, version);
+        if let Request::SaslHandshake(body) = &request {
+            self.handshake(id, asked, version, &body.mechanism);
+        } else if let Request::SaslAuthenticate(body) = &request {
+            self.token(id, asked, &body.auth_bytes);
+        } else if let Request::ApiVersions(body) = request {
+            self.versions(id, asked, version, body);
+        }
+        Ok(())
+    }
+
+    /// Only what is needed to authenticate is read, and it is expected in order.
+    fn unexpected(
+        &mut self,
+        id: ConnectionId,
+        header: &RequestHeader<'_>,
+        api: ApiKey,
+    ) -> Result<(), String> {
+        let name = api.name();
+        let error_code = ErrorCode::IllegalSaslState.code();
+        let response: Option<Response<'static>> = if api == ApiKey::SaslHandshake {
+            Some(admin::sasl_handshake().into())
+        } else if api == ApiKey::ApiVersions {
+            Some(ApiVersionsResponse { error_code, ..Default::default() }.into())
+        } else {
+            None
+        };
+        let in_exchange = self.clients.authenticator(id).is_some_and(|(it, _)| it.is_in_exchange());
+        let version = header.api_version;
+        match response.filter(|_| in_exchange && api.version(version).is_ok()) {
+            Some(response) => {
+                let asked = self.clients.answers().begin(id, api, header.correlation_id, version);
+                let failure = Failure::hidden("a request in the middle of an exchange of tokens");
+                self.fail_authentication(id, None, &failure, Some((asked, response)));
+                Ok(())
+            }
+            None => Err(format!(
+                "{name} came before authentication: listener {} wants clients with \
+                 security.protocol={}",
+                self.clients.listener_name(id),
+                self.clients.listener_protocol(id).name()
+            )),
+        }
+    }
+
+    fn versions(
+        &mut self,
+        id: ConnectionId,
+        asked: RequestId,
+        version: i16,
+        body: ApiVersionsRequest<'_>,
+    ) {
+        let request = ClusterRequest::ApiVersions(body);
+        let view = self.broker.view();
+        let response = cluster_response(&view, version, &request);
+        let mut is_error = false;
+        response.errors(&mut |_| is_error = true);
+        self.clients.answers().answer_now(asked, &response);
+        if let Some((authenticator, _)) = self.clients.authenticator(id).filter(|_| !is_error) {
+            authenticator.versions_answered();
+        }
+    }
+
+    fn handshake(&mut self, id: ConnectionId, asked: RequestId, version: i16, mechanism: &str) {
+        let Some((authenticator, sasl)) = self.clients.authenticator(id) else { return };
+        let is_taken = authenticator.handshake(version, mechanism, sasl);
+        let mechanisms = sasl.mechanisms().map(Into::into).collect();
+        let error = if is_taken { ErrorCode::None } else { ErrorCode::UnsupportedSaslMechanism };
+        let response = SaslHandshakeResponse { error_code: error.code(), mechanisms };
+        if is_taken {
+            return self.clients.answers().answer_now(asked, &response.into());
+        }
+        let failure = Failure::hidden("a mechanism that is not enabled");
+        self.fail_authentication(id, None, &failure, Some((asked, response.into())));
+    }
+
+    /// A token in SaslAuthenticate.
+    fn token(&mut self, id: ConnectionId, asked: RequestId, token: &[u8]) {
+        let (answer, lifetime) = match self.take_token(id, token) {
+            None => return,
+            Some(Ok((answer, lifetime))) => (answer, lifetime),
+            Some(Err((mechanism, failure, words))) => {
+                let response = SaslAuthenticateResponse {
+                    error_code: ErrorCode::SaslAuthenticationFailed.code(),
+                    error_message: Some(words.into()),
+                    ..Default::default()
+                };
+                let answer = Some((asked, response.into()));
+                return self.fail_authentication(id, mechanism, &failure, answer);
+            }
+        };
+        let response = SaslAuthenticateResponse {
+            error_message: None,
+            auth_bytes: answer.into(),
+            session_lifetime_ms: lifetime,
+            ..Default::default()
+        };
+        self.clients.answers().answer_now(asked, &response.into());
+    }
+
+    /// A token that is a frame of its own, and so is the answer. A failure has none.
+    fn token_alone(&mut self, id: ConnectionId, token: &[u8]) {
+        match self.take_token(id, token) {
+            None => {}
+            Some(Ok((answer, _))) => {
+                let answers = self.clients.answers();
+                let asked = answers.begin(id, ApiKey::SaslAuthenticate, 0, 0);
+                answers.answer_token(asked, &answer);
+            }
+            Some(Err((mechanism, failure, _))) => {
+                self.fail_authentication(id, mechanism, &failure, None);
+            }
+        }
+    }
+
+    /// Returns the answer and how long the client stays authenticated, or the failure with its
+    /// words for the client; None if the client is gone.
+    fn take_token(
+        &mut self,
+        id: ConnectionId,
+        token: &[u8],
+    ) -> Option<Result<(Vec<u8>, i64), Failed>> {
+        let Self { clients, broker, ids, .. } = self;
+        let (authenticator, sasl) = clients.authenticator(id)?;
+        let mechanism = authenticator.mechanism();
+        let credential =
+            |name: &str, mechanism| broker.image().scram_credential(name, mechanism).cloned();
+        match authenticator.token(token, sasl, credential, ids.as_mut()) {
+            Ok(Progress::Continues(answer)) => Some(Ok((answer, 0))),
+            Ok(Progress::Done { answer, mechanism, principal }) => {
+                let lifetime = clients.authenticated(id, mechanism, principal);
+                Some(Ok((answer, lifetime)))
+            }
+            Err(failure) => {
+                let words = authenticator.words(&failure, mechanism);
+                Some(Err((mechanism, failure, words)))
+            }
+        }
+    }
+
+    /// The reason is the line of the log, which has no secrets.
+    fn fail_authentication(
+        &mut self,
+        id: ConnectionId,
+        mechanism: Option<Mechanism>,
+        failure: &Failure,
+        answer: Option<(RequestId, Response<'static>)>,
+    ) {
+        let listener = self.clients.listener_name(id);
+        let mechanism = mechanism.map_or("none", Mechanism::name);
+        let user = failure.user.as_ref().map(|user| {
+            format!(" user={:?}", user.chars().take(NAME_CHARS_MAX).collect::<String>())
+        });
+        let user = user.unwrap_or_default();
+        let reason = format!(
+            "authentication failed: listener={listener} mechanism={mechanism}{user} reason={:?}",
+            failure.why
+        );
+        self.clients.authentication_failed(id, reason, answer, &mut self.commands);
+    }
+}
+
+/// The mechanism, the failure, and its words for the client.
+type Failed = (Option<Mechanism>, Failure, String);
