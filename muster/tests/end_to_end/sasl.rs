@@ -58,7 +58,7 @@ fn logs_in(port: u16, token: &[u8]) -> Client {
     let mut client = Client::connect(port);
     assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::None);
     let answer = authenticate(&mut client, token);
-    assert_eq!((answer.error_code, answer.error_message), (0, None));
+    assert_eq!((answer.error_code, answer.error_message.as_deref()), (0, Some("")), "as in Kafka");
     assert!(is_served(&mut client));
     client
 }
@@ -180,6 +180,13 @@ fn sessions_end_unless_the_client_authenticates_again() {
     let answer = authenticate(&mut client, b"\0bob\0secret");
     assert_eq!(answer.error_code, ErrorCode::SaslAuthenticationFailed.code());
     assert!(answer.error_message.unwrap().contains("Cannot change principals"));
+    for (mechanism, is_answered) in [("SCRAM-SHA-256", true), ("GSSAPI", false)] {
+        let mut client = logs_in(outside, ALICE);
+        let request = SaslHandshakeRequest { mechanism: mechanism.into() };
+        assert_eq!(client.try_call(1, request.into()).is_some(), is_answered, "{mechanism}");
+        let request = SaslAuthenticateRequest { auth_bytes: ALICE.to_vec().into() };
+        assert!(client.try_call(2, request.into()).is_none(), "{mechanism}");
+    }
 }
 
 #[test]

@@ -103,6 +103,7 @@ impl Shard {
     fn handshake(&mut self, id: ConnectionId, asked: RequestId, version: i16, mechanism: &str) {
         let Some((authenticator, sasl)) = self.clients.authenticator(id) else { return };
         let is_taken = authenticator.handshake(version, mechanism, sasl);
+        let is_again = authenticator.is_again();
         let mechanisms = sasl.mechanisms().map(Into::into).collect();
         let error = if is_taken { ErrorCode::None } else { ErrorCode::UnsupportedSaslMechanism };
         let response = SaslHandshakeResponse { error_code: error.code(), mechanisms };
@@ -110,7 +111,9 @@ impl Shard {
             return self.clients.answers().answer_now(asked, &response.into());
         }
         let failure = Failure::hidden("a mechanism that is not enabled");
-        self.fail_authentication(id, None, &failure, Some((asked, response.into())));
+        // As in Kafka, a client that authenticates again has no answer.
+        let answer = (!is_again).then(|| (asked, response.into()));
+        self.fail_authentication(id, None, &failure, answer);
     }
 
     /// A token in SaslAuthenticate.
@@ -124,12 +127,12 @@ impl Shard {
                     error_message: Some(words.into()),
                     ..Default::default()
                 };
-                let answer = Some((asked, response.into()));
+                // As in Kafka, another mechanism than before has no answer.
+                let answer = mechanism.map(|_| (asked, response.into()));
                 return self.fail_authentication(id, mechanism, &failure, answer);
             }
         };
         let response = SaslAuthenticateResponse {
-            error_message: None,
             auth_bytes: answer.into(),
             session_lifetime_ms: lifetime,
             ..Default::default()
