@@ -53,6 +53,11 @@ impl<'s> Inspection<'s> {
         coordinators.damage().is_none().then_some(records)
     }
 
+    /// The transactional ids with a record after a position.
+    pub fn ids_written_after(self, position: u64) -> impl Iterator<Item = &'s str> {
+        self.0.transactions.coordinators().written_after(position)
+    }
+
     /// The progress of its log.
     pub fn progress(self) -> Progress {
         self.0.groups.log().progress()

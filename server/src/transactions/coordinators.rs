@@ -126,6 +126,11 @@ impl Coordinators {
         self.led.coordinators().flat_map(Coordinator::durable_records).collect()
     }
 
+    /// The ids with a record after a position.
+    pub(crate) fn written_after(&self, position: u64) -> impl Iterator<Item = &str> {
+        self.led.coordinators().flat_map(move |it| it.written_after(position))
+    }
+
     /// Number of ids that are not loaded.
     pub(crate) fn unloaded_ids(&self) -> usize {
         self.led.coordinators().map(Coordinator::unloaded_ids).sum()

@@ -21,6 +21,12 @@ impl Coordinator {
         self.ids.after(None).map(|seen| record(seen.id, Some(&seen.durable))).collect()
     }
 
+    /// The ids with a record after a position.
+    pub fn written_after(&self, position: u64) -> impl Iterator<Item = &str> {
+        let written = self.ids.loaded().filter(move |(_, entry)| entry.written_at > position);
+        written.map(|(id, _)| &**id)
+    }
+
     /// The record that produces an id, if its transaction has at most `partitions_max` partitions.
     ///
     /// # Errors
