@@ -315,6 +315,8 @@ apis! {
             SaslAuthenticateRequest<'a> => SaslAuthenticateResponse<'a>;
         ListPartitionReassignments = 46, 0..=0, flexible 0, LISTS, SMALL,
             ListPartitionReassignmentsRequest<'a> => ListPartitionReassignmentsResponse<'a>;
+        DescribeClientQuotas = 48, 0..=1, flexible 1, SHORT, SMALL,
+            DescribeClientQuotasRequest<'a> => DescribeClientQuotasResponse<'a>;
         DescribeUserScramCredentials = 50, 0..=0, flexible 0, SHORT, LARGE,
             DescribeUserScramCredentialsRequest<'a> => DescribeUserScramCredentialsResponse<'a>;
         DescribeCluster = 60, 0..=2, flexible 0, SHORT, SMALL,

@@ -101,6 +101,16 @@ impl<'a> Field<'a> for u16 {
     }
 }
 
+impl<'a> Field<'a> for f64 {
+    fn read(reader: &mut Reader<'a>, _: Version) -> Result<Self> {
+        reader.array().map(Self::from_be_bytes)
+    }
+
+    fn write(&self, out: &mut Vec<u8>, _: Version) {
+        out.extend_from_slice(&self.to_be_bytes());
+    }
+}
+
 impl<'a> Field<'a> for bool {
     fn read(reader: &mut Reader<'a>, _: Version) -> Result<Self> {
         Ok(reader.u8()? != 0)

@@ -84,6 +84,7 @@ apis! {
     ListPartitionReassignments, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse;
     IncrementalAlterConfigs, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
     OffsetDelete, OffsetDeleteRequest, OffsetDeleteResponse;
+    DescribeClientQuotas, DescribeClientQuotasRequest, DescribeClientQuotasResponse;
     DescribeUserScramCredentials, DescribeUserScramCredentialsRequest,
         DescribeUserScramCredentialsResponse;
     AlterUserScramCredentials, AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse;

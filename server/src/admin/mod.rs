@@ -3,6 +3,7 @@
 
 mod api_versions;
 mod describe_acls;
+mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
 mod describe_topic_partitions;
@@ -18,6 +19,7 @@ mod tests;
 pub use crate::cluster::{Endpoint, View};
 pub use api_versions::{api_version, api_versions};
 pub use describe_acls::describe_acls;
+pub use describe_client_quotas::describe_client_quotas;
 pub use describe_cluster::describe_cluster;
 pub use describe_configs::{describe_configs, describe_configs_of, unknown_type};
 pub use describe_topic_partitions::describe_topic_partitions;

@@ -20,6 +20,7 @@ pub(crate) fn cluster_response<'r>(
         ClusterRequest::DescribeAcls(_) => admin::describe_acls().into(),
         ClusterRequest::SaslHandshake(_) => admin::sasl_handshake().into(),
         ClusterRequest::SaslAuthenticate(_) => admin::sasl_authenticate().into(),
+        ClusterRequest::DescribeClientQuotas(_) => admin::describe_client_quotas().into(),
         ClusterRequest::DescribeUserScramCredentials(body) => {
             admin::describe_user_scram_credentials(view, body).into()
         }

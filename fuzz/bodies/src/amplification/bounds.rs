@@ -55,6 +55,7 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         ApiKey::InitProducerId => of(256 * KIB, KIB, 16),
         ApiKey::DescribeCluster => of(256 * KIB, 4 * KIB, 16),
         ApiKey::DescribeAcls => of(256 * KIB, KIB, 16),
+        ApiKey::DescribeClientQuotas => of(256 * KIB, KIB, 16),
         ApiKey::SaslHandshake => of(256 * KIB, KIB, 16),
         ApiKey::SaslAuthenticate => of(256 * KIB, KIB, 16),
         ApiKey::AlterUserScramCredentials => of(MIB, 64 * KIB, 256),

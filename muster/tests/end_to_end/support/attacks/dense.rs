@@ -105,6 +105,7 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
         ApiKey::DescribeAcls => DescribeAclsRequest::default().into(),
         ApiKey::SaslHandshake => SaslHandshakeRequest::default().into(),
         ApiKey::SaslAuthenticate => SaslAuthenticateRequest::default().into(),
+        ApiKey::DescribeClientQuotas => DescribeClientQuotasRequest::default().into(),
         ApiKey::DescribeUserScramCredentials => {
             let users = names(form, "no-such-user").into_iter().map(|name| ScramUserName { name });
             DescribeUserScramCredentialsRequest { users: Some(users.collect()) }.into()
