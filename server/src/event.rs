@@ -30,6 +30,12 @@ pub enum Event<'e> {
         listener: ListenerIndex,
         host: Arc<str>,
     },
+    /// The handshake of a connection with TLS is done. The principal is that of the client's
+    /// certificate, if it has shown one.
+    Secured {
+        connection: ConnectionId,
+        principal: Option<Arc<str>>,
+    },
     Received {
         connection: ConnectionId,
         data: &'e [u8],
@@ -39,10 +45,12 @@ pub enum Event<'e> {
         connection: ConnectionId,
         unsent: usize,
     },
-    /// The slice under way has left: the socket accepted this number of bytes of it.
+    /// The slice under way has left: the socket accepted this number of bytes of it, or will: it
+    /// has `unsent` bytes of them, encrypted, still to accept.
     Streamed {
         connection: ConnectionId,
         sent: usize,
+        unsent: usize,
     },
     /// A file could not be read, or is too short: no part of the slice has left.
     StreamFailed {

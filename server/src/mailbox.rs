@@ -3,6 +3,7 @@
 use crate::cluster::{self, ClusterImage, OfflineList};
 use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
 use muster_coordinator::RequestId;
+use muster_tls::Tls;
 use muster_transactions::message::{FromSlot, ToSlot, ToSlotBody};
 use std::sync::Arc;
 
@@ -42,6 +43,8 @@ pub enum Message {
     Letters { from: u32, letters: Vec<Letter> },
     /// Shard `by` has taken letters out of its mailbox: their number and bytes.
     LettersTaken { by: u32, letters: usize, bytes: usize },
+    /// For the reactor: the TLS of each listener, None for one without.
+    Tls(Arc<[Option<Tls>]>),
     /// From the operator: finish pending requests and end.
     Stop,
 }
@@ -95,6 +98,7 @@ impl Message {
             | Self::Offline { .. }
             | Self::Letters { .. }
             | Self::LettersTaken { .. }
+            | Self::Tls(_)
             | Self::Stop => {}
         }
     }

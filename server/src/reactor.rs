@@ -4,21 +4,27 @@
 //! commands -> a wait.
 
 mod error;
+mod handshakes;
 mod io;
 mod lines;
 mod ring;
+mod secured;
 
 pub use error::ReactorError;
 pub use io::{Completion, Io};
 pub use ring::{Parts, Peer, RingReactor};
+pub use secured::TlsCounters;
 
 use crate::clock::Times;
-use crate::files::{FileError, Files};
+use crate::files::{FileError, Files, PartsTo};
 use crate::net::ConnectionId;
-use crate::shard::{Command, Event, ListenerIndex, Shard};
+use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
 use lines::ConnectionLines;
 use muster_counters::Totals;
+use muster_tls::Tls;
+use secured::{Open, Sessions};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use tracing::debug;
 
 /// How a shard continues after a turn.
@@ -50,7 +56,8 @@ const FINISH_PATIENCE_MS: i64 = 3_000;
 pub struct Reactor<I: Io> {
     files: Files<I::Files>,
     /// Open connections, by slot.
-    connections: Vec<Option<(ConnectionId, I::Conn)>>,
+    connections: Vec<Option<Open<I::Conn>>>,
+    sessions: Sessions,
     /// The number of connections so far.
     serial: u32,
     commands: Vec<Command>,
@@ -76,6 +83,7 @@ impl<I: Io> Reactor<I> {
         Self {
             files,
             connections: Vec::new(),
+            sessions: Sessions::default(),
             serial: 0,
             commands: Vec::new(),
             dirty: Vec::new(),
@@ -88,6 +96,11 @@ impl<I: Io> Reactor<I> {
             is_full: false,
             lines: ConnectionLines::default(),
         }
+    }
+
+    /// Sets the TLS of each listener, None for one without; open connections keep theirs.
+    pub fn secure(&mut self, listeners: Arc<[Option<Tls>]>) {
+        self.sessions.listeners = listeners;
     }
 
     /// Handles all completions that have come, then input that waits, within the time of a turn.
@@ -104,6 +117,7 @@ impl<I: Io> Reactor<I> {
                 shard.work_later();
             }
         }
+        self.shake_hands(io, shard)?;
         self.work(io, shard)?;
         // A connection accepted in the previous turn is first read in this one: input that arrived
         // before the previous turn began to wait has now been read.
@@ -121,8 +135,10 @@ impl<I: Io> Reactor<I> {
     pub fn output(&mut self, io: &mut I, shard: &mut Shard) -> Result<Next, FileError> {
         let times = io.times();
         self.began = times.now;
+        let overdue = self.close_overdue(io, shard, times.now)?;
         let due = shard.end_turn(times, self.received_until, &mut self.commands);
-        let due = [due, self.close_finished(io, times.now), self.lines.report_left_out(times.now)];
+        let finished = self.close_finished(io, times.now);
+        let due = [due, overdue, finished, self.lines.report_left_out(times.now)];
         self.execute(io)?;
         if shard.inspect().is_failed() {
             return Ok(Next::End(End::Failed));
@@ -141,6 +157,7 @@ impl<I: Io> Reactor<I> {
         let mut totals = Totals::default();
         totals.count(&shard.inspect());
         totals.count(&self.files.counters());
+        totals.count(&self.sessions.numbers(self.times.wall.0));
         debug!("shard {} counted: {totals}", shard.inspect().number());
     }
 
@@ -155,9 +172,10 @@ impl<I: Io> Reactor<I> {
     /// The shard has failed: closes all its connections. Until [`Self::is_busy`] returns false,
     /// completions are for [`Self::drain`]; messages stay in the mailbox for the next shard.
     pub fn leave(&mut self, io: &mut I) {
-        let open = self.connections.drain(..).flatten().map(|(_, conn)| conn);
+        let open = self.connections.drain(..).flatten().map(|open| open.conn);
         open.chain(self.finishing.drain(..).map(|(_, conn)| conn)).for_each(|it| io.close(it));
         self.dirty.clear();
+        self.sessions.handshakes.clear();
     }
 
     /// Takes a completion for which there is no shard.
@@ -167,7 +185,7 @@ impl<I: Io> Reactor<I> {
     pub fn drain(
         &mut self,
         io: &mut I,
-        completion: Completion<I::Conn, I::Data>,
+        completion: Completion<I::Conn, I::Data, I::Parts>,
     ) -> Result<(), FileError> {
         match completion {
             Completion::Accepted { conn, .. }
@@ -178,13 +196,15 @@ impl<I: Io> Reactor<I> {
             }
             Completion::Read { token, result } => drop(self.files.read(token, result)),
             Completion::Synced { token, result } => drop(self.files.synced(token, result)?),
+            Completion::PartsRead { parts, .. } => io.recycle(parts),
             Completion::NotAccepted { .. }
             | Completion::Received { .. }
             | Completion::Sent { .. }
             | Completion::Streamed { .. }
             | Completion::StreamFailed { .. }
-            | Completion::Writable { .. }
-            | Completion::Mail(_) => {}
+            | Completion::Writable { .. } => {}
+            Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
+            Completion::Mail(_) => {}
         }
         self.files.resume(io.files())
     }
@@ -232,14 +252,14 @@ impl<I: Io> Reactor<I> {
         &mut self,
         io: &mut I,
         shard: &mut Shard,
-        completion: Completion<I::Conn, I::Data>,
+        completion: Completion<I::Conn, I::Data, I::Parts>,
     ) -> Result<(), FileError> {
         match completion {
             Completion::Accepted { conn, listener } => self.accepted(io, shard, conn, listener),
             Completion::NotAccepted { error } => self.lines.not_accepted(self.times.now, &error),
             Completion::Received { conn, data } => {
                 if let Some(connection) = self.name(io, conn) {
-                    self.step(io, shard, Event::Received { connection, data: &data });
+                    self.received(io, shard, connection, &data);
                 }
             }
             Completion::Sent { conn, unsent } => {
@@ -249,9 +269,10 @@ impl<I: Io> Reactor<I> {
             }
             Completion::Streamed { conn, sent } => {
                 if let Some(connection) = self.name(io, conn) {
-                    self.step(io, shard, Event::Streamed { connection, sent });
+                    self.step(io, shard, Event::Streamed { connection, sent, unsent: 0 });
                 }
             }
+            Completion::PartsRead { conn, parts } => self.parts_read(io, shard, conn, parts),
             Completion::StreamFailed { conn, error } => {
                 if let Some(connection) = self.name(io, conn) {
                     let reason = error.to_string();
@@ -278,6 +299,7 @@ impl<I: Io> Reactor<I> {
                 let done = self.files.synced(token, result)?;
                 self.step(io, shard, Event::File(done));
             }
+            Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
             Completion::Mail(message) => self.step(io, shard, Event::Mail(message)),
         }
         self.files.resume(io.files())?;
@@ -290,9 +312,19 @@ impl<I: Io> Reactor<I> {
         self.serial = self.serial.wrapping_add(1);
         let connection = ConnectionId::new(slot as u32, self.serial);
         if self.connections.len() <= slot {
-            self.connections.resize(slot + 1, None);
+            self.connections.resize_with(slot + 1, || None);
         }
-        self.connections[slot] = Some((connection, conn));
+        let secured = match self.sessions.open(listener) {
+            Ok(secured) => secured,
+            Err(failed) => {
+                self.lines.not_accepted(self.times.now, &secured::not_opened(&failed));
+                return io.close(conn);
+            }
+        };
+        if secured.is_some() {
+            self.sessions.handshakes.begin(self.times.now, connection);
+        }
+        self.connections[slot] = Some(Open { id: connection, conn, secured });
         let was_full = std::mem::replace(&mut self.is_full, io.is_full());
         if self.is_full && !was_full {
             self.lines.full(self.times.now);
@@ -302,9 +334,20 @@ impl<I: Io> Reactor<I> {
         self.step(io, shard, Event::Opened { connection, listener, host });
     }
 
+    fn received(&mut self, io: &mut I, shard: &mut Shard, connection: ConnectionId, data: &[u8]) {
+        if self.is_secured(connection) {
+            self.received_secured(io, shard, connection, data);
+        } else {
+            self.step(io, shard, Event::Received { connection, data });
+        }
+    }
+
     /// The shard closes the connection when it has no further output for it.
     fn input_ended(&mut self, io: &mut I, shard: &mut Shard, conn: I::Conn) {
         match self.name(io, conn) {
+            Some(connection) if self.is_handshaking(connection) => {
+                self.end(io, shard, connection, None);
+            }
             Some(connection) => self.step(io, shard, Event::InputEnded { connection }),
             None => io.close(conn),
         }
@@ -312,7 +355,7 @@ impl<I: Io> Reactor<I> {
 
     fn broken(&mut self, io: &mut I, shard: &mut Shard, conn: I::Conn) {
         if let Some(connection) = self.name(io, conn) {
-            self.connections[connection.slot()] = None;
+            self.forget(connection);
             self.step(io, shard, Event::Ended { connection });
         }
         io.close(conn);
@@ -346,8 +389,12 @@ impl<I: Io> Reactor<I> {
             Command::File(op) => self.files.perform(io.files(), op)?,
             Command::Part(part) => self.files.add_part(io.files(), part)?,
             Command::SendParts { connection } => {
-                let conn = self.conn(connection);
-                self.files.send_parts(io.files(), conn)?;
+                let to = match self.conn(connection) {
+                    Some(conn) if self.is_secured(connection) => PartsTo::Reactor(conn),
+                    Some(conn) => PartsTo::Socket(conn),
+                    None => PartsTo::Nowhere,
+                };
+                self.files.send_parts(io.files(), to)?;
             }
             Command::AwaitWritable { connection } => {
                 self.conn(connection).into_iter().for_each(|conn| io.await_writable(conn));
@@ -366,14 +413,31 @@ impl<I: Io> Reactor<I> {
         mut last: Vec<u8>,
     ) {
         let Some(conn) = self.conn(connection) else { return };
+        // Earlier answers still leave, if the client reads them.
+        if self.is_secured(connection) {
+            self.close_secured(io, connection, &last);
+        } else {
+            io.send(conn, &mut last);
+        }
+        self.finish(io, connection, reason);
+    }
+
+    /// Closes a connection once its output has left. The reason is logged.
+    fn finish(&mut self, io: &mut I, connection: ConnectionId, reason: Option<String>) {
+        let Some(conn) = self.conn(connection) else { return };
         if let Some(reason) = reason {
             self.lines.closed(self.times.now, io.peer(conn), reason);
         }
-        self.connections[connection.slot()] = None;
-        // Earlier answers still leave, if the client reads them.
-        io.send(conn, &mut last);
+        self.forget(connection);
         io.finish(conn);
         self.finishing.push_back((self.times.now + FINISH_PATIENCE_MS, conn));
+    }
+
+    fn forget(&mut self, connection: ConnectionId) {
+        let Some(slot) = self.connections.get_mut(connection.slot()) else { return };
+        if let Some(secured) = slot.take().and_then(|open| open.secured) {
+            self.sessions.closed(&secured);
+        }
     }
 
     /// Passes on answers that may leave.
@@ -383,18 +447,23 @@ impl<I: Io> Reactor<I> {
         for connection in dirty.drain(..) {
             let Some(conn) = self.conn(connection) else { continue };
             let Some(output) = shard.output(connection) else { continue };
-            io.send(conn, output);
+            if self.is_secured(connection) {
+                self.send_secured(io, connection, output);
+                output.clear();
+            } else {
+                io.send(conn, output);
+            }
         }
         self.dirty = dirty;
     }
 
     fn name(&self, io: &I, conn: I::Conn) -> Option<ConnectionId> {
-        let (connection, known) = (*self.connections.get(io.slot(conn))?)?;
-        (known == conn).then_some(connection)
+        let open = self.connections.get(io.slot(conn))?.as_ref()?;
+        (open.conn == conn).then_some(open.id)
     }
 
     fn conn(&self, connection: ConnectionId) -> Option<I::Conn> {
-        let (known, conn) = (*self.connections.get(connection.slot())?)?;
-        (known == connection).then_some(conn)
+        let open = self.connections.get(connection.slot())?.as_ref()?;
+        (open.id == connection).then_some(open.conn)
     }
 }

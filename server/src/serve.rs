@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::addresses::warn_if_unreachable;
+use crate::certificates::Certificates;
 use crate::clock::{Clock, wall};
 use crate::cluster::{ClusterImage, Endpoint, Endpoints};
 use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener};
@@ -18,6 +19,7 @@ use crate::reshard;
 use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
 use crate::trash;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use muster_tls::Tls;
 use muster_uring::{ConnectionBudget, ListenerId, Ring};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
@@ -51,9 +53,6 @@ pub struct Options {
 /// Connections that the kernel queues on a listener before they are accepted.
 const BACKLOG: u32 = 4096;
 
-/// The interval in which old entries of the trash are removed.
-const TRASH_INTERVAL: Duration = Duration::from_secs(60 * 60);
-
 /// Signals that do not end the server: a closed terminal sends the first.
 const PASSING: &[i32] = &[SIGHUP, SIGUSR1, SIGUSR2];
 
@@ -80,6 +79,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let ring = ring_sizes(options.shards)?;
     muster_uring::probe(ring.smallest())?;
     let endpoints = endpoints(options)?;
+    let certificates = Certificates::load(&options.config, &options.served.listeners)?;
     // A write beyond RLIMIT_FSIZE has to fail as on a full disk: with a message, not by a signal.
     flag::register(SIGXFSZ, Arc::default())?;
     let placement = Placement {
@@ -92,7 +92,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let mut directory = DataDir::open(&options.data, placement, log_sizes, &mut ids)?;
     reshard::reshard(&mut directory, placement, log_sizes, &mut ids, wall().0)?;
     let may_have_lost_writes = directory.meta.begin_start(&boot_id());
-    keep_emptying_trash(&options.data, options.config.trash_retention_ms)?;
+    trash::keep_emptying(&options.data, options.config.trash_retention_ms)?;
     let common = Common {
         config: Arc::new(options.config.clone()),
         placement,
@@ -107,13 +107,15 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         may_have_lost_writes,
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);
-    let shards = start(options, &common, &budget, ring, &directory)?;
+    let tls = certificates.of_listeners();
+    let shards = start(options, &common, &budget, ring, &directory, &tls)?;
+    let reload = certificates.watch(shards.iter().map(|shard| shard.peer.clone()).collect())?;
     // Before the log says that the server runs, so that it can be stopped from then on.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     log_addresses(options)?;
     let cluster = &directory.meta.cluster_id;
     info!("ready after {} ms: cluster {cluster}", began.elapsed().as_millis());
-    let (ends, asked) = wait(shards, signals)?;
+    let (ends, asked) = wait(shards, signals, reload)?;
     let (ends, are_settled): (Vec<u64>, Vec<bool>) = ends.into_iter().unzip();
     let is_settled = !may_have_lost_writes || are_settled.into_iter().all(|it| it);
     let took = asked.map_or(0, |at| at.elapsed().as_millis());
@@ -122,27 +124,6 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         warn!("{error}: the next start cannot check the ends of the logs for damage");
     }
     Ok(())
-}
-
-/// Removes old entries of the trash now and from time to time, on a thread that ends with the
-/// process.
-fn keep_emptying_trash(data: &Path, retention_ms: i64) -> io::Result<()> {
-    if retention_ms < 0 {
-        return Ok(());
-    }
-    let data = data.to_owned();
-    let empty = move || {
-        loop {
-            match trash::empty(&data, retention_ms, wall().0) {
-                Ok(removed) => {
-                    removed.iter().for_each(|path| info!("removed {}", path.display()));
-                }
-                Err(error) => warn!("could not empty the trash in {}: {error}", data.display()),
-            }
-            thread::sleep(TRASH_INTERVAL);
-        }
-    };
-    thread::Builder::new().name("trash".to_owned()).spawn(empty).map(drop)
 }
 
 /// The position up to which a shard's log was durable when it stopped, and whether none of its
@@ -162,6 +143,8 @@ struct Start {
     budget: ConnectionBudget,
     ring: muster_uring::Config,
     block_bytes: u32,
+    /// That of each listener.
+    tls: Arc<[Option<Tls>]>,
     mailbox: Receiver<Message>,
     freeing: Freeing,
     /// Receives this shard's waker, or why it could not start.
@@ -178,6 +161,7 @@ fn start(
     budget: &ConnectionBudget,
     ring: muster_uring::Config,
     directory: &DataDir,
+    tls: &Arc<[Option<Tls>]>,
 ) -> Result<Vec<RunningShard>, Failure> {
     let count = options.shards as usize;
     let (ready, readiness) = bounded(count);
@@ -197,6 +181,7 @@ fn start(
             budget: budget.clone(),
             ring,
             block_bytes,
+            tls: tls.clone(),
             mailbox: mailboxes[number].1.clone(),
             freeing: freeing.clone(),
             ready: ready.clone(),
@@ -299,7 +284,9 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     drop(start.ready);
     let peers = start.peers.recv()?;
     let parts = Parts { io, listeners, mailbox: start.mailbox, peers, clock };
-    Ok((shard, RingReactor::new(parts, files)))
+    let mut reactor = RingReactor::new(parts, files);
+    reactor.secure(start.tls);
+    Ok((shard, reactor))
 }
 
 /// Opens the listeners of a shard, in order.
@@ -350,12 +337,17 @@ fn not_listened(
 fn wait(
     shards: Vec<RunningShard>,
     mut signals: Signals,
+    reload: Sender<()>,
 ) -> Result<(Vec<Stopped>, Option<Instant>), Failure> {
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     let stop_asked = Arc::<OnceLock<Instant>>::default();
     let first = stop_asked.clone();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
+            if signal == SIGHUP && reload.try_send(()).is_ok() {
+                info!("signal {signal}: loads the certificates again");
+                continue;
+            }
             if PASSING.contains(&signal) {
                 info!("signal {signal} changes nothing: SIGTERM and SIGINT end the server");
                 continue;

@@ -2,15 +2,22 @@
 //! under the current date, and removed `trash.retention.ms` later.
 
 use crate::calendar::{civil_date, days};
+use crate::clock::wall;
 use crate::directories::sync_names;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use tracing::{info, warn};
 
 /// The name of the directory in the data directory.
 pub(crate) const TRASH: &str = "trash";
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// The interval in which old entries of the trash are removed.
+const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// Moves a file or directory of a data directory into its trash, durably; returns the new path.
 /// `path` is relative to the data directory, `now` in milliseconds since the epoch.
@@ -42,6 +49,27 @@ pub fn keep(data: &Path, what: &str, bytes: &[u8], now: i64) -> io::Result<PathB
 /// The path of an entry of the trash, relative to the data directory.
 pub(crate) fn place(what: &str, now: i64) -> PathBuf {
     Path::new(TRASH).join(format!("{}-{what}", date(now)))
+}
+
+/// Removes old entries of the trash now and from time to time, on a thread that ends with the
+/// process.
+pub(crate) fn keep_emptying(data: &Path, retention_ms: i64) -> io::Result<()> {
+    if retention_ms < 0 {
+        return Ok(());
+    }
+    let data = data.to_owned();
+    let keep_emptying = move || {
+        loop {
+            match empty(&data, retention_ms, wall().0) {
+                Ok(removed) => {
+                    removed.iter().for_each(|path| info!("removed {}", path.display()));
+                }
+                Err(error) => warn!("could not empty the trash in {}: {error}", data.display()),
+            }
+            thread::sleep(INTERVAL);
+        }
+    };
+    thread::Builder::new().name("trash".to_owned()).spawn(keep_emptying).map(drop)
 }
 
 /// Removes entries that are older than `retention_ms`; returns their paths. Entries whose names

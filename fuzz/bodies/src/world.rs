@@ -281,7 +281,7 @@ impl World {
         let sent = if parts.len() > 100 { parts.len() / 2 } else { parts.len() };
         let Some(connection) = self.connection(id) else { return };
         connection.received.extend_from_slice(&parts[..sent]);
-        self.step(Event::Streamed { connection: id, sent });
+        self.step(Event::Streamed { connection: id, sent, unsent: 0 });
     }
 
     fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {

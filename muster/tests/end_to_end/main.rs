@@ -36,6 +36,7 @@ mod sessions;
 mod snapshots;
 mod soak;
 mod support;
+mod tls;
 mod transactional_offsets;
 mod transactions;
 mod write_errors;

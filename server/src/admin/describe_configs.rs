@@ -4,7 +4,7 @@ use super::{BROKER_LOGGER_RESOURCE, View};
 use crate::cluster::{
     BROKER_RESOURCE, GROUP_RESOURCE, Overrides, Refused, TOPIC_RESOURCE, check_topic_name,
 };
-use crate::config::{Config, Described, Describer, GroupConfig, Synonym, TopicConfig};
+use crate::config::{Config, ConfigType, Described, Describer, GroupConfig, Synonym, TopicConfig};
 use muster_codec::messages::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
     DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -192,22 +192,24 @@ fn over_budget<'r>(resource: &'r DescribeConfigsResource<'_>) -> DescribeConfigs
 
 fn config(described: Described, with_synonyms: bool) -> DescribeConfigsResourceResult<'static> {
     let synonyms = described.synonyms.into_iter().filter(|_| with_synonyms);
+    let is_sensitive = described.config_type == ConfigType::Password;
     DescribeConfigsResourceResult {
         name: described.name.into(),
-        value: described.value.map(Str::Owned),
+        value: described.value.filter(|_| !is_sensitive).map(Str::Owned),
         read_only: described.read_only,
         config_source: described.source as i8,
-        is_sensitive: false,
-        synonyms: synonyms.map(synonym).collect(),
+        is_sensitive,
+        synonyms: synonyms.map(|it| synonym(it, is_sensitive)).collect(),
         config_type: described.config_type as i8,
         documentation: None,
     }
 }
 
-fn synonym(synonym: Synonym) -> DescribeConfigsSynonym<'static> {
+/// The value of a secret is null.
+fn synonym(synonym: Synonym, is_sensitive: bool) -> DescribeConfigsSynonym<'static> {
     DescribeConfigsSynonym {
         name: synonym.name.into(),
-        value: Some(synonym.value.into()),
+        value: (!is_sensitive).then(|| synonym.value.into()),
         source: synonym.source as i8,
     }
 }

@@ -3,13 +3,15 @@
 //! A field is Kafka's key with underscores for dots. Types, defaults and ranges are those of
 //! Kafka 4.3 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir` and
 //! `offsets.topic.segment.bytes`, and for values that would lock out all clients. Keys of features
-//! that muster does not have at all (TLS, authorizers, tiered storage, plug-ins) are in
+//! that muster does not have at all (authorizers, tiered storage, plug-ins) are in
 //! `unserved`.
 
 use super::Served;
 use super::key::{Flags, Key, find, key_name, set_field};
 use super::of_listeners::OfListeners;
-use super::value::{CleanupPolicy, CompressionType, ConfigValue, Valid, at_least, between, words};
+use super::value::{
+    CleanupPolicy, CompressionType, ConfigValue, Password, Valid, at_least, between, words,
+};
 use muster_codec::record_batch::TimestampType;
 use muster_coordinator::Config as Coordinator;
 use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
@@ -319,6 +321,21 @@ broker_configs! {
     // With less than this no client could even ask for the versions of the APIs.
     socket_request_max_bytes: i32 = REQUEST_BYTES_DEFAULT, at_least(1_024), [obeyed];
     socket_send_buffer_bytes: i32 = 102_400, Valid::Any, [];
+    ssl_cipher_suites: Vec<String> = Vec::new(), Valid::Any, [obeyed];
+    ssl_client_auth: String = "none".to_owned(), Valid::OneOf(&["required", "requested", "none"]),
+        [obeyed];
+    ssl_enabled_protocols: Vec<String> = words("TLSv1.2,TLSv1.3"), Valid::Any, [obeyed];
+    ssl_key_password: Option<Password> = None, Valid::Any, [obeyed];
+    ssl_keystore_certificate_chain: Option<Password> = None, Valid::Any, [obeyed];
+    ssl_keystore_key: Option<Password> = None, Valid::Any, [obeyed];
+    ssl_keystore_location: Option<String> = None, Valid::Any, [obeyed];
+    ssl_keystore_password: Option<Password> = None, Valid::Any, [obeyed];
+    ssl_keystore_type: String = "JKS".to_owned(), Valid::Any, [obeyed];
+    ssl_principal_mapping_rules: String = "DEFAULT".to_owned(), Valid::Any, [obeyed];
+    ssl_truststore_certificates: Option<Password> = None, Valid::Any, [obeyed];
+    ssl_truststore_location: Option<String> = None, Valid::Any, [obeyed];
+    ssl_truststore_password: Option<Password> = None, Valid::Any, [obeyed];
+    ssl_truststore_type: String = "JKS".to_owned(), Valid::Any, [obeyed];
     // Our own: how fast the log is read back to check the state of the groups; 0 for no check.
     state_check_max_bytes_per_second: i64 = 4_194_304, at_least(0), [obeyed];
     telemetry_max_bytes: i32 = 1_048_576, at_least(1), [];

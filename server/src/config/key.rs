@@ -1,6 +1,8 @@
 //! A row of a table of configs, and how a table is declared.
 
-use super::value::{ConfigType, ConfigValue, Invalid, Valid, Value, printed, trimmed, words};
+use super::value::{
+    ConfigType, ConfigValue, HIDDEN, Invalid, Valid, Value, printed, trimmed, words,
+};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
@@ -51,7 +53,8 @@ impl<C> Key<C> {
             | ConfigType::Int
             | ConfigType::Short
             | ConfigType::Long
-            | ConfigType::Double => Cow::Borrowed(trimmed(text)),
+            | ConfigType::Double
+            | ConfigType::Password => Cow::Borrowed(trimmed(text)),
         };
         (self.set)(configs, &text, self.valid)
             .map_err(|invalid| InvalidValue { key: self.name, invalid })
@@ -64,6 +67,7 @@ impl<C> Key<C> {
             ConfigType::Boolean => printed::<bool>(trimmed),
             ConfigType::Short | ConfigType::Int | ConfigType::Long => printed::<i64>(trimmed),
             ConfigType::Double => printed::<f64>(trimmed),
+            ConfigType::Password => Some(HIDDEN.to_owned()),
             ConfigType::String => Some(trimmed.to_owned()),
             ConfigType::List => Some(self.items(text).join(",")),
         };

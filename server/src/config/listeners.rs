@@ -65,18 +65,16 @@ impl SecurityProtocol {
         }
     }
 
-    fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(name))
+    /// Whether all bytes of its connections are encrypted.
+    pub fn is_encrypted(self) -> bool {
+        match self {
+            Self::Plaintext | Self::SaslPlaintext => false,
+            Self::Ssl | Self::SaslSsl => true,
+        }
     }
 
-    /// The feature that it needs and muster lacks.
-    fn missing(self) -> Option<&'static str> {
-        match self {
-            Self::Plaintext | Self::SaslPlaintext => None,
-            Self::Ssl | Self::SaslSsl => {
-                Some("muster has no TLS: all that is sent can be read on the way")
-            }
-        }
+    fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(name))
     }
 }
 
@@ -158,9 +156,8 @@ impl Config {
         let (_, protocol) = pairs
             .find(|(name, _)| name.trim().eq_ignore_ascii_case(listener))
             .ok_or_else(|| format!("{KEY} has no protocol for it"))?;
-        let protocol = SecurityProtocol::by_name(protocol.trim())
-            .ok_or_else(|| format!("{KEY} has {protocol} for it, which is no protocol"))?;
-        protocol.missing().map_or(Ok(protocol), |missing| Err(missing.to_owned()))
+        SecurityProtocol::by_name(protocol.trim())
+            .ok_or_else(|| format!("{KEY} has {protocol} for it, which is no protocol"))
     }
 }
 

@@ -18,6 +18,7 @@ mod of_listeners;
 mod properties;
 mod rules;
 mod security;
+mod tls;
 mod topic;
 mod unserved;
 mod value;
@@ -37,7 +38,7 @@ pub use key::{Flags, InvalidValue, Key};
 pub use listeners::{Listener, ListenerIndex, SecurityProtocol, Served, ServedListener};
 pub(crate) use security::ListenerSecurity;
 pub use topic::TopicConfig;
-pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Value};
+pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Password, Value};
 
 use rules::Broken;
 use std::collections::BTreeMap;
@@ -105,7 +106,9 @@ impl Config {
         };
         match key.set(self, value) {
             Ok(()) => {
-                self.set.insert(key.name, value.to_owned());
+                let is_secret = key.config_type == ConfigType::Password;
+                let text = if is_secret { value::HIDDEN } else { value };
+                self.set.insert(key.name, text.to_owned());
                 if !key.flags.obeyed {
                     findings.add(line, name, Kind::WithoutEffect);
                 }

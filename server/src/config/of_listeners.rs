@@ -11,7 +11,7 @@ pub(super) type OfListeners = BTreeMap<(String, String), Secret>;
 /// Before the key of one listener stands this and the name of the listener.
 const PREFIX: &str = "listener.name.";
 
-/// The keys of brokers that a listener may have of its own.
+/// The keys of brokers that a listener may have of its own, beside those of TLS.
 const OF_LISTENER: [&str; 3] =
     ["connections.max.reauth.ms", "sasl.enabled.mechanisms", "sasl.server.max.receive.size"];
 
@@ -22,9 +22,9 @@ impl Config {
     /// These configs with those of a listener.
     pub(crate) fn of_listener(&self, listener: &str) -> Self {
         let mut config = self.clone();
-        for name in OF_LISTENER {
-            let text = self.of_listeners.get(&(listener.to_ascii_lowercase(), name.to_owned()));
-            if let (Some(key), Some(text)) = (Self::key(name), text) {
+        let listener = listener.to_ascii_lowercase();
+        for ((_, name), text) in self.of_listeners.iter().filter(|((of, _), _)| *of == listener) {
+            if let Some(key) = Self::key(name) {
                 // It was checked when it was taken.
                 let _ = key.set(&mut config, text.text());
             }
@@ -57,7 +57,7 @@ impl Config {
             Some(rest) => rest.split_once('.')?,
             None => ("", name),
         };
-        let is_of_listener = !listener.is_empty() && OF_LISTENER.contains(&key);
+        let is_of_listener = !listener.is_empty() && is_of_listener(key);
         if !is_of_listener && !is_of_mechanism(key) {
             return None;
         }
@@ -71,6 +71,11 @@ impl Config {
         self.of_listeners.insert(place, Secret::new(value));
         Some(Ok(()))
     }
+}
+
+/// All keys of TLS that brokers have, and some others.
+fn is_of_listener(key: &str) -> bool {
+    OF_LISTENER.contains(&key) || key.starts_with("ssl.") && Config::key(key).is_some()
 }
 
 fn is_of_mechanism(key: &str) -> bool {

@@ -82,9 +82,9 @@ fn what_is_wrong_is_named() {
         (&["foo=1"], "unknown key \"foo\""),
         (&["foo"], "\"foo\" is not of the form key=value"),
         (
-            &["ssl.keystore.password=secret"],
-            "ssl.keystore.password: refused, as muster has no TLS: all that is sent can be read on \
-             the way",
+            &["ssl.provider=BC"],
+            "ssl.provider: refused, as muster has TLS of its own (rustls), without providers and \
+             plug-ins of Java",
         ),
         (
             &["group.coordinator.rebalance.protocols=consumer"],
@@ -162,10 +162,6 @@ fn what_is_wrong_is_named() {
         ),
         (&["log.dirs=/a,/b"], "log.dirs: muster keeps its data in exactly one directory"),
         (
-            &["listeners=SSL://:9093"],
-            "listeners=SSL://:9093: muster has no TLS: all that is sent can be read on the way",
-        ),
-        (
             &["listeners=A://:9093"],
             "listeners=A://:9093: listener.security.protocol.map has no protocol for it",
         ),
@@ -184,11 +180,6 @@ fn what_is_wrong_is_named() {
                 "listener.security.protocol.map=A:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             ],
             "listeners: two of them listen on :9092",
-        ),
-        (
-            &["listeners=PLAINTEXT://:9092", "advertised.listeners=SSL://a:9092"],
-            "advertised.listeners=SSL://a:9092: muster has no TLS: all that is sent can be read \
-             on the way",
         ),
         (
             &[
@@ -211,13 +202,13 @@ fn what_is_wrong_is_named() {
 
 #[test]
 fn everything_is_found_at_once_and_each_with_its_line() {
-    let file = "ssl.keystore.location=/x\n\nzookeeper.connect=zk\nnum.partitons=1\n\
+    let file = "ssl.provider=x\n\nzookeeper.connect=zk\nnum.partitons=1\n\
                 group.max.size=0\na=\\u1\nlog.retention.hours=0\nlog.cleaner.threads=2\n";
     let words = ["num.io.threads=3".to_owned(), "junk".to_owned()];
     let (config, findings) = Config::read(file, &words);
     let found: Vec<_> = findings.all.iter().map(|it| (it.line, it.key.as_str())).collect();
     let expected = [
-        (Some(1), "ssl.keystore.location"),
+        (Some(1), "ssl.provider"),
         (Some(3), "zookeeper.connect"),
         (Some(4), "num.partitons"),
         (Some(5), "group.max.size"),
@@ -229,13 +220,13 @@ fn everything_is_found_at_once_and_each_with_its_line() {
     ];
     assert_eq!(found, expected);
     let fatal: Vec<_> = findings.fatal().map(|it| it.key.as_str()).collect();
-    let keys = ["ssl.keystore.location", "num.partitons", "group.max.size", ""];
+    let keys = ["ssl.provider", "num.partitons", "group.max.size", ""];
     assert_eq!(fatal, [&keys[..], &["log.retention.hours", "junk"]].concat());
     let inert: Vec<_> = config.set_without_effect().collect();
     assert_eq!(inert, ["log.cleaner.threads", "num.io.threads", "zookeeper.connect"]);
     assert!(Config::load(file, &words).is_err());
     let named = Findings { file: Some("server.properties".to_owned()), ..findings };
-    assert!(named.to_string().starts_with("server.properties:1: ssl.keystore.location: refused"));
+    assert!(named.to_string().starts_with("server.properties:1: ssl.provider: refused"));
 }
 
 #[test]

@@ -15,6 +15,27 @@ pub enum ConfigType {
     Long = 5,
     Double = 6,
     List = 7,
+    Password = 9,
+}
+
+/// The text of a password or key, which no log and no answer shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(String);
+
+/// The text in place of a password, as Kafka has it.
+pub(super) const HIDDEN: &str = "[hidden]";
+
+impl Password {
+    /// The secret itself.
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
 }
 
 /// A value, as its text shows it; null is a config that is not set and has no default.
@@ -143,6 +164,18 @@ impl ConfigValue for String {
 
     fn value(&self) -> Value<'_> {
         Value::Text(self)
+    }
+}
+
+impl ConfigValue for Password {
+    const TYPE: ConfigType = ConfigType::Password;
+
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        Ok(Self(text.to_owned()))
+    }
+
+    fn value(&self) -> Value<'_> {
+        Value::Text(HIDDEN)
     }
 }
 

@@ -103,6 +103,7 @@ impl Controller {
             | Message::AutoCreateTaken
             | Message::ProducerIdBlock { .. }
             | Message::Image(_)
+            | Message::Tls(_)
             | Message::Offline { .. }
             | Message::Letters { .. }
             | Message::LettersTaken { .. }

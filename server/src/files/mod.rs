@@ -73,8 +73,8 @@ pub trait FileIo {
     /// Like [`Self::put_bytes`], with a part of a file.
     fn put_file(&mut self, file: &Self::File, offset: u64, len: u32);
 
-    /// Sends the slice of added parts; drops it if there is no connection.
-    fn send(&mut self, conn: Option<Self::Conn>);
+    /// Sends or reads the slice of added parts, or drops it.
+    fn send(&mut self, to: PartsTo<Self::Conn>);
 }
 
 /// An open file. Clones share the descriptor.
@@ -139,8 +139,18 @@ counters! {
 enum Work<C> {
     Op(FileOp),
     Part(Part),
-    /// None if the connection is gone.
-    SendParts(Option<C>),
+    SendParts(PartsTo<C>),
+}
+
+/// The destination of the parts of a slice.
+#[derive(Debug, Clone, Copy)]
+pub enum PartsTo<C> {
+    /// The socket of a connection.
+    Socket(C),
+    /// The reactor, which encrypts them for the connection.
+    Reactor(C),
+    /// The connection is gone.
+    Nowhere,
 }
 
 #[derive(Debug)]
@@ -189,12 +199,12 @@ impl<I: FileIo> Files<I> {
         self.perform_work(io, Work::Part(part))
     }
 
-    /// Sends the slice of added parts; drops it if there is no connection.
+    /// Sends or reads the slice of added parts, or drops it.
     ///
     /// # Errors
     /// As for [`Self::perform`].
-    pub fn send_parts(&mut self, io: &mut I, conn: Option<I::Conn>) -> Result<(), FileError> {
-        self.perform_work(io, Work::SendParts(conn))
+    pub fn send_parts(&mut self, io: &mut I, to: PartsTo<I::Conn>) -> Result<(), FileError> {
+        self.perform_work(io, Work::SendParts(to))
     }
 
     /// Starts deferred work that need not wait any more. To be called when an operation has ended.
@@ -215,7 +225,7 @@ impl<I: FileIo> Files<I> {
                 Work::Part(Part::File { file, offset, len }) => {
                     io.put_file(&self.file(file)?.file, offset, len);
                 }
-                Work::SendParts(conn) => io.send(conn),
+                Work::SendParts(to) => io.send(to),
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Files on a ring: what its kernel calls need beside them, and those that are made at once.
 
-use super::{Descriptor, FileError, FileIo, Files, Freeing};
+use super::{Descriptor, FileError, FileIo, Files, Freeing, PartsTo};
 use crate::directories;
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_storage::{FileToken, OpenMode};
@@ -155,11 +155,12 @@ impl FileIo for RingIo {
         self.slice().put_file(file, offset, len);
     }
 
-    fn send(&mut self, conn: Option<ConnId>) {
-        match (self.slice.take(), conn) {
-            (Some(slice), Some(conn)) => drop(self.ring.stream(conn, slice)),
-            (Some(slice), None) => self.ring.drop_slice(slice),
-            (None, _) => {}
+    fn send(&mut self, to: PartsTo<ConnId>) {
+        let Some(slice) = self.slice.take() else { return };
+        match to {
+            PartsTo::Socket(conn) => drop(self.ring.stream(conn, slice)),
+            PartsTo::Reactor(conn) => drop(self.ring.read_slice(conn, slice)),
+            PartsTo::Nowhere => self.ring.drop_slice(slice),
         }
     }
 }

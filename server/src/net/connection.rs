@@ -3,6 +3,7 @@
 
 use super::access::Access;
 use super::durable::{Flushes, VisibleAt};
+use super::limits::SLICE_BYTES;
 use super::stream::{Frame, Stream};
 use crate::event::{ConnectionId, ListenerIndex};
 use muster_codec::frame::frame_length;
@@ -76,6 +77,10 @@ pub(super) struct Connection {
     pub(super) input_blocked: bool,
     /// Frames that may leave now, before `stream`.
     pub(super) output: Vec<u8>,
+    /// The most bytes of a slice.
+    pub(super) slice_bytes: usize,
+    /// The principal of the client's certificate.
+    pub(super) certified: Option<Arc<str>>,
     /// Frames that leave after `output`: all from the first with parts of files on.
     pub(super) stream: Stream,
     pub(super) streaming: Streaming,
@@ -118,6 +123,8 @@ impl Connection {
             counted_input: 0,
             input_blocked: false,
             output: Vec::new(),
+            slice_bytes: SLICE_BYTES,
+            certified: None,
             stream: Stream::default(),
             streaming: Streaming::No,
             unsent: 0,

@@ -405,22 +405,23 @@ impl Connections {
         self.slices += 1;
         self.account.take(Kind::Slices, SLICE_BYTES);
         let connection = self.get_mut(id)?;
-        let pieces = connection.stream.slice(SLICE_BYTES, SLICE_PIECES_MAX);
+        let pieces = connection.stream.slice(connection.slice_bytes, SLICE_PIECES_MAX);
         connection.streaming = Streaming::UnderWay(pieces.iter().map(Piece::len).sum());
         Some((id, pieces))
     }
 
-    /// The socket accepted `sent` bytes of a slice; adds the sent files to `done`. Returns whether
-    /// it is full.
+    /// The socket accepted `sent` bytes of a slice, or has `unsent` bytes of them still to accept;
+    /// adds the sent files to `done`. Returns whether it is full.
     pub(super) fn streamed(
         &mut self,
         id: ConnectionId,
-        sent: usize,
+        (sent, unsent): (usize, usize),
         done: &mut Vec<FileKey>,
     ) -> bool {
         let Some(connection) = self.get_mut(id) else { return false };
         let Streaming::UnderWay(len) = connection.streaming else { return false };
         connection.stream.advance(sent, done);
+        connection.unsent += unsent;
         let is_full = sent < len && !connection.stream.is_empty();
         connection.streaming = if is_full { Streaming::AwaitsWritable } else { Streaming::No };
         let continues = connection.receive_paused || connection.input_ended_at.is_some();

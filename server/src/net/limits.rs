@@ -4,6 +4,10 @@
 /// between.
 pub(crate) const SLICE_BYTES: usize = 256 << 10;
 
+/// Bytes of a slice that is encrypted: what the socket does not accept is held in memory, and not
+/// read again.
+pub(crate) const ENCRYPTED_SLICE_BYTES: usize = 64 << 10;
+
 /// Parts of files, and bytes between them, in one slice.
 pub(crate) const SLICE_PIECES_MAX: usize = 256;
 

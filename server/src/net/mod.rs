@@ -49,4 +49,5 @@ pub use durable::VisibleAt;
 pub(crate) use input::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX};
 pub use limits::SLICES_MAX;
 pub(crate) use run_queue::Work;
+pub(crate) use stranger::encrypted_expected;
 pub(crate) use unread::UNREAD_BYTES_MAX;

@@ -1,17 +1,37 @@
 //! Recognises other protocols by the first bytes of a connection.
 
+use muster_codec::ApiKey;
+use muster_codec::frame::frame_length;
+
 /// The protocol that a client speaks by mistake, and a remedy; None if it is not recognised.
 pub(crate) fn looks_like(input: &[u8]) -> Option<&'static str> {
     match input {
         // A handshake record of any TLS version.
         [0x16, 3, ..] => Some(
-            "this looks like TLS, and muster serves plaintext only: the client needs \
-             security.protocol=PLAINTEXT",
+            "this looks like TLS, and this listener has none: the client needs \
+             security.protocol=PLAINTEXT or SASL_PLAINTEXT, or the port of another listener",
         ),
         _ if HTTP.iter().any(|method| input.starts_with(method.as_bytes())) => {
             Some("this looks like HTTP, and the port is one for Kafka clients")
         }
         _ => None,
+    }
+}
+
+/// Why a connection is closed that begins without TLS on a listener that has it: the protocol that
+/// its bytes look like, or `reason`.
+pub(crate) fn encrypted_expected(input: &[u8], reason: String) -> String {
+    let is_frame = frame_length(input, i32::MAX.unsigned_abs()).is_ok();
+    let key = input.get(4..6).map(|key| i16::from_be_bytes([key[0], key[1]]));
+    match input {
+        _ if HTTP.iter().any(|method| input.starts_with(method.as_bytes())) => {
+            "this looks like HTTP, and the port is one for Kafka clients with TLS".to_owned()
+        }
+        _ if is_frame && key.and_then(ApiKey::from_key).is_some() => {
+            "this looks like a Kafka client without TLS: it needs security.protocol=SSL or SASL_SSL"
+                .to_owned()
+        }
+        _ => reason,
     }
 }
 

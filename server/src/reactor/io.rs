@@ -15,6 +15,8 @@ pub trait Io {
     type Conn: Copy + Eq;
     /// Received bytes.
     type Data: Deref<Target = [u8]>;
+    /// The bytes of a slice that is to be encrypted.
+    type Parts: Deref<Target = [u8]>;
     type Files: FileIo<Conn = Self::Conn>;
 
     fn files(&mut self) -> &mut Self::Files;
@@ -22,7 +24,7 @@ pub trait Io {
     fn times(&self) -> Times;
 
     /// The next completion that has come; None when it is time for the end of the turn.
-    fn next_completion(&mut self) -> Option<Completion<Self::Conn, Self::Data>>;
+    fn next_completion(&mut self) -> Option<Completion<Self::Conn, Self::Data, Self::Parts>>;
 
     /// Whether received bytes may wait that [`Self::next_completion`] does not return yet.
     fn is_starved(&self) -> bool;
@@ -32,6 +34,12 @@ pub trait Io {
 
     /// Handles waiting input of one connection, for the time of a slice.
     fn work(&mut self, shard: &mut Shard, times: Times, commands: &mut Vec<Command>);
+
+    /// Begins a slice of handshakes.
+    fn begin_handshakes(&mut self);
+
+    /// Whether that slice has used its time.
+    fn are_handshakes_over(&self) -> bool;
 
     /// Passes an event to the shard.
     fn step(
@@ -57,6 +65,12 @@ pub trait Io {
     /// Sends output after that which was sent before; leaves the buffer empty.
     fn send(&mut self, conn: Self::Conn, output: &mut Vec<u8>);
 
+    /// Bytes of output that the socket has not accepted yet.
+    fn unsent(&self, conn: Self::Conn) -> usize;
+
+    /// Takes back the bytes of [`Completion::PartsRead`].
+    fn recycle(&mut self, parts: Self::Parts);
+
     /// Receives no more, so that the client has to wait.
     fn pause_receive(&mut self, conn: Self::Conn);
 
@@ -77,7 +91,7 @@ pub trait Io {
 
 /// A completion. Those of one connection come in the order in which they occurred.
 #[derive(Debug)]
-pub enum Completion<C, D> {
+pub enum Completion<C, D, P> {
     Accepted {
         conn: C,
         listener: ListenerIndex,
@@ -99,7 +113,12 @@ pub enum Completion<C, D> {
         conn: C,
         sent: usize,
     },
-    /// A slice was not sent: a file could not be read, or ends too early.
+    /// A slice was read, to be encrypted.
+    PartsRead {
+        conn: C,
+        parts: P,
+    },
+    /// A slice was not sent, or read: a file could not be read, or ends too early.
     StreamFailed {
         conn: C,
         error: io::Error,

@@ -7,8 +7,10 @@ use crate::files::{Files, RingIo};
 use crate::shard::{Command, ListenerIndex, Message, Shard};
 use crossbeam_channel::{Receiver, Sender};
 use muster_storage::FileToken;
-use muster_uring::{ConnId, ListenerId, RecvBuf, Waker};
+use muster_tls::Tls;
+use muster_uring::{ConnId, ListenerId, RecvBuf, Slice, Waker};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The way to reach another shard.
@@ -43,6 +45,10 @@ pub struct Parts {
 const SLICE: Duration = Duration::from_micros(300);
 const TURN_MS: i64 = 4;
 
+/// The time for which a turn handles handshakes; the one under way then is finished, which takes
+/// about a millisecond with an RSA key.
+const HANDSHAKES_SLICE: Duration = Duration::from_micros(500);
+
 /// Output up to this size is appended to the queued output; larger output is passed on whole.
 const COPIED_OUTPUT_BYTES_MAX: usize = 4096;
 
@@ -56,12 +62,18 @@ struct OnRing {
     parts: Parts,
     /// The mailbox may have messages.
     is_woken: bool,
+    handshakes_began: Instant,
 }
 
 impl RingReactor {
     pub fn new(parts: Parts, files: Files<RingIo>) -> Self {
-        let io = OnRing { parts, is_woken: false };
+        let io = OnRing { parts, is_woken: false, handshakes_began: Instant::now() };
         Self { reactor: Reactor::new(files, io.times()), io }
+    }
+
+    /// Sets the TLS of each listener, None for one without.
+    pub fn secure(&mut self, listeners: Arc<[Option<Tls>]>) {
+        self.reactor.secure(listeners);
     }
 
     /// Runs a shard until it has stopped, or failed.
@@ -145,7 +157,10 @@ impl RingReactor {
 
 impl OnRing {
     /// None for an event that the reactor has no use for.
-    fn completion(&mut self, event: muster_uring::Event) -> Option<Completion<ConnId, RecvBuf>> {
+    fn completion(
+        &mut self,
+        event: muster_uring::Event,
+    ) -> Option<Completion<ConnId, RecvBuf, Slice>> {
         use muster_uring::Event;
         Some(match event {
             Event::Accepted { conn, listener } => {
@@ -157,10 +172,7 @@ impl OnRing {
             Event::Sent { conn, unsent } => Completion::Sent { conn, unsent },
             Event::Streamed { conn, sent } => Completion::Streamed { conn, sent },
             Event::StreamFailed { conn, error } => Completion::StreamFailed { conn, error },
-            Event::SliceRead { slice, .. } => {
-                self.parts.io.ring.drop_slice(slice);
-                return None;
-            }
+            Event::SliceRead { conn, slice } => Completion::PartsRead { conn, parts: slice },
             Event::Writable { conn } => Completion::Writable { conn },
             Event::Ended { conn, error: None } => Completion::InputEnded { conn },
             Event::Ended { conn, .. } | Event::SendFailed { conn, .. } => {
@@ -189,6 +201,7 @@ impl OnRing {
 impl Io for OnRing {
     type Conn = ConnId;
     type Data = RecvBuf;
+    type Parts = Slice;
     type Files = RingIo;
 
     fn files(&mut self) -> &mut RingIo {
@@ -199,7 +212,7 @@ impl Io for OnRing {
         self.parts.clock.times()
     }
 
-    fn next_completion(&mut self) -> Option<Completion<ConnId, RecvBuf>> {
+    fn next_completion(&mut self) -> Option<Completion<ConnId, RecvBuf, Slice>> {
         loop {
             if self.is_woken {
                 if let Ok(message) = self.parts.mailbox.try_recv() {
@@ -228,6 +241,14 @@ impl Io for OnRing {
         shard.work(times, &mut is_over, commands);
     }
 
+    fn begin_handshakes(&mut self) {
+        self.handshakes_began = Instant::now();
+    }
+
+    fn are_handshakes_over(&self) -> bool {
+        self.handshakes_began.elapsed() >= HANDSHAKES_SLICE
+    }
+
     fn slot(&self, conn: ConnId) -> usize {
         conn.index()
     }
@@ -248,6 +269,14 @@ impl Io for OnRing {
             queued.extend_from_slice(output);
             output.clear();
         }
+    }
+
+    fn unsent(&self, conn: ConnId) -> usize {
+        self.parts.io.ring.unsent(conn)
+    }
+
+    fn recycle(&mut self, parts: Slice) {
+        self.parts.io.ring.drop_slice(parts);
     }
 
     fn pause_receive(&mut self, conn: ConnId) {

@@ -24,6 +24,9 @@ impl Shard {
             Event::Opened { connection, listener, host } => {
                 self.clients.opened(connection, listener, host, &mut self.commands);
             }
+            Event::Secured { connection, principal } => {
+                self.clients.secured(connection, principal);
+            }
             Event::Received { connection, data } => self.received(connection, data),
             Event::Sent { connection, unsent } => {
                 self.clients.sent(connection, unsent, &mut self.commands);
@@ -31,8 +34,8 @@ impl Shard {
             Event::InputEnded { connection } => {
                 self.clients.input_ended(connection, &mut self.commands);
             }
-            Event::Streamed { connection, sent } => {
-                self.clients.streamed(connection, sent, &mut self.commands);
+            Event::Streamed { connection, sent, unsent } => {
+                self.clients.streamed(connection, sent, unsent, &mut self.commands);
             }
             Event::StreamFailed { connection, reason } => self.stream_failed(connection, &reason),
             Event::Writable { connection } => self.clients.writable(connection),
@@ -263,6 +266,8 @@ impl Shard {
             Message::LettersTaken { by, letters, bytes } => {
                 self.transactions.letters_taken(by, (letters, bytes));
             }
+            // The reactor has taken it.
+            Message::Tls(_) => {}
             Message::Stop => {
                 if self.stopping == Stopping::No {
                     self.stopping = Stopping::Draining { since: self.times.now };

@@ -5,7 +5,7 @@ use std::io;
 use crate::aligned::AlignedBuf;
 use crate::buffers::RecvBuf;
 use crate::ids::{ConnId, ListenerId};
-use crate::stream::Slice;
+use crate::slice::Slice;
 
 /// An event. Those of one connection come in the order in which they occurred.
 #[derive(Debug)]

@@ -9,72 +9,22 @@
 //!
 //! A slice may also be read for the caller, who changes its bytes before they are sent: encryption.
 
-use std::collections::VecDeque;
 use std::io;
 
 use io_uring::{opcode, types};
-use std::os::fd::{AsRawFd, RawFd};
 
 use crate::aligned::AlignedBuf;
-use crate::at_once;
 use crate::config::{SLICE_BYTES_PER_TURN, SPARE_SLICE_BYTES_MAX, SPARE_SLICES_MAX};
 use crate::connection::State;
 use crate::disk::outcome;
 use crate::event::Event;
-use crate::file::File;
 use crate::ids::ConnId;
 use crate::ring::Ring;
+use crate::slice::{Goes, Next, Slice};
 use crate::tag::{Kind, Tag};
 
 /// The socket takes as many bytes as fit in its buffer, without waiting.
 const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-
-/// The shortest part of a file that is sent without a copy; for a shorter one, the system calls for
-/// that cost more than the copy.
-const UNCOPIED_BYTES_MIN: u32 = 16 << 10;
-
-/// The bytes and parts of files that are sent next on a connection, in order.
-#[derive(Debug)]
-pub struct Slice {
-    goes: Goes,
-    /// The bytes, each part at its place. Parts that are sent without a copy are never written to
-    /// it.
-    buf: AlignedBuf,
-    /// The parts to be read, in order.
-    reads: VecDeque<SliceRead>,
-    /// Bytes that the socket has taken.
-    sent: usize,
-}
-
-/// Where the bytes of a slice go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Goes {
-    ToSocket,
-    ToCaller,
-}
-
-/// How much of a part of a slice the socket accepted.
-enum Sent {
-    All,
-    Some,
-}
-
-/// The next step of a slice.
-enum Next {
-    /// None: all bytes are sent, or the socket is full.
-    End,
-    /// The ring performs the reads that are left, and sends the rest.
-    Ring,
-}
-
-/// A part of a file, and its place in the buffer.
-#[derive(Debug)]
-struct SliceRead {
-    file: File,
-    offset: u64,
-    at: usize,
-    len: u32,
-}
 
 /// A connection's slice, and its operations in flight.
 #[derive(Debug, Default)]
@@ -86,33 +36,6 @@ pub(crate) struct Streaming {
     error: Option<io::Error>,
     sending: bool,
     awaiting_room: bool,
-}
-
-impl Slice {
-    /// Appends bytes.
-    pub fn put(&mut self, bytes: &[u8]) {
-        self.buf.extend_from_slice(bytes);
-    }
-
-    /// Appends `len` bytes of a file from `offset` on. The file must not be a direct one.
-    pub fn put_file(&mut self, file: &File, offset: u64, len: u32) {
-        let at = self.buf.len();
-        self.buf.expose(at + len as usize);
-        self.reads.push_back(SliceRead { file: file.clone(), offset, at, len });
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.buf.is_empty()
-    }
-
-    /// The bytes of all parts, once [`Event::SliceRead`] has it.
-    pub fn bytes(&self) -> &[u8] {
-        &self.buf
-    }
-
-    fn file_bytes(&self) -> usize {
-        self.reads.iter().map(|read| read.len as usize).sum()
-    }
 }
 
 impl Streaming {
@@ -135,7 +58,7 @@ impl Ring {
     pub fn slice(&mut self) -> Slice {
         let buf = self.spare_slices.pop();
         let buf = buf.unwrap_or_else(|| AlignedBuf::with_capacity(SPARE_SLICE_BYTES_MAX));
-        Slice { goes: Goes::ToSocket, buf, reads: VecDeque::new(), sent: 0 }
+        Slice::new(buf)
     }
 
     /// Drops a slice that is not sent, and keeps its buffer for reuse.
@@ -160,9 +83,9 @@ impl Ring {
         self.queue_slice(conn, slice)
     }
 
-    /// Reads the parts of a slice for the caller, who gets it with [`Event::SliceRead`] and drops it
-    /// with [`Ring::drop_slice`]; after [`Event::StreamFailed`] a file could not be read. As with
-    /// [`Ring::stream`], a connection may have one slice at a time; it may have other output.
+    /// Reads the parts of a slice for the caller, who gets it with [`Event::SliceRead`] and drops
+    /// it with [`Ring::drop_slice`]; after [`Event::StreamFailed`] a file could not be read. As
+    /// with [`Ring::stream`], a connection may have one slice at a time; it may have other output.
     /// Returns false if the connection is closed or closing.
     pub fn read_slice(&mut self, conn: ConnId, mut slice: Slice) -> bool {
         slice.goes = Goes::ToCaller;
@@ -349,68 +272,6 @@ impl Ring {
         if let Some(slice) = slot.and_then(|slot| slot.streaming.slice.take()) {
             self.drop_slice(slice);
         }
-    }
-}
-
-impl Slice {
-    /// Reads and sends in order until the next step would have to wait.
-    fn send_at_once(&mut self, socket: RawFd) -> Next {
-        while let Some(read) = self.reads.front() {
-            let done = match read.len {
-                UNCOPIED_BYTES_MIN.. => self.send_uncopied(socket),
-                _ => self.read_at_once(),
-            };
-            match done {
-                Some(Sent::All) => drop(self.reads.pop_front()),
-                Some(Sent::Some) => return Next::End,
-                None => return Next::Ring,
-            }
-        }
-        if self.sent == self.buf.len() { Next::End } else { Next::Ring }
-    }
-
-    /// Reads all parts that are in the page cache, up to the first that is not.
-    fn read_all_at_once(&mut self) -> Next {
-        while !self.reads.is_empty() {
-            match self.read_at_once() {
-                Some(_) => drop(self.reads.pop_front()),
-                None => return Next::Ring,
-            }
-        }
-        Next::End
-    }
-
-    /// Reads the next part of a file into its place.
-    fn read_at_once(&mut self) -> Option<Sent> {
-        let Self { buf, reads, .. } = self;
-        let SliceRead { file, offset, at, len } = reads.front()?;
-        let place = &mut buf[*at..*at + *len as usize];
-        at_once::read(file, *offset, place).then_some(Sent::All)
-    }
-
-    /// Sends the next part of a file, and the bytes before it.
-    fn send_uncopied(&mut self, socket: RawFd) -> Option<Sent> {
-        let SliceRead { file, offset, at, len } = self.reads.front()?;
-        if self.sent < *at {
-            self.sent += at_once::send(socket, &self.buf[self.sent..*at]).ok()?;
-            if self.sent < *at {
-                return Some(Sent::Some);
-            }
-        }
-        let sent = at_once::send_file(socket, file, *offset, *len)?;
-        self.sent += sent;
-        Some(if sent == *len as usize { Sent::All } else { Sent::Some })
-    }
-
-    /// A read for each part of a file.
-    fn entries(&mut self) -> impl Iterator<Item = io_uring::squeue::Entry> {
-        let Self { buf, reads, .. } = self;
-        reads.iter().map(|read| {
-            let SliceRead { file, offset, at, len } = read;
-            let part = &mut buf[*at..*at + *len as usize];
-            let fd = types::Fd(file.std().as_raw_fd());
-            opcode::Read::new(fd, part.as_mut_ptr(), *len).offset(*offset).build()
-        })
     }
 }
 

@@ -207,7 +207,11 @@ impl Clients {
         let connection = self.connections.get(ConnectionId(request.connection))?;
         Some(match &connection.access {
             Access::Authenticated(session) => session.principal.clone(),
-            Access::Open | Access::Authenticating(_) | Access::Failed => Principal::anonymous(),
+            Access::Open => {
+                let certified = connection.certified.as_deref();
+                certified.map_or_else(Principal::anonymous, Principal::user)
+            }
+            Access::Authenticating(_) | Access::Failed => Principal::anonymous(),
         })
     }
 

@@ -13,6 +13,7 @@ use super::account::{Kind, UNREAD};
 use super::account_lines::AccountLines;
 use super::connections::{Connections, Limits};
 use super::counters::{ClientCounters, ClientGauges};
+use super::limits::ENCRYPTED_SLICE_BYTES;
 use super::run_queue::RunQueue;
 use crate::config::{Config, ListenerSecurity};
 use crate::event::{Command, ConnectionId, ListenerIndex};
@@ -140,6 +141,14 @@ impl Clients {
         self.limit_unauthenticated(id, out);
     }
 
+    /// The connection is encrypted from now on: its slices are shorter, as they are copied. The
+    /// principal is that of the client's certificate.
+    pub(crate) fn secured(&mut self, id: ConnectionId, principal: Option<Arc<str>>) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.slice_bytes = ENCRYPTED_SLICE_BYTES;
+        connection.certified = principal;
+    }
+
     /// The client may have closed only its side of the connection: its requests are answered first.
     pub(crate) fn input_ended(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
         let Some(connection) = self.connections.get_mut(id) else { return };
@@ -155,12 +164,18 @@ impl Clients {
     }
 
     /// Called when `sent` bytes of a chunk have left.
-    pub(crate) fn streamed(&mut self, id: ConnectionId, sent: usize, out: &mut Vec<Command>) {
+    pub(crate) fn streamed(
+        &mut self,
+        id: ConnectionId,
+        sent: usize,
+        unsent: usize,
+        out: &mut Vec<Command>,
+    ) {
         if sent > 0 {
             self.connections.counters.sent_bytes += sent as u64;
             self.connections.taken(id, self.now);
         }
-        if self.connections.streamed(id, sent, &mut self.gone.files) {
+        if self.connections.streamed(id, (sent, unsent), &mut self.gone.files) {
             out.push(Command::AwaitWritable { connection: id });
         }
         self.end_if_answered(id, out);

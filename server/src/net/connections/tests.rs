@@ -1,5 +1,6 @@
 //! Answers leave in their order, and connections are limited.
 
+use super::super::limits::ENCRYPTED_SLICE_BYTES;
 use super::*;
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Records};
@@ -48,7 +49,7 @@ fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Ve
         let sent = slice.len().min(at_once);
         left.extend_from_slice(&slice[..sent]);
         let mut files = Vec::new();
-        let is_full = connections.streamed(id, sent, &mut files);
+        let is_full = connections.streamed(id, (sent, 0), &mut files);
         done += files.len();
         if is_full {
             assert!(connections.next_slice().is_none(), "the socket is full");
@@ -106,6 +107,27 @@ fn a_client_that_reads_a_long_answer_is_not_idle() {
 }
 
 #[test]
+fn an_encrypted_slice_is_short_and_the_next_waits_until_the_socket_has_it() {
+    let mut connections = Connections::new(LIMITS);
+    let (id, fetch) = (ConnectionId::new(0, 1), fetched(1 << 20));
+    connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
+    connections.get_mut(id).unwrap().slice_bytes = ENCRYPTED_SLICE_BYTES;
+    let request = connections.begin(id, ApiKey::Heartbeat, 1, 4);
+    connections.answer_from_files(request, &fetch.0, &fetch.1);
+    let (_, pieces) = connections.next_slice().unwrap();
+    assert_eq!(bytes(&pieces).len(), ENCRYPTED_SLICE_BYTES);
+    let encrypted = ENCRYPTED_SLICE_BYTES + 88;
+    let held = connections.account().held(Kind::Unsent);
+    assert!(!connections.streamed(id, (ENCRYPTED_SLICE_BYTES, encrypted), &mut Vec::new()));
+    assert!(connections.account().held(Kind::Unsent) >= held - 100 + encrypted, "it is counted");
+    assert!(connections.next_slice().is_none(), "the socket has not accepted it");
+    connections.sent(id, 1);
+    assert!(connections.next_slice().is_none());
+    connections.sent(id, 0);
+    assert!(connections.next_slice().is_some());
+}
+
+#[test]
 fn connections_take_turns_and_a_closed_one_releases_its_files() {
     let mut connections = Connections::new(LIMITS);
     let fetch = fetched(10 << 20);
@@ -127,8 +149,8 @@ fn connections_take_turns_and_a_closed_one_releases_its_files() {
     assert_eq!(connections.close(ids[0]), Some(vec![FILE]));
     assert_eq!(connections.close(ids[33]), Some(vec![FILE]));
     assert_eq!(connections.next_slice().map(|(id, _)| id), Some(ids[32]));
-    connections.streamed(ids[1], SLICE_BYTES, &mut Vec::new());
-    connections.streamed(ids[2], SLICE_BYTES, &mut Vec::new());
+    connections.streamed(ids[1], (SLICE_BYTES, 0), &mut Vec::new());
+    connections.streamed(ids[2], (SLICE_BYTES, 0), &mut Vec::new());
     assert_eq!(connections.next_slice().map(|(id, _)| id), Some(ids[34]), "33 is gone");
     for id in &ids {
         connections.close(*id);

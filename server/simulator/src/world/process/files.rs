@@ -6,7 +6,7 @@ use crate::disk::Inode;
 use crate::event::TimedEvent;
 use crate::net::LinkId;
 use crate::world::World;
-use muster::files::{Descriptor, FileError, FileIo};
+use muster::files::{Descriptor, FileError, FileIo, PartsTo};
 use muster::reactor::Completion;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME};
@@ -175,14 +175,18 @@ impl FileIo for World {
         }
     }
 
-    fn send(&mut self, link: Option<LinkId>) {
-        self.send_parts(link);
+    fn send(&mut self, to: PartsTo<LinkId>) {
+        match to {
+            PartsTo::Socket(link) => self.send_parts(Some(link)),
+            // Its listeners have no TLS.
+            PartsTo::Reactor(_) | PartsTo::Nowhere => self.send_parts(None),
+        }
     }
 }
 
 impl World {
     /// The end of an operation, as production's reactor has it.
-    pub(super) fn operation_ended<C, D>(&mut self, ended: Ended) -> Completion<C, D> {
+    pub(super) fn operation_ended<C, D, P>(&mut self, ended: Ended) -> Completion<C, D, P> {
         let token = ended.token;
         match ended.outcome {
             Outcome::Written(result) => {

@@ -16,6 +16,7 @@ const FRAMES_MAX: u64 = 16;
 impl Io for World {
     type Conn = LinkId;
     type Data = Vec<u8>;
+    type Parts = Vec<u8>;
     type Files = Self;
 
     fn files(&mut self) -> &mut Self {
@@ -26,7 +27,7 @@ impl Io for World {
         self.clocks()
     }
 
-    fn next_completion(&mut self) -> Option<Completion<LinkId, Vec<u8>>> {
+    fn next_completion(&mut self) -> Option<Completion<LinkId, Vec<u8>, Vec<u8>>> {
         let inbound = self.turning().ready.pop_front()?;
         Some(self.completion(inbound))
     }
@@ -72,6 +73,12 @@ impl Io for World {
         self.judge_image_version(shard);
     }
 
+    fn begin_handshakes(&mut self) {}
+
+    fn are_handshakes_over(&self) -> bool {
+        true
+    }
+
     fn slot(&self, link: LinkId) -> usize {
         self.network.link(link).slot
     }
@@ -91,6 +98,12 @@ impl Io for World {
             self.leave(link, &bytes);
         }
     }
+
+    fn unsent(&self, link: LinkId) -> usize {
+        self.network.link(link).given.iter().sum()
+    }
+
+    fn recycle(&mut self, _: Vec<u8>) {}
 
     fn pause_receive(&mut self, link: LinkId) {
         self.network.link_mut(link).paused = true;
@@ -146,7 +159,7 @@ impl World {
         &mut self.process.shards[number as usize]
     }
 
-    fn completion(&mut self, inbound: Inbound) -> Completion<LinkId, Vec<u8>> {
+    fn completion(&mut self, inbound: Inbound) -> Completion<LinkId, Vec<u8>, Vec<u8>> {
         match inbound {
             Inbound::Opened(conn) => {
                 self.open_socket(conn);

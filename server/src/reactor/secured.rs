@@ -1,0 +1,326 @@
+//! TLS between the sockets and the shard: received bytes are decrypted before the shard gets them,
+//! and its output is encrypted.
+
+use super::handshakes::Handshakes;
+use super::{Io, Reactor};
+use crate::files::FileError;
+use crate::net::{ConnectionId, encrypted_expected};
+use crate::shard::{Event, ListenerIndex, Shard};
+use muster_counters::counters;
+use muster_tls::{Failed, Output, Session, Tls};
+use std::io;
+use std::sync::Arc;
+
+/// A connection with TLS.
+#[derive(Debug)]
+pub(super) struct Secured {
+    session: Session,
+    listener: ListenerIndex,
+    /// The bytes that [`Handshakes`] has counted.
+    counted: usize,
+    /// It is among the handshakes that wait.
+    waits: bool,
+    is_handshaking: bool,
+    has_ended: bool,
+}
+
+/// The part that all connections with TLS share.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    /// That of each listener; None without TLS.
+    pub(super) listeners: Arc<[Option<Tls>]>,
+    pub(super) handshakes: Handshakes,
+    out: Output,
+    pub(super) counters: TlsCounters,
+}
+
+counters! {
+    /// Connections with TLS since the shard's start.
+    #[derive(Copy)]
+    pub struct TlsCounters in "tls" {
+        /// Handshakes that were done.
+        handshakes: u64 = Counter of Count,
+        /// Those of them that resumed an earlier session.
+        handshakes_resumed: u64 = Counter of Count,
+        /// Handshakes that failed: another protocol, a certificate that is refused, and others.
+        handshakes_failed: u64 = Counter of Count,
+        /// Handshakes that took too long, or were closed because there were too many.
+        handshakes_closed: u64 = Counter of Count,
+        /// Handshakes under way.
+        handshakes_under_way: u64 = Gauge of Count,
+        /// Seconds until the first certificate of a listener expires; 0 if it has expired.
+        certificate_seconds_left: u64 = Gauge of Count,
+    }
+}
+
+impl Sessions {
+    /// A new connection of a listener: None if that has no TLS.
+    ///
+    /// # Errors
+    /// No session can be made.
+    pub(super) fn open(&self, listener: ListenerIndex) -> Result<Option<Box<Secured>>, Failed> {
+        let Some(Some(tls)) = self.listeners.get(listener.0) else { return Ok(None) };
+        let session = Session::new(tls)?;
+        Ok(Some(Box::new(Secured {
+            session,
+            listener,
+            counted: 0,
+            waits: false,
+            is_handshaking: true,
+            has_ended: false,
+        })))
+    }
+
+    pub(super) fn numbers(&self, wall_ms: i64) -> TlsCounters {
+        let ends = self.listeners.iter().flatten().map(|tls| tls.expires_at);
+        let left = ends.min().map_or(0, |end| end - wall_ms / 1_000);
+        TlsCounters {
+            handshakes_under_way: self.handshakes.len() as u64,
+            certificate_seconds_left: left.max(0) as u64,
+            ..self.counters
+        }
+    }
+
+    /// Forgets a connection.
+    pub(super) fn closed(&mut self, secured: &Secured) {
+        if secured.is_handshaking {
+            self.handshakes.end(secured.counted);
+        }
+    }
+}
+
+impl<I: Io> Reactor<I> {
+    /// Takes received bytes. Those of a handshake wait for their slice.
+    pub(super) fn received_secured(
+        &mut self,
+        io: &mut I,
+        shard: &mut Shard,
+        connection: ConnectionId,
+        data: &[u8],
+    ) {
+        let Self { connections, sessions, .. } = self;
+        let Some(secured) = secured(connections, connection) else { return };
+        let received = secured.session.receive(data, &mut sessions.out);
+        if !secured.is_handshaking {
+            return match received {
+                Err(failed) => self.fail(io, shard, connection, &failed),
+                Ok(_) => self.advance(io, shard, connection),
+            };
+        }
+        let held = secured.session.held();
+        sessions.handshakes.hold(secured.counted, held);
+        secured.counted = held;
+        match received {
+            Err(failed) => self.fail(io, shard, connection, &failed),
+            Ok(true) if !std::mem::replace(&mut secured.waits, true) => {
+                sessions.handshakes.wait(connection);
+            }
+            Ok(_) => {}
+        }
+    }
+
+    /// Handles a slice of the handshakes that wait: at least one.
+    pub(super) fn shake_hands(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
+        if !self.sessions.handshakes.has_waiting() {
+            return Ok(());
+        }
+        io.begin_handshakes();
+        while let Some(connection) = self.sessions.handshakes.next() {
+            if let Some(secured) = secured(&mut self.connections, connection) {
+                secured.waits = false;
+                self.advance(io, shard, connection);
+                self.execute(io)?;
+            }
+            if io.are_handshakes_over() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes handshakes that take too long, or of which there are too many; returns the next time.
+    pub(super) fn close_overdue(
+        &mut self,
+        io: &mut I,
+        shard: &mut Shard,
+        now: i64,
+    ) -> Result<Option<i64>, FileError> {
+        loop {
+            let Self { connections, sessions, .. } = self;
+            let is_open = |id| secured_ref(connections, id).is_some_and(|it| it.is_handshaking);
+            let Some((at, oldest)) = sessions.handshakes.oldest(is_open) else { return Ok(None) };
+            let reason = if sessions.handshakes.exceed_limits() {
+                "more handshakes are under way than a shard may have"
+            } else if at <= now {
+                "its handshake took too long"
+            } else {
+                let next = if sessions.handshakes.has_waiting() { now } else { at };
+                return Ok(Some(next));
+            };
+            sessions.counters.handshakes_closed += 1;
+            self.end(io, shard, oldest, Some(format!("TLS: {reason}")));
+            self.execute(io)?;
+        }
+    }
+
+    /// Handles received records: answers of a handshake are sent, requests passed to the shard.
+    fn advance(&mut self, io: &mut I, shard: &mut Shard, connection: ConnectionId) {
+        let Self { connections, sessions, .. } = self;
+        let Some(secured) = secured(connections, connection) else { return };
+        let result = secured.session.advance(&mut sessions.out);
+        if secured.is_handshaking {
+            let held = secured.session.held();
+            sessions.handshakes.hold(secured.counted, held);
+            secured.counted = held;
+        }
+        if let Err(failed) = result {
+            return self.fail(io, shard, connection, &failed);
+        }
+        let is_done = secured.is_handshaking && !secured.session.is_handshaking();
+        self.send_cipher(io, connection);
+        if is_done && let Err(reason) = self.finish_handshake(io, shard, connection) {
+            return self.fail(io, shard, connection, &Failed::Refused(reason));
+        }
+        self.pass_on(io, shard, connection);
+    }
+
+    /// The handshake of a client is done: its certificate has the name of its principal.
+    fn finish_handshake(
+        &mut self,
+        io: &mut I,
+        shard: &mut Shard,
+        connection: ConnectionId,
+    ) -> Result<(), String> {
+        let Self { connections, sessions, .. } = self;
+        let Some(secured) = secured(connections, connection) else { return Ok(()) };
+        let tls = sessions.listeners.get(secured.listener.0).and_then(Option::as_ref);
+        let certificate = secured.session.peer_certificate();
+        let principal = match (certificate, tls) {
+            (Some(certificate), Some(tls)) => Some(tls.principal(certificate)?.into()),
+            (None, _) | (_, None) => None,
+        };
+        secured.is_handshaking = false;
+        sessions.handshakes.end(secured.counted);
+        sessions.counters.handshakes += 1;
+        sessions.counters.handshakes_resumed += u64::from(secured.session.is_resumed());
+        self.step(io, shard, Event::Secured { connection, principal });
+        Ok(())
+    }
+
+    /// Passes requests to the shard, and the end of them.
+    fn pass_on(&mut self, io: &mut I, shard: &mut Shard, connection: ConnectionId) {
+        let mut plain = std::mem::take(&mut self.sessions.out.plain);
+        if !plain.is_empty() {
+            self.step(io, shard, Event::Received { connection, data: &plain });
+        }
+        plain.clear();
+        self.sessions.out.plain = plain;
+        let Some(secured) = secured(&mut self.connections, connection) else { return };
+        if secured.session.has_ended() && !std::mem::replace(&mut secured.has_ended, true) {
+            self.step(io, shard, Event::InputEnded { connection });
+        }
+    }
+
+    /// Encrypts output, and sends it.
+    pub(super) fn send_secured(&mut self, io: &mut I, connection: ConnectionId, output: &[u8]) {
+        let Self { connections, sessions, .. } = self;
+        let Some(secured) = secured(connections, connection) else { return };
+        // A session that has failed is closed already.
+        let _ = secured.session.encrypt(output, &mut sessions.out);
+        self.send_cipher(io, connection);
+    }
+
+    /// Encrypts a slice that was read from files, and sends it.
+    pub(super) fn parts_read(
+        &mut self,
+        io: &mut I,
+        shard: &mut Shard,
+        conn: I::Conn,
+        parts: I::Parts,
+    ) {
+        if let Some(connection) = self.name(io, conn) {
+            self.send_secured(io, connection, &parts);
+            let (sent, unsent) = (parts.len(), io.unsent(conn));
+            self.step(io, shard, Event::Streamed { connection, sent, unsent });
+        }
+        io.recycle(parts);
+    }
+
+    /// Sends the last output of a connection and the end of its session.
+    pub(super) fn close_secured(&mut self, io: &mut I, connection: ConnectionId, last: &[u8]) {
+        let Self { connections, sessions, .. } = self;
+        let Some(secured) = secured(connections, connection) else { return };
+        if !last.is_empty() {
+            // Without a session there is no request, and no answer.
+            let _ = secured.session.encrypt(last, &mut sessions.out);
+        }
+        secured.session.close(&mut sessions.out);
+        self.send_cipher(io, connection);
+    }
+
+    fn send_cipher(&mut self, io: &mut I, connection: ConnectionId) {
+        let Some(conn) = self.conn(connection) else { return };
+        let cipher = &mut self.sessions.out.cipher;
+        if !cipher.is_empty() {
+            io.send(conn, cipher);
+        }
+    }
+
+    /// A session has failed: sends the alert, and closes the connection.
+    fn fail(&mut self, io: &mut I, shard: &mut Shard, connection: ConnectionId, failed: &Failed) {
+        let is_handshaking = secured_ref(&self.connections, connection)
+            .is_some_and(|secured| secured.is_handshaking);
+        self.sessions.counters.handshakes_failed += u64::from(is_handshaking);
+        self.sessions.out.plain.clear();
+        self.send_cipher(io, connection);
+        let reason = match failed {
+            Failed::NotTls(bytes) => encrypted_expected(bytes, failed.to_string()),
+            Failed::Refused(_) => failed.to_string(),
+        };
+        self.end(io, shard, connection, Some(reason));
+    }
+
+    /// Closes a connection, and lets the shard forget it.
+    pub(super) fn end(
+        &mut self,
+        io: &mut I,
+        shard: &mut Shard,
+        connection: ConnectionId,
+        reason: Option<String>,
+    ) {
+        self.finish(io, connection, reason);
+        self.step(io, shard, Event::Ended { connection });
+    }
+
+    /// Whether a connection is in its handshake.
+    pub(super) fn is_handshaking(&self, connection: ConnectionId) -> bool {
+        secured_ref(&self.connections, connection).is_some_and(|it| it.is_handshaking)
+    }
+
+    pub(super) fn is_secured(&self, connection: ConnectionId) -> bool {
+        secured_ref(&self.connections, connection).is_some()
+    }
+}
+
+/// An error of a session that cannot be made, for the log.
+pub(super) fn not_opened(failed: &Failed) -> io::Error {
+    io::Error::other(failed.to_string())
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub(super) struct Open<C> {
+    pub(super) id: ConnectionId,
+    pub(super) conn: C,
+    pub(super) secured: Option<Box<Secured>>,
+}
+
+fn secured<C>(connections: &mut [Option<Open<C>>], id: ConnectionId) -> Option<&mut Secured> {
+    let open = connections.get_mut(id.slot())?.as_mut().filter(|open| open.id == id)?;
+    open.secured.as_deref_mut()
+}
+
+fn secured_ref<C>(connections: &[Option<Open<C>>], id: ConnectionId) -> Option<&Secured> {
+    let open = connections.get(id.slot())?.as_ref().filter(|open| open.id == id)?;
+    open.secured.as_deref()
+}

@@ -1,0 +1,156 @@
+//! The bytes and parts of files that are sent next on a connection.
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+
+use io_uring::{opcode, types};
+use std::os::fd::{AsRawFd, RawFd};
+
+use crate::aligned::AlignedBuf;
+use crate::at_once;
+use crate::file::File;
+
+/// The shortest part of a file that is sent without a copy; for a shorter one, the system calls for
+/// that cost more than the copy.
+const UNCOPIED_BYTES_MIN: u32 = 16 << 10;
+
+/// The bytes and parts of files that are sent next on a connection, in order.
+#[derive(Debug)]
+pub struct Slice {
+    pub(crate) goes: Goes,
+    /// The bytes, each part at its place. Parts that are sent without a copy are never written to
+    /// it.
+    pub(crate) buf: AlignedBuf,
+    /// The parts to be read, in order.
+    reads: VecDeque<SliceRead>,
+    /// Bytes that the socket has taken.
+    pub(crate) sent: usize,
+}
+
+/// Where the bytes of a slice go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Goes {
+    ToSocket,
+    ToCaller,
+}
+
+/// How much of a part of a slice the socket accepted.
+enum Sent {
+    All,
+    Some,
+}
+
+/// The next step of a slice.
+pub(crate) enum Next {
+    /// None: all bytes are sent, or the socket is full.
+    End,
+    /// The ring performs the reads that are left, and sends the rest.
+    Ring,
+}
+
+/// A part of a file, and its place in the buffer.
+#[derive(Debug)]
+struct SliceRead {
+    file: File,
+    offset: u64,
+    at: usize,
+    len: u32,
+}
+
+impl Slice {
+    /// An empty slice with an empty buffer.
+    pub(crate) fn new(buf: AlignedBuf) -> Self {
+        Self { goes: Goes::ToSocket, buf, reads: VecDeque::new(), sent: 0 }
+    }
+
+    /// Appends bytes.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.buf.extend_from_slice(bytes);
+    }
+
+    /// Appends `len` bytes of a file from `offset` on. The file must not be a direct one.
+    pub fn put_file(&mut self, file: &File, offset: u64, len: u32) {
+        let at = self.buf.len();
+        self.buf.expose(at + len as usize);
+        self.reads.push_back(SliceRead { file: file.clone(), offset, at, len });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+
+    pub(crate) fn file_bytes(&self) -> usize {
+        self.reads.iter().map(|read| read.len as usize).sum()
+    }
+}
+
+/// The bytes of all parts, once the ring has read them for the caller.
+impl Deref for Slice {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buf
+    }
+}
+
+impl Slice {
+    /// Reads and sends in order until the next step would have to wait.
+    pub(crate) fn send_at_once(&mut self, socket: RawFd) -> Next {
+        while let Some(read) = self.reads.front() {
+            let done = match read.len {
+                UNCOPIED_BYTES_MIN.. => self.send_uncopied(socket),
+                _ => self.read_at_once(),
+            };
+            match done {
+                Some(Sent::All) => drop(self.reads.pop_front()),
+                Some(Sent::Some) => return Next::End,
+                None => return Next::Ring,
+            }
+        }
+        if self.sent == self.buf.len() { Next::End } else { Next::Ring }
+    }
+
+    /// Reads all parts that are in the page cache, up to the first that is not.
+    pub(crate) fn read_all_at_once(&mut self) -> Next {
+        while !self.reads.is_empty() {
+            match self.read_at_once() {
+                Some(_) => drop(self.reads.pop_front()),
+                None => return Next::Ring,
+            }
+        }
+        Next::End
+    }
+
+    /// Reads the next part of a file into its place.
+    fn read_at_once(&mut self) -> Option<Sent> {
+        let Self { buf, reads, .. } = self;
+        let SliceRead { file, offset, at, len } = reads.front()?;
+        let place = &mut buf[*at..*at + *len as usize];
+        at_once::read(file, *offset, place).then_some(Sent::All)
+    }
+
+    /// Sends the next part of a file, and the bytes before it.
+    fn send_uncopied(&mut self, socket: RawFd) -> Option<Sent> {
+        let SliceRead { file, offset, at, len } = self.reads.front()?;
+        if self.sent < *at {
+            self.sent += at_once::send(socket, &self.buf[self.sent..*at]).ok()?;
+            if self.sent < *at {
+                return Some(Sent::Some);
+            }
+        }
+        let sent = at_once::send_file(socket, file, *offset, *len)?;
+        self.sent += sent;
+        Some(if sent == *len as usize { Sent::All } else { Sent::Some })
+    }
+
+    /// A read for each part of a file.
+    pub(crate) fn entries(&mut self) -> impl Iterator<Item = io_uring::squeue::Entry> {
+        let Self { buf, reads, .. } = self;
+        reads.iter().map(|read| {
+            let SliceRead { file, offset, at, len } = read;
+            let part = &mut buf[*at..*at + *len as usize];
+            let fd = types::Fd(file.std().as_raw_fd());
+            opcode::Read::new(fd, part.as_mut_ptr(), *len).offset(*offset).build()
+        })
+    }
+}
