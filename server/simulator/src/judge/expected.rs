@@ -1,6 +1,7 @@
 //! The expected state of a shard: that of the blocks which are durable in its log, read back from
 //! the simulated disk. The shard itself must have it, and a start must find it.
 
+use super::ids::compare_ids;
 use super::{Facts, Judge};
 use muster::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE};
 use muster::config::Config;
@@ -445,25 +446,6 @@ fn sorted_records(all: &[Expected]) -> Vec<RecordBytes> {
     let mut records: Vec<_> = all.iter().flat_map(Expected::records).collect();
     records.sort_unstable();
     records
-}
-
-/// Compares transactional ids before and after a start, without those that the start has written
-/// itself: partitions have reported a transaction whose record was lost.
-fn compare_ids(
-    mut before: Vec<TransactionRecord<'static>>,
-    mut after: Vec<TransactionRecord<'static>>,
-    written: &BTreeSet<&str>,
-) -> Result<(), String> {
-    for ids in [&mut before, &mut after] {
-        ids.retain(|record| !written.contains(&*record.key.transactional_id));
-    }
-    match (0..before.len().max(after.len())).find(|at| before.get(*at) != after.get(*at)) {
-        Some(at) => {
-            let (before, after) = (before.get(at), after.get(at));
-            Err(format!("a transactional id is {after:?}, and was {before:?}"))
-        }
-        None => Ok(()),
-    }
 }
 
 fn sorted_ids(all: &[Expected]) -> Vec<TransactionRecord<'static>> {

@@ -12,6 +12,7 @@
 mod cut;
 mod expected;
 mod facts;
+mod ids;
 mod offsets;
 mod owners;
 mod turns;

@@ -1,0 +1,23 @@
+//! Transactional ids before and after a start.
+
+use muster_codec::records::TransactionRecord;
+use std::collections::BTreeSet;
+
+/// Compares ids before and after a start, without those that the start has written
+/// itself: partitions have reported a transaction whose record was lost.
+pub(super) fn compare_ids(
+    mut before: Vec<TransactionRecord<'static>>,
+    mut after: Vec<TransactionRecord<'static>>,
+    written: &BTreeSet<&str>,
+) -> Result<(), String> {
+    for ids in [&mut before, &mut after] {
+        ids.retain(|record| !written.contains(&*record.key.transactional_id));
+    }
+    match (0..before.len().max(after.len())).find(|at| before.get(*at) != after.get(*at)) {
+        Some(at) => {
+            let (before, after) = (before.get(at), after.get(at));
+            Err(format!("a transactional id is {after:?}, and was {before:?}"))
+        }
+        None => Ok(()),
+    }
+}
