@@ -1,9 +1,9 @@
-//! Transactional ids before and after a start.
+//! Transactional ids before and after startup.
 
 use muster_codec::records::TransactionRecord;
 use std::collections::BTreeSet;
 
-/// Compares ids before and after a start, without those that the start has written
+/// Compares ids before and after startup, without those that recovery has written
 /// itself: partitions have reported a transaction whose record was lost.
 pub(super) fn compare_ids(
     mut before: Vec<TransactionRecord<'static>>,
