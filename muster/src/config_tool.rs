@@ -66,13 +66,7 @@ const DELETE: i8 = 1;
 
 /// Runs a command. The exit status is 0 on success, 2 on failure.
 pub(crate) fn run(command: &ConfigCommand) -> ExitCode {
-    match carry_out(command, &mut io::stdout().lock()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("muster config: {failure}");
-            ExitCode::from(2)
-        }
-    }
+    crate::offline_change::run("config", |out| carry_out(command, out))
 }
 
 fn carry_out(command: &ConfigCommand, out: &mut dyn Write) -> Result<(), Failure> {

@@ -12,8 +12,22 @@ use muster::shard::load;
 use muster_codec::records::ClusterRecord;
 use muster_log_tools::common;
 use muster_storage::LogPartition;
+use std::io::{self, Write};
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
+
+/// Runs the command of this name, which prints to standard output. The exit status is 0 on success,
+/// 2 on failure.
+pub(crate) fn run(name: &str, act: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> ExitCode {
+    match act(&mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("muster {name}: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}
 
 /// The topics, configs and users.
 pub(crate) fn image(data: &Path) -> Result<Arc<ClusterImage>, Failure> {

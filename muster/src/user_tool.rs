@@ -73,13 +73,7 @@ const PASSWORD_BYTES_MAX: u64 = 4_096;
 
 /// Runs a command. The exit status is 0 on success, 2 on failure.
 pub(crate) fn run(command: &UserCommand) -> ExitCode {
-    match carry_out(command, &mut io::stdout().lock()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("muster user: {failure}");
-            ExitCode::from(2)
-        }
-    }
+    crate::offline_change::run("user", |out| carry_out(command, out))
 }
 
 fn carry_out(command: &UserCommand, out: &mut dyn Write) -> Result<(), Failure> {
