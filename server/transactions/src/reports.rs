@@ -92,45 +92,12 @@ impl Coordinator {
             by_id[from..].iter().take_while(move |it| it.producer.id == producer_id)
         };
         self.ids.load_producers(|producer_id| reported_of(producer_id).next().is_some());
-        let (mut known, mut joined, mut unsynced) = (Vec::new(), Vec::new(), Vec::new());
-        let mut marked_again = Vec::new();
+        let mut found = Found::default();
         for (id, entry) in self.ids.loaded() {
-            let durable = &entry.durable;
-            let previous = Some(durable.previous_producer_id);
-            let previous = previous.filter(|it| *it != durable.producer_id);
-            let next = durable.state.prepared().map(|_| durable.next_identity().0);
-            let next = next.filter(|it| *it != durable.producer_id);
-            let ids = previous.into_iter().chain([durable.producer_id]).chain(next);
-            let kept = durable.kept().iter().map(|kept| kept.producer_id);
-            let kept = kept.filter(|it| ids.clone().all(|id| id != *it));
-            let reported = ids.clone().chain(kept).flat_map(reported_of);
-            let mut added = PartitionSet::default();
-            for OpenIn { producer, topic, partition } in reported.copied() {
-                let kept = durable.kept_fate(*producer);
-                let fate = kept.map_or_else(|| fate(durable, *producer), Fate::Decided);
-                let fate = match fate {
-                    Fate::Continues => {
-                        added.insert(topic, *partition);
-                        Known::Open
-                    }
-                    Fate::Decided(decided) => {
-                        if is_commit(decided) {
-                            marked_again.push(id.clone());
-                        }
-                        if must_be_synced(durable, decided) {
-                            unsynced.push((id.clone(), topic.clone(), *partition));
-                        }
-                        decided
-                    }
-                };
-                known.push((*producer, fate));
-            }
-            // The partitions of a decision are those of the transaction before.
-            let own = durable.partitions().filter(|_| durable.state.prepared().is_none());
-            if !added.is_empty() && !own.is_some_and(|own| own.contains_all(&added)) {
-                joined.push((id.clone(), added));
-            }
+            let reported = entry.durable.producer_ids().flat_map(reported_of);
+            found.add(id, &entry.durable, reported.copied());
         }
+        let Found { mut known, joined, unsynced, marked_again } = found;
         known.dedup();
         self.marked_again.extend(marked_again);
         for (id, topic, partition) in unsynced {
@@ -169,6 +136,58 @@ impl Coordinator {
         let ids: Vec<Text> = self.under_way.values().cloned().collect();
         for id in ids {
             self.resend(context, &id, Some(slot), out);
+        }
+    }
+}
+
+/// The fates of reported transactions, and what follows from them.
+#[derive(Default)]
+struct Found {
+    known: Vec<(Producer, Known)>,
+    /// Partitions that are part of a transaction, without a record of that.
+    joined: Vec<(Text, PartitionSet)>,
+    /// Partitions whose marker is to be synced before the next decision.
+    unsynced: Vec<(Text, Text, i32)>,
+    /// Ids of which a partition has lacked the marker of a commit.
+    marked_again: Vec<Text>,
+}
+
+impl Found {
+    /// Adds the reports of the producers of an id.
+    fn add<'r>(
+        &mut self,
+        id: &Text,
+        durable: &Durable,
+        reported: impl Iterator<Item = &'r OpenIn>,
+    ) {
+        let mut added = PartitionSet::default();
+        for open in reported {
+            let kept = durable.kept_fate(open.producer);
+            let known = match kept.map_or_else(|| fate(durable, open.producer), Fate::Decided) {
+                Fate::Continues => {
+                    added.insert(&open.topic, open.partition);
+                    Known::Open
+                }
+                Fate::Decided(decided) => {
+                    self.add_decided(id, durable, open, decided);
+                    decided
+                }
+            };
+            self.known.push((open.producer, known));
+        }
+        // The partitions of a decision are those of the transaction before.
+        let own = durable.partitions().filter(|_| durable.state.prepared().is_none());
+        if !added.is_empty() && !own.is_some_and(|own| own.contains_all(&added)) {
+            self.joined.push((id.clone(), added));
+        }
+    }
+
+    fn add_decided(&mut self, id: &Text, durable: &Durable, open: &OpenIn, decided: Known) {
+        if is_commit(decided) {
+            self.marked_again.push(id.clone());
+        }
+        if must_be_synced(durable, decided) {
+            self.unsynced.push((id.clone(), open.topic.clone(), open.partition));
         }
     }
 }

@@ -160,6 +160,18 @@ impl Durable {
         }
     }
 
+    /// All producer ids under which partitions may know this id, each once: the present one, those
+    /// before and after it, and those of commits that are kept for partitions.
+    pub(crate) fn producer_ids(&self) -> impl Iterator<Item = i64> {
+        let previous = Some(self.previous_producer_id).filter(|it| *it != self.producer_id);
+        let next = self.state.prepared().map(|_| self.next_identity().0);
+        let next = next.filter(|it| *it != self.producer_id);
+        let ids = previous.into_iter().chain([self.producer_id]).chain(next);
+        let kept = self.kept().iter().map(|kept| kept.producer_id);
+        let others = ids.clone();
+        ids.chain(kept.filter(move |it| others.clone().all(|id| id != *it)))
+    }
+
     /// Whether nothing of it is needed before a request: no transaction is open, and no commit is
     /// kept for partitions.
     pub(crate) fn is_at_rest(&self) -> bool {
