@@ -4,8 +4,8 @@
 use crate::support::{
     Client, Server, command_with, create_topic, frame, free_ports, produce, said,
 };
-use muster_codec::Request;
 use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Request};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};
@@ -210,6 +210,40 @@ fn clients_show_certificates_where_they_are_required() {
     }
     server.says("TLS: peer sent no certificates");
     server.says("TLS: invalid peer certificate");
+}
+
+#[test]
+fn a_password_is_asked_for_within_tls() {
+    let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
+    let server = place.serve(
+        data.path(),
+        &[
+            "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SASL_SSL",
+            "listener.name.outside.sasl.enabled.mechanisms=PLAIN",
+            "listener.name.outside.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.\
+             PlainLoginModule required user_alice=\"secret\";",
+        ],
+    );
+    let log_in = |token: &'static [u8]| {
+        let mut client = place.connect(&TLS13, None);
+        let handshake = SaslHandshakeRequest { mechanism: "PLAIN".into() };
+        let authenticate = SaslAuthenticateRequest { auth_bytes: token.to_vec().into() };
+        let answers = [
+            client.call(1, &handshake.into()).unwrap(),
+            client.call(1, &authenticate.into()).unwrap(),
+        ];
+        // The code of the error follows the number of the request.
+        let errors = answers.map(|it| i16::from_be_bytes([it[4], it[5]]));
+        (errors, client.call(12, &metadata()).is_ok())
+    };
+    assert_eq!(log_in(b"\0alice\0secret"), ([0, 0], true));
+    let failed = ErrorCode::SaslAuthenticationFailed.code();
+    assert_eq!(log_in(b"\0alice\0other"), ([0, failed], false));
+    assert!(place.connect(&TLS13, None).call(12, &metadata()).is_err(), "without a password");
+    let mut without_tls = Client::connect(place.tls);
+    without_tls.send_raw(&frame(12, 1, &metadata()));
+    assert!(without_tls.is_closed());
+    server.says("user=\"alice\" reason=\"wrong name or password\"");
 }
 
 #[test]
