@@ -59,6 +59,19 @@ pub(crate) struct Connection {
     pub(crate) received: Vec<u8>,
     pub(crate) expected: VecDeque<(ApiKey, i16, i32)>,
     unsent: usize,
+    /// The bytes of files that the socket still takes; None if the client reads them.
+    window: Option<usize>,
+}
+
+impl Connection {
+    /// The socket takes half of the bytes, or all if they are few, as long as there is room.
+    fn take(&mut self, parts: &[u8]) -> usize {
+        let half = if parts.len() > 100 { parts.len() / 2 } else { parts.len() };
+        let sent = half.min(self.window.unwrap_or(usize::MAX));
+        self.window = self.window.map(|window| window - sent);
+        self.received.extend_from_slice(&parts[..sent]);
+        sent
+    }
 }
 
 impl World {
@@ -139,6 +152,11 @@ impl World {
         }
     }
 
+    /// The client stops reading: its socket takes `window` more bytes of files.
+    pub(crate) fn stop_reading(&mut self, slot: u32, window: usize) {
+        self.connections.get_mut(&slot).expect("an open connection").window = Some(window);
+    }
+
     /// Bytes of a client, received at once.
     pub(crate) fn receive(&mut self, slot: u32, data: &[u8]) {
         let Some(connection) = self.connections.get(&slot) else { return };
@@ -162,7 +180,7 @@ impl World {
                     self.parts.extend(bytes);
                 }
                 Some(Asked::Send(connection)) => self.send_parts(connection),
-                Some(Asked::Writable(connection)) => self.step(Event::Writable { connection }),
+                Some(Asked::Writable(connection)) => self.become_writable(connection),
                 None => return,
             }
         }
@@ -275,13 +293,18 @@ impl World {
         self.turns
     }
 
-    /// The socket takes half of the bytes, or all if they are few.
     fn send_parts(&mut self, id: ConnectionId) {
         let parts = std::mem::take(&mut self.parts);
-        let sent = if parts.len() > 100 { parts.len() / 2 } else { parts.len() };
         let Some(connection) = self.connection(id) else { return };
-        connection.received.extend_from_slice(&parts[..sent]);
+        let sent = connection.take(&parts);
         self.step(Event::Streamed { connection: id, sent, unsent: 0 });
+    }
+
+    fn become_writable(&mut self, id: ConnectionId) {
+        let is_full = |connection: &mut Connection| connection.window == Some(0);
+        if !self.connection(id).is_some_and(is_full) {
+            self.step(Event::Writable { connection: id });
+        }
     }
 
     fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {

@@ -36,6 +36,9 @@ const SLOT: u32 = 1_000;
 const PIPELINED: usize = 30;
 const PIPELINE_BYTES_MAX: usize = 4 << 20;
 
+/// The bytes of answers that the socket of a client takes that does not read.
+const SOCKET_BYTES: usize = 64 << 10;
+
 /// The cost of one request, or of a pipeline of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
@@ -150,6 +153,9 @@ fn pipeline(world: &mut World, frame: &[u8]) -> Cost {
 
 fn cost(world: &mut World, bytes: &[u8], is_read: bool) -> Cost {
     world.open(SLOT);
+    if !is_read {
+        world.stop_reading(SLOT, SOCKET_BYTES);
+    }
     let turns = world.turns();
     let (received, peak) = peak_of(|| {
         world.receive(SLOT, bytes);
