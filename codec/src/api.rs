@@ -290,6 +290,10 @@ apis! {
             CreateTopicsRequest<'a> => CreateTopicsResponse<'a>;
         DeleteTopics = 20, 1..=6, flexible 4, LISTS, SMALL,
             DeleteTopicsRequest<'a> => DeleteTopicsResponse<'a>;
+        CreateAcls = 30, 1..=3, flexible 2, LISTS, SMALL,
+            CreateAclsRequest<'a> => CreateAclsResponse<'a>;
+        DeleteAcls = 31, 1..=3, flexible 2, LISTS, LARGE,
+            DeleteAclsRequest<'a> => DeleteAclsResponse<'a>;
         AlterConfigs = 33, 0..=2, flexible 2, LISTS, SMALL,
             AlterConfigsRequest<'a> => AlterConfigsResponse<'a>;
         CreatePartitions = 37, 0..=3, flexible 2, LISTS, SMALL,
@@ -307,7 +311,7 @@ apis! {
             SaslHandshakeRequest<'a> => SaslHandshakeResponse<'a>;
         ApiVersions = 18, 0..=4, flexible 3, SHORT, SMALL,
             ApiVersionsRequest<'a> => ApiVersionsResponse<'a>;
-        DescribeAcls = 29, 1..=3, flexible 2, SHORT, SMALL,
+        DescribeAcls = 29, 1..=3, flexible 2, SHORT, LARGE,
             DescribeAclsRequest<'a> => DescribeAclsResponse<'a>;
         DescribeConfigs = 32, 1..=4, flexible 4, LISTS, LARGE,
             DescribeConfigsRequest<'a> => DescribeConfigsResponse<'a>;

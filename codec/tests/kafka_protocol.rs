@@ -78,6 +78,8 @@ apis! {
     CreatePartitions, CreatePartitionsRequest, CreatePartitionsResponse;
     DeleteGroups, DeleteGroupsRequest, DeleteGroupsResponse;
     DescribeAcls, DescribeAclsRequest, DescribeAclsResponse;
+    CreateAcls, CreateAclsRequest, CreateAclsResponse;
+    DeleteAcls, DeleteAclsRequest, DeleteAclsResponse;
     AlterConfigs, AlterConfigsRequest, AlterConfigsResponse;
     DescribeLogDirs, DescribeLogDirsRequest, DescribeLogDirsResponse;
     SaslAuthenticate, SaslAuthenticateRequest, SaslAuthenticateResponse;

@@ -4,7 +4,7 @@ use crate::declare::message;
 use crate::types::Str;
 
 /// The pattern type of literal names.
-const LITERAL: i8 = 3;
+pub(super) const LITERAL: i8 = 3;
 
 message! {
     pub struct DescribeAclsRequest<'a> {

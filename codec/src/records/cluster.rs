@@ -1,5 +1,5 @@
-//! muster's own records of the state that all shards share: topics, configs, the next producer id
-//! and the credentials of users. They are in the log of shard 0, the controller.
+//! muster's own records of the state that all shards share: topics, configs, the next producer id,
+//! the credentials of users and ACLs. They are in the log of shard 0, the controller.
 
 use super::{KEY, Schema};
 use crate::declare::message;
@@ -69,6 +69,21 @@ message! {
         server_key: SecretBytes<'a>, 0..;
         iterations: i32, 0..;
     }
+
+    /// Type 5. An access control list, with Kafka's numbers (`AccessControlEntryRecord`).
+    pub struct AclKey<'a> {
+        resource_type: i8, 0..;
+        pattern_type: i8, 0..;
+        resource_name: Str<'a>, 0..;
+        principal: Str<'a>, 0..;
+        host: Str<'a>, 0..;
+        operation: i8, 0..;
+        permission_type: i8, 0..;
+    }
+
+    /// It is there; all about it is in the key.
+    pub struct AclValue {
+    }
 }
 
 const TOPIC: Schema = Schema { record_type: 0, versions: 0..=1, flexible_from: 0 };
@@ -76,6 +91,7 @@ const CONFIG: Schema = Schema { record_type: 1, versions: 0..=0, flexible_from: 
 const PRODUCER_IDS: Schema = Schema { record_type: 2, versions: 0..=0, flexible_from: 0 };
 const DELETED_TOPIC: Schema = Schema { record_type: 3, versions: 0..=0, flexible_from: 0 };
 const SCRAM_CREDENTIAL: Schema = Schema { record_type: 4, versions: 0..=0, flexible_from: 0 };
+const ACL: Schema = Schema { record_type: 5, versions: 0..=0, flexible_from: 0 };
 
 /// Version 1 only if there are slots.
 fn topic_version(value: &TopicValue<'_>) -> i16 {
@@ -91,6 +107,7 @@ pub enum ClusterRecord<'a> {
     ProducerIds(ProducerIdsKey, Option<ProducerIdsValue>),
     DeletedTopic(DeletedTopicKey, Option<DeletedTopicValue<'a>>),
     ScramCredential(ScramCredentialKey<'a>, Option<ScramCredentialValue<'a>>),
+    Acl(AclKey<'a>, Option<AclValue>),
 }
 
 impl<'a> ClusterRecord<'a> {
@@ -111,6 +128,7 @@ impl<'a> ClusterRecord<'a> {
                 let key = Field::read(&mut reader, KEY)?;
                 Self::ScramCredential(key, SCRAM_CREDENTIAL.read_value(value)?)
             }
+            5 => Self::Acl(Field::read(&mut reader, KEY)?, ACL.read_value(value)?),
             _ => return Ok(None),
         }))
     }
@@ -123,6 +141,7 @@ impl<'a> ClusterRecord<'a> {
             Self::ProducerIds(key, _) => PRODUCER_IDS.write_key(key, out),
             Self::DeletedTopic(key, _) => DELETED_TOPIC.write_key(key, out),
             Self::ScramCredential(key, _) => SCRAM_CREDENTIAL.write_key(key, out),
+            Self::Acl(key, _) => ACL.write_key(key, out),
         }
     }
 
@@ -134,11 +153,13 @@ impl<'a> ClusterRecord<'a> {
             Self::ProducerIds(_, Some(value)) => PRODUCER_IDS.write_value(value, 0, out),
             Self::DeletedTopic(_, Some(value)) => DELETED_TOPIC.write_value(value, 0, out),
             Self::ScramCredential(_, Some(value)) => SCRAM_CREDENTIAL.write_value(value, 0, out),
+            Self::Acl(_, Some(value)) => ACL.write_value(value, 0, out),
             Self::Topic(_, None)
             | Self::Config(_, None)
             | Self::ProducerIds(_, None)
             | Self::DeletedTopic(_, None)
-            | Self::ScramCredential(_, None) => return false,
+            | Self::ScramCredential(_, None)
+            | Self::Acl(_, None) => return false,
         }
         true
     }

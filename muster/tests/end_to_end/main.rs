@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod acls;
 mod amplification;
 mod at_rest;
 mod at_rest_matrix;

@@ -1,13 +1,65 @@
-//! DescribeAcls: there is no authorizer.
+//! DescribeAcls: by resource.
 
-use muster_codec::ErrorCode;
-use muster_codec::messages::DescribeAclsResponse;
+use super::View;
+use crate::security::acls::{AclFilter, AclFilterFields, Entry};
+use muster_codec::messages::{
+    AclDescription, DescribeAclsRequest, DescribeAclsResource, DescribeAclsResponse,
+};
+use muster_codec::{ErrorCode, Str};
 
-/// Kafka's answer without an authorizer.
-pub fn describe_acls() -> DescribeAclsResponse<'static> {
+/// Without an authorizer there are none to be seen, as in Kafka.
+pub fn describe_acls<'r>(
+    view: &View<'r>,
+    request: &DescribeAclsRequest<'_>,
+) -> DescribeAclsResponse<'r> {
+    if !view.config.has_authorizer() {
+        return refused(ErrorCode::SecurityDisabled, "No Authorizer is configured.");
+    }
+    let fields = AclFilterFields {
+        resource_type: request.resource_type_filter,
+        name: request.resource_name_filter.as_deref(),
+        pattern_type: request.pattern_type_filter,
+        principal: request.principal_filter.as_deref(),
+        host: request.host_filter.as_deref(),
+        operation: request.operation,
+        permission: request.permission_type,
+    };
+    let Some(filter) = AclFilter::new(fields) else {
+        return refused(ErrorCode::InvalidRequest, "Unknown filter.");
+    };
+    let mut resources: Vec<DescribeAclsResource<'r>> = Vec::new();
+    let mut last = None;
+    for (pattern, entry) in view.image.acls().iter() {
+        if !filter.matches(pattern, entry) {
+            continue;
+        }
+        if last != Some(pattern) {
+            last = Some(pattern);
+            resources.push(DescribeAclsResource {
+                resource_type: pattern.resource_type.code(),
+                resource_name: Str::Borrowed(&pattern.name),
+                pattern_type: pattern.pattern_type.code(),
+                acls: Vec::new(),
+            });
+        }
+        resources.last_mut().into_iter().for_each(|it| it.acls.push(description(entry)));
+    }
+    DescribeAclsResponse { resources, ..Default::default() }
+}
+
+fn description(entry: &Entry) -> AclDescription<'_> {
+    AclDescription {
+        principal: Str::Borrowed(&entry.principal),
+        host: Str::Borrowed(&entry.host),
+        operation: entry.operation.code(),
+        permission_type: entry.permission.code(),
+    }
+}
+
+fn refused(error: ErrorCode, words: &'static str) -> DescribeAclsResponse<'static> {
     DescribeAclsResponse {
-        error_code: ErrorCode::SecurityDisabled.code(),
-        error_message: Some("No Authorizer is configured.".into()),
+        error_code: error.code(),
+        error_message: Some(words.into()),
         ..Default::default()
     }
 }

@@ -1,7 +1,8 @@
 //! DescribeCluster (KIP-700, KIP-919).
 
-use super::{CLUSTER_OPERATIONS, View, nodes, operations};
+use super::{View, nodes, operations};
 use crate::placement::CONTROLLER;
+use crate::security::acls::ResourceType;
 use muster_codec::messages::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
 };
@@ -38,7 +39,7 @@ pub fn describe_cluster<'r>(
         cluster_id: view.cluster_id.into(),
         controller_id: CONTROLLER as i32,
         brokers: nodes(view).map(broker).collect(),
-        cluster_authorized_operations: operations(asked, CLUSTER_OPERATIONS),
+        cluster_authorized_operations: operations(asked, ResourceType::Cluster.operations()),
         ..Default::default()
     }
 }

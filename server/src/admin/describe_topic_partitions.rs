@@ -1,7 +1,8 @@
 //! DescribeTopicPartitions (KIP-966): topics in the order of their names, a page at a time.
 
-use super::{NO_LEADER, TOPIC_OPERATIONS, View};
+use super::{NO_LEADER, View};
 use crate::cluster::{Topic, check_topic_name, is_reserved, leader};
+use crate::security::acls::ResourceType;
 use muster_codec::messages::{
     Cursor, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic, ResponseCursor,
@@ -112,7 +113,7 @@ impl<'r> Page<'_, 'r> {
             topic_id: topic.id,
             is_internal: topic.is_internal(),
             partitions,
-            topic_authorized_operations: TOPIC_OPERATIONS,
+            topic_authorized_operations: ResourceType::Topic.operations(),
             ..Default::default()
         };
         self.push(&topic.name, first, described)?;
@@ -134,7 +135,7 @@ fn unknown(name: &str) -> DescribeTopicPartitionsResponseTopic<'_> {
         error_code: error.code(),
         name: Some(name.into()),
         is_internal: is_reserved(name),
-        topic_authorized_operations: TOPIC_OPERATIONS,
+        topic_authorized_operations: ResourceType::Topic.operations(),
         ..Default::default()
     }
 }

@@ -1,9 +1,10 @@
 //! Metadata: brokers, topics, leaders.
 
-use super::{CLUSTER_OPERATIONS, Endpoint, NO_LEADER, TOPIC_OPERATIONS, View, nodes, operations};
+use super::{Endpoint, NO_LEADER, View, nodes, operations};
 use crate::cluster::limits::PARTITIONS_PER_REQUEST_MAX;
 use crate::cluster::{Topic, check_topic_name, is_reserved, leader};
 use crate::placement::CONTROLLER;
+use crate::security::acls::ResourceType;
 use muster_codec::messages::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
     MetadataResponsePartition, MetadataResponseTopic,
@@ -39,7 +40,7 @@ pub fn metadata<'r>(
         cluster_id: Some(view.cluster_id.into()),
         controller_id: CONTROLLER as i32,
         topics: answer.topics,
-        cluster_authorized_operations: operations(asked, CLUSTER_OPERATIONS),
+        cluster_authorized_operations: operations(asked, ResourceType::Cluster.operations()),
         ..Default::default()
     };
     (response, answer.to_create)
@@ -165,7 +166,10 @@ impl<'r> Answer<'_, 'r> {
     }
 
     fn operations(&self) -> i32 {
-        operations(self.request.include_topic_authorized_operations, TOPIC_OPERATIONS)
+        operations(
+            self.request.include_topic_authorized_operations,
+            ResourceType::Topic.operations(),
+        )
     }
 }
 

@@ -35,16 +35,6 @@ const BROKER_LOGGER_RESOURCE: i8 = 8;
 /// The leader of an offline partition.
 const NO_LEADER: i32 = -1;
 
-/// The operations that any client may perform on a topic without an authorizer, as in Kafka: read,
-/// write, create, delete, alter, describe, describe configs, alter configs (`AclOperation` codes as
-/// bits).
-const TOPIC_OPERATIONS: i32 =
-    1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
-
-/// The operations that any client may perform on the cluster: create, alter, describe, cluster
-/// action, describe configs, alter configs, idempotent write.
-const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
-
 /// The operations if the request asks for them.
 fn operations(asked: bool, operations: i32) -> i32 {
     if asked { operations } else { i32::MIN }

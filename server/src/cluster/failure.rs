@@ -18,6 +18,12 @@ pub(crate) fn fail(response: &mut ControllerResponse<'_>, error: ErrorCode) {
         ControllerResponse::AlterConfigs(body) => {
             body.responses.iter_mut().for_each(|resource| resource.error_code = error_code);
         }
+        ControllerResponse::CreateAcls(body) => {
+            body.results.iter_mut().for_each(|acl| acl.error_code = error_code);
+        }
+        ControllerResponse::DeleteAcls(body) => {
+            body.filter_results.iter_mut().for_each(|filter| filter.error_code = error_code);
+        }
         ControllerResponse::AlterUserScramCredentials(body) => {
             body.results.iter_mut().for_each(|user| user.error_code = error_code);
         }

@@ -6,6 +6,7 @@ use super::metric_names::MetricNames;
 use super::scram_credentials::ScramCredentials;
 use crate::config::{Altered, Config, Overrides, TOPIC_RESOURCE};
 use crate::placement::Slot;
+use crate::security::acls::Acls;
 use imbl::OrdMap;
 use muster_codec::Uuid;
 use muster_codec::records::{
@@ -73,6 +74,7 @@ pub struct ClusterImage {
     deleted: Arc<BTreeMap<Uuid, DeletedTopic>>,
     configs: Configs,
     pub(super) scram_credentials: ScramCredentials,
+    pub(super) acls: Acls,
     next_producer_id: i64,
     /// At least the position of the last change of topics in shard 0's log, so that it ascends over
     /// restarts, too; and its value when the newest topic was created.
@@ -198,6 +200,7 @@ impl ClusterImage {
             }
         }
         records.extend(self.scram_credentials.records());
+        records.extend(self.acl_records());
         let value = ProducerIdsValue { next_producer_id: self.next_producer_id };
         records.push(ClusterRecord::ProducerIds(ProducerIdsKey {}, Some(value)));
         records
@@ -241,6 +244,7 @@ impl ClusterImage {
             ClusterRecord::ScramCredential(key, value) => {
                 self.scram_credentials.apply(key, value.as_ref());
             }
+            ClusterRecord::Acl(key, value) => self.put_acl(key, value.as_ref()),
         }
     }
 

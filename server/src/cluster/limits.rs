@@ -30,6 +30,10 @@ pub const GROUP_CONFIG_BYTES_MAX: usize = 4_096;
 pub const SCRAM_CREDENTIALS_MAX: usize = 10_000;
 pub const SCRAM_CREDENTIAL_BYTES_MAX: usize = 1_024;
 
+/// ACLs, and bytes of name, principal and host of one. All of them fit in one answer.
+pub const ACLS_MAX: usize = 10_000;
+pub const ACL_BYTES_MAX: usize = 1_024;
+
 /// From these numbers on, each address has a share of the topics it may create by naming them, and
 /// of groups with configs.
 pub const AUTO_TOPICS_SHARED: usize = AUTO_TOPICS_MAX / 2;

@@ -1,9 +1,11 @@
-//! The state that all shards share: topics, configs, producer ids, credentials of users. One
+//! The state that all shards share: topics, configs, producer ids, credentials of users, ACLs. One
 //! immutable image, changed on shard 0 through its log and sent to the others.
 //!
 //! The functions here decide: a request and a [`View`] in, a [`Change`] out. The caller writes the
 //! records to the log, applies them to its image, and answers once they are durable.
 
+mod acls;
+mod alter_acls;
 mod alter_configs;
 mod alter_user_scram_credentials;
 mod change;
@@ -26,6 +28,7 @@ mod view;
 mod tests;
 
 pub use crate::config::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
+pub use alter_acls::{create_acls, delete_acls};
 pub use alter_configs::{alter_configs, incremental_alter_configs};
 pub use alter_user_scram_credentials::alter_user_scram_credentials;
 pub use change::{Change, Creator, config_record};

@@ -86,8 +86,10 @@ broker_configs! {
     add_partitions_to_txn_retry_backoff_max_ms: i32 = 100, at_least(0), [obeyed];
     add_partitions_to_txn_retry_backoff_ms: i32 = 20, at_least(1), [];
     advertised_listeners: Option<Vec<String>> = None, Valid::Any, [obeyed];
+    allow_everyone_if_no_acl_found: bool = false, Valid::Any, [obeyed];
     alter_log_dirs_replication_quota_window_num: i32 = 11, at_least(1), [];
     alter_log_dirs_replication_quota_window_size_seconds: i32 = 1, at_least(1), [];
+    authorizer_class_name: String = String::new(), Valid::Any, [obeyed];
     auto_create_topics_enable: bool = true, Valid::Any, [obeyed];
     auto_leader_rebalance_enable: bool = true, Valid::Any, [];
     background_threads: i32 = 10, at_least(1), [dynamic];
@@ -338,6 +340,7 @@ broker_configs! {
     ssl_truststore_type: String = "JKS".to_owned(), Valid::Any, [obeyed];
     // Our own: how fast the log is read back to check the state of the groups; 0 for no check.
     state_check_max_bytes_per_second: i64 = 4_194_304, at_least(0), [obeyed];
+    super_users: String = String::new(), Valid::Any, [obeyed];
     telemetry_max_bytes: i32 = 1_048_576, at_least(1), [];
     transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000,
         at_least(1), [obeyed];

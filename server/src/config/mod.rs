@@ -7,6 +7,7 @@
 
 mod address;
 mod altered;
+mod authorizer;
 mod broker;
 mod derived;
 mod describe;

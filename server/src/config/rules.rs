@@ -114,6 +114,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
     check.log();
     check.sockets();
     check.security();
+    check.authorizer();
     check.broken
 }
 
@@ -170,6 +171,12 @@ impl Check<'_> {
              shard is the controller. Start it with the file of a broker"
                 .into()
         });
+    }
+
+    fn authorizer(&mut self) {
+        if let Some((key, rule)) = self.config.check_authorizer() {
+            self.broken.push(Broken { key, rule });
+        }
     }
 
     fn log(&mut self) {

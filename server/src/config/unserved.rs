@@ -18,8 +18,6 @@ const TLS: &str = "muster has TLS of its own (rustls), without providers and plu
 const SASL: &str = "of SASL muster has PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512, and users in the \
                     log or in listener.name.NAME.plain.sasl.jaas.config";
 const TOKENS: &str = "muster has no delegation tokens";
-const AUTHORIZER: &str =
-    "muster has no authorizer: whoever reaches its ports may read, write and delete everything";
 const PRINCIPALS: &str =
     "muster has no principal builders: a client has the name that it logged in with";
 const POLICIES: &str =
@@ -35,9 +33,7 @@ const OLD_ADDRESS: &str = "of a Kafka before 3.0: use listeners and advertised.l
 const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("advertised.host.name", Some(OLD_ADDRESS), ""),
     ("advertised.port", Some(OLD_ADDRESS), ""),
-    ("allow.everyone.if.no.acl.found", Some(AUTHORIZER), "true"),
     ("alter.config.policy.class.name", Some(POLICIES), ""),
-    ("authorizer.class.name", Some(AUTHORIZER), ""),
     ("auto.include.jmx.reporter", None, ""),
     ("broker.id.generation.enable", None, ""),
     ("client.quota.callback.class", Some(QUOTAS), ""),
@@ -187,7 +183,6 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("ssl.provider", Some(TLS), ""),
     ("ssl.secure.random.implementation", None, ""),
     ("ssl.trustmanager.algorithm", None, ""),
-    ("super.users", Some(AUTHORIZER), ""),
     ("unstable.api.versions.enable", None, ""),
     ("unstable.feature.versions.enable", None, ""),
     ("unstable.metadata.versions.enable", None, ""),
@@ -269,7 +264,6 @@ mod tests {
             ("metric.reporters", "com.example.Reporter"),
             ("zookeeper.connect", "zk:2181"),
             ("confluent.license", "x"),
-            ("authorizer.class.name", ""),
             ("ssl.protocol", "TLSv1.3"),
             ("inter.broker.protocol.version", "3.5"),
             ("listener.name.internal.max.connections", "5"),
@@ -279,8 +273,6 @@ mod tests {
         }
         let refused = [
             ("remote.log.storage.system.enable", "true", TIERED),
-            ("authorizer.class.name", "org.example.Authorizer", AUTHORIZER),
-            ("super.users", "User:admin", AUTHORIZER),
             ("ssl.engine.factory.class", "org.example.Factory", TLS),
             ("listener.name.internal.ssl.provider", "x", TLS),
             ("listener.name.internal.gssapi.sasl.jaas.config", "x", SASL),

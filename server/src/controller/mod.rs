@@ -150,6 +150,12 @@ impl Controller {
             ControllerRequest::CreatePartitions(body) => {
                 cluster::create_partitions(&view, body).map(Into::into)
             }
+            ControllerRequest::CreateAcls(body) => {
+                cluster::create_acls(&view, body).map(Into::into)
+            }
+            ControllerRequest::DeleteAcls(body) => {
+                cluster::delete_acls(&view, body).map(Into::into)
+            }
             ControllerRequest::AlterConfigs(body) => {
                 cluster::alter_configs(&view, &mut creator, body).map(Into::into)
             }

@@ -1,6 +1,7 @@
 //! Requests as they are read, before they get to the part of a shard that answers them.
 
 mod answer;
+pub(crate) mod authorization;
 pub(crate) mod group_apis;
 mod topics;
 pub(crate) mod transaction_apis;

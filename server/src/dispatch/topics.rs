@@ -17,7 +17,7 @@ pub(crate) fn cluster_response<'r>(
         ClusterRequest::ApiVersions(body) => admin::api_versions(view.config, version, body).into(),
         ClusterRequest::DescribeConfigs(body) => admin::describe_configs(view, body).into(),
         ClusterRequest::DescribeCluster(body) => admin::describe_cluster(view, body).into(),
-        ClusterRequest::DescribeAcls(_) => admin::describe_acls().into(),
+        ClusterRequest::DescribeAcls(body) => admin::describe_acls(view, body).into(),
         ClusterRequest::SaslHandshake(_) => admin::sasl_handshake().into(),
         ClusterRequest::SaslAuthenticate(_) => admin::sasl_authenticate().into(),
         ClusterRequest::DescribeClientQuotas(_) => admin::describe_client_quotas().into(),

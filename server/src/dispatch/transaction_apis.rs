@@ -99,6 +99,15 @@ transaction_apis! {
     of one: AddOffsetsToTxn, EndTxn, ListTransactions
 }
 
+/// The response that refuses a whole request.
+pub(super) fn refused(
+    request: &TransactionRequest<'_>,
+    version: i16,
+    error: ErrorCode,
+) -> Response<'static> {
+    api(request).refused(version, error)
+}
+
 /// Finds the coordinators of a request; `slot_of` is None for ids of other shards.
 pub(crate) fn route<'r>(
     request: TransactionRequest<'r>,
@@ -106,7 +115,7 @@ pub(crate) fn route<'r>(
     slot_of: &dyn Fn(&str) -> Option<Slot>,
 ) -> Destination<'r> {
     let refuse =
-        |request: &TransactionRequest<'_>| api(request).refused(version, ErrorCode::NotCoordinator);
+        |request: &TransactionRequest<'_>| refused(request, version, ErrorCode::NotCoordinator);
     match api(&request).named(version) {
         Named::OfShard => {
             let empty = api(&request).refused(version, ErrorCode::None);
@@ -118,17 +127,17 @@ pub(crate) fn route<'r>(
         },
         Named::Several => {
             let empty = api(&request).refused(version, ErrorCode::None);
-            let (mut parts, mut refused) = (Vec::new(), None);
+            let (mut parts, mut foreign) = (Vec::new(), None);
             for (slot, part) in by_slot(request, slot_of) {
                 match slot {
                     Some(slot) => parts.push((slot, of_coordinator(part))),
-                    None => refused = Some(refuse(&part)),
+                    None => foreign = Some(refuse(&part)),
                 }
             }
             if parts.is_empty() {
-                return Destination::Answered(refused.unwrap_or(empty));
+                return Destination::Answered(foreign.unwrap_or(empty));
             }
-            Destination::Slots(parts, refused)
+            Destination::Slots(parts, foreign)
         }
     }
 }
@@ -174,7 +183,7 @@ impl TransactionApi for AddPartitionsToTxnRequest<'_> {
     }
 }
 
-fn of_topic(
+pub(super) fn of_topic(
     topic: &AddPartitionsToTxnTopic<'_>,
     error: ErrorCode,
 ) -> AddPartitionsToTxnTopicResult<'static> {

@@ -2,7 +2,8 @@
 //! already, and the positions that it waits for.
 
 use super::apis;
-use crate::net::{Connections, VisibleAt};
+use crate::dispatch::authorization::Amendment;
+use crate::net::{Amend, Connections, VisibleAt};
 use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::{AnswerBudget, Field, Response, Version};
 use muster_coordinator::RequestId;
@@ -32,6 +33,7 @@ pub(super) struct Answer {
     count: usize,
     elements: Vec<u8>,
     visible_at: VisibleAt,
+    amendment: Option<Amendment>,
 }
 
 impl Answer {
@@ -40,7 +42,8 @@ impl Answer {
         let kept = held + items * REFUSED_BYTES;
         let budget = AnswerBudget::new(ANSWER_BYTES_MAX.saturating_sub(kept));
         let (count, elements, visible_at) = (0, Vec::new(), VisibleAt::Now);
-        Self { request, layout, budget, count, elements, visible_at }
+        let amendment = None;
+        Self { request, layout, budget, count, elements, visible_at, amendment }
     }
 
     pub(super) fn request(&self) -> RequestId {
@@ -49,6 +52,11 @@ impl Answer {
 
     pub(super) fn version(&self) -> i16 {
         self.layout.number
+    }
+
+    /// Has each part of it changed.
+    pub(super) fn amend(&mut self, amendment: Option<Amendment>) {
+        self.amendment = amendment;
     }
 
     /// Adds positions that must be durable before the answer leaves.
@@ -63,6 +71,9 @@ impl Answer {
         mut response: Response<'_>,
         is_last: bool,
     ) {
+        if let Some(amendment) = &mut self.amendment {
+            amendment.amend(&mut response, is_last);
+        }
         let visible_at = |answer: &mut Self| std::mem::take(&mut answer.visible_at);
         if is_last && self.count == 0 {
             return connections.answer(self.request, &response, visible_at(self));

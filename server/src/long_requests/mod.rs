@@ -29,6 +29,7 @@ pub(crate) use slice::{SliceEffects, Sources};
 pub(crate) use weight::Sizes;
 
 use crate::cluster::{ClusterImage, View};
+use crate::dispatch::authorization::Amendment;
 use crate::net::{ConnectionId, Connections};
 use answer::Answer;
 use muster_codec::Request;
@@ -76,6 +77,14 @@ impl LongRequests {
         let answer = Answer::new(asked, layout, rest.items(), rest.held());
         self.under_way = Some(LongRequest { rest, image, answer });
         Some(asked)
+    }
+
+    /// Has the answer to the request under way changed before it leaves.
+    pub(crate) fn amend(&mut self, request: RequestId, amendment: Option<Amendment>) {
+        let under_way = self.under_way.as_mut().filter(|it| it.answer.request() == request);
+        if let Some(under_way) = under_way {
+            under_way.answer.amend(amendment);
+        }
     }
 
     /// Answers the next slice of the request under way; None if there is no such request.

@@ -2,10 +2,12 @@
 //! the requests, each once the records that it depends on are durable.
 
 use super::access::Access;
+use super::amend::Amend;
 use super::durable::{Flushes, VisibleAt};
 use super::limits::SLICE_BYTES;
 use super::stream::{Frame, Stream};
 use crate::event::{ConnectionId, ListenerIndex};
+use crate::security::acls::Permissions;
 use muster_codec::frame::frame_length;
 use muster_codec::{DecodeError, Response, wire};
 use muster_storage::{FileKey, FileRange};
@@ -20,6 +22,7 @@ const COPIED_BYTES_MAX: usize = 64 << 10;
 struct InFlight {
     correlation_id: i32,
     api_version: i16,
+    amendment: Option<Box<dyn Amend>>,
     answer: Answer,
 }
 
@@ -79,6 +82,8 @@ pub(super) struct Connection {
     pub(super) output: Vec<u8>,
     /// The most bytes of a slice.
     pub(super) slice_bytes: usize,
+    /// The permissions of its client, by the ACLs of the last request.
+    pub(super) permissions: Option<Arc<Permissions>>,
     /// The principal of the client's certificate.
     pub(super) certified: Option<Arc<str>>,
     /// Frames that leave after `output`: all from the first with parts of files on.
@@ -124,6 +129,7 @@ impl Connection {
             input_blocked: false,
             output: Vec::new(),
             slice_bytes: SLICE_BYTES,
+            permissions: None,
             certified: None,
             stream: Stream::default(),
             streaming: Streaming::No,
@@ -194,8 +200,26 @@ impl Connection {
 
     /// Takes a place in the order of answers; the returned number identifies the request.
     pub(super) fn begin(&mut self, correlation_id: i32, api_version: i16) -> u64 {
-        self.in_flight.push_back(InFlight { correlation_id, api_version, answer: Answer::Pending });
+        let (amendment, answer) = (None, Answer::Pending);
+        self.in_flight.push_back(InFlight { correlation_id, api_version, amendment, answer });
         self.first_sequence + self.in_flight.len() as u64 - 1
+    }
+
+    /// Has the answer to a request changed before it leaves.
+    pub(super) fn amend(&mut self, sequence: u64, amendment: Box<dyn Amend>) {
+        if let Some(request) = self.pending(sequence) {
+            request.amendment = Some(amendment);
+        }
+    }
+
+    /// The change of the answer to a request.
+    pub(super) fn take_amendment(&mut self, sequence: u64) -> Option<Box<dyn Amend>> {
+        self.pending(sequence)?.amendment.take()
+    }
+
+    fn pending(&mut self, sequence: u64) -> Option<&mut InFlight> {
+        let place = sequence.checked_sub(self.first_sequence)?;
+        self.in_flight.get_mut(place as usize)
     }
 
     /// Takes an answer, which `write` encodes with its correlation id and version. It goes straight

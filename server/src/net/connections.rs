@@ -165,21 +165,6 @@ impl Connections {
         Ok(())
     }
 
-    /// The most requests in flight on one connection.
-    pub fn requests_in_flight_max(&self) -> usize {
-        self.slots.iter().flatten().map(Connection::in_flight).max().unwrap_or(0)
-    }
-
-    /// The most bytes of input that is not handled on one connection.
-    pub fn input_bytes_max(&self) -> usize {
-        self.slots.iter().flatten().map(|connection| connection.input.len()).max().unwrap_or(0)
-    }
-
-    /// The most bytes of answers that a client has not taken.
-    pub fn unread_bytes_max(&self) -> usize {
-        self.slots.iter().flatten().map(Connection::unread_bytes).max().unwrap_or(0)
-    }
-
     /// Entries in the queues of answers that wait for a flush.
     pub fn waits_for_flush(&self) -> usize {
         self.flushes.waiting()
@@ -293,6 +278,8 @@ impl Connections {
     /// Takes the answer to a request. It leaves when all earlier ones have left and `visible_at` is
     /// durable. An answer to a closed connection is dropped.
     pub fn answer(&mut self, request: RequestId, response: &Response<'_>, visible_at: VisibleAt) {
+        let amended = self.amended(request, response);
+        let response = amended.as_ref().unwrap_or(response);
         self.counters.errors.count(response);
         let write = |correlation_id, version, out: &mut _| {
             header::write_response(correlation_id, version, response, out)
@@ -356,6 +343,8 @@ impl Connections {
         response: &Response<'_>,
         files: &[FileRange],
     ) -> bool {
+        let amended = self.amended(request, response);
+        let response = amended.as_ref().unwrap_or(response);
         self.counters.errors.count(response);
         let id = ConnectionId(request.connection);
         let taken = self

@@ -1,5 +1,6 @@
 //! The numbers of a shard's clients.
 
+use super::connection::Connection;
 use super::connections::Connections;
 use muster_codec::{ApiKey, ErrorCode, Response};
 use muster_counters::{Metric, Number, Value, Visitor, counters};
@@ -20,6 +21,8 @@ counters! {
         authentications: u64 = Counter of Count,
         /// Clients that have not.
         authentications_failed: u64 = Counter of Count,
+        /// Requests of which an ACL, or the lack of one, denied a part.
+        requests_denied: u64 = Counter of Count,
         /// Requests that were begun.
         requests: Requests = Counter of Count,
         /// Error codes in answers, those of their parts included.
@@ -113,6 +116,21 @@ impl Number for Errors {
 }
 
 impl Connections {
+    /// The most requests in flight on one connection.
+    pub fn requests_in_flight_max(&self) -> usize {
+        self.iter().map(Connection::in_flight).max().unwrap_or(0)
+    }
+
+    /// The most bytes of input that is not handled on one connection.
+    pub fn input_bytes_max(&self) -> usize {
+        self.iter().map(|connection| connection.input.len()).max().unwrap_or(0)
+    }
+
+    /// The most bytes of answers that a client has not taken.
+    pub fn unread_bytes_max(&self) -> usize {
+        self.iter().map(Connection::unread_bytes).max().unwrap_or(0)
+    }
+
     /// Counts the errors of a part of an answer that is gathered, to be answered with
     /// [`Self::answer_with_list`].
     pub(crate) fn count_errors(&mut self, response: &Response<'_>) {

@@ -24,6 +24,7 @@
 mod access;
 mod account;
 mod account_lines;
+mod amend;
 mod clients;
 mod connection;
 mod connections;
@@ -39,6 +40,7 @@ mod unread;
 
 pub use crate::event::ConnectionId;
 pub use account::{Account, Kind};
+pub(crate) use amend::Amend;
 pub(crate) use clients::{Clients, Gone, Input, mistaken};
 #[cfg(test)]
 pub(crate) use clients::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};

@@ -52,12 +52,20 @@ const SMALLEST_LENGTH: i32 = 14;
 /// Kafka's check of the first batch of every partition, which comes before topics are looked up and
 /// refuses the whole request (`RequestUtils.hasTransactionalRecords`).
 pub(super) fn check_request(body: &ProduceRequest<'_>) -> Result<()> {
-    let partitions = body.topic_data.iter().flat_map(|topic| &topic.partition_data);
-    let mut all = partitions.filter_map(|partition| partition.records.as_ref());
-    if has_transactional(&mut all)? && body.transactional_id.is_none() {
+    if has_transactional(&mut all_records(body))? && body.transactional_id.is_none() {
         return Err(NOT_TRANSACTIONAL);
     }
     Ok(())
+}
+
+/// Whether a request has records of a transaction; None if it is invalid.
+pub(crate) fn is_transactional(body: &ProduceRequest<'_>) -> Option<bool> {
+    has_transactional(&mut all_records(body)).ok()
+}
+
+fn all_records<'r>(body: &'r ProduceRequest<'r>) -> impl Iterator<Item = &'r Bytes<'r>> {
+    let partitions = body.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    partitions.filter_map(|partition| partition.records.as_ref())
 }
 
 /// The batches of partitions that exist are of one producer, or the whole request is refused

@@ -23,7 +23,7 @@ const REPLICA_STATE_SINCE: i16 = 15;
 
 const READ_COMMITTED: i8 = 1;
 
-pub(super) const ISOLATION_LEVELS: RangeInclusive<i8> = 0..=READ_COMMITTED;
+pub(crate) const ISOLATION_LEVELS: RangeInclusive<i8> = 0..=READ_COMMITTED;
 
 /// A partition as a client names it: topic name, topic id, partition.
 type Named<'r> = (&'r str, Uuid, i32);

@@ -7,6 +7,7 @@
 //! A shard never derives a salted password: clients do, and AlterUserScramCredentials has it
 //! already. So a login costs a shard a few hashes.
 
+pub mod acls;
 mod authenticator;
 mod failure;
 mod jaas;
@@ -17,6 +18,7 @@ mod sasl;
 mod scram;
 mod secret;
 
+pub(crate) use acls::CLUSTER_NAME;
 pub(crate) use authenticator::{Authenticator, Progress};
 pub(crate) use failure::Failure;
 pub(crate) use jaas::LoginModule;

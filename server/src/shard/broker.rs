@@ -4,6 +4,7 @@
 use super::{Command, Common, ListenerIndex, Message};
 use crate::cluster::{ClusterImage, OfflineList, OfflinePartitions, View};
 use crate::config::Config;
+use crate::security::acls::AclRules;
 use muster_coordinator::Topics;
 use muster_storage::injected::{self, Fault};
 use std::sync::Arc;
@@ -16,12 +17,16 @@ pub(super) struct Broker {
     offline: OfflinePartitions,
     /// The server's config with altered configs applied.
     config: Config,
+    /// None if there is no authorizer.
+    acl_rules: Option<Arc<AclRules>>,
 }
 
 impl Broker {
     pub(super) fn new(number: u32, common: Common, image: Arc<ClusterImage>) -> Self {
         let config = common.config.with_dynamic(&image, number);
-        Self { number, common, image, offline: OfflinePartitions::default(), config }
+        let acl_rules = config.has_authorizer().then(|| Arc::new(config.acl_rules()));
+        let offline = OfflinePartitions::default();
+        Self { number, common, image, offline, config, acl_rules }
     }
 
     pub(super) fn number(&self) -> u32 {
@@ -39,6 +44,11 @@ impl Broker {
     /// The server's config with altered configs applied.
     pub(super) fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The rules beside the ACLs; None if there is no authorizer.
+    pub(super) fn acl_rules(&self) -> Option<&Arc<AclRules>> {
+        self.acl_rules.as_ref()
     }
 
     /// The input of decisions and answers about the cluster.

@@ -2,6 +2,7 @@
 //! parts of the shard.
 
 use super::Shard;
+use super::authorization::Screened;
 use crate::dispatch;
 use crate::event::ListenerIndex;
 use crate::groups::Inputs;
@@ -51,10 +52,22 @@ impl Shard {
         let frame = input.bytes().get(4..length)?;
         let dispatch::Read { header, request, .. } = dispatch::read(frame).ok()?;
         let request = request?;
-        let request = dispatch::name_once(request, header.api_version).into();
+        let (id, api, version) = (input.id(), request.api_key(), header.api_version);
+        let mut request = dispatch::name_once(request, version);
+        let amendment = match self.authorize(id, version, &mut request).ok()? {
+            Screened::Whole => None,
+            Screened::Amended(amendment, _) => Some(amendment),
+            Screened::Refused(response) => {
+                let answers = self.clients.answers();
+                let asked = answers.begin(id, api, header.correlation_id, version);
+                answers.answer_now(asked, &response);
+                return Some(length);
+            }
+        };
         let (image, answers) = (Arc::clone(self.broker.image()), self.clients.answers());
-        let begun = self.long.begin((input.id(), &header), request, image, answers);
-        begun.map(|_| length)
+        let begun = self.long.begin((id, &header), request.into(), image, answers)?;
+        self.long.amend(begun, amendment);
+        Some(length)
     }
 
     fn answer_slice(&mut self) {

@@ -2,6 +2,7 @@
 //! returns commands; it performs none, so that the simulator can drive it as the reactor does.
 
 mod authentication;
+mod authorization;
 mod broker;
 mod cluster_requests;
 mod counters;

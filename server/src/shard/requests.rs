@@ -1,6 +1,7 @@
 //! From a frame to the part of the shard that answers it.
 
 use super::Shard;
+use super::authorization::Screened;
 use crate::admin;
 use crate::dispatch::{Call, Read, name_once, read};
 use crate::groups::{Groups, Inputs};
@@ -34,13 +35,30 @@ impl Shard {
             return Ok(false);
         }
         let (api, correlation_id) = (request.api_key(), header.correlation_id);
-        let call = Call {
+        let mut request = name_once(request, version);
+        let screened = self.authorize(id, version, &mut request)?;
+        let mut call = Call {
             request: self.clients.answers().begin(id, api, correlation_id, version),
             version,
             listener: self.clients.listener(id),
             client_id: header.client_id.unwrap_or_default(),
             body,
         };
+        let mut rest = Vec::new();
+        match screened {
+            Screened::Whole => {}
+            Screened::Amended(amendment, is_part) => {
+                self.clients.answers().amend(call.request, Box::new(amendment));
+                if is_part {
+                    request = write_again(request, version, &mut rest)?;
+                    call.body = &rest;
+                }
+            }
+            Screened::Refused(response) => {
+                self.clients.answers().answer_now(call.request, &response);
+                return Ok(true);
+            }
+        }
         self.route(call, request);
         Ok(true)
     }
@@ -58,8 +76,8 @@ impl Shard {
         self.clients.answers().answer_now(request, &response.into());
     }
 
-    fn route(&mut self, call: Call<'_>, request: Request<'_>) {
-        match name_once(request, call.version) {
+    fn route(&mut self, call: Call<'_>, request: Routed<'_>) {
+        match request {
             Routed::Group(request) => self.group_request(&call, request),
             Routed::Partition(request) => self.partition_request(&call, &request),
             Routed::Transaction(request) => self.transaction_request(&call, request),
@@ -115,4 +133,15 @@ impl Shard {
         let (times, ids, image) = (*times, ids.as_mut(), &**broker.image());
         (groups, Inputs { times, ids, image, errors }, clients.answers())
     }
+}
+
+/// Writes what is left of a request, for those who read it again.
+fn write_again<'r>(
+    request: Routed<'r>,
+    version: i16,
+    out: &mut Vec<u8>,
+) -> Result<Routed<'r>, String> {
+    let request = Request::from(request);
+    request.write(version, out).map_err(|error| error.to_string())?;
+    Ok(request.into())
 }

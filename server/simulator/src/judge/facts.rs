@@ -72,7 +72,8 @@ impl Facts {
             ClusterRecord::Topic(_, None) => self.coverage.saw(Seen::TopicDeleted),
             ClusterRecord::ProducerIds(..)
             | ClusterRecord::DeletedTopic(..)
-            | ClusterRecord::ScramCredential(..) => {}
+            | ClusterRecord::ScramCredential(..)
+            | ClusterRecord::Acl(..) => {}
         }
     }
 

@@ -20,6 +20,8 @@ mod sync_group;
 mod tests;
 mod topics;
 
+pub(super) use topics::{OfTopic, gather};
+
 use list::BySlot;
 pub(super) use list::{GroupList, once};
 pub(crate) use offset_fetch::GROUPS_FROM as OFFSET_FETCH_OF_GROUPS_FROM;

@@ -10,7 +10,7 @@ pub(super) fn has(count: i32, partition: i32) -> bool {
 }
 
 /// The part of an answer that is about one topic.
-pub(super) trait OfTopic {
+pub(in crate::dispatch) trait OfTopic {
     type Partition;
 
     fn topic(&self) -> (Uuid, &str);
@@ -18,7 +18,7 @@ pub(super) trait OfTopic {
 }
 
 /// All parts of an answer, those of the same topic put together where that topic comes first.
-pub(super) fn gather<T: OfTopic>(refused: Vec<T>, others: Vec<T>) -> Vec<T> {
+pub(in crate::dispatch) fn gather<T: OfTopic>(refused: Vec<T>, others: Vec<T>) -> Vec<T> {
     let mut places = HashMap::with_capacity(refused.len());
     let mut gathered: Vec<T> = Vec::with_capacity(refused.len() + others.len());
     for mut topic in refused.into_iter().chain(others) {

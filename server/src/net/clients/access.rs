@@ -8,10 +8,12 @@ use super::super::limits::{AUTHENTICATION_PATIENCE_MS, UNAUTHENTICATED_MAX};
 use super::Clients;
 use crate::config::SecurityProtocol;
 use crate::event::{Command, ConnectionId, ListenerIndex};
+use crate::security::acls::{AclRules, Acls, Permissions};
 use crate::security::{Authenticator, Mechanism, Principal, Sasl};
 use muster_codec::{ApiKey, Response};
 use muster_coordinator::RequestId;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Clients that are not authenticated.
 #[derive(Debug, Default)]
@@ -143,6 +145,7 @@ impl Clients {
         let ends_at = lifetime.map(|ms| now.saturating_add(ms));
         let session = Session { mechanism, principal, ends_at, again_at };
         connection.access = Access::Authenticated(Box::new(session));
+        connection.permissions = None;
         lifetime.unwrap_or(0)
     }
 
@@ -213,6 +216,29 @@ impl Clients {
             }
             Access::Authenticating(_) | Access::Failed => Principal::anonymous(),
         })
+    }
+
+    /// The permissions of the client of a connection, by these rules and ACLs.
+    pub(crate) fn permissions(
+        &mut self,
+        id: ConnectionId,
+        rules: &Arc<AclRules>,
+        acls: &Acls,
+    ) -> Option<Arc<Permissions>> {
+        let permissions = self.connections.get(id)?.permissions.as_ref();
+        if let Some(permissions) = permissions.filter(|it| it.are_by(acls)) {
+            return Some(permissions.clone());
+        }
+        let principal = self.principal(RequestId { connection: id.0, sequence: 0 })?;
+        let connection = self.connections.get_mut(id)?;
+        let permissions =
+            Permissions::new(rules.clone(), acls.clone(), &principal, &connection.host);
+        Some(connection.permissions.insert(Arc::new(permissions)).clone())
+    }
+
+    /// Counts a request of which a part was denied.
+    pub(crate) fn count_denied(&mut self) {
+        self.connections.counters.requests_denied += 1;
     }
 
     /// The name of the listener of a connection.

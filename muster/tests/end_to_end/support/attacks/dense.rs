@@ -103,6 +103,14 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
             DeleteGroupsRequest { groups_names }.into()
         }
         ApiKey::DescribeAcls => DescribeAclsRequest::default().into(),
+        ApiKey::CreateAcls => {
+            let creations = vec![AclCreation::default(); indexes(form, target).len()];
+            CreateAclsRequest { creations }.into()
+        }
+        ApiKey::DeleteAcls => {
+            let filters = vec![DeleteAclsFilter::default(); indexes(form, target).len()];
+            DeleteAclsRequest { filters }.into()
+        }
         ApiKey::SaslHandshake => SaslHandshakeRequest::default().into(),
         ApiKey::SaslAuthenticate => SaslAuthenticateRequest::default().into(),
         ApiKey::DescribeClientQuotas => DescribeClientQuotasRequest::default().into(),

@@ -1,0 +1,60 @@
+//! The ACLs of the image.
+
+use super::ClusterImage;
+use crate::security::acls::{
+    Acl, Acls, Entry, Operation, Pattern, PatternType, Permission, ResourceType,
+};
+use muster_codec::records::{AclKey, AclValue, ClusterRecord};
+
+/// ACLs.
+impl ClusterImage {
+    pub fn acls(&self) -> &Acls {
+        &self.acls
+    }
+
+    /// An ACL of a kind that this server does not know has no effect.
+    pub(super) fn put_acl(&mut self, key: &AclKey<'_>, value: Option<&AclValue>) {
+        match (acl(key), value) {
+            (Some(acl), Some(_)) => self.acls.add(acl),
+            (Some(acl), None) => self.acls.remove(&acl),
+            (None, _) => {}
+        }
+    }
+
+    pub(super) fn acl_records(&self) -> impl Iterator<Item = ClusterRecord<'static>> {
+        self.acls.iter().map(|(pattern, entry)| record(pattern, entry, Some(AclValue {})))
+    }
+}
+
+/// The record that adds an ACL, or removes it.
+pub(super) fn record(
+    pattern: &Pattern,
+    entry: &Entry,
+    value: Option<AclValue>,
+) -> ClusterRecord<'static> {
+    let key = AclKey {
+        resource_type: pattern.resource_type.code(),
+        pattern_type: pattern.pattern_type.code(),
+        resource_name: pattern.name.to_string().into(),
+        principal: entry.principal.to_string().into(),
+        host: entry.host.to_string().into(),
+        operation: entry.operation.code(),
+        permission_type: entry.permission.code(),
+    };
+    ClusterRecord::Acl(key, value)
+}
+
+fn acl(key: &AclKey<'_>) -> Option<Acl> {
+    let pattern = Pattern {
+        resource_type: ResourceType::by_code(key.resource_type)?,
+        pattern_type: PatternType::by_code(key.pattern_type)?,
+        name: key.resource_name.as_ref().into(),
+    };
+    let entry = Entry {
+        principal: key.principal.as_ref().into(),
+        host: key.host.as_ref().into(),
+        operation: Operation::by_code(key.operation)?,
+        permission: Permission::by_code(key.permission_type)?,
+    };
+    Some(Acl { pattern, entry })
+}

@@ -1,0 +1,166 @@
+//! CreateAcls and DeleteAcls, by the rules of Kafka's `AclApis` and `AclControlManager`.
+
+use super::View;
+use super::acls::record;
+use super::change::{Change, Refused};
+use super::limits::{ACL_BYTES_MAX, ACLS_MAX};
+use crate::security::CLUSTER_NAME;
+use crate::security::acls::{
+    Acl, AclFilter, AclFilterFields, Entry, Operation, Pattern, PatternType, Permission,
+    ResourceType,
+};
+use muster_codec::messages::{
+    AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse, DeleteAclsFilter,
+    DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsRequest, DeleteAclsResponse,
+};
+use muster_codec::records::{AclValue, ClusterRecord};
+use muster_codec::{ErrorCode, Str};
+use std::collections::BTreeSet;
+
+/// An ACL that is there already is created again without an effect.
+pub fn create_acls(
+    view: &View<'_>,
+    request: &CreateAclsRequest<'_>,
+) -> Change<CreateAclsResponse<'static>> {
+    let (mut added, mut results) = (BTreeSet::new(), Vec::new());
+    for creation in &request.creations {
+        let decided = decide(view, creation, added.len());
+        let (error_code, error_message) = match decided {
+            Ok(acl) => {
+                added.extend(acl);
+                (ErrorCode::None.code(), None)
+            }
+            Err(refused) => (refused.error.code(), refused.error_message()),
+        };
+        results.push(AclCreationResult { error_code, error_message });
+    }
+    let records = added.iter().map(|acl| record(&acl.pattern, &acl.entry, Some(AclValue {})));
+    let response = CreateAclsResponse { results, throttle_time_ms: 0 };
+    Change { records: records.collect(), response }
+}
+
+/// The ACL to add; None if it is there. `added` is the number of those that the request adds.
+fn decide(
+    view: &View<'_>,
+    creation: &AclCreation<'_>,
+    added: usize,
+) -> Result<Option<Acl>, Refused> {
+    if !view.config.has_authorizer() {
+        return Err(security_disabled());
+    }
+    let acl = acl(creation)?;
+    if view.image.acls().has(&acl) {
+        return Ok(None);
+    }
+    let Acl { pattern, entry } = &acl;
+    if pattern.name.len() + entry.principal.len() + entry.host.len() > ACL_BYTES_MAX {
+        let words = format!("Name, principal and host may have {ACL_BYTES_MAX} bytes");
+        return Err(Refused::new(ErrorCode::InvalidRequest, words));
+    }
+    if view.image.acls().len() + added >= ACLS_MAX {
+        let words = format!("There are {ACLS_MAX} ACLs already.");
+        return Err(Refused::new(ErrorCode::PolicyViolation, words));
+    }
+    Ok(Some(acl))
+}
+
+fn acl(creation: &AclCreation<'_>) -> Result<Acl, Refused> {
+    let invalid = |what: &str, code: i8| {
+        Refused::new(ErrorCode::InvalidRequest, format!("Invalid {what} {code}"))
+    };
+    let AclCreation { resource_pattern_type, operation, permission_type, .. } = *creation;
+    let resource_type = ResourceType::by_code(creation.resource_type)
+        .ok_or_else(|| invalid("resourceType", creation.resource_type))?;
+    let name = &*creation.resource_name;
+    if resource_type == ResourceType::Cluster && name != CLUSTER_NAME {
+        let words = format!("The only valid name for the CLUSTER resource is {CLUSTER_NAME}");
+        return Err(Refused::new(ErrorCode::InvalidRequest, words));
+    }
+    if name.is_empty() {
+        return Err(Refused::new(ErrorCode::InvalidRequest, "Invalid empty resource name"));
+    }
+    let pattern_type = PatternType::by_code(resource_pattern_type)
+        .ok_or_else(|| invalid("patternType", resource_pattern_type))?;
+    let pattern = Pattern { resource_type, pattern_type, name: name.into() };
+    let entry = Entry {
+        principal: principal(&creation.principal)?.into(),
+        host: creation.host.as_ref().into(),
+        operation: Operation::by_code(operation).ok_or_else(|| invalid("operation", operation))?,
+        permission: Permission::by_code(permission_type)
+            .ok_or_else(|| invalid("permissionType", permission_type))?,
+    };
+    Ok(Acl { pattern, entry })
+}
+
+/// A principal is a type and a name (`SecurityUtils.parseKafkaPrincipal`).
+fn principal<'t>(text: &'t Str<'_>) -> Result<&'t str, Refused> {
+    let is_whole = text.split_once(':').is_some_and(|(kind, _)| !kind.is_empty());
+    is_whole.then_some(&**text).ok_or_else(|| {
+        let words = "expected a string in format principalType:principalName";
+        Refused::new(ErrorCode::InvalidRequest, format!("{words} but got {text}"))
+    })
+}
+
+/// Each filter is answered with the ACLs that it removes, some of them more than once.
+pub fn delete_acls(
+    view: &View<'_>,
+    request: &DeleteAclsRequest<'_>,
+) -> Change<DeleteAclsResponse<'static>> {
+    let mut removed = BTreeSet::new();
+    let mut remove = |filter: &DeleteAclsFilter<'_>| match matching(view, filter) {
+        Ok(matching) => {
+            let matching_acls = matching.iter().map(|(pattern, it)| deleted(pattern, it)).collect();
+            removed.extend(matching);
+            DeleteAclsFilterResult { error_message: None, matching_acls, ..Default::default() }
+        }
+        Err(refused) => DeleteAclsFilterResult {
+            error_code: refused.error.code(),
+            error_message: refused.error_message(),
+            ..Default::default()
+        },
+    };
+    let filter_results = request.filters.iter().map(&mut remove).collect();
+    let records: Vec<ClusterRecord<'static>> =
+        removed.into_iter().map(|(pattern, entry)| record(pattern, entry, None)).collect();
+    Change { records, response: DeleteAclsResponse { filter_results, throttle_time_ms: 0 } }
+}
+
+fn matching<'v>(
+    view: &View<'v>,
+    filter: &DeleteAclsFilter<'_>,
+) -> Result<Vec<(&'v Pattern, &'v Entry)>, Refused> {
+    if !view.config.has_authorizer() {
+        return Err(security_disabled());
+    }
+    let fields = AclFilterFields {
+        resource_type: filter.resource_type_filter,
+        name: filter.resource_name_filter.as_deref(),
+        pattern_type: filter.pattern_type_filter,
+        principal: filter.principal_filter.as_deref(),
+        host: filter.host_filter.as_deref(),
+        operation: filter.operation,
+        permission: filter.permission_type,
+    };
+    let filter = AclFilter::new(fields)
+        .ok_or_else(|| Refused::new(ErrorCode::InvalidRequest, "Unknown filter."))?;
+    let all = view.image.acls().iter();
+    Ok(all.filter(|(pattern, entry)| filter.matches(pattern, entry)).collect())
+}
+
+fn deleted(pattern: &Pattern, entry: &Entry) -> DeleteAclsMatchingAcl<'static> {
+    DeleteAclsMatchingAcl {
+        error_message: None,
+        resource_type: pattern.resource_type.code(),
+        resource_name: pattern.name.to_string().into(),
+        pattern_type: pattern.pattern_type.code(),
+        principal: entry.principal.to_string().into(),
+        host: entry.host.to_string().into(),
+        operation: entry.operation.code(),
+        permission_type: entry.permission.code(),
+        ..Default::default()
+    }
+}
+
+fn security_disabled() -> Refused {
+    Refused::new(ErrorCode::SecurityDisabled, "No Authorizer is configured.")
+}

@@ -1,0 +1,83 @@
+//! The change of an answer before it leaves.
+
+use super::join::join;
+use super::restrict::restrict;
+use crate::cluster::ClusterImage;
+use crate::net::Amend;
+use crate::security::acls::{Permissions, ResourceType};
+use muster_codec::{GroupRequest, Response, Routed};
+use std::sync::Arc;
+
+/// A change of an answer, by the permissions and the image at the time of the request.
+#[derive(Debug)]
+pub(crate) struct Amendment {
+    /// None if there is no authorizer: the client may do everything.
+    restriction: Option<(Arc<Permissions>, Arc<ClusterImage>)>,
+    /// Whether the client wants to know the operations that it may perform on groups, which their
+    /// coordinator does not know.
+    asks_for_operations: bool,
+    /// The answer to the denied part of the request.
+    refused: Option<Response<'static>>,
+}
+
+impl Amendment {
+    /// That of a request of which some part may be denied.
+    pub(crate) fn new(
+        request: &Routed<'_>,
+        restriction: (Arc<Permissions>, Arc<ClusterImage>),
+        refused: Option<Response<'static>>,
+    ) -> Self {
+        let restriction = Some(restriction);
+        Self { restriction, asks_for_operations: asks_for_operations(request), refused }
+    }
+
+    /// That of a request without an authorizer; None if its answer needs none.
+    pub(crate) fn unrestricted(request: &Routed<'_>) -> Option<Self> {
+        asks_for_operations(request).then_some(Self {
+            restriction: None,
+            asks_for_operations: true,
+            refused: None,
+        })
+    }
+}
+
+impl Amend for Amendment {
+    fn amend(&mut self, response: &mut Response<'_>, is_last: bool) {
+        if self.asks_for_operations {
+            fill_operations(response);
+        }
+        if let Some((permissions, image)) = &self.restriction {
+            restrict(response, permissions, image);
+        }
+        if let Some(refused) = self.refused.take() {
+            self.refused = join(response, refused, is_last);
+        }
+    }
+}
+
+fn asks_for_operations(request: &Routed<'_>) -> bool {
+    match request {
+        Routed::Group(GroupRequest::DescribeGroups(body)) => body.include_authorized_operations,
+        Routed::Group(GroupRequest::ConsumerGroupDescribe(body)) => {
+            body.include_authorized_operations
+        }
+        Routed::Group(_)
+        | Routed::Partition(_)
+        | Routed::Transaction(_)
+        | Routed::Controller(_)
+        | Routed::Cluster(_)
+        | Routed::Broker(_) => false,
+    }
+}
+
+/// All operations that there are, of groups that are described.
+fn fill_operations(response: &mut Response<'_>) {
+    let operations = ResourceType::Group.operations();
+    if let Response::DescribeGroups(body) = response {
+        let described = body.groups.iter_mut().filter(|it| it.error_code == 0);
+        described.for_each(|it| it.authorized_operations = operations);
+    } else if let Response::ConsumerGroupDescribe(body) = response {
+        let described = body.groups.iter_mut().filter(|it| it.error_code == 0);
+        described.for_each(|it| it.authorized_operations = operations);
+    }
+}

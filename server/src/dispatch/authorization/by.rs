@@ -1,0 +1,112 @@
+//! The permissions and the state that a request is checked by.
+
+use crate::cluster::ClusterImage;
+use crate::security::acls::{Operation, Permissions, ResourceType};
+use muster_codec::{ErrorCode, Str, Uuid};
+use std::cell::RefCell;
+
+/// The permissions of a client, and what a check needs beside them.
+pub(crate) struct By<'b> {
+    pub(crate) version: i16,
+    pub(crate) permissions: &'b Permissions,
+    pub(crate) image: &'b ClusterImage,
+    /// `auto.create.topics.enable`
+    pub(crate) creates_topics: bool,
+    /// The first denial.
+    pub(crate) denied: RefCell<Option<Denial>>,
+}
+
+/// An operation that a client was not allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Denial {
+    pub(crate) operation: Operation,
+    pub(crate) resource_type: ResourceType,
+    pub(crate) name: String,
+}
+
+type Allowed = Result<(), ErrorCode>;
+
+impl By<'_> {
+    pub(super) fn cluster(&self, operation: Operation) -> Allowed {
+        let allowed = self.permissions.allow_on_cluster(operation);
+        self.check(allowed, (operation, ResourceType::Cluster, ""))
+            .ok_or(ErrorCode::ClusterAuthorizationFailed)
+    }
+
+    pub(super) fn group(&self, operation: Operation, name: &str) -> Allowed {
+        self.allow(operation, ResourceType::Group, name).ok_or(ErrorCode::GroupAuthorizationFailed)
+    }
+
+    pub(super) fn transactional_id(&self, operation: Operation, id: &str) -> Allowed {
+        self.allow(operation, ResourceType::TransactionalId, id)
+            .ok_or(ErrorCode::TransactionalIdAuthorizationFailed)
+    }
+
+    pub(super) fn topic(&self, operation: Operation, name: &str) -> bool {
+        self.allow(operation, ResourceType::Topic, name).is_some()
+    }
+
+    /// For a topic that is named by its id from a version on. An unknown id is allowed: there is
+    /// nothing to protect, and the answer says that it is unknown.
+    pub(super) fn named_topic(
+        &self,
+        operation: Operation,
+        (name, id): (&str, Uuid),
+        ids_from: i16,
+    ) -> bool {
+        if self.version < ids_from {
+            return self.topic(operation, name);
+        }
+        let topic = self.image.topic_by_id(id);
+        topic.is_none_or(|topic| self.topic(operation, &topic.name))
+    }
+
+    /// The operation on some topic, whichever.
+    pub(super) fn any_topic(&self, operation: Operation) -> bool {
+        self.permissions.allow_on_any(operation, ResourceType::Topic)
+    }
+
+    fn allow(&self, operation: Operation, of: ResourceType, name: &str) -> Option<()> {
+        let allowed = self.permissions.allow(operation, of, name);
+        self.check(allowed, (operation, of, name))
+    }
+
+    fn check(
+        &self,
+        allowed: bool,
+        (operation, resource_type, name): (Operation, ResourceType, &str),
+    ) -> Option<()> {
+        if !allowed {
+            let denial = || Denial { operation, resource_type, name: name.to_owned() };
+            self.denied.borrow_mut().get_or_insert_with(denial);
+        }
+        allowed.then_some(())
+    }
+}
+
+/// Takes out the elements that are denied; None if there are none.
+pub(super) fn take_denied<T>(
+    elements: &mut Vec<T>,
+    is_allowed: impl Fn(&T) -> bool,
+) -> Option<Vec<T>> {
+    if elements.iter().all(&is_allowed) {
+        return None;
+    }
+    let (kept, denied) = std::mem::take(elements).into_iter().partition(is_allowed);
+    *elements = kept;
+    Some(denied)
+}
+
+/// Kafka's words for the errors of authorization (`Errors`).
+const WORDS: [(ErrorCode, &str); 4] = [
+    (ErrorCode::TopicAuthorizationFailed, "Topic authorization failed."),
+    (ErrorCode::GroupAuthorizationFailed, "Group authorization failed."),
+    (ErrorCode::ClusterAuthorizationFailed, "Cluster authorization failed."),
+    (ErrorCode::TransactionalIdAuthorizationFailed, "The transactional id authorization failed."),
+];
+
+/// Kafka's words for an error of authorization.
+pub(super) fn words(error: ErrorCode) -> Option<Str<'static>> {
+    let found = WORDS.iter().find(|(of, _)| *of == error);
+    found.map(|(_, words)| Str::Borrowed(*words))
+}

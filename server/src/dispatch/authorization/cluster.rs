@@ -1,0 +1,193 @@
+//! The APIs that read the cluster.
+
+use super::Verdict;
+use super::by::{By, take_denied, words};
+use crate::admin::unknown_type;
+use crate::dispatch::answer::owned;
+use crate::security::acls::Operation::{Describe, DescribeConfigs};
+use muster_codec::messages::*;
+use muster_codec::{ClusterRequest, ErrorCode, Str};
+use std::collections::HashSet;
+
+pub(super) fn screen(request: &mut ClusterRequest<'_>, by: &By<'_>) -> Verdict {
+    match request {
+        ClusterRequest::ApiVersions(_)
+        | ClusterRequest::SaslHandshake(_)
+        | ClusterRequest::SaslAuthenticate(_) => Verdict::Passed,
+        ClusterRequest::DescribeCluster(_) => Verdict::Restricted,
+        ClusterRequest::FindCoordinator(body) => find_coordinator(body, by),
+        ClusterRequest::DescribeConfigs(body) => describe_configs(body, by),
+        ClusterRequest::DescribeTopicPartitions(body) => describe_topics(body, by),
+        ClusterRequest::DescribeAcls(_) => Verdict::whole(by.cluster(Describe), |error| {
+            let (error_code, error_message) = (error.code(), words(error));
+            DescribeAclsResponse { error_code, error_message, ..Default::default() }
+        }),
+        ClusterRequest::ListPartitionReassignments(body) => {
+            Verdict::whole(by.cluster(Describe), |error| {
+                let (error_code, error_message) = (error.code(), words(error));
+                ListPartitionReassignmentsResponse {
+                    error_code,
+                    error_message,
+                    topics: body.topics.iter().flatten().map(no_reassignment).collect(),
+                    ..Default::default()
+                }
+            })
+        }
+        ClusterRequest::DescribeClientQuotas(_) => {
+            Verdict::whole(by.cluster(DescribeConfigs), |error| DescribeClientQuotasResponse {
+                error_code: error.code(),
+                error_message: words(error),
+                entries: None,
+                throttle_time_ms: 0,
+            })
+        }
+        ClusterRequest::DescribeUserScramCredentials(_) => {
+            Verdict::whole(by.cluster(Describe), |error| {
+                let (error_code, error_message) = (error.code(), words(error));
+                DescribeUserScramCredentialsResponse {
+                    error_code,
+                    error_message,
+                    ..Default::default()
+                }
+            })
+        }
+        ClusterRequest::ListConfigResources(_) => {
+            Verdict::whole(by.cluster(DescribeConfigs), |error| ListConfigResourcesResponse {
+                error_code: error.code(),
+                ..Default::default()
+            })
+        }
+    }
+}
+
+fn no_reassignment(
+    asked: &ListPartitionReassignmentsTopics<'_>,
+) -> OngoingTopicReassignment<'static> {
+    let partition = |index: &i32| OngoingPartitionReassignment {
+        partition_index: *index,
+        ..Default::default()
+    };
+    OngoingTopicReassignment {
+        name: owned(&asked.name),
+        partitions: asked.partition_indexes.iter().map(partition).collect(),
+    }
+}
+
+/// The first version of FindCoordinator that names several keys.
+const KEYS_FROM: i16 = 4;
+
+fn find_coordinator(body: &mut FindCoordinatorRequest<'_>, by: &By<'_>) -> Verdict {
+    const GROUP: i8 = 0;
+    const TRANSACTION: i8 = 1;
+    let of_type = body.key_type;
+    // Other types are refused by what answers them.
+    let allowed = |key: &str| match of_type {
+        GROUP => by.group(Describe, key),
+        TRANSACTION => by.transactional_id(Describe, key),
+        _ => Ok(()),
+    };
+    if by.version < KEYS_FROM {
+        return Verdict::whole(allowed(&body.key), |error| FindCoordinatorResponse {
+            error_code: error.code(),
+            error_message: words(error),
+            node_id: -1,
+            port: -1,
+            ..Default::default()
+        });
+    }
+    let refuse = |key: Str<'_>| Coordinator {
+        error_code: allowed(&key).err().unwrap_or(ErrorCode::None).code(),
+        key: owned(&key),
+        node_id: -1,
+        port: -1,
+        ..Default::default()
+    };
+    let denied = take_denied(&mut body.coordinator_keys, |key| allowed(key).is_ok());
+    let denied = denied.map(|denied| FindCoordinatorResponse {
+        coordinators: denied.into_iter().map(refuse).collect(),
+        ..Default::default()
+    });
+    Verdict::of_parts(denied, body.coordinator_keys.is_empty())
+}
+
+/// A type that does not exist is refused for all resources.
+fn describe_configs(body: &mut DescribeConfigsRequest<'_>, by: &By<'_>) -> Verdict {
+    if unknown_type(body).is_some() {
+        return Verdict::Passed;
+    }
+    let allowed = |it: &DescribeConfigsResource<'_>| {
+        by.configs(DescribeConfigs, it.resource_type, &it.resource_name)
+    };
+    let refuse = |resource: DescribeConfigsResource<'_>| {
+        let error = allowed(&resource).err().unwrap_or(ErrorCode::None);
+        DescribeConfigsResult {
+            error_code: error.code(),
+            error_message: words(error),
+            resource_type: resource.resource_type,
+            resource_name: owned(&resource.resource_name),
+            ..Default::default()
+        }
+    };
+    let denied = take_denied(&mut body.resources, |it| allowed(it).is_ok());
+    let denied = denied.map(|denied| DescribeConfigsResponse {
+        results: denied.into_iter().map(refuse).collect(),
+        ..Default::default()
+    });
+    Verdict::of_parts(denied, body.resources.is_empty())
+}
+
+/// A request for all topics becomes one for those that may be described, so that a page has as many
+/// partitions as it may, and its cursor names no other topic.
+fn describe_topics(body: &mut DescribeTopicPartitionsRequest<'_>, by: &By<'_>) -> Verdict {
+    let is_negative = body.cursor.as_ref().is_some_and(|cursor| cursor.partition_index < 0);
+    if body.topics.is_empty() && !is_negative {
+        let from = body.cursor.as_ref().map_or("", |cursor| &cursor.topic_name);
+        let topics = by.image.all_topics_from(from);
+        let topics = topics.filter(|it| by.permissions.allow_on_topic(Describe, &it.name));
+        body.topics = topics.map(|it| TopicRequest { name: it.name.to_string().into() }).collect();
+        if body.topics.is_empty() {
+            return Verdict::Refused(DescribeTopicPartitionsResponse::default().into());
+        }
+        return skip_to_first(body);
+    }
+    if is_invalid(body) {
+        return Verdict::Passed;
+    }
+    let refuse = |topic: TopicRequest<'_>| DescribeTopicPartitionsResponseTopic {
+        error_code: ErrorCode::TopicAuthorizationFailed.code(),
+        name: Some(owned(&topic.name)),
+        ..Default::default()
+    };
+    // The topics before the cursor are not answered, and none is answered twice.
+    let mut seen = HashSet::new();
+    let from = body.cursor.as_ref().map(|cursor| cursor.topic_name.clone()).unwrap_or_default();
+    let denied = take_denied(&mut body.topics, |it| by.topic(Describe, &it.name));
+    let denied = denied.map(|denied| DescribeTopicPartitionsResponse {
+        topics: denied
+            .into_iter()
+            .filter(|it| it.name >= from && seen.insert(it.name.clone()))
+            .map(refuse)
+            .collect(),
+        ..Default::default()
+    });
+    Verdict::of_parts(denied, body.topics.is_empty()).restricted()
+}
+
+/// Whether the request is refused as a whole, whatever it names.
+fn is_invalid(body: &DescribeTopicPartitionsRequest<'_>) -> bool {
+    let mut names = body.topics.iter().map(|it| &it.name);
+    body.cursor.as_ref().is_some_and(|cursor| {
+        cursor.partition_index < 0 || names.all(|it| *it != cursor.topic_name)
+    })
+}
+
+/// The topic of the cursor may be gone, or denied by now: the page begins with the next one.
+fn skip_to_first(body: &mut DescribeTopicPartitionsRequest<'_>) -> Verdict {
+    if let (Some(cursor), Some(first)) = (&mut body.cursor, body.topics.first())
+        && cursor.topic_name != first.name
+    {
+        let (topic_name, partition_index) = (first.name.clone(), 0);
+        *cursor = Cursor { topic_name, partition_index };
+    }
+    Verdict::Restricted
+}

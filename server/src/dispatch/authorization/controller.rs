@@ -1,0 +1,244 @@
+//! The APIs that change the cluster.
+
+use super::Verdict;
+use super::by::{By, take_denied, words};
+use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE};
+use crate::dispatch::answer::owned;
+use crate::security::acls::Operation::{Alter, AlterConfigs, Create, Delete, Describe};
+use muster_codec::messages::*;
+use muster_codec::{ControllerRequest, ErrorCode, Str, Uuid};
+use std::collections::BTreeSet;
+
+const LOGGER_RESOURCE: i8 = 8;
+const CLIENT_METRICS_RESOURCE: i8 = 16;
+
+const DENIED: i16 = ErrorCode::TopicAuthorizationFailed as i16;
+
+pub(super) fn screen(request: &mut ControllerRequest<'_>, by: &By<'_>) -> Verdict {
+    match request {
+        ControllerRequest::CreateTopics(body) => create_topics(body, by).restricted(),
+        ControllerRequest::DeleteTopics(body) => delete_topics(body, by),
+        ControllerRequest::CreatePartitions(body) => create_partitions(body, by),
+        ControllerRequest::AlterConfigs(body) => {
+            let denied = take_allowed(&mut body.resources, by);
+            let denied =
+                denied.map(|responses| AlterConfigsResponse { responses, ..Default::default() });
+            Verdict::of_parts(denied, body.resources.is_empty())
+        }
+        ControllerRequest::IncrementalAlterConfigs(body) => {
+            let denied = take_allowed(&mut body.resources, by);
+            let denied = denied.map(|responses| IncrementalAlterConfigsResponse {
+                responses,
+                ..Default::default()
+            });
+            Verdict::of_parts(denied, body.resources.is_empty())
+        }
+        ControllerRequest::AlterUserScramCredentials(body) => {
+            Verdict::whole(by.cluster(Alter), |error| refused_users(body, error))
+        }
+        ControllerRequest::CreateAcls(body) => Verdict::whole(by.cluster(Alter), |error| {
+            let (error_code, error_message) = (error.code(), words(error));
+            let result = AclCreationResult { error_code, error_message };
+            CreateAclsResponse { results: vec![result; body.creations.len()], ..Default::default() }
+        }),
+        ControllerRequest::DeleteAcls(body) => Verdict::whole(by.cluster(Alter), |error| {
+            let (error_code, error_message) = (error.code(), words(error));
+            let matching_acls = Vec::new();
+            let result = DeleteAclsFilterResult { error_code, error_message, matching_acls };
+            DeleteAclsResponse {
+                filter_results: vec![result; body.filters.len()],
+                ..Default::default()
+            }
+        }),
+    }
+}
+
+fn create_topics(body: &mut CreateTopicsRequest<'_>, by: &By<'_>) -> Verdict {
+    // A request whose time is over is refused for that.
+    if by.permissions.allow_on_cluster(Create) || body.timeout_ms <= 0 {
+        return Verdict::Passed;
+    }
+    // A topic that is named twice is refused for that.
+    let twice = named_twice(body.topics.iter().map(|it| owned(&it.name)));
+    let denied =
+        take_denied(&mut body.topics, |it| twice.contains(&it.name) || by.topic(Create, &it.name));
+    let of = |topic: CreatableTopic<'_>| CreatableTopicResult {
+        name: owned(&topic.name),
+        error_code: DENIED,
+        error_message: Some("Authorization failed.".into()),
+        ..Default::default()
+    };
+    let denied = denied.map(|denied| CreateTopicsResponse {
+        topics: denied.into_iter().map(of).collect(),
+        ..Default::default()
+    });
+    Verdict::of_parts(denied, body.topics.is_empty())
+}
+
+/// The answer about an id has the name of the topic if the client may describe it.
+fn delete_topics(body: &mut DeleteTopicsRequest<'_>, by: &By<'_>) -> Verdict {
+    if by.permissions.allow_on_cluster(Delete) {
+        return Verdict::Passed;
+    }
+    let is_allowed = |name: &str| {
+        by.topic(Describe, name) && (by.image.topic(name).is_none() || by.topic(Delete, name))
+    };
+    let refuse = |name: Option<Str<'static>>, topic_id| DeletableTopicResult {
+        name,
+        topic_id,
+        error_code: DENIED,
+        error_message: words(ErrorCode::TopicAuthorizationFailed),
+    };
+    let of_states = body.topics.iter().filter_map(|it| it.name.as_ref());
+    let twice = named_twice(body.topic_names.iter().chain(of_states).map(owned));
+    let is_passed = |name: &Str<'_>| twice.contains(name) || is_allowed(name);
+    let names = take_denied(&mut body.topic_names, |name| is_passed(name));
+    let by_name = names.into_iter().flatten();
+    let mut responses: Vec<_> =
+        by_name.map(|name| refuse(Some(owned(&name)), Uuid::ZERO)).collect();
+    let topics = take_denied(&mut body.topics, |it| match &it.name {
+        // One of both is invalid.
+        Some(_) if !it.topic_id.is_zero() => true,
+        Some(name) => is_passed(name),
+        None => by.image.topic_by_id(it.topic_id).is_none_or(|topic| is_allowed(&topic.name)),
+    });
+    responses.extend(topics.into_iter().flatten().map(|it| match &it.name {
+        Some(name) => refuse(Some(owned(name)), Uuid::ZERO),
+        None => {
+            let topic = by.image.topic_by_id(it.topic_id);
+            let topic = topic.filter(|topic| by.topic(Describe, &topic.name));
+            refuse(topic.map(|topic| topic.name.to_string().into()), it.topic_id)
+        }
+    }));
+    if responses.is_empty() {
+        return Verdict::Passed;
+    }
+    let is_empty = body.topics.is_empty() && body.topic_names.is_empty();
+    Verdict::of_parts(Some(DeleteTopicsResponse { responses, ..Default::default() }), is_empty)
+}
+
+fn create_partitions(body: &mut CreatePartitionsRequest<'_>, by: &By<'_>) -> Verdict {
+    let twice = named_twice(body.topics.iter().map(|it| owned(&it.name)));
+    let denied =
+        take_denied(&mut body.topics, |it| twice.contains(&it.name) || by.topic(Alter, &it.name));
+    let of = |topic: CreatePartitionsTopic<'_>| CreatePartitionsTopicResult {
+        name: owned(&topic.name),
+        error_code: DENIED,
+        error_message: None,
+    };
+    let denied = denied.map(|denied| CreatePartitionsResponse {
+        results: denied.into_iter().map(of).collect(),
+        ..Default::default()
+    });
+    Verdict::of_parts(denied, body.topics.is_empty())
+}
+
+/// The names that a request has more than once: such parts of it are refused for that.
+fn named_twice<K: Ord + Clone>(names: impl Iterator<Item = K>) -> BTreeSet<K> {
+    let mut seen = BTreeSet::new();
+    names.filter(|name| !seen.insert(name.clone())).collect()
+}
+
+/// A resource whose configs are to be altered.
+trait Altered {
+    /// Whether a refusal has a message if it is about loggers, as in Kafka.
+    const HAS_WORDS_ON_LOGGERS: bool;
+
+    fn named(&self) -> (i8, &Str<'_>);
+
+    /// Whether a config stands twice, or has no value and should: Kafka refuses it for that first.
+    fn is_malformed(&self) -> bool;
+}
+
+impl Altered for ReplacedConfigsResource<'_> {
+    const HAS_WORDS_ON_LOGGERS: bool = true;
+
+    fn named(&self) -> (i8, &Str<'_>) {
+        (self.resource_type, &self.resource_name)
+    }
+
+    fn is_malformed(&self) -> bool {
+        let names = self.configs.iter().map(|it| owned(&it.name));
+        !named_twice(names).is_empty() || self.configs.iter().any(|it| it.value.is_none())
+    }
+}
+
+impl Altered for AlterConfigsResource<'_> {
+    const HAS_WORDS_ON_LOGGERS: bool = false;
+
+    fn named(&self) -> (i8, &Str<'_>) {
+        (self.resource_type, &self.resource_name)
+    }
+
+    fn is_malformed(&self) -> bool {
+        const DELETE: i8 = 1;
+        let names = self.configs.iter().map(|it| owned(&it.name));
+        let lacks_value =
+            |it: &AlterableConfig<'_>| it.value.is_none() && it.config_operation != DELETE;
+        !named_twice(names).is_empty() || self.configs.iter().any(lacks_value)
+    }
+}
+
+/// Leaves the resources whose configs may be altered; returns the refusals of the others.
+fn take_allowed<T: Altered>(
+    resources: &mut Vec<T>,
+    by: &By<'_>,
+) -> Option<Vec<AlterConfigsResourceResponse<'static>>> {
+    let allowed = |resource: &T| {
+        let (resource_type, name) = resource.named();
+        by.configs(AlterConfigs, resource_type, name)
+    };
+    let place = |resource: &T| {
+        let (resource_type, name) = resource.named();
+        (resource_type, owned(name))
+    };
+    let twice = named_twice(resources.iter().map(place));
+    let is_passed = |resource: &T| {
+        twice.contains(&place(resource)) || resource.is_malformed() || allowed(resource).is_ok()
+    };
+    let denied = take_denied(resources, is_passed)?;
+    let refuse = |resource: T| {
+        let error = allowed(&resource).err().unwrap_or(ErrorCode::None);
+        let (resource_type, resource_name) = place(&resource);
+        let error_code = error.code();
+        let has_words = T::HAS_WORDS_ON_LOGGERS || resource_type != LOGGER_RESOURCE;
+        let error_message = words(error).filter(|_| has_words);
+        AlterConfigsResourceResponse { error_code, error_message, resource_type, resource_name }
+    };
+    Some(denied.into_iter().map(refuse).collect())
+}
+
+impl By<'_> {
+    /// An operation on the configs of a resource. A type that does not exist is refused as such.
+    pub(super) fn configs(
+        &self,
+        operation: crate::security::acls::Operation,
+        resource_type: i8,
+        name: &str,
+    ) -> Result<(), ErrorCode> {
+        match resource_type {
+            TOPIC_RESOURCE if self.topic(operation, name) => Ok(()),
+            TOPIC_RESOURCE => Err(ErrorCode::TopicAuthorizationFailed),
+            GROUP_RESOURCE => self.group(operation, name),
+            BROKER_RESOURCE | LOGGER_RESOURCE | CLIENT_METRICS_RESOURCE => self.cluster(operation),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn refused_users(
+    body: &AlterUserScramCredentialsRequest<'_>,
+    error: ErrorCode,
+) -> AlterUserScramCredentialsResponse<'static> {
+    let deleted = body.deletions.iter().map(|it| &it.name);
+    let users: BTreeSet<_> = deleted.chain(body.upsertions.iter().map(|it| &it.name)).collect();
+    let refuse = |user: &Str<'_>| AlterUserScramCredentialsResult {
+        user: owned(user),
+        error_code: error.code(),
+        error_message: words(error),
+    };
+    AlterUserScramCredentialsResponse {
+        results: users.into_iter().map(refuse).collect(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,81 @@
+//! The answer to the denied parts of a request, added to that of the others.
+
+use crate::dispatch::{group_apis, transaction_apis};
+use muster_codec::Response;
+use muster_codec::messages::OffsetFetchResponse;
+
+/// Adds what refuses a part of a request to the answer, or to a part of it; returns what is to be
+/// added to a later part.
+///
+/// # Panics
+/// If they are responses of different APIs.
+pub(super) fn join(
+    response: &mut Response<'_>,
+    refused: Response<'static>,
+    is_last: bool,
+) -> Option<Response<'static>> {
+    match (response, refused) {
+        (Response::OffsetFetch(body), Response::OffsetFetch(refused)) => {
+            return join_offsets(body, refused, is_last).map(Into::into);
+        }
+        (Response::Produce(body), Response::Produce(it)) => body.responses.extend(it.responses),
+        (Response::Fetch(body), Response::Fetch(it)) => body.responses.extend(it.responses),
+        (Response::ListOffsets(body), Response::ListOffsets(it)) => body.topics.extend(it.topics),
+        (Response::DeleteRecords(body), Response::DeleteRecords(it)) => {
+            body.topics.extend(it.topics);
+        }
+        (Response::OffsetForLeaderEpoch(body), Response::OffsetForLeaderEpoch(it)) => {
+            body.topics.extend(it.topics);
+        }
+        (Response::DescribeProducers(body), Response::DescribeProducers(it)) => {
+            body.topics.extend(it.topics);
+        }
+        (Response::CreateTopics(body), Response::CreateTopics(it)) => body.topics.extend(it.topics),
+        (Response::DeleteTopics(body), Response::DeleteTopics(it)) => {
+            body.responses.extend(it.responses);
+        }
+        (Response::CreatePartitions(body), Response::CreatePartitions(it)) => {
+            body.results.extend(it.results);
+        }
+        (Response::AlterConfigs(body), Response::AlterConfigs(it)) => {
+            body.responses.extend(it.responses);
+        }
+        (Response::IncrementalAlterConfigs(body), Response::IncrementalAlterConfigs(it)) => {
+            body.responses.extend(it.responses);
+        }
+        (Response::DescribeConfigs(body), Response::DescribeConfigs(it)) => {
+            body.results.extend(it.results);
+        }
+        (Response::FindCoordinator(body), Response::FindCoordinator(it)) => {
+            body.coordinators.extend(it.coordinators);
+        }
+        (Response::DescribeTopicPartitions(body), Response::DescribeTopicPartitions(it)) => {
+            body.topics.extend(it.topics);
+        }
+        (Response::Metadata(body), Response::Metadata(it)) => body.topics.extend(it.topics),
+        (body @ Response::DescribeTransactions(_), it) => transaction_apis::merge(body, it),
+        (body, it) => group_apis::merge(body, it),
+    }
+    None
+}
+
+/// The topics of a group are put together; an error of the group is all of its answer.
+fn join_offsets(
+    body: &mut OffsetFetchResponse<'_>,
+    refused: OffsetFetchResponse<'static>,
+    is_last: bool,
+) -> Option<OffsetFetchResponse<'static>> {
+    if body.error_code == 0 {
+        body.topics.extend(refused.topics);
+    }
+    let mut later = Vec::new();
+    for group in refused.groups {
+        match body.groups.iter_mut().find(|it| it.group_id == group.group_id) {
+            Some(it) if it.error_code == 0 => it.topics.extend(group.topics),
+            Some(_) => {}
+            None if is_last => body.groups.push(group),
+            None => later.push(group),
+        }
+    }
+    (!later.is_empty()).then(|| OffsetFetchResponse { groups: later, ..Default::default() })
+}

@@ -1,0 +1,278 @@
+//! The APIs of partitions.
+
+use super::Verdict;
+use super::by::{By, take_denied, words};
+use crate::dispatch::answer::owned;
+use crate::dispatch::group_apis::{OfTopic, gather};
+use crate::partitions::{ISOLATION_LEVELS, is_transactional};
+use crate::security::acls::Operation::{Alter, ClusterAction, Delete, Describe, Read, Write};
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, PartitionRequest, Uuid};
+use std::collections::HashSet;
+
+/// The first version of Produce and Fetch that names topics by their ids.
+const IDS_FROM: i16 = 13;
+
+/// From this version on the replica of a fetch is in a tagged field.
+const REPLICA_STATE_SINCE: i16 = 15;
+
+const DENIED: i16 = ErrorCode::TopicAuthorizationFailed as i16;
+
+/// The offset in an answer that has none.
+const NONE: i64 = -1;
+
+pub(super) fn screen(request: &mut PartitionRequest<'_>, by: &By<'_>) -> Verdict {
+    match request {
+        PartitionRequest::Produce(body) => produce(body, by),
+        PartitionRequest::Fetch(body) => fetch(body, by),
+        PartitionRequest::ListOffsets(body) => list_offsets(body, by),
+        PartitionRequest::DeleteRecords(body) => delete_records(body, by),
+        PartitionRequest::OffsetForLeaderEpoch(body) => leader_epochs(body, by),
+        PartitionRequest::WriteTxnMarkers(body) => {
+            let allowed = by.cluster(Alter).or_else(|_| by.cluster(ClusterAction));
+            Verdict::whole(allowed, |error| refused_markers(body, error))
+        }
+        PartitionRequest::DescribeProducers(body) => describe_producers(body, by),
+    }
+}
+
+/// A request without transactional records needs no transactional id, as in Kafka; one that is
+/// invalid is refused as such.
+fn produce(body: &mut ProduceRequest<'_>, by: &By<'_>) -> Verdict {
+    let of = |error: ErrorCode| {
+        let partition = move |it: &PartitionProduceData<'_>| PartitionProduceResponse {
+            index: it.index,
+            error_code: error.code(),
+            base_offset: NONE,
+            ..Default::default()
+        };
+        move |topic: TopicProduceData<'_>| TopicProduceResponse {
+            partition_responses: topic.partition_data.iter().map(partition).collect(),
+            name: owned(&topic.name),
+            topic_id: topic.topic_id,
+        }
+    };
+    let Some(is_transactional) = is_transactional(body) else { return Verdict::Passed };
+    if is_transactional && body.transactional_id.is_none() {
+        return Verdict::Passed;
+    }
+    let id = body.transactional_id.as_deref().filter(|_| is_transactional);
+    if let Some(Err(error)) = id.map(|id| by.transactional_id(Write, id)) {
+        let topics = std::mem::take(&mut body.topic_data).into_iter();
+        let responses = once_each(topics.map(of(error)).collect());
+        return Verdict::Refused(ProduceResponse { responses, ..Default::default() }.into());
+    }
+    let is_allowed =
+        |it: &TopicProduceData<'_>| by.named_topic(Write, (&it.name, it.topic_id), IDS_FROM);
+    let denied = take_denied(&mut body.topic_data, is_allowed).map(|denied| {
+        let denied = denied.into_iter().map(of(ErrorCode::TopicAuthorizationFailed));
+        ProduceResponse { responses: once_each(denied.collect()), ..Default::default() }
+    });
+    Verdict::of_parts(denied, body.topic_data.is_empty())
+}
+
+/// Names each topic once, and each partition of it, as Kafka does.
+fn once_each<T: OfTopic>(topics: Vec<T>) -> Vec<T>
+where
+    T::Partition: Indexed,
+{
+    let mut topics = gather(topics, Vec::new());
+    for topic in &mut topics {
+        let mut seen = HashSet::new();
+        topic.partitions().retain(|partition| seen.insert(partition.index()));
+    }
+    topics.retain_mut(|topic| !topic.partitions().is_empty());
+    topics
+}
+
+/// The answer for a partition.
+trait Indexed {
+    fn index(&self) -> i32;
+}
+
+impl Indexed for PartitionProduceResponse<'_> {
+    fn index(&self) -> i32 {
+        self.index
+    }
+}
+
+impl Indexed for PartitionData<'_> {
+    fn index(&self) -> i32 {
+        self.partition_index
+    }
+}
+
+impl Indexed for DeleteRecordsPartitionResult {
+    fn index(&self) -> i32 {
+        self.partition_index
+    }
+}
+
+impl OfTopic for DeleteRecordsTopicResult<'static> {
+    type Partition = DeleteRecordsPartitionResult;
+
+    fn topic(&self) -> (Uuid, &str) {
+        (Uuid::ZERO, &self.name)
+    }
+
+    fn partitions(&mut self) -> &mut Vec<Self::Partition> {
+        &mut self.partitions
+    }
+}
+
+impl OfTopic for TopicProduceResponse<'static> {
+    type Partition = PartitionProduceResponse<'static>;
+
+    fn topic(&self) -> (Uuid, &str) {
+        (self.topic_id, &self.name)
+    }
+
+    fn partitions(&mut self) -> &mut Vec<Self::Partition> {
+        &mut self.partition_responses
+    }
+}
+
+impl OfTopic for FetchableTopicResponse<'static> {
+    type Partition = PartitionData<'static>;
+
+    fn topic(&self) -> (Uuid, &str) {
+        (self.topic_id, &self.topic)
+    }
+
+    fn partitions(&mut self) -> &mut Vec<Self::Partition> {
+        &mut self.partitions
+    }
+}
+
+/// A fetch of a session is refused anyway. A replica needs the cluster instead of topics.
+fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
+    const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
+    if !FULL_SESSION_EPOCHS.contains(&body.session_epoch) {
+        return Verdict::Passed;
+    }
+    let is_replica = if by.version >= REPLICA_STATE_SINCE {
+        body.replica_state.replica_id >= 0
+    } else {
+        body.replica_id >= 0
+    };
+    let is_denied = is_replica && by.cluster(ClusterAction).is_err();
+    let denied = take_denied(&mut body.topics, |it| {
+        !is_denied && (is_replica || by.named_topic(Read, (&it.topic, it.topic_id), IDS_FROM))
+    });
+    let partition = |it: &FetchPartition| PartitionData {
+        partition_index: it.partition,
+        error_code: DENIED,
+        high_watermark: NONE,
+        records: Some(Vec::new().into()),
+        ..Default::default()
+    };
+    let of = |topic: FetchTopic<'_>| FetchableTopicResponse {
+        partitions: topic.partitions.iter().map(partition).collect(),
+        topic: owned(&topic.topic),
+        topic_id: topic.topic_id,
+    };
+    let denied = denied.map(|denied| FetchResponse {
+        responses: once_each(denied.into_iter().map(of).collect()),
+        ..Default::default()
+    });
+    Verdict::of_parts(denied, body.topics.is_empty())
+}
+
+/// A request with an isolation level that does not exist is refused for that.
+fn list_offsets(body: &mut ListOffsetsRequest<'_>, by: &By<'_>) -> Verdict {
+    if !ISOLATION_LEVELS.contains(&body.isolation_level) {
+        return Verdict::Passed;
+    }
+    let partition = |it: &ListOffsetsPartition| ListOffsetsPartitionResponse {
+        partition_index: it.partition_index,
+        error_code: DENIED,
+        ..Default::default()
+    };
+    let of = |topic: ListOffsetsTopic<'_>| ListOffsetsTopicResponse {
+        partitions: topic.partitions.iter().map(partition).collect(),
+        name: owned(&topic.name),
+    };
+    let denied = take_denied(&mut body.topics, |it| by.topic(Describe, &it.name));
+    let denied = denied.map(|denied| ListOffsetsResponse {
+        topics: denied.into_iter().map(of).collect(),
+        ..Default::default()
+    });
+    Verdict::of_parts(denied, body.topics.is_empty())
+}
+
+fn delete_records(body: &mut DeleteRecordsRequest<'_>, by: &By<'_>) -> Verdict {
+    let partition = |it: &DeleteRecordsPartition| DeleteRecordsPartitionResult {
+        partition_index: it.partition_index,
+        low_watermark: NONE,
+        error_code: DENIED,
+    };
+    let of = |topic: DeleteRecordsTopic<'_>| DeleteRecordsTopicResult {
+        partitions: topic.partitions.iter().map(partition).collect(),
+        name: owned(&topic.name),
+    };
+    let denied = take_denied(&mut body.topics, |it| by.topic(Delete, &it.name));
+    let denied = denied.map(|denied| DeleteRecordsResponse {
+        topics: once_each(denied.into_iter().map(of).collect()),
+        ..Default::default()
+    });
+    Verdict::of_parts(denied, body.topics.is_empty())
+}
+
+fn leader_epochs(body: &mut OffsetForLeaderEpochRequest<'_>, by: &By<'_>) -> Verdict {
+    let partition = |it: &OffsetForLeaderPartition| EpochEndOffset {
+        partition: it.partition,
+        error_code: DENIED,
+        ..Default::default()
+    };
+    let of = |topic: OffsetForLeaderTopic<'_>| OffsetForLeaderTopicResult {
+        partitions: topic.partitions.iter().map(partition).collect(),
+        topic: owned(&topic.topic),
+    };
+    if by.permissions.allow_on_cluster(ClusterAction) {
+        return Verdict::Passed;
+    }
+    let denied = take_denied(&mut body.topics, |it| by.topic(Describe, &it.topic));
+    let denied = denied.map(|denied| OffsetForLeaderEpochResponse {
+        topics: denied.into_iter().map(of).collect(),
+        ..Default::default()
+    });
+    Verdict::of_parts(denied, body.topics.is_empty())
+}
+
+fn refused_markers(
+    body: &WriteTxnMarkersRequest<'_>,
+    error: ErrorCode,
+) -> WriteTxnMarkersResponse<'static> {
+    let partition = |index: &i32| WritableTxnMarkerPartitionResult {
+        partition_index: *index,
+        error_code: error.code(),
+    };
+    let topic = |it: &WritableTxnMarkerTopic<'_>| WritableTxnMarkerTopicResult {
+        name: owned(&it.name),
+        partitions: it.partition_indexes.iter().map(partition).collect(),
+    };
+    let marker = |it: &WritableTxnMarker<'_>| WritableTxnMarkerResult {
+        producer_id: it.producer_id,
+        topics: it.topics.iter().map(topic).collect(),
+    };
+    WriteTxnMarkersResponse { markers: body.markers.iter().map(marker).collect() }
+}
+
+fn describe_producers(body: &mut DescribeProducersRequest<'_>, by: &By<'_>) -> Verdict {
+    let partition = |index: &i32| DescribedProducersPartition {
+        partition_index: *index,
+        error_code: DENIED,
+        error_message: words(ErrorCode::TopicAuthorizationFailed),
+        ..Default::default()
+    };
+    let of = |topic: DescribeProducersTopic<'_>| DescribedProducersTopic {
+        partitions: topic.partition_indexes.iter().map(partition).collect(),
+        name: owned(&topic.name),
+    };
+    let denied = take_denied(&mut body.topics, |it| by.topic(Read, &it.name));
+    let denied = denied.map(|denied| DescribeProducersResponse {
+        topics: denied.into_iter().map(of).collect(),
+        ..Default::default()
+    });
+    Verdict::of_parts(denied, body.topics.is_empty())
+}

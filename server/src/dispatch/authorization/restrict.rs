@@ -1,0 +1,160 @@
+//! The answer without the parts that a client may not see, and with the operations that it may
+//! perform.
+
+use crate::cluster::ClusterImage;
+use crate::security::CLUSTER_NAME;
+use crate::security::acls::Operation::Describe;
+use crate::security::acls::{Operation, Permissions, ResourceType};
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Response, Str};
+
+/// The value of a field of authorized operations that was not asked for.
+const NOT_ASKED: i32 = i32::MIN;
+
+/// `image` has the names of topics that are answered by their ids.
+pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &ClusterImage) {
+    match response {
+        Response::Metadata(body) => {
+            body.topics.retain(|it| is_described(it.name.as_ref(), by));
+            for topic in &mut body.topics {
+                of_topic(&mut topic.topic_authorized_operations, topic.name.as_ref(), by);
+            }
+            of_cluster(&mut body.cluster_authorized_operations, by);
+        }
+        Response::DescribeTopicPartitions(body) => {
+            body.topics.retain(|it| is_described(it.name.as_ref(), by));
+            for topic in &mut body.topics {
+                of_topic(&mut topic.topic_authorized_operations, topic.name.as_ref(), by);
+            }
+        }
+        Response::DescribeCluster(body) => of_cluster(&mut body.cluster_authorized_operations, by),
+        Response::DescribeGroups(body) => {
+            for group in &mut body.groups {
+                of_group(&mut group.authorized_operations, &group.group_id, by);
+            }
+        }
+        Response::ConsumerGroupDescribe(body) => {
+            for group in &mut body.groups {
+                of_group(&mut group.authorized_operations, &group.group_id, by);
+                hide_members(group, by);
+            }
+        }
+        Response::ListGroups(body) if !by.allow_on_cluster(Describe) => {
+            body.groups.retain(|it| by.allow(Describe, ResourceType::Group, &it.group_id));
+        }
+        Response::ListTransactions(body) => body
+            .transaction_states
+            .retain(|it| by.allow(Describe, ResourceType::TransactionalId, &it.transactional_id)),
+        Response::DescribeTransactions(body) => {
+            for transaction in &mut body.transaction_states {
+                transaction.topics.retain(|it| by.allow_on_topic(Describe, &it.topic));
+            }
+        }
+        Response::OffsetFetch(body) => {
+            body.topics.retain(|it| by.allow_on_topic(Describe, &it.name));
+            for group in &mut body.groups {
+                group.topics.retain(|it| {
+                    let topic = image.topic_by_id(it.topic_id);
+                    let name = topic.map_or(&*it.name, |topic| &*topic.name);
+                    name.is_empty() || by.allow_on_topic(Describe, name)
+                });
+            }
+        }
+        Response::CreateTopics(body) => {
+            let created = body.topics.iter_mut().filter(|it| it.error_code == 0);
+            created
+                .filter(|it| !by.allow_on_topic(Operation::DescribeConfigs, &it.name))
+                .for_each(hide_configs);
+        }
+        // Their parts are allowed or denied by the request.
+        Response::OffsetCommit(_)
+        | Response::JoinGroup(_)
+        | Response::Heartbeat(_)
+        | Response::LeaveGroup(_)
+        | Response::SyncGroup(_)
+        | Response::ListGroups(_)
+        | Response::TxnOffsetCommit(_)
+        | Response::DeleteGroups(_)
+        | Response::OffsetDelete(_)
+        | Response::ConsumerGroupHeartbeat(_)
+        | Response::Produce(_)
+        | Response::Fetch(_)
+        | Response::ListOffsets(_)
+        | Response::DeleteRecords(_)
+        | Response::OffsetForLeaderEpoch(_)
+        | Response::WriteTxnMarkers(_)
+        | Response::DescribeProducers(_)
+        | Response::AddPartitionsToTxn(_)
+        | Response::AddOffsetsToTxn(_)
+        | Response::EndTxn(_)
+        | Response::DeleteTopics(_)
+        | Response::CreateAcls(_)
+        | Response::DeleteAcls(_)
+        | Response::AlterConfigs(_)
+        | Response::CreatePartitions(_)
+        | Response::IncrementalAlterConfigs(_)
+        | Response::AlterUserScramCredentials(_)
+        | Response::FindCoordinator(_)
+        | Response::SaslHandshake(_)
+        | Response::ApiVersions(_)
+        | Response::DescribeAcls(_)
+        | Response::DescribeConfigs(_)
+        | Response::SaslAuthenticate(_)
+        | Response::ListPartitionReassignments(_)
+        | Response::DescribeClientQuotas(_)
+        | Response::DescribeUserScramCredentials(_)
+        | Response::ListConfigResources(_)
+        | Response::InitProducerId(_)
+        | Response::DescribeLogDirs(_) => {}
+    }
+}
+
+/// A topic without a name is unknown.
+fn is_described(name: Option<&Str<'_>>, by: &Permissions) -> bool {
+    name.is_none_or(|name| by.allow_on_topic(Describe, name))
+}
+
+fn of_topic(operations: &mut i32, name: Option<&Str<'_>>, by: &Permissions) {
+    if let (true, Some(name)) = (*operations != NOT_ASKED, name) {
+        *operations = by.allowed_of(*operations, ResourceType::Topic, name);
+    }
+}
+
+fn of_group(operations: &mut i32, name: &str, by: &Permissions) {
+    if *operations != NOT_ASKED {
+        *operations = by.allowed_of(*operations, ResourceType::Group, name);
+    }
+}
+
+/// No operation on the cluster is shown to a client that may not describe it.
+fn of_cluster(operations: &mut i32, by: &Permissions) {
+    if *operations != NOT_ASKED {
+        let all = if by.allow_on_cluster(Describe) { *operations } else { 0 };
+        *operations = by.allowed_of(all, ResourceType::Cluster, CLUSTER_NAME);
+    }
+}
+
+/// A group with a topic that may not be described is not described.
+fn hide_members(group: &mut DescribedConsumerGroup<'_>, by: &Permissions) {
+    let is_described = |name: &Str<'_>| by.allow_on_topic(Describe, name);
+    let is_described_of = |it: &DescribedConsumerGroupMember<'_>| {
+        let assigned = it.assignment.topic_partitions.iter();
+        let mut all = assigned.chain(&it.target_assignment.topic_partitions);
+        it.subscribed_topic_names.iter().all(is_described)
+            && all.all(|it| is_described(&it.topic_name))
+    };
+    if group.members.iter().all(is_described_of) {
+        return;
+    }
+    group.error_code = ErrorCode::TopicAuthorizationFailed.code();
+    group.error_message = Some(
+        "The group has described topic(s) that the client is not authorized to describe.".into(),
+    );
+    group.members.clear();
+}
+
+fn hide_configs(topic: &mut CreatableTopicResult<'_>) {
+    topic.topic_config_error_code = ErrorCode::TopicAuthorizationFailed.code();
+    topic.configs = Some(Vec::new());
+    (topic.num_partitions, topic.replication_factor) = (-1, -1);
+}

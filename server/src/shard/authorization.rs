@@ -1,0 +1,89 @@
+//! Requests are checked by the permissions of their clients before anything else sees them.
+
+use super::Shard;
+use crate::dispatch::authorization::{Amendment, By, Denial, Verdict, screen};
+use crate::net::ConnectionId;
+use crate::security::acls::Permissions;
+use muster_codec::{ApiKey, PartitionRequest, Response, Routed};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// A request of which the denied parts are taken out.
+pub(super) enum Screened {
+    /// It is handled as it came.
+    Whole,
+    /// It is handled, and its answer amended. What is left of it is to be written again, if true.
+    Amended(Amendment, bool),
+    Refused(Response<'static>),
+}
+
+impl Shard {
+    /// Takes out the parts of a request that its client is denied.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed: the client expects no answer that could say so.
+    pub(super) fn authorize(
+        &mut self,
+        id: ConnectionId,
+        version: i16,
+        request: &mut Routed<'_>,
+    ) -> Result<Screened, String> {
+        let Some(permissions) = self.permissions(id) else {
+            let amendment = Amendment::unrestricted(request);
+            return Ok(amendment.map_or(Screened::Whole, |it| Screened::Amended(it, false)));
+        };
+        let by = By {
+            version,
+            permissions: &permissions,
+            image: self.broker.image(),
+            creates_topics: self.broker.config().auto_create_topics_enable,
+            denied: RefCell::new(None),
+        };
+        let verdict = screen(request, &by);
+        let denied = by.denied.into_inner();
+        let refused = match verdict {
+            Verdict::Passed => return Ok(Screened::Whole),
+            Verdict::Restricted => None,
+            Verdict::InPart(refused) => Some(refused),
+            Verdict::Refused(refused) => {
+                self.report_denied(&permissions, refused.api_key(), denied);
+                refuse_silent(request)?;
+                return Ok(Screened::Refused(refused));
+            }
+        };
+        let is_part = refused.is_some();
+        if let Some(refused) = &refused {
+            self.report_denied(&permissions, refused.api_key(), denied);
+            refuse_silent(request)?;
+        }
+        let restriction = (permissions, self.broker.image().clone());
+        Ok(Screened::Amended(Amendment::new(request, restriction, refused), is_part))
+    }
+
+    /// None without an authorizer.
+    fn permissions(&mut self, id: ConnectionId) -> Option<Arc<Permissions>> {
+        let Self { broker, clients, .. } = self;
+        clients.permissions(id, broker.acl_rules()?, broker.image().acls())
+    }
+
+    fn report_denied(&mut self, by: &Permissions, api: ApiKey, denied: Option<Denial>) {
+        self.clients.count_denied();
+        let Some(Denial { operation, resource_type, name }) = denied else { return };
+        let (principal, host, api) = (by.principal(), by.host(), api.name());
+        let words = format_args!(
+            "denied: principal={principal:?} host={host} api={api} operation={operation:?} \
+             resource={resource_type:?}:{name:?}"
+        );
+        self.errors.log(self.times.now, "denied", words);
+    }
+}
+
+/// As in Kafka, the connection of a producer that expects no answers is closed.
+fn refuse_silent(request: &Routed<'_>) -> Result<(), String> {
+    if let Routed::Partition(PartitionRequest::Produce(body)) = request
+        && body.acks == 0
+    {
+        return Err("a produce with acks=0 was denied".to_owned());
+    }
+    Ok(())
+}
