@@ -1,6 +1,7 @@
 //! One seed's requests: each goes to Kafka, or its answer comes from a recording, and then to
 //! muster in muster's own ids.
 
+use crate::acls::Acls;
 use crate::climb::climb;
 use crate::compare::{self, Difference};
 use crate::ends::{await_end, is_concurrent, runs_out};
@@ -37,6 +38,8 @@ pub struct Plan<'a> {
     /// Distinguishes the names of runs on the same servers.
     pub run: u64,
     pub requests: usize,
+    /// The addresses at which users log in, whose ACLs change; None for clients that may do all.
+    pub secured: Option<[&'a str; 2]>,
     /// Whether the producer of a history is near its last epoch.
     pub last_epochs: bool,
     pub choice: Choice<'a>,
@@ -57,7 +60,19 @@ pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Record
     if plan.last_epochs {
         near_the_last_epoch(plan, &mut world)?;
     }
+    let mut acls = match plan.secured {
+        Some([of_kafka, of_muster]) => {
+            let acls = Acls::begin(seed, &mut world, [&kafka, &muster.side])?;
+            kafka.log_in(of_kafka, acls.user());
+            muster.side.log_in(of_muster, acls.user());
+            Some(acls)
+        }
+        None => None,
+    };
     for step in 0..plan.requests {
+        if let Some(acls) = &mut acls {
+            acls.change(&mut world, [&kafka, &muster.side])?;
+        }
         let ask = generate::ask(&mut world, &plan.choice);
         let Some(line) = (0..LINES).find(|line| !kafka.waits(*line)) else { break };
         let at = |error: io::Error| io::Error::other(format!("step {step} {ask:?}: {error}"));
@@ -73,6 +88,9 @@ pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Record
         if !are_alike {
             break;
         }
+    }
+    if let Some(acls) = acls {
+        acls.end([&kafka, &muster.side])?;
     }
     tidy(&world, [&kafka, &muster.side])?;
     Ok(recorded)

@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The list that stands in the repository.
 pub const LIST: &str = include_str!("../known.toml");
 
+/// The list of histories with ACLs, beside the other one.
+pub const LIST_OF_ACLS: &str = include_str!("../known-acls.toml");
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
@@ -62,6 +65,11 @@ impl Known {
     /// The list is not of its form.
     pub fn read(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
+    }
+
+    /// Adds the entries of another list.
+    pub fn extend(&mut self, other: Self) {
+        self.entries.extend(other.entries);
     }
 
     pub fn judge(&self, ask: &Ask, differences: Vec<Difference>) -> Verdict {

@@ -5,6 +5,7 @@
 //! - [`history`]: one seed: each request goes to Kafka, then to muster in muster's own ids.
 //! - [`transactional`]: the transactional ids of a history. [`climb`]: one near its last epoch.
 //! - [`settle`], [`ends`]: waits for changes of topics, and for the markers of transactions.
+//! - [`acls`]: histories of users whose ACLs change.
 //! - [`ids`]: which id of muster's plays the role of which id of Kafka's.
 //! - [`compare`]: two answers, field by field. [`batches`]: their records.
 //! - [`known`]: the differences that are argued.
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acls;
 pub mod batches;
 pub mod climb;
 pub mod compare;

@@ -61,6 +61,10 @@ struct Arguments {
     /// Producers near their last epoch, which takes 32,760 requests a history.
     #[arg(long, requires = "transactions", conflicts_with = "record")]
     last_epochs: bool,
+    /// The addresses of Apache Kafka and muster at which users log in: histories are of users whose
+    /// ACLs change.
+    #[arg(long, num_args = 2, conflicts_with = "record")]
+    secured: Vec<String>,
     /// Prints each request and both answers.
     #[arg(long)]
     trace: bool,
@@ -84,7 +88,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> io::Result<bool> {
-    let known = Known::read(known::LIST).map_err(io::Error::other)?;
+    let mut known = Known::read(known::LIST).map_err(io::Error::other)?;
+    if !arguments.secured.is_empty() {
+        known.extend(Known::read(known::LIST_OF_ACLS).map_err(io::Error::other)?);
+    }
     let only: Vec<ApiKey> =
         arguments.only.iter().map(|name| api(name)).collect::<Result<_, _>>()?;
     let served = served(arguments)?;
@@ -93,6 +100,10 @@ fn run(arguments: &Arguments) -> io::Result<bool> {
         muster: &arguments.muster,
         run: arguments.run.unwrap_or_else(second),
         requests: arguments.requests,
+        secured: <[&str; 2]>::try_from(
+            arguments.secured.iter().map(String::as_str).collect::<Vec<_>>(),
+        )
+        .ok(),
         last_epochs: arguments.last_epochs,
         choice: Choice {
             transactions: arguments.transactions,

@@ -2,6 +2,7 @@
 //! connections: a member that joins waits for the others.
 
 use muster_codec::header::RequestHeader;
+use muster_codec::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
 use muster_codec::{ApiKey, Reader, Request, Response};
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
@@ -136,6 +137,8 @@ impl Ask {
 /// One server, and a history's connections to it.
 pub struct Side {
     address: String,
+    /// The address at which the lines log in, and the user.
+    login: Option<(String, String)>,
     lines: Vec<Line>,
 }
 
@@ -149,7 +152,12 @@ struct Line {
 impl Side {
     pub fn new(address: &str, lines: usize) -> Self {
         let lines = (0..lines).map(|_| Line::default()).collect();
-        Self { address: address.to_owned(), lines }
+        Self { address: address.to_owned(), login: None, lines }
+    }
+
+    /// Has the lines log in as a user whose password is the name.
+    pub fn log_in(&mut self, address: &str, user: &str) {
+        self.login = Some((address.to_owned(), user.to_owned()));
     }
 
     pub fn address(&self) -> &str {
@@ -158,16 +166,27 @@ impl Side {
 
     /// Sends the request of a step. The line must not be waiting.
     pub fn send(&mut self, line: usize, step: usize, ask: &Ask) -> io::Result<()> {
-        let address = self.address.clone();
-        let line = &mut self.lines[line];
-        let stream = match line.stream.take() {
+        let stream = match self.lines[line].stream.take() {
             Some(stream) => stream,
-            None => connect(&address)?,
+            None => self.connect()?,
         };
+        let line = &mut self.lines[line];
         write_all(&stream, &ask.frame()?)?;
         line.stream = Some(stream);
         line.waiting = Some((step, ask.clone()));
         Ok(())
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let Some((address, user)) = &self.login else { return connect(&self.address) };
+        let stream = connect(address)?;
+        stream.set_nonblocking(false)?;
+        let mechanism = "PLAIN".into();
+        greet(&stream, 1, SaslHandshakeRequest { mechanism }.into())?;
+        let auth_bytes = format!("\0{user}\0{user}").into_bytes().into();
+        greet(&stream, 2, SaslAuthenticateRequest { auth_bytes }.into())?;
+        stream.set_nonblocking(true)?;
+        Ok(stream)
     }
 
     /// One request on a connection of its own, and its answer. Those of the lines are left to
@@ -266,6 +285,21 @@ fn connect(address: &str) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
     Ok(stream)
+}
+
+/// A step of authentication, which has to succeed.
+fn greet(mut stream: &TcpStream, version: i16, request: Request<'static>) -> io::Result<()> {
+    let ask = Ask { version, request, flaw: Flaw::None };
+    stream.write_all(&ask.frame()?)?;
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut frame)?;
+    let api = ask.api().name();
+    match ask.read(Some(&frame)) {
+        Answer::Body(body) if body[api]["errorCode"] == 0 => Ok(()),
+        answer => Err(io::Error::other(format!("{api}: {answer:?}"))),
+    }
 }
 
 fn write_all(mut stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
