@@ -68,8 +68,9 @@ fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
         seen.insert((it.topic_id, name))
     });
     let refused = MetadataResponse { topics: once.map(of).collect(), ..Default::default() };
-    // No topics would be all of them in version 0: those that are denied are restricted then.
+    // No topics would be all of them in version 0: the answer leaves out those that are denied.
     if topics.is_empty() && by.version == 0 {
+        *topics = denied;
         body.allow_auto_topic_creation = false;
     }
     Verdict::InPart(refused.into())
