@@ -32,12 +32,16 @@ pub enum Fault {
     LostPart,
     /// Markers are sent before the decision is durable.
     EarlyMarker,
+    /// Some markers are answered without being written.
+    LostMarker,
     /// Partitions do not ask before the first batch of a transaction.
     UnaskedAppend,
     /// Committed records are read beyond the first open transaction.
     StableTooFar,
     /// Offsets of a transaction are committed at once.
     PendingShown,
+    /// Compaction keeps the records of aborted transactions.
+    AbortedKept,
     /// The state of a transactional id changes without a record.
     UnwrittenId,
 }

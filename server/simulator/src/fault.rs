@@ -35,18 +35,22 @@ pub enum InjectedFault {
     LostPart,
     /// Markers are sent before the decision is durable.
     EarlyMarker,
+    /// Some markers are answered without being written.
+    LostMarker,
     /// Partitions do not ask before the first batch of a transaction.
     UnaskedAppend,
     /// Committed records are read beyond the first open transaction.
     StableTooFar,
     /// Offsets of a transaction are committed at once.
     PendingShown,
+    /// Compaction keeps the records of aborted transactions.
+    AbortedKept,
     /// The state of a transactional id changes without a record.
     UnwrittenId,
 }
 
 impl InjectedFault {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -62,9 +66,11 @@ impl InjectedFault {
         Self::StaleImage,
         Self::LostPart,
         Self::EarlyMarker,
+        Self::LostMarker,
         Self::UnaskedAppend,
         Self::StableTooFar,
         Self::PendingShown,
+        Self::AbortedKept,
         Self::UnwrittenId,
     ];
 
@@ -85,9 +91,11 @@ impl InjectedFault {
             Self::StaleImage => "stale-image",
             Self::LostPart => "lost-part",
             Self::EarlyMarker => "early-marker",
+            Self::LostMarker => "lost-marker",
             Self::UnaskedAppend => "unasked-append",
             Self::StableTooFar => "stable-too-far",
             Self::PendingShown => "pending-shown",
+            Self::AbortedKept => "aborted-kept",
             Self::UnwrittenId => "unwritten-id",
         }
     }
@@ -116,9 +124,11 @@ impl InjectedFault {
             | Self::StaleImage
             | Self::LostPart
             | Self::EarlyMarker
+            | Self::LostMarker
             | Self::UnaskedAppend
             | Self::StableTooFar
             | Self::PendingShown
+            | Self::AbortedKept
             | Self::UnwrittenId => self.inject_in_server(),
         }
     }
@@ -145,9 +155,11 @@ impl InjectedFault {
             Self::StaleImage => Fault::StaleImage,
             Self::LostPart => Fault::LostPart,
             Self::EarlyMarker => Fault::EarlyMarker,
+            Self::LostMarker => Fault::LostMarker,
             Self::UnaskedAppend => Fault::UnaskedAppend,
             Self::StableTooFar => Fault::StableTooFar,
             Self::PendingShown => Fault::PendingShown,
+            Self::AbortedKept => Fault::AbortedKept,
             Self::UnwrittenId => Fault::UnwrittenId,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });

@@ -7,6 +7,7 @@ use super::{Effects, Partitions};
 use crate::cluster::transaction_slot;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_codec::{ErrorCode, Wall};
+use muster_storage::injected::{self, Fault};
 use muster_transactions::PartitionSet;
 use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported, Stamp, Sync};
 use muster_transactions::partition::End;
@@ -169,6 +170,9 @@ impl Partitions {
         number: u64,
         out: &mut Effects,
     ) -> Result<bool, ErrorCode> {
+        if injected::is(Fault::LostMarker) && number.is_multiple_of(8) {
+            return Ok(false);
+        }
         let waits = self.mark(wall, id, end, stamp, number, out)?;
         let partition = self.partitions.get_mut(&id);
         Ok(waits || partition.is_some_and(|partition| partition.await_end(number)))

@@ -4,6 +4,7 @@ use super::notes::Notes;
 use super::output::Fate;
 use super::scan::RawRecord;
 use super::transactions::Place;
+use crate::injected::{self, Fault};
 use crate::log_partition::LogPartition;
 use muster_codec::record_batch::BatchHeader;
 
@@ -71,7 +72,7 @@ impl Part {
         } else if is_clean {
             Treatment::Keep
         } else if notes.is_aborted(partition, header) {
-            Treatment::Drop
+            if injected::is(Fault::AbortedKept) { Treatment::Keep } else { Treatment::Drop }
         } else {
             Treatment::Compare
         }
