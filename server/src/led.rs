@@ -1,12 +1,16 @@
-//! The coordinators of one kind that a shard has, one for each slot that it leads. What all of them
-//! hold together, and the next of their deadlines, are known without asking each.
+//! The coordinators of one kind that a shard has, one for each slot, or partition of
+//! `__transaction_state`, that it leads. What all of them hold together, and the next of their
+//! deadlines, are known without asking each.
 
-use crate::placement::{Placement, Slot};
+use crate::placement::{Coordinated, Placement};
 use std::collections::BTreeSet;
 use std::ops::{Add, Sub};
 
-/// A coordinator of a slot.
-pub(crate) trait SlotCoordinator {
+/// One of the coordinators of a shard.
+pub(crate) trait LedCoordinator {
+    /// The type of the slot or partition that it coordinates.
+    type Key: Coordinated;
+
     /// A part of the limits that the coordinators of a shard share.
     type Held: Copy + Default + Add<Output = Self::Held> + Sub<Output = Self::Held>;
 
@@ -17,107 +21,106 @@ pub(crate) trait SlotCoordinator {
     fn next_deadline(&self) -> Option<i64>;
 }
 
-/// The coordinators of the slots that a shard leads.
+/// The coordinators of what a shard leads.
 #[derive(Debug)]
-pub(crate) struct Led<C: SlotCoordinator> {
+pub(crate) struct Led<C: LedCoordinator> {
     placement: Placement,
-    /// In the order of the slots.
-    of_slots: Vec<OfSlot<C>>,
+    /// In the order of the keys.
+    all: Vec<Entry<C>>,
     held: C::Held,
     /// The next deadline of each that has one.
-    deadlines: BTreeSet<(i64, Slot)>,
+    deadlines: BTreeSet<(i64, C::Key)>,
 }
 
-/// A slot, and what was last seen of its coordinator.
+/// A coordinator, and what was last seen of it.
 #[derive(Debug)]
-struct OfSlot<C: SlotCoordinator> {
-    slot: Slot,
+struct Entry<C: LedCoordinator> {
+    key: C::Key,
     coordinator: C,
     held: C::Held,
     deadline: Option<i64>,
 }
 
-impl<C: SlotCoordinator> Led<C> {
+impl<C: LedCoordinator> Led<C> {
     /// Those of a shard, each as `new` makes it: they hold nothing and have no deadline.
     pub(crate) fn new(placement: Placement, shard: u32, new: impl Fn() -> C) -> Self {
-        let of_slot =
-            |slot| OfSlot { slot, coordinator: new(), held: C::Held::default(), deadline: None };
-        let of_slots = placement.slots_of(shard).map(of_slot).collect();
-        Self { placement, of_slots, held: C::Held::default(), deadlines: BTreeSet::new() }
+        let entry =
+            |key| Entry { key, coordinator: new(), held: C::Held::default(), deadline: None };
+        let all = C::Key::led_by(placement, shard).map(entry).collect();
+        Self { placement, all, held: C::Held::default(), deadlines: BTreeSet::new() }
     }
 
     pub(crate) fn placement(&self) -> Placement {
         self.placement
     }
 
-    /// Calls the coordinator of a slot with what the others hold, and notes what it holds then and
+    /// Calls the coordinator of a key with what the others hold, and notes what it holds then and
     /// its deadline.
     ///
     /// # Panics
-    /// If the shard does not lead the slot: see [`Self::has`].
-    pub(crate) fn on<R>(&mut self, slot: Slot, act: impl FnOnce(&mut C, C::Held) -> R) -> R {
-        let OfSlot { coordinator, held, deadline, .. } =
-            &mut self.of_slots[self.placement.place_of(slot)];
+    /// If the shard does not lead it: see [`Self::has`].
+    pub(crate) fn on<R>(&mut self, key: C::Key, act: impl FnOnce(&mut C, C::Held) -> R) -> R {
+        let Entry { coordinator, held, deadline, .. } = &mut self.all[key.place(self.placement)];
         let others = self.held - *held;
         let result = act(coordinator, others);
         *held = coordinator.held();
         self.held = others + *held;
         let next = coordinator.next_deadline();
         if next != *deadline {
-            deadline.map(|at| self.deadlines.remove(&(at, slot)));
-            next.map(|at| self.deadlines.insert((at, slot)));
+            deadline.map(|at| self.deadlines.remove(&(at, key)));
+            next.map(|at| self.deadlines.insert((at, key)));
             *deadline = next;
         }
         result
     }
 
-    /// Calls all of them, in the order of the slots.
+    /// Calls all of them, in the order of the keys.
     pub(crate) fn each(&mut self, mut act: impl FnMut(&mut C)) {
-        for place in 0..self.of_slots.len() {
-            let slot = self.of_slots[place].slot;
-            self.on(slot, |coordinator, _| act(coordinator));
+        for place in 0..self.all.len() {
+            let key = self.all[place].key;
+            self.on(key, |coordinator, _| act(coordinator));
         }
     }
 
-    /// The coordinator of a slot; None if another shard leads it.
-    pub(crate) fn get(&self, slot: Slot) -> Option<&C> {
-        let of_slot = self.of_slots.get(self.placement.place_of(slot))?;
-        (of_slot.slot == slot).then_some(&of_slot.coordinator)
+    /// The coordinator of a key; None if another shard leads it.
+    pub(crate) fn get(&self, key: C::Key) -> Option<&C> {
+        let entry = self.all.get(key.place(self.placement))?;
+        (entry.key == key).then_some(&entry.coordinator)
     }
 
-    /// Whether the shard leads a slot.
-    pub(crate) fn has(&self, slot: Slot) -> bool {
-        self.get(slot).is_some()
+    /// Whether the shard leads it.
+    pub(crate) fn has(&self, key: C::Key) -> bool {
+        self.get(key).is_some()
     }
 
-    /// The slots, in order.
-    pub(crate) fn slots(&self) -> impl ExactSizeIterator<Item = Slot> {
-        self.of_slots.iter().map(|it| it.slot)
+    /// The keys, in order.
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = C::Key> {
+        self.all.iter().map(|it| it.key)
     }
 
-    /// The coordinators, in the order of the slots.
+    /// The coordinators, in the order of the keys.
     pub(crate) fn coordinators(&self) -> impl Iterator<Item = &C> {
-        self.of_slots.iter().map(|it| &it.coordinator)
+        self.all.iter().map(|it| &it.coordinator)
     }
 
-    /// The slot that follows another one; the first for None.
-    pub(crate) fn next(&self, slot: Option<Slot>) -> Option<Slot> {
-        self.next_with(slot, |_| true)
+    /// The key that follows another one; the first for None.
+    pub(crate) fn next(&self, key: Option<C::Key>) -> Option<C::Key> {
+        self.next_with(key, |_| true)
     }
 
     /// Like [`Self::next`], of those whose coordinators hold something.
     pub(crate) fn next_with(
         &self,
-        slot: Option<Slot>,
+        key: Option<C::Key>,
         holds: impl Fn(C::Held) -> bool,
-    ) -> Option<Slot> {
-        let place = slot.map_or(0, |slot| self.placement.place_of(slot) + 1);
-        let mut rest = self.of_slots.get(place..).unwrap_or_default().iter();
-        rest.find(|it| holds(it.held)).map(|it| it.slot)
+    ) -> Option<C::Key> {
+        let place = key.map_or(0, |key| key.place(self.placement) + 1);
+        let mut rest = self.all.get(place..).unwrap_or_default().iter();
+        rest.find(|it| holds(it.held)).map(|it| it.key)
     }
 
-    /// The slot whose timer is due first, and when.
-    pub(crate) fn next_deadline(&self) -> Option<(i64, Slot)> {
+    /// The key whose timer is due first, and when.
+    pub(crate) fn next_deadline(&self) -> Option<(i64, C::Key)> {
         self.deadlines.first().copied()
     }
 

@@ -25,6 +25,7 @@ mod groups;
 pub mod host;
 mod led;
 mod limits;
+mod list_over_all;
 pub mod logging;
 mod long_requests;
 mod mailbox;
@@ -38,7 +39,6 @@ pub mod reshard;
 pub mod security;
 pub mod serve;
 pub mod shard;
-mod slot_list;
 mod transactions;
 pub mod trash;
 

@@ -4,6 +4,7 @@
 
 use muster_codec::Uuid;
 use muster_storage::LogPartition;
+use std::fmt;
 
 /// The shard that decides changes of the cluster: its log has the topics and configs.
 pub const CONTROLLER: u32 = 0;
@@ -18,42 +19,80 @@ impl Slot {
     pub fn log_partition(self) -> LogPartition {
         LogPartition::ConsumerOffsets(self.0)
     }
+}
 
-    /// The partitions of the shard's log that belong to the slot.
-    pub fn log_partitions(self) -> [LogPartition; 2] {
-        [self.log_partition(), self.transactions_partition()]
-    }
+/// A partition of `__transaction_state`: the transactional ids that have one coordinator. It is led
+/// with a slot: see [`Placement::slot_of_transactions`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionsPartition(pub u32);
 
-    /// The partition of the shard's log with the slot's transactional ids: `__transaction_state`
-    /// has as many partitions as there are slots.
-    pub fn transactions_partition(self) -> LogPartition {
+impl TransactionsPartition {
+    /// The partition of the shard's log with the records of its ids.
+    pub fn log_partition(self) -> LogPartition {
         LogPartition::TransactionState(self.0)
     }
 }
 
-/// The number of shards and of slots.
+/// A unit with a coordinator of its own: a slot, for its groups, or a partition of
+/// `__transaction_state`.
+pub trait Coordinated: Copy + Ord + fmt::Debug {
+    /// Those that a shard leads, in order.
+    fn led_by(placement: Placement, shard: u32) -> impl Iterator<Item = Self>;
+
+    /// The place among those of its shard.
+    fn place(self, placement: Placement) -> usize;
+}
+
+impl Coordinated for Slot {
+    fn led_by(placement: Placement, shard: u32) -> impl Iterator<Item = Self> {
+        placement.slots_of(shard)
+    }
+
+    fn place(self, placement: Placement) -> usize {
+        (self.0 / placement.shards) as usize
+    }
+}
+
+impl Coordinated for TransactionsPartition {
+    fn led_by(placement: Placement, shard: u32) -> impl Iterator<Item = Self> {
+        let Placement { offsets_partitions: slots, transactions_partitions: all, .. } = placement;
+        let firsts = (0..all).step_by(slots as usize);
+        let of = move |first| placement.slots_of(shard).map(move |Slot(slot)| Self(first + slot));
+        firsts.flat_map(of).filter(move |it| it.0 < all)
+    }
+
+    fn place(self, placement: Placement) -> usize {
+        let slot = placement.slot_of_transactions(self);
+        let before = self.0 / placement.offsets_partitions;
+        let slots_of_shard = placement.slots_of(placement.shard_of(slot)).len();
+        before as usize * slots_of_shard + slot.place(placement)
+    }
+}
+
+/// The number of shards, of slots, and of partitions of `__transaction_state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     pub shards: u32,
     /// `offsets.topic.num.partitions`: the number of slots.
     pub offsets_partitions: u32,
+    /// `transaction.state.log.num.partitions`
+    pub transactions_partitions: u32,
 }
 
 impl Placement {
     /// The slot of a group, as Kafka computes it: `Utils.abs(groupId.hashCode()) % partitions`.
     pub fn group_slot(self, group_id: &str) -> Slot {
-        self.slot_by_hash(group_id)
+        Slot(positive_hash(group_id) % self.offsets_partitions)
     }
 
-    /// The slot of a transactional id, which Kafka computes alike.
-    pub fn transaction_slot(self, transactional_id: &str) -> Slot {
-        self.slot_by_hash(transactional_id)
+    /// The partition of a transactional id, which Kafka computes alike.
+    pub fn transactions_partition(self, transactional_id: &str) -> TransactionsPartition {
+        TransactionsPartition(positive_hash(transactional_id) % self.transactions_partitions)
     }
 
-    fn slot_by_hash(self, name: &str) -> Slot {
-        let hash = java_hash(name);
-        let positive = if hash == i32::MIN { 0 } else { hash.unsigned_abs() };
-        Slot(positive % self.offsets_partitions)
+    /// The slot with which a partition of `__transaction_state` is led.
+    pub fn slot_of_transactions(self, partition: TransactionsPartition) -> Slot {
+        Slot(partition.0 % self.offsets_partitions)
     }
 
     /// The shard that leads a slot.
@@ -67,24 +106,46 @@ impl Placement {
         (0..count).map(move |place| Slot(shard + place * self.shards))
     }
 
-    /// The place of a slot among those of its shard.
-    pub fn place_of(self, slot: Slot) -> usize {
-        (slot.0 / self.shards) as usize
+    /// The shard that leads a partition of `__transaction_state`.
+    pub fn transactions_shard(self, partition: TransactionsPartition) -> u32 {
+        self.shard_of(self.slot_of_transactions(partition))
     }
 
     /// The shard in whose log a partition is.
     pub fn log_shard(self, partition: LogPartition) -> u32 {
         match partition {
             LogPartition::Cluster => CONTROLLER,
-            LogPartition::ConsumerOffsets(index) | LogPartition::TransactionState(index) => {
-                self.shard_of(Slot(index))
+            LogPartition::ConsumerOffsets(index) => self.shard_of(Slot(index)),
+            LogPartition::TransactionState(index) => {
+                self.transactions_shard(TransactionsPartition(index))
             }
         }
+    }
+
+    /// Whether there is a partition of this number.
+    pub fn has(self, partition: LogPartition) -> bool {
+        match partition {
+            LogPartition::Cluster => true,
+            LogPartition::ConsumerOffsets(index) => index < self.offsets_partitions,
+            LogPartition::TransactionState(index) => index < self.transactions_partitions,
+        }
+    }
+
+    /// The partitions of internal topics that a shard leads, which are in its log.
+    pub fn log_partitions_of(self, shard: u32) -> impl Iterator<Item = LogPartition> {
+        let of_slots = self.slots_of(shard).map(Slot::log_partition);
+        let transactions = TransactionsPartition::led_by(self, shard);
+        of_slots.chain(transactions.map(TransactionsPartition::log_partition))
     }
 
     /// The shard that coordinates a group.
     pub fn group_shard(self, group_id: &str) -> u32 {
         self.shard_of(self.group_slot(group_id))
+    }
+
+    /// The shard that coordinates a transactional id.
+    pub fn id_shard(self, transactional_id: &str) -> u32 {
+        self.transactions_shard(self.transactions_partition(transactional_id))
     }
 
     /// The slot of a new partition of a topic. Topics start at different slots, so that topics with
@@ -110,6 +171,12 @@ fn place_in_sequence(topic_id: Uuid, partition: i32) -> u32 {
     start.wrapping_add(partition as u32)
 }
 
+/// `Utils.abs(name.hashCode())` of Kafka.
+fn positive_hash(name: &str) -> u32 {
+    let hash = java_hash(name);
+    if hash == i32::MIN { 0 } else { hash.unsigned_abs() }
+}
+
 /// `String.hashCode` of Java, over UTF-16 code units.
 fn java_hash(text: &str) -> i32 {
     text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
@@ -129,33 +196,72 @@ mod tests {
 
     #[test]
     fn the_smallest_hash_belongs_to_slot_zero() {
-        let placement = Placement { shards: 2, offsets_partitions: 50 };
-        assert_eq!(placement.group_slot("polygenelubricants"), Slot(0));
+        assert_eq!(placement(2, 50).group_slot("polygenelubricants"), Slot(0));
     }
 
     #[test]
     fn each_slot_has_one_leader_and_a_place_there() {
         for (shards, offsets_partitions) in [(1, 50), (3, 50), (50, 50), (64, 50), (2, 1)] {
-            let placement = Placement { shards, offsets_partitions };
-            let mut led = Vec::new();
-            for shard in 0..shards {
-                for (place, slot) in placement.slots_of(shard).enumerate() {
-                    assert_eq!(
-                        (placement.shard_of(slot), placement.place_of(slot)),
-                        (shard, place)
-                    );
-                    led.push(slot.0);
-                }
-            }
-            led.sort_unstable();
-            assert_eq!(led, (0..offsets_partitions).collect::<Vec<_>>());
+            let placement = placement(shards, offsets_partitions);
+            let led = led::<Slot>(placement, |slot| placement.shard_of(slot));
+            assert_eq!(led, (0..offsets_partitions).map(Slot).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn each_partition_of_transactions_is_led_with_its_slot() {
+        for (shards, slots, transactions) in
+            [(1, 50, 50), (3, 50, 120), (2, 6, 50), (3, 50, 7), (4, 2, 9), (2, 1, 5), (1, 3, 1)]
+        {
+            let placement =
+                Placement { transactions_partitions: transactions, ..placement(shards, slots) };
+            let led = led(placement, |it| placement.transactions_shard(it));
+            assert_eq!(led, (0..transactions).map(TransactionsPartition).collect::<Vec<_>>());
+            for shard in 0..shards {
+                let of_shard = placement.log_partitions_of(shard);
+                assert!(
+                    of_shard
+                        .into_iter()
+                        .all(|it| placement.log_shard(it) == shard && placement.has(it))
+                );
+            }
+        }
+    }
+
+    /// The units that all shards lead, in order. Each is at its place there.
+    fn led<C: Coordinated>(placement: Placement, shard_of: impl Fn(C) -> u32) -> Vec<C> {
+        let mut led = Vec::new();
+        for shard in 0..placement.shards {
+            let of_shard: Vec<C> = C::led_by(placement, shard).collect();
+            assert!(of_shard.is_sorted());
+            for (place, it) in of_shard.iter().enumerate() {
+                assert_eq!((shard_of(*it), it.place(placement)), (shard, place), "{placement:?}");
+            }
+            led.extend(of_shard);
+        }
+        led.sort_unstable();
+        led
+    }
+
+    #[test]
+    fn ids_are_in_the_partition_of_their_own_number() {
+        let placement = Placement { transactions_partitions: 7, ..placement(2, 50) };
+        assert_eq!(placement.group_slot("group-1"), Slot(49));
+        assert_eq!(
+            placement.transactions_partition("group-1"),
+            TransactionsPartition(293_427_299 % 7)
+        );
+    }
+
+    fn placement(shards: u32, partitions: u32) -> Placement {
+        let (offsets_partitions, transactions_partitions) = (partitions, partitions);
+        Placement { shards, offsets_partitions, transactions_partitions }
     }
 
     #[test]
     fn a_new_partition_is_led_by_the_shard_of_the_formula() {
         for (shards, offsets_partitions) in [(1, 1), (1, 50), (3, 50), (8, 50), (50, 50)] {
-            let placement = Placement { shards, offsets_partitions };
+            let placement = placement(shards, offsets_partitions);
             for (topic, partition) in [(1, 0), (2, 9), (7, 100), (250, 19_999)] {
                 let id = Uuid([topic; 16]);
                 let slot = placement.partition_slot(id, partition).unwrap();
@@ -164,13 +270,13 @@ mod tests {
                 assert_eq!(placement.shard_of(slot), by_formula);
             }
         }
-        let many = Placement { shards: 64, offsets_partitions: 50 };
+        let many = placement(64, 50);
         assert_eq!(many.partition_slot(Uuid([7; 16]), 0), None);
     }
 
     #[test]
     fn partitions_of_a_topic_spread_over_all_shards() {
-        let placement = Placement { shards: 3, offsets_partitions: 50 };
+        let placement = placement(3, 50);
         let shards: Vec<u32> =
             (0..3).map(|p| placement.partition_shard(Uuid([7; 16]), p)).collect();
         assert_eq!(shards.iter().sum::<u32>(), 3);

@@ -12,7 +12,7 @@ use crate::directories::sync_left;
 use crate::files::{Freeing, RingIo, block_bytes};
 use crate::host::Host;
 use crate::logging;
-use crate::placement::{CONTROLLER, Placement};
+use crate::placement::CONTROLLER;
 use crate::random::RandomIds;
 use crate::reactor::{End, Parts, Peer, RingReactor};
 use crate::reshard;
@@ -82,19 +82,19 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let certificates = Certificates::load(&options.config, &options.served.listeners)?;
     // A write beyond RLIMIT_FSIZE has to fail as on a full disk: with a message, not by a signal.
     flag::register(SIGXFSZ, Arc::default())?;
-    let placement = Placement {
-        shards: options.shards,
-        offsets_partitions: options.config.offsets_topic_num_partitions.unsigned_abs(),
-    };
     let segment_bytes = Some(options.config.segment_bytes());
     let log_sizes = LogSizes { segment_bytes, ..LogSizes::default() };
     let mut ids = RandomIds::new()?;
+    let placement = options.config.placement(options.shards);
     let mut directory = DataDir::open(&options.data, placement, log_sizes, &mut ids)?;
+    let mut config = options.config.clone();
+    directory.keep_transactions_partitions(&mut config)?;
+    let placement = config.placement(options.shards);
     reshard::reshard(&mut directory, placement, log_sizes, &mut ids, wall().0)?;
     let may_have_lost_writes = directory.meta.begin_start(&boot_id());
     trash::keep_emptying(&options.data, options.config.trash_retention_ms)?;
     let common = Common {
-        config: Arc::new(options.config.clone()),
+        config: Arc::new(config),
         placement,
         endpoints,
         cluster_id: directory.meta.cluster_id.as_str().into(),

@@ -46,7 +46,7 @@ pub mod snapshot;
 
 pub use append_error::AppendError;
 pub use file_op::{FileDone, FileId, FileKey, FileOp, FileRange, FileToken, OpenMode};
-pub use log_partition::LogPartition;
+pub use log_partition::{LogPartition, PARTITIONS_MAX};
 pub use open_files::OpenFiles;
 pub use pace::Pace;
 pub use partition_log::{

@@ -5,7 +5,6 @@ use muster::clock::Times;
 use muster::cluster::Endpoint;
 use muster::config::Config;
 use muster::net::ConnectionId;
-use muster::placement::Placement;
 use muster::shard::{Command, Common, Event, ListenerIndex, LogSizes, Part, Shard, load};
 use muster_codec::{ApiKey, Reader, Response};
 use muster_storage::{FileDone, FileId, FileOp, OpenMode};
@@ -83,10 +82,10 @@ impl World {
     pub(crate) fn with_log_sizes(words: &[&str], log_sizes: LogSizes) -> Self {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let config = Config::load("", &words).unwrap();
-        let offsets_partitions = config.offsets_topic_num_partitions.unsigned_abs();
+        let placement = config.placement(1);
         let common = Common {
             config: Arc::new(config),
-            placement: Placement { shards: 1, offsets_partitions },
+            placement,
             endpoints: [Endpoint { host: "localhost".to_owned(), port: 9092 }]
                 .into_iter()
                 .collect(),

@@ -271,8 +271,9 @@ fn an_export_has_the_batches_of_a_fetch_and_can_be_imported_again() {
     commit(&server, "simple", "orders", 0, 9);
     commit(&server, "simple", "orders", 0, 7);
     Producer::begin(&server, "id", Version::Two, "orders");
-    let of_topic = |topic| (0..3).map(move |partition| (topic, partition));
-    let internal = ["__consumer_offsets", "__transaction_state"].into_iter().flat_map(of_topic);
+    let of_topic = |(topic, count)| (0..count).map(move |partition| (topic, partition));
+    let internal = [("__consumer_offsets", 3), ("__transaction_state", 50)];
+    let internal = internal.into_iter().flat_map(of_topic);
     let fetched: Vec<_> =
         internal.map(|(topic, at)| (topic, at, fetched(&server, topic, at))).collect();
     assert!(fetched[3..].iter().any(|(.., records)| !records.is_empty()), "{fetched:?}");

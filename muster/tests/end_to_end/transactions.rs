@@ -1,10 +1,11 @@
 //! Transactions of producers over the wire, on one shard and on two: what consumers of committed
 //! records see, after commits, aborts, timeouts, fences and kill -9.
 
+use crate::support::offsets::muster_log;
 use crate::support::transactional::{
     Producer, Version, committed, coordinator, ends, leader, settled,
 };
-use crate::support::{Server, create_topic};
+use crate::support::{Server, command, create_topic, free_ports, said};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 
@@ -198,4 +199,53 @@ fn transactions_survive_a_snapshot_and_a_change_of_the_number_of_shards() {
     for partition in 0..4 {
         assert_eq!(settled(&server, TOPIC, partition).len(), 6);
     }
+}
+
+#[test]
+fn transactional_ids_have_partitions_of_their_own_number() {
+    const CONFIGS: [&str; 2] =
+        ["offsets.topic.num.partitions=3", "transaction.state.log.num.partitions=7"];
+    let directory = tempfile::tempdir().unwrap();
+    let (data, words) = (directory.path(), directory.path().to_str().unwrap());
+    let mut server = Server::start(data, 2, &CONFIGS);
+    create_topic(&server, TOPIC, 1);
+    let begin = |server: &Server, number| {
+        Producer::begin(server, &format!("t{number}"), Version::Two, TOPIC)
+    };
+    let mut producers: Vec<Producer> = (0..16).map(|number| begin(&server, number)).collect();
+    producers.iter_mut().for_each(|it| assert_eq!(it.send(&server, 0, "one"), 0));
+    assert!(server.stop().success());
+    // That of the config is for new directories.
+    let mut server = Server::start(data, 3, &CONFIGS[..1]);
+    assert_eq!(state_partitions(&server), 7);
+    producers.iter_mut().for_each(|it| assert_eq!(it.end(&server, true), 0));
+    assert_eq!(settled(&server, TOPIC, 0).len(), 16);
+    assert!(server.stop().success());
+    let others = [CONFIGS[0], "transaction.state.log.num.partitions=50"].map(str::to_owned);
+    let refused = said(&command(data, free_ports(3), 3, &others).output().unwrap());
+    assert!(refused.contains("written with transaction.state.log.num.partitions=7"), "{refused}");
+    let verified = muster_log(["verify", words]);
+    assert_eq!(verified.status, 0, "{verified:?}");
+    std::fs::remove_file(data.join("meta.properties")).unwrap();
+    let recover = ["recover", words, "--accept-loss", "--offsets-partitions", "3"];
+    let wrong = muster_log(recover);
+    assert!(wrong.error.contains("--transactions-partitions N"), "{wrong:?}");
+    let recovered = muster_log(recover.iter().chain(&["--transactions-partitions", "7"]));
+    assert_eq!(recovered.status, 0, "{recovered:?}");
+    let server = Server::start(data, 3, &CONFIGS);
+    for (number, old) in (0..).zip(&producers) {
+        let new = begin(&server, number);
+        assert_eq!(new.producer_id, old.producer_id);
+        assert!(new.epoch > old.epoch);
+    }
+}
+
+/// The number of partitions of `__transaction_state`.
+fn state_partitions(server: &Server) -> usize {
+    let name = Some("__transaction_state".into());
+    let topics = Some(vec![MetadataRequestTopic { name, ..Default::default() }]);
+    let request = MetadataRequest { topics, ..Default::default() };
+    let response = server.client(0).call(12, request.into());
+    let Response::Metadata(body) = response else { panic!("{response:?}") };
+    body.topics[0].partitions.len()
 }

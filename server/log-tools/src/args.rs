@@ -67,6 +67,9 @@ pub struct Recover {
     /// The server's `offsets.topic.num.partitions`, if meta.properties is lost.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9_000))]
     pub offsets_partitions: Option<u32>,
+    /// The server's `transaction.state.log.num.partitions`, if meta.properties is lost.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9_000))]
+    pub transactions_partitions: Option<u32>,
     /// Which logs to use, if meta.properties is lost and there are logs of several numbers of
     /// shards.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]

@@ -4,7 +4,7 @@ use crate::shard_files::ShardFiles;
 use muster::Failure;
 use muster::cluster::{ClusterImage, Endpoints};
 use muster::config::Config;
-use muster::data_dir::Meta;
+use muster::data_dir::{Meta, OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS};
 use muster::placement::CONTROLLER;
 use muster::shard::{Common, LogSizes};
 use muster_codec::records::ClusterRecord;
@@ -14,14 +14,15 @@ use std::sync::Arc;
 
 /// The configs of a server that would open the directory.
 fn config(meta: &Meta) -> Result<Config, Failure> {
-    let partitions = format!("offsets.topic.num.partitions={}", meta.offsets_partitions);
-    Ok(Config::load("", &[partitions])?)
+    let offsets = format!("{OFFSETS_PARTITIONS}={}", meta.offsets_partitions);
+    let transactions = format!("{TRANSACTIONS_PARTITIONS}={}", meta.transactions_partitions);
+    Ok(Config::load("", &[offsets, transactions])?)
 }
 
 /// The state that the shards of a server would share.
 ///
 /// # Errors
-/// No config allows the number of offsets partitions.
+/// No config allows the numbers of partitions.
 pub fn common(meta: &Meta) -> Result<Common, Failure> {
     Ok(Common {
         config: Arc::new(config(meta)?),

@@ -3,6 +3,7 @@
 
 use crate::disk::CrashFaults;
 use crate::random::{Random, Salt};
+use muster::data_dir::{OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS};
 use muster::shard::LogSizes;
 
 pub(crate) const MS: u64 = 1_000;
@@ -14,6 +15,7 @@ pub(crate) struct Profile {
     /// Configs of the server, as `key=value`.
     pub(crate) configs: Vec<String>,
     pub(crate) offsets_partitions: u32,
+    pub(crate) transactions_partitions: u32,
     pub(crate) sizes: LogSizes,
     pub(crate) block_bytes: u32,
     /// The length of the phase with faults, in time and, at most, in steps.
@@ -112,14 +114,17 @@ impl Profile {
         let random = &mut Random::new(seed, Salt::Profile);
         let length = length(seed, random);
         let clients = clients(random, length);
-        let offsets_partitions = random.pick(&[1, 3, 8, 50]);
+        let partitions = [1, 3, 8, 50];
+        let offsets_partitions = random.pick(&partitions);
+        let transactions_partitions = random.pick(&partitions);
         let many = clients.members > 60;
         let sizes = if many { LARGE } else { random.pick(&[SMALL, MEDIUM]) };
         let sizes = LogSizes { cut_bytes: random.pick(&CUTS), ..sizes };
         Self {
             shards: random.pick(&[1, 1, 2, 3]),
-            configs: configs(random, &clients, offsets_partitions),
+            configs: configs(random, &clients, offsets_partitions, transactions_partitions),
             offsets_partitions,
+            transactions_partitions,
             sizes,
             block_bytes: random.pick(&[512, 4096]),
             chaos: random.between(length.chaos / 4, length.chaos),
@@ -232,7 +237,12 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
     }
 }
 
-fn configs(random: &mut Random, clients: &ClientProfile, offsets_partitions: u32) -> Vec<String> {
+fn configs(
+    random: &mut Random,
+    clients: &ClientProfile,
+    offsets_partitions: u32,
+    transactions_partitions: u32,
+) -> Vec<String> {
     let session = clients.session_timeout / MS;
     let heartbeat = clients.heartbeat_interval / MS;
     let linger = random.pick(&["-1", "-1", "0", "5", "40"]);
@@ -257,7 +267,8 @@ fn configs(random: &mut Random, clients: &ClientProfile, offsets_partitions: u32
         ("group.min.session.timeout.ms", "1000".to_owned()),
         ("group.initial.rebalance.delay.ms", delay.to_string()),
         ("group.coordinator.append.linger.ms", linger.to_owned()),
-        ("offsets.topic.num.partitions", offsets_partitions.to_string()),
+        (OFFSETS_PARTITIONS, offsets_partitions.to_string()),
+        (TRANSACTIONS_PARTITIONS, transactions_partitions.to_string()),
         ("connections.max.idle.ms", connections_idle.to_string()),
         ("auto.create.topics.enable", "false".to_owned()),
         ("log.flush.interval.messages", flush_messages.to_owned()),

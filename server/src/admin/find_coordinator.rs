@@ -1,7 +1,6 @@
 //! FindCoordinator: the shard that owns a group or a transactional id.
 
 use super::View;
-use crate::placement::Slot;
 use muster_codec::messages::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 use muster_codec::{AnswerBudget, ErrorCode, Str};
 
@@ -40,8 +39,8 @@ pub fn find_coordinator<'r>(
 
 fn coordinator<'r>(view: &View<'r>, key_type: i8, key: &'r str) -> Coordinator<'r> {
     let words = match key_type {
-        GROUP => return shard(view, key, view.placement.group_slot(key)),
-        TRANSACTION => return shard(view, key, view.placement.transaction_slot(key)),
+        GROUP => return at(view, key, view.placement.group_shard(key)),
+        TRANSACTION => return at(view, key, view.placement.id_shard(key)),
         SHARE => "muster does not serve share groups.",
         _ => {
             "This most likely occurs because of a request being malformed by the client library or \
@@ -51,9 +50,8 @@ fn coordinator<'r>(view: &View<'r>, key_type: i8, key: &'r str) -> Coordinator<'
     no_coordinator(key, ErrorCode::InvalidRequest, words)
 }
 
-/// The shard of the slot that has a key.
-fn shard<'r>(view: &View<'r>, key: &'r str, slot: Slot) -> Coordinator<'r> {
-    let shard = view.placement.shard_of(slot);
+/// The shard that coordinates a key.
+fn at<'r>(view: &View<'r>, key: &'r str, shard: u32) -> Coordinator<'r> {
     let Some(endpoint) = view.endpoints.get(shard as usize) else {
         return no_coordinator(key, ErrorCode::CoordinatorNotAvailable, "");
     };

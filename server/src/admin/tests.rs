@@ -50,7 +50,7 @@ impl Cluster {
             image: &self.image,
             offline: &self.offline,
             config: &self.config,
-            placement: Placement { shards: 2, offsets_partitions: 50 },
+            placement: Placement { shards: 2, offsets_partitions: 50, transactions_partitions: 50 },
             endpoints: &self.endpoints,
             shard: 0,
             cluster_id: "cluster",
@@ -239,7 +239,8 @@ fn page(cluster: &Cluster, (topics, limit, cursor): Page<'_>) -> String {
 
 #[test]
 fn partitions_are_described_a_page_at_a_time() {
-    let cluster = Cluster::new(&["offsets.topic.num.partitions=2"]);
+    let cluster =
+        Cluster::new(&["offsets.topic.num.partitions=2", "transaction.state.log.num.partitions=2"]);
     let cases: &[(Page<'_>, &str)] = &[
         (
             (&[], 2000, None),
@@ -296,7 +297,7 @@ fn the_coordinator_of_a_transactional_id_is_found_by_its_hash() {
     let request = FindCoordinatorRequest { key: "".into(), key_type: 1, coordinator_keys };
     let response = find_coordinator(&view, 4, &request);
     for found in &response.coordinators {
-        let shard = view.placement.shard_of(view.placement.transaction_slot(&found.key));
+        let shard = view.placement.id_shard(&found.key);
         assert_eq!((found.error_code, found.node_id), (0, shard as i32));
     }
     assert_eq!(response.coordinators.len(), 3);

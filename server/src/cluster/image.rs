@@ -89,7 +89,7 @@ impl ClusterImage {
     pub fn new(config: &Config) -> Self {
         let mut image = Self::default();
         for topic in InternalTopic::ALL {
-            let partitions = config.offsets_topic_num_partitions;
+            let partitions = topic.partitions(config);
             let (id, name) = (topic.id(), topic.name().into());
             image.insert(Topic { id, name, partitions, slots: [].into() });
             for (name, value) in topic.overrides(config) {

@@ -1,5 +1,5 @@
 //! The topics that the server itself writes. They always exist, and their records are in the
-//! shards' own logs: partition p in that of the shard that leads slot p.
+//! shards' own logs: see [`Placement::log_shard`](crate::placement::Placement::log_shard).
 
 use crate::config::Config;
 use muster_codec::Uuid;
@@ -53,6 +53,13 @@ impl InternalTopic {
         match self {
             Self::ConsumerOffsets => OFFSETS_TOPIC,
             Self::TransactionState => TRANSACTIONS_TOPIC,
+        }
+    }
+
+    pub(super) fn partitions(self, config: &Config) -> i32 {
+        match self {
+            Self::ConsumerOffsets => config.offsets_topic_num_partitions,
+            Self::TransactionState => config.transaction_state_log_num_partitions,
         }
     }
 

@@ -1,8 +1,8 @@
 //! The input of decisions and answers about the cluster.
 
-use super::{ClusterImage, OfflinePartitions, Topic};
+use super::{ClusterImage, InternalTopic, OfflinePartitions, Topic};
 use crate::config::{Config, ListenerIndex};
-use crate::placement::{Placement, Slot};
+use crate::placement::Placement;
 use std::sync::Arc;
 
 /// The address of a shard.
@@ -53,8 +53,8 @@ pub struct View<'a> {
 /// The shard that leads a partition of a topic, internal or not: the one that leads its slot, or,
 /// for a partition without a slot, the one that the formula determines.
 pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
-    if topic.is_internal() {
-        return placement.shard_of(Slot(partition.unsigned_abs()));
+    if let Some(internal) = InternalTopic::of_id(topic.id) {
+        return placement.log_shard(internal.log_partition(partition));
     }
     match topic.slot(partition) {
         Some(slot) => placement.shard_of(slot),

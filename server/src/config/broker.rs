@@ -2,9 +2,9 @@
 //!
 //! A field is Kafka's key with underscores for dots. Types, defaults and ranges are those of
 //! Kafka 4.3 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir` and
-//! `offsets.topic.segment.bytes`, and for values that would lock out all clients. Keys of features
-//! that muster does not have at all (authorizers, tiered storage, plug-ins) are in
-//! `unserved`.
+//! `offsets.topic.segment.bytes`, for the most partitions of internal topics, and for values that
+//! would lock out all clients. Keys of features that muster does not have at all (authorizers,
+//! tiered storage, plug-ins) are in `unserved`.
 
 use super::Served;
 use super::key::{Flags, Key, find, key_name, set_field};
@@ -14,11 +14,15 @@ use super::value::{
 };
 use muster_codec::record_batch::TimestampType;
 use muster_coordinator::Config as Coordinator;
+use muster_storage::PARTITIONS_MAX;
 use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `socket.request.max.bytes`
 pub(crate) const REQUEST_BYTES_DEFAULT: i32 = 100 << 20;
+
+/// Kafka has no limit for partitions of internal topics.
+const LOG_PARTITIONS: i64 = PARTITIONS_MAX as i64;
 
 /// The coordinator's configs have their defaults there.
 const GROUPS: Coordinator = Coordinator::DEFAULT;
@@ -272,7 +276,7 @@ broker_configs! {
     offsets_retention_minutes: i32 = (GROUPS.offsets_retention_ms / 60_000) as i32,
         at_least(1), [obeyed];
     offsets_topic_compression_codec: i32 = 0, Valid::Any, [];
-    offsets_topic_num_partitions: i32 = 50, at_least(1), [obeyed];
+    offsets_topic_num_partitions: i32 = 50, between(1, LOG_PARTITIONS), [obeyed];
     offsets_topic_replication_factor: i16 = 3, at_least(1), [];
     // Kafka's 100 MiB would delay the first answer on a new data directory, and write as much for a
     // server that does little: a segment is filled with zeros before it takes its first record.
@@ -350,7 +354,7 @@ broker_configs! {
         at_least(1), [obeyed];
     transaction_state_log_load_buffer_size: i32 = 5_242_880, at_least(1), [];
     transaction_state_log_min_isr: i32 = 2, at_least(1), [];
-    transaction_state_log_num_partitions: i32 = 50, at_least(1), [];
+    transaction_state_log_num_partitions: i32 = 50, between(1, LOG_PARTITIONS), [obeyed];
     transaction_state_log_replication_factor: i16 = 3, at_least(1), [];
     transaction_state_log_segment_bytes: i32 = 104_857_600, at_least(1), [];
     transaction_two_phase_commit_enable: bool = false, Valid::Any, [obeyed];

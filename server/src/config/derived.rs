@@ -5,6 +5,7 @@ use super::{
     Altered, BROKER_RESOURCE, Config, GROUP_RESOURCE, GroupConfig, Overrides, TOPIC_RESOURCE,
     TopicConfig, rules,
 };
+use crate::placement::Placement;
 use muster_codec::ApiKey;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_coordinator::assignors::Assignor;
@@ -19,6 +20,15 @@ use muster_storage::limits::{
 const ALL_BROKERS: &str = "";
 
 impl Config {
+    /// The placement with a number of shards.
+    pub fn placement(&self, shards: u32) -> Placement {
+        Placement {
+            shards,
+            offsets_partitions: self.offsets_topic_num_partitions.unsigned_abs(),
+            transactions_partitions: self.transaction_state_log_num_partitions.unsigned_abs(),
+        }
+    }
+
     /// The configs of the group coordinator.
     pub fn coordinator(&self) -> muster_coordinator::Config {
         muster_coordinator::Config {

@@ -41,6 +41,7 @@ pub(crate) use security::ListenerSecurity;
 pub use topic::TopicConfig;
 pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Password, Value};
 
+use crate::data_dir::TRANSACTIONS_PARTITIONS;
 use rules::Broken;
 use std::collections::BTreeMap;
 use unserved::Unserved;
@@ -131,6 +132,24 @@ impl Config {
             Some(Unserved::Refused(missing)) => Kind::Refused(missing),
             None => Kind::Unknown { similar: findings::similar(name) },
         }
+    }
+
+    /// Takes over the number of partitions of `__transaction_state` that a data directory has. It
+    /// may differ from the default.
+    ///
+    /// # Errors
+    /// The key was set to another number, which is returned.
+    pub fn keep_transactions_partitions(&mut self, count: i32) -> Result<(), i32> {
+        let configured = self.transaction_state_log_num_partitions;
+        if configured == count {
+            return Ok(());
+        }
+        if self.set.contains_key(TRANSACTIONS_PARTITIONS) {
+            return Err(configured);
+        }
+        self.transaction_state_log_num_partitions = count;
+        self.set.insert(TRANSACTIONS_PARTITIONS, count.to_string());
+        Ok(())
     }
 
     /// Whether the command line set a key: it wins over what clients alter.

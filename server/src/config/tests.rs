@@ -107,6 +107,10 @@ fn what_is_wrong_is_named() {
             "offsets.topic.num.partitions=2147483648: Not a number of type INT",
         ),
         (
+            &["transaction.state.log.num.partitions=10001"],
+            "transaction.state.log.num.partitions=10001: Value must be no more than 10000",
+        ),
+        (
             &["auto.create.topics.enable=yes"],
             "auto.create.topics.enable=yes: Expected value to be either true or false",
         ),

@@ -30,7 +30,9 @@ pub enum DataDirError {
     OfKafka {
         path: PathBuf,
     },
-    OffsetsPartitions {
+    /// An internal topic has another number of partitions than the config of this key.
+    Partitions {
+        key: &'static str,
         written: u32,
         configured: u32,
     },
@@ -47,7 +49,7 @@ impl DataDirError {
             Self::Io { .. }
             | Self::Held { .. }
             | Self::OfKafka { .. }
-            | Self::OffsetsPartitions { .. } => false,
+            | Self::Partitions { .. } => false,
         }
     }
 }
@@ -82,10 +84,10 @@ impl fmt::Display for DataDirError {
                  --with-data for the records of topics, --dry-run to look first)",
                 path.display()
             ),
-            Self::OffsetsPartitions { written, configured } => write!(
+            Self::Partitions { key, written, configured } => write!(
                 f,
-                "the data directory was written with offsets.topic.num.partitions={written}, and \
-                 cannot be opened with {configured}: groups would lose their offsets"
+                "the data directory was written with {key}={written}, and cannot be opened with \
+                 {configured}: groups would lose their offsets, and producers their transactions"
             ),
             Self::Log(error) => error.fmt(f),
         }

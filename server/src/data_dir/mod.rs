@@ -8,10 +8,14 @@ mod stamp;
 
 pub use contents::{Entry, entries};
 pub use error::DataDirError;
-pub use stamp::{Meta, STAMP_FILE_NAME, State, positive, stamp_file, value};
+pub use stamp::{
+    Meta, OFFSETS_PARTITIONS, STAMP_FILE_NAME, State, TRANSACTIONS_PARTITIONS, partitions,
+    stamp_file, value,
+};
 
 pub(crate) use contents::traces_of_use;
 
+use crate::config::Config;
 use crate::directories;
 use crate::files::block_bytes;
 use crate::offline::{OfflineLog, log_config};
@@ -51,7 +55,7 @@ impl DataDir {
             if has_stamp(path)? { Meta::read(path)? } else { stamp_new(path, placement, ids)? };
         let (written, configured) = (meta.offsets_partitions, placement.offsets_partitions);
         if written != configured {
-            return Err(DataDirError::OffsetsPartitions { written, configured });
+            return Err(DataDirError::Partitions { key: OFFSETS_PARTITIONS, written, configured });
         }
         if meta.state == State::Making {
             make_logs(path, &meta, sizes)?;
@@ -59,6 +63,21 @@ impl DataDir {
             meta.write(path)?;
         }
         Ok(Self { path: path.to_owned(), meta, _lock: lock })
+    }
+
+    /// Has a config take over the number of partitions of `__transaction_state` that the directory
+    /// has: that of the config is for a new one.
+    ///
+    /// # Errors
+    /// The config has been set to another number.
+    pub fn keep_transactions_partitions(&self, config: &mut Config) -> Result<(), DataDirError> {
+        let written = self.meta.transactions_partitions;
+        let kept = config.keep_transactions_partitions(written as i32);
+        kept.map_err(|configured| DataDirError::Partitions {
+            key: TRANSACTIONS_PARTITIONS,
+            written,
+            configured: configured.unsigned_abs(),
+        })
     }
 
     /// Opens an existing, whole directory to change it while no server runs.

@@ -5,6 +5,7 @@ use super::DataDirError;
 use crate::placement::Placement;
 use crate::shard::KnownLog;
 use muster_coordinator::Ids;
+use muster_storage::PARTITIONS_MAX;
 use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,13 @@ use std::path::{Path, PathBuf};
 pub const STAMP_FILE_NAME: &str = "meta.properties";
 pub(crate) const STAMP_ASIDE_FILE_NAME: &str = "meta.properties.new";
 
-const VERSION: &str = "2";
+/// The first is of stamps whose internal topics have the same number of partitions: earlier servers
+/// knew one number, and refuse the second.
+const VERSIONS: [&str; 2] = ["2", "3"];
+
+/// The keys that determine the partitions of groups and of transactional ids.
+pub const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions";
+pub const TRANSACTIONS_PARTITIONS: &str = "transaction.state.log.num.partitions";
 
 /// The contents of `meta.properties`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +29,8 @@ pub struct Meta {
     /// `offsets.topic.num.partitions`, which determines the partition of each group and never
     /// changes.
     pub offsets_partitions: u32,
+    /// `transaction.state.log.num.partitions`, likewise for transactional ids.
+    pub transactions_partitions: u32,
     /// The number of starts of the server.
     pub starts: u32,
     /// The run of the machine that has all writes since the last clean stop, by the kernel's boot
@@ -49,9 +58,16 @@ impl Meta {
     pub fn new(placement: Placement, ids: &mut dyn Ids) -> Self {
         let cluster_id = ids.next_id().to_string();
         let logs = (0..placement.shards).map(|_| KnownLog::new(ids)).collect();
-        let offsets_partitions = placement.offsets_partitions;
-        let (starts, boot) = (0, None);
-        Self { state: State::Making, cluster_id, offsets_partitions, starts, boot, logs }
+        let Placement { offsets_partitions, transactions_partitions, .. } = placement;
+        Self {
+            state: State::Making,
+            cluster_id,
+            offsets_partitions,
+            transactions_partitions,
+            starts: 0,
+            boot: None,
+            logs,
+        }
     }
 
     pub fn shards(&self) -> u32 {
@@ -59,7 +75,8 @@ impl Meta {
     }
 
     pub fn placement(&self) -> Placement {
-        Placement { shards: self.shards(), offsets_partitions: self.offsets_partitions }
+        let Self { offsets_partitions, transactions_partitions, .. } = *self;
+        Placement { shards: self.shards(), offsets_partitions, transactions_partitions }
     }
 
     /// Counts a startup in a run of the machine; returns whether writes of an earlier one may be
@@ -118,8 +135,9 @@ impl Meta {
     /// The reason, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let version = value(text, "version")?;
-        if version != VERSION {
-            return Err(format!("version={version}, and this server reads version={VERSION}"));
+        if !VERSIONS.contains(&version) {
+            let known = VERSIONS.join(" and ");
+            return Err(format!("version={version}, and this server reads version={known}"));
         }
         let covered = text.rfind("checksum=").ok_or("checksum= is missing")?;
         if text[covered..] != checksum_line(&text[..covered]) {
@@ -136,10 +154,14 @@ impl Meta {
             Ok(KnownLog { id, end: parsed(text, &format!("end.{number}"))? })
         };
         let shards: u32 = positive(text, "shards")?;
+        let offsets_partitions = partitions(text, OFFSETS_PARTITIONS)?;
         Ok(Self {
             state,
             cluster_id: value(text, "cluster.id")?.to_owned(),
-            offsets_partitions: positive(text, "offsets.topic.num.partitions")?,
+            offsets_partitions,
+            // Earlier servers had as many of both.
+            transactions_partitions: value(text, TRANSACTIONS_PARTITIONS)
+                .map_or(Ok(offsets_partitions), |_| partitions(text, TRANSACTIONS_PARTITIONS))?,
             // Earlier servers, which had no transactions, have not written these.
             starts: value(text, "starts").map_or(Ok(0), |_| parsed(text, "starts"))?,
             boot: value(text, "boot").ok().filter(|boot| *boot != "none").map(str::to_owned),
@@ -151,9 +173,12 @@ impl Meta {
 impl fmt::Display for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.state == State::Making { "making" } else { "made" };
+        let version =
+            VERSIONS[usize::from(self.offsets_partitions != self.transactions_partitions)];
         let mut text =
-            format!("version={VERSION}\nstate={state}\ncluster.id={}\n", self.cluster_id);
-        text += &format!("offsets.topic.num.partitions={}\n", self.offsets_partitions);
+            format!("version={version}\nstate={state}\ncluster.id={}\n", self.cluster_id);
+        text += &format!("{OFFSETS_PARTITIONS}={}\n", self.offsets_partitions);
+        text += &format!("{TRANSACTIONS_PARTITIONS}={}\n", self.transactions_partitions);
         text += &format!("starts={}\n", self.starts);
         text += &format!("boot={}\n", self.boot.as_deref().unwrap_or("none"));
         text += &format!("shards={}\n", self.shards());
@@ -188,9 +213,19 @@ fn parsed<T: std::str::FromStr>(text: &str, key: &str) -> Result<T, String> {
 ///
 /// # Errors
 /// The key is missing, or the value is none, in words.
-pub fn positive(text: &str, key: &str) -> Result<u32, String> {
+fn positive(text: &str, key: &str) -> Result<u32, String> {
     let number = parsed(text, key)?;
     if number == 0 { Err(format!("{key}=0")) } else { Ok(number) }
+}
+
+/// The value of a key that is the number of partitions of an internal topic.
+///
+/// # Errors
+/// The key is missing, or the value is none, in words.
+pub fn partitions(text: &str, key: &str) -> Result<u32, String> {
+    let count = positive(text, key)?;
+    let is_possible = count as usize <= PARTITIONS_MAX;
+    is_possible.then_some(count).ok_or_else(|| format!("{key}={count}"))
 }
 
 /// The last line: the checksum of all lines before it.
@@ -211,7 +246,15 @@ mod tests {
         let logs = vec![KnownLog { id: 0x1f, end: 301 }, KnownLog { id: u64::MAX, end: 0 }];
         let cluster_id = "AAAAAAAAAAAAAAAAAAAAAA".to_owned();
         let boot = Some("11111111-2222".to_owned());
-        Meta { state: State::Made, cluster_id, offsets_partitions: 50, starts: 7, boot, logs }
+        Meta {
+            state: State::Made,
+            cluster_id,
+            offsets_partitions: 50,
+            transactions_partitions: 20,
+            starts: 7,
+            boot,
+            logs,
+        }
     }
 
     #[test]
@@ -260,12 +303,27 @@ mod tests {
     fn a_stamp_of_a_server_without_transactions_is_read() {
         let whole = meta().to_string();
         let end = whole.find("checksum=").unwrap();
-        let lines = whole[..end].lines();
-        let old: Vec<_> =
-            lines.filter(|it| !it.starts_with("starts=") && !it.starts_with("boot=")).collect();
-        let old = old.join("\n") + "\n";
+        let is_new =
+            |line: &&str| ["starts=", "boot=", "transaction"].iter().any(|it| line.starts_with(it));
+        let old: Vec<_> = whole[..end].lines().filter(|line| !is_new(line)).collect();
+        let old = old.join("\n").replace("version=3", "version=2") + "\n";
         let read = Meta::parse(&(old.clone() + &checksum_line(&old))).unwrap();
-        assert_eq!(read, Meta { starts: 0, boot: None, ..meta() });
+        assert_eq!(read, Meta { transactions_partitions: 50, starts: 0, boot: None, ..meta() });
+    }
+
+    #[test]
+    fn earlier_servers_refuse_other_numbers_of_partitions() {
+        assert!(meta().to_string().starts_with("version=3\n"));
+        let same = Meta { transactions_partitions: 50, ..meta() };
+        assert!(same.to_string().starts_with("version=2\n"));
+    }
+
+    #[test]
+    fn more_partitions_than_a_log_can_have_are_damage() {
+        for (offsets_partitions, transactions_partitions) in [(10_001, 1), (1, 10_001), (1, 0)] {
+            let wrong = Meta { offsets_partitions, transactions_partitions, ..meta() };
+            assert!(Meta::parse(&wrong.to_string()).is_err());
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ const SMALL: LogSizes = LogSizes {
 };
 
 fn open(path: &Path, shards: u32) -> Result<DataDir, DataDirError> {
-    let placement = Placement { shards, offsets_partitions: 50 };
+    let placement = Placement { shards, offsets_partitions: 50, transactions_partitions: 50 };
     DataDir::open(path, placement, SMALL, &mut RandomIds::new().unwrap())
 }
 
@@ -184,17 +184,38 @@ fn a_look_keeps_servers_out_and_changes_nothing() {
 fn another_number_of_offsets_partitions_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path(), 1).unwrap());
-    let placement = Placement { shards: 1, offsets_partitions: 10 };
+    let placement = Placement { shards: 1, offsets_partitions: 10, transactions_partitions: 10 };
     let ids = &mut RandomIds::new().unwrap();
     let error = DataDir::open(dir.path(), placement, SMALL, ids).unwrap_err();
     assert!(error.to_string().contains("offsets.topic.num.partitions=50"), "{error}");
 }
 
 #[test]
+fn partitions_of_transactions_are_those_of_the_first_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = |words: &[&str]| {
+        Config::load("", &words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()).unwrap()
+    };
+    let placement = Placement { transactions_partitions: 7, ..Config::default().placement(1) };
+    let ids = &mut RandomIds::new().unwrap();
+    drop(DataDir::open(dir.path(), placement, SMALL, ids).unwrap());
+    let directory = open(dir.path(), 1).unwrap();
+    let mut set = config(&["transaction.state.log.num.partitions=50"]);
+    let error = directory.keep_transactions_partitions(&mut set).unwrap_err();
+    assert!(error.to_string().contains("transaction.state.log.num.partitions=7"), "{error}");
+    for words in [&[][..], &["transaction.state.log.num.partitions=7"]] {
+        let mut kept = config(words);
+        directory.keep_transactions_partitions(&mut kept).unwrap();
+        assert_eq!(kept.placement(1), placement);
+        assert_eq!(kept.set_text("transaction.state.log.num.partitions"), Some("7"));
+    }
+}
+
+#[test]
 fn the_logs_of_a_new_directory_have_the_configured_size() {
     let dir = tempfile::tempdir().unwrap();
     let sizes = LogSizes { segment_bytes: Some(SEGMENT_BYTES_MIN), ..LogSizes::default() };
-    let placement = Placement { shards: 2, offsets_partitions: 50 };
+    let placement = Placement { shards: 2, offsets_partitions: 50, transactions_partitions: 50 };
     let ids = &mut RandomIds::new().unwrap();
     drop(DataDir::open(dir.path(), placement, sizes, ids).unwrap());
     let len = fs::metadata(segment(dir.path(), 1)).unwrap().len();

@@ -2,7 +2,7 @@
 //! how it is refused, how its answer fails. Ids of other shards are refused here.
 
 use super::answer::{CoordinatorAnswer, merge_responses, owned};
-use crate::placement::Slot;
+use crate::placement::TransactionsPartition;
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response, Str, TransactionRequest};
 use muster_transactions::{Request, Response as Answered};
@@ -29,11 +29,11 @@ enum Named<'m> {
 
 /// Where a request goes.
 pub(crate) enum Destination<'r> {
-    /// To the coordinator of a slot.
-    Slot(Slot, Request<'r>),
-    /// To the coordinators of several slots, which answer at once. The response is about the ids of
-    /// other shards.
-    Slots(Vec<(Slot, Request<'r>)>, Option<Response<'static>>),
+    /// To the coordinator of a partition.
+    Partition(TransactionsPartition, Request<'r>),
+    /// To the coordinators of several partitions, which answer at once. The response is about the
+    /// ids of other shards.
+    Partitions(Vec<(TransactionsPartition, Request<'r>)>, Option<Response<'static>>),
     /// To all coordinators of the shard. The response is for a shard without any.
     Shard(Request<'r>, Response<'static>),
     /// Nowhere: all of it is refused.
@@ -57,15 +57,15 @@ macro_rules! transaction_apis {
             }
         }
 
-        /// The part of a request for each slot, and those of other shards.
-        fn by_slot<'r>(
+        /// The part of a request for each partition, and those of other shards.
+        fn by_partition<'r>(
             request: TransactionRequest<'r>,
-            slot_of: &dyn Fn(&str) -> Option<Slot>,
-        ) -> Vec<(Option<Slot>, TransactionRequest<'r>)> {
+            partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
+        ) -> Vec<(Option<TransactionsPartition>, TransactionRequest<'r>)> {
             match request {
                 $(TransactionRequest::$several(body) => {
-                    let parts = body.by_slot(slot_of).into_iter();
-                    parts.map(|(slot, part)| (slot, part.into())).collect()
+                    let parts = body.by_partition(partition_of).into_iter();
+                    parts.map(|(partition, part)| (partition, part.into())).collect()
                 })*
                 $(TransactionRequest::$one(_))|* => Vec::new(),
             }
@@ -108,11 +108,11 @@ pub(super) fn refused(
     api(request).refused(version, error)
 }
 
-/// Finds the coordinators of a request; `slot_of` is None for ids of other shards.
+/// Finds the coordinators of a request; `partition_of` is None for ids of other shards.
 pub(crate) fn route<'r>(
     request: TransactionRequest<'r>,
     version: i16,
-    slot_of: &dyn Fn(&str) -> Option<Slot>,
+    partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
 ) -> Destination<'r> {
     let refuse =
         |request: &TransactionRequest<'_>| refused(request, version, ErrorCode::NotCoordinator);
@@ -121,35 +121,35 @@ pub(crate) fn route<'r>(
             let empty = api(&request).refused(version, ErrorCode::None);
             Destination::Shard(of_coordinator(request), empty)
         }
-        Named::One(id) => match slot_of(id) {
-            Some(slot) => Destination::Slot(slot, of_coordinator(request)),
+        Named::One(id) => match partition_of(id) {
+            Some(partition) => Destination::Partition(partition, of_coordinator(request)),
             None => Destination::Answered(refuse(&request)),
         },
         Named::Several => {
             let empty = api(&request).refused(version, ErrorCode::None);
             let (mut parts, mut foreign) = (Vec::new(), None);
-            for (slot, part) in by_slot(request, slot_of) {
-                match slot {
-                    Some(slot) => parts.push((slot, of_coordinator(part))),
+            for (partition, part) in by_partition(request, partition_of) {
+                match partition {
+                    Some(partition) => parts.push((partition, of_coordinator(part))),
                     None => foreign = Some(refuse(&part)),
                 }
             }
             if parts.is_empty() {
                 return Destination::Answered(foreign.unwrap_or(empty));
             }
-            Destination::Slots(parts, foreign)
+            Destination::Partitions(parts, foreign)
         }
     }
 }
 
-/// Groups elements by the slots of their ids, in the order of the slots.
+/// Groups elements by the partitions of their ids, in the order of the partitions.
 fn grouped<T>(
     elements: Vec<T>,
-    slot_of: impl Fn(&T) -> Option<Slot>,
-) -> impl Iterator<Item = (Option<Slot>, Vec<T>)> {
-    let mut parts = std::collections::BTreeMap::<Option<Slot>, Vec<T>>::new();
+    partition_of: impl Fn(&T) -> Option<TransactionsPartition>,
+) -> impl Iterator<Item = (Option<TransactionsPartition>, Vec<T>)> {
+    let mut parts = std::collections::BTreeMap::<Option<TransactionsPartition>, Vec<T>>::new();
     for element in elements {
-        parts.entry(slot_of(&element)).or_default().push(element);
+        parts.entry(partition_of(&element)).or_default().push(element);
     }
     parts.into_iter()
 }
@@ -196,22 +196,33 @@ pub(super) fn of_topic(
 }
 
 /// The parts of a request that names several ids.
-trait BySlot: Sized {
-    fn by_slot(self, slot_of: &dyn Fn(&str) -> Option<Slot>) -> Vec<(Option<Slot>, Self)>;
+trait ByPartition: Sized {
+    fn by_partition(
+        self,
+        partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
+    ) -> Vec<(Option<TransactionsPartition>, Self)>;
 }
 
-impl BySlot for AddPartitionsToTxnRequest<'_> {
-    fn by_slot(self, slot_of: &dyn Fn(&str) -> Option<Slot>) -> Vec<(Option<Slot>, Self)> {
-        let parts = grouped(self.transactions, |it| slot_of(&it.transactional_id));
+impl ByPartition for AddPartitionsToTxnRequest<'_> {
+    fn by_partition(
+        self,
+        partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
+    ) -> Vec<(Option<TransactionsPartition>, Self)> {
+        let parts = grouped(self.transactions, |it| partition_of(&it.transactional_id));
         let part = |transactions| Self { transactions, ..Default::default() };
-        parts.map(|(slot, transactions)| (slot, part(transactions))).collect()
+        parts.map(|(partition, transactions)| (partition, part(transactions))).collect()
     }
 }
 
-impl BySlot for DescribeTransactionsRequest<'_> {
-    fn by_slot(self, slot_of: &dyn Fn(&str) -> Option<Slot>) -> Vec<(Option<Slot>, Self)> {
-        let parts = grouped(self.transactional_ids, |id| slot_of(id));
-        parts.map(|(slot, transactional_ids)| (slot, Self { transactional_ids })).collect()
+impl ByPartition for DescribeTransactionsRequest<'_> {
+    fn by_partition(
+        self,
+        partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
+    ) -> Vec<(Option<TransactionsPartition>, Self)> {
+        let parts = grouped(self.transactional_ids, |id| partition_of(id));
+        parts
+            .map(|(partition, transactional_ids)| (partition, Self { transactional_ids }))
+            .collect()
     }
 }
 

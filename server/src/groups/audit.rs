@@ -1,9 +1,9 @@
 //! The audit of groups and transactional ids: one after the other is compared with the state to
 //! which its records replay, without the log.
 
-use super::TransactionSlots;
+use super::TransactionCoordinators;
 use super::slots::{Audited, Slots};
-use crate::placement::Slot;
+use crate::placement::TransactionsPartition;
 use std::sync::Arc;
 
 /// How often a group is compared, and an id.
@@ -13,7 +13,7 @@ const AUDIT_INTERVAL_MS: i64 = 1_000;
 #[derive(Debug)]
 pub(super) struct Audit {
     last: Audited,
-    last_id: Option<(Slot, Arc<str>)>,
+    last_id: Option<(TransactionsPartition, Arc<str>)>,
     next_at: i64,
 }
 
@@ -36,7 +36,7 @@ impl Audit {
         &mut self,
         now: i64,
         slots: &mut Slots,
-        transactions: &dyn TransactionSlots,
+        transactions: &dyn TransactionCoordinators,
     ) -> Result<(), String> {
         if now < self.next_at {
             return Ok(());
@@ -48,19 +48,19 @@ impl Audit {
         self.audit_id(transactions)
     }
 
-    fn audit_id(&mut self, transactions: &dyn TransactionSlots) -> Result<(), String> {
-        let (mut slot, mut id) = match self.last_id.take() {
-            Some((slot, id)) => (Some(slot), Some(id)),
+    fn audit_id(&mut self, transactions: &dyn TransactionCoordinators) -> Result<(), String> {
+        let (mut partition, mut id) = match self.last_id.take() {
+            Some((partition, id)) => (Some(partition), Some(id)),
             None => (transactions.next_with_ids(None), None),
         };
-        while let Some(of) = slot {
+        while let Some(of) = partition {
             let coordinator = transactions.coordinator(of);
             if let Some((id, is_same)) = coordinator.and_then(|it| it.audit_after(id.as_deref())) {
                 let differs = format!("transactional id {id:?} is not what its record makes");
                 self.last_id = Some((of, id));
                 return is_same.then_some(()).ok_or(differs);
             }
-            (slot, id) = (transactions.next_with_ids(Some(of)), None);
+            (partition, id) = (transactions.next_with_ids(Some(of)), None);
         }
         Ok(())
     }

@@ -46,6 +46,8 @@ pub(super) struct NotWritten {
 pub(super) struct GroupLog {
     slots: Slots,
     log: ShardLog,
+    /// The partitions of internal topics in it.
+    partitions: Vec<LogPartition>,
     /// The most bytes in an operation of records that may be cut.
     cut_bytes: usize,
     clock: GroupClock,
@@ -56,11 +58,18 @@ pub(super) struct GroupLog {
 }
 
 impl GroupLog {
-    pub(super) fn new(slots: Slots, log: ShardLog, cut_bytes: usize, now: i64) -> Self {
-        let moved = slots.iter().flat_map(Slot::log_partitions).collect();
+    pub(super) fn new(
+        slots: Slots,
+        log: ShardLog,
+        partitions: Vec<LogPartition>,
+        cut_bytes: usize,
+        now: i64,
+    ) -> Self {
+        let moved = partitions.clone();
         Self {
             slots,
             log,
+            partitions,
             cut_bytes,
             clock: GroupClock::new(now),
             moved,
@@ -79,6 +88,11 @@ impl GroupLog {
 
     pub(super) fn log(&self) -> &ShardLog {
         &self.log
+    }
+
+    /// The partitions of internal topics in the log.
+    pub(super) fn partitions(&self) -> &[LogPartition] {
+        &self.partitions
     }
 
     /// Both, for work that writes no records.
@@ -276,14 +290,14 @@ impl GroupLog {
         }
         self.moved.clear();
         if self.log.is_recovered() != was_recovered {
-            return self.moved.extend(self.slots.iter().flat_map(Slot::log_partitions));
+            return self.moved.extend(&self.partitions);
         }
-        let of_slots = self.log.flushed().iter().filter(|it| **it != LogPartition::Cluster);
-        self.moved.extend(of_slots);
+        let of_topics = self.log.flushed().iter().filter(|it| **it != LogPartition::Cluster);
+        self.moved.extend(of_topics);
     }
 
-    /// The partitions of slots of which the last operation of the log made operations durable; at
-    /// first all.
+    /// The partitions of internal topics of which the last operation of the log made operations
+    /// durable; at first all.
     pub(super) fn moved(&self) -> &[LogPartition] {
         &self.moved
     }

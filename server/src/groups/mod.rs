@@ -43,7 +43,7 @@ mod transactions;
 pub(crate) use offset_questions::ASKED_BYTES_MAX;
 pub(crate) use slots::ListingOfSlots;
 pub use slots::Slots;
-pub(crate) use snapshot::{TransactionSlots, read_cluster};
+pub(crate) use snapshot::{TransactionCoordinators, read_cluster};
 pub(crate) use transactions::Marked;
 
 use crate::clock::Times;
@@ -150,7 +150,7 @@ pub(crate) struct TurnEnd<'t> {
     /// On the controller, the image with all changes that the log has accepted.
     pub(crate) image: Option<&'t ClusterImage>,
     /// The coordinators of transactions, whose records are in the same log.
-    pub(crate) transactions: &'t dyn TransactionSlots,
+    pub(crate) transactions: &'t dyn TransactionCoordinators,
 }
 
 /// A completed file operation.
@@ -173,6 +173,7 @@ impl Groups {
         setup.snapshot.0.iter().for_each(|snapshot| log.keep_markers_after(snapshot.from));
         let (common_of_snapshots, writer) = (Arc::clone(&common), setup.snapshot_writer);
         let rate = common.state_check_max_bytes_per_second.max(0).unsigned_abs();
+        let partitions = placement.log_partitions_of(shard).collect();
         Self {
             shard,
             placement,
@@ -183,7 +184,7 @@ impl Groups {
             verifies: config.transaction_partition_verification_enable,
             questions: OffsetQuestions::new(setup.first_number),
             markers: MarkersUnderWay::default(),
-            log: GroupLog::new(slots, log, cut_bytes, now),
+            log: GroupLog::new(slots, log, partitions, cut_bytes, now),
             reads: LogReads::default(),
             deleted_topics: DeletedTopics::default(),
             snapshots: Snapshots::new(common_of_snapshots, config, writer, setup.snapshot, now),
@@ -339,7 +340,7 @@ impl Groups {
     pub(crate) fn find_faults(
         &mut self,
         now: i64,
-        transactions: &dyn TransactionSlots,
+        transactions: &dyn TransactionCoordinators,
         out: &mut Vec<Command>,
     ) -> bool {
         let (slots, _) = self.log.parts();

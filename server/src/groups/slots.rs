@@ -4,9 +4,9 @@
 use super::configs;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
-use crate::led::{Led, SlotCoordinator};
+use crate::led::{Led, LedCoordinator};
+use crate::list_over_all::{ListOverAll, Visit};
 use crate::placement::{Placement, Slot};
-use crate::slot_list::{SlotList, Visit};
 use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{
@@ -23,7 +23,8 @@ pub struct Slots {
     damage: Option<SnapshotDamage>,
 }
 
-impl SlotCoordinator for Coordinator {
+impl LedCoordinator for Coordinator {
+    type Key = Slot;
     type Held = Held;
 
     fn held(&self) -> Held {
@@ -36,7 +37,7 @@ impl SlotCoordinator for Coordinator {
 }
 
 /// A list of the groups of all slots that is under way.
-pub(crate) type ListingOfSlots = SlotList<Listing>;
+pub(crate) type ListingOfSlots = ListOverAll<Listing, Slot>;
 
 impl Slots {
     /// Those of a shard, without groups.
@@ -81,7 +82,7 @@ impl Slots {
 
     /// The slots, in order.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Slot> {
-        self.led.slots()
+        self.led.keys()
     }
 
     /// The slot that follows another one; the first for None.
@@ -259,7 +260,8 @@ mod tests {
     use crate::shard::commit;
     use muster_coordinator::NoTopics;
 
-    const PLACEMENT: Placement = Placement { shards: 2, offsets_partitions: 6 };
+    const PLACEMENT: Placement =
+        Placement { shards: 2, offsets_partitions: 6, transactions_partitions: 6 };
 
     fn slots() -> Slots {
         Slots::new(&Config::default(), PLACEMENT, 1)

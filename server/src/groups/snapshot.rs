@@ -7,7 +7,7 @@ use super::log::GroupLog;
 use super::slots::Slots;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
-use crate::placement::Slot;
+use crate::placement::{Slot, TransactionsPartition};
 use muster_codec::records::ClusterRecord;
 use muster_codec::{DecodeError, Reader};
 use muster_coordinator::{SnapshotDamage, SnapshotPart, SnapshotWalk};
@@ -28,12 +28,18 @@ const SLICE_BYTES: usize = 64 << 10;
 const SLICE_STEPS_MAX: usize = 64;
 
 /// The coordinators of transactions of a shard, whose records are in the same log.
-pub(crate) trait TransactionSlots {
-    /// The slot with transactional ids that follows another one; the first for None.
-    fn next_with_ids(&self, slot: Option<Slot>) -> Option<Slot>;
+pub(crate) trait TransactionCoordinators {
+    /// The partition with transactional ids that follows another one; the first for None.
+    fn next_with_ids(
+        &self,
+        partition: Option<TransactionsPartition>,
+    ) -> Option<TransactionsPartition>;
 
-    /// The coordinator of a slot that the shard leads.
-    fn coordinator(&self, slot: Slot) -> Option<&muster_transactions::Coordinator>;
+    /// The coordinator of a partition that the shard leads.
+    fn coordinator(
+        &self,
+        partition: TransactionsPartition,
+    ) -> Option<&muster_transactions::Coordinator>;
 
     /// The damage found in the snapshot since it was opened.
     fn damage(&self) -> Option<&'static str>;
@@ -70,7 +76,7 @@ pub(super) struct Snapshots {
 #[derive(Debug)]
 struct Job {
     stage: Stage,
-    /// The slots whose groups are written, and those whose transactional ids are.
+    /// The slots whose groups are written, and the partitions whose transactional ids are.
     slots: Vec<SlotIndex>,
     ids: Vec<SlotIndex>,
     header: SnapshotHeader,
@@ -81,9 +87,9 @@ struct Job {
 #[expect(clippy::large_enum_variant, reason = "there is one, in a job")]
 enum Stage {
     Cluster,
-    /// The transactional ids of the slot that follows the last one.
-    Ids(Option<Slot>),
-    /// Those of a slot that is begun.
+    /// The transactional ids of the partition that follows the last one.
+    Ids(Option<TransactionsPartition>),
+    /// Those of a partition that is begun.
     IdsOf(SlotIndex, IdsWalk),
     /// The groups of the slot that follows the last one.
     Groups(Option<Slot>),
@@ -280,8 +286,10 @@ impl Job {
                 self.header.cluster = write_cluster(turn.image, config, writer);
                 Stage::Ids(None)
             }
-            Stage::Ids(slot) => match turn.transactions.next_with_ids(slot) {
-                Some(slot) => Stage::IdsOf(row(slot, position), IdsWalk::new(writer.body_end())),
+            Stage::Ids(partition) => match turn.transactions.next_with_ids(partition) {
+                Some(TransactionsPartition(index)) => {
+                    Stage::IdsOf(row(index, position), IdsWalk::new(writer.body_end()))
+                }
                 None => {
                     self.header.transactions = write_table(&self.ids, writer);
                     Stage::Groups(None)
@@ -291,7 +299,7 @@ impl Job {
                 self.write_ids(turn.transactions, row, walk, position, writer)?
             }
             Stage::Groups(slot) => match slots.next_with_groups(slot) {
-                Some(slot) => {
+                Some(Slot(slot)) => {
                     Stage::GroupsOf(row(slot, position), SnapshotWalk::new(writer.body_end()))
                 }
                 None => {
@@ -312,25 +320,25 @@ impl Job {
         }))
     }
 
-    /// Writes some transactional ids of a slot, or a part of their index.
+    /// Writes some transactional ids of a partition, or a part of their index.
     fn write_ids(
         &mut self,
-        transactions: &dyn TransactionSlots,
+        transactions: &dyn TransactionCoordinators,
         mut ids: SlotIndex,
         mut walk: IdsWalk,
         position: u64,
         writer: &mut SnapshotWriter,
     ) -> Result<Stage, SnapshotDamage> {
-        let (slot, body) = (Slot(ids.slot), writer.body());
+        let (partition, body) = (TransactionsPartition(ids.slot), writer.body());
         ids.newest = position;
-        let coordinator = transactions.coordinator(slot);
+        let coordinator = transactions.coordinator(partition);
         let written = coordinator.map(|it| it.write_snapshot(&mut walk, SLICE_BYTES, body));
         let written =
             written.transpose().map_err(|what| SnapshotDamage { group_id: None, what })?;
         Ok(match self.written(ids, written.flatten()) {
             Some(row) => {
                 self.ids.push(row);
-                Stage::Ids(Some(slot))
+                Stage::Ids(Some(partition))
             }
             None => Stage::IdsOf(ids, walk),
         })
@@ -367,8 +375,8 @@ impl Job {
     }
 }
 
-/// The row of a slot that is begun at a position.
-fn row(Slot(slot): Slot, position: u64) -> SlotIndex {
+/// The row of a slot, or partition of transactional ids, that is begun at a position.
+fn row(slot: u32, position: u64) -> SlotIndex {
     SlotIndex { slot, from: position, newest: position, index: Part::default() }
 }
 

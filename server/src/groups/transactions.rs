@@ -3,7 +3,7 @@
 
 use super::Groups;
 use crate::partitions::OffsetTransactions;
-use crate::placement::Slot;
+use crate::placement::{Slot, TransactionsPartition};
 use muster_codec::ErrorCode;
 use muster_codec::messages::DescribedProducer;
 use muster_codec::record_batch::EndTxnMarker;
@@ -30,19 +30,19 @@ pub(crate) enum Marked {
 }
 
 impl Groups {
-    /// Appends the record of a transactional id of a slot, for its coordinator to replay; returns
-    /// its position among those of the slot's transactions.
+    /// Appends the record of a transactional id, for its coordinator to replay; returns its
+    /// position among those of the partition.
     ///
     /// # Errors
     /// It is too large for the log; nothing is written.
     pub(crate) fn append_transaction(
         &mut self,
-        slot: Slot,
+        partition: TransactionsPartition,
         now: i64,
         record: &TransactionRecord<'_>,
     ) -> Result<u64, AppendError> {
         let (_, log) = self.log.parts();
-        let partition = slot.transactions_partition();
+        let partition = partition.log_partition();
         log.append(partition, now, [record])?;
         Ok(log.progress_of(partition).accepted())
     }

@@ -2,7 +2,7 @@
 
 use super::Shard;
 use crate::cluster::ClusterImage;
-use crate::groups::TransactionSlots;
+use crate::groups::TransactionCoordinators;
 use crate::net::{Account, ConnectionId, Connections};
 use crate::placement::Slot;
 use muster_codec::records::{GroupRecord, TransactionRecord};

@@ -4,8 +4,8 @@
 use super::reading::read_segments;
 use super::{Common, KnownLog, LoadError};
 use crate::cluster::ClusterImage;
-use crate::groups::{Slots, TransactionSlots, read_cluster};
-use crate::placement::Slot;
+use crate::groups::{Slots, TransactionCoordinators, read_cluster};
+use crate::placement::{Slot, TransactionsPartition};
 use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Record;
@@ -85,8 +85,10 @@ impl Start {
                     coordinator.replay_batch(&batch.header, records, position)
                 })
             }
-            LogPartition::TransactionState(index) => records
-                .try_for_each(|record| self.replay_transaction(Slot(index), &record?, position)),
+            LogPartition::TransactionState(index) => {
+                let partition = TransactionsPartition(index);
+                records.try_for_each(|it| self.replay_transaction(partition, &it?, position))
+            }
             LogPartition::ConsumerOffsets(_) => {
                 Err(DecodeError::InvalidBatch("records of a partition that another shard has"))
             }
@@ -113,13 +115,13 @@ impl Start {
 
     fn replay_transaction(
         &mut self,
-        slot: Slot,
+        partition: TransactionsPartition,
         record: &Record<'_>,
         position: u64,
     ) -> Result<(), DecodeError> {
         let read = record.key.map(|key| TransactionRecord::read(key, record.value)).transpose()?;
         let mut records = read.flatten().into_iter();
-        records.try_for_each(|record| self.transactions.replay(slot, &record, position))
+        records.try_for_each(|record| self.transactions.replay(partition, &record, position))
     }
 
     /// Checks that snapshot and log belong together, when all of the log is read; loads groups with
@@ -197,7 +199,8 @@ fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Star
     read_cluster(&file[cluster], &mut start.image).map_err(|error| unusable(&error))?;
     for SlotIndex { slot, index, .. } in &transactions {
         let place = (index.range(), index.crc);
-        let opened = start.transactions.open(Slot(*slot), Arc::clone(&bytes), place, header.from);
+        let (partition, bytes) = (TransactionsPartition(*slot), Arc::clone(&bytes));
+        let opened = start.transactions.open(partition, bytes, place, header.from);
         opened.map_err(|why| unusable(&why))?;
     }
     for SlotIndex { slot, index, .. } in &slots {

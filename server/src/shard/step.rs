@@ -9,7 +9,7 @@ use crate::net::{ConnectionId, Gone, Kind};
 use crate::partitions::{
     Effects, INTERNAL_RECORD_BYTES, LogBatches, LogRead, Outcome, Partitions, Reply,
 };
-use crate::placement::Slot;
+use crate::placement::TransactionsPartition;
 use muster_storage::{FileDone, FileId, FileKey, LogPartition, ShardLog};
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ impl Shard {
         for (partition, flushed) in self.groups.moved() {
             self.clients.answers().flushed(partition, flushed);
             if let LogPartition::TransactionState(index) = partition {
-                self.transactions.flushed(Slot(index), flushed);
+                self.transactions.flushed(TransactionsPartition(index), flushed);
             }
         }
         self.send_marked();

@@ -1,27 +1,28 @@
-//! The coordinators of transactions of a shard, one for each slot that it leads. They share the
-//! shard's limits.
+//! The coordinators of transactions of a shard, one for each partition of `__transaction_state`
+//! that it leads. They share the shard's limits.
 
 use super::Inputs;
 use super::limits::{ID_BYTES_MAX, ID_SHARE, IDS_MAX};
 use super::topics::TopicsOf;
 use crate::config::Config;
-use crate::groups::TransactionSlots;
-use crate::led::{Led, SlotCoordinator};
-use crate::placement::{Placement, Slot};
+use crate::groups::TransactionCoordinators;
+use crate::led::{Led, LedCoordinator};
+use crate::placement::{Placement, TransactionsPartition};
 use muster_codec::DecodeError;
 use muster_codec::records::TransactionRecord;
 use muster_coordinator::Shares;
 use muster_transactions::{Admission, Context, Coordinator, Held, SnapshotBytes};
 use std::ops::Range;
 
-/// The coordinators of the slots that a shard leads.
+/// The coordinators of the partitions that a shard leads.
 #[derive(Debug)]
 pub(crate) struct Coordinators {
     led: Led<Coordinator>,
     shares: Shares,
 }
 
-impl SlotCoordinator for Coordinator {
+impl LedCoordinator for Coordinator {
+    type Key = TransactionsPartition;
     type Held = Held;
 
     fn held(&self) -> Held {
@@ -34,73 +35,81 @@ impl SlotCoordinator for Coordinator {
 }
 
 impl Coordinators {
-    /// Those of a shard, without ids. `epoch` is higher than that of any that these slots had.
+    /// Those of a shard, without ids. `epoch` is higher than that of any that these partitions had.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32, epoch: i32) -> Self {
         let new = || Coordinator::new(config.transactions(), epoch);
         Self { led: Led::new(placement, shard, new), shares: Shares::new(ID_SHARE) }
     }
 
-    /// Whether the shard leads a slot.
-    pub(crate) fn has(&self, slot: Slot) -> bool {
-        self.led.has(slot)
+    /// Whether the shard leads a partition.
+    pub(crate) fn has(&self, partition: TransactionsPartition) -> bool {
+        self.led.has(partition)
     }
 
-    /// The slots, in order.
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Slot> {
-        self.led.slots()
+    /// The partitions, in order.
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = TransactionsPartition> {
+        self.led.keys()
     }
 
-    /// The slot that follows one; the first for None.
-    pub(super) fn following(&self, slot: Option<Slot>) -> Option<Slot> {
-        self.led.next(slot)
+    /// The partition that follows one; the first for None.
+    pub(super) fn following(
+        &self,
+        partition: Option<TransactionsPartition>,
+    ) -> Option<TransactionsPartition> {
+        self.led.next(partition)
     }
 
-    /// The coordinator of a slot.
-    pub(super) fn of(&self, slot: Slot) -> Option<&Coordinator> {
-        self.led.get(slot)
+    /// The coordinator of a partition.
+    pub(super) fn of(&self, partition: TransactionsPartition) -> Option<&Coordinator> {
+        self.led.get(partition)
     }
 
-    /// Begins with the ids of a slot in a snapshot, at `place` with the checksum of its end.
+    /// Begins with the ids of a partition in a snapshot, at `place` with the checksum of its end.
     ///
     /// # Errors
-    /// It is damaged, or the slot is another shard's.
+    /// It is damaged, or the partition is another shard's.
     pub(crate) fn open(
         &mut self,
-        slot: Slot,
+        partition: TransactionsPartition,
         bytes: SnapshotBytes,
         (place, crc): (Range<usize>, u32),
         position: u64,
     ) -> Result<(), &'static str> {
-        if !self.has(slot) {
-            return Err("it has transactional ids of a slot that another shard has");
+        if !self.has(partition) {
+            return Err("it has transactional ids of a partition that another shard has");
         }
         let open = |it: &mut Coordinator, _| it.open_snapshot(bytes, place, crc, position);
-        self.led.on(slot, open)
+        self.led.on(partition, open)
     }
 
     /// Applies a record of the log.
     ///
     /// # Errors
-    /// The slot is another shard's.
+    /// The partition is another shard's.
     pub(crate) fn replay(
         &mut self,
-        slot: Slot,
+        partition: TransactionsPartition,
         record: &TransactionRecord<'_>,
         position: u64,
     ) -> Result<(), DecodeError> {
-        if !self.has(slot) {
-            return Err(DecodeError::InvalidBatch("ids of a slot that another shard has"));
+        if !self.has(partition) {
+            return Err(DecodeError::InvalidBatch("ids of a partition that another shard has"));
         }
-        self.apply(slot, record, position);
+        self.apply(partition, record, position);
         Ok(())
     }
 
-    /// Applies a record of a slot that the shard leads.
-    pub(super) fn apply(&mut self, slot: Slot, record: &TransactionRecord<'_>, position: u64) {
-        self.led.on(slot, |coordinator, _| coordinator.replay(record, position));
+    /// Applies a record of a partition that the shard leads.
+    pub(super) fn apply(
+        &mut self,
+        partition: TransactionsPartition,
+        record: &TransactionRecord<'_>,
+        position: u64,
+    ) {
+        self.led.on(partition, |coordinator, _| coordinator.replay(record, position));
     }
 
-    /// Whether no transaction of these slots may have lost writes, up to the last record.
+    /// Whether no transaction of these partitions may have lost writes, up to the last record.
     pub(super) fn are_settled(&self) -> bool {
         self.led.coordinators().all(|it| it.lost_writes_settled_at().is_some())
     }
@@ -116,12 +125,12 @@ impl Coordinators {
         self.led.each(|coordinator| coordinator.producer_ids_arrived());
     }
 
-    /// The slot whose timer is due first, and when.
-    pub(super) fn next_deadline(&self) -> Option<(i64, Slot)> {
+    /// The partition whose timer is due first, and when.
+    pub(super) fn next_deadline(&self) -> Option<(i64, TransactionsPartition)> {
         self.led.next_deadline()
     }
 
-    /// All ids, as the records that produce them, by slot.
+    /// All ids, as the records that produce them, by partition.
     pub(crate) fn durable_records(&self) -> Vec<TransactionRecord<'static>> {
         self.led.coordinators().flat_map(Coordinator::durable_records).collect()
     }
@@ -141,33 +150,36 @@ impl Coordinators {
         self.led.held().ids
     }
 
-    /// Calls the coordinator of a slot.
+    /// Calls the coordinator of a partition.
     pub(super) fn call<R>(
         &mut self,
-        slot: Slot,
+        partition: TransactionsPartition,
         inputs: &mut Inputs<'_>,
         act: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> R,
     ) -> R {
         let Self { led, shares } = self;
         let topics = TopicsOf { image: inputs.image, placement: led.placement() };
         let (now, wall) = (inputs.times.now, inputs.times.wall);
-        let progress = inputs.log.log().progress_of(slot.transactions_partition());
+        let progress = inputs.log.log().progress_of(partition.log_partition());
         let position = progress.accepted() + 1;
         let producer_ids = &mut *inputs.producer_ids;
-        led.on(slot, |coordinator, others| {
+        led.on(partition, |coordinator, others| {
             let (topics, admission) = (&topics, &mut Gate { others, shares, now });
             act(coordinator, &mut Context { now, wall, position, producer_ids, topics, admission })
         })
     }
 }
 
-impl TransactionSlots for Coordinators {
-    fn next_with_ids(&self, slot: Option<Slot>) -> Option<Slot> {
-        self.led.next_with(slot, |held| held.ids > 0)
+impl TransactionCoordinators for Coordinators {
+    fn next_with_ids(
+        &self,
+        partition: Option<TransactionsPartition>,
+    ) -> Option<TransactionsPartition> {
+        self.led.next_with(partition, |held| held.ids > 0)
     }
 
-    fn coordinator(&self, slot: Slot) -> Option<&Coordinator> {
-        self.led.get(slot)
+    fn coordinator(&self, partition: TransactionsPartition) -> Option<&Coordinator> {
+        self.led.get(partition)
     }
 
     fn damage(&self) -> Option<&'static str> {

@@ -55,7 +55,7 @@ impl Links {
         session: u64,
         may_have_lost_writes: bool,
     ) -> Self {
-        let coordinators = placement.offsets_partitions;
+        let coordinators = placement.transactions_partitions;
         let links = (0..coordinators).map(|_| Link::default()).collect();
         let slots = BTreeMap::from([(shard, OfSlot { links, answered: BTreeSet::new() })]);
         let wanted = (0..coordinators).map(|coordinator| (shard, coordinator)).collect();
@@ -166,7 +166,8 @@ mod tests {
     use super::*;
     use muster_transactions::message::{Stamp, ToSlotBody};
 
-    const PLACEMENT: Placement = Placement { shards: 1, offsets_partitions: 2 };
+    const PLACEMENT: Placement =
+        Placement { shards: 1, offsets_partitions: 1, transactions_partitions: 2 };
 
     fn reported(number: u64) -> Reported {
         Reported { stamp: Stamp::default(), number, known: Vec::new() }

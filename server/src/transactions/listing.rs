@@ -3,7 +3,8 @@
 
 use super::coordinators::Coordinators;
 use super::topics::matcher;
-use crate::slot_list::{SlotList, Visit};
+use crate::list_over_all::{ListOverAll, Visit};
+use crate::placement::TransactionsPartition;
 use muster_codec::messages::{ListTransactionsRequest, ListTransactionsResponse};
 use muster_codec::{Str, Wall};
 use muster_storage::LogPartition;
@@ -12,14 +13,14 @@ use muster_transactions::Listing;
 /// A list of transactional ids under way.
 #[derive(Debug)]
 pub(crate) struct ListingOfIds {
-    pub(crate) list: SlotList<Listing>,
+    pub(crate) list: ListOverAll<Listing, TransactionsPartition>,
     /// The filters that name no state: part of the last response.
     unknown_states: Vec<Str<'static>>,
 }
 
 impl ListingOfIds {
     pub(crate) fn new(request: &ListTransactionsRequest<'_>) -> Self {
-        let list = SlotList::new(Listing::new(request, matcher));
+        let list = ListOverAll::new(Listing::new(request, matcher));
         Self { list, unknown_states: Vec::new() }
     }
 
@@ -40,7 +41,7 @@ impl ListingOfIds {
 }
 
 impl Coordinators {
-    /// Continues a list by about `count` ids and slots.
+    /// Continues a list by about `count` ids and partitions.
     pub(crate) fn list(
         &self,
         of: &mut ListingOfIds,
@@ -48,13 +49,16 @@ impl Coordinators {
         count: usize,
         flushed: impl Fn(LogPartition) -> u64,
     ) {
-        let visit = |coordinators: &mut &Self, slot, listing: &mut Listing, left| {
-            let seen = coordinators.of(slot).map_or(0, |it| it.list(listing, wall, left));
-            let written_at = coordinators.of(slot).map_or(0, |it| it.written_at());
-            let written = (slot.transactions_partition(), written_at);
+        let visit = |coordinators: &mut &Self,
+                     partition: TransactionsPartition,
+                     listing: &mut Listing,
+                     left| {
+            let seen = coordinators.of(partition).map_or(0, |it| it.list(listing, wall, left));
+            let written_at = coordinators.of(partition).map_or(0, |it| it.written_at());
+            let written = (partition.log_partition(), written_at);
             Visit { seen, has_failed: listing.has_failed(), written }
         };
         let mut coordinators = self;
-        of.list.advance(count, &mut coordinators, |it, slot| it.following(slot), visit, flushed);
+        of.list.advance(count, &mut coordinators, |it, last| it.following(last), visit, flushed);
     }
 }

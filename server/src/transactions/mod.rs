@@ -1,5 +1,6 @@
-//! The transactions of a shard: the coordinators of its slots, and the slots' side of the messages
-//! with all coordinators. The transactions of partitions are in `partitions/`.
+//! The transactions of a shard: the coordinators of its partitions of `__transaction_state`, and
+//! the slots' side of the messages with all coordinators. The transactions of partitions are in
+//! `partitions/`.
 //!
 //! [`Transactions`] is sans-I/O. It is given
 //! - requests and due timers, each with the [`Inputs`] of a call;
@@ -45,7 +46,7 @@ use crate::groups::Groups;
 use crate::logging::RequestErrors;
 use crate::mailbox::{Letter, Message};
 use crate::net::Reply;
-use crate::placement::{Placement, Slot};
+use crate::placement::{Placement, TransactionsPartition};
 use links::Links;
 #[cfg(test)]
 use muster_codec::records::TransactionRecord;
@@ -121,11 +122,11 @@ impl Transactions {
 
     /// All records of the log are replayed.
     pub(crate) fn loaded(&mut self, mut inputs: Inputs<'_>) {
-        let slots: Vec<Slot> = self.coordinators.iter().collect();
-        for slot in slots {
+        let all: Vec<TransactionsPartition> = self.coordinators.iter().collect();
+        for partition in all {
             let output =
-                self.coordinators.call(slot, &mut inputs, |it, context| it.loaded(context));
-            self.write(slot, &mut inputs, output);
+                self.coordinators.call(partition, &mut inputs, |it, context| it.loaded(context));
+            self.write(partition, &mut inputs, output);
         }
     }
 
@@ -146,8 +147,13 @@ impl Transactions {
 
     /// Replays a record, for tests.
     #[cfg(test)]
-    pub(crate) fn replay(&mut self, slot: Slot, record: &TransactionRecord<'_>, position: u64) {
-        self.coordinators.apply(slot, record, position);
+    pub(crate) fn replay(
+        &mut self,
+        partition: TransactionsPartition,
+        record: &TransactionRecord<'_>,
+        position: u64,
+    ) {
+        self.coordinators.apply(partition, record, position);
     }
 
     /// Whether no transaction that may have lost writes before the start is left.
@@ -167,10 +173,10 @@ impl Transactions {
         self.links.expire(now);
         for _ in 0..limits::TIMERS_OF_A_TURN {
             let due = self.coordinators.next_deadline().filter(|(at, _)| *at <= now);
-            let Some((_, slot)) = due else { return };
+            let Some((_, partition)) = due else { return };
             let output =
-                self.coordinators.call(slot, &mut inputs, |it, context| it.expire(context));
-            self.write(slot, &mut inputs, output);
+                self.coordinators.call(partition, &mut inputs, |it, context| it.expire(context));
+            self.write(partition, &mut inputs, output);
         }
     }
 
@@ -179,9 +185,9 @@ impl Transactions {
         self.coordinators.producer_ids_arrived();
     }
 
-    /// The coordinator of a slot is flushed up to a position.
-    pub(crate) fn flushed(&mut self, slot: Slot, position: u64) {
-        self.post.flushed(slot, position);
+    /// The coordinator of a partition is flushed up to a position.
+    pub(crate) fn flushed(&mut self, partition: TransactionsPartition, position: u64) {
+        self.post.flushed(partition, position);
     }
 
     /// Takes the letters of another shard.
@@ -200,7 +206,8 @@ impl Transactions {
     /// Sends the question of a partition or group. A coordinator that does not know the slot yet
     /// would not answer: then it is sent when the report is answered.
     pub(crate) fn ask(&mut self, now: i64, question: Question) {
-        let Slot(coordinator) = self.placement.transaction_slot(&question.transactional_id);
+        let id = &question.transactional_id;
+        let TransactionsPartition(coordinator) = self.placement.transactions_partition(id);
         if self.links.is_known(question.slot, coordinator) {
             self.send(coordinator, FromSlot::Question(question.clone()));
         }
@@ -237,12 +244,12 @@ impl Transactions {
                 }
             }
             Letter::ToCoordinator { coordinator, message } => {
-                let slot = Slot(coordinator);
-                if self.coordinators.has(slot) {
+                let partition = TransactionsPartition(coordinator);
+                if self.coordinators.has(partition) {
                     let output = self
                         .coordinators
-                        .call(slot, inputs, |it, context| it.receive(context, message));
-                    self.write(slot, inputs, output);
+                        .call(partition, inputs, |it, context| it.receive(context, message));
+                    self.write(partition, inputs, output);
                 }
             }
         }

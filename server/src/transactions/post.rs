@@ -5,7 +5,7 @@
 use super::limits::{LETTER_BYTES_MAX, LETTERS_MAX};
 use crate::event::Command;
 use crate::mailbox::{Letter, Message};
-use crate::placement::{Placement, Slot};
+use crate::placement::{Placement, TransactionsPartition};
 use muster_storage::injected::{self, Fault};
 use muster_transactions::message::{FromSlot, ToSlot};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,7 +23,7 @@ pub(super) struct Post {
     shard: u32,
     placement: Placement,
     /// Messages of each coordinator by the position that must be durable before they leave.
-    waiting: BTreeMap<Slot, BTreeMap<u64, Vec<ToSlot>>>,
+    waiting: BTreeMap<TransactionsPartition, BTreeMap<u64, Vec<ToSlot>>>,
     /// Letters to this shard.
     local: VecDeque<Letter>,
     /// Letters to others, since the last [`Self::send`].
@@ -37,8 +37,13 @@ impl Post {
         Self { shard, placement, waiting, local: VecDeque::new(), outgoing, under_way }
     }
 
-    /// Takes a message of the coordinator of a slot, which is flushed up to a position.
-    pub(super) fn add_to_slot(&mut self, coordinator: Slot, flushed: u64, message: ToSlot) {
+    /// Takes a message of the coordinator of a partition, which is flushed up to a position.
+    pub(super) fn add_to_slot(
+        &mut self,
+        coordinator: TransactionsPartition,
+        flushed: u64,
+        message: ToSlot,
+    ) {
         if message.visible_at > flushed && !injected::is(Fault::EarlyMarker) {
             let waiting = self.waiting.entry(coordinator).or_default();
             return waiting.entry(message.visible_at).or_default().push(message);
@@ -49,12 +54,12 @@ impl Post {
 
     /// Takes a message to a coordinator.
     pub(super) fn add_to_coordinator(&mut self, coordinator: u32, message: FromSlot) {
-        let to = self.placement.shard_of(Slot(coordinator));
+        let to = self.placement.transactions_shard(TransactionsPartition(coordinator));
         self.add(to, Letter::ToCoordinator { coordinator, message });
     }
 
-    /// The coordinator of a slot is flushed up to a position.
-    pub(super) fn flushed(&mut self, coordinator: Slot, position: u64) {
+    /// The coordinator of a partition is flushed up to a position.
+    pub(super) fn flushed(&mut self, coordinator: TransactionsPartition, position: u64) {
         let Some(waiting) = self.waiting.get_mut(&coordinator) else { return };
         let later = waiting.split_off(&(position.saturating_add(1)));
         let released = std::mem::replace(waiting, later);
@@ -117,7 +122,8 @@ mod tests {
     use super::*;
     use muster_transactions::message::ToSlotBody;
 
-    const PLACEMENT: Placement = Placement { shards: 2, offsets_partitions: 4 };
+    const PLACEMENT: Placement =
+        Placement { shards: 2, offsets_partitions: 4, transactions_partitions: 4 };
 
     fn wanted(slot: u32, visible_at: u64) -> ToSlot {
         let body = ToSlotBody::ReportWanted { coordinator_epoch: 1 };
@@ -127,22 +133,23 @@ mod tests {
     #[test]
     fn a_message_waits_for_its_position() {
         let mut post = Post::new(0, PLACEMENT);
-        post.add_to_slot(Slot(2), 4, wanted(0, 6));
-        post.add_to_slot(Slot(2), 4, wanted(0, 4));
+        post.add_to_slot(TransactionsPartition(2), 4, wanted(0, 6));
+        post.add_to_slot(TransactionsPartition(2), 4, wanted(0, 4));
         let Some(Letter::ToSlot { message, .. }) = post.next() else { panic!() };
         assert_eq!(message.visible_at, 4);
-        post.flushed(Slot(2), 5);
+        post.flushed(TransactionsPartition(2), 5);
         assert!(post.next().is_none());
-        post.flushed(Slot(2), 6);
+        post.flushed(TransactionsPartition(2), 6);
         assert!(post.next().is_some());
     }
 
     #[test]
     fn letters_to_other_shards_are_limited() {
         let mut post = Post::new(0, PLACEMENT);
-        post.add_to_slot(Slot(0), 0, wanted(0, 0));
+        post.add_to_slot(TransactionsPartition(0), 0, wanted(0, 0));
         assert!(post.next().is_some() && post.next().is_none());
-        (0..2 * LETTERS_MAX).for_each(|_| post.add_to_slot(Slot(0), 0, wanted(1, 0)));
+        (0..2 * LETTERS_MAX)
+            .for_each(|_| post.add_to_slot(TransactionsPartition(0), 0, wanted(1, 0)));
         let mut commands = Vec::new();
         post.send(&mut commands);
         let [Command::Mail { to: 1, message: Message::Letters { from: 0, letters } }] =
@@ -152,7 +159,7 @@ mod tests {
         };
         assert_eq!(letters.len(), LETTERS_MAX);
         post.taken(1, letters.len(), bytes_of(letters));
-        post.add_to_slot(Slot(0), 0, wanted(1, 0));
+        post.add_to_slot(TransactionsPartition(0), 0, wanted(1, 0));
         assert_eq!(post.outgoing[&1].len(), 1);
     }
 }

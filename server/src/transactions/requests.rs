@@ -1,10 +1,11 @@
-//! Requests of transactions: those of this shard's slots go to their coordinators. A request for
-//! ids of several slots is split here, and the answers, which are there at once, are joined.
+//! Requests of transactions: those of this shard's partitions go to their coordinators. A request
+//! for ids of several partitions is split here, and the answers, which are there at once, are
+//! joined.
 
 use super::{Inputs, Transactions};
 use crate::dispatch::transaction_apis::{self, Destination};
 use crate::net::{Reply, VisibleAt};
-use crate::placement::Slot;
+use crate::placement::TransactionsPartition;
 use muster_codec::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use muster_codec::records::TransactionRecord;
 use muster_codec::{ErrorCode, Response, TransactionRequest};
@@ -31,16 +32,21 @@ impl Transactions {
         request: TransactionRequest<'_>,
     ) {
         let (coordinators, placement) = (&self.coordinators, self.placement);
-        let slot_of =
-            |id: &str| Some(placement.transaction_slot(id)).filter(|slot| coordinators.has(*slot));
-        match transaction_apis::route(request, sender.version, &slot_of) {
-            Destination::Slot(slot, request) => self.handle(slot, &mut inputs, sender, request),
-            Destination::Slots(parts, refused) => self.join(&mut inputs, sender, parts, refused),
+        let partition_of = |id: &str| {
+            Some(placement.transactions_partition(id)).filter(|it| coordinators.has(*it))
+        };
+        match transaction_apis::route(request, sender.version, &partition_of) {
+            Destination::Partition(partition, request) => {
+                self.handle(partition, &mut inputs, sender, request)
+            }
+            Destination::Partitions(parts, refused) => {
+                self.join(&mut inputs, sender, parts, refused)
+            }
             Destination::Shard(request, empty) => {
-                let slots: Vec<Slot> = self.coordinators.iter().collect();
-                let joined = slots.is_empty().then_some(empty);
+                let all: Vec<TransactionsPartition> = self.coordinators.iter().collect();
+                let joined = all.is_empty().then_some(empty);
                 // One copy at a time: filters may take megabytes.
-                let parts = slots.into_iter().map(|slot| (slot, request.clone()));
+                let parts = all.into_iter().map(|partition| (partition, request.clone()));
                 self.join(&mut inputs, sender, parts, joined);
             }
             Destination::Answered(response) => self.answer_now(sender.request, response),
@@ -55,9 +61,9 @@ impl Transactions {
         body: InitProducerIdRequest<'_>,
     ) {
         let id = body.transactional_id.as_deref().unwrap_or_default();
-        let slot = self.placement.transaction_slot(id);
-        if self.coordinators.has(slot) {
-            return self.handle(slot, &mut inputs, sender, body.into());
+        let partition = self.placement.transactions_partition(id);
+        if self.coordinators.has(partition) {
+            return self.handle(partition, &mut inputs, sender, body.into());
         }
         let response = InitProducerIdResponse::refused(ErrorCode::NotCoordinator);
         self.answer_now(sender.request, response.into());
@@ -69,7 +75,7 @@ impl Transactions {
 
     fn handle(
         &mut self,
-        slot: Slot,
+        partition: TransactionsPartition,
         inputs: &mut Inputs<'_>,
         sender: Sender<'_>,
         request: Request<'_>,
@@ -84,22 +90,22 @@ impl Transactions {
                       context: &mut muster_transactions::Context<'_>| {
             it.handle(context, caller, request)
         };
-        let output = self.coordinators.call(slot, inputs, handle);
-        self.write(slot, inputs, output);
+        let output = self.coordinators.call(partition, inputs, handle);
+        self.write(partition, inputs, output);
     }
 
-    /// Has the coordinators of several slots handle their parts, and joins the answers.
+    /// Has the coordinators of several partitions handle their parts, and joins the answers.
     fn join<'r>(
         &mut self,
         inputs: &mut Inputs<'_>,
         sender: Sender<'_>,
-        parts: impl IntoIterator<Item = (Slot, Request<'r>)>,
+        parts: impl IntoIterator<Item = (TransactionsPartition, Request<'r>)>,
         mut joined: Option<Response<'static>>,
     ) {
         let mut visible_at = VisibleAt::Now;
-        for (slot, part) in parts {
+        for (partition, part) in parts {
             let before = self.answers.len();
-            self.handle(slot, inputs, sender, part);
+            self.handle(partition, inputs, sender, part);
             let is_own = |reply: &Reply<'_>| reply.request == sender.request;
             let at = self.answers[before..].iter().position(is_own);
             let Some(reply) = at.map(|at| self.answers.remove(before + at)) else { continue };
@@ -114,17 +120,22 @@ impl Transactions {
         }
     }
 
-    /// Appends the records of a slot's output and replays them; its answers and messages leave when
-    /// what they wait for is durable.
-    pub(super) fn write(&mut self, slot: Slot, inputs: &mut Inputs<'_>, output: Output) {
-        let partition = slot.transactions_partition();
-        let position = inputs.log.log().progress_of(partition).accepted() + 1;
-        let refused = self.append(slot, inputs, &output);
+    /// Appends the records of the output of a partition's coordinator and replays them; its answers
+    /// and messages leave when what they wait for is durable.
+    pub(super) fn write(
+        &mut self,
+        partition: TransactionsPartition,
+        inputs: &mut Inputs<'_>,
+        output: Output,
+    ) {
+        let log_partition = partition.log_partition();
+        let position = inputs.log.log().progress_of(log_partition).accepted() + 1;
+        let refused = self.append(partition, inputs, &output);
         if let Some(error) = &refused {
             let words = format_args!("records were not written: {error}");
             inputs.errors.log(inputs.times.now, "write", words);
         }
-        let progress = inputs.log.log().progress_of(partition);
+        let progress = inputs.log.log().progress_of(log_partition);
         let (last, flushed) = (progress.accepted(), progress.flushed());
         // Records of one output are several operations: what waits for one waits for the last.
         let raised = |visible_at| if visible_at == position { last } else { visible_at };
@@ -135,13 +146,13 @@ impl Transactions {
                 None => transaction_apis::response(response),
             };
             let request = RequestId { connection: request.connection, sequence: request.sequence };
-            let visible_at = VisibleAt::position(partition, raised(visible_at));
+            let visible_at = VisibleAt::position(log_partition, raised(visible_at));
             self.answers.push(Reply { request, response, visible_at });
         }
         for mut message in output.messages {
             if refused.is_none() {
                 message.visible_at = raised(message.visible_at);
-                self.post.add_to_slot(slot, flushed, message);
+                self.post.add_to_slot(partition, flushed, message);
             }
         }
     }
@@ -150,22 +161,22 @@ impl Transactions {
     /// refuses, those of that id and of the following ones return to their durable state.
     fn append(
         &mut self,
-        slot: Slot,
+        partition: TransactionsPartition,
         inputs: &mut Inputs<'_>,
         output: &Output,
     ) -> Option<AppendError> {
         let now = inputs.times.now;
         for (written, record) in output.records.iter().enumerate() {
-            match inputs.log.append_transaction(slot, now, record) {
+            match inputs.log.append_transaction(partition, now, record) {
                 Ok(position) => {
-                    self.coordinators.apply(slot, record, position);
+                    self.coordinators.apply(partition, record, position);
                     if injected::is(Fault::UnwrittenId) && position.is_multiple_of(16) {
-                        self.coordinators.apply(slot, &changed(record), position);
+                        self.coordinators.apply(partition, &changed(record), position);
                     }
                 }
                 Err(error) => {
                     let rest = &output.records[written..];
-                    self.coordinators.call(slot, inputs, |it, _| it.not_written(rest));
+                    self.coordinators.call(partition, inputs, |it, _| it.not_written(rest));
                     return Some(error);
                 }
             }

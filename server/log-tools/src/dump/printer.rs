@@ -55,16 +55,17 @@ impl<'o> Printer<'o> {
     }
 
     pub(super) fn meta(&mut self, meta: &Meta) -> Result<(), Failure> {
-        let Meta { cluster_id, offsets_partitions, .. } = meta;
+        let Meta { cluster_id, offsets_partitions, transactions_partitions, .. } = meta;
         let shards = meta.shards();
         let text = format!(
             "cluster {cluster_id}, {shards} shards, {offsets_partitions} partitions of \
-             __consumer_offsets"
+             __consumer_offsets, {transactions_partitions} of __transaction_state"
         );
         let fields = object([
             ("clusterId", json!(cluster_id)),
             ("shards", json!(shards)),
             ("offsetsPartitions", json!(offsets_partitions)),
+            ("transactionsPartitions", json!(transactions_partitions)),
         ]);
         self.print("meta", fields, 0, text)
     }

@@ -15,8 +15,12 @@ use groups::Groups;
 use kafka_dirs::KafkaDirs;
 use muster::Failure;
 use muster::cluster::OFFSETS_TOPIC;
+use muster::config::Config;
+use muster::data_dir::OFFSETS_PARTITIONS;
 use muster::directories;
 use muster::placement::Placement;
+use muster_codec::records::TRANSACTIONS_TOPIC;
+use muster_storage::PARTITIONS_MAX;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -31,6 +35,7 @@ pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict,
     let placement = Placement {
         shards: arguments.shards.unwrap_or_else(usable_cores),
         offsets_partitions: offsets_partitions(&kafka, arguments)?,
+        transactions_partitions: transactions_partitions(&kafka),
     };
     let staging = if arguments.dry_run {
         check_empty(&arguments.data).map(|()| None)?
@@ -46,9 +51,9 @@ pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict,
         writeln!(out, "note: {note}")?;
     }
     writeln!(out, "{}: {groups}, {topics}", arguments.data.display())?;
-    let Placement { offsets_partitions, .. } = placement;
-    if offsets_partitions != 50 {
-        writeln!(out, "to be served with offsets.topic.num.partitions={offsets_partitions}")?;
+    let default = Config::default().placement(placement.shards);
+    if placement.offsets_partitions != default.offsets_partitions {
+        writeln!(out, "to be served with {OFFSETS_PARTITIONS}={}", placement.offsets_partitions)?;
     }
     Ok(Verdict::Good)
 }
@@ -85,6 +90,15 @@ fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Fail
         kafka.require_all(OFFSETS_TOPIC, count)?;
     }
     Ok(count)
+}
+
+/// The number of Kafka's partitions, which a server with Kafka's configs expects. Their records are
+/// not imported.
+fn transactions_partitions(kafka: &KafkaDirs) -> u32 {
+    match kafka.partition_count(TRANSACTIONS_TOPIC) {
+        0 => Config::default().placement(1).transactions_partitions,
+        count => count.min(PARTITIONS_MAX as u32),
+    }
 }
 
 /// Checks the written directory as `muster log verify` does.

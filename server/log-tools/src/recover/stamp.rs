@@ -3,10 +3,15 @@
 use crate::args::Recover;
 use crate::shard_files::ShardFiles;
 use muster::Failure;
-use muster::data_dir::{DataDirError, Entry, Meta, State, entries, positive, stamp_file, value};
-use muster::placement::{Placement, Slot};
+use muster::config::Config;
+use muster::data_dir::{
+    DataDirError, Entry, Meta, OFFSETS_PARTITIONS, State, TRANSACTIONS_PARTITIONS, entries,
+    partitions, stamp_file, value,
+};
+use muster::placement::Placement;
 use muster::shard::{KnownLog, log_directory, read_log};
-use muster_codec::records::GroupRecord;
+use muster_codec::record_batch::Record;
+use muster_codec::records::{GroupRecord, TransactionRecord};
 use muster_coordinator::Ids;
 use muster_storage::LogPartition;
 use std::fs;
@@ -35,11 +40,12 @@ impl FoundStamp {
         let text = fs::read(stamp_file(data)).unwrap_or_default();
         let meta = rebuild(arguments, &String::from_utf8_lossy(&text), ids)?;
         let wrong = format!(
-            "LOST meta.properties {why}. By the logs it has {} shards and {} \
-             partitions of __consumer_offsets. The length of the logs at the last clean stop is \
-             not known any more",
+            "LOST meta.properties {why}. By the logs it has {} shards, {} partitions of \
+             __consumer_offsets and {} of __transaction_state. The length of the logs at the last \
+             clean stop is not known any more",
             meta.shards(),
-            meta.offsets_partitions
+            meta.offsets_partitions,
+            meta.transactions_partitions
         );
         Ok(Self { meta, wrong: Some(wrong) })
     }
@@ -51,14 +57,23 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta, F
     let shards = shards(arguments)?;
     let offsets_partitions = match arguments.offsets_partitions {
         Some(partitions) => partitions,
-        None => positive(text, "offsets.topic.num.partitions").map_err(|_| {
+        None => partitions(text, OFFSETS_PARTITIONS).map_err(|_| {
             "the number of partitions of __consumer_offsets is not known: give the \
              offsets.topic.num.partitions that the server was started with (50 if it was not set) \
              by --offsets-partitions N"
         })?,
     };
-    let placement = Placement { shards, offsets_partitions };
-    (0..shards).try_for_each(|number| fits(data, placement, number))?;
+    let given = arguments.transactions_partitions;
+    let placement =
+        |transactions_partitions| Placement { shards, offsets_partitions, transactions_partitions };
+    let placement = match given.or(partitions(text, TRANSACTIONS_PARTITIONS).ok()) {
+        Some(count) => fitting(data, placement(count))?,
+        // Earlier servers had as many of both.
+        None => {
+            fitting(data, placement(Config::default().placement(shards).transactions_partitions))
+                .or_else(|_| fitting(data, placement(offsets_partitions)))?
+        }
+    };
     let cluster_id = match value(text, "cluster.id") {
         Ok(cluster_id) if !cluster_id.is_empty() => cluster_id.to_owned(),
         _ => ids.next_id().to_string(),
@@ -67,7 +82,16 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta, F
     let starts = value(text, "starts").ok().and_then(|it| it.parse().ok()).unwrap_or(STARTS_LOST);
     // Whether the machine has lost its memory since is not known.
     let boot = Some("unknown".to_owned());
-    Ok(Meta { state: State::Made, cluster_id, offsets_partitions, starts, boot, logs })
+    let Placement { transactions_partitions, .. } = placement;
+    Ok(Meta {
+        state: State::Made,
+        cluster_id,
+        offsets_partitions,
+        transactions_partitions,
+        starts,
+        boot,
+        logs,
+    })
 }
 
 /// The number of shards, by the directory of their logs.
@@ -93,34 +117,60 @@ fn shards(arguments: &Recover) -> Result<u32, Failure> {
     }
 }
 
-/// Whether all groups of a log are in the partition and shard that these numbers determine.
+/// The placement, if all groups and transactional ids are in the partitions and shards that it
+/// determines.
+fn fitting(data: &Path, placement: Placement) -> Result<Placement, Failure> {
+    (0..placement.shards).try_for_each(|number| fits(data, placement, number))?;
+    Ok(placement)
+}
+
 fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
     let mut misfit = None;
     ShardFiles::open(data, placement.shards, number)?.each_batch(|partition, batch| {
-        let index = match partition {
-            LogPartition::Cluster | LogPartition::TransactionState(_) => return,
-            LogPartition::ConsumerOffsets(index) => index,
-        };
+        let Ok(records) = batch.records() else { return };
         if batch.header.is_control() {
             return;
         }
-        let Ok(records) = batch.records() else { return };
-        for key in records.flatten().filter_map(|record| record.key) {
-            let Ok(Some(record)) = GroupRecord::read(key, None) else { continue };
-            let of_group = placement.group_slot(record.group_id());
-            if of_group != Slot(index) || placement.shard_of(of_group) != number {
-                misfit = Some((record.group_id().to_owned(), partition));
+        for record in records.flatten() {
+            let belongs = belonging(placement, partition, &record);
+            if let Some((name, there)) = belongs
+                && (there != partition || placement.log_shard(there) != number)
+            {
+                misfit = Some((name, partition));
             }
         }
     })?;
-    let Some((group, partition)) = misfit else { return Ok(()) };
-    let Placement { shards, offsets_partitions } = placement;
+    let Some((name, partition)) = misfit else { return Ok(()) };
+    let Placement { shards, offsets_partitions, transactions_partitions } = placement;
     Err(format!(
-        "group {group:?} is in {partition} of shard {number}, where it does not belong with \
-         {shards} shards and {offsets_partitions} partitions of __consumer_offsets: give the right \
-         number with --offsets-partitions N"
+        "{name} is in {partition} of shard {number}, where it does not belong with {shards} \
+         shards, {offsets_partitions} partitions of __consumer_offsets and \
+         {transactions_partitions} of __transaction_state: give the right numbers with \
+         --offsets-partitions N and --transactions-partitions N"
     )
     .into())
+}
+
+/// The group or transactional id of a record, in words, and the partition where it belongs.
+fn belonging(
+    placement: Placement,
+    partition: LogPartition,
+    record: &Record<'_>,
+) -> Option<(String, LogPartition)> {
+    match partition {
+        LogPartition::Cluster => None,
+        LogPartition::ConsumerOffsets(_) => {
+            let read = GroupRecord::read(record.key?, None).ok()??;
+            let group = read.group_id();
+            Some((format!("group {group:?}"), placement.group_slot(group).log_partition()))
+        }
+        LogPartition::TransactionState(_) => {
+            let read = TransactionRecord::read(record.key?, None).ok()??;
+            let id = &*read.key.transactional_id;
+            let there = placement.transactions_partition(id).log_partition();
+            Some((format!("transactional id {id:?}"), there))
+        }
+    }
 }
 
 /// The stamp's entry of a log: its present id and end, if it can be read.

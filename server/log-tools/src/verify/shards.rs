@@ -7,7 +7,7 @@ use crate::damage::Damage;
 use crate::segment_file::names;
 use crate::shard_files::{Piece, SegmentBytes, ShardFiles};
 use muster::Failure;
-use muster::placement::{Placement, Slot};
+use muster::placement::{Placement, Slot, TransactionsPartition};
 use muster::shard::{Common, LoadError, read_known_log, read_log};
 use muster_codec::record_batch::{Batch, BatchHeader, EndTxnMarker, Record};
 use muster_codec::records::{ClusterRecord, GroupRecord, TransactionRecord};
@@ -213,13 +213,7 @@ impl Check {
     }
 
     fn belongs_here(&self, partition: LogPartition) -> Result<(), &'static str> {
-        let exists = match partition {
-            LogPartition::Cluster => true,
-            LogPartition::ConsumerOffsets(index) | LogPartition::TransactionState(index) => {
-                index < self.placement.offsets_partitions
-            }
-        };
-        if !exists {
+        if !self.placement.has(partition) {
             return Err("the partition does not exist");
         }
         let is_ours = self.placement.log_shard(partition) == self.number;
@@ -308,8 +302,8 @@ impl Check {
         let read = TransactionRecord::read(key, value).map_err(|error| error.to_string())?;
         self.unknown += u64::from(read.is_none());
         let id = read.map(|record| record.key.transactional_id);
-        let slot = |id: &str| self.placement.transaction_slot(id);
-        match id.filter(|id| slot(id) != Slot(index)) {
+        let partition = |id: &str| self.placement.transactions_partition(id);
+        match id.filter(|id| partition(id) != TransactionsPartition(index)) {
             Some(id) => Err(format!(
                 "a record of the transactional id {id:?}, which belongs to another partition"
             )),

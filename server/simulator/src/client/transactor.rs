@@ -110,7 +110,7 @@ impl Transactor {
 
     pub(super) fn next_request(&mut self, around: &mut Surroundings<'_>) -> NextRequest {
         let (random, placement) = (&mut *around.random, around.placement);
-        let coordinator = placement.shard_of(placement.transaction_slot(&self.id));
+        let coordinator = placement.id_shard(&self.id);
         let of_group = placement.group_shard(&self.id);
         let of = |shard, version, request| NextRequest { shard, version, request };
         let leader = |partition: i32| self.leaders[partition as usize] % placement.shards;

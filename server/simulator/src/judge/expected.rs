@@ -5,7 +5,7 @@ use super::ids::compare_ids;
 use super::{Facts, Judge};
 use muster::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE};
 use muster::config::Config;
-use muster::placement::{CONTROLLER, Placement, Slot};
+use muster::placement::{CONTROLLER, Placement, Slot, TransactionsPartition};
 use muster::shard::Inspection;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{BatchHeader, EndTxnMarker, TransactionOutcome};
@@ -25,7 +25,7 @@ pub(super) struct Expected {
     /// The coordinators by slot.
     coordinators: BTreeMap<Slot, Coordinator>,
     /// Those of transactions.
-    transactions: BTreeMap<Slot, muster_transactions::Coordinator>,
+    transactions: BTreeMap<TransactionsPartition, muster_transactions::Coordinator>,
     image: ClusterImage,
     /// The position of the last applied operation.
     position: u64,
@@ -41,10 +41,7 @@ impl Expected {
     fn new(config: &Config) -> Self {
         Self {
             config: config.coordinator(),
-            placement: Placement {
-                shards: 1,
-                offsets_partitions: config.offsets_topic_num_partitions.unsigned_abs(),
-            },
+            placement: config.placement(1),
             coordinators: BTreeMap::new(),
             transactions: BTreeMap::new(),
             image: ClusterImage::new(config),
@@ -191,15 +188,15 @@ impl Expected {
         }
     }
 
-    /// The records of all transactional ids, by slot.
+    /// The records of all transactional ids, by partition.
     fn ids(&self) -> Vec<TransactionRecord<'static>> {
         self.transactions.values().flat_map(|it| it.durable_records()).collect()
     }
 
     fn replay_id(&mut self, record: &TransactionRecord<'_>) {
-        let slot = self.placement.transaction_slot(&record.key.transactional_id);
+        let partition = self.placement.transactions_partition(&record.key.transactional_id);
         let new = || muster_transactions::Coordinator::new(Default::default(), 0);
-        self.transactions.entry(slot).or_insert_with(new).replay(record, 0);
+        self.transactions.entry(partition).or_insert_with(new).replay(record, 0);
     }
 
     fn slot(&mut self, slot: Slot) -> &mut Coordinator {

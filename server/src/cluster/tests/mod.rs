@@ -76,7 +76,7 @@ impl Controller {
             image: &image,
             offline: &OfflinePartitions::default(),
             config: &config,
-            placement: Placement { shards: 2, offsets_partitions: 50 },
+            placement: Placement { shards: 2, offsets_partitions: 50, transactions_partitions: 50 },
             endpoints: &[],
             shard: 0,
             cluster_id: "cluster",

@@ -68,7 +68,7 @@ fn partitions_are_where_they_were_assigned() {
     let mut controller = Controller::new(&[]);
     let leaders = |controller: &Controller, shards| -> Vec<u32> {
         let topic = controller.image.topic("c").unwrap();
-        let placement = Placement { shards, offsets_partitions: 50 };
+        let placement = Placement { shards, offsets_partitions: 50, transactions_partitions: 50 };
         (0..topic.partitions).map(|index| leader(topic, index, placement)).collect()
     };
     let created = controller.create(&with_assignment(&[(2, &[1]), (0, &[1]), (1, &[0])])).unwrap();
@@ -91,7 +91,7 @@ fn the_record_of_a_topic_names_the_slot_of_each_partition() {
         let topic = controller.image.topic("c").unwrap();
         (0..topic.partitions).map(|index| topic.slot(index)).collect()
     };
-    let placement = Placement { shards: 2, offsets_partitions: 50 };
+    let placement = Placement { shards: 2, offsets_partitions: 50, transactions_partitions: 50 };
     let of = |partitions: Range<i32>| {
         partitions.map(|it| placement.partition_slot(created.topic_id, it))
     };

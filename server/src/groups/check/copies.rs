@@ -1,8 +1,8 @@
 //! The check copy of a partition, and the live state beside it: groups of a slot, or transactional
-//! ids of one.
+//! ids of a partition.
 
-use crate::groups::{Slots, TransactionSlots};
-use crate::placement::Slot;
+use crate::groups::{Slots, TransactionCoordinators};
+use crate::placement::{Slot, TransactionsPartition};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{BatchHeader, Record};
 use muster_codec::records::{TransactionLogKey, TransactionRecord};
@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The live state of a shard.
 pub(super) struct Live<'l> {
     pub(super) slots: &'l mut Slots,
-    pub(super) transactions: &'l dyn TransactionSlots,
+    pub(super) transactions: &'l dyn TransactionCoordinators,
 }
 
 /// A copy of what a partition of the log makes.
@@ -24,7 +24,7 @@ pub(super) struct Live<'l> {
 #[expect(clippy::large_enum_variant, reason = "there is one, in a round")]
 pub(super) enum PartitionCopy {
     Groups(Slot, CheckCopy),
-    Ids(Slot, IdsCopy),
+    Ids(TransactionsPartition, IdsCopy),
 }
 
 impl PartitionCopy {
@@ -39,9 +39,10 @@ impl PartitionCopy {
                 let copy = CheckCopy::new(config, sample, CHECK_COPY_BYTES_MAX);
                 Some(Self::Groups(Slot(index), copy))
             }
-            LogPartition::TransactionState(index) => {
-                Some(Self::Ids(Slot(index), IdsCopy::new(sample, CHECK_COPY_BYTES_MAX)))
-            }
+            LogPartition::TransactionState(index) => Some(Self::Ids(
+                TransactionsPartition(index),
+                IdsCopy::new(sample, CHECK_COPY_BYTES_MAX),
+            )),
             LogPartition::Cluster => None,
         }
     }
@@ -89,9 +90,9 @@ impl PartitionCopy {
             Self::Groups(slot, _) => live
                 .slots
                 .on(*slot, |coordinator, _| coordinator.digest(id, REPLICA_GROUP_ITEMS_MAX)),
-            Self::Ids(slot, _) => {
-                digest(live.transactions.coordinator(*slot)?.record(id, REPLICA_GROUP_ITEMS_MAX))
-            }
+            Self::Ids(partition, _) => digest(
+                live.transactions.coordinator(*partition)?.record(id, REPLICA_GROUP_ITEMS_MAX),
+            ),
         }
     }
 
@@ -115,8 +116,8 @@ impl PartitionCopy {
             Self::Groups(slot, _) => live
                 .slots
                 .on(*slot, |coordinator, _| coordinator.next_group(after, visits, is_wanted)),
-            Self::Ids(slot, _) => {
-                let coordinator = live.transactions.coordinator(*slot).into_iter();
+            Self::Ids(partition, _) => {
+                let coordinator = live.transactions.coordinator(*partition).into_iter();
                 let ids = coordinator.flat_map(|it| it.ids_after(after.map(|it| &**it)));
                 next_of(ids, after, visits, is_wanted)
             }

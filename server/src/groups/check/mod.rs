@@ -15,7 +15,6 @@ mod copies;
 use super::TurnEnd;
 use super::counters::CheckCounters;
 use super::log::GroupLog;
-use crate::placement::Slot;
 use copies::{Live, PartitionCopy};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
@@ -238,10 +237,10 @@ impl LogCheck {
     }
 
     /// Begins with the next partition that has records.
-    fn begin_round(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>) -> Option<Round> {
-        let (slots, log) = log.parts();
+    fn begin_round(&mut self, of: &GroupLog, turn: &TurnEnd<'_>) -> Option<Round> {
+        let all = || of.partitions().iter().copied();
+        let log = of.log();
         let has_records = |partition: &LogPartition| log.high_watermark(*partition) > 0;
-        let all = || slots.iter().flat_map(Slot::log_partitions);
         let last = |partition: &LogPartition| self.last.is_some_and(|last| *partition == last);
         let rest = all().skip_while(|it| !last(it)).skip(1);
         let partition = rest.chain(all()).find(has_records)?;

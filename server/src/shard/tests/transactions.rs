@@ -25,7 +25,7 @@ const PRODUCERS: u64 = 6;
 /// restart finds stay pending.
 fn begin(world: &mut World, producer_id: i64) {
     let transactional_id = format!("t{producer_id}");
-    let slot = world.common.placement.transaction_slot(&transactional_id);
+    let partition = world.common.placement.transactions_partition(&transactional_id);
     let partitions =
         TransactionPartitions { topic: OFFSETS_TOPIC.into(), partition_ids: (0..4).collect() };
     let value = TransactionLogValue {
@@ -40,7 +40,7 @@ fn begin(world: &mut World, producer_id: i64) {
     };
     let key = TransactionLogKey { transactional_id: transactional_id.into() };
     let record = TransactionRecord { key, value: Some(value) };
-    world.shard.groups.append_transaction(slot, world.now, &record).unwrap();
+    world.shard.groups.append_transaction(partition, world.now, &record).unwrap();
 }
 
 /// The status of a transaction in its record.

@@ -4,7 +4,7 @@ use crate::clock::Times;
 use crate::cluster::Endpoint;
 use crate::config::{Config, compaction};
 use crate::net::ConnectionId;
-use crate::placement::{Placement, Slot};
+use crate::placement::{Slot, TransactionsPartition};
 use crate::shard::{Command, Common, Event, LogSizes, Message, Shard, load, log_directory};
 use muster_codec::header::RequestHeader;
 use muster_codec::records::{
@@ -30,6 +30,7 @@ pub(crate) const PARTITIONS: u64 = 8;
 
 const CONFIGS: &[&str] = &[
     "offsets.topic.num.partitions=4",
+    "transaction.state.log.num.partitions=6",
     "log.cleaner.min.cleanable.ratio=0.1",
     "metadata.log.max.record.bytes.between.snapshots=20000",
 ];
@@ -79,9 +80,10 @@ impl World {
     /// Shard 0 of several. Mail to the others does not arrive.
     pub(crate) fn of_shards(shards: u32, configs: &[&str]) -> Self {
         let configs = CONFIGS.iter().chain(configs).map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let config = Config::load("", &configs).unwrap();
         let common = Common {
-            config: Arc::new(Config::load("", &configs).unwrap()),
-            placement: Placement { shards, offsets_partitions: 4 },
+            placement: config.placement(shards),
+            config: Arc::new(config),
             endpoints: (0..shards).map(endpoint).collect(),
             cluster_id: "test".into(),
             data: "/data".into(),
@@ -177,22 +179,27 @@ impl World {
     /// Writes the record of a transactional id, or the tombstone of one, and replays it.
     pub(crate) fn append_id(&mut self, number: u64, epoch: Option<i16>) {
         if !self.shard.groups.is_closed() {
-            let (slot, record) = self.id_record(number, epoch);
-            let position = self.shard.groups.append_transaction(slot, self.now, &record).unwrap();
-            self.shard.transactions.replay(slot, &record, position);
+            let (partition, record) = self.id_record(number, epoch);
+            let position =
+                self.shard.groups.append_transaction(partition, self.now, &record).unwrap();
+            self.shard.transactions.replay(partition, &record, position);
         }
         self.turn();
     }
 
     /// Replays the record of a transactional id that is not in the log.
     pub(crate) fn replay_id(&mut self, number: u64, epoch: Option<i16>) {
-        let (slot, record) = self.id_record(number, epoch);
-        self.shard.transactions.replay(slot, &record, 1);
+        let (partition, record) = self.id_record(number, epoch);
+        self.shard.transactions.replay(partition, &record, 1);
     }
 
-    fn id_record(&self, number: u64, epoch: Option<i16>) -> (Slot, TransactionRecord<'static>) {
+    fn id_record(
+        &self,
+        number: u64,
+        epoch: Option<i16>,
+    ) -> (TransactionsPartition, TransactionRecord<'static>) {
         let transactional_id = format!("id-{number}");
-        let slot = self.common.placement.transaction_slot(&transactional_id);
+        let partition = self.common.placement.transactions_partition(&transactional_id);
         let value = epoch.map(|producer_epoch| TransactionLogValue {
             producer_id: number as i64,
             producer_epoch,
@@ -203,7 +210,7 @@ impl World {
             ..Default::default()
         });
         let key = TransactionLogKey { transactional_id: transactional_id.into() };
-        (slot, TransactionRecord { key, value })
+        (partition, TransactionRecord { key, value })
     }
 
     fn slot_of(&self, record: &GroupRecord<'_>) -> Slot {

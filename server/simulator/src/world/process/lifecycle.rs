@@ -5,7 +5,7 @@ use crate::coverage::Seen;
 use crate::disk::{Crash, Disk};
 use crate::event::TimedEvent;
 use crate::judge::{RecordBytes, bytes_of};
-use crate::profile::SECOND;
+use crate::profile::{Profile, SECOND};
 use crate::random::SeededIds;
 use crate::world::{World, scratch};
 use muster::cluster::{ClusterImage, Endpoint};
@@ -279,7 +279,8 @@ impl World {
     }
 
     pub(crate) fn placement(&self, shards: u32) -> Placement {
-        Placement { shards, offsets_partitions: self.profile.offsets_partitions }
+        let Profile { offsets_partitions, transactions_partitions, .. } = self.profile;
+        Placement { shards, offsets_partitions, transactions_partitions }
     }
 
     fn next_shards(&mut self) -> u32 {
