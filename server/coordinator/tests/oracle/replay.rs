@@ -177,7 +177,7 @@ impl Replay {
             self.scope.skipped(&line.input);
             return false;
         };
-        asked.answer_only = self.held && reads(&asked) && uncommitted(subject);
+        asked.answer_only = self.held && asked.reads() && uncommitted(subject);
         self.report.counts.requests += 1;
         self.pending.insert(asked.id.clone(), asked);
         true
@@ -201,7 +201,7 @@ impl Replay {
         self.append_fails = lost.is_empty() && kafka_records(line).next().is_none();
         let unrecorded = self.scope.unrecorded().filter(|_| !lost.is_empty());
         let lost: BTreeSet<String> = unrecorded.map(str::to_owned).chain(lost.clone()).collect();
-        for group in &lost {
+        for group in &self.written_with(&lost) {
             self.report.argued.meet("failed-append");
             self.scope.lose(group, "failed-append");
             if let Some(muster) = subject.muster() {
@@ -212,6 +212,13 @@ impl Replay {
         self.drop_pending();
         kafka.narrow(&self.scope, &self.pending);
         muster.narrow(&self.scope, &self.pending);
+    }
+
+    /// These groups and all that a request names with them: one write, which fails as a whole.
+    fn written_with(&self, groups: &BTreeSet<String>) -> BTreeSet<String> {
+        let writes = self.pending.values().filter(|asked| !asked.reads());
+        let of_them = writes.filter(|asked| asked.groups.iter().any(|it| groups.contains(it)));
+        of_them.flat_map(|asked| &asked.groups).chain(groups).cloned().collect()
     }
 
     /// Leaves out a classic group that muster can convert to a consumer group and Kafka cannot.
@@ -297,7 +304,7 @@ impl Replay {
 
     /// Leaves out a group that gets a request while its record is uncommitted.
     fn lose_in_flight(&mut self, line: &Line, subject: &mut impl Subject) {
-        let Some(asked) = self.scope.ask(line).filter(|asked| !reads(asked)) else { return };
+        let Some(asked) = self.scope.ask(line).filter(|asked| !asked.reads()) else { return };
         let deletes = asked.api == ApiKey::DeleteGroups && self.held && uncommitted(subject);
         let in_flight = |group: &&String| deletes || self.in_flight.contains(*group);
         let groups: Vec<String> = asked.groups.iter().filter(in_flight).cloned().collect();
@@ -475,13 +482,6 @@ fn unanswered(lines: &[Line]) -> HashSet<String> {
     let answered: HashSet<String> = later.filter_map(id).collect();
     let deferred = lines.iter().map(|line| &line.output).filter(|out| out["deferred"] == true);
     deferred.filter_map(id).filter(|id| !answered.contains(id)).collect()
-}
-
-/// Whether Kafka answers the request from the committed state.
-fn reads(asked: &Asked) -> bool {
-    let stable = asked.body["requireStable"] == true;
-    let describes = [ApiKey::ListGroups, ApiKey::DescribeGroups, ApiKey::ConsumerGroupDescribe];
-    describes.contains(&asked.api) || asked.api == ApiKey::OffsetFetch && !stable
 }
 
 fn uncommitted(subject: &mut impl Subject) -> bool {

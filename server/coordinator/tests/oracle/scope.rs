@@ -152,6 +152,13 @@ impl Asked {
         if self.is_transactional { transactional::NAME } else { self.api.name() }
     }
 
+    /// Whether Kafka answers it from the committed state.
+    pub fn reads(&self) -> bool {
+        let stable = self.body["requireStable"] == true;
+        let describes = [ApiKey::ListGroups, ApiKey::DescribeGroups, ApiKey::ConsumerGroupDescribe];
+        describes.contains(&self.api) || self.api == ApiKey::OffsetFetch && !stable
+    }
+
     pub fn request_bytes(&self) -> Result<Vec<u8>> {
         if self.is_transactional {
             return transactional::request_bytes(self.version, &self.body);
