@@ -129,6 +129,31 @@ VISIBLE = (
 #: The producers of a scenario, each with a partition.
 PRODUCERS = {"1": "--producers 1 --partitions 1", "16": "--producers 16 --partitions 16"}
 
+
+def of_producers(
+    name: str,
+    title: str,
+    scenario: str,
+    each: str,
+    *,
+    servers: tuple[str, ...] = ("muster", "kafka"),
+    options: str = "",
+    more: tuple[Metric, ...] = (),
+    explanation: str = "",
+) -> Workload:
+    """Producers that do one thing after the other, which `each` names; `options` are for all sizes."""
+    return Workload(
+        name=name,
+        title=title,
+        sizes_of="producers",
+        scenario=scenario,
+        sizes={size: f"{of_size}{options}" for size, of_size in PRODUCERS.items()},
+        metrics=(*throughput(each), each_costs(each), *more),
+        servers=servers,
+        explanation=explanation,
+    )
+
+
 CPU = Metric(
     "cpu",
     "server CPU-s",
@@ -262,57 +287,39 @@ WORKLOADS = [
         metrics=throughput("commit"),
         servers=("muster", "muster-ram", "kafka", "kafka-flushed"),
     ),
-    Workload(
-        name="transactions",
-        title="Transactions of one record, one at a time of each producer",
-        sizes_of="producers",
-        scenario="transactions.toml",
-        sizes=PRODUCERS,
-        metrics=(*throughput("transaction"), each_costs("transaction")),
+    of_producers(
+        "transactions",
+        "Transactions of one record, one at a time of each producer",
+        "transactions.toml",
+        "transaction",
         servers=("muster", "muster-ram", "kafka", "kafka-flushed"),
         explanation="A record of 100 bytes, transactions version 2. muster's transactions are on "
         "stable storage when they are answered, Kafka's in the page cache.",
     ),
-    Workload(
-        name="transactions-offsets",
-        title="Transactions of one record and one committed offset",
-        sizes_of="producers",
-        scenario="transactions-offsets.toml",
-        sizes=PRODUCERS,
-        metrics=(*throughput("transaction"), each_costs("transaction")),
-        servers=("muster", "kafka"),
+    of_producers(
+        "transactions-offsets",
+        "Transactions of one record and one committed offset",
+        "transactions-offsets.toml",
+        "transaction",
     ),
-    Workload(
-        name="transactions-read",
-        title="Transactions of one record, and a reader of what is committed",
-        sizes_of="producers",
-        scenario="transactions-read.toml",
-        sizes=PRODUCERS,
-        metrics=(*throughput("transaction"), each_costs("transaction"), *VISIBLE),
-        servers=("muster", "kafka"),
+    of_producers(
+        "transactions-read",
+        "Transactions of one record, and a reader of what is committed",
+        "transactions-read.toml",
+        "transaction",
+        more=VISIBLE,
         explanation="Visible: from the call of EndTxn until the reader has the record. The reader "
         "has read_committed, and its fetches wait for a byte. That it is returned all of each "
         "transaction, once and in order, and nothing else, is checked.",
     ),
-    Workload(
-        name="produce",
-        title="Records without transactions, one at a time of each producer",
-        sizes_of="producers",
-        scenario="produce.toml",
-        sizes={
-            size: f"{options} --set producer.writer.idempotent=false"
-            for size, options in PRODUCERS.items()
-        },
-        metrics=(*throughput("produce"), each_costs("produce")),
-        servers=("muster", "kafka"),
+    of_producers(
+        "produce",
+        "Records without transactions, one at a time of each producer",
+        "produce.toml",
+        "produce",
+        options=" --set producer.writer.idempotent=false",
     ),
-    Workload(
-        name="produce-idempotent",
-        title="The same with sequence numbers",
-        sizes_of="producers",
-        scenario="produce.toml",
-        sizes=PRODUCERS,
-        metrics=(*throughput("produce"), each_costs("produce")),
-        servers=("muster", "kafka"),
+    of_producers(
+        "produce-idempotent", "The same with sequence numbers", "produce.toml", "produce"
     ),
 ]

@@ -6,7 +6,7 @@ use kafka_protocol::messages::{ApiKey, MetadataRequest, MetadataResponse, TopicN
 use super::backoff::Retry;
 use super::core::{Core, Turn};
 use super::error::Step;
-use super::io::{Destination, Failure, NodeIndex, Request, Response};
+use super::io::{Answer, Destination, Failure, NodeIndex, Request, Response};
 use crate::plan::Partition;
 use crate::time::Time;
 
@@ -63,7 +63,22 @@ impl Leaders {
         Ok(())
     }
 
+    /// Handles an answer that it awaits; returns any other.
     pub(super) fn answered(
+        &mut self,
+        answer: Answer,
+        partitions: &[Partition],
+        core: &Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Option<Answer> {
+        if !self.awaits(answer.token) {
+            return Some(answer);
+        }
+        self.found(answer.outcome, partitions, core, turn);
+        None
+    }
+
+    fn found(
         &mut self,
         outcome: Result<Response, Failure>,
         partitions: &[Partition],

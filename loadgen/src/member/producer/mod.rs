@@ -119,10 +119,8 @@ impl Producer {
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
-        if self.leaders.awaits(answer.token) {
-            self.leaders.answered(answer.outcome, &self.partitions, core, turn);
-            return Ok(());
-        }
+        let of_leaders = self.leaders.answered(answer, &self.partitions, core, turn);
+        let Some(answer) = of_leaders else { return Ok(()) };
         if self.group.awaits(answer.token) {
             let key = Key::Group(core.group().id.clone());
             return core.found_for(&key, &mut self.group, answer.outcome, turn);

@@ -82,11 +82,7 @@ impl Reader {
             return Ok(());
         }
         for (node, places) in self.due() {
-            if self.has_begun {
-                self.fetch(node, &places, core, turn)?;
-            } else {
-                self.list_offsets(node, &places, core, turn)?;
-            }
+            self.ask(node, &places, core, turn)?;
         }
         Ok(())
     }
@@ -137,10 +133,8 @@ impl Reader {
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
-        if self.leaders.awaits(answer.token) {
-            self.leaders.answered(answer.outcome, &self.partitions, core, turn);
-            return Ok(());
-        }
+        let of_leaders = self.leaders.answered(answer, &self.partitions, core, turn);
+        let Some(answer) = of_leaders else { return Ok(()) };
         let Some(at) = self.calls.iter().position(|call| call.token == answer.token) else {
             return Ok(());
         };
@@ -191,52 +185,45 @@ impl Reader {
         places.iter().map(|place| self.partitions[*place]).collect()
     }
 
-    fn list_offsets(
+    /// Asks a leader for first positions until all are known, then for records.
+    fn ask(
         &mut self,
         node: NodeIndex,
         places: &[usize],
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
-        let least = messages::LIST_OFFSETS_LEAST;
-        let version = core.version(turn, ApiKey::ListOffsets, least, " with an isolation level")?;
-        let partitions = self.partitions_at(places);
-        let request = messages::list_offsets(&partitions, turn.context.topics);
-        self.send(node, Purpose::Positions, version, Request::ListOffsets(request), core, turn);
-        Ok(())
-    }
-
-    fn fetch(
-        &mut self,
-        node: NodeIndex,
-        places: &[usize],
-        core: &mut Core,
-        turn: &mut Turn<'_, '_>,
-    ) -> Step {
-        let least = messages::FETCH_LEAST;
-        let version = core.version(turn, ApiKey::Fetch, least, " with an isolation level")?;
-        let (partitions, topics) = (self.partitions_at(places), turn.context.topics);
-        let positions: Vec<i64> =
-            places.iter().map(|place| self.positions[*place].unwrap_or(0)).collect();
-        let version = messages::fetch_version(version, &partitions, topics);
-        let isolation = self.plan.isolation;
-        let request = messages::fetch(&partitions, &positions, isolation, version, topics);
-        self.send(node, Purpose::Records, version, Request::Fetch(request), core, turn);
-        Ok(())
-    }
-
-    fn send(
-        &mut self,
-        node: NodeIndex,
-        of: Purpose,
-        version: i16,
-        request: Request,
-        core: &mut Core,
-        turn: &mut Turn<'_, '_>,
-    ) {
+        let of = if self.has_begun { Purpose::Records } else { Purpose::Positions };
+        let (api, least) = match of {
+            Purpose::Positions => (ApiKey::ListOffsets, messages::LIST_OFFSETS_LEAST),
+            Purpose::Records => (ApiKey::Fetch, messages::FETCH_LEAST),
+        };
+        let version = core.version(turn, api, least, " with an isolation level")?;
+        let (version, request) = self.request(of, places, version, turn);
         let due = turn.now();
         let token = core.send_due(turn, Destination::Node(node), version, request, due);
         self.calls.push(Call { token, node, of });
+        Ok(())
+    }
+
+    /// A request, and its version: at most the given one.
+    fn request(
+        &self,
+        of: Purpose,
+        places: &[usize],
+        version: i16,
+        turn: &Turn<'_, '_>,
+    ) -> (i16, Request) {
+        let (partitions, topics) = (self.partitions_at(places), turn.context.topics);
+        if of == Purpose::Positions {
+            return (version, Request::ListOffsets(messages::list_offsets(&partitions, topics)));
+        }
+        let positions = places.iter().map(|place| self.positions[*place].unwrap_or(0));
+        let positions: Vec<i64> = positions.collect();
+        let version = messages::fetch_version(version, &partitions, topics);
+        let isolation = self.plan.isolation;
+        let request = messages::fetch(&partitions, &positions, isolation, version, topics);
+        (version, Request::Fetch(request))
     }
 
     fn positioned(
