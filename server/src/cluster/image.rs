@@ -253,20 +253,23 @@ impl ClusterImage {
         self.insert(Topic { id: key.topic_id, name, partitions: value.partitions, slots });
     }
 
-    /// Sets the version of the topics to the position that a load of shard 0's log has reached. It
-    /// never goes back, as records of groups have the version of their regular expressions.
+    /// Sets the versions to the position that a load of shard 0's log has reached: the replay has
+    /// counted changes, which may be more than operations. The version never goes back, as records
+    /// of groups have that of their regular expressions.
     pub(crate) fn loaded_at(&mut self, position: u64) {
-        self.topics_version = position.cast_signed();
+        self.date_all(position.cast_signed());
     }
 
     /// Makes all versions newer than those of `before`, the image before a shard was loaded again,
     /// so that shards that hold that image treat all topics as new, and missing ones as deleted.
     pub(crate) fn changed_since(&mut self, before: &Self) {
-        self.topics_version = self.topics_version.max(before.topics_version + 1);
-        self.newest_topic_version = self.topics_version;
-        for topic in Arc::make_mut(&mut self.deleted).values_mut() {
-            topic.version = self.topics_version;
-        }
+        self.date_all(self.topics_version.max(before.topics_version + 1));
+    }
+
+    fn date_all(&mut self, version: i64) {
+        (self.topics_version, self.newest_topic_version) = (version, version);
+        let deleted = Arc::make_mut(&mut self.deleted).values_mut();
+        deleted.for_each(|topic| topic.version = version);
     }
 
     fn insert(&mut self, topic: Topic) {

@@ -5,8 +5,9 @@ use super::world::{FLUSH_MS, World, commit};
 use muster_codec::Uuid;
 use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
 use muster_codec::records::{
-    ClusterRecord, DeletedTopicKey, DeletedTopicValue, GroupRecord, TopicKey,
+    ClusterRecord, DeletedTopicKey, DeletedTopicValue, GroupRecord, TopicKey, TopicValue,
 };
+use muster_coordinator::Topics;
 
 #[test]
 fn offsets_of_a_deleted_topic_are_removed_and_then_its_record() {
@@ -50,6 +51,24 @@ fn a_start_removes_offsets_whose_removal_was_interrupted() {
     world.restart();
     world.pass(FLUSH_MS);
     assert_eq!((world.committed(1, 0), world.committed(2, 0)), (None, None));
+    assert_eq!(world.shard.broker.image().deleted().len(), 0);
+}
+
+/// A log of few operations with many topics: its replay counts more changes than operations.
+#[test]
+fn a_deletion_is_forgotten_after_the_replay_of_a_short_log() {
+    let mut world = World::new(&[]);
+    let mut records: Vec<_> = (1..=20).map(topic).collect();
+    records.extend(deletion(Uuid([7; 16]), "t7", world.now));
+    world.shard.groups.append_cluster(world.now, &records).unwrap();
+    world.turn();
+    world.pass(FLUSH_MS);
+    world.restart();
+    let image = world.shard.broker.image();
+    assert_eq!((image.topics().count(), image.deleted().len()), (19, 1));
+    assert!(image.deleted().all(|(_, topic)| topic.version <= image.version()));
+    assert!(image.version_of_newest() <= image.version());
+    world.pass(FLUSH_MS);
     assert_eq!(world.shard.broker.image().deleted().len(), 0);
 }
 
@@ -126,6 +145,12 @@ fn write_deletion(world: &mut World, id: Uuid, name: &str, deleted_at: i64) {
     world.shard.groups.append_cluster(world.now, &records).unwrap();
     world.turn();
     world.pass(FLUSH_MS);
+}
+
+fn topic(number: u8) -> ClusterRecord<'static> {
+    let name = format!("t{number}").into();
+    let value = TopicValue { name, partitions: 1, ..Default::default() };
+    ClusterRecord::Topic(TopicKey { topic_id: Uuid([number; 16]) }, Some(value))
 }
 
 fn deletion(topic_id: Uuid, name: &str, deleted_at: i64) -> Vec<ClusterRecord<'static>> {
