@@ -22,13 +22,15 @@ const LENGTH_BYTES: usize = 5;
 /// - Members' targets precede the record of their epoch: the group epoch is newer than the
 ///   target's, so it is computed again, and a partition that is in two targets still has one owner.
 /// - Tombstones of members that leave precede the new group epoch, and one at least of the members
-///   is still there. It leaves again, or its session ends, and the epoch follows.
+///   is still there. It leaves again, or its session ends, and the epoch follows. If it joins again
+///   and has no target any more, it raises the epoch as a new member does.
 /// - Of a classic group that becomes a consumer group, the members precede what they own. A member
 ///   that is missing, or owns nothing yet, is not at the epoch of its client, which joins again. So
 ///   does the consumer that came first, as it was not answered; it raises the epoch.
 /// - Of a consumer group that becomes a classic group, the member that left is still there, or the
-///   target has no epoch any more; both make it computed again. The tombstone of the group and the
-///   record of the classic group are in the same operation: before it there is an empty group.
+///   target has no epoch any more; both make it computed again, as does a member without a target
+///   that joins again. The tombstone of the group and the record of the classic group are in the
+///   same operation: before it there is an empty group.
 pub fn operations<'o, 'r>(
     records: &'o [GroupRecord<'r>],
     bytes_max: usize,
@@ -37,8 +39,7 @@ pub fn operations<'o, 'r>(
     core::iter::from_fn(move || {
         let mut bytes = 0;
         let is_cut = |at: usize| {
-            let more = cut_bytes(&rest[at], rest.get(at + 1))?;
-            bytes += more;
+            bytes += cut_bytes(&rest[at], rest.get(at + 1))?;
             (at > 0 && bytes > bytes_max).then_some(at)
         };
         let end = (0..rest.len()).find_map(is_cut).unwrap_or(rest.len());

@@ -1,5 +1,5 @@
-//! Large groups that are converted from one protocol to the other: their records are several
-//! operations of the log, and a crash may leave the first ones.
+//! Large groups that are converted from one protocol to the other, or that members leave: their
+//! records are several operations of the log, and a crash may leave the first ones.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -10,7 +10,8 @@ use muster_codec::consumer_protocol::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions,
 };
 use muster_codec::messages::{
-    ConsumerGroupHeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol,
+    ConsumerGroupHeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol, LeaveGroupRequest,
+    MemberIdentity,
 };
 use muster_codec::records::{GroupMetadataKey, GroupMetadataValue, GroupRecord, MemberMetadata};
 use muster_codec::{Bytes, ErrorCode, GroupRequest, Response, Wall};
@@ -82,6 +83,40 @@ fn a_crash_between_the_operations_of_a_downgrade_leaves_a_group_that_all_join_ag
             assert_eq!(joined, MEMBERS, "after {end} operations");
             run.join(0);
             assert_eq!(run.assigned(), all_partitions(), "after {end} operations");
+        }
+    }
+}
+
+/// The consumer whose session ended comes back instead.
+#[test]
+fn a_crash_between_the_operations_of_a_downgrade_leaves_a_group_that_its_consumer_may_stay_in() {
+    let mut log = vec![classic_group(MEMBERS, 0)];
+    log.extend(Run::loaded(&log).heartbeat(0));
+    let downgrade = Run::loaded(&log).heartbeat(-1);
+    let cut: Vec<_> = operations(&downgrade, CUT_BYTES).collect();
+    for end in 0..cut.len() {
+        let mut run = Run::loaded(&[log.clone(), cut[..end].concat()].concat());
+        run.heartbeat(0);
+        let joined = (0..MEMBERS).filter(|member| run.join(*member)).count();
+        assert_eq!(joined, MEMBERS, "after {end} operations");
+        run.heartbeat(0);
+        assert_eq!(run.assigned(), all_partitions(), "after {end} operations");
+    }
+}
+
+#[test]
+fn a_crash_between_the_operations_of_members_that_leave_leaves_a_group_that_they_join_again() {
+    let mut log = vec![classic_group(MEMBERS, 0)];
+    log.extend(Run::loaded(&log).heartbeat(0));
+    for leaving in [vec![3], vec![3, 4, 5]] {
+        let records = Run::loaded(&log).leave(&leaving);
+        let cut: Vec<_> = operations(&records, 0).collect();
+        assert_eq!(cut.len(), 3 * leaving.len());
+        for end in 0..=cut.len() {
+            let mut run = Run::loaded(&[log.clone(), cut[..end].concat()].concat());
+            assert!(leaving.iter().all(|member| run.join(*member)), "after {end} operations");
+            run.join(0);
+            assert_eq!(run.assigned(), all_partitions(), "{leaving:?} after {end} operations");
         }
     }
 }
@@ -208,7 +243,8 @@ impl Run {
     ) -> (Vec<GroupRecord<'static>>, Option<Response<'static>>) {
         self.now += 1_500;
         let request_id = RequestId { connection: 0, sequence: self.now as u64 };
-        let (api_version, client_id, client_host) = (1, "c", "/h");
+        let is_leave = matches!(request, GroupRequest::LeaveGroup(_));
+        let (client_id, client_host, api_version) = ("c", "/h", if is_leave { 3 } else { 1 });
         let caller = Caller { request: request_id, api_version, client_id, client_host };
         let (coordinator, mut context) = self.context();
         let Output { records, mut answers, .. } = coordinator.handle(&mut context, caller, request);
@@ -251,18 +287,7 @@ impl Run {
     /// A classic member joins again, without its id if the group does not know it; whether it was
     /// answered at once.
     fn join(&mut self, number: usize) -> bool {
-        let mut request = JoinGroupRequest {
-            group_id: "g".into(),
-            session_timeout_ms: 45_000,
-            rebalance_timeout_ms: 60_000,
-            member_id: member_id(number).into(),
-            protocol_type: "consumer".into(),
-            protocols: vec![JoinGroupRequestProtocol {
-                name: "range".into(),
-                metadata: subscription(0).into(),
-            }],
-            ..Default::default()
-        };
+        let mut request = join_request(member_id(number));
         let (_, mut response) = self.ask(request.clone().into());
         let unknown = ErrorCode::UnknownMemberId.code();
         if matches!(&response, Some(Response::JoinGroup(it)) if it.error_code == unknown) {
@@ -270,6 +295,17 @@ impl Run {
             response = self.ask(request.into()).1;
         }
         response.as_ref().is_some_and(has_joined)
+    }
+
+    /// Classic members leave with one request.
+    fn leave(&mut self, numbers: &[usize]) -> Vec<GroupRecord<'static>> {
+        let identity = |number: &usize| MemberIdentity {
+            member_id: member_id(*number).into(),
+            ..Default::default()
+        };
+        let members = numbers.iter().map(identity).collect();
+        let request = LeaveGroupRequest { group_id: "g".into(), members, ..Default::default() };
+        self.ask(request.into()).0
     }
 
     fn is_classic(&self) -> bool {
@@ -288,6 +324,21 @@ impl Run {
         let mut all: Vec<i32> = topics.flat_map(|topic| topic.partitions.clone()).collect();
         all.sort_unstable();
         all
+    }
+}
+
+fn join_request(member_id: String) -> JoinGroupRequest<'static> {
+    JoinGroupRequest {
+        group_id: "g".into(),
+        session_timeout_ms: 45_000,
+        rebalance_timeout_ms: 60_000,
+        member_id: member_id.into(),
+        protocol_type: "consumer".into(),
+        protocols: vec![JoinGroupRequestProtocol {
+            name: "range".into(),
+            metadata: subscription(0).into(),
+        }],
+        ..Default::default()
     }
 }
 

@@ -34,6 +34,16 @@ pub(crate) struct ProfileEffect {
 }
 
 impl<K: Kind> Group<K> {
+    /// Whether a member should have a target of the group epoch and has none. A crash may leave it
+    /// so, in the middle of a request that removes or replaces it ([`crate::operation`]).
+    pub(super) fn lacks_target(&self, member_id: &str, profile: &K::Profile) -> bool {
+        let number = K::target_slot(self, self.members.slot_number(member_id), profile);
+        let slot = number.and_then(|number| self.members.slot(number));
+        self.target.epoch >= self.epoch
+            && slot.is_some_and(|slot| !slot.has_target)
+            && K::is_subscriber(self, profile)
+    }
+
     /// Returns the epoch after a member's change, with the input for its target assignment.
     pub(super) fn next_epoch(
         &mut self,

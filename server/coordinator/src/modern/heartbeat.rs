@@ -112,7 +112,8 @@ impl<K: Kind> Group<K> {
         }
         let is_new = self.members.get(member_id).is_none();
         let change = ProfileChange { before: &before.profile, after: &after.profile, is_new };
-        let effect = K::effect(self, turn, draft, change)?;
+        let mut effect = K::effect(self, turn, draft, change)?;
+        effect.bumps |= self.lacks_target(member_id, &after.profile);
         let (epoch, input) = self.next_epoch(turn, draft, effect, change);
         let is_changed = effect.is_changed;
         Ok(Subscribed { member_id, before, after, replaces, is_new, is_changed, epoch, input })
