@@ -24,6 +24,9 @@ const LENGTH_BYTES: usize = 5;
 /// - Tombstones of members that leave precede the new group epoch, and one at least of the members
 ///   is still there. It leaves again, or its session ends, and the epoch follows. If it joins again
 ///   and has no target any more, it raises the epoch as a new member does.
+/// - The last tombstone of a static member and the metadata of the member that replaces it are in
+///   the same operation, so that one of them is there. If it has no target any more, the epoch is
+///   raised in the same way.
 /// - Of a classic group that becomes a consumer group, the members precede what they own. A member
 ///   that is missing, or owns nothing yet, is not at the epoch of its client, which joins again. So
 ///   does the consumer that came first, as it was not answered; it raises the epoch.
@@ -40,7 +43,8 @@ pub fn operations<'o, 'r>(
         let mut bytes = 0;
         let is_cut = |at: usize| {
             bytes += cut_bytes(&rest[at], rest.get(at + 1))?;
-            (at > 0 && bytes > bytes_max).then_some(at)
+            let is_full = at > 0 && bytes > bytes_max;
+            (is_full && !is_replacement(&rest[at - 1], &rest[at])).then_some(at)
         };
         let end = (0..rest.len()).find_map(is_cut).unwrap_or(rest.len());
         let (operation, after) = rest.split_at(end);
@@ -70,6 +74,12 @@ fn cut_bytes(record: &GroupRecord<'_>, next: Option<&GroupRecord<'_>>) -> Option
         _ => return None,
     };
     Some(group_id.len() + own + RECORD_BYTES)
+}
+
+/// Whether a member takes the place of the one whose tombstone precedes it.
+fn is_replacement(before: &GroupRecord<'_>, record: &GroupRecord<'_>) -> bool {
+    let is_gone = matches!(before, GroupRecord::ConsumerGroupMemberMetadata(_, None));
+    is_gone && matches!(record, GroupRecord::ConsumerGroupMemberMetadata(_, Some(_)))
 }
 
 fn profile_bytes(value: &ConsumerGroupMemberMetadataValue<'_>) -> usize {

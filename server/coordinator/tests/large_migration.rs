@@ -122,6 +122,27 @@ fn a_crash_between_the_operations_of_members_that_leave_leaves_a_group_that_they
 }
 
 #[test]
+fn a_crash_while_a_static_member_is_replaced_leaves_a_group_that_it_joins_again() {
+    let mut log = vec![classic_group(MEMBERS, 0)];
+    let mut run = Run::loaded(&log);
+    log.extend(run.heartbeat(0));
+    log.extend(run.join_as_instance());
+    let records = Run::loaded(&log).join_as_instance();
+    let tombstones = records.iter().filter(|it| it.is_tombstone()).count();
+    assert_eq!(tombstones, 3, "{records:?}");
+    let cut: Vec<_> = operations(&records, 0).collect();
+    assert!(cut.len() > 4, "{} operations", cut.len());
+    for end in 0..=cut.len() {
+        let mut run = Run::loaded(&[log.clone(), cut[..end].concat()].concat());
+        assert_eq!(run.members(), MEMBERS + 2, "after {end} operations");
+        run.join_as_instance();
+        run.join(0);
+        assert_eq!(run.members(), MEMBERS + 2, "after {end} operations");
+        assert_eq!(run.assigned(), all_partitions(), "after {end} operations");
+    }
+}
+
+#[test]
 fn a_conversion_that_is_larger_than_an_operation_is_several() {
     let mut log = vec![classic_group(LARGE, LARGE_USER_DATA)];
     assert!(len(&log[0]) < GROUP_RECORD_BYTES_MAX, "the classic group can be written");
@@ -297,6 +318,15 @@ impl Run {
         response.as_ref().is_some_and(has_joined)
     }
 
+    /// A classic member with an instance id joins, without a member id.
+    fn join_as_instance(&mut self) -> Vec<GroupRecord<'static>> {
+        let request =
+            JoinGroupRequest { group_instance_id: Some("i".into()), ..join_request(String::new()) };
+        let (records, response) = self.ask(request.into());
+        assert!(response.as_ref().is_some_and(has_joined), "{response:?}");
+        records
+    }
+
     /// Classic members leave with one request.
     fn leave(&mut self, numbers: &[usize]) -> Vec<GroupRecord<'static>> {
         let identity = |number: &usize| MemberIdentity {
@@ -306,6 +336,13 @@ impl Run {
         let members = numbers.iter().map(identity).collect();
         let request = LeaveGroupRequest { group_id: "g".into(), members, ..Default::default() };
         self.ask(request.into()).0
+    }
+
+    /// The number of members.
+    fn members(&self) -> usize {
+        let is_member =
+            |it: &&GroupRecord<'_>| matches!(it, GroupRecord::ConsumerGroupMemberMetadata(..));
+        self.coordinator.durable_records().iter().filter(is_member).count()
     }
 
     fn is_classic(&self) -> bool {
