@@ -3,13 +3,15 @@
 import asyncio
 
 import aiokafka
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
+from aiokafka.helpers import create_ssl_context
 
-from protocol import ABORTED, COMMITTED, chunks, emit, id_of, key_of, main, value_of
+from protocol import ABORTED, COMMITTED, chunks, emit, id_of, key_of, main, text_of, value_of
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -19,9 +21,10 @@ ASSIGNORS = {
 
 
 class Aiokafka:
-    def __init__(self, bootstrap, topic, group, option, session_ms):
-        self.common = {"bootstrap_servers": bootstrap}
-        self.topic, self.group, self.option, self.session_ms = topic, group, option, session_ms
+    def __init__(self, place, option, session_ms):
+        self.common = {"bootstrap_servers": place["bootstrap"], **security(place)}
+        self.topic, self.group = place["topic"], place["group"]
+        self.option, self.session_ms = option, session_ms
         self.loop = asyncio.new_event_loop()
         self.producer = None
 
@@ -169,6 +172,32 @@ class Aiokafka:
 
     def _run(self, task):
         return self.loop.run_until_complete(task)
+
+
+def security(place):
+    """What a listener with TLS or SASL asks for."""
+    config = {"security_protocol": place.get("protocol", "PLAINTEXT")}
+    names = {
+        "mechanism": "sasl_mechanism",
+        "user": "sasl_plain_username",
+        "password": "sasl_plain_password",
+    }
+    config |= {names[key]: value for key, value in place.items() if key in names}
+    if "ca" in place:
+        config["ssl_context"] = create_ssl_context(
+            cafile=place["ca"], certfile=place.get("certificate"), keyfile=place.get("key")
+        )
+    if "token" in place:
+        config["sasl_oauth_token_provider"] = TokenProvider(place["token"])
+    return config
+
+
+class TokenProvider(AbstractTokenProvider):
+    def __init__(self, path):
+        self.path = path
+
+    async def token(self):
+        return text_of(self.path)
 
 
 async def commit(consumer, batches):

@@ -5,7 +5,9 @@ import time
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from protocol import ABORTED, COMMITTED, SERVER_SIDE, chunks, emit, id_of, key_of, main, value_of
+from protocol import (
+    ABORTED, COMMITTED, SERVER_SIDE, chunks, emit, id_of, key_of, main, text_of, value_of,
+)
 
 LOADING = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -15,15 +17,21 @@ LOADING = (
 
 
 class Confluent:
-    def __init__(self, bootstrap, topic, group, option, session_ms):
-        self.common = {"bootstrap.servers": bootstrap}
-        self.topic, self.group, self.option, self.session_ms = topic, group, option, session_ms
+    def __init__(self, place, option, session_ms):
+        self.common = {"bootstrap.servers": place["bootstrap"], **security(place)}
+        self.topic, self.group = place["topic"], place["group"]
+        self.option, self.session_ms = option, session_ms
         self.producer = None
 
     def create(self, partitions):
-        admin = AdminClient(self.common)
-        for future in admin.create_topics([NewTopic(self.topic, partitions, 1)]).values():
-            future.result(20)
+        refusals = []
+        admin = AdminClient({**self.common, "error_cb": lambda e: note_refusal(e, refusals)})
+        [created] = admin.create_topics([NewTopic(self.topic, partitions, 1)]).values()
+        while not created.done() and not refusals:
+            admin.poll(0.1)
+        if refusals:
+            raise KafkaException(refusals[0])
+        created.result(20)
         self._commit_beginnings(partitions)
         emit("created")
 
@@ -183,6 +191,31 @@ class Confluent:
             emit("committed", offsets=after)
         except KafkaException as error:
             emit("commit_failed", error=str(error))
+
+
+def security(place):
+    """What a listener with TLS or SASL asks for."""
+    config = {"security.protocol": place.get("protocol", "PLAINTEXT")}
+    names = {
+        "ca": "ssl.ca.location",
+        "certificate": "ssl.certificate.location",
+        "key": "ssl.key.location",
+        "mechanism": "sasl.mechanism",
+        "user": "sasl.username",
+        "password": "sasl.password",
+    }
+    config |= {names[key]: value for key, value in place.items() if key in names}
+    if "token" in place:
+        # Its own check of the expiry wants a time; the server has the token's.
+        config["oauth_cb"] = lambda _: (text_of(place["token"]), time.time() + 600)
+    return config
+
+
+def note_refusal(error, refusals):
+    """librdkafka asks again after a refusal, for as long as the request may take."""
+    is_refusal = error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)
+    if is_refusal or "alert certificate required" in error.str():
+        refusals.append(error)
 
 
 def until_loaded(ask):

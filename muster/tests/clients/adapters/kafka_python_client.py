@@ -9,8 +9,9 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import KafkaError
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from protocol import ABORTED, COMMITTED, chunks, emit, id_of, key_of, main, value_of
+from protocol import ABORTED, COMMITTED, chunks, emit, id_of, key_of, main, text_of, value_of
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -23,12 +24,18 @@ ASSIGNORS = {
 # poll is up between its assignment and the answer to its SyncGroup: it holds itself for joined, and
 # never sends a heartbeat again. A poll that has just begun does not end there.
 POLL_MS = 2000
+REFUSED_MS = 2000
 
 
 class KafkaPython:
-    def __init__(self, bootstrap, topic, group, option, session_ms):
-        self.common = {"bootstrap_servers": bootstrap, "reconnect_backoff_max_ms": 1000}
-        self.topic, self.group, self.option, self.session_ms = topic, group, option, session_ms
+    def __init__(self, place, option, session_ms):
+        self.common = {
+            "bootstrap_servers": place["bootstrap"],
+            "reconnect_backoff_max_ms": 1000,
+            **security(place),
+        }
+        self.topic, self.group = place["topic"], place["group"]
+        self.option, self.session_ms = option, session_ms
         self.producer = None
 
     def create(self, partitions):
@@ -158,6 +165,34 @@ class KafkaPython:
                 emit_records("records", records)
             commit(consumer, batches)
         consumer.close()
+
+
+def security(place):
+    """What a listener with TLS or SASL asks for."""
+    config = {"security_protocol": place.get("protocol", "PLAINTEXT")}
+    names = {
+        "ca": "ssl_cafile",
+        "certificate": "ssl_certfile",
+        "key": "ssl_keyfile",
+        "mechanism": "sasl_mechanism",
+        "user": "sasl_plain_username",
+        "password": "sasl_plain_password",
+    }
+    config |= {names[key]: value for key, value in place.items() if key in names}
+    if "protocol" in place:
+        # It repeats what was refused, until this time is up.
+        config["bootstrap_timeout_ms"] = REFUSED_MS
+    if "token" in place:
+        config["sasl_oauth_token_provider"] = TokenProvider(place["token"])
+    return config
+
+
+class TokenProvider(AbstractTokenProvider):
+    def __init__(self, path):
+        self.path = path
+
+    def token(self):
+        return text_of(self.path)
 
 
 def commit(consumer, batches):

@@ -3,7 +3,7 @@
 
 const { CompressionCodecs, CompressionTypes, Kafka, Partitioners, logLevel } = require('kafkajs');
 const {
-  bootstrap, topic, group, option, sessionMs, main, chunks, valueOf, emitRecords, emitAcked, emit,
+  place, option, sessionMs, main, chunks, valueOf, emitRecords, emitAcked, emit, tls, token,
 } = require('./protocol');
 
 CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy');
@@ -15,15 +15,39 @@ const COMPRESSIONS = {
   snappy: CompressionTypes.Snappy,
 };
 
-const kafka = new Kafka({
-  brokers: [bootstrap],
-  logLevel: logLevel.ERROR,
-  logCreator: () => ({ log: { timestamp, message, error } }) => {
-    console.error(`${timestamp} ${message} ${error || ''}`);
-  },
-});
+let { topic, group } = place;
+let kafka = makeKafka();
 const partitionOf = new Map(); // by id: which partition kafkajs's partitioner chose
 let producer = null;
+
+function makeKafka() {
+  return new Kafka({
+    brokers: [place.bootstrap],
+    ssl: tls(),
+    sasl: sasl(),
+    // It asks five times, and waits longer each time, whatever the reason is.
+    retry: { retries: place.protocol ? 1 : 5 },
+    logLevel: logLevel.ERROR,
+    logCreator: () => ({ log: { timestamp, message, error } }) => {
+      console.error(`${timestamp} ${message} ${error || ''}`);
+    },
+  });
+}
+
+function sasl() {
+  const { mechanism, user: username, password } = place;
+  if (mechanism === 'OAUTHBEARER') {
+    return { mechanism: 'oauthbearer', oauthBearerProvider: async () => ({ value: token() }) };
+  }
+  return mechanism && { mechanism: mechanism.toLowerCase(), username, password };
+}
+
+async function reconnect() {
+  await producer?.disconnect();
+  producer = null;
+  ({ topic, group } = place);
+  kafka = makeKafka();
+}
 
 const verbs = {
   async create(partitions) {
@@ -155,13 +179,13 @@ async function produceChunk(ids) {
   }
 }
 
-async function consume(leaving) {
+async function consume(assignor, leaving) {
   const consumer = kafka.consumer({
     groupId: group,
     sessionTimeout: sessionMs,
     heartbeatInterval: 500,
     maxWaitTimeInMs: 200,
-    partitionAssigners: [ASSIGNORS[option]],
+    partitionAssigners: [ASSIGNORS[assignor]],
   });
   reportAssignments(consumer);
   await consumer.connect();
@@ -221,4 +245,4 @@ function emitBatch(event, { partition, messages }) {
   emitRecords(event, messages.map((message) => ({ ...message, partition })));
 }
 
-main({ consume, verbs, close: () => producer?.disconnect() });
+main({ consume, verbs, reconnect, close: () => producer?.disconnect() });

@@ -7,16 +7,38 @@ const {
   stringSerializers,
 } = require('@platformatic/kafka');
 const {
-  bootstrap, topic, group, option, sessionMs, main, chunks, valueOf, emitRecords, emitAcked, emit,
+  place, option, sessionMs, main, chunks, valueOf, emitRecords, emitAcked, emit, tls, token,
 } = require('./protocol');
 
 const SERVER_SIDE = 'consumer-';
 const LOOK_MS = 20;
 const RETRY_MS = 200;
 
-const common = { clientId: 'adapter', bootstrapBrokers: [bootstrap] };
+let { topic, group } = place;
+let common = connection();
 let producer = null;
 let partitions = null;
+
+function connection() {
+  const { mechanism, user: username, password } = place;
+  const proof = mechanism === 'OAUTHBEARER' ? { token } : { username, password };
+  return {
+    clientId: 'adapter',
+    bootstrapBrokers: [place.bootstrap],
+    // It repeats what was refused, too.
+    retries: place.protocol ? 1 : 3,
+    tls: tls(),
+    sasl: mechanism && { mechanism, ...proof },
+  };
+}
+
+async function reconnect() {
+  await producer?.close();
+  producer = null;
+  partitions = null;
+  ({ topic, group } = place);
+  common = connection();
+}
 
 const verbs = {
   async create(count) {
@@ -93,24 +115,25 @@ async function partitionsOf() {
 
 // The client does not find back into its group by itself after all that can happen to it (README.md
 // has what was seen), so that on any trouble this begins again with another Consumer.
-async function consume(leave) {
+async function consume(assignor, leave) {
   let isLeaving = false;
   const leaving = leave.then(() => { isLeaving = true; });
   const member = { consumer: null };
-  reportAssignments(member);
+  const reports = reportAssignments(member);
   while (!isLeaving) {
     try {
-      await consumeUntil(leaving, member);
+      await consumeUntil(assignor, leaving, member);
     } catch (error) {
       emit('notice', { error: `${error}` });
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
   }
+  clearInterval(reports);
 }
 
-async function consumeUntil(leaving, member) {
-  const assignment = option.startsWith(SERVER_SIDE)
-    ? { groupProtocol: 'consumer', groupRemoteAssignor: option.slice(SERVER_SIDE.length) }
+async function consumeUntil(assignor, leaving, member) {
+  const assignment = assignor.startsWith(SERVER_SIDE)
+    ? { groupProtocol: 'consumer', groupRemoteAssignor: assignor.slice(SERVER_SIDE.length) }
     : { sessionTimeout: sessionMs, heartbeatInterval: 500 };
   const consumer = new Consumer({
     ...common, ...assignment, groupId: group, deserializers: stringDeserializers,
@@ -156,7 +179,7 @@ function drop(consumer) {
 // It reports a new assignment in the classic protocol only, so this polls.
 function reportAssignments(member) {
   let current = [];
-  setInterval(() => {
+  return setInterval(() => {
     const all = member.consumer?.assignments || [];
     const next = all.find((assigned) => assigned.topic === topic)?.partitions || [];
     const revoked = current.filter((partition) => !next.includes(partition));
@@ -213,4 +236,4 @@ function words(state) {
   return state.charAt(0).toUpperCase() + state.slice(1).toLowerCase();
 }
 
-main({ consume, verbs, close: () => producer?.close() });
+main({ consume, verbs, reconnect, close: () => producer?.close() });

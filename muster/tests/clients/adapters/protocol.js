@@ -2,18 +2,23 @@
 // stdin, one JSON event a line on stdout.
 'use strict';
 
+const fs = require('fs');
 const readline = require('readline');
 
 const CHUNK = 100; // records that a producer sends before it waits for their acknowledgements
 const PADDING = 'x'.repeat(100);
 
 const [mode, bootstrap, topic, group, option, sessionMs] = process.argv.slice(2);
+const committed = new Map(); // by partition: the offset that the last event has
+let isCommitted = () => {};
+// Where a client connects to, and how; `connect` changes it.
+const place = { bootstrap, topic, group };
 
 // Runs the mode named by the arguments: `consume` until the promise that it gets is kept, or verbs.
-function main({ consume, verbs, close }) {
+function main({ consume, verbs, reconnect, close }) {
   const done = mode === 'consume'
-    ? consume(leaving()).then(() => emit('left', {}))
-    : control(verbs).then(close);
+    ? consume(option, leaving()).then(() => emit('left', {}))
+    : control({ consume, verbs, reconnect }).then(close);
   done.then(
     () => process.exit(0),
     (error) => {
@@ -30,12 +35,58 @@ function leaving() {
   });
 }
 
-async function control(verbs) {
+async function control({ consume, verbs, reconnect }) {
   emit('ready', {});
   for await (const line of readline.createInterface({ input: process.stdin })) {
-    const [verb, ...numbers] = line.split(' ');
-    await verbs[verb](...numbers.map(Number));
+    const [verb, ...words] = line.split(' ');
+    if (verb === 'connect') await connect(reconnect, words);
+    else if (verb === 'read') await read(consume, words);
+    else if (verb === 'be_refused') await beRefused(verbs.create);
+    else await verbs[verb](...words.map(Number));
   }
+}
+
+async function connect(reconnect, words) {
+  for (const key of Object.keys(place)) delete place[key];
+  Object.assign(place, Object.fromEntries(words.map((word) => word.split(/=(.*)/s))));
+  await reconnect();
+  emit('connected', {});
+}
+
+// Consumes until the committed offsets make a number in all.
+async function read(consume, [assignor, count]) {
+  committed.clear();
+  await consume(assignor, new Promise((resolve) => {
+    isCommitted = () => {
+      if ([...committed.values()].reduce((a, b) => a + b, 0) >= Number(count)) resolve();
+    };
+  }));
+  emit('left', {});
+}
+
+async function beRefused(create) {
+  try {
+    await create(1);
+  } catch (error) {
+    emit('refused', { error: describe(error) });
+  }
+}
+
+// With the errors that caused it.
+function describe(error) {
+  const causes = [error.cause, ...(error.errors || [])].filter(Boolean).map(describe);
+  return [`${error.name}: ${error.message}`, ...causes].join('; ');
+}
+
+// What a listener with TLS asks for, as Node wants it.
+function tls() {
+  const read = (path) => path && fs.readFileSync(path, 'utf8');
+  const { ca, certificate, key } = place;
+  return ca && { ca: [read(ca)], cert: read(certificate), key: read(key) };
+}
+
+function token() {
+  return fs.readFileSync(place.token, 'utf8').trim();
 }
 
 // The ids of `produce first count`, cut into chunks.
@@ -74,9 +125,13 @@ function emitAcked(messages, firstOffsets) {
 
 function emit(event, fields) {
   process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);
+  if (event === 'committed') {
+    Object.entries(fields.offsets).forEach(([partition, offset]) => committed.set(partition, offset));
+    isCommitted();
+  }
 }
 
 module.exports = {
-  bootstrap, topic, group, option, sessionMs: Number(sessionMs),
-  main, chunks, valueOf, emitRecords, emitAcked, emit,
+  place, option, sessionMs: Number(sessionMs),
+  main, chunks, valueOf, emitRecords, emitAcked, emit, tls, token,
 };

@@ -1,6 +1,7 @@
 """What the Python adapters share: arguments, commands on stdin, one JSON event a line on stdout."""
 
 import json
+import logging
 import sys
 import threading
 import traceback
@@ -11,8 +12,13 @@ ABORTED, COMMITTED = range(10), range(10, 20)  # the ids of `transact`'s two tra
 SERVER_SIDE = "consumer-"  # before the name of an assignor of the server's (KIP-848)
 
 
+committed = {}  # by partition: the offset that the last event has
+
+
 def emit(event, **fields):
     """Prints one event. One write, so that lines of several threads do not mix."""
+    if event == "committed":
+        committed.update(fields["offsets"])
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
 
@@ -40,27 +46,83 @@ def id_of(key, value):
     return record_id
 
 
+def text_of(path):
+    """The text of a file, such as a token."""
+    with open(path) as file:
+        return file.read().strip()
+
+
 def main(adapter_class):
     """Runs the mode named by the arguments: MODE BOOTSTRAP TOPIC GROUP OPTION SESSION_MS."""
     mode, bootstrap, topic, group, option, session_ms = sys.argv[1:]
-    adapter = adapter_class(bootstrap, topic, group, option, int(session_ms))
+    place = {"bootstrap": bootstrap, "topic": topic, "group": group}
+
+    def make(of, assignor):
+        return adapter_class(of, assignor, int(session_ms))
+
     try:
         if mode == "consume":
-            adapter.consume(_leaving())
+            make(place, option).consume(_leaving())
             emit("left")
         else:
-            _control(adapter)
+            _control(make, place, option)
     except Exception:
         traceback.print_exc()
         sys.exit(1)
 
 
-def _control(adapter):
+def _control(make, place, option):
+    adapter = make(place, option)
     emit("ready")
     for line in sys.stdin:
-        verb, *numbers = line.split()
-        getattr(adapter, verb)(*map(int, numbers))
+        verb, *words = line.split()
+        if verb == "connect":
+            adapter.close()
+            place = dict(word.split("=", 1) for word in words)
+            adapter = make(place, option)
+            emit("connected")
+        elif verb == "read":
+            make(place, words[0]).consume(Committed(int(words[1])))
+            emit("left")
+        elif verb == "be_refused":
+            _be_refused(adapter)
+        else:
+            getattr(adapter, verb)(*map(int, words))
     adapter.close()
+
+
+def _be_refused(adapter):
+    """Some clients raise that no server could be reached, and log why."""
+    logged = Logged()
+    logging.getLogger().addHandler(logged)
+    try:
+        adapter.create(1)
+    except Exception as error:
+        emit("refused", error="; ".join([repr(error), *logged.lines]))
+    finally:
+        logging.getLogger().removeHandler(logged)
+
+
+class Logged(logging.Handler):
+    """Keeps the warnings and errors of a client."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+
+
+class Committed:
+    """Set once offsets were committed that make a number in all."""
+
+    def __init__(self, count):
+        self.count = count
+        committed.clear()
+
+    def is_set(self):
+        return sum(committed.values()) >= self.count
 
 
 def _leaving():

@@ -26,6 +26,8 @@ class Client:
     idempotent: bool = False  # by default, so that a retry after a crash may not write twice
     transactional: bool = False  # its adapter has the verb `transact`
     protocols: tuple = ()  # pairs (assignor, its name in the group), where they differ
+    #: Words of its errors: a wrong password, a server that it does not trust, no certificate.
+    refusals: tuple = ()
 
     def protocol(self, assignor, members):
         """What a description of the group names as its protocol or assignor."""
@@ -62,15 +64,23 @@ CLIENTS = {
             idempotent=True,
             transactional=True,
             protocols=(("default", "range"),),
+            refusals=("SaslAuthenticationException", "SslAuthenticationException",
+                      "SslAuthenticationException"),
         ),
         Client("confluent-kafka", "python", "confluent_client.py",
                ("range", "roundrobin", "cooperative-sticky") + SERVER_SIDE
                + ("roundrobin-to-consumer-range",),
-               transactional=True),
+               transactional=True,
+               refusals=("_AUTHENTICATION", "certificate verify failed", "certificate required")),
         Client("kafka-python", "python", "kafka_python_client.py", FOUR_ASSIGNORS,
-               idempotent=True, transactional=True),
+               idempotent=True, transactional=True,
+               # It loses what the server answers to a wrong password.
+               refusals=("socket disconnected", "CERTIFICATE_VERIFY_FAILED",
+                         "CERTIFICATE_REQUIRED")),
         Client("aiokafka", "python", "aiokafka_client.py", ("range", "roundrobin", "sticky"),
-               transactional=True),
+               transactional=True,
+               refusals=("SaslAuthenticationFailed", "CERTIFICATE_VERIFY_FAILED",
+                         "Unable to bootstrap")),
         Client(
             "kafkajs",
             "node",
@@ -79,16 +89,22 @@ CLIENTS = {
             ("gzip", "snappy", "none"),
             transactional=True,
             protocols=(("roundrobin", "RoundRobinAssigner"),),
+            refusals=("KafkaJSSASLAuthenticationError", "unable to verify the first certificate",
+                      "certificate required"),
         ),
         Client(
             "platformatic",
             "newer-node",
             "platformatic_client.js",
             ("roundrobin",) + SERVER_SIDE,
+            refusals=("SASL authentication failed", "unable to verify the first certificate",
+                      "failed"),
         ),
         Client("franz-go", "go", "franz",
                FOUR_ASSIGNORS + SERVER_SIDE + ("cooperative-sticky-to-consumer-uniform",),
-               idempotent=True, transactional=True),
+               idempotent=True, transactional=True,
+               refusals=("SASL_AUTHENTICATION_FAILED", "signed by unknown authority",
+                         "certificate required")),
     )
 }
 

@@ -62,10 +62,11 @@ class Spawned:
 
     restartable = True
     data_place = "data"
+    ports_needed = 2
 
     def __init__(self, directory, shards, settings):
         self.directory, self.shards = directory, shards
-        self.port = free_ports(max(shards, 2))
+        self.port = free_ports(max(shards, self.ports_needed))
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.data = directory / self.data_place
         self.properties = directory / "server.properties"
@@ -178,14 +179,16 @@ class Kafka(Spawned):
         return segments(self.data, topic)
 
     def _format(self):
-        words = ["java", "-cp", self.class_path, "kafka.tools.StorageTool", "format"]
-        words += ["-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", self.properties]
-        # It makes min.insync.replicas a dynamic default, which shows in every topic's configs.
-        words += ["--feature", "eligible.leader.replicas.version=0"]
-        done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+        words = [str(word) for word in self.format_words()]
+        done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode != 0:
             raise Failure(f"Kafka's storage was not formatted: {done.stdout}{done.stderr}")
 
+    def format_words(self):
+        words = ["java", "-cp", self.class_path, "kafka.tools.StorageTool", "format"]
+        words += ["-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", self.properties]
+        # It makes min.insync.replicas a dynamic default, which shows in every topic's configs.
+        return [*words, "--feature", "eligible.leader.replicas.version=0"]
 
 
 class Running:

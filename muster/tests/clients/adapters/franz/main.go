@@ -46,6 +46,7 @@ type adapter struct {
 	bootstrap, topic, group, option string
 	sessionTimeout                  time.Duration
 	producer                        *kgo.Client
+	security                        []kgo.Opt
 }
 
 // A record as the runner knows it: its id, partition and offset.
@@ -56,10 +57,10 @@ func main() {
 	millis, err := strconv.Atoi(os.Args[6])
 	check(err)
 	a := &adapter{os.Args[2], os.Args[3], os.Args[4], os.Args[5],
-		time.Duration(millis) * time.Millisecond, nil}
+		time.Duration(millis) * time.Millisecond, nil, nil}
 	switch os.Args[1] {
 	case "consume":
-		a.consume()
+		a.consume(a.option, untilStdinSpeaks())
 	case "process":
 		a.process()
 	default:
@@ -72,25 +73,33 @@ func (a *adapter) control() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
-		numbers := make([]int, len(words)-1)
-		for i, word := range words[1:] {
-			number, err := strconv.Atoi(word)
-			check(err)
-			numbers[i] = number
-		}
-		a.obey(words[0], numbers)
+		a.obey(words[0], words[1:])
 	}
+	a.closeProducer()
+}
+
+func (a *adapter) closeProducer() {
 	if a.producer != nil {
 		a.producer.Close()
+		a.producer = nil
 	}
 }
 
-func (a *adapter) obey(verb string, numbers []int) {
+func (a *adapter) obey(verb string, words []string) {
 	switch verb {
 	case "create":
-		a.create(numbers[0])
+		check(a.create(number(words[0])))
+		emit("created", nil)
 	case "produce":
-		a.produce(numbers[0], numbers[1])
+		a.produce(number(words[0]), number(words[1]))
+	case "connect":
+		a.connect(words)
+	case "read":
+		a.consume(words[0], untilCommitted(int64(number(words[1]))))
+	case "be_refused":
+		if err := a.create(1); err != nil {
+			emit("refused", fields{"error": err.Error()})
+		}
 	case "committed":
 		a.committed()
 	case "group_state":
@@ -104,12 +113,17 @@ func (a *adapter) obey(verb string, numbers []int) {
 	}
 }
 
-func (a *adapter) create(partitions int) {
+func number(word string) int {
+	number, err := strconv.Atoi(word)
+	check(err)
+	return number
+}
+
+func (a *adapter) create(partitions int) error {
 	admin := kadm.NewClient(a.client())
 	defer admin.Close()
 	_, err := admin.CreateTopic(context.Background(), int32(partitions), 1, nil, a.topic)
-	check(err)
-	emit("created", nil)
+	return err
 }
 
 // A transaction that is aborted, and one that is committed; then what is committed is read.
@@ -281,12 +295,12 @@ func (a *adapter) dump() {
 	emit("dumped", nil)
 }
 
-func (a *adapter) consume() {
+func (a *adapter) consume(assignor string, leaving context.Context) {
 	options := []kgo.Opt{
 		kgo.ConsumerGroup(a.group),
 		kgo.ConsumeTopics(a.topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.Balancers(balancers[a.option]),
+		kgo.Balancers(balancers[assignor]),
 		kgo.SessionTimeout(a.sessionTimeout),
 		kgo.HeartbeatInterval(500 * time.Millisecond),
 		kgo.DisableAutoCommit(),
@@ -295,11 +309,10 @@ func (a *adapter) consume() {
 		kgo.OnPartitionsRevoked(report("revoked")),
 		kgo.OnPartitionsLost(report("revoked")),
 	}
-	if strings.HasPrefix(a.option, "consumer-") {
+	if strings.HasPrefix(assignor, "consumer-") {
 		options = append(options, kgo.ServerSideBalancer())
 	}
 	client := a.client(options...)
-	leaving := untilStdinSpeaks()
 	for leaving.Err() == nil {
 		consumeOnce(leaving, client)
 	}
@@ -336,6 +349,7 @@ func consumeOnce(leaving context.Context, client *kgo.Client) {
 		return
 	}
 	emit("committed", fields{"offsets": offsets})
+	noteCommitted(offsets)
 }
 
 func report(event string) func(context.Context, *kgo.Client, map[string][]int32) {
@@ -356,7 +370,7 @@ func (a *adapter) common() []kgo.Opt {
 	logger := kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, func() string {
 		return time.Now().Format("15:04:05.000 ")
 	})
-	return []kgo.Opt{kgo.SeedBrokers(a.bootstrap), kgo.WithLogger(logger)}
+	return append([]kgo.Opt{kgo.SeedBrokers(a.bootstrap), kgo.WithLogger(logger)}, a.security...)
 }
 
 // The records of a poll; one that is not as it was written ends the adapter.

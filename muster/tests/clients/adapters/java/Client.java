@@ -40,9 +40,10 @@ public final class Client {
         "sticky", "StickyAssignor",
         "cooperative-sticky", "CooperativeStickyAssignor");
 
-    private final String bootstrap;
-    private final String topic;
-    private final String group;
+    private String bootstrap;
+    private String topic;
+    private String group;
+    private Map<String, String> security = Map.of();
     private final String option;
     private final String sessionMs;
     private KafkaProducer<byte[], byte[]> producer;
@@ -59,7 +60,7 @@ public final class Client {
     public static void main(String[] args) throws Exception {
         Client client = new Client(args);
         switch (args[0]) {
-            case "consume" -> client.consume();
+            case "consume" -> client.consume(client.option, Events.leaving());
             case "process" -> new Processor(args[1], args[2], args[3], args[4], args[5]).run();
             default -> client.control();
         }
@@ -79,6 +80,9 @@ public final class Client {
                 case "group_state" -> groupState();
                 case "dump" -> dump();
                 case "transact" -> transact();
+                case "connect" -> connect(Security.place(words));
+                case "read" -> consume(words[1], Events.committed(Integer.parseInt(words[2])));
+                case "be_refused" -> beRefused();
                 case "read_committed" -> readCommittedOn();
                 case "read_committed_again" -> {
                     closeReader();
@@ -88,8 +92,30 @@ public final class Client {
             }
         }
         closeReader();
+        closeProducer();
+    }
+
+    private void connect(Map<String, String> place) {
+        closeProducer();
+        bootstrap = place.get("bootstrap");
+        topic = place.get("topic");
+        group = place.get("group");
+        security = Security.config(place);
+        Events.emit("connected", "");
+    }
+
+    private void closeProducer() {
         if (producer != null) {
             producer.close();
+            producer = null;
+        }
+    }
+
+    private void beRefused() throws Exception {
+        try {
+            create(1);
+        } catch (ExecutionException | KafkaException error) {
+            Events.emit("refused", Events.error(error));
         }
     }
 
@@ -263,13 +289,12 @@ public final class Client {
         return ids;
     }
 
-    private void consume() {
+    private void consume(String assignor, AtomicBoolean leaving) {
         Properties config = common();
         config.put("group.id", group);
         config.put("enable.auto.commit", "false");
         config.put("auto.offset.reset", "earliest");
-        config.putAll(assignment());
-        AtomicBoolean leaving = Events.leaving();
+        config.putAll(assignment(assignor));
         try (KafkaConsumer<byte[], byte[]> consumer = consumer(config)) {
             consumer.subscribe(List.of(topic), new Listener());
             while (!leaving.get()) {
@@ -284,17 +309,17 @@ public final class Client {
     }
 
     /** How partitions are given out: by the server's assignor, or by one of the members. */
-    private Map<String, String> assignment() {
-        if (option.startsWith(SERVER_SIDE)) {
+    private Map<String, String> assignment(String assignor) {
+        if (assignor.startsWith(SERVER_SIDE)) {
             return Map.of(
                 "group.protocol", "consumer",
-                "group.remote.assignor", option.substring(SERVER_SIDE.length()));
+                "group.remote.assignor", assignor.substring(SERVER_SIDE.length()));
         }
         Map<String, String> config = new HashMap<>();
         config.put("session.timeout.ms", sessionMs);
         config.put("heartbeat.interval.ms", "500");
-        if (!option.equals("default")) {
-            config.put("partition.assignment.strategy", PACKAGE + ASSIGNORS.get(option));
+        if (!assignor.equals("default")) {
+            config.put("partition.assignment.strategy", PACKAGE + ASSIGNORS.get(assignor));
         }
         return config;
     }
@@ -309,7 +334,7 @@ public final class Client {
         }
         try {
             consumer.commitSync(offsets);
-            Events.emit("committed", Events.offsets(offsets));
+            Events.emitCommitted(offsets);
         } catch (KafkaException error) {
             Events.emit("commit_failed", Events.error(error));
         }
@@ -318,6 +343,7 @@ public final class Client {
     private Properties common() {
         Properties config = new Properties();
         config.put("bootstrap.servers", bootstrap);
+        config.putAll(security);
         return config;
     }
 

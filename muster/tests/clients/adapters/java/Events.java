@@ -4,6 +4,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -17,6 +18,10 @@ import org.apache.kafka.common.TopicPartition;
 /** What the Java programs share: commands on stdin, records, one JSON event a line on stdout. */
 final class Events {
     private static final String PADDING = "x".repeat(100);
+
+    private static final Map<TopicPartition, Long> COMMITTED = new HashMap<>();
+    private static int enough = Integer.MAX_VALUE;
+    private static AtomicBoolean isEnough = new AtomicBoolean();
 
     private Events() {}
 
@@ -43,6 +48,20 @@ final class Events {
         reader.setDaemon(true);
         reader.start();
         return leaving;
+    }
+
+    /** Becomes true once offsets were committed that make a number in all. */
+    static AtomicBoolean committed(int count) {
+        COMMITTED.clear();
+        enough = count;
+        isEnough = new AtomicBoolean();
+        return isEnough;
+    }
+
+    static void emitCommitted(Map<TopicPartition, OffsetAndMetadata> offsets) {
+        emit("committed", offsets(offsets));
+        offsets.forEach((partition, offset) -> COMMITTED.put(partition, offset.offset()));
+        isEnough.set(COMMITTED.values().stream().mapToLong(Long::longValue).sum() >= enough);
     }
 
     static BufferedReader stdin() {

@@ -1,0 +1,176 @@
+"""The story of listeners with TLS and SASL: the same few steps on each of them, and what is refused."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import certificates
+from harness.processes import Failure
+from harness.servers import SETTINGS, Kafka, Muster
+from harness.story import Story
+
+USER, PASSWORD = "alice", "secret"
+SCRAMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", *SCRAMS)
+SHARDS, PARTITIONS, RECORDS = 2, 2, 20
+REFUSED_SECONDS = 15  # a client may ask a few times before it reports a refusal
+#: By the name of a listener: its protocol, and its port after the server's first one.
+LISTENERS = {
+    "PLAINTEXT": ("PLAINTEXT", 0),
+    "TLS": ("SSL", 2),
+    "MUTUAL": ("SSL", 4),
+    "PASSWORD": ("SASL_PLAINTEXT", 6),
+    "BOTH": ("SASL_SSL", 8),
+}
+PORTS = 2 * len(LISTENERS)
+
+
+@dataclass(frozen=True)
+class SecuredCase:
+    client: object
+    directory: Path
+    shards = SHARDS
+    compression = "none"
+
+    def __str__(self):
+        return f"{self.client.name:<16} {self.shards} shards  {'TLS and SASL':<46}"
+
+
+class Secured(Story):
+    def run(self):
+        self.control = self.start_control("control")
+        self.files = self.server.files
+        for name, listener, words in self.ways():
+            self.is_let_in(name, listener, words)
+        for name, listener, words, expected in self.refusals():
+            self.is_refused(name, listener, words, expected)
+        self.control.end()
+        self.server.stop()
+
+    def ways(self):
+        """Each way to be let in: its name, the listener, and what the client is given."""
+        yield "TLS", "TLS", self.trusting()
+        yield "certificate", "MUTUAL", self.trusting() | self.identity()
+        for mechanism in MECHANISMS:
+            yield mechanism, "PASSWORD", self.by_password(mechanism)
+            yield f"TLS-{mechanism}", "BOTH", self.trusting() | self.by_password(mechanism)
+
+    def refusals(self):
+        """The same, with the words that the client's error has."""
+        wrong, untrusted, anonymous = self.case.client.refusals
+        for mechanism in MECHANISMS:
+            by_password = self.by_password(mechanism, "other")
+            yield f"wrong-{mechanism}", "PASSWORD", by_password, wrong
+        by_password = self.by_password(SCRAMS[0], "other")
+        yield "wrong-TLS", "BOTH", self.trusting() | by_password, wrong
+        yield "untrusted", "TLS", self.trusting("stranger.pem"), untrusted
+        yield "no-certificate", "MUTUAL", self.trusting(), anonymous
+
+    def is_let_in(self, name, listener, words):
+        before = len(self.control.records)
+        self.connect(name, listener, words)
+        self.control.ask(f"create {PARTITIONS}", "created")
+        self.control.ask(f"produce 0 {RECORDS}", "produced")
+        self.control.ask(f"read {self.case.client.assignors[0]} {RECORDS}", "left")
+        offsets = self.control.ask("committed", "offsets")["offsets"]
+        if sum(offsets.values()) != RECORDS:
+            raise Failure(f"{name}: the committed offsets are {offsets}")
+        # Acknowledged, and read.
+        seen = sorted(record[0] for record in self.control.records[before:])
+        if seen != sorted([*range(RECORDS)] * 2):
+            raise Failure(f"{name}: of the records came {seen}")
+        self.note(f"{name}: let in")
+
+    def is_refused(self, name, listener, words, expected):
+        self.connect(name, listener, words)
+        error = self.control.ask("be_refused", "refused", REFUSED_SECONDS)["error"]
+        if expected not in error:
+            raise Failure(f"{name}: the client's error is {error}, without {expected}")
+        self.note(f"{name}: refused: {error.strip()}")
+
+    def connect(self, name, listener, words):
+        protocol, port = LISTENERS[listener]
+        place = {
+            "bootstrap": f"127.0.0.1:{self.server.port + port}",
+            "topic": f"orders-{name}",
+            "group": f"billing-{name}",
+            "protocol": protocol,
+        }
+        said = " ".join(f"{key}={value}" for key, value in (place | words).items())
+        self.control.ask(f"connect {said}", "connected")
+
+    def trusting(self, authority="ca.pem"):
+        return {"ca": self.files / authority}
+
+    def identity(self):
+        """In the forms of clients: two files, or one with both."""
+        names = {"certificate": "client.crt", "key": "client.key", "identity": "client.pem"}
+        return {word: self.files / name for word, name in names.items()}
+
+    def by_password(self, mechanism, password=PASSWORD):
+        return {"mechanism": mechanism, "user": USER, "password": password}
+
+
+class _SecuredServer:
+    """What both servers share: keys and certificates, and the listeners."""
+
+    ports_needed = PORTS
+
+    @property
+    def files(self):
+        return self.directory / "files"
+
+    def _place(self):
+        certificates.make(self.files)
+        mapped = ",".join(f"{name}:{protocol}" for name, (protocol, _) in LISTENERS.items())
+        bound = ",".join(
+            f"{name}://127.0.0.1:{self.port + port}" for name, (_, port) in LISTENERS.items()
+        )
+        place = dict(line.split("=", 1) for line in super()._place())
+        place["advertised.listeners"] = bound
+        place["listeners"] = f"{bound},{place['listeners'].split(',')[1]}"
+        place["listener.security.protocol.map"] = f"{mapped},CONTROLLER:PLAINTEXT"
+        return [f"{key}={value}" for key, value in (place | self._security()).items()]
+
+    def _security(self):
+        users = f'user_{USER}="{PASSWORD}"'
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        keys = {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.files / "server.pem",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.files / "ca.pem",
+            "listener.name.mutual.ssl.client.auth": "required",
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        }
+        scram_module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        for listener in ("password", "both"):
+            own = f"listener.name.{listener}"
+            keys[f"{own}.plain.sasl.jaas.config"] = f"{module} required {users};"
+            for mechanism in SCRAMS:
+                keys[f"{own}.{mechanism.lower()}.sasl.jaas.config"] = scram_module
+        return keys
+
+
+class SecuredMuster(_SecuredServer, Muster):
+    def __init__(self, binary, directory):
+        super().__init__(binary, directory, SHARDS, SETTINGS)
+
+    def start(self):
+        """Users of SCRAM are added to a data directory that a server was started with."""
+        super().start()
+        self.crash()  # it may not yet be where a signal stops it
+        for mechanism in SCRAMS:
+            words = [self.binary, "user", self.data, "add", USER, "--mechanism", mechanism]
+            words = [str(word) for word in words]
+            done = subprocess.run(words, input=PASSWORD, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise Failure(f"no user was added: {done.stdout}{done.stderr}")
+        super().start()
+
+
+class SecuredKafka(_SecuredServer, Kafka):
+    def format_words(self):
+        users = [f"{mechanism}=[name={USER},password={PASSWORD}]" for mechanism in SCRAMS]
+        added = (word for user in users for word in ("--add-scram", user))
+        return [*super().format_words(), *added]
