@@ -1,15 +1,18 @@
-//! The keys and certificates of listeners: loaded at startup, and again when a file has changed or
-//! on SIGHUP. A new one that cannot be used leaves the old one in place.
+//! The keys and certificates of listeners, and the keys by which tokens are checked: loaded at
+//! startup, and again when a file has changed or on SIGHUP. Those that cannot be used leave the old
+//! ones in place.
 
 use crate::Failure;
 use crate::clock::wall;
 use crate::config::{Config, ServedListener};
+use crate::file_state::{FileState, state};
 use crate::reactor::Peer;
+use crate::security::TokenKeys;
 use crate::shard::Message;
+use crate::token_keys::TokenKeyFiles;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use muster_tls::{Settings, Tls};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -24,6 +27,7 @@ const WARN_INTERVAL_SECONDS: i64 = 24 * 60 * 60;
 /// The TLS of the listeners, and what it was loaded from.
 pub(crate) struct Certificates {
     listeners: Vec<Option<Loaded>>,
+    token_keys: TokenKeyFiles,
     warned_at: i64,
 }
 
@@ -35,11 +39,8 @@ struct Loaded {
     files: Vec<FileState>,
 }
 
-/// Inode, length and time of change of a file; None if it cannot be read.
-type FileState = Option<(u64, u64, i64, i64)>;
-
 impl Certificates {
-    /// Loads those of all listeners with TLS.
+    /// Loads those of all listeners with TLS or tokens.
     ///
     /// # Errors
     /// One cannot be used: the text names listener, config, file and reason.
@@ -49,8 +50,13 @@ impl Certificates {
             let is_encrypted = listener.protocol.is_encrypted();
             is_encrypted.then(|| Loaded::load(config, &listener.name, now)).transpose()
         };
+        let token_keys = TokenKeyFiles::load(config, listeners)?;
         let listeners = listeners.iter().map(load).collect::<Result<_, Failure>>()?;
-        Ok(Self { listeners, warned_at: now })
+        Ok(Self { listeners, token_keys, warned_at: now })
+    }
+
+    pub(crate) fn token_keys(&self) -> TokenKeys {
+        self.token_keys.of_listeners()
     }
 
     pub(crate) fn of_listeners(&self) -> Arc<[Option<Tls>]> {
@@ -65,7 +71,7 @@ impl Certificates {
     /// The thread cannot be started.
     pub(crate) fn watch(self, peers: Vec<Peer>) -> io::Result<Sender<()>> {
         let (sender, receiver) = bounded(1);
-        if self.listeners.iter().any(Option::is_some) {
+        if self.listeners.iter().any(Option::is_some) || !self.token_keys.is_empty() {
             let watch = move || self.keep_watching(&receiver, &peers);
             thread::Builder::new().name("certificates".to_owned()).spawn(watch)?;
         }
@@ -83,6 +89,10 @@ impl Certificates {
             if self.reload(is_asked, now) {
                 let of_listeners = self.of_listeners();
                 peers.iter().for_each(|peer| peer.send(Message::Tls(of_listeners.clone())));
+            }
+            if self.token_keys.reload(is_asked) {
+                let keys = self.token_keys();
+                peers.iter().for_each(|peer| peer.send(Message::TokenKeys(keys.clone())));
             }
             self.warn(now);
         }
@@ -141,11 +151,7 @@ impl Loaded {
 }
 
 fn states(settings: &Settings) -> Vec<FileState> {
-    let state = |path| {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
-    };
-    settings.files().map(state).collect()
+    settings.files().map(|path| state(path)).collect()
 }
 
 fn seconds() -> i64 {

@@ -20,6 +20,7 @@ mod descriptors;
 pub mod directories;
 mod dispatch;
 mod event;
+mod file_state;
 pub mod files;
 mod groups;
 pub mod host;
@@ -39,6 +40,7 @@ pub mod reshard;
 pub mod security;
 pub mod serve;
 pub mod shard;
+mod token_keys;
 mod transactions;
 pub mod trash;
 

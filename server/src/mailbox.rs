@@ -1,6 +1,7 @@
 //! Messages between shards: control messages only, never a client's produce or commit.
 
 use crate::cluster::{self, ClusterImage, OfflineList};
+use crate::security::TokenKeys;
 use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
 use muster_coordinator::RequestId;
 use muster_tls::Tls;
@@ -45,6 +46,8 @@ pub enum Message {
     LettersTaken { by: u32, letters: usize, bytes: usize },
     /// For the reactor: the TLS of each listener, None for one without.
     Tls(Arc<[Option<Tls>]>),
+    /// The keys by which tokens are checked, as they are now.
+    TokenKeys(TokenKeys),
     /// From the operator: finish pending requests and end.
     Stop,
 }
@@ -99,6 +102,7 @@ impl Message {
             | Self::Letters { .. }
             | Self::LettersTaken { .. }
             | Self::Tls(_)
+            | Self::TokenKeys(_)
             | Self::Stop => {}
         }
     }

@@ -105,6 +105,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         audits: cfg!(debug_assertions),
         life: directory.meta.first_life(),
         may_have_lost_writes,
+        token_keys: certificates.token_keys(),
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);
     let tls = certificates.of_listeners();

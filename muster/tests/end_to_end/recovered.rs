@@ -40,6 +40,7 @@ fn start(data: &Path) -> (Shard, Vec<FileOp>) {
         audits: true,
         life: 1,
         may_have_lost_writes: false,
+        token_keys: Default::default(),
         log_sizes: LogSizes {
             segment_bytes: Some(1 << 20),
             operation_bytes_max: 1 << 16,

@@ -1,6 +1,8 @@
 //! Clients that prove who they are: PLAIN and SCRAM, states out of order, delays, and users in the
 //! log.
 
+mod oauthbearer;
+
 use crate::support::{Client, PATIENCE, Server, binary, free_ports, said};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Request, Response};

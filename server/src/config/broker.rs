@@ -302,6 +302,12 @@ broker_configs! {
     replication_quota_window_size_seconds: i32 = 1, at_least(1), [];
     request_timeout_ms: i32 = 30_000, Valid::Any, [];
     sasl_enabled_mechanisms: Vec<String> = words("GSSAPI"), Valid::Any, [obeyed];
+    sasl_oauthbearer_clock_skew_seconds: i32 = 30, Valid::Any, [obeyed];
+    sasl_oauthbearer_expected_audience: Option<Vec<String>> = None, Valid::Any, [obeyed];
+    sasl_oauthbearer_expected_issuer: Option<String> = None, Valid::Any, [obeyed];
+    sasl_oauthbearer_jwks_endpoint_url: Option<String> = None, Valid::Any, [obeyed];
+    sasl_oauthbearer_scope_claim_name: String = "scope".into(), Valid::Any, [obeyed];
+    sasl_oauthbearer_sub_claim_name: String = "sub".into(), Valid::Any, [obeyed];
     sasl_server_max_receive_size: i32 = 524_288, at_least(1), [obeyed];
     share_coordinator_append_linger_ms: i32 = -1, at_least(-1), [];
     share_coordinator_cached_buffer_max_bytes: i32 = 1_048_588, at_least(524_288), [dynamic];

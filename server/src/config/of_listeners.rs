@@ -15,8 +15,12 @@ const PREFIX: &str = "listener.name.";
 const OF_LISTENER: [&str; 3] =
     ["connections.max.reauth.ms", "sasl.enabled.mechanisms", "sasl.server.max.receive.size"];
 
-/// The keys that a mechanism has.
-const OF_MECHANISM: [&str; 2] = ["connections.max.reauth.ms", "sasl.jaas.config"];
+/// The keys that a mechanism has, beside those of tokens.
+const OF_MECHANISM: [&str; 3] =
+    ["connections.max.reauth.ms", "sasl.jaas.config", "sasl.server.callback.handler.class"];
+
+/// The keys of tokens begin with this: all of them may be those of a listener, or of a mechanism.
+const OF_TOKENS: &str = "sasl.oauthbearer.";
 
 impl Config {
     /// These configs with those of a listener.
@@ -25,6 +29,18 @@ impl Config {
         let listener = listener.to_ascii_lowercase();
         for ((_, name), text) in self.of_listeners.iter().filter(|((of, _), _)| *of == listener) {
             if let Some(key) = Self::key(name) {
+                // It was checked when it was taken.
+                let _ = key.set(&mut config, text.text());
+            }
+        }
+        config
+    }
+
+    /// These configs with those of a listener, and those of one of its mechanisms.
+    pub(crate) fn of_listener_and_mechanism(&self, listener: &str, mechanism: Mechanism) -> Self {
+        let mut config = self.of_listener(listener);
+        for key in Self::KEYS {
+            if let Some(text) = self.of_mechanism(listener, mechanism, key.name) {
                 // It was checked when it was taken.
                 let _ = key.set(&mut config, text.text());
             }
@@ -61,11 +77,11 @@ impl Config {
         if !is_of_listener && !is_of_mechanism(key) {
             return None;
         }
-        if is_of_listener {
-            let set = Self::key(key)?.set(&mut self.clone(), value);
-            if let Err(error) = set {
-                return Some(Err(format!("{name}={value}: {}", error.invalid.rule)));
-            }
+        let own = if is_of_listener { key } else { key.split_once('.')?.1 };
+        if let Some(known) = Self::key(own)
+            && let Err(error) = known.set(&mut self.clone(), value)
+        {
+            return Some(Err(format!("{name}={value}: {}", error.invalid.rule)));
         }
         let place = (listener.to_ascii_lowercase(), key.to_owned());
         self.of_listeners.insert(place, Secret::new(value));
@@ -75,13 +91,16 @@ impl Config {
 
 /// All keys of TLS that brokers have, and some others.
 fn is_of_listener(key: &str) -> bool {
-    OF_LISTENER.contains(&key) || key.starts_with("ssl.") && Config::key(key).is_some()
+    let is_named = key.starts_with("ssl.") || key.starts_with(OF_TOKENS);
+    OF_LISTENER.contains(&key) || is_named && Config::key(key).is_some()
 }
 
 fn is_of_mechanism(key: &str) -> bool {
     let of = |mechanism: Mechanism| {
         let rest = key.strip_prefix(&mechanism.name().to_ascii_lowercase());
-        rest.and_then(|rest| rest.strip_prefix('.')).is_some_and(|it| OF_MECHANISM.contains(&it))
+        rest.and_then(|rest| rest.strip_prefix('.')).is_some_and(|it| {
+            OF_MECHANISM.contains(&it) || it.starts_with(OF_TOKENS) && Config::key(it).is_some()
+        })
     };
     Mechanism::ALL.into_iter().any(of)
 }

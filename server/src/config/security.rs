@@ -1,7 +1,8 @@
 //! The configs about the clients of a listener.
 
 use super::{Config, Listener, SecurityProtocol, ServedListener};
-use crate::security::{LoginModule, Mechanism, PlainUsers, Sasl};
+use crate::security::{Bearer, LoginModule, Mechanism, PlainUsers, Sasl, TokenRules};
+use std::path::PathBuf;
 
 /// How the clients of a listener are let in.
 #[derive(Debug, Clone)]
@@ -13,8 +14,13 @@ pub(crate) struct ListenerSecurity {
 }
 
 const MECHANISMS: &str = "sasl.enabled.mechanisms";
-const LIFETIME: &str = "connections.max.reauth.ms";
 const JAAS: &str = "sasl.jaas.config";
+const HANDLER: &str = "sasl.server.callback.handler.class";
+const JWKS: &str = "sasl.oauthbearer.jwks.endpoint.url";
+const FILE_URL: &str = "file://";
+
+/// Kafka's class that checks tokens by keys, and so the only one that muster stands in for.
+const TOKEN_HANDLER: &str = "OAuthBearerValidatorCallbackHandler";
 const PLAIN_MODULE: &str = "PlainLoginModule";
 
 /// The options of the login module of PLAIN that name a user.
@@ -61,18 +67,16 @@ fn sasl(config: &Config, listener: &str) -> Result<Sasl, (&'static str, String)>
     } else {
         PlainUsers::new()
     };
+    let bearer = mechanisms.contains(&Mechanism::OAuthBearer).then(|| bearer(config, listener));
     let lifetime = |mechanism: &Mechanism| {
-        let of_mechanism = config.of_mechanism(listener, *mechanism, LIFETIME);
-        let text = of_mechanism.map(|secret| secret.text().trim().parse());
-        let text = text.transpose().map_err(|_| {
-            (LIFETIME, format!("{LIFETIME} of {mechanism} on listener {listener}: no number"))
-        })?;
-        Ok((*mechanism, text.unwrap_or(own.connections_max_reauth_ms)))
+        let own = config.of_listener_and_mechanism(listener, *mechanism);
+        (*mechanism, own.connections_max_reauth_ms)
     };
     Ok(Sasl {
-        lifetimes_ms: mechanisms.iter().map(lifetime).collect::<Result<_, _>>()?,
+        lifetimes_ms: mechanisms.iter().map(lifetime).collect(),
         mechanisms,
         plain_users,
+        bearer: bearer.transpose()?,
         receive_bytes_max: own.sasl_server_max_receive_size.unsigned_abs(),
     })
 }
@@ -80,6 +84,51 @@ fn sasl(config: &Config, listener: &str) -> Result<Sasl, (&'static str, String)>
 fn not_served(listener: &str, name: &str) -> String {
     let served: Vec<_> = Mechanism::ALL.iter().map(|mechanism| mechanism.name()).collect();
     format!("{MECHANISMS}={name} for listener {listener}: muster serves {}", served.join(", "))
+}
+
+/// The rules for tokens; their keys are loaded later.
+fn bearer(config: &Config, listener: &str) -> Result<Bearer, (&'static str, String)> {
+    let handler = config.of_mechanism(listener, Mechanism::OAuthBearer, HANDLER);
+    if handler.is_some_and(|it| it.text().rsplit('.').next() != Some(TOKEN_HANDLER)) {
+        let why =
+            format!("{HANDLER} of OAUTHBEARER on listener {listener}: muster checks tokens as");
+        return Err((HANDLER, format!("{why} Kafka's {TOKEN_HANDLER} does, and runs no other")));
+    }
+    config.token_keys_file(listener).map_err(|why| (JWKS, why))?;
+    let own = config.of_listener_and_mechanism(listener, Mechanism::OAuthBearer);
+    let rules = TokenRules {
+        audiences: own.sasl_oauthbearer_expected_audience.unwrap_or_default(),
+        issuer: own.sasl_oauthbearer_expected_issuer,
+        skew_seconds: own.sasl_oauthbearer_clock_skew_seconds.into(),
+        sub_claim: own.sasl_oauthbearer_sub_claim_name,
+        scope_claim: own.sasl_oauthbearer_scope_claim_name,
+    };
+    Ok(Bearer { rules, keys: Default::default() })
+}
+
+impl Config {
+    /// The file with the keys by which a listener checks tokens.
+    ///
+    /// # Errors
+    /// There is none, or it is elsewhere.
+    pub(crate) fn token_keys_file(&self, listener: &str) -> Result<PathBuf, String> {
+        let own = self.of_listener_and_mechanism(listener, Mechanism::OAuthBearer);
+        let url = own.sasl_oauthbearer_jwks_endpoint_url.unwrap_or_default();
+        match url.split_at_checked(FILE_URL.len()) {
+            Some((scheme, path))
+                if scheme.eq_ignore_ascii_case(FILE_URL) && path.starts_with('/') =>
+            {
+                Ok(path.into())
+            }
+            _ if url.is_empty() => {
+                Err(format!("{JWKS} is missing: listener {listener} has OAUTHBEARER"))
+            }
+            _ => Err(format!(
+                "{JWKS}={url} for listener {listener}: muster reads keys from a file alone, such \
+                 as file:///etc/muster/jwks.json; another program can fetch it there"
+            )),
+        }
+    }
 }
 
 fn plain_users(config: &Config, listener: &str) -> Result<PlainUsers, String> {

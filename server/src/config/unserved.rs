@@ -15,8 +15,9 @@ pub(super) enum Unserved {
 }
 
 const TLS: &str = "muster has TLS of its own (rustls), without providers and plug-ins of Java";
-const SASL: &str = "of SASL muster has PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512, and users in the \
-                    log or in listener.name.NAME.plain.sasl.jaas.config";
+const SASL: &str = "of SASL muster has PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, and \
+                    users in the log, in listener.name.NAME.plain.sasl.jaas.config or of \
+                    sasl.oauthbearer.jwks.endpoint.url";
 const TOKENS: &str = "muster has no delegation tokens";
 const PRINCIPALS: &str =
     "muster has no principal builders: a client has the name that it logged in with";
@@ -149,13 +150,9 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("sasl.oauthbearer.assertion.template.file", Some(SASL), ""),
     ("sasl.oauthbearer.client.credentials.client.id", Some(SASL), ""),
     ("sasl.oauthbearer.client.credentials.client.secret", Some(SASL), ""),
-    ("sasl.oauthbearer.clock.skew.seconds", Some(SASL), "30"),
-    ("sasl.oauthbearer.expected.audience", Some(SASL), ""),
-    ("sasl.oauthbearer.expected.issuer", Some(SASL), ""),
-    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", Some(SASL), "3600000"),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", Some(SASL), "10000"),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", Some(SASL), "100"),
-    ("sasl.oauthbearer.jwks.endpoint.url", Some(SASL), ""),
+    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", None, "3600000"),
+    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", None, "10000"),
+    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", None, "100"),
     (
         "sasl.oauthbearer.jwt.retriever.class",
         Some(SASL),
@@ -167,8 +164,6 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
     ),
     ("sasl.oauthbearer.scope", Some(SASL), ""),
-    ("sasl.oauthbearer.scope.claim.name", Some(SASL), "scope"),
-    ("sasl.oauthbearer.sub.claim.name", Some(SASL), "sub"),
     ("sasl.oauthbearer.token.endpoint.url", Some(SASL), ""),
     ("sasl.server.callback.handler.class", Some(SASL), ""),
     ("security.inter.broker.protocol", None, ""),

@@ -104,6 +104,7 @@ impl Controller {
             | Message::ProducerIdBlock { .. }
             | Message::Image(_)
             | Message::Tls(_)
+            | Message::TokenKeys(_)
             | Message::Offline { .. }
             | Message::Letters { .. }
             | Message::LettersTaken { .. }

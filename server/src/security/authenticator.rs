@@ -3,11 +3,12 @@
 
 use super::failure::Failure;
 use super::mechanism::Mechanism;
+use super::oauthbearer::{self, Accepted};
 use super::plain;
 use super::principal::Principal;
 use super::sasl::Sasl;
 use super::scram::{ScramCredential, ScramExchange, ScramMechanism};
-use muster_codec::ApiKey;
+use muster_codec::{ApiKey, Wall};
 use muster_coordinator::Ids;
 
 /// The authentication of one client.
@@ -32,6 +33,8 @@ enum State {
     Plain,
     ScramFirst(ScramMechanism),
     ScramLast(ScramMechanism, Box<ScramExchange>),
+    /// With the refusal of a token that the client is to acknowledge.
+    Bearer(Option<Failure>),
     /// It authenticates again by another mechanism, which is refused with its first token.
     OtherMechanism,
 }
@@ -40,7 +43,13 @@ enum State {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Continues(Vec<u8>),
-    Done { answer: Vec<u8>, mechanism: Mechanism, principal: Principal },
+    Done {
+        answer: Vec<u8>,
+        mechanism: Mechanism,
+        principal: Principal,
+        /// When what the client has shown expires.
+        expires_at: Option<Wall>,
+    },
 }
 
 impl Authenticator {
@@ -66,9 +75,11 @@ impl Authenticator {
     fn takes_tokens(&self) -> bool {
         match self.state {
             State::VersionsOrHandshake | State::Handshake => false,
-            State::Plain | State::ScramFirst(_) | State::ScramLast(..) | State::OtherMechanism => {
-                true
-            }
+            State::Plain
+            | State::ScramFirst(_)
+            | State::ScramLast(..)
+            | State::Bearer(_)
+            | State::OtherMechanism => true,
         }
     }
 
@@ -79,9 +90,11 @@ impl Authenticator {
                 api == ApiKey::ApiVersions || api == ApiKey::SaslHandshake
             }
             State::Handshake => api == ApiKey::SaslHandshake,
-            State::Plain | State::ScramFirst(_) | State::ScramLast(..) | State::OtherMechanism => {
-                api == ApiKey::SaslAuthenticate
-            }
+            State::Plain
+            | State::ScramFirst(_)
+            | State::ScramLast(..)
+            | State::Bearer(_)
+            | State::OtherMechanism => api == ApiKey::SaslAuthenticate,
         }
     }
 
@@ -119,17 +132,20 @@ impl Authenticator {
             _ if is_other => State::OtherMechanism,
             Mechanism::Plain => State::Plain,
             Mechanism::Scram(mechanism) => State::ScramFirst(mechanism),
+            Mechanism::OAuthBearer => State::Bearer(None),
         };
         true
     }
 
-    /// Takes a token. `credential` looks a user up, and `ids` are random.
+    /// Takes a token. `credential` looks a user up, `ids` are random, and `wall` is the wall
+    /// clock's time.
     pub(crate) fn token(
         &mut self,
         token: &[u8],
         sasl: &Sasl,
         credential: impl FnOnce(&str, ScramMechanism) -> Option<ScramCredential>,
         ids: &mut dyn Ids,
+        wall: Wall,
     ) -> Result<Progress, Failure> {
         match std::mem::replace(&mut self.state, State::Handshake) {
             State::VersionsOrHandshake | State::Handshake => {
@@ -138,7 +154,7 @@ impl Authenticator {
             State::OtherMechanism => Err(Failure::hidden("another mechanism than before")),
             State::Plain => {
                 let name = plain::authenticate(token, &sasl.plain_users)?;
-                self.done(Vec::new(), Mechanism::Plain, &name)
+                self.done(Vec::new(), Mechanism::Plain, &name, None)
             }
             State::ScramFirst(mechanism) => {
                 let nonce = format!("{}{}", ids.next_id(), ids.next_id());
@@ -149,12 +165,33 @@ impl Authenticator {
             }
             State::ScramLast(mechanism, exchange) => {
                 let (name, answer) = exchange.end(token)?;
-                self.done(answer, Mechanism::Scram(mechanism), &name)
+                self.done(answer, Mechanism::Scram(mechanism), &name, None)
+            }
+            State::Bearer(Some(refused)) if token == oauthbearer::ACKNOWLEDGED => Err(refused),
+            State::Bearer(_) => self.bearer_token(token, sasl, wall),
+        }
+    }
+
+    fn bearer_token(&mut self, token: &[u8], sasl: &Sasl, wall: Wall) -> Result<Progress, Failure> {
+        let bearer = sasl.bearer.as_ref().ok_or(Failure::hidden("no keys for tokens"))?;
+        match oauthbearer::authenticate(token, bearer, wall)? {
+            Ok(Accepted { name, expires_at }) => {
+                self.done(Vec::new(), Mechanism::OAuthBearer, &name, Some(expires_at))
+            }
+            Err(refused) => {
+                self.state = State::Bearer(Some(refused));
+                Ok(Progress::Continues(oauthbearer::REFUSAL.into()))
             }
         }
     }
 
-    fn done(&self, answer: Vec<u8>, mechanism: Mechanism, name: &str) -> Result<Progress, Failure> {
+    fn done(
+        &self,
+        answer: Vec<u8>,
+        mechanism: Mechanism,
+        name: &str,
+        expires_at: Option<Wall>,
+    ) -> Result<Progress, Failure> {
         let principal = Principal::user(name);
         match &self.before {
             Some((_, before, _)) if *before != principal => {
@@ -164,7 +201,7 @@ impl Authenticator {
                 );
                 Err(Failure::with_words("another user than before", words).of(name))
             }
-            _ => Ok(Progress::Done { answer, mechanism, principal }),
+            _ => Ok(Progress::Done { answer, mechanism, principal, expires_at }),
         }
     }
 
@@ -175,6 +212,7 @@ impl Authenticator {
             State::ScramFirst(mechanism) | State::ScramLast(mechanism, _) => {
                 Some(Mechanism::Scram(*mechanism))
             }
+            State::Bearer(_) => Some(Mechanism::OAuthBearer),
             State::VersionsOrHandshake | State::Handshake | State::OtherMechanism => None,
         }
     }

@@ -7,16 +7,22 @@ use std::fmt;
 pub enum Mechanism {
     Plain,
     Scram(ScramMechanism),
+    OAuthBearer,
 }
 
 impl Mechanism {
-    pub const ALL: [Self; 3] =
-        [Self::Plain, Self::Scram(ScramMechanism::Sha256), Self::Scram(ScramMechanism::Sha512)];
+    pub const ALL: [Self; 4] = [
+        Self::Plain,
+        Self::Scram(ScramMechanism::Sha256),
+        Self::Scram(ScramMechanism::Sha512),
+        Self::OAuthBearer,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "PLAIN",
             Self::Scram(mechanism) => mechanism.name(),
+            Self::OAuthBearer => "OAUTHBEARER",
         }
     }
 

@@ -1,8 +1,8 @@
 //! The authentication of clients: SASL, without sockets.
 //!
 //! [`Authenticator`] has the states of one client, [`Sasl`] what a listener asks for. Both are
-//! pure: the time, random numbers and credentials are arguments. `scram/` and `plain.rs` have the
-//! mechanisms.
+//! pure: the time, random numbers and credentials are arguments. `scram/`, `oauthbearer/` and
+//! `plain.rs` have the mechanisms.
 //!
 //! A shard never derives a salted password: clients do, and AlterUserScramCredentials has it
 //! already. So a login costs a shard a few hashes.
@@ -12,6 +12,7 @@ mod authenticator;
 mod failure;
 mod jaas;
 mod mechanism;
+mod oauthbearer;
 mod plain;
 mod principal;
 mod sasl;
@@ -23,6 +24,8 @@ pub(crate) use authenticator::{Authenticator, Progress};
 pub(crate) use failure::Failure;
 pub(crate) use jaas::LoginModule;
 pub use mechanism::Mechanism;
+pub(crate) use oauthbearer::Bearer;
+pub use oauthbearer::{Jwks, JwksError, TokenKeys, TokenRules};
 pub(crate) use plain::PlainUsers;
 pub use principal::Principal;
 pub(crate) use sasl::Sasl;

@@ -1,6 +1,7 @@
 //! The requirements that a listener has for its clients.
 
 use super::mechanism::Mechanism;
+use super::oauthbearer::Bearer;
 use super::plain::PlainUsers;
 
 /// How clients prove who they are.
@@ -8,6 +9,8 @@ use super::plain::PlainUsers;
 pub(crate) struct Sasl {
     pub(crate) mechanisms: Vec<Mechanism>,
     pub(crate) plain_users: PlainUsers,
+    /// None without OAUTHBEARER.
+    pub(crate) bearer: Option<Bearer>,
     /// How long a client of each mechanism stays authenticated, in ms; for ever if it is not above
     /// 0.
     pub(crate) lifetimes_ms: Vec<(Mechanism, i64)>,

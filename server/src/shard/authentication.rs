@@ -162,15 +162,16 @@ impl Shard {
         id: ConnectionId,
         token: &[u8],
     ) -> Option<Result<(Vec<u8>, i64), Failed>> {
-        let Self { clients, broker, ids, .. } = self;
+        let Self { clients, broker, ids, times, .. } = self;
         let (authenticator, sasl) = clients.authenticator(id)?;
         let mechanism = authenticator.mechanism();
         let credential =
             |name: &str, mechanism| broker.image().scram_credential(name, mechanism).cloned();
-        match authenticator.token(token, sasl, credential, ids.as_mut()) {
+        match authenticator.token(token, sasl, credential, ids.as_mut(), times.wall) {
             Ok(Progress::Continues(answer)) => Some(Ok((answer, 0))),
-            Ok(Progress::Done { answer, mechanism, principal }) => {
-                let lifetime = clients.authenticated(id, mechanism, principal);
+            Ok(Progress::Done { answer, mechanism, principal, expires_at }) => {
+                let expires_in = expires_at.map(|at| at.0.saturating_sub(times.wall.0).max(0));
+                let lifetime = clients.authenticated(id, mechanism, principal, expires_in);
                 Some(Ok((answer, lifetime)))
             }
             Err(failure) => {

@@ -211,7 +211,13 @@ impl Loaded {
             first_number: first_number(life.number),
         };
         let mut shard = Shard {
-            clients: Clients::new(self.number, Arc::clone(&self.common.config), &config, now),
+            clients: Clients::new(
+                self.number,
+                Arc::clone(&self.common.config),
+                &self.common.token_keys,
+                &config,
+                now,
+            ),
             groups: Groups::new(setup, &config, now),
             partitions,
             transactions,

@@ -45,6 +45,7 @@ use crate::long_requests::LongRequests;
 use crate::net::Clients;
 use crate::partitions::Partitions;
 use crate::placement::Placement;
+use crate::security::TokenKeys;
 use crate::transactions::Transactions;
 use broker::Broker;
 use counters::ShardCounters;
@@ -75,6 +76,8 @@ pub struct Common {
     pub life: i32,
     /// Whether the machine may have lost its memory since the last start.
     pub may_have_lost_writes: bool,
+    /// The keys by which tokens are checked, as they were at startup.
+    pub token_keys: TokenKeys,
 }
 
 /// Sizes in the logs of shards. Small ones let a simulator reach in a second a state that takes a
@@ -182,6 +185,11 @@ impl Shard {
             self.controller.into_iter().flat_map(Controller::leave).collect();
         if self.stopping != Stopping::No {
             commands.push(Command::Mail { to: self.broker.number(), message: Message::Stop });
+        }
+        let keys = self.clients.token_keys();
+        if !keys.is_empty() {
+            let message = Message::TokenKeys(Arc::clone(keys));
+            commands.push(Command::Mail { to: self.broker.number(), message });
         }
         commands.extend(offline);
         Left { image: Arc::clone(self.broker.image()), commands }

@@ -268,6 +268,7 @@ impl Shard {
             }
             // The reactor has taken it.
             Message::Tls(_) => {}
+            Message::TokenKeys(keys) => self.clients.set_token_keys(&keys),
             Message::Stop => {
                 if self.stopping == Stopping::No {
                     self.stopping = Stopping::Draining { since: self.times.now };

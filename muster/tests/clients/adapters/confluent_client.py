@@ -214,7 +214,7 @@ def security(place):
 def note_refusal(error, refusals):
     """librdkafka asks again after a refusal, for as long as the request may take."""
     is_refusal = error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)
-    if is_refusal or "alert certificate required" in error.str():
+    if is_refusal or "SSL alert" in error.str():
         refusals.append(error)
 
 

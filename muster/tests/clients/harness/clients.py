@@ -26,7 +26,8 @@ class Client:
     idempotent: bool = False  # by default, so that a retry after a crash may not write twice
     transactional: bool = False  # its adapter has the verb `transact`
     protocols: tuple = ()  # pairs (assignor, its name in the group), where they differ
-    #: Words of its errors: a wrong password, a server that it does not trust, no certificate.
+    #: Words of its errors: a wrong password, a server that it does not trust, no
+    #: certificate; and a wrong token, if it can tell.
     refusals: tuple = ()
 
     def protocol(self, assignor, members):
@@ -65,18 +66,18 @@ CLIENTS = {
             transactional=True,
             protocols=(("default", "range"),),
             refusals=("SaslAuthenticationException", "SslAuthenticationException",
-                      "SslAuthenticationException"),
+                      "SslAuthenticationException", "SaslAuthenticationException"),
         ),
         Client("confluent-kafka", "python", "confluent_client.py",
                ("range", "roundrobin", "cooperative-sticky") + SERVER_SIDE
                + ("roundrobin-to-consumer-range",),
                transactional=True,
-               refusals=("_AUTHENTICATION", "certificate verify failed", "certificate required")),
+               refusals=("_AUTHENTICATION", "certificate verify failed", "alert", "_AUTHENTICATION")),
         Client("kafka-python", "python", "kafka_python_client.py", FOUR_ASSIGNORS,
                idempotent=True, transactional=True,
                # It loses what the server answers to a wrong password.
                refusals=("socket disconnected", "CERTIFICATE_VERIFY_FAILED",
-                         "CERTIFICATE_REQUIRED")),
+                         "_CERTIFICATE", "socket disconnected")),
         Client("aiokafka", "python", "aiokafka_client.py", ("range", "roundrobin", "sticky"),
                transactional=True,
                refusals=("SaslAuthenticationFailed", "CERTIFICATE_VERIFY_FAILED",
@@ -90,7 +91,7 @@ CLIENTS = {
             transactional=True,
             protocols=(("roundrobin", "RoundRobinAssigner"),),
             refusals=("KafkaJSSASLAuthenticationError", "unable to verify the first certificate",
-                      "certificate required"),
+                      "alert"),
         ),
         Client(
             "platformatic",
@@ -104,7 +105,7 @@ CLIENTS = {
                FOUR_ASSIGNORS + SERVER_SIDE + ("cooperative-sticky-to-consumer-uniform",),
                idempotent=True, transactional=True,
                refusals=("SASL_AUTHENTICATION_FAILED", "signed by unknown authority",
-                         "certificate required")),
+                         "certificate", "unexpected data in oauth response")),
     )
 }
 

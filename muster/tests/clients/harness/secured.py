@@ -4,14 +4,16 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import certificates
+from harness import certificates, tokens
 from harness.processes import Failure
 from harness.servers import SETTINGS, Kafka, Muster
 from harness.story import Story
 
 USER, PASSWORD = "alice", "secret"
 SCRAMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = ("PLAIN", *SCRAMS)
+PASSWORDS = ("PLAIN", *SCRAMS)
+TOKEN = "OAUTHBEARER"
+MECHANISMS = (*PASSWORDS, TOKEN)
 SHARDS, PARTITIONS, RECORDS = 2, 2, 20
 REFUSED_SECONDS = 15  # a client may ask a few times before it reports a refusal
 #: By the name of a listener: its protocol, and its port after the server's first one.
@@ -52,17 +54,17 @@ class Secured(Story):
         yield "TLS", "TLS", self.trusting()
         yield "certificate", "MUTUAL", self.trusting() | self.identity()
         for mechanism in MECHANISMS:
-            yield mechanism, "PASSWORD", self.by_password(mechanism)
-            yield f"TLS-{mechanism}", "BOTH", self.trusting() | self.by_password(mechanism)
+            yield mechanism, "PASSWORD", self.by(mechanism)
+            yield f"TLS-{mechanism}", "BOTH", self.trusting() | self.by(mechanism)
 
     def refusals(self):
-        """The same, with the words that the client's error has."""
-        wrong, untrusted, anonymous = self.case.client.refusals
-        for mechanism in MECHANISMS:
-            by_password = self.by_password(mechanism, "other")
-            yield f"wrong-{mechanism}", "PASSWORD", by_password, wrong
-        by_password = self.by_password(SCRAMS[0], "other")
-        yield "wrong-TLS", "BOTH", self.trusting() | by_password, wrong
+        """The same, with words of the client's error."""
+        wrong, untrusted, anonymous, *wrong_token = self.case.client.refusals
+        for mechanism in PASSWORDS:
+            yield f"wrong-{mechanism}", "PASSWORD", self.by(mechanism, "other"), wrong
+        yield "wrong-TLS", "BOTH", self.trusting() | self.by(SCRAMS[0], "other"), wrong
+        for expected in wrong_token:
+            yield "wrong-token", "PASSWORD", self.by(TOKEN, token="stranger.token"), expected
         yield "untrusted", "TLS", self.trusting("stranger.pem"), untrusted
         yield "no-certificate", "MUTUAL", self.trusting(), anonymous
 
@@ -107,7 +109,9 @@ class Secured(Story):
         names = {"certificate": "client.crt", "key": "client.key", "identity": "client.pem"}
         return {word: self.files / name for word, name in names.items()}
 
-    def by_password(self, mechanism, password=PASSWORD):
+    def by(self, mechanism, password=PASSWORD, token="token"):
+        if mechanism == TOKEN:
+            return {"mechanism": mechanism, "token": self.files / token}
         return {"mechanism": mechanism, "user": USER, "password": password}
 
 
@@ -120,8 +124,12 @@ class _SecuredServer:
     def files(self):
         return self.directory / "files"
 
+    def keys_url(self):
+        return f"file://{self.files / 'jwks.json'}"
+
     def _place(self):
         certificates.make(self.files)
+        tokens.make(self.files, USER)
         mapped = ",".join(f"{name}:{protocol}" for name, (protocol, _) in LISTENERS.items())
         bound = ",".join(
             f"{name}://127.0.0.1:{self.port + port}" for name, (_, port) in LISTENERS.items()
@@ -143,12 +151,19 @@ class _SecuredServer:
             "listener.name.mutual.ssl.client.auth": "required",
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         }
+        security = "org.apache.kafka.common.security"
+        token_module = f"{security}.oauthbearer.OAuthBearerLoginModule required;"
+        handler = f"{security}.oauthbearer.OAuthBearerValidatorCallbackHandler"
         scram_module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         for listener in ("password", "both"):
             own = f"listener.name.{listener}"
             keys[f"{own}.plain.sasl.jaas.config"] = f"{module} required {users};"
             for mechanism in SCRAMS:
                 keys[f"{own}.{mechanism.lower()}.sasl.jaas.config"] = scram_module
+            own += f".{TOKEN.lower()}.sasl"
+            keys[f"{own}.jaas.config"] = token_module
+            keys[f"{own}.server.callback.handler.class"] = handler
+            keys[f"{own}.oauthbearer.jwks.endpoint.url"] = self.keys_url()
         return keys
 
 
@@ -170,6 +185,10 @@ class SecuredMuster(_SecuredServer, Muster):
 
 
 class SecuredKafka(_SecuredServer, Kafka):
+    def command(self):
+        java, *words = super().command()
+        return [java, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.keys_url()}", *words]
+
     def format_words(self):
         users = [f"{mechanism}=[name={USER},password={PASSWORD}]" for mechanism in SCRAMS]
         added = (word for user in users for word in ("--add-scram", user))

@@ -9,7 +9,7 @@ use super::Clients;
 use crate::config::SecurityProtocol;
 use crate::event::{Command, ConnectionId, ListenerIndex};
 use crate::security::acls::{AclRules, Acls, Permissions};
-use crate::security::{Authenticator, Mechanism, Principal, Sasl};
+use crate::security::{Authenticator, Mechanism, Principal, Sasl, TokenKeys};
 use muster_codec::{ApiKey, Response};
 use muster_coordinator::RequestId;
 use std::collections::VecDeque;
@@ -39,6 +39,22 @@ impl Clients {
             Some(sasl) => Access::Authenticating(Box::new(Authenticator::new(sasl))),
             None => Access::Open,
         }
+    }
+
+    /// Takes the keys by which tokens are checked, of each listener.
+    pub(crate) fn set_token_keys(&mut self, keys: &TokenKeys) {
+        for (security, keys) in self.security.iter_mut().zip(keys.iter()) {
+            let bearer = security.sasl.as_mut().and_then(|sasl| sasl.bearer.as_mut());
+            if let Some((bearer, keys)) = bearer.zip(keys.as_ref()) {
+                bearer.keys = Arc::clone(keys);
+            }
+        }
+        self.token_keys = Arc::clone(keys);
+    }
+
+    /// The keys that it was given last.
+    pub(crate) fn token_keys(&self) -> &TokenKeys {
+        &self.token_keys
     }
 
     pub(super) fn sasl(&self, listener: ListenerIndex) -> Option<&Sasl> {
@@ -127,16 +143,19 @@ impl Clients {
         }
     }
 
-    /// A client has proved who it is; returns how long it stays authenticated, in ms, 0 for ever.
+    /// A client has proved who it is, with something that may expire; returns how long it stays
+    /// authenticated, in ms, 0 for ever.
     pub(crate) fn authenticated(
         &mut self,
         id: ConnectionId,
         mechanism: Mechanism,
         principal: Principal,
+        expires_in: Option<i64>,
     ) -> i64 {
         self.connections.counters.authentications += 1;
         let now = self.now;
-        let lifetime = self.sasl(self.listener(id)).and_then(|sasl| sasl.lifetime_ms(mechanism));
+        let longest = self.sasl(self.listener(id)).and_then(|sasl| sasl.lifetime_ms(mechanism));
+        let lifetime = longest.into_iter().chain(expires_in).min();
         let Some(connection) = self.connections.get_mut(id) else { return 0 };
         let again_at = match &connection.access {
             Access::Authenticating(authenticator) => authenticator.again_since(),

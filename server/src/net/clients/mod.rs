@@ -17,6 +17,7 @@ use super::limits::ENCRYPTED_SLICE_BYTES;
 use super::run_queue::RunQueue;
 use crate::config::{Config, ListenerSecurity};
 use crate::event::{Command, ConnectionId, ListenerIndex};
+use crate::security::TokenKeys;
 use access::Unauthenticated;
 use muster_coordinator::RequestId;
 use muster_storage::FileKey;
@@ -38,6 +39,7 @@ pub(crate) struct Clients {
     lines: AccountLines,
     /// The access to the listeners, in order.
     security: Vec<ListenerSecurity>,
+    token_keys: TokenKeys,
     unauthenticated: Unauthenticated,
     now: i64,
     /// All input that arrived before this time has been handled.
@@ -62,8 +64,14 @@ impl Gone {
 
 impl Clients {
     /// `config` is the config of file and command line; `altered` has altered configs applied.
-    pub(crate) fn new(shard: u32, config: Arc<Config>, altered: &Config, now: i64) -> Self {
-        Self {
+    pub(crate) fn new(
+        shard: u32,
+        config: Arc<Config>,
+        token_keys: &TokenKeys,
+        altered: &Config,
+        now: i64,
+    ) -> Self {
+        let mut clients = Self {
             shard,
             security: ListenerSecurity::of_all(&config),
             unauthenticated: Unauthenticated::default(),
@@ -78,7 +86,10 @@ impl Clients {
             handled_until: now,
             is_stopping: false,
             gone: Gone::default(),
-        }
+            token_keys: TokenKeys::default(),
+        };
+        clients.set_token_keys(token_keys);
+        clients
     }
 
     /// Sets the time of the current event.

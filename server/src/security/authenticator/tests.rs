@@ -22,13 +22,14 @@ fn sasl() -> Sasl {
     Sasl {
         mechanisms: vec![Mechanism::Plain, Mechanism::Scram(ScramMechanism::Sha256)],
         plain_users: users.into(),
+        bearer: None,
         lifetimes_ms: Vec::new(),
         receive_bytes_max: 1_000,
     }
 }
 
 fn token(authenticator: &mut Authenticator, token: &[u8]) -> Result<Progress, Failure> {
-    authenticator.token(token, &sasl(), |_, _| None, &mut Counted(0))
+    authenticator.token(token, &sasl(), |_, _| None, &mut Counted(0), Wall(0))
 }
 
 fn expected(authenticator: &Authenticator) -> Vec<ApiKey> {
@@ -48,7 +49,7 @@ fn versions_then_a_handshake_then_tokens_are_expected() {
     assert!(client.is_in_exchange() && !client.takes_tokens_only());
     let done = token(&mut client, ALICE).unwrap();
     let (mechanism, principal) = (Mechanism::Plain, Principal::user("alice"));
-    assert_eq!(done, Progress::Done { answer: Vec::new(), mechanism, principal });
+    assert_eq!(done, Progress::Done { answer: Vec::new(), mechanism, principal, expires_at: None });
 }
 
 #[test]

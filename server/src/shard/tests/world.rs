@@ -92,6 +92,7 @@ impl World {
             audits: true,
             life: 1,
             may_have_lost_writes: false,
+            token_keys: Default::default(),
             log_sizes: LogSizes {
                 segment_bytes: Some(32 << 10),
                 operation_bytes_max: 8 << 10,

@@ -1,0 +1,12 @@
+//! Whether a file has changed, by what the file system says of it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Inode, length and time of change of a file; None if it cannot be read.
+pub(crate) type FileState = Option<(u64, u64, i64, i64)>;
+
+pub(crate) fn state(path: &Path) -> FileState {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
+}
