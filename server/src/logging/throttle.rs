@@ -15,8 +15,13 @@ struct Limits {
 
 const LINES: Limits = Limits { window_ms: 10_000, lines: 10, all_lines: 200 };
 
-/// For lines that repeat: a key may take 256 bytes, so all of them take 2 MiB.
-const REPEATED: Limits = Limits { window_ms: 600_000, lines: 1, all_lines: 8_192 };
+/// For lines that repeat: a key may take 256 bytes, so all of them take 3 MiB. There may be as many
+/// as [`LINES`] admits meanwhile, so that clients which invent lines silence no other.
+const REPEATED: Limits = Limits { window_ms: 600_000, lines: 1, all_lines: 12_288 };
+
+const _: () = assert!(
+    REPEATED.all_lines as i64 > LINES.all_lines as i64 * (REPEATED.window_ms / LINES.window_ms)
+);
 
 /// Admits lines by the key of their cause.
 #[derive(Debug)]
@@ -51,16 +56,35 @@ impl<K> Throttle<K> {
 impl<K: Eq + Hash> Throttle<K> {
     /// Whether a line may be logged now; counts it as left out if not.
     pub fn admits(&mut self, now: i64, key: K) -> bool {
+        self.begin_window(now);
+        let admitted = self.counts(key);
+        if !admitted {
+            self.leave_out();
+        }
+        admitted
+    }
+
+    /// Whether a line of the key would be left out now; counts it so if it would.
+    pub fn refuses(&mut self, now: i64, key: &K) -> bool {
+        self.begin_window(now);
+        let is_full = self.all_lines >= self.limits.all_lines
+            || self.lines.get(key).is_some_and(|lines| *lines >= self.limits.lines);
+        if is_full {
+            self.leave_out();
+        }
+        is_full
+    }
+
+    fn begin_window(&mut self, now: i64) {
         if now.saturating_sub(self.began) >= self.limits.window_ms {
             self.lines.clear();
             (self.began, self.all_lines) = (now, 0);
         }
-        let admitted = self.counts(key);
-        if !admitted {
-            self.left_out += 1;
-            self.report_at.get_or_insert(self.began.saturating_add(self.limits.window_ms));
-        }
-        admitted
+    }
+
+    fn leave_out(&mut self) {
+        self.left_out += 1;
+        self.report_at.get_or_insert(self.began.saturating_add(self.limits.window_ms));
     }
 
     fn counts(&mut self, key: K) -> bool {

@@ -36,10 +36,18 @@ impl ConnectionLines {
     pub(super) fn closed(&mut self, now: i64, peer: Option<SocketAddr>, reason: String) {
         let peer = peer.map(|peer| SocketAddr::new(peer.ip().to_canonical(), peer.port()));
         let ip = peer.map(|peer| peer.ip());
-        if self.repeated.admits(now, (ip, reason.clone())) && self.by_client.admits(now, ip) {
+        if self.admits(now, ip, &reason) {
             let peer = peer.map_or_else(|| "a disconnected client".to_owned(), |it| it.to_string());
             info!("closed the connection of {peer}: {reason}");
         }
+    }
+
+    /// A client can have a reason for each connection, such as the name of a user: what its address
+    /// has no lines left for takes no place among those that repeat.
+    fn admits(&mut self, now: i64, ip: Option<IpAddr>, reason: &str) -> bool {
+        !self.by_client.refuses(now, &ip)
+            && self.repeated.admits(now, (ip, reason.to_owned()))
+            && self.by_client.admits(now, ip)
     }
 
     /// Reports left-out lines when it is time to; returns the next time.
@@ -53,5 +61,26 @@ impl ConnectionLines {
             );
         }
         [self.by_client.report_at(), self.repeated.report_at()].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const ATTACKER: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+    const OTHER: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
+
+    #[test]
+    fn a_client_with_a_reason_for_each_connection_silences_no_other() {
+        let mut lines = ConnectionLines::default();
+        let logged = (0..1_000_000)
+            .filter(|n| lines.admits(i64::from(*n) / 2_000, ATTACKER, &format!("user{n}")))
+            .count();
+        assert_eq!(logged, 10, "of half a second");
+        assert!(lines.admits(600, OTHER, "a reason"));
+        assert!(!lines.admits(601, OTHER, "a reason"), "it repeats");
+        assert!(lines.admits(602, OTHER, "another reason"));
     }
 }
