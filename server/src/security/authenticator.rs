@@ -113,6 +113,19 @@ impl Authenticator {
         self.before.as_ref().map(|(.., since)| *since)
     }
 
+    /// Why its token was refused, which it has not acknowledged.
+    pub(crate) fn refused(&self) -> Option<&Failure> {
+        match &self.state {
+            State::Bearer(refused) => refused.as_ref(),
+            State::VersionsOrHandshake
+            | State::Handshake
+            | State::Plain
+            | State::ScramFirst(_)
+            | State::ScramLast(..)
+            | State::OtherMechanism => None,
+        }
+    }
+
     pub(crate) fn receive_bytes_max(&self) -> u32 {
         self.receive_bytes_max
     }

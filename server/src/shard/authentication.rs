@@ -11,9 +11,6 @@ use muster_codec::messages::*;
 use muster_codec::{ApiKey, ClusterRequest, ErrorCode, Reader, Request, Response};
 use muster_coordinator::RequestId;
 
-/// Characters of a name in the log.
-const NAME_CHARS_MAX: usize = 64;
-
 impl Shard {
     /// Handles such a frame.
     ///
@@ -73,12 +70,14 @@ impl Shard {
                 self.fail_authentication(id, None, &failure, Some((asked, response)));
                 Ok(())
             }
-            None => Err(format!(
-                "{name} came before authentication: listener {} wants clients with \
-                 security.protocol={}",
-                self.clients.listener_name(id),
-                self.clients.listener_protocol(id).name()
-            )),
+            None => Err(self.clients.refused_line(id).unwrap_or_else(|| {
+                format!(
+                    "{name} came before authentication: listener {} wants clients with \
+                     security.protocol={}",
+                    self.clients.listener_name(id),
+                    self.clients.listener_protocol(id).name()
+                )
+            })),
         }
     }
 
@@ -189,16 +188,7 @@ impl Shard {
         failure: &Failure,
         answer: Option<(RequestId, Response<'static>)>,
     ) {
-        let listener = self.clients.listener_name(id);
-        let mechanism = mechanism.map_or("none", Mechanism::name);
-        let user = failure.user.as_ref().map(|user| {
-            format!(" user={:?}", user.chars().take(NAME_CHARS_MAX).collect::<String>())
-        });
-        let user = user.unwrap_or_default();
-        let reason = format!(
-            "authentication failed: listener={listener} mechanism={mechanism}{user} reason={:?}",
-            failure.why
-        );
+        let reason = self.clients.failure_line(id, mechanism, failure);
         self.clients.authentication_failed(id, reason, answer, &mut self.commands);
     }
 }

@@ -134,6 +134,15 @@ fn a_refused_token_is_answered_and_then_acknowledged() {
     assert_eq!(&*answer(&mut client, &issuer.message(-60)).auth_bytes, refusal);
     assert_eq!(authenticate(&mut client, &issuer.message(60)).error_code, 0);
     assert!(is_served(&mut client));
+    // Some clients do not acknowledge it: they leave, or take it for success.
+    let mut client = Client::connect(outside);
+    answer(&mut client, &issuer.message(-60));
+    drop(client);
+    server.says("mechanism=OAUTHBEARER reason=\"a token that has expired\"");
+    let mut client = Client::connect(outside);
+    answer(&mut client, &message(&issuer.pair, " ", 60));
+    assert!(!is_served(&mut client));
+    server.says("mechanism=OAUTHBEARER reason=\"a token without a name\"");
     for malformed in [&b"\x01"[..], b"", b"n,,\x01\x01", b"\xff"] {
         let mut client = Client::connect(outside);
         let words = answer(&mut client, malformed).error_message.unwrap();

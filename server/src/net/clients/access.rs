@@ -9,7 +9,7 @@ use super::Clients;
 use crate::config::SecurityProtocol;
 use crate::event::{Command, ConnectionId, ListenerIndex};
 use crate::security::acls::{AclRules, Acls, Permissions};
-use crate::security::{Authenticator, Mechanism, Principal, Sasl, TokenKeys};
+use crate::security::{Authenticator, Failure, Mechanism, Principal, Sasl, TokenKeys};
 use muster_codec::{ApiKey, Response};
 use muster_coordinator::RequestId;
 use std::collections::VecDeque;
@@ -22,6 +22,9 @@ pub(super) struct Unauthenticated {
     waiting: VecDeque<(i64, ConnectionId)>,
     failed: VecDeque<Failed>,
 }
+
+/// Characters of a name in the log.
+const NAME_CHARS_MAX: usize = 64;
 
 /// A client that is closed at a time.
 #[derive(Debug)]
@@ -258,6 +261,35 @@ impl Clients {
     /// Counts a request of which a part was denied.
     pub(crate) fn count_denied(&mut self) {
         self.connections.counters.requests_denied += 1;
+    }
+
+    /// The line of the log about a failed authentication, which has no secrets.
+    pub(crate) fn failure_line(
+        &self,
+        id: ConnectionId,
+        mechanism: Option<Mechanism>,
+        failure: &Failure,
+    ) -> String {
+        let listener = self.listener_name(id);
+        let mechanism = mechanism.map_or("none", Mechanism::name);
+        let user = failure.user.as_ref().map(|user| {
+            format!(" user={:?}", user.chars().take(NAME_CHARS_MAX).collect::<String>())
+        });
+        let user = user.unwrap_or_default();
+        let why = failure.why;
+        format!(
+            "authentication failed: listener={listener} mechanism={mechanism}{user} reason={why:?}"
+        )
+    }
+
+    /// The same, of a client whose token was refused and that does not acknowledge it, as some do
+    /// not.
+    pub(crate) fn refused_line(&self, id: ConnectionId) -> Option<String> {
+        let Access::Authenticating(authenticator) = &self.connections.get(id)?.access else {
+            return None;
+        };
+        let failure = authenticator.refused()?;
+        Some(self.failure_line(id, authenticator.mechanism(), failure))
     }
 
     /// The name of the listener of a connection.

@@ -238,7 +238,7 @@ impl Clients {
     fn end_if_answered(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
         let max_bytes = self.request_bytes_max();
         if self.connections.get(id).is_some_and(|connection| connection.is_over(max_bytes)) {
-            self.end(id, None, out);
+            self.end(id, self.refused_line(id), out);
         }
     }
 
