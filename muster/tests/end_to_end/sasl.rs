@@ -3,7 +3,7 @@
 
 mod oauthbearer;
 
-use crate::support::{Client, PATIENCE, Server, binary, free_ports, said};
+use crate::support::{self, Client, PATIENCE, Server, binary, free_ports, said};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Request, Response};
 use std::io::Write;
@@ -289,4 +289,46 @@ fn a_flood_of_connections_that_do_not_authenticate_keeps_no_other_out() {
     server.says("newer clients are not authenticated");
     assert!(is_served(&mut server.client(0)));
     drop(idle);
+}
+
+#[test]
+fn clients_of_other_protocols_are_named_once() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, outside) = server(data.path(), &[]);
+    let hello: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00";
+    let request = support::frame(12, 1, &MetadataRequest::default().into());
+    for (bytes, words) in [
+        (&b"GET / HTTP/1.1\r\n"[..], "this looks like HTTP"),
+        (hello, "this looks like TLS, and this listener has none"),
+        (&request, "listener OUTSIDE wants clients with security.protocol=SASL_PLAINTEXT"),
+    ] {
+        for _ in 0..3 {
+            let mut client = Client::connect(outside);
+            client.send_raw(bytes);
+            assert!(client.is_closed(), "{words}");
+        }
+        server.says(words);
+        assert_eq!(server.lines_with(words), 1, "{words}");
+    }
+}
+
+#[test]
+fn failing_again_and_again_takes_neither_memory_nor_lines() {
+    let data = tempfile::tempdir().unwrap();
+    let no_delay = "connection.failed.authentication.delay.ms=0";
+    let (server, outside) = server(data.path(), &[no_delay]);
+    let fail = |users: std::ops::Range<usize>| {
+        for user in users {
+            let mut client = Client::connect(outside);
+            assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::None);
+            let answer = authenticate(&mut client, format!("\0user{user}\0other").as_bytes());
+            assert_eq!(answer.error_code, ErrorCode::SaslAuthenticationFailed.code());
+        }
+        server.peak_memory()
+    };
+    let before = fail(0..3_000);
+    let after = fail(3_000..9_000);
+    assert!(after < before + (2 << 20), "{before} bytes, then {after}");
+    assert!(server.lines_with("authentication failed") <= 100);
+    logs_in(outside, ALICE);
 }

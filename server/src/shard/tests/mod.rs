@@ -8,5 +8,6 @@ mod input;
 mod log_check;
 mod long_requests;
 mod snapshots;
+mod token_keys;
 mod transactions;
 pub(crate) mod world;
