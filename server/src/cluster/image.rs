@@ -199,8 +199,7 @@ impl ClusterImage {
                 }
             }
         }
-        records.extend(self.scram_credentials.records());
-        records.extend(self.acl_records());
+        records.extend(self.scram_credentials.records().chain(self.acl_records()));
         let value = ProducerIdsValue { next_producer_id: self.next_producer_id };
         records.push(ClusterRecord::ProducerIds(ProducerIdsKey {}, Some(value)));
         records
@@ -241,9 +240,7 @@ impl ClusterImage {
                 self.next_producer_id = value.as_ref().unwrap_or(&none).next_producer_id;
             }
             ClusterRecord::DeletedTopic(key, value) => self.put_deleted(key, value.as_ref()),
-            ClusterRecord::ScramCredential(key, value) => {
-                self.scram_credentials.apply(key, value.as_ref());
-            }
+            ClusterRecord::ScramCredential(key, value) => self.put_credential(key, value.as_ref()),
             ClusterRecord::Acl(key, value) => self.put_acl(key, value.as_ref()),
         }
     }

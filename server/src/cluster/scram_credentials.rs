@@ -58,6 +58,14 @@ impl ClusterImage {
         self.scram_credentials.get(name, mechanism)
     }
 
+    pub(super) fn put_credential(
+        &mut self,
+        key: &ScramCredentialKey<'_>,
+        value: Option<&ScramCredentialValue<'_>>,
+    ) {
+        self.scram_credentials.apply(key, value);
+    }
+
     /// All credentials, by the name of the user.
     pub fn scram_credentials(
         &self,
