@@ -108,6 +108,11 @@ impl Authenticator {
         self.before.is_some()
     }
 
+    /// The client until then, if it authenticates again.
+    pub(crate) fn principal_before(&self) -> Option<&Principal> {
+        self.before.as_ref().map(|(_, principal, _)| principal)
+    }
+
     /// When it began to authenticate again, if it did.
     pub(crate) fn again_since(&self) -> Option<i64> {
         self.before.as_ref().map(|(.., since)| *since)

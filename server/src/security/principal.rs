@@ -17,6 +17,11 @@ impl Principal {
         Self { kind: Self::USER, name: name.into() }
     }
 
+    /// A client that has not authenticated, who has no permissions but those of everyone.
+    pub fn unknown() -> Self {
+        Self::user("")
+    }
+
     /// A client of a listener that asks for no password.
     pub fn anonymous() -> Self {
         Self::user("ANONYMOUS")

@@ -36,7 +36,7 @@ impl Shard {
             version,
             permissions: &permissions,
             image: self.broker.image(),
-            creates_topics: self.broker.config().auto_create_topics_enable,
+            config: self.broker.config(),
             denied: RefCell::new(None),
         };
         let verdict = screen(request, &by);

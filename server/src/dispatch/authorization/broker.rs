@@ -37,7 +37,7 @@ fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
     if refusal_of_metadata(by.version, body).is_some() {
         return Verdict::Passed;
     }
-    let creates = by.creates_topics && body.allow_auto_topic_creation;
+    let creates = by.config.auto_create_topics_enable && body.allow_auto_topic_creation;
     let may_create = |name: &str| {
         by.permissions.allow_on_cluster(Create)
             || by.permissions.allow(Create, ResourceType::Topic, name)

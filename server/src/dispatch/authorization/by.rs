@@ -1,6 +1,7 @@
 //! The permissions and the state that a request is checked by.
 
 use crate::cluster::ClusterImage;
+use crate::config::Config;
 use crate::security::acls::{Operation, Permissions, ResourceType};
 use muster_codec::{ErrorCode, Str, Uuid};
 use std::cell::RefCell;
@@ -10,8 +11,7 @@ pub(crate) struct By<'b> {
     pub(crate) version: i16,
     pub(crate) permissions: &'b Permissions,
     pub(crate) image: &'b ClusterImage,
-    /// `auto.create.topics.enable`
-    pub(crate) creates_topics: bool,
+    pub(crate) config: &'b Config,
     /// The first denial.
     pub(crate) denied: RefCell<Option<Denial>>,
 }

@@ -144,6 +144,9 @@ fn describe_topics(body: &mut DescribeTopicPartitionsRequest<'_>, by: &By<'_>) -
         let from = body.cursor.as_ref().map_or("", |cursor| &cursor.topic_name);
         let topics = by.image.all_topics_from(from);
         let topics = topics.filter(|it| by.permissions.allow_on_topic(Describe, &it.name));
+        // Each has a partition of the page at least, and one more is the next cursor.
+        let most = body.response_partition_limit.min(by.config.max_request_partition_size_limit);
+        let topics = topics.take(most.max(1) as usize + 1);
         body.topics = topics.map(|it| TopicRequest { name: it.name.to_string().into() }).collect();
         if body.topics.is_empty() {
             return Verdict::Refused(DescribeTopicPartitionsResponse::default().into());

@@ -236,7 +236,10 @@ impl Clients {
                 let certified = connection.certified.as_deref();
                 certified.map_or_else(Principal::anonymous, Principal::user)
             }
-            Access::Authenticating(_) | Access::Failed => Principal::anonymous(),
+            Access::Authenticating(authenticator) => {
+                authenticator.principal_before().cloned().unwrap_or_else(Principal::unknown)
+            }
+            Access::Failed => Principal::unknown(),
         })
     }
 
