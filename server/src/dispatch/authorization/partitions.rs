@@ -144,7 +144,8 @@ impl OfTopic for FetchableTopicResponse<'static> {
     }
 }
 
-/// A fetch of a session is refused anyway. A replica needs the cluster instead of topics.
+/// A fetch of a session is refused anyway, and so is one of an isolation level that does not exist
+/// if it has an allowed topic. A replica needs the cluster instead of topics.
 fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
     const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
     if !FULL_SESSION_EPOCHS.contains(&body.session_epoch) {
@@ -156,9 +157,14 @@ fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
         body.replica_id >= 0
     };
     let is_denied = is_replica && by.cluster(ClusterAction).is_err();
-    let denied = take_denied(&mut body.topics, |it| {
+    let is_allowed = |it: &FetchTopic<'_>| {
         !is_denied && (is_replica || by.named_topic(Read, (&it.topic, it.topic_id), IDS_FROM))
-    });
+    };
+    let is_valid = ISOLATION_LEVELS.contains(&body.isolation_level);
+    if !is_valid && body.topics.iter().any(is_allowed) {
+        return Verdict::Passed;
+    }
+    let denied = take_denied(&mut body.topics, is_allowed);
     let partition = |it: &FetchPartition| PartitionData {
         partition_index: it.partition,
         error_code: DENIED,
