@@ -37,7 +37,7 @@ struct Unknown<'r> {
 }
 
 /// The session epochs of a request that names all its partitions (`FetchMetadata.isFull`).
-const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
+pub(crate) const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
 
 impl Partitions {
     /// Fetch v4 to v18. Answered at once, after reads, or when enough bytes or the deadline came.
@@ -246,7 +246,7 @@ fn refuse_all(version: i16, body: &FetchRequest<'_>) -> FetchResponse<'static> {
 }
 
 /// The broker that fetches as a follower; negative for a consumer.
-fn replica(version: i16, body: &FetchRequest<'_>) -> i32 {
+pub(crate) fn replica(version: i16, body: &FetchRequest<'_>) -> i32 {
     if version >= REPLICA_STATE_SINCE { body.replica_state.replica_id } else { body.replica_id }
 }
 

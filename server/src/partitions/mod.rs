@@ -37,7 +37,7 @@ mod transactions;
 
 pub(crate) use batch::is_transactional;
 pub use effects::{Call, Effects, Outcome, Reply};
-pub(crate) use fetch::ISOLATION_LEVELS;
+pub(crate) use fetch::{FULL_SESSION_EPOCHS, ISOLATION_LEVELS, replica};
 pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
 pub(crate) use internal_topics::INTERNAL_RECORD_BYTES;
 pub use internal_topics::{LogBatches, LogRead};

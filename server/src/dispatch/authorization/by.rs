@@ -2,6 +2,7 @@
 
 use crate::cluster::ClusterImage;
 use crate::config::Config;
+use crate::dispatch::group_apis::extract;
 use crate::security::acls::{Operation, Permissions, ResourceType};
 use muster_codec::{ErrorCode, Str, Uuid};
 use std::cell::RefCell;
@@ -89,12 +90,7 @@ pub(super) fn take_denied<T>(
     elements: &mut Vec<T>,
     is_allowed: impl Fn(&T) -> bool,
 ) -> Option<Vec<T>> {
-    if elements.iter().all(&is_allowed) {
-        return None;
-    }
-    let (kept, denied) = std::mem::take(elements).into_iter().partition(is_allowed);
-    *elements = kept;
-    Some(denied)
+    extract(elements, |element| !is_allowed(element))
 }
 
 /// Kafka's words for the errors of authorization (`Errors`).

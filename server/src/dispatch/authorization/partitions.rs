@@ -4,7 +4,7 @@ use super::Verdict;
 use super::by::{By, take_denied, words};
 use crate::dispatch::answer::owned;
 use crate::dispatch::group_apis::{OfTopic, gather};
-use crate::partitions::{ISOLATION_LEVELS, is_transactional};
+use crate::partitions::{FULL_SESSION_EPOCHS, ISOLATION_LEVELS, is_transactional, replica};
 use crate::security::acls::Operation::{Alter, ClusterAction, Delete, Describe, Read, Write};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, PartitionRequest, Uuid};
@@ -12,9 +12,6 @@ use std::collections::HashSet;
 
 /// The first version of Produce and Fetch that names topics by their ids.
 const IDS_FROM: i16 = 13;
-
-/// From this version on the replica of a fetch is in a tagged field.
-const REPLICA_STATE_SINCE: i16 = 15;
 
 const DENIED: i16 = ErrorCode::TopicAuthorizationFailed as i16;
 
@@ -147,15 +144,10 @@ impl OfTopic for FetchableTopicResponse<'static> {
 /// A fetch of a session is refused anyway, and so is one of an isolation level that does not exist
 /// if it has an allowed topic. A replica needs the cluster instead of topics.
 fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
-    const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
     if !FULL_SESSION_EPOCHS.contains(&body.session_epoch) {
         return Verdict::Passed;
     }
-    let is_replica = if by.version >= REPLICA_STATE_SINCE {
-        body.replica_state.replica_id >= 0
-    } else {
-        body.replica_id >= 0
-    };
+    let is_replica = replica(by.version, body) >= 0;
     let is_denied = is_replica && by.cluster(ClusterAction).is_err();
     let is_allowed = |it: &FetchTopic<'_>| {
         !is_denied && (is_replica || by.named_topic(Read, (&it.topic, it.topic_id), IDS_FROM))

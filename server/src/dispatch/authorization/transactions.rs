@@ -2,10 +2,10 @@
 
 use super::Verdict;
 use super::by::{By, take_denied};
-use crate::dispatch::transaction_apis::refused;
+use crate::dispatch::transaction_apis::{of_topic, refused};
 use crate::security::acls::Operation::{ClusterAction, Describe, Read, Write};
 use muster_codec::messages::*;
-use muster_codec::{ErrorCode, TransactionRequest};
+use muster_codec::{ErrorCode, Str, TransactionRequest};
 
 /// The first version of AddPartitionsToTxn that brokers send, for several transactions.
 const OF_BROKERS_FROM: i16 = 4;
@@ -49,16 +49,14 @@ fn denied_topics(
         None => ErrorCode::UnknownTopicOrPartition,
         Some(_) => ErrorCode::OperationNotAttempted,
     };
-    let of = |topic: &AddPartitionsToTxnTopic<'_>| {
-        crate::dispatch::transaction_apis::of_topic(topic, error(topic))
-    };
+    let of = |topic: &AddPartitionsToTxnTopic<'_>| of_topic(topic, error(topic));
     let results_by_topic_v3_and_below = topics.iter().map(of).collect();
     Some(AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() })
 }
 
 fn describe(body: &mut DescribeTransactionsRequest<'_>, by: &By<'_>) -> Verdict {
-    let is_allowed = |id: &_| by.transactional_id(Describe, id).is_ok();
-    let denied = take_denied(&mut body.transactional_ids, |id| is_allowed(id));
+    let is_allowed = |id: &Str<'_>| by.transactional_id(Describe, id).is_ok();
+    let denied = take_denied(&mut body.transactional_ids, is_allowed);
     let refuse = |transactional_ids| {
         let denied = DescribeTransactionsRequest { transactional_ids }.into();
         refused(&denied, by.version, ErrorCode::TransactionalIdAuthorizationFailed)

@@ -49,7 +49,10 @@ pub(super) fn runs<T>(
 }
 
 /// Takes out the elements that are to be refused; None if there are none.
-pub(super) fn extract<T>(elements: &mut Vec<T>, refuse: impl Fn(&T) -> bool) -> Option<Vec<T>> {
+pub(in crate::dispatch) fn extract<T>(
+    elements: &mut Vec<T>,
+    refuse: impl Fn(&T) -> bool,
+) -> Option<Vec<T>> {
     if !elements.iter().any(&refuse) {
         return None;
     }

@@ -23,7 +23,7 @@ mod topics;
 pub(super) use topics::{OfTopic, gather};
 
 use list::BySlot;
-pub(super) use list::{GroupList, once};
+pub(super) use list::{GroupList, extract, once};
 pub(crate) use offset_fetch::GROUPS_FROM as OFFSET_FETCH_OF_GROUPS_FROM;
 
 use super::answer::{CoordinatorAnswer, merge_responses, owned};
