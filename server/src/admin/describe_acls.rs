@@ -29,10 +29,7 @@ pub fn describe_acls<'r>(
     };
     let mut resources: Vec<DescribeAclsResource<'r>> = Vec::new();
     let mut last = None;
-    for (pattern, entry) in view.image.acls().iter() {
-        if !filter.matches(pattern, entry) {
-            continue;
-        }
+    for (pattern, entry) in view.image.acls().matching(&filter) {
         if last != Some(pattern) {
             last = Some(pattern);
             resources.push(DescribeAclsResource {

@@ -3,17 +3,17 @@
 use super::View;
 use super::acls::record;
 use super::change::{Change, Refused};
-use super::limits::{ACL_BYTES_MAX, ACLS_MAX};
+use super::limits::{ACL_BYTES_MAX, ACLS_LOOKED_AT_MAX, ACLS_MAX};
 use crate::security::CLUSTER_NAME;
 use crate::security::acls::{
-    Acl, AclFilter, AclFilterFields, Entry, Operation, Pattern, PatternType, Permission,
+    Acl, AclFilter, AclFilterFields, Acls, Entry, Operation, Pattern, PatternType, Permission,
     ResourceType,
 };
 use muster_codec::messages::{
     AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse, DeleteAclsFilter,
     DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsRequest, DeleteAclsResponse,
 };
-use muster_codec::records::{AclValue, ClusterRecord};
+use muster_codec::records::AclValue;
 use muster_codec::{ErrorCode, Str};
 use std::collections::BTreeSet;
 
@@ -101,34 +101,60 @@ fn principal<'t>(text: &'t Str<'_>) -> Result<&'t str, Refused> {
     })
 }
 
-/// Each filter is answered with the ACLs that it removes, some of them more than once.
+/// Each filter is answered with the ACLs that it removes, some of them more than once. If that is
+/// too much, all of them are refused, as Kafka does beyond 10,000 removed ACLs.
 pub fn delete_acls(
     view: &View<'_>,
     request: &DeleteAclsRequest<'_>,
 ) -> Change<DeleteAclsResponse<'static>> {
-    let mut removed = BTreeSet::new();
-    let mut remove = |filter: &DeleteAclsFilter<'_>| match matching(view, filter) {
-        Ok(matching) => {
-            let matching_acls = matching.iter().map(|(pattern, it)| deleted(pattern, it)).collect();
-            removed.extend(matching);
-            DeleteAclsFilterResult { error_message: None, matching_acls, ..Default::default() }
-        }
-        Err(refused) => DeleteAclsFilterResult {
-            error_code: refused.error.code(),
-            error_message: refused.error_message(),
+    let (mut removed, mut results) = (BTreeSet::new(), Vec::new());
+    let mut left = Left { to_look_at: ACLS_LOOKED_AT_MAX, to_answer: ACLS_MAX };
+    for filter in &request.filters {
+        let matching = match filter_of(view, filter) {
+            Ok(filter) => left.matching(view.image.acls(), &filter),
+            Err(refused) => {
+                results.push(refused_filter(refused));
+                continue;
+            }
+        };
+        let Some(matching) = matching else { return too_much(request.filters.len()) };
+        let matching_acls = matching.iter().map(|(pattern, it)| deleted(pattern, it)).collect();
+        results.push(DeleteAclsFilterResult {
+            error_message: None,
+            matching_acls,
             ..Default::default()
-        },
-    };
-    let filter_results = request.filters.iter().map(&mut remove).collect();
-    let records: Vec<ClusterRecord<'static>> =
-        removed.into_iter().map(|(pattern, entry)| record(pattern, entry, None)).collect();
-    Change { records, response: DeleteAclsResponse { filter_results, throttle_time_ms: 0 } }
+        });
+        removed.extend(matching);
+    }
+    let records = removed.into_iter().map(|(pattern, entry)| record(pattern, entry, None));
+    let response = DeleteAclsResponse { filter_results: results, throttle_time_ms: 0 };
+    Change { records: records.collect(), response }
 }
 
-fn matching<'v>(
-    view: &View<'v>,
-    filter: &DeleteAclsFilter<'_>,
-) -> Result<Vec<(&'v Pattern, &'v Entry)>, Refused> {
+/// What the filters of one request may still do.
+struct Left {
+    to_look_at: usize,
+    to_answer: usize,
+}
+
+impl Left {
+    /// None if it is too much.
+    fn matching<'a>(
+        &mut self,
+        acls: &'a Acls,
+        filter: &AclFilter<'_>,
+    ) -> Option<Vec<(&'a Pattern, &'a Entry)>> {
+        self.to_look_at = self.to_look_at.checked_sub(acls.looks_at(filter))?;
+        let matching = acls.matching(filter);
+        self.to_answer = self.to_answer.checked_sub(matching.len())?;
+        Some(matching)
+    }
+}
+
+fn filter_of<'f>(
+    view: &View<'_>,
+    filter: &'f DeleteAclsFilter<'_>,
+) -> Result<AclFilter<'f>, Refused> {
     if !view.config.has_authorizer() {
         return Err(security_disabled());
     }
@@ -141,10 +167,27 @@ fn matching<'v>(
         operation: filter.operation,
         permission: filter.permission_type,
     };
-    let filter = AclFilter::new(fields)
-        .ok_or_else(|| Refused::new(ErrorCode::InvalidRequest, "Unknown filter."))?;
-    let all = view.image.acls().iter();
-    Ok(all.filter(|(pattern, entry)| filter.matches(pattern, entry)).collect())
+    AclFilter::new(fields).ok_or_else(|| Refused::new(ErrorCode::InvalidRequest, "Unknown filter."))
+}
+
+fn refused_filter(refused: Refused) -> DeleteAclsFilterResult<'static> {
+    DeleteAclsFilterResult {
+        error_code: refused.error.code(),
+        error_message: refused.error_message(),
+        ..Default::default()
+    }
+}
+
+fn too_much(filters: usize) -> Change<DeleteAclsResponse<'static>> {
+    let refused = || {
+        let words = format!(
+            "The filters of a request may match {ACLS_MAX} ACLs and look at {ACLS_LOOKED_AT_MAX}"
+        );
+        refused_filter(Refused::new(ErrorCode::InvalidRequest, words))
+    };
+    let filter_results = std::iter::repeat_with(refused).take(filters).collect();
+    let response = DeleteAclsResponse { filter_results, throttle_time_ms: 0 };
+    Change { records: Vec::new(), response }
 }
 
 fn deleted(pattern: &Pattern, entry: &Entry) -> DeleteAclsMatchingAcl<'static> {

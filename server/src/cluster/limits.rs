@@ -34,6 +34,10 @@ pub const SCRAM_CREDENTIAL_BYTES_MAX: usize = 1_024;
 pub const ACLS_MAX: usize = 10_000;
 pub const ACL_BYTES_MAX: usize = 1_024;
 
+/// ACLs that the filters of one DeleteAcls may look at, each for itself: some 20 ms. Together they
+/// may match [`ACLS_MAX`].
+pub const ACLS_LOOKED_AT_MAX: usize = 2_000_000;
+
 /// From these numbers on, each address has a share of the topics it may create by naming them, and
 /// of groups with configs.
 pub const AUTO_TOPICS_SHARED: usize = AUTO_TOPICS_MAX / 2;

@@ -1,5 +1,6 @@
 //! Requests to the controller, with the answers of Kafka 4.3.
 
+mod acls;
 mod configs;
 mod scram;
 mod topics;

@@ -60,6 +60,13 @@ impl<'f> AclFilter<'f> {
         })
     }
 
+    /// The pattern of all ACLs that it matches, if there is but one.
+    pub(super) fn pattern(&self) -> Option<Pattern> {
+        let Patterns::Of(pattern_type) = self.patterns else { return None };
+        let (resource_type, name) = (self.resource_type?, self.name?.into());
+        Some(Pattern { resource_type, pattern_type, name })
+    }
+
     pub fn matches(&self, pattern: &Pattern, entry: &Entry) -> bool {
         let is = |asked: Option<&str>, text: &str| asked.is_none_or(|asked| asked == text);
         self.resource_type.is_none_or(|asked| asked == pattern.resource_type)

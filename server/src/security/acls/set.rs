@@ -1,9 +1,13 @@
 //! A set of ACLs, by the resources that they are about.
 
 use super::acl::{Acl, Entry, Pattern, WILDCARD};
+use super::filter::AclFilter;
 use super::kinds::{PatternType, ResourceType};
 use imbl::OrdMap;
 use std::sync::Arc;
+
+/// A look-up of a pattern takes as long as looking at this number of ACLs.
+const LOOK_UP: usize = 16;
 
 /// All ACLs of a cluster. A clone shares everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,6 +58,23 @@ impl Acls {
     /// All of them, by resource.
     pub fn iter(&self) -> impl Iterator<Item = (&Pattern, &Entry)> {
         self.by_pattern.iter().flat_map(entries_of)
+    }
+
+    /// Those that a filter matches, by resource.
+    pub fn matching<'a>(&'a self, filter: &AclFilter<'_>) -> Vec<(&'a Pattern, &'a Entry)> {
+        let matches = |it: &(&Pattern, &Entry)| filter.matches(it.0, it.1);
+        match filter.pattern() {
+            Some(only) => {
+                let entries = self.by_pattern.get_key_value(&only);
+                entries.into_iter().flat_map(entries_of).filter(matches).collect()
+            }
+            None => self.iter().filter(matches).collect(),
+        }
+    }
+
+    /// The number of ACLs that [`Self::matching`] has to look at, about.
+    pub fn looks_at(&self, filter: &AclFilter<'_>) -> usize {
+        if filter.pattern().is_some() { LOOK_UP } else { self.len().max(LOOK_UP) }
     }
 
     /// Those of a type of resources.
