@@ -97,6 +97,15 @@ macro_rules! apis {
         bodies! { "The body of a request." Request: $($($name($request),)*)* }
         bodies! { "The body of a response." Response: $($($name($response),)*)* }
 
+        impl Response<'_> {
+            /// How long the client is throttled, in ms; None if the API's answers cannot say.
+            pub fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+                match self {
+                    $($(Self::$name(body) => body.throttle_time_ms(),)*)*
+                }
+            }
+        }
+
         /// The body of a request, by the part of a server that answers it.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Routed<'a> {
@@ -300,6 +309,8 @@ apis! {
             CreatePartitionsRequest<'a> => CreatePartitionsResponse<'a>;
         IncrementalAlterConfigs = 44, 0..=1, flexible 1, LISTS, SMALL,
             IncrementalAlterConfigsRequest<'a> => IncrementalAlterConfigsResponse<'a>;
+        AlterClientQuotas = 49, 0..=1, flexible 1, LISTS, SMALL,
+            AlterClientQuotasRequest<'a> => AlterClientQuotasResponse<'a>;
         AlterUserScramCredentials = 51, 0..=0, flexible 0, SHORT, SMALL,
             AlterUserScramCredentialsRequest<'a> => AlterUserScramCredentialsResponse<'a>;
     }
@@ -319,7 +330,7 @@ apis! {
             SaslAuthenticateRequest<'a> => SaslAuthenticateResponse<'a>;
         ListPartitionReassignments = 46, 0..=0, flexible 0, LISTS, SMALL,
             ListPartitionReassignmentsRequest<'a> => ListPartitionReassignmentsResponse<'a>;
-        DescribeClientQuotas = 48, 0..=1, flexible 1, SHORT, SMALL,
+        DescribeClientQuotas = 48, 0..=1, flexible 1, SHORT, LARGE,
             DescribeClientQuotasRequest<'a> => DescribeClientQuotasResponse<'a>;
         DescribeUserScramCredentials = 50, 0..=0, flexible 0, SHORT, LARGE,
             DescribeUserScramCredentialsRequest<'a> => DescribeUserScramCredentialsResponse<'a>;

@@ -128,6 +128,19 @@ macro_rules! message {
             }
         }
 
+        #[allow(dead_code)]
+        impl<$lt> $self {
+            /// How long the client is throttled, in ms; None if the message cannot say.
+            pub(crate) fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+                $(
+                    if stringify!($field) == "throttle_time_ms" {
+                        return $crate::field::Field::as_i32(&mut self.$field);
+                    }
+                )*
+                None
+            }
+        }
+
         impl<$lt> $crate::field::Nullable<$lt> for $self {
             fn read_nullable(
                 reader: &mut $crate::wire::Reader<$lt>,

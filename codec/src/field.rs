@@ -32,6 +32,12 @@ pub trait Field<'a>: Sized {
     /// Visits the error codes in it that are not NONE. An integer is one if `is_code`.
     #[inline]
     fn errors(&self, _is_code: bool, _visit: &mut impl FnMut(i16)) {}
+
+    /// The integer itself, if the field is one.
+    #[inline]
+    fn as_i32(&mut self) -> Option<&mut i32> {
+        None
+    }
 }
 
 /// A type that has a null on the wire; `Option` of it is a [`Field`].
@@ -68,8 +74,24 @@ macro_rules! fixed_size {
 
 fixed_size! {
     i8, i8, put_i8;
-    i32, i32, put_i32;
     i64, i64, put_i64;
+}
+
+impl<'a> Field<'a> for i32 {
+    #[inline]
+    fn read(reader: &mut Reader<'a>, _: Version) -> Result<Self> {
+        reader.i32()
+    }
+
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>, _: Version) {
+        put_i32(out, *self);
+    }
+
+    #[inline]
+    fn as_i32(&mut self) -> Option<&mut i32> {
+        Some(self)
+    }
 }
 
 impl<'a> Field<'a> for i16 {

@@ -86,6 +86,7 @@ apis! {
     ListPartitionReassignments, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse;
     IncrementalAlterConfigs, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
     OffsetDelete, OffsetDeleteRequest, OffsetDeleteResponse;
+    AlterClientQuotas, AlterClientQuotasRequest, AlterClientQuotasResponse;
     DescribeClientQuotas, DescribeClientQuotasRequest, DescribeClientQuotasResponse;
     DescribeUserScramCredentials, DescribeUserScramCredentialsRequest,
         DescribeUserScramCredentialsResponse;

@@ -1,6 +1,7 @@
 //! The wall clock, which may be set forward and back, and a monotonic clock for timers.
 
 use muster_codec::Wall;
+use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A reading of both clocks.
@@ -42,6 +43,15 @@ impl Clock {
         let micros = self.started.elapsed().as_micros() as u64;
         Times { now: self.started_at + (micros / 1_000) as i64, wall: wall(), micros }
     }
+}
+
+/// A monotonic time in nanoseconds, to measure how long the work on one request takes.
+pub type Stopwatch = fn() -> u64;
+
+/// The stopwatch of the machine.
+pub fn stopwatch() -> u64 {
+    static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+    STARTED.elapsed().as_nanos() as u64
 }
 
 /// The present time of the wall clock.

@@ -34,6 +34,7 @@ pub mod net;
 pub mod offline;
 pub mod partitions;
 pub mod placement;
+pub mod quotas;
 pub mod random;
 pub mod reactor;
 pub mod reshard;

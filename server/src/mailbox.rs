@@ -1,6 +1,7 @@
 //! Messages between shards: control messages only, never a client's produce or commit.
 
 use crate::cluster::{self, ClusterImage, OfflineList};
+use crate::quotas::Limit;
 use crate::security::TokenKeys;
 use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
 use muster_coordinator::RequestId;
@@ -15,6 +16,8 @@ pub struct AdminRequest {
     pub version: i16,
     /// The address of the client in Kafka's form.
     pub host: Arc<str>,
+    /// The quota of the client's changes.
+    pub limit: Option<Limit>,
     pub body: Vec<u8>,
 }
 

@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::addresses::warn_if_unreachable;
 use crate::certificates::Certificates;
-use crate::clock::{Clock, wall};
+use crate::clock::{self, Clock, wall};
 use crate::cluster::{ClusterImage, Endpoint, Endpoints};
 use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener};
 use crate::data_dir::DataDir;
@@ -105,6 +105,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         audits: cfg!(debug_assertions),
         life: directory.meta.first_life(),
         may_have_lost_writes,
+        stopwatch: clock::stopwatch,
         token_keys: certificates.token_keys(),
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);

@@ -2,6 +2,7 @@
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
+mod alter_client_quotas;
 mod alter_configs;
 mod alter_user_scram_credentials;
 mod api_versions;
@@ -52,6 +53,7 @@ mod write_txn_markers;
 
 pub use add_offsets_to_txn::*;
 pub use add_partitions_to_txn::*;
+pub use alter_client_quotas::*;
 pub use alter_configs::*;
 pub use alter_user_scram_credentials::*;
 pub use api_versions::*;

@@ -1,5 +1,6 @@
 //! muster's own records of the state that all shards share: topics, configs, the next producer id,
-//! the credentials of users and ACLs. They are in the log of shard 0, the controller.
+//! the credentials of users, ACLs and client quotas. They are in the log of shard 0, the
+//! controller.
 
 use super::{KEY, Schema};
 use crate::declare::message;
@@ -84,6 +85,23 @@ message! {
     /// It is there; all about it is in the key.
     pub struct AclValue {
     }
+
+    /// Type 6. A client quota, with the fields of Kafka's `ClientQuotaRecord`.
+    pub struct ClientQuotaKey<'a> {
+        /// The parts: `user`, then `client-id`; or `ip`.
+        entity: Vec<ClientQuotaEntity<'a>>, 0..;
+        quota: Str<'a>, 0..;
+    }
+
+    pub struct ClientQuotaEntity<'a> {
+        entity_type: Str<'a>, 0..;
+        /// None for the default.
+        entity_name: Option<Str<'a>>, 0..;
+    }
+
+    pub struct ClientQuotaValue {
+        value: f64, 0..;
+    }
 }
 
 const TOPIC: Schema = Schema { record_type: 0, versions: 0..=1, flexible_from: 0 };
@@ -92,6 +110,7 @@ const PRODUCER_IDS: Schema = Schema { record_type: 2, versions: 0..=0, flexible_
 const DELETED_TOPIC: Schema = Schema { record_type: 3, versions: 0..=0, flexible_from: 0 };
 const SCRAM_CREDENTIAL: Schema = Schema { record_type: 4, versions: 0..=0, flexible_from: 0 };
 const ACL: Schema = Schema { record_type: 5, versions: 0..=0, flexible_from: 0 };
+const CLIENT_QUOTA: Schema = Schema { record_type: 6, versions: 0..=0, flexible_from: 0 };
 
 /// Version 1 only if there are slots.
 fn topic_version(value: &TopicValue<'_>) -> i16 {
@@ -108,6 +127,7 @@ pub enum ClusterRecord<'a> {
     DeletedTopic(DeletedTopicKey, Option<DeletedTopicValue<'a>>),
     ScramCredential(ScramCredentialKey<'a>, Option<ScramCredentialValue<'a>>),
     Acl(AclKey<'a>, Option<AclValue>),
+    ClientQuota(ClientQuotaKey<'a>, Option<ClientQuotaValue>),
 }
 
 impl<'a> ClusterRecord<'a> {
@@ -129,6 +149,7 @@ impl<'a> ClusterRecord<'a> {
                 Self::ScramCredential(key, SCRAM_CREDENTIAL.read_value(value)?)
             }
             5 => Self::Acl(Field::read(&mut reader, KEY)?, ACL.read_value(value)?),
+            6 => Self::ClientQuota(Field::read(&mut reader, KEY)?, CLIENT_QUOTA.read_value(value)?),
             _ => return Ok(None),
         }))
     }
@@ -142,6 +163,7 @@ impl<'a> ClusterRecord<'a> {
             Self::DeletedTopic(key, _) => DELETED_TOPIC.write_key(key, out),
             Self::ScramCredential(key, _) => SCRAM_CREDENTIAL.write_key(key, out),
             Self::Acl(key, _) => ACL.write_key(key, out),
+            Self::ClientQuota(key, _) => CLIENT_QUOTA.write_key(key, out),
         }
     }
 
@@ -154,12 +176,14 @@ impl<'a> ClusterRecord<'a> {
             Self::DeletedTopic(_, Some(value)) => DELETED_TOPIC.write_value(value, 0, out),
             Self::ScramCredential(_, Some(value)) => SCRAM_CREDENTIAL.write_value(value, 0, out),
             Self::Acl(_, Some(value)) => ACL.write_value(value, 0, out),
+            Self::ClientQuota(_, Some(value)) => CLIENT_QUOTA.write_value(value, 0, out),
             Self::Topic(_, None)
             | Self::Config(_, None)
             | Self::ProducerIds(_, None)
             | Self::DeletedTopic(_, None)
             | Self::ScramCredential(_, None)
-            | Self::Acl(_, None) => return false,
+            | Self::Acl(_, None)
+            | Self::ClientQuota(_, None) => return false,
         }
         true
     }

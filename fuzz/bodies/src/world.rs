@@ -96,6 +96,7 @@ impl World {
             partition_files_max: 4,
             life: 1,
             may_have_lost_writes: false,
+            stopwatch: || 0,
             token_keys: Default::default(),
             audits: cfg!(debug_assertions),
         };

@@ -145,7 +145,8 @@ fn denial_of(api: ApiKey) -> Option<ErrorCode> {
         }
         ApiKey::DescribeAcls | ApiKey::CreateAcls | ApiKey::DeleteAcls => Some(OnCluster),
         ApiKey::DescribeLogDirs | ApiKey::ListPartitionReassignments => Some(OnCluster),
-        ApiKey::DescribeClientQuotas | ApiKey::ListConfigResources => Some(OnCluster),
+        ApiKey::AlterClientQuotas | ApiKey::DescribeClientQuotas => Some(OnCluster),
+        ApiKey::ListConfigResources => Some(OnCluster),
         ApiKey::AlterUserScramCredentials | ApiKey::DescribeUserScramCredentials => Some(OnCluster),
     }
 }

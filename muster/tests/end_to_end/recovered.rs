@@ -40,6 +40,7 @@ fn start(data: &Path) -> (Shard, Vec<FileOp>) {
         audits: true,
         life: 1,
         may_have_lost_writes: false,
+        stopwatch: || 0,
         token_keys: Default::default(),
         log_sizes: LogSizes {
             segment_bytes: Some(1 << 20),

@@ -36,6 +36,7 @@ pub fn common(meta: &Meta) -> Result<Common, Failure> {
         audits: false,
         life: 1,
         may_have_lost_writes: false,
+        stopwatch: || 0,
         token_keys: Default::default(),
     })
 }

@@ -131,7 +131,7 @@ pub fn delete_acls(
     Change { records: records.collect(), response }
 }
 
-/// What the filters of one request may still do.
+/// The rest of the limits of one request.
 struct Left {
     to_look_at: usize,
     to_answer: usize,

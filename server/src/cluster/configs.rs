@@ -4,6 +4,7 @@
 use crate::config::Overrides;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
+use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -77,6 +78,28 @@ fn name<'c, V>(item: DiffItem<'c, 'c, String, V>) -> &'c str {
         DiffItem::Add(name, _) | DiffItem::Remove(name, _) => name,
         DiffItem::Update { new: (name, _), .. } => name,
     }
+}
+
+/// The records that turn the initial configs of a resource into these.
+pub(super) fn config_records(
+    resource_type: i8,
+    resource: &str,
+    before: Option<&Overrides>,
+    after: &Overrides,
+) -> Vec<ClusterRecord<'static>> {
+    let key = |name: &String| ConfigKey {
+        resource_type,
+        resource_name: resource.to_owned().into(),
+        name: name.clone().into(),
+    };
+    let before = before.into_iter().flatten();
+    let (kept, gone): (Vec<_>, Vec<_>) = before.partition(|(name, _)| after.contains_key(*name));
+    let is_new = |(name, value): &(&String, &String)| !kept.contains(&(*name, *value));
+    let set = after.iter().filter(is_new).map(|(name, value)| {
+        ClusterRecord::Config(key(name), Some(ConfigValue { value: value.clone().into() }))
+    });
+    let removed = gone.iter().map(|(name, _)| ClusterRecord::Config(key(name), None));
+    removed.chain(set).collect()
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! CreatePartitions, as Kafka's `ReplicationControlManager` decides it.
 
-use super::View;
 use super::change::{Change, Refused, is_timed_out, timed_out};
 use super::create_topics::{
     excessive, only_replica, slots, too_many_in_a_topic, too_many_partitions,
 };
 use super::limits::{PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX};
+use super::{MutationQuota, View};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsResponse,
@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 /// request that has timed out each entry is answered.
 pub fn create_partitions(
     view: &View<'_>,
+    quota: &mut MutationQuota<'_>,
     request: &CreatePartitionsRequest<'_>,
 ) -> Change<CreatePartitionsResponse<'static>> {
     let mut topics: BTreeMap<&str, Vec<&CreatePartitionsTopic<'_>>> = BTreeMap::new();
@@ -38,13 +39,14 @@ pub fn create_partitions(
     let mut results = Vec::with_capacity(topics.len());
     for (name, asked) in topics {
         let grown = match asked[..] {
-            [topic] => grow(view, topic, &mut budget),
+            [topic] => grow(view, topic, quota, &mut budget),
             _ => Err(Refused::new(ErrorCode::InvalidRequest, "Duplicate topic name.")),
         };
         results.push(result(name, grown.as_ref().err().cloned()));
         records.extend(grown.ok().filter(|_| !request.validate_only));
     }
-    Change { records, response: CreatePartitionsResponse { results, ..Default::default() } }
+    let throttle_time_ms = quota.throttle_time_ms();
+    Change { records, response: CreatePartitionsResponse { results, throttle_time_ms } }
 }
 
 /// The number of partitions that may still be created.
@@ -56,6 +58,7 @@ struct Budget {
 fn grow(
     view: &View<'_>,
     asked: &CreatePartitionsTopic<'_>,
+    quota: &mut MutationQuota<'_>,
     budget: &mut Budget,
 ) -> Result<ClusterRecord<'static>, Refused> {
     let topic = view
@@ -79,6 +82,7 @@ fn grow(
     let nodes = asked.assignments.as_ref().map(|nodes| assigned(view, added, nodes)).transpose()?;
     let new = topic.partitions..asked.count;
     let added_slots = nodes.unwrap_or_else(|| slots(view, topic.id, new));
+    quota.take(added)?;
     budget.in_request -= added;
     budget.in_cluster -= added;
     let value = TopicValue {

@@ -7,7 +7,9 @@ use super::limits::{
     AUTO_PARTITIONS_MAX, AUTO_PARTITIONS_SHARED, AUTO_TOPICS_MAX, AUTO_TOPICS_SHARED,
     PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX, TOPICS_MAX,
 };
-use super::{ClusterImage, Overrides, TOPIC_RESOURCE, View, check_topic_name, is_reserved};
+use super::{
+    ClusterImage, MutationQuota, Overrides, TOPIC_RESOURCE, View, check_topic_name, is_reserved,
+};
 use crate::config::{Describer, TopicConfig};
 use muster_codec::messages::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfigs, CreatableTopicResult,
@@ -23,7 +25,7 @@ use std::ops::Range;
 /// timed out is answered for each entry.
 pub fn create_topics(
     view: &View<'_>,
-    ids: &mut dyn Ids,
+    (ids, quota): (&mut dyn Ids, &mut MutationQuota<'_>),
     version: i16,
     request: &CreateTopicsRequest<'_>,
 ) -> Change<CreateTopicsResponse<'static>> {
@@ -44,13 +46,14 @@ pub fn create_topics(
     for (name, asked) in asked {
         let created = match asked[..] {
             _ if too_many => Err(excessive()),
-            [topic] => creation.create(ids, topic),
+            [topic] => creation.create(ids, quota, topic),
             _ => Err(Refused::new(ErrorCode::InvalidRequest, "Duplicate topic name.")),
         };
         topics.push(creation.result(version, name, created));
     }
     let records = if request.validate_only { Vec::new() } else { creation.records };
-    Change { records, response: CreateTopicsResponse { topics, ..Default::default() } }
+    let throttle_time_ms = quota.throttle_time_ms();
+    Change { records, response: CreateTopicsResponse { topics, throttle_time_ms } }
 }
 
 /// Creates topics that a client named in Metadata, with the defaults. Topics that cannot be
@@ -77,7 +80,7 @@ pub fn auto_create(
             replication_factor: -1,
             ..Default::default()
         };
-        let _ = creation.create(ids, &topic);
+        let _ = creation.create(ids, &mut MutationQuota::default(), &topic);
     }
     (creation.records, None)
 }
@@ -122,6 +125,7 @@ impl<'v> Creation<'v> {
     fn create(
         &mut self,
         ids: &mut dyn Ids,
+        quota: &mut MutationQuota<'_>,
         topic: &CreatableTopic<'_>,
     ) -> Result<Created, Refused> {
         self.check_name(&topic.name)?;
@@ -130,6 +134,7 @@ impl<'v> Creation<'v> {
             .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?;
         let Partitions { count: partitions, assigned } = self.partitions(topic)?;
         self.check_limits(partitions)?;
+        quota.take(i64::from(partitions))?;
         let id = ids.next_id();
         let slots = assigned.unwrap_or_else(|| slots(self.view, id, 0..partitions));
         let value = TopicValue { name: topic.name.to_string().into(), partitions, slots };

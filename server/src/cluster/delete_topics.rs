@@ -1,7 +1,7 @@
 //! DeleteTopics, as Kafka's `ControllerApis` decides it.
 
 use super::change::{Change, Refused, config_record, is_timed_out, timed_out};
-use super::{TOPIC_RESOURCE, Topic, View, deleted_topic_record};
+use super::{MutationQuota, TOPIC_RESOURCE, Topic, View, deleted_topic_record};
 use muster_codec::messages::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
 use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid, Wall};
@@ -16,6 +16,7 @@ type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
 pub fn delete_topics(
     view: &View<'_>,
     wall: Wall,
+    quota: &mut MutationQuota<'_>,
     version: i16,
     request: &DeleteTopicsRequest<'_>,
 ) -> Change<DeleteTopicsResponse<'static>> {
@@ -44,6 +45,7 @@ pub fn delete_topics(
             _ if name.is_some() => Err(invalid("Duplicate topic name.")),
             _ => Err(invalid("Duplicate topic id.")),
         };
+        let topic = topic.and_then(|topic| quota.take(i64::from(topic.partitions)).map(|()| topic));
         if let Ok(topic) = &topic {
             delete(view, wall, topic, &mut records);
         }
@@ -53,7 +55,8 @@ pub fn delete_topics(
         let answers = if is_one_name((*name, *id)) { 1 } else { *times };
         responses.extend(std::iter::repeat_n(result(*name, known_id, topic), answers));
     }
-    Change { records, response: DeleteTopicsResponse { responses, ..Default::default() } }
+    let throttle_time_ms = quota.throttle_time_ms();
+    Change { records, response: DeleteTopicsResponse { responses, throttle_time_ms } }
 }
 
 /// Whether a topic is named by its name or by its id, and not by both or neither.

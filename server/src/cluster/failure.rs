@@ -24,6 +24,9 @@ pub(crate) fn fail(response: &mut ControllerResponse<'_>, error: ErrorCode) {
         ControllerResponse::DeleteAcls(body) => {
             body.filter_results.iter_mut().for_each(|filter| filter.error_code = error_code);
         }
+        ControllerResponse::AlterClientQuotas(body) => {
+            body.entries.iter_mut().for_each(|entity| entity.error_code = error_code);
+        }
         ControllerResponse::AlterUserScramCredentials(body) => {
             body.results.iter_mut().for_each(|user| user.error_code = error_code);
         }

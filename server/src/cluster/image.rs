@@ -1,11 +1,12 @@
 //! The image of the cluster on each shard: topics, configs, the next producer id.
 
-use super::configs::Configs;
+use super::configs::{Configs, config_records};
 use super::internal_topic::InternalTopic;
 use super::metric_names::MetricNames;
 use super::scram_credentials::ScramCredentials;
 use crate::config::{Altered, Config, Overrides, TOPIC_RESOURCE};
 use crate::placement::Slot;
+use crate::quotas::ClientQuotas;
 use crate::security::acls::Acls;
 use imbl::OrdMap;
 use muster_codec::Uuid;
@@ -75,6 +76,7 @@ pub struct ClusterImage {
     configs: Configs,
     pub(super) scram_credentials: ScramCredentials,
     pub(super) acls: Acls,
+    pub(super) client_quotas: ClientQuotas,
     next_producer_id: i64,
     /// At least the position of the last change of topics in shard 0's log, so that it ascends over
     /// restarts, too; and its value when the newest topic was created.
@@ -199,7 +201,8 @@ impl ClusterImage {
                 }
             }
         }
-        records.extend(self.scram_credentials.records().chain(self.acl_records()));
+        records.extend(self.scram_credentials.records());
+        records.extend(self.acl_records().chain(self.client_quota_records()));
         let value = ProducerIdsValue { next_producer_id: self.next_producer_id };
         records.push(ClusterRecord::ProducerIds(ProducerIdsKey {}, Some(value)));
         records
@@ -242,6 +245,7 @@ impl ClusterImage {
             ClusterRecord::DeletedTopic(key, value) => self.put_deleted(key, value.as_ref()),
             ClusterRecord::ScramCredential(key, value) => self.put_credential(key, value.as_ref()),
             ClusterRecord::Acl(key, value) => self.put_acl(key, value.as_ref()),
+            ClusterRecord::ClientQuota(key, value) => self.put_client_quota(key, value.as_ref()),
         }
     }
 
@@ -316,28 +320,6 @@ impl ClusterImage {
             None => self.configs.remove(resource_type, name, &key.name),
         }
     }
-}
-
-/// The records that turn the initial configs of a resource into these.
-fn config_records(
-    resource_type: i8,
-    resource: &str,
-    before: Option<&Overrides>,
-    after: &Overrides,
-) -> Vec<ClusterRecord<'static>> {
-    let key = |name: &String| ConfigKey {
-        resource_type,
-        resource_name: resource.to_owned().into(),
-        name: name.clone().into(),
-    };
-    let before = before.into_iter().flatten();
-    let (kept, gone): (Vec<_>, Vec<_>) = before.partition(|(name, _)| after.contains_key(*name));
-    let is_new = |(name, value): &(&String, &String)| !kept.contains(&(*name, *value));
-    let set = after.iter().filter(is_new).map(|(name, value)| {
-        ClusterRecord::Config(key(name), Some(ConfigValue { value: value.clone().into() }))
-    });
-    let removed = gone.iter().map(|(name, _)| ClusterRecord::Config(key(name), None));
-    removed.chain(set).collect()
 }
 
 /// The record of a topic that was deleted, or a tombstone once its offsets are removed.

@@ -38,6 +38,10 @@ pub const ACL_BYTES_MAX: usize = 1_024;
 /// may match [`ACLS_MAX`].
 pub const ACLS_LOOKED_AT_MAX: usize = 2_000_000;
 
+/// Entities with client quotas, and bytes of the names of one. All of them fit in one answer.
+pub const QUOTA_ENTITIES_MAX: usize = 10_000;
+pub const QUOTA_ENTITY_BYTES_MAX: usize = 1_024;
+
 /// From these numbers on, each address has a share of the topics it may create by naming them, and
 /// of groups with configs.
 pub const AUTO_TOPICS_SHARED: usize = AUTO_TOPICS_MAX / 2;

@@ -1,14 +1,16 @@
-//! The state that all shards share: topics, configs, producer ids, credentials of users, ACLs. One
-//! immutable image, changed on shard 0 through its log and sent to the others.
+//! The state that all shards share: topics, configs, producer ids, credentials of users, ACLs,
+//! client quotas. One immutable image, changed on shard 0 through its log and sent to the others.
 //!
 //! The functions here decide: a request and a [`View`] in, a [`Change`] out. The caller writes the
 //! records to the log, applies them to its image, and answers once they are durable.
 
 mod acls;
 mod alter_acls;
+mod alter_client_quotas;
 mod alter_configs;
 mod alter_user_scram_credentials;
 mod change;
+mod client_quotas;
 mod configs;
 mod create_partitions;
 mod create_topics;
@@ -18,6 +20,7 @@ mod image;
 mod internal_topic;
 pub mod limits;
 mod metric_names;
+mod mutation_quota;
 mod offline;
 mod producer_ids;
 mod scram_credentials;
@@ -29,6 +32,7 @@ mod tests;
 
 pub use crate::config::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
 pub use alter_acls::{create_acls, delete_acls};
+pub use alter_client_quotas::alter_client_quotas;
 pub use alter_configs::{alter_configs, incremental_alter_configs};
 pub use alter_user_scram_credentials::alter_user_scram_credentials;
 pub use change::{Change, Creator, config_record};
@@ -38,11 +42,14 @@ pub use delete_topics::delete_topics;
 pub use image::{ClusterImage, DeletedTopic, Topic};
 pub use internal_topic::InternalTopic;
 pub use muster_codec::records::OFFSETS_TOPIC;
+pub use mutation_quota::MutationQuota;
 pub use offline::{OfflineList, OfflinePartitions};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};
 pub use view::{Endpoint, Endpoints, View, leader, transaction_slot};
 
 pub(crate) use change::Refused;
+#[cfg(test)]
+pub(crate) use client_quotas::record as client_quota_record;
 pub(crate) use failure::fail;
 pub(crate) use image::deleted_topic_record;

@@ -121,8 +121,8 @@ broker_configs! {
     controller_quorum_request_timeout_ms: i32 = 2_000, at_least(0), [];
     controller_quorum_retry_backoff_ms: i32 = 20, at_least(0), [];
     controller_quorum_voters: Vec<String> = Vec::new(), Valid::Any, [];
-    controller_quota_window_num: i32 = 11, at_least(1), [];
-    controller_quota_window_size_seconds: i32 = 1, at_least(1), [];
+    controller_quota_window_num: i32 = 11, at_least(1), [obeyed];
+    controller_quota_window_size_seconds: i32 = 1, at_least(1), [obeyed];
     controller_socket_timeout_ms: i32 = 30_000, Valid::Any, [];
     default_replication_factor: i32 = 1, Valid::Any, [];
     delete_records_purgatory_purge_interval_requests: i32 = 1, Valid::Any, [];
@@ -241,12 +241,13 @@ broker_configs! {
     log_roll_ms: Option<i64> = None, Valid::Any, [obeyed dynamic];
     log_segment_bytes: i32 = 1_073_741_824, at_least(1_048_576), [obeyed dynamic];
     log_segment_delete_delay_ms: i64 = 60_000, at_least(0), [dynamic];
-    max_connection_creation_rate: i32 = i32::MAX, at_least(0), [dynamic];
+    // Kafka takes 0, which would admit no client.
+    max_connection_creation_rate: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     // Kafka takes 0, for which it has exceptions by listener and address; here it would lock out
     // all.
     max_connections: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     max_connections_per_ip: i32 = i32::MAX, at_least(1), [obeyed dynamic];
-    max_connections_per_ip_overrides: String = String::new(), Valid::Any, [dynamic];
+    max_connections_per_ip_overrides: String = String::new(), Valid::Any, [obeyed dynamic];
     max_incremental_fetch_session_cache_slots: i32 = 1_000, at_least(0), [];
     max_request_partition_size_limit: i32 = 2_000, at_least(1), [obeyed];
     message_max_bytes: i32 = 1_048_588, at_least(0), [obeyed dynamic];
@@ -287,8 +288,9 @@ broker_configs! {
     producer_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
     queued_max_request_bytes: i64 = -1, Valid::Any, [obeyed];
     queued_max_requests: i32 = 500, at_least(1), [];
-    quota_window_num: i32 = 11, at_least(1), [];
-    quota_window_size_seconds: i32 = 1, at_least(1), [];
+    // Each client with a quota has this number of samples in memory.
+    quota_window_num: i32 = 11, between(1, 1_000), [obeyed];
+    quota_window_size_seconds: i32 = 1, at_least(1), [obeyed];
     replica_fetch_backoff_ms: i32 = 1_000, at_least(0), [];
     replica_fetch_max_bytes: i32 = 1_048_576, at_least(0), [];
     replica_fetch_min_bytes: i32 = 1, Valid::Any, [];

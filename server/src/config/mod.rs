@@ -9,6 +9,7 @@ mod address;
 mod altered;
 mod authorizer;
 mod broker;
+mod connections;
 mod derived;
 mod describe;
 mod findings;

@@ -114,7 +114,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
     check.log();
     check.sockets();
     check.security();
-    check.authorizer();
+    check.access();
     check.broken
 }
 
@@ -173,10 +173,10 @@ impl Check<'_> {
         });
     }
 
-    fn authorizer(&mut self) {
-        if let Some((key, rule)) = self.config.check_authorizer() {
-            self.broken.push(Broken { key, rule });
-        }
+    fn access(&mut self) {
+        let broken = [self.config.check_authorizer(), self.config.check_connections()];
+        let broken = broken.into_iter().flatten();
+        self.broken.extend(broken.map(|(key, rule)| Broken { key, rule }));
     }
 
     fn log(&mut self) {

@@ -23,7 +23,9 @@ const PRINCIPALS: &str =
     "muster has no principal builders: a client has the name that it logged in with";
 const POLICIES: &str =
     "muster has no policies: topics and configs are limited by its own rules only";
-const QUOTAS: &str = "muster has no quotas: no client is slowed down";
+const QUOTA_CLASS: &str = "muster has Kafka's own rules for quotas alone";
+const OLD_QUOTAS: &str =
+    "of a Kafka before 3.0: set the default with kafka-configs --entity-default";
 const PROVIDERS: &str =
     "muster resolves no placeholders: a value such as ${file:...} stays as it is";
 const TIERED: &str = "muster has no tiered storage: all records stay in the data directory";
@@ -37,7 +39,7 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("alter.config.policy.class.name", Some(POLICIES), ""),
     ("auto.include.jmx.reporter", None, ""),
     ("broker.id.generation.enable", None, ""),
-    ("client.quota.callback.class", Some(QUOTAS), ""),
+    ("client.quota.callback.class", Some(QUOTA_CLASS), ""),
     ("config.providers", Some(PROVIDERS), ""),
     ("control.plane.listener.name", None, ""),
     ("controller.performance.always.log.threshold.ms", None, ""),
@@ -83,8 +85,8 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
         Some(PRINCIPALS),
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     ),
-    ("quota.consumer.default", Some(QUOTAS), "9223372036854775807"),
-    ("quota.producer.default", Some(QUOTAS), "9223372036854775807"),
+    ("quota.consumer.default", Some(OLD_QUOTAS), "9223372036854775807"),
+    ("quota.producer.default", Some(OLD_QUOTAS), "9223372036854775807"),
     ("remote.fetch.max.wait.ms", None, ""),
     ("remote.list.offsets.request.timeout.ms", None, ""),
     ("remote.log.index.file.cache.total.size.bytes", None, ""),
@@ -271,7 +273,7 @@ mod tests {
             ("ssl.engine.factory.class", "org.example.Factory", TLS),
             ("listener.name.internal.ssl.provider", "x", TLS),
             ("listener.name.internal.gssapi.sasl.jaas.config", "x", SASL),
-            ("quota.producer.default", "1000", QUOTAS),
+            ("quota.producer.default", "1000", OLD_QUOTAS),
             ("port", "9092", OLD_ADDRESS),
         ];
         for (name, value, missing) in refused {

@@ -15,11 +15,15 @@ mod to_controller;
 pub(crate) use to_controller::ToController;
 
 use crate::clock::Times;
-use crate::cluster::{self, Change, ClusterImage, Creator, View, limits::CREATOR_SHARE};
+use crate::cluster::{
+    self, Change, ClusterImage, Creator, MutationQuota, View, limits::CREATOR_SHARE,
+};
+use crate::config::Config;
 use crate::event::Command;
 use crate::groups::Groups;
 use crate::logging::RequestErrors;
 use crate::mailbox::{AdminRequest, Message};
+use crate::quotas::Buckets;
 use muster_codec::records::ClusterRecord;
 use muster_codec::{ControllerRequest, ControllerResponse, Reader, Request};
 use muster_coordinator::{Ids, RequestId, Shares};
@@ -44,6 +48,8 @@ pub(crate) struct Controller {
     forgotten: Vec<Option<i64>>,
     /// The shares of addresses in what they may create by naming it.
     shares: Shares,
+    /// The use of clients' quotas of changes.
+    buckets: Buckets,
 }
 
 /// A message to a shard that waits until a position is durable.
@@ -65,8 +71,9 @@ pub(crate) struct Inputs<'i> {
 }
 
 impl Controller {
-    pub(crate) fn new(image: Arc<ClusterImage>, shards: u32) -> Self {
+    pub(crate) fn new(image: Arc<ClusterImage>, shards: u32, config: &Config) -> Self {
         Self {
+            buckets: Buckets::new(config.controller_quota_window()),
             forgotten: vec![None; shards as usize],
             shares: Shares::new(CREATOR_SHARE),
             accepted: ClusterImage::clone(&image),
@@ -141,15 +148,19 @@ impl Controller {
         let Inputs { times: Times { now, wall, .. }, ids, .. } = inputs;
         let view = View { image: &self.accepted, ..inputs.view };
         let mut creator = Creator { shares: &mut self.shares, now: *now, host: &admin.host };
+        let buckets = &mut self.buckets;
         match request {
             ControllerRequest::CreateTopics(body) => {
-                cluster::create_topics(&view, *ids, admin.version, body).map(Into::into)
+                let quota = &mut quota(buckets, admin, 6, *now);
+                cluster::create_topics(&view, (*ids, quota), admin.version, body).map(Into::into)
             }
             ControllerRequest::DeleteTopics(body) => {
-                cluster::delete_topics(&view, *wall, admin.version, body).map(Into::into)
+                let quota = &mut quota(buckets, admin, 5, *now);
+                cluster::delete_topics(&view, *wall, quota, admin.version, body).map(Into::into)
             }
             ControllerRequest::CreatePartitions(body) => {
-                cluster::create_partitions(&view, body).map(Into::into)
+                let quota = &mut quota(buckets, admin, 3, *now);
+                cluster::create_partitions(&view, quota, body).map(Into::into)
             }
             ControllerRequest::CreateAcls(body) => {
                 cluster::create_acls(&view, body).map(Into::into)
@@ -159,6 +170,9 @@ impl Controller {
             }
             ControllerRequest::AlterConfigs(body) => {
                 cluster::alter_configs(&view, &mut creator, body).map(Into::into)
+            }
+            ControllerRequest::AlterClientQuotas(body) => {
+                cluster::alter_client_quotas(&view, body).map(Into::into)
             }
             ControllerRequest::AlterUserScramCredentials(body) => {
                 cluster::alter_user_scram_credentials(&view, body).map(Into::into)
@@ -258,4 +272,14 @@ impl Controller {
             out.push(Command::Mail { to, message });
         }
     }
+}
+
+/// The quota of a request; clients know THROTTLING_QUOTA_EXCEEDED from a version on (KIP-599).
+fn quota<'b>(
+    buckets: &'b mut Buckets,
+    admin: &AdminRequest,
+    strict_from: i16,
+    now: i64,
+) -> MutationQuota<'b> {
+    MutationQuota::new(buckets, admin.limit.clone(), admin.version >= strict_from, now)
 }

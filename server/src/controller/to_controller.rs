@@ -7,6 +7,7 @@ use crate::event::Command;
 use crate::mailbox::{AdminRequest, Message};
 use crate::net::Connections;
 use crate::placement::CONTROLLER;
+use crate::quotas::Limit;
 use muster_codec::ApiKey;
 use muster_codec::messages::InitProducerIdRequest;
 use std::collections::VecDeque;
@@ -42,13 +43,14 @@ impl ToController {
         &mut self,
         call: &Call<'_>,
         api: ApiKey,
-        host: Arc<str>,
+        (host, limit): (Arc<str>, Option<Limit>),
         out: &mut Vec<Command>,
     ) -> bool {
         if !self.add_admin(call.body.len()) {
             return false;
         }
-        let admin = AdminRequest { api, version: call.version, host, body: call.body.to_vec() };
+        let (version, body) = (call.version, call.body.to_vec());
+        let admin = AdminRequest { api, version, host, limit, body };
         send(Message::Admin { from: self.shard, request: call.request, admin }, out);
         true
     }

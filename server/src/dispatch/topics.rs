@@ -20,7 +20,9 @@ pub(crate) fn cluster_response<'r>(
         ClusterRequest::DescribeAcls(body) => admin::describe_acls(view, body).into(),
         ClusterRequest::SaslHandshake(_) => admin::sasl_handshake().into(),
         ClusterRequest::SaslAuthenticate(_) => admin::sasl_authenticate().into(),
-        ClusterRequest::DescribeClientQuotas(_) => admin::describe_client_quotas().into(),
+        ClusterRequest::DescribeClientQuotas(body) => {
+            admin::describe_client_quotas(view, body).into()
+        }
         ClusterRequest::DescribeUserScramCredentials(body) => {
             admin::describe_user_scram_credentials(view, body).into()
         }

@@ -102,9 +102,14 @@ impl LongRequests {
         Some(answered)
     }
 
-    /// The connection of the request under way.
+    /// The request under way.
+    pub(crate) fn request(&self) -> Option<RequestId> {
+        self.under_way.as_ref().map(|it| it.answer.request())
+    }
+
+    /// Its connection.
     pub(crate) fn connection(&self) -> Option<ConnectionId> {
-        self.under_way.as_ref().map(|it| ConnectionId(it.answer.request().connection))
+        self.request().map(|request| ConnectionId(request.connection))
     }
 
     /// Bytes held for the request under way.

@@ -4,10 +4,11 @@ use super::apis::has_long_requests;
 use muster_codec::ApiKey;
 
 /// The APIs with large answers that are answered at once, and why they may be.
-const AT_ONCE: [(ApiKey, &str); 7] = [
+const AT_ONCE: [(ApiKey, &str); 8] = [
     (ApiKey::CreateTopics, "the topics are created in one operation of the log, with one answer"),
     (ApiKey::DeleteAcls, "the ACLs of a cluster are limited"),
     (ApiKey::DescribeAcls, "the ACLs of a cluster are limited"),
+    (ApiKey::DescribeClientQuotas, "the quotas of a cluster are limited"),
     (ApiKey::DescribeLogDirs, "the answer is one element, with a look-up for each partition"),
     (ApiKey::DescribeProducers, "the producers of an answer are limited"),
     (ApiKey::DescribeUserScramCredentials, "the credentials of all users are limited"),

@@ -1,7 +1,8 @@
 //! Log lines about the bytes that a shard holds for its clients.
 
 use super::account::{Account, Kind, UNREAD};
-use super::connections::{Connections, Limits};
+use super::connections::Connections;
+use super::limits::Limits;
 use tracing::{info, warn};
 
 /// The shortest time between two lines about a limit that is near.
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_near_from_four_fifths_on_and_logged_once_a_minute() {
-        let mut connections = Connections::new(Limits::of(&Config::default()));
+        let mut connections = Connections::unthrottled(Limits::of(&Config::default()));
         let mut lines = AccountLines::new(100);
         let mut next_after = |now, connections: &Connections| {
             lines.warn(0, now, connections);

@@ -6,7 +6,9 @@ use super::amend::Amend;
 use super::durable::{Flushes, VisibleAt};
 use super::limits::SLICE_BYTES;
 use super::stream::{Frame, Stream};
+use super::throttle::{Charge, Throttled};
 use crate::event::{ConnectionId, ListenerIndex};
+use crate::quotas::Allowance;
 use crate::security::acls::Permissions;
 use muster_codec::frame::frame_length;
 use muster_codec::{DecodeError, Response, wire};
@@ -23,6 +25,7 @@ struct InFlight {
     correlation_id: i32,
     api_version: i16,
     amendment: Option<Box<dyn Amend>>,
+    charge: Option<Box<Charge>>,
     answer: Answer,
 }
 
@@ -84,6 +87,9 @@ pub(super) struct Connection {
     pub(super) slice_bytes: usize,
     /// The permissions of its client, by the ACLs of the last request.
     pub(super) permissions: Option<Arc<Permissions>>,
+    /// The quotas of its client, by the last request that had some.
+    pub(super) allowance: Option<Arc<Allowance>>,
+    pub(super) throttled: Throttled,
     /// The principal of the client's certificate.
     pub(super) certified: Option<Arc<str>>,
     /// Frames that leave after `output`: all from the first with parts of files on.
@@ -130,6 +136,8 @@ impl Connection {
             output: Vec::new(),
             slice_bytes: SLICE_BYTES,
             permissions: None,
+            allowance: None,
+            throttled: Throttled::No,
             certified: None,
             stream: Stream::default(),
             streaming: Streaming::No,
@@ -195,13 +203,19 @@ impl Connection {
 
     pub(super) fn is_held(&self) -> bool {
         let has_failed = matches!(self.access, Access::Failed);
-        self.first_sequence < self.held_until || self.waits_to_scan || has_failed
+        let is_throttled = self.throttled != Throttled::No;
+        self.first_sequence < self.held_until || self.waits_to_scan || has_failed || is_throttled
     }
 
     /// Takes a place in the order of answers; the returned number identifies the request.
     pub(super) fn begin(&mut self, correlation_id: i32, api_version: i16) -> u64 {
-        let (amendment, answer) = (None, Answer::Pending);
-        self.in_flight.push_back(InFlight { correlation_id, api_version, amendment, answer });
+        self.in_flight.push_back(InFlight {
+            correlation_id,
+            api_version,
+            amendment: None,
+            charge: None,
+            answer: Answer::Pending,
+        });
         self.first_sequence + self.in_flight.len() as u64 - 1
     }
 
@@ -215,6 +229,18 @@ impl Connection {
     /// The change of the answer to a request.
     pub(super) fn take_amendment(&mut self, sequence: u64) -> Option<Box<dyn Amend>> {
         self.pending(sequence)?.amendment.take()
+    }
+
+    /// Charges a request when it is answered.
+    pub(super) fn charge(&mut self, sequence: u64, charge: Box<Charge>) {
+        if let Some(request) = self.pending(sequence) {
+            request.charge = Some(charge);
+        }
+    }
+
+    /// The charge of a request.
+    pub(super) fn take_charge(&mut self, sequence: u64) -> Option<Box<Charge>> {
+        self.pending(sequence)?.charge.take()
     }
 
     fn pending(&mut self, sequence: u64) -> Option<&mut InFlight> {

@@ -4,11 +4,10 @@ use super::account::{Account, Kind};
 use super::connection::{Connection, Streaming};
 use super::counters::ClientCounters;
 use super::durable::{Flushes, Reply, VisibleAt};
-use super::input::{INPUT_BYTES_DEFAULT, Waiting};
-use super::limits::{SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
+use super::input::Waiting;
+use super::limits::{Limits, SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
 use super::stream::Piece;
-use super::unread::UNREAD_BYTES_MAX;
-use crate::config::Config;
+use super::throttle::Throttle;
 use crate::event::{ConnectionId, ListenerIndex};
 use muster_codec::{ApiKey, Response, header, wire};
 use muster_coordinator::RequestId;
@@ -17,46 +16,6 @@ use muster_storage::{FileKey, FileRange, LogPartition};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-
-/// The limits on a shard's connections and on the memory of each.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// `max.connections`
-    pub connections: usize,
-    /// `max.connections.per.ip`
-    pub connections_per_ip: usize,
-    /// Requests in flight on a connection before reading from it stops.
-    pub requests_in_flight: usize,
-    /// Bytes of answers that a client may leave unread before reading from its connection stops.
-    pub output_bytes: usize,
-    /// Bytes of input that is not handled, of all connections: `queued.max.request.bytes`.
-    pub input_bytes: usize,
-    /// Bytes of answers that all clients together may leave unread.
-    pub unread_bytes: usize,
-}
-
-impl Limits {
-    pub(super) fn of(config: &Config) -> Self {
-        Self {
-            connections: config.max_connections.unsigned_abs() as usize,
-            connections_per_ip: config.max_connections_per_ip.unsigned_abs() as usize,
-            requests_in_flight: REQUESTS_IN_FLIGHT_MAX,
-            output_bytes: OUTPUT_BYTES_MAX,
-            input_bytes: input_bytes_max(config),
-            unread_bytes: UNREAD_BYTES_MAX,
-        }
-    }
-}
-
-/// `queued.max.request.bytes`, for which Kafka has no limit by default. A request of the largest
-/// size has to fit.
-fn input_bytes_max(config: &Config) -> usize {
-    let largest = config.socket_request_max_bytes.unsigned_abs() as usize;
-    match usize::try_from(config.queued_max_request_bytes) {
-        Ok(bytes) if bytes > 0 => bytes,
-        _ => INPUT_BYTES_DEFAULT.max(largest),
-    }
-}
 
 /// The limit that refuses a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +32,6 @@ impl fmt::Display for TooMany {
         }
     }
 }
-
-/// Requests that a connection may have in flight, and bytes of answers that it may leave unread.
-const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
-const OUTPUT_BYTES_MAX: usize = 4 << 20;
 
 /// Frames kept for their capacity, and the largest one kept.
 const SPARE_FRAMES_MAX: usize = 1024;
@@ -101,11 +56,12 @@ pub struct Connections {
     streams: VecDeque<ConnectionId>,
     slices: usize,
     pub(super) account: Account,
+    pub(super) throttle: Throttle,
     pub(super) counters: ClientCounters,
 }
 
 impl Connections {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits, throttle: Throttle) -> Self {
         Self {
             limits,
             slots: Vec::new(),
@@ -119,6 +75,7 @@ impl Connections {
             streams: VecDeque::new(),
             slices: 0,
             account: Account::default(),
+            throttle,
             counters: ClientCounters::default(),
         }
     }
@@ -147,12 +104,12 @@ impl Connections {
         host: Arc<str>,
         now: i64,
     ) -> Result<(), TooMany> {
-        let Limits { connections, connections_per_ip, .. } = self.limits;
-        if self.open >= connections {
-            return Err(TooMany::Connections(connections));
+        if self.open >= self.limits.connections {
+            return Err(TooMany::Connections(self.limits.connections));
         }
-        if self.per_host.get(&host).copied().unwrap_or(0) >= connections_per_ip {
-            return Err(TooMany::PerIp(connections_per_ip));
+        let per_ip_max = self.limits.per_ip_max(&host);
+        if self.per_host.get(&host).copied().unwrap_or(0) >= per_ip_max {
+            return Err(TooMany::PerIp(per_ip_max));
         }
         if self.slots.len() <= id.slot() {
             self.slots.resize_with(id.slot() + 1, || None);
@@ -280,6 +237,8 @@ impl Connections {
     pub fn answer(&mut self, request: RequestId, response: &Response<'_>, visible_at: VisibleAt) {
         let amended = self.amended(request, response);
         let response = amended.as_ref().unwrap_or(response);
+        let throttled = self.settled(request, Some(response), &[]);
+        let response = throttled.as_ref().unwrap_or(response);
         self.counters.errors.count(response);
         let write = |correlation_id, version, out: &mut _| {
             header::write_response(correlation_id, version, response, out)
@@ -305,6 +264,8 @@ impl Connections {
         (bytes_behind, count, elements): (usize, usize, Vec<u8>),
         visible_at: VisibleAt,
     ) {
+        let throttled = self.settled(request, Some(response), &[]);
+        let response = throttled.as_ref().unwrap_or(response);
         let write = |correlation_id, version, out: &mut _| {
             let list = (bytes_behind, count, elements);
             header::write_list_response(correlation_id, version, response, list, out)
@@ -336,7 +297,7 @@ impl Connections {
     }
 
     /// Like [`Connections::answer`], for an answer with records in parts of files, which are held
-    /// for it. False if the connection is closed: the parts are to be released.
+    /// for it. False if the parts are to be released: the connection is closed, or throttled.
     pub fn answer_from_files(
         &mut self,
         request: RequestId,
@@ -345,6 +306,10 @@ impl Connections {
     ) -> bool {
         let amended = self.amended(request, response);
         let response = amended.as_ref().unwrap_or(response);
+        if let Some(throttled) = self.settled(request, Some(response), files) {
+            self.answer_now(request, &throttled);
+            return false;
+        }
         self.counters.errors.count(response);
         let id = ConnectionId(request.connection);
         let taken = self
@@ -357,6 +322,7 @@ impl Connections {
     /// Ends a request without an answer (Produce with acks=0).
     pub fn skip(&mut self, request: RequestId) {
         let id = ConnectionId(request.connection);
+        self.settled(request, None, &[]);
         if let Some(connection) = self.get_mut(id) {
             connection.skip(request.sequence);
             self.advance(id);
@@ -476,7 +442,7 @@ impl Connections {
         self.queue_stream(id);
     }
 
-    fn mark_dirty(&mut self, id: ConnectionId) {
+    pub(super) fn mark_dirty(&mut self, id: ConnectionId) {
         if let Some(connection) = self.get_mut(id)
             && !std::mem::replace(&mut connection.dirty, true)
         {

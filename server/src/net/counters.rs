@@ -23,6 +23,8 @@ counters! {
         authentications_failed: u64 = Counter of Count,
         /// Requests of which an ACL, or the lack of one, denied a part.
         requests_denied: u64 = Counter of Count,
+        /// Requests whose clients had exceeded a quota.
+        requests_throttled: u64 = Counter of Count,
         /// Requests that were begun.
         requests: Requests = Counter of Count,
         /// Error codes in answers, those of their parts included.

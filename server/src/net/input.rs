@@ -202,6 +202,7 @@ fn frame_bytes(connection: &Connection) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
     use crate::event::ListenerIndex;
     use crate::net::Limits;
 
@@ -215,8 +216,9 @@ mod tests {
             output_bytes: 1,
             input_bytes: 100 * MIB,
             unread_bytes: 1,
+            ..Limits::of(&Config::default())
         };
-        let mut connections = Connections::new(limits);
+        let mut connections = Connections::unthrottled(limits);
         for slot in 0..count {
             connections.open(id(slot), ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
         }

@@ -1,5 +1,11 @@
 //! Limits of output between files and sockets, and of clients that are not authenticated.
 
+use super::input::INPUT_BYTES_DEFAULT;
+use super::unread::UNREAD_BYTES_MAX;
+use crate::config::Config;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
 /// Bytes of a fetch answer that are read and sent at once: they stay in the core's cache in
 /// between.
 pub(crate) const SLICE_BYTES: usize = 256 << 10;
@@ -25,3 +31,65 @@ pub(crate) const UNAUTHENTICATED_MAX: usize = 4_096;
 
 /// The time that a client may take to authenticate.
 pub(crate) const AUTHENTICATION_PATIENCE_MS: i64 = 30_000;
+
+/// Requests that a connection may have in flight, and bytes of answers that it may leave unread.
+const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
+const OUTPUT_BYTES_MAX: usize = 4 << 20;
+
+/// The limits on a shard's connections and on the memory of each.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// `max.connections`
+    pub connections: usize,
+    /// `max.connections.per.ip`
+    pub connections_per_ip: usize,
+    /// `max.connections.per.ip.overrides`
+    pub per_ip_overrides: HashMap<IpAddr, usize>,
+    /// `max.connection.creation.rate`
+    pub new_connections: i32,
+    /// Requests in flight on a connection before reading from it stops.
+    pub requests_in_flight: usize,
+    /// Bytes of answers that a client may leave unread before reading from its connection stops.
+    pub output_bytes: usize,
+    /// Bytes of input that is not handled, of all connections: `queued.max.request.bytes`.
+    pub input_bytes: usize,
+    /// Bytes of answers that all clients together may leave unread.
+    pub unread_bytes: usize,
+}
+
+impl Limits {
+    pub(super) fn of(config: &Config) -> Self {
+        Self {
+            connections: config.max_connections.unsigned_abs() as usize,
+            connections_per_ip: config.max_connections_per_ip.unsigned_abs() as usize,
+            per_ip_overrides: config.connections_per_ip_overrides(),
+            new_connections: config.max_connection_creation_rate,
+            requests_in_flight: REQUESTS_IN_FLIGHT_MAX,
+            output_bytes: OUTPUT_BYTES_MAX,
+            input_bytes: input_bytes_max(config),
+            unread_bytes: UNREAD_BYTES_MAX,
+        }
+    }
+}
+
+impl Limits {
+    /// The most connections of an address, which is given as Kafka prints it.
+    pub(super) fn per_ip_max(&self, host: &str) -> usize {
+        if self.per_ip_overrides.is_empty() {
+            return self.connections_per_ip;
+        }
+        let address = host.trim_start_matches('/').parse().ok();
+        let own = address.and_then(|address: IpAddr| self.per_ip_overrides.get(&address));
+        own.copied().unwrap_or(self.connections_per_ip)
+    }
+}
+
+/// `queued.max.request.bytes`, for which Kafka has no limit by default. A request of the largest
+/// size has to fit.
+fn input_bytes_max(config: &Config) -> usize {
+    let largest = config.socket_request_max_bytes.unsigned_abs() as usize;
+    match usize::try_from(config.queued_max_request_bytes) {
+        Ok(bytes) if bytes > 0 => bytes,
+        _ => INPUT_BYTES_DEFAULT.max(largest),
+    }
+}

@@ -36,6 +36,7 @@ pub(crate) mod limits;
 mod run_queue;
 mod stranger;
 mod stream;
+mod throttle;
 mod unread;
 
 pub use crate::event::ConnectionId;
@@ -44,12 +45,12 @@ pub(crate) use amend::Amend;
 pub(crate) use clients::{Clients, Gone, Input, mistaken};
 #[cfg(test)]
 pub(crate) use clients::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
-pub use connections::{Connections, Limits, TooMany};
+pub use connections::{Connections, TooMany};
 pub use counters::{ClientCounters, ClientGauges};
 pub(crate) use durable::Reply;
 pub use durable::VisibleAt;
 pub(crate) use input::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX};
-pub use limits::SLICES_MAX;
+pub use limits::{Limits, SLICES_MAX};
 pub(crate) use run_queue::Work;
 pub(crate) use stranger::encrypted_expected;
 pub(crate) use unread::UNREAD_BYTES_MAX;

@@ -6,7 +6,8 @@
 
 use super::account::{Kind, UNREAD};
 use super::connection::Connection;
-use super::connections::{Connections, Limits};
+use super::connections::Connections;
+use super::limits::Limits;
 use crate::event::ConnectionId;
 
 /// The budget of unread answers; the answer that exceeds it is still sent.
@@ -91,6 +92,7 @@ impl Connections {
 mod tests {
     use super::super::VisibleAt;
     use super::*;
+    use crate::config::Config;
     use crate::event::ListenerIndex;
     use crate::net::Limits;
     use crate::placement::Slot;
@@ -102,13 +104,14 @@ mod tests {
     }
 
     fn connections() -> Connections {
-        let mut connections = Connections::new(Limits {
+        let mut connections = Connections::unthrottled(Limits {
             connections: 10,
             connections_per_ip: 10,
             requests_in_flight: 10,
             output_bytes: 1 << 20,
             input_bytes: 1,
             unread_bytes: 10_000,
+            ..Limits::of(&Config::default())
         });
         for slot in 0..3 {
             connections.open(id(slot), ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();

@@ -67,10 +67,23 @@ impl Shard {
         let (image, answers) = (Arc::clone(self.broker.image()), self.clients.answers());
         let begun = self.long.begin((id, &header), request.into(), image, answers)?;
         self.long.amend(begun, amendment);
+        let quotas = self.broker.image().client_quotas();
+        if !quotas.is_empty() {
+            let client_id = header.client_id.as_deref().unwrap_or_default();
+            self.clients.charge_time(begun, client_id, quotas);
+        }
         Some(length)
     }
 
+    /// The time of each slice is charged to the client.
     fn answer_slice(&mut self) {
+        let request = self.long.request();
+        request.into_iter().for_each(|it| self.clients.answers().works_on(it, true));
+        self.answer_next_slice();
+        request.into_iter().for_each(|it| self.clients.answers().works_on(it, false));
+    }
+
+    fn answer_next_slice(&mut self) {
         let Self { long, groups, transactions, ids, broker, errors, clients, times, .. } = self;
         let (times, ids, image) = (*times, ids.as_mut(), &**broker.image());
         let inputs = Inputs { times, ids, image, errors };

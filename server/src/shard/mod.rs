@@ -35,7 +35,7 @@ pub use crate::mailbox::{AdminRequest, Letter, Message};
 #[cfg(test)]
 pub(crate) use tests::world::commit;
 
-use crate::clock::Times;
+use crate::clock::{Stopwatch, Times};
 use crate::cluster::{ClusterImage, Endpoints, OfflinePartitions, View};
 use crate::config::Config;
 use crate::controller::{Controller, ToController};
@@ -76,6 +76,8 @@ pub struct Common {
     pub life: i32,
     /// Whether the machine may have lost its memory since the last start.
     pub may_have_lost_writes: bool,
+    /// Measures the time that requests take of the quotas of their clients.
+    pub stopwatch: Stopwatch,
     /// The keys by which tokens are checked, as they were at startup.
     pub token_keys: TokenKeys,
 }

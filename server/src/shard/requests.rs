@@ -44,6 +44,12 @@ impl Shard {
             client_id: header.client_id.unwrap_or_default(),
             body,
         };
+        let is_charged = !self.broker.image().client_quotas().is_empty();
+        if is_charged {
+            let Self { clients, broker, .. } = self;
+            let (quotas, bytes) = (broker.image().client_quotas(), frame.len() + 4);
+            clients.charge(call.request, &call.client_id, quotas, (&mut request, bytes));
+        }
         let mut rest = Vec::new();
         match screened {
             Screened::Whole => {}
@@ -59,7 +65,11 @@ impl Shard {
                 return Ok(true);
             }
         }
+        let id = call.request;
         self.route(call, request);
+        if is_charged {
+            self.clients.answers().works_on(id, false);
+        }
         Ok(true)
     }
 

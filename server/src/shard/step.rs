@@ -22,7 +22,9 @@ impl Shard {
         }
         match event {
             Event::Opened { connection, listener, host } => {
-                self.clients.opened(connection, listener, host, &mut self.commands);
+                let Self { clients, broker, commands, .. } = self;
+                let quotas = broker.image().client_quotas();
+                clients.opened(connection, listener, host, quotas, commands);
             }
             Event::Secured { connection, principal } => {
                 self.clients.secured(connection, principal);
@@ -252,7 +254,8 @@ impl Shard {
             | Message::Forgotten { .. }) => self.control(message),
             Message::AdminAnswer { request, response } => {
                 self.to_controller.admin_answered();
-                self.clients.answers().answer_now(request, &(*response).into());
+                let mut response = (*response).into();
+                self.clients.answers().answer_of_controller(request, &mut response);
             }
             Message::AutoCreateTaken => self.to_controller.auto_create_taken(),
             Message::ProducerIdBlock { first, count } => {

@@ -73,7 +73,8 @@ impl Facts {
             ClusterRecord::ProducerIds(..)
             | ClusterRecord::DeletedTopic(..)
             | ClusterRecord::ScramCredential(..)
-            | ClusterRecord::Acl(..) => {}
+            | ClusterRecord::Acl(..)
+            | ClusterRecord::ClientQuota(..) => {}
         }
     }
 

@@ -51,10 +51,10 @@ fn filters_that_together_match_or_look_at_too_much_are_refused() {
     let mut controller = controller(limits::ACLS_MAX);
     let all_twice = delete(&mut controller, vec![filter(None), filter(None)]);
     assert_eq!(all_twice, [refused; 2]);
-    let nobody = DeleteAclsFilter { principal_filter: Some("User:bob".into()), ..filter(None) };
+    let of_others = DeleteAclsFilter { principal_filter: Some("User:bob".into()), ..filter(None) };
     let looks = limits::ACLS_LOOKED_AT_MAX / limits::ACLS_MAX;
-    assert_eq!(delete(&mut controller, vec![nobody.clone(); looks]), vec![(0, 0); looks]);
-    assert_eq!(delete(&mut controller, vec![nobody; looks + 1]), vec![refused; looks + 1]);
+    assert_eq!(delete(&mut controller, vec![of_others.clone(); looks]), vec![(0, 0); looks]);
+    assert_eq!(delete(&mut controller, vec![of_others; looks + 1]), vec![refused; looks + 1]);
     assert_eq!(controller.image.acls().len(), limits::ACLS_MAX);
 
     let named = vec![filter(Some("t7")); 10 * looks];

@@ -2,6 +2,7 @@
 
 mod acls;
 mod configs;
+mod quotas;
 mod scram;
 mod topics;
 
@@ -88,12 +89,20 @@ impl Controller {
         change.response
     }
 
+    fn create_topics(
+        &mut self,
+        request: &CreateTopicsRequest<'_>,
+        version: i16,
+    ) -> CreateTopicsResponse<'static> {
+        self.decide(|view, ids| create_topics(view, (ids, &mut free()), version, request))
+    }
+
     fn create_all(
         &mut self,
         topics: Vec<CreatableTopic<'_>>,
     ) -> Vec<CreatableTopicResult<'static>> {
         let request = CreateTopicsRequest { topics, ..Default::default() };
-        self.decide(|view, ids| create_topics(view, ids, 7, &request)).topics
+        self.create_topics(&request, 7).topics
     }
 
     fn create(
@@ -112,7 +121,8 @@ impl Controller {
         };
         let topics = topics.iter().map(state).collect();
         let request = DeleteTopicsRequest { topics, timeout_ms: 1, ..Default::default() };
-        let response = self.decide(|view, _| delete_topics(view, Wall(0), version, &request));
+        let response =
+            self.decide(|view, _| delete_topics(view, Wall(0), &mut free(), version, &request));
         let answers = response.responses.iter();
         answers.map(|r| (code(r.error_code), text(&r.error_message))).collect()
     }
@@ -134,7 +144,7 @@ impl Controller {
         };
         let topics = topics.iter().map(topic).collect();
         let request = CreatePartitionsRequest { topics, timeout_ms: 1, ..Default::default() };
-        let response = self.decide(|view, _| create_partitions(view, &request));
+        let response = self.decide(|view, _| create_partitions(view, &mut free(), &request));
         response.results.iter().map(|r| answer(r.error_code, &r.error_message)).collect()
     }
 
@@ -194,6 +204,11 @@ impl Controller {
 type Op = (&'static str, i8, Option<&'static str>);
 
 /// Error and message; the message is empty where there is none.
+/// Without a quota.
+fn free<'q>() -> MutationQuota<'q> {
+    MutationQuota::default()
+}
+
 type Answer = (ErrorCode, String);
 
 fn code(code: i16) -> ErrorCode {

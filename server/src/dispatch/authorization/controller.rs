@@ -36,6 +36,9 @@ pub(super) fn screen(request: &mut ControllerRequest<'_>, by: &By<'_>) -> Verdic
         ControllerRequest::AlterUserScramCredentials(body) => {
             Verdict::whole(by.cluster(Alter), |error| refused_users(body, error))
         }
+        ControllerRequest::AlterClientQuotas(body) => {
+            Verdict::whole(by.cluster(AlterConfigs), |error| refused_quotas(body, error))
+        }
         ControllerRequest::CreateAcls(body) => Verdict::whole(by.cluster(Alter), |error| {
             let (error_code, error_message) = (error.code(), words(error));
             let result = AclCreationResult { error_code, error_message };
@@ -51,6 +54,22 @@ pub(super) fn screen(request: &mut ControllerRequest<'_>, by: &By<'_>) -> Verdic
             }
         }),
     }
+}
+
+fn refused_quotas(
+    body: &AlterClientQuotasRequest<'_>,
+    error: ErrorCode,
+) -> AlterClientQuotasResponse<'static> {
+    let entity = |it: &QuotaEntity<'_>| QuotaEntity {
+        entity_type: owned(&it.entity_type),
+        entity_name: it.entity_name.as_ref().map(owned),
+    };
+    let entries = body.entries.iter().map(|it| QuotaAlterationResult {
+        error_code: error.code(),
+        error_message: words(error),
+        entity: it.entity.iter().map(entity).collect(),
+    });
+    AlterClientQuotasResponse { entries: entries.collect(), ..Default::default() }
 }
 
 fn create_topics(body: &mut CreateTopicsRequest<'_>, by: &By<'_>) -> Verdict {

@@ -93,6 +93,7 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
         | Response::AlterConfigs(_)
         | Response::CreatePartitions(_)
         | Response::IncrementalAlterConfigs(_)
+        | Response::AlterClientQuotas(_)
         | Response::AlterUserScramCredentials(_)
         | Response::FindCoordinator(_)
         | Response::SaslHandshake(_)

@@ -167,7 +167,7 @@ impl Clients {
         let ends_at = lifetime.map(|ms| now.saturating_add(ms));
         let session = Session { mechanism, principal, ends_at, again_at };
         connection.access = Access::Authenticated(Box::new(session));
-        connection.permissions = None;
+        (connection.permissions, connection.allowance) = (None, None);
         lifetime.unwrap_or(0)
     }
 

@@ -3,6 +3,7 @@
 
 mod access;
 mod input;
+mod quotas;
 mod time;
 
 pub(crate) use input::{Input, mistaken};
@@ -11,12 +12,15 @@ pub(crate) use time::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
 
 use super::account::{Kind, UNREAD};
 use super::account_lines::AccountLines;
-use super::connections::{Connections, Limits};
+use super::connections::Connections;
 use super::counters::{ClientCounters, ClientGauges};
-use super::limits::ENCRYPTED_SLICE_BYTES;
+use super::limits::{ENCRYPTED_SLICE_BYTES, Limits};
 use super::run_queue::RunQueue;
+use super::throttle::Throttle;
+use crate::clock::Stopwatch;
 use crate::config::{Config, ListenerSecurity};
 use crate::event::{Command, ConnectionId, ListenerIndex};
+use crate::quotas::ClientQuotas;
 use crate::security::TokenKeys;
 use access::Unauthenticated;
 use muster_coordinator::RequestId;
@@ -70,13 +74,15 @@ impl Clients {
         token_keys: &TokenKeys,
         altered: &Config,
         now: i64,
+        stopwatch: Stopwatch,
     ) -> Self {
+        let throttle = Throttle::new(config.quota_window(), stopwatch);
         let mut clients = Self {
             shard,
             security: ListenerSecurity::of_all(&config),
             unauthenticated: Unauthenticated::default(),
             config,
-            connections: Connections::new(Limits::of(altered)),
+            connections: Connections::new(Limits::of(altered), throttle),
             queue: RunQueue::default(),
             sendable: Vec::new(),
             waiting_for_readers: Vec::new(),
@@ -95,6 +101,7 @@ impl Clients {
     /// Sets the time of the current event.
     pub(crate) fn advance(&mut self, now: i64) {
         self.now = now;
+        self.connections.throttle.advance(now);
     }
 
     /// Obeys altered configs; open connections stay, even if there are more than allowed now.
@@ -135,6 +142,7 @@ impl Clients {
         id: ConnectionId,
         listener: ListenerIndex,
         host: Arc<str>,
+        quotas: &ClientQuotas,
         out: &mut Vec<Command>,
     ) {
         if self.is_stopping {
@@ -150,6 +158,7 @@ impl Clients {
             connection.access = access;
         }
         self.limit_unauthenticated(id, out);
+        self.limit_new(id, quotas);
     }
 
     /// The connection is encrypted from now on: its slices are shorter, as they are copied. The

@@ -61,6 +61,10 @@ impl Clients {
     /// Queues connections again that had to wait and need not any more, and closes those that let
     /// others wait for too long.
     pub(crate) fn resume(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
+        for id in self.connections.end_throttling() {
+            let reason = "its address opens more connections than its quota".to_owned();
+            self.close(id, reason, out);
+        }
         self.resume_stalled(log_is_closed, out);
         self.admit_answers(log_is_closed, out);
         self.admit_input(log_is_closed, out);
@@ -157,6 +161,7 @@ impl Clients {
             self.connections.input_deadline(),
             self.connections.unread_deadline(self.now),
             self.unauthenticated_deadline(),
+            self.connections.throttle.deadline(),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
         ];
         deadlines.into_iter().flatten().min()

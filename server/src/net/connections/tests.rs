@@ -2,17 +2,21 @@
 
 use super::super::limits::ENCRYPTED_SLICE_BYTES;
 use super::*;
+use crate::config::Config;
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Records};
 
-const LIMITS: Limits = Limits {
-    connections: 100,
-    connections_per_ip: 100,
-    requests_in_flight: 10,
-    output_bytes: 1 << 20,
-    input_bytes: 1 << 20,
-    unread_bytes: 1 << 20,
-};
+fn limits() -> Limits {
+    Limits {
+        connections: 100,
+        connections_per_ip: 100,
+        requests_in_flight: 10,
+        output_bytes: 1 << 20,
+        input_bytes: 1 << 20,
+        unread_bytes: 1 << 20,
+        ..Limits::of(&Config::default())
+    }
+}
 
 const FILE: FileKey = FileKey { log: 1, segment: 0 };
 
@@ -72,7 +76,7 @@ fn frames(mut bytes: &[u8]) -> Vec<i32> {
 #[test]
 fn answers_before_and_behind_one_from_files_keep_their_places() {
     for at_once in [1, 20_000, 300_000, usize::MAX] {
-        let mut connections = Connections::new(LIMITS);
+        let mut connections = Connections::unthrottled(limits());
         let id = ConnectionId::new(0, 1);
         connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
         let ask = |connections: &mut Connections, n| connections.begin(id, ApiKey::Heartbeat, n, 4);
@@ -98,7 +102,7 @@ fn answers_before_and_behind_one_from_files_keep_their_places() {
 
 #[test]
 fn a_client_that_reads_a_long_answer_is_not_idle() {
-    let mut connections = Connections::new(LIMITS);
+    let mut connections = Connections::unthrottled(limits());
     let id = ConnectionId::new(0, 1);
     connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
     connections.taken(id, 500);
@@ -108,7 +112,7 @@ fn a_client_that_reads_a_long_answer_is_not_idle() {
 
 #[test]
 fn an_encrypted_slice_is_short_and_the_next_waits_until_the_socket_has_it() {
-    let mut connections = Connections::new(LIMITS);
+    let mut connections = Connections::unthrottled(limits());
     let (id, fetch) = (ConnectionId::new(0, 1), fetched(1 << 20));
     connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
     connections.get_mut(id).unwrap().slice_bytes = ENCRYPTED_SLICE_BYTES;
@@ -129,7 +133,7 @@ fn an_encrypted_slice_is_short_and_the_next_waits_until_the_socket_has_it() {
 
 #[test]
 fn connections_take_turns_and_a_closed_one_releases_its_files() {
-    let mut connections = Connections::new(LIMITS);
+    let mut connections = Connections::unthrottled(limits());
     let fetch = fetched(10 << 20);
     let ids: Vec<_> = (0..40).map(|slot| ConnectionId::new(slot, 1)).collect();
     for id in &ids {
@@ -165,15 +169,16 @@ fn connections_take_turns_and_a_closed_one_releases_its_files() {
 
 #[test]
 fn connections_are_limited_in_all_and_for_each_host() {
-    let limits = Limits {
+    let limits_of_hosts = Limits {
         connections: 3,
         connections_per_ip: 2,
         requests_in_flight: 1,
         output_bytes: 1,
         input_bytes: 1,
         unread_bytes: 1,
+        ..limits()
     };
-    let mut connections = Connections::new(limits);
+    let mut connections = Connections::unthrottled(limits_of_hosts);
     let open = |connections: &mut Connections, slot: u32, host: &str| {
         connections.open(ConnectionId::new(slot, 0), ListenerIndex::FIRST, host.into(), 0)
     };
@@ -190,7 +195,7 @@ fn connections_are_limited_in_all_and_for_each_host() {
         assert!(connections.close(ConnectionId::new(slot, 0)).is_some());
         assert_eq!(connections.per_host.len(), left);
     }
-    connections.set_limits(Limits { connections: 0, ..limits });
+    connections.set_limits(Limits { connections: 0, ..limits() });
     assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Err(TooMany::Connections(0)));
 }
 
@@ -203,8 +208,9 @@ fn a_connection_without_further_input_is_over_when_all_is_answered_and_read() {
         output_bytes: 9,
         input_bytes: 9,
         unread_bytes: 9,
+        ..limits()
     };
-    let (mut connections, id) = (Connections::new(limits), ConnectionId::new(0, 0));
+    let (mut connections, id) = (Connections::unthrottled(limits), ConnectionId::new(0, 0));
     connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
     let is_over = |connections: &Connections| connections.get(id).unwrap().is_over(1_000);
     connections.get_mut(id).unwrap().input_ended_at = Some(5);

@@ -7,6 +7,7 @@ mod idle;
 mod input;
 mod log_check;
 mod long_requests;
+mod quotas;
 mod snapshots;
 mod token_keys;
 mod transactions;

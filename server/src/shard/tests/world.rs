@@ -15,12 +15,29 @@ use muster_codec::{Request, Uuid};
 use muster_coordinator::Ids;
 use muster_counters::Totals;
 use muster_storage::{CompactionConfig, FileDone, FileId, FileOp};
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
+
+thread_local! {
+    /// The time on the stopwatch of this thread's shards, and how much it adds each time.
+    static STOPWATCH: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Has all work on requests take this number of milliseconds from now on.
+pub(crate) fn take_time(ms: u64) {
+    STOPWATCH.set((STOPWATCH.get().0, ms * 1_000_000));
+}
+
+fn stopwatch() -> u64 {
+    let (shown, added) = STOPWATCH.get();
+    STOPWATCH.set((shown + added, added));
+    shown
+}
 
 const BLOCK_BYTES: u32 = 512;
 /// A time in which the log is flushed.
@@ -92,6 +109,7 @@ impl World {
             audits: true,
             life: 1,
             may_have_lost_writes: false,
+            stopwatch,
             token_keys: Default::default(),
             log_sizes: LogSizes {
                 segment_bytes: Some(32 << 10),

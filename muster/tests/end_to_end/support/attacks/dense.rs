@@ -113,6 +113,10 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
         }
         ApiKey::SaslHandshake => SaslHandshakeRequest::default().into(),
         ApiKey::SaslAuthenticate => SaslAuthenticateRequest::default().into(),
+        ApiKey::AlterClientQuotas => {
+            let entries = vec![QuotaAlteration::default(); indexes(form, target).len()];
+            AlterClientQuotasRequest { entries, validate_only: false }.into()
+        }
         ApiKey::DescribeClientQuotas => DescribeClientQuotasRequest::default().into(),
         ApiKey::DescribeUserScramCredentials => {
             let users = names(form, "no-such-user").into_iter().map(|name| ScramUserName { name });

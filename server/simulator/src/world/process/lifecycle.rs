@@ -275,6 +275,7 @@ impl World {
             audits: true,
             life: (self.process.life as i32 + 1) * LIVES_PER_RUN,
             may_have_lost_writes: self.process.has_lost_power,
+            stopwatch: || 0,
             token_keys: Default::default(),
         }
     }

@@ -1,0 +1,350 @@
+//! Client quotas: what each request uses of them, and connections that are not served for a while
+//! because it was too much (Kafka's `ClientQuotaManager`, KIP-219).
+//!
+//! A request is charged when it is answered. If its client has exceeded a quota, the answer says
+//! for how long, and the connection is not served until then. An answer to Fetch has no records
+//! then, which therefore do not count.
+
+use super::connections::Connections;
+use super::durable::VisibleAt;
+use crate::clock::Stopwatch;
+use crate::event::ConnectionId;
+use crate::quotas::{Allowance, Limit, QuotaKey, Rates, Window};
+use muster_codec::Response;
+use muster_codec::messages::FetchResponse;
+use muster_coordinator::RequestId;
+use muster_storage::FileRange;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// The use of clients' quotas.
+#[derive(Debug)]
+pub(super) struct Throttle {
+    rates: Rates,
+    stopwatch: Stopwatch,
+    now: i64,
+    /// The connections that are not served, by the time until then; some are closed.
+    waiting: BinaryHeap<Reverse<(i64, ConnectionId)>>,
+    /// The time when the last connection that `max.connection.creation.rate` delays is served.
+    admitted_until: i64,
+}
+
+/// Why a connection is not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Throttled {
+    #[default]
+    No,
+    /// Until this time.
+    Until(i64),
+    /// It is closed at this time: its address has opened too many.
+    Closed(i64),
+}
+
+/// The use of its client's quotas by a request.
+#[derive(Debug)]
+pub(super) struct Charge {
+    allowance: Arc<Allowance>,
+    used: Used,
+    /// When the shard began to work on it, by the stopwatch; None while it waits.
+    began: Option<u64>,
+}
+
+/// Bytes that a request uses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Used {
+    Nothing,
+    /// Bytes of a request with records.
+    Produced(usize),
+    /// Those of the answer.
+    Fetched,
+}
+
+/// Nanoseconds of a core's time in one percent of a second.
+const PERCENT_NANOS: f64 = 10_000_000.0;
+
+impl Throttle {
+    pub(super) fn new(window: Window, stopwatch: Stopwatch) -> Self {
+        Self {
+            rates: Rates::new(window),
+            stopwatch,
+            now: 0,
+            waiting: BinaryHeap::new(),
+            admitted_until: 0,
+        }
+    }
+
+    pub(super) fn advance(&mut self, now: i64) {
+        self.now = now;
+    }
+
+    pub(super) fn window(&self) -> Window {
+        self.rates.window()
+    }
+
+    /// Records the time since the shard began to work on a request.
+    fn record_time(&mut self, charge: &mut Charge) {
+        let Some(began) = charge.began.take() else { return };
+        if let Some(limit) = charge.allowance.limit(QuotaKey::RequestPercentage) {
+            let percent = (self.stopwatch)().saturating_sub(began) as f64 / PERCENT_NANOS;
+            self.rates.record(QuotaKey::RequestPercentage, limit, percent, self.now);
+        }
+    }
+
+    /// How long a client has to wait after this answer, in ms. As in Kafka, time is paid back
+    /// within a sample, bytes in full.
+    fn settle(
+        &mut self,
+        charge: &mut Charge,
+        response: Option<&Response<'_>>,
+        files: &[FileRange],
+    ) -> i64 {
+        self.record_time(charge);
+        let allowance = Arc::clone(&charge.allowance);
+        let of_time = allowance.limit(QuotaKey::RequestPercentage).map_or(0, |limit| {
+            let delay = self.rates.delay_ms(QuotaKey::RequestPercentage, limit, self.now);
+            delay.min(self.window().sample_ms)
+        });
+        let of_bytes = match (charge.used, response) {
+            (Used::Produced(bytes), _) => {
+                let key = QuotaKey::ProducerByteRate;
+                allowance.limit(key).map_or(0, |limit| self.add(key, limit, bytes))
+            }
+            (Used::Fetched, Some(Response::Fetch(body))) => {
+                let key = QuotaKey::ConsumerByteRate;
+                let bytes = fetched_bytes(body, files);
+                let Some(limit) = allowance.limit(key) else { return of_time };
+                let delay = self.add(key, limit, bytes);
+                if delay.max(of_time) > 0 {
+                    self.rates.record(key, limit, -(bytes as f64), self.now);
+                }
+                delay
+            }
+            (Used::Nothing | Used::Fetched, _) => 0,
+        };
+        of_time.max(of_bytes)
+    }
+
+    fn add(&mut self, key: QuotaKey, limit: &Limit, bytes: usize) -> i64 {
+        self.rates.record(key, limit, bytes as f64, self.now);
+        self.rates.delay_ms(key, limit, self.now)
+    }
+
+    /// How long a new connection has to wait, in ms: those beyond `max.connection.creation.rate`
+    /// are served one after the other, as if they were accepted then.
+    pub(super) fn admit(&mut self, rate: &Limit) -> i64 {
+        let key = QuotaKey::ConnectionCreationRate;
+        let accepted_at = self.now.max(self.admitted_until);
+        self.rates.record(key, rate, 1.0, accepted_at);
+        let delay = self.rates.delay_ms(key, rate, accepted_at).min(self.window().sample_ms);
+        self.admitted_until = accepted_at + delay;
+        self.admitted_until - self.now
+    }
+
+    /// How long a new connection of an address is held before it is closed; 0 if it may stay.
+    pub(super) fn admit_address(&mut self, limit: &Limit) -> i64 {
+        let key = QuotaKey::ConnectionCreationRate;
+        self.rates.record(key, limit, 1.0, self.now);
+        self.rates.delay_ms(key, limit, self.now).min(self.window().sample_ms)
+    }
+
+    fn wait(&mut self, id: ConnectionId, until: i64) {
+        self.waiting.push(Reverse((until, id)));
+    }
+
+    pub(super) fn deadline(&self) -> Option<i64> {
+        self.waiting.peek().map(|Reverse((until, _))| *until)
+    }
+}
+
+/// The bytes of an answer to Fetch, nearly: Kafka counts those of its encoding.
+fn fetched_bytes(body: &FetchResponse<'_>, files: &[FileRange]) -> usize {
+    const OF_PARTITION: usize = 40;
+    let of_files: usize = files.iter().map(|range| range.len as usize).sum();
+    let partitions = body.responses.iter().flat_map(|topic| &topic.partitions);
+    let in_memory: usize = partitions
+        .map(|it| OF_PARTITION + it.records.as_ref().map_or(0, |records| records.len()))
+        .sum();
+    of_files + in_memory
+}
+
+/// An answer with a throttle time, and without records if it has any.
+fn throttled<'r>(response: &Response<'r>, delay_ms: i64) -> Response<'r> {
+    let mut response = if let Response::Fetch(FetchResponse { session_id, .. }) = *response {
+        FetchResponse { session_id, ..Default::default() }.into()
+    } else {
+        response.clone()
+    };
+    let delay_ms = i32::try_from(delay_ms).unwrap_or(i32::MAX);
+    if let Some(throttle_time_ms) = response.throttle_time_ms() {
+        *throttle_time_ms = delay_ms.max(*throttle_time_ms);
+    }
+    response
+}
+
+impl Connections {
+    /// Charges a request to its client when it is answered.
+    pub(super) fn charge(&mut self, request: RequestId, allowance: Arc<Allowance>, used: Used) {
+        let charge = Charge { allowance, used, began: Some((self.throttle.stopwatch)()) };
+        if let Some(connection) = self.get_mut(ConnectionId(request.connection)) {
+            connection.charge(request.sequence, Box::new(charge));
+        }
+    }
+
+    /// The shard works on a request again, or does not any more.
+    pub(crate) fn works_on(&mut self, request: RequestId, is_working: bool) {
+        let id = ConnectionId(request.connection);
+        let Some(connection) = self.get_mut(id) else { return };
+        let Some(mut charge) = connection.take_charge(request.sequence) else { return };
+        if is_working {
+            charge.began = Some((self.throttle.stopwatch)());
+        } else {
+            self.throttle.record_time(&mut charge);
+        }
+        if let Some(connection) = self.get_mut(id) {
+            connection.charge(request.sequence, charge);
+        }
+    }
+
+    /// The answer of a client that has exceeded a quota; None if it has not. `response` is None for
+    /// a request without an answer.
+    pub(super) fn settled<'r>(
+        &mut self,
+        request: RequestId,
+        response: Option<&Response<'r>>,
+        files: &[FileRange],
+    ) -> Option<Response<'r>> {
+        let id = ConnectionId(request.connection);
+        let mut charge = self.get_mut(id)?.take_charge(request.sequence)?;
+        let delay = self.throttle.settle(&mut charge, response, files);
+        if delay == 0 {
+            return None;
+        }
+        self.throttle(id, delay);
+        response.map(|response| throttled(response, delay))
+    }
+
+    /// Serves a connection no further for some time.
+    pub(crate) fn throttle(&mut self, id: ConnectionId, delay_ms: i64) {
+        self.counters.requests_throttled += 1;
+        self.hold_until(id, delay_ms, Throttled::Until);
+    }
+
+    pub(super) fn hold_until(
+        &mut self,
+        id: ConnectionId,
+        delay_ms: i64,
+        throttled: fn(i64) -> Throttled,
+    ) {
+        let until = self.throttle.now + delay_ms;
+        let Some(connection) = self.get_mut(id) else { return };
+        if let Throttled::Until(before) | Throttled::Closed(before) = connection.throttled
+            && before >= until
+        {
+            return;
+        }
+        connection.throttled = throttled(until);
+        self.throttle.wait(id, until);
+    }
+
+    /// Serves the connections again whose time is over, and returns those that are to be closed.
+    pub(super) fn end_throttling(&mut self) -> Vec<ConnectionId> {
+        let (now, mut to_close) = (self.throttle.now, Vec::new());
+        while let Some(Reverse((until, _))) = self.throttle.waiting.peek()
+            && *until <= now
+            && let Some(Reverse((_, id))) = self.throttle.waiting.pop()
+        {
+            let Some(connection) = self.get_mut(id) else { continue };
+            match connection.throttled {
+                Throttled::Until(until) if until <= now => {
+                    connection.throttled = Throttled::No;
+                    self.mark_dirty(id);
+                }
+                Throttled::Closed(until) if until <= now => to_close.push(id),
+                Throttled::No | Throttled::Until(_) | Throttled::Closed(_) => {}
+            }
+        }
+        to_close
+    }
+
+    /// Takes an answer of the controller, whose throttle time is obeyed.
+    pub(crate) fn answer_of_controller(&mut self, request: RequestId, response: &mut Response<'_>) {
+        let delay = response.throttle_time_ms().map_or(0, |ms| *ms);
+        if delay > 0 {
+            self.throttle(ConnectionId(request.connection), i64::from(delay));
+        }
+        self.answer(request, response, VisibleAt::Now);
+    }
+}
+
+#[cfg(test)]
+impl Connections {
+    /// Connections of clients without quotas.
+    pub(super) fn unthrottled(limits: super::Limits) -> Self {
+        Self::new(limits, Throttle::new(Window::default(), || 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::event::ListenerIndex;
+    use crate::net::Limits;
+    use crate::quotas::{Bound, ClientQuotas, Entity, Name};
+    use muster_codec::messages::{FetchableTopicResponse, PartitionData};
+    use muster_codec::{ApiKey, Records};
+    use muster_storage::FileKey;
+
+    const FETCH: (ApiKey, i16) = (ApiKey::Fetch, 12);
+    const FILE: FileKey = FileKey { log: 1, segment: 0 };
+
+    fn fetched(len: u32) -> (Response<'static>, Vec<FileRange>) {
+        let records = Some(Records::elsewhere(len));
+        let partition = PartitionData { records, ..Default::default() };
+        let topic = FetchableTopicResponse { partitions: vec![partition], ..Default::default() };
+        let response =
+            FetchResponse { responses: vec![topic], session_id: 7, ..Default::default() };
+        (response.into(), vec![FileRange { file: FILE, offset: 0, len }])
+    }
+
+    fn allowance() -> Arc<Allowance> {
+        let mut quotas = ClientQuotas::default();
+        let all = Entity::User(Name::Default);
+        quotas.set(all, QuotaKey::ConsumerByteRate, Some(Bound(1_000.0)));
+        Arc::new(Allowance::new(&quotas, "alice", "app"))
+    }
+
+    #[test]
+    fn a_throttled_answer_has_no_records_which_do_not_count() {
+        let mut connections = Connections::unthrottled(Limits::of(&Config::default()));
+        let id = ConnectionId::new(0, 1);
+        connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
+        let fetch = |connections: &mut Connections, len| {
+            let request = connections.begin(id, FETCH.0, 1, FETCH.1);
+            connections.charge(request, allowance(), Used::Fetched);
+            let (response, files) = fetched(len);
+            connections.answer_from_files(request, &response, &files)
+        };
+        assert!(fetch(&mut connections, 9_000));
+        assert!(!connections.is_stalled(id));
+        assert!(!fetch(&mut connections, 5_000), "its parts are to be released");
+        assert!(connections.is_stalled(id));
+        assert_eq!(connections.counters.requests_throttled, 1);
+        assert_eq!(connections.get(id).unwrap().files(), [FILE], "of the first answer alone");
+        connections.throttle.advance(4_000);
+        connections.end_throttling();
+        assert!(connections.is_stalled(id), "some 4,080 ms are to be waited");
+        connections.throttle.advance(4_200);
+        connections.end_throttling();
+        assert!(!connections.is_stalled(id));
+        assert!(fetch(&mut connections, 900), "the bytes that were not sent do not count");
+    }
+
+    #[test]
+    fn a_throttled_answer_says_for_how_long() {
+        let (response, _) = fetched(10);
+        let Response::Fetch(body) = throttled(&response, 4_321) else { panic!() };
+        assert_eq!((body.throttle_time_ms, body.session_id, body.responses.len()), (4_321, 7, 0));
+    }
+}

@@ -1,0 +1,27 @@
+//! The quotas of one client.
+
+use super::{ClientQuotas, Limit, QuotaKey};
+
+/// The quotas that hold for the requests of a client, by one set of quotas.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    quotas: ClientQuotas,
+    client_id: Box<str>,
+    limits: [Option<Limit>; QuotaKey::ALL.len()],
+}
+
+impl Allowance {
+    pub(crate) fn new(quotas: &ClientQuotas, user: &str, client_id: &str) -> Self {
+        let limits = QuotaKey::ALL.map(|key| quotas.limit_of_client(key, user, client_id));
+        Self { quotas: quotas.clone(), client_id: client_id.into(), limits }
+    }
+
+    /// Whether it is still what these quotas say, for the same client.
+    pub(crate) fn is_by(&self, quotas: &ClientQuotas, client_id: &str) -> bool {
+        self.quotas.is_same(quotas) && *self.client_id == *client_id
+    }
+
+    pub(crate) fn limit(&self, key: QuotaKey) -> Option<&Limit> {
+        self.limits[key as usize].as_ref()
+    }
+}

@@ -1,0 +1,55 @@
+//! The clients that a quota is about.
+
+use std::sync::Arc;
+
+/// The clients that a quota is about (`ClientQuotaEntity`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Entity {
+    User(Name),
+    Client(Name),
+    UserAndClient(Name, Name),
+    Ip(Name),
+}
+
+/// A name, or all names without a quota of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Name {
+    Default,
+    Of(Arc<str>),
+}
+
+impl Name {
+    pub fn of(name: &str) -> Self {
+        Self::Of(name.into())
+    }
+
+    /// None for the default.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Default => None,
+            Self::Of(name) => Some(name),
+        }
+    }
+}
+
+pub(crate) const USER: &str = "user";
+pub(crate) const CLIENT_ID: &str = "client-id";
+pub(crate) const IP: &str = "ip";
+
+impl Entity {
+    /// Kafka's names of its parts, with what they are about.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, &Name)> {
+        let (first, second) = match self {
+            Self::User(user) => ((USER, user), None),
+            Self::Client(client_id) => ((CLIENT_ID, client_id), None),
+            Self::UserAndClient(user, client_id) => ((USER, user), Some((CLIENT_ID, client_id))),
+            Self::Ip(ip) => ((IP, ip), None),
+        };
+        std::iter::once(first).chain(second)
+    }
+
+    /// The part with one of Kafka's names.
+    pub fn part(&self, kind: &str) -> Option<&Name> {
+        self.parts().find(|(own, _)| *own == kind).map(|(_, name)| name)
+    }
+}

@@ -1,0 +1,142 @@
+//! The use of clients' quotas, on one shard.
+
+use super::rate::{Rate, Window};
+use super::tokens::Tokens;
+use super::{Entity, Limit, QuotaKey};
+use std::collections::{HashMap, VecDeque};
+
+/// Beyond this number of meters those that were used longest ago are forgotten: some 5 MB.
+const METERS_MAX: usize = 10_000;
+
+/// The meters of the entities with quotas. One that has not been used for the time of a window is
+/// as if it were new, and is forgotten.
+#[derive(Debug)]
+pub struct Meters<M> {
+    window: Window,
+    meters: HashMap<(QuotaKey, Entity), Used<M>>,
+    /// All of them, each with its last use when it was queued.
+    queue: VecDeque<(i64, (QuotaKey, Entity))>,
+}
+
+#[derive(Debug)]
+struct Used<M> {
+    at: i64,
+    meter: M,
+}
+
+/// Rates of bytes, time or connections.
+pub type Rates = Meters<Rate>;
+
+/// Buckets of changes of the cluster.
+pub type Buckets = Meters<Tokens>;
+
+impl<M> Meters<M> {
+    pub fn new(window: Window) -> Self {
+        Self { window, meters: HashMap::new(), queue: VecDeque::new() }
+    }
+
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    fn of(&mut self, key: QuotaKey, of: &Entity, now: i64, new: impl FnOnce() -> M) -> &mut M {
+        let key = (key, of.clone());
+        if !self.meters.contains_key(&key) {
+            self.make_room(now);
+            self.queue.push_back((now, key.clone()));
+        }
+        let used = self.meters.entry(key).or_insert_with(|| Used { at: now, meter: new() });
+        used.at = now;
+        &mut used.meter
+    }
+
+    /// Forgets meters that are as if they were new, and enough of the others. Those that have been
+    /// used since they were queued are queued again.
+    fn make_room(&mut self, now: i64) {
+        let is_over = |at: i64| now - at >= self.window.total_ms();
+        while let Some((at, _)) = self.queue.front()
+            && (is_over(*at) || self.meters.len() >= METERS_MAX)
+            && let Some((queued_at, key)) = self.queue.pop_front()
+        {
+            match self.meters.get(&key) {
+                Some(used) if used.at > queued_at => self.queue.push_back((used.at, key)),
+                _ => drop(self.meters.remove(&key)),
+            }
+        }
+    }
+}
+
+impl Rates {
+    /// Records what a client has used.
+    pub fn record(&mut self, key: QuotaKey, limit: &Limit, value: f64, now: i64) {
+        let window = self.window;
+        self.of(key, &limit.of, now, Rate::default).record(window, value, now);
+    }
+
+    /// How long the client has to wait, in ms.
+    pub fn delay_ms(&mut self, key: QuotaKey, limit: &Limit, now: i64) -> i64 {
+        let window = self.window;
+        self.of(key, &limit.of, now, Rate::default).delay_ms(window, limit.bound.0, now)
+    }
+}
+
+impl Buckets {
+    /// Takes tokens, even if there are too few of them.
+    pub fn take(&mut self, key: QuotaKey, limit: &Limit, tokens: f64, now: i64) {
+        let window = self.window;
+        let bucket = self.of(key, &limit.of, now, || Tokens::full(now));
+        bucket.take(window, limit.bound.0, tokens, now);
+    }
+
+    /// How long the client has to wait, in ms.
+    pub fn delay_ms(&mut self, key: QuotaKey, limit: &Limit, now: i64) -> i64 {
+        let window = self.window;
+        let bucket = self.of(key, &limit.of, now, || Tokens::full(now));
+        bucket.delay_ms(window, limit.bound.0, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quotas::{Bound, Name};
+
+    fn limit(client: &str) -> Limit {
+        Limit { bound: Bound(10.0), of: Entity::Client(Name::of(client)) }
+    }
+
+    fn record(rates: &mut Rates, client: &str, value: f64, now: i64) {
+        rates.record(QuotaKey::ProducerByteRate, &limit(client), value, now);
+    }
+
+    fn delay(rates: &mut Rates, client: &str, now: i64) -> i64 {
+        rates.delay_ms(QuotaKey::ProducerByteRate, &limit(client), now)
+    }
+
+    fn rates() -> Rates {
+        Rates::new(Window::default())
+    }
+
+    #[test]
+    fn clients_and_rates_are_measured_apart() {
+        let mut rates = rates();
+        record(&mut rates, "a", 200.0, 0);
+        assert_eq!(delay(&mut rates, "a", 0), 10_000);
+        assert_eq!(delay(&mut rates, "b", 0), 0);
+        assert_eq!(rates.delay_ms(QuotaKey::ConsumerByteRate, &limit("a"), 0), 0);
+    }
+
+    #[test]
+    fn meters_are_forgotten_in_the_order_of_their_last_use() {
+        let mut rates = rates();
+        record(&mut rates, "first", 200.0, 0);
+        (1..METERS_MAX).for_each(|n| record(&mut rates, &n.to_string(), 200.0, 1));
+        record(&mut rates, "first", 0.0, 2);
+        record(&mut rates, "one more", 200.0, 3);
+        assert_eq!((rates.meters.len(), rates.queue.len()), (METERS_MAX, METERS_MAX));
+        assert_eq!(delay(&mut rates, "1", 3), 0, "it was used longest ago");
+        assert_eq!(delay(&mut rates, "first", 3), 9_997);
+        record(&mut rates, "much later", 1.0, 60_000);
+        assert_eq!((rates.meters.len(), rates.queue.len()), (1, 1));
+    }
+}

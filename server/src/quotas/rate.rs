@@ -1,0 +1,136 @@
+//! A rate as Kafka measures it: the sum of the last samples, over the time that they cover
+//! (`Rate`, `WindowedSum`, `SampledStat`).
+
+/// The number of samples of a rate, and how long each is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// `quota.window.num`, at least 1.
+    pub samples: u32,
+    /// `quota.window.size.seconds`, in milliseconds.
+    pub sample_ms: i64,
+}
+
+/// Kafka's.
+impl Default for Window {
+    fn default() -> Self {
+        Self { samples: 11, sample_ms: 1_000 }
+    }
+}
+
+impl Window {
+    /// After this time without events a rate is as if it were new.
+    pub fn total_ms(self) -> i64 {
+        i64::from(self.samples) * self.sample_ms
+    }
+
+    /// The most that can be recorded at once without a delay that is sure
+    /// (`ClientQuotaManager.getMaxValueInQuotaWindow`).
+    pub fn largest(self, bound: f64) -> f64 {
+        bound * f64::from(self.samples - 1) * seconds(self.sample_ms)
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Rate {
+    samples: Vec<Sample>,
+    current: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Sample {
+    sum: f64,
+    began: i64,
+    last: i64,
+}
+
+impl Sample {
+    fn new(now: i64) -> Self {
+        Self { sum: 0.0, began: now, last: now }
+    }
+}
+
+impl Rate {
+    pub(super) fn record(&mut self, window: Window, value: f64, now: i64) {
+        if self.samples.is_empty() {
+            self.samples.push(Sample::new(now));
+        } else if now - self.samples[self.current].began >= window.sample_ms {
+            self.advance(window, now);
+        }
+        let sample = &mut self.samples[self.current];
+        sample.sum += value;
+        sample.last = now;
+    }
+
+    /// Begins the next sample. There is one more than the window has, as the oldest overlaps its
+    /// beginning.
+    fn advance(&mut self, window: Window, now: i64) {
+        self.current = (self.current + 1) % (window.samples as usize + 1);
+        match self.samples.get_mut(self.current) {
+            Some(sample) => *sample = Sample::new(now),
+            None => {
+                self.current = self.samples.len();
+                self.samples.push(Sample::new(now));
+            }
+        }
+    }
+
+    /// How long the client has to wait, in ms, until its rate is within the bound again, if
+    /// nothing is recorded meanwhile (`QuotaUtils.throttleTime`).
+    pub(super) fn delay_ms(&mut self, window: Window, bound: f64, now: i64) -> i64 {
+        let elapsed = self.elapsed(window, now) as f64;
+        let sum: f64 = self.samples.iter().map(|sample| sample.sum).sum();
+        let rate = sum / elapsed * 1_000.0;
+        if rate > bound { ((rate - bound) / bound * elapsed).round() as i64 } else { 0 }
+    }
+
+    /// The time that the samples cover: at least all but one of the window.
+    fn elapsed(&mut self, window: Window, now: i64) -> i64 {
+        let over = now - window.total_ms();
+        let old = self.samples.iter_mut().filter(|sample| sample.last <= over);
+        old.for_each(|sample| *sample = Sample::new(now));
+        let first = self.samples.iter().map(|sample| sample.began).min().unwrap_or(now);
+        let elapsed = now - first;
+        let lacking = i64::from(window.samples) - 1 - elapsed / window.sample_ms;
+        (elapsed + lacking.max(0) * window.sample_ms).max(1)
+    }
+}
+
+pub(super) fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delay_after(recorded: &[(i64, f64)], bound: f64, now: i64) -> i64 {
+        let mut rate = Rate::default();
+        recorded.iter().for_each(|(at, value)| rate.record(Window::default(), *value, *at));
+        rate.delay_ms(Window::default(), bound, now)
+    }
+
+    /// Ten seconds count, even if the first event is just now.
+    #[test]
+    fn a_burst_is_spread_over_the_window() {
+        assert_eq!(delay_after(&[(0, 1_000.0)], 100.0, 0), 0);
+        assert_eq!(delay_after(&[(0, 1_500.0)], 100.0, 0), 5_000);
+        assert_eq!(delay_after(&[(0, 1_500.0)], 100.0, 2_000), 5_000, "windows stay whole");
+        assert_eq!(delay_after(&[(0, 1_500.0)], 100.0, 10_500), 4_500);
+        assert_eq!(delay_after(&[(0, 1_500.0)], 100.0, 11_000), 0, "it is forgotten");
+    }
+
+    #[test]
+    fn samples_are_used_again() {
+        let steady: Vec<_> = (0..40).map(|second| (second * 1_000, 100.0)).collect();
+        assert_eq!(delay_after(&steady, 110.0, 39_000), 0);
+        assert!(delay_after(&steady, 90.0, 39_000) > 0);
+        let mut rate = Rate::default();
+        steady.iter().for_each(|(at, value)| rate.record(Window::default(), *value, *at));
+        assert_eq!(rate.samples.len(), 12);
+    }
+
+    #[test]
+    fn what_is_taken_back_does_not_count() {
+        assert_eq!(delay_after(&[(0, 5_000.0), (3, -5_000.0)], 1.0, 3), 0);
+    }
+}

@@ -1,0 +1,173 @@
+//! All quotas of a cluster, and which of them holds for a client.
+
+use super::{Entity, Name, QuotaKey};
+use imbl::OrdMap;
+
+/// The most that a rate may be: greater than 0.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Bound(pub f64);
+
+/// It is never NaN.
+impl Eq for Bound {}
+
+/// The quotas of one entity, by key.
+pub type Bounds = [Option<Bound>; QuotaKey::ALL.len()];
+
+/// The quotas of a cluster. A clone shares everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClientQuotas(OrdMap<Entity, Bounds>);
+
+/// A quota that holds for a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    pub bound: Bound,
+    /// Names the clients that share it: a default has a share for each name.
+    pub of: Entity,
+}
+
+impl ClientQuotas {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The number of entities with quotas.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether both are the same set, without a look at each quota: false is no proof that they
+    /// are not.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+
+    /// All entities in order, each with at least one quota.
+    pub fn iter(&self) -> impl Iterator<Item = (&Entity, &Bounds)> {
+        self.0.iter()
+    }
+
+    pub fn of(&self, entity: &Entity) -> Option<&Bounds> {
+        self.0.get(entity)
+    }
+
+    pub fn get(&self, entity: &Entity, key: QuotaKey) -> Option<Bound> {
+        self.of(entity)?[key as usize]
+    }
+
+    /// Sets a quota, or removes it.
+    pub fn set(&mut self, entity: Entity, key: QuotaKey, bound: Option<Bound>) {
+        let mut bounds = self.of(&entity).copied().unwrap_or_default();
+        bounds[key as usize] = bound;
+        if bounds.iter().all(Option::is_none) {
+            self.0.remove(&entity);
+        } else {
+            self.0.insert(entity, bounds);
+        }
+    }
+
+    /// The quota that holds for a client: the most special one, a user before a client id
+    /// (`ClientQuotaManager`). A client without an id has only the quotas of its user.
+    pub fn limit_of_client(&self, key: QuotaKey, user: &str, client_id: &str) -> Option<Limit> {
+        let (user, client) = (Name::of(user), Name::of(client_id));
+        let has_client = !client_id.is_empty();
+        [(&user, &user), (&Name::Default, &user)]
+            .into_iter()
+            .find_map(|(asked, user)| self.limit_of_user(key, asked, user, &client, has_client))
+            .or_else(|| {
+                let asked = [client.clone(), Name::Default].into_iter().filter(|_| has_client);
+                let bound = asked.map(Entity::Client).find_map(|it| self.get(&it, key))?;
+                Some(Limit { bound, of: Entity::Client(client.clone()) })
+            })
+    }
+
+    /// The quota of `asked`, which is the user itself or the default.
+    fn limit_of_user(
+        &self,
+        key: QuotaKey,
+        asked: &Name,
+        user: &Name,
+        client: &Name,
+        has_client: bool,
+    ) -> Option<Limit> {
+        let clients = [client.clone(), Name::Default].into_iter().filter(|_| has_client);
+        let with_client = clients
+            .map(|it| Entity::UserAndClient(asked.clone(), it))
+            .find_map(|it| self.get(&it, key));
+        if let Some(bound) = with_client {
+            let of = Entity::UserAndClient(user.clone(), client.clone());
+            return Some(Limit { bound, of });
+        }
+        let bound = self.get(&Entity::User(asked.clone()), key)?;
+        Some(Limit { bound, of: Entity::User(user.clone()) })
+    }
+
+    /// The quota that holds for an address.
+    pub fn limit_of_address(&self, key: QuotaKey, address: &str) -> Option<Limit> {
+        let address = Entity::Ip(Name::of(address));
+        let bound =
+            self.get(&address, key).or_else(|| self.get(&Entity::Ip(Name::Default), key))?;
+        Some(Limit { bound, of: address })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use QuotaKey::{ConnectionCreationRate, ProducerByteRate, RequestPercentage};
+
+    fn user(name: &str) -> Entity {
+        Entity::User(Name::of(name))
+    }
+
+    fn both(user: Name, client: Name) -> Entity {
+        Entity::UserAndClient(user, client)
+    }
+
+    /// Kafka's order, from the last to the first: each new quota wins.
+    #[test]
+    fn the_most_special_quota_holds() {
+        let (alice, app) = (|| Name::of("alice"), || Name::of("app"));
+        let of_both = both(alice(), app());
+        let steps = [
+            (Entity::Client(Name::Default), Entity::Client(app())),
+            (Entity::Client(app()), Entity::Client(app())),
+            (Entity::User(Name::Default), user("alice")),
+            (both(Name::Default, Name::Default), of_both.clone()),
+            (both(Name::Default, app()), of_both.clone()),
+            (user("alice"), user("alice")),
+            (both(alice(), Name::Default), of_both.clone()),
+            (both(alice(), app()), of_both),
+        ];
+        let mut quotas = ClientQuotas::default();
+        for (place, (entity, of)) in steps.into_iter().enumerate() {
+            let bound = Bound(place as f64 + 1.0);
+            quotas.set(entity, ProducerByteRate, Some(bound));
+            let limit = quotas.limit_of_client(ProducerByteRate, "alice", "app");
+            assert_eq!(limit, Some(Limit { bound, of }));
+        }
+        assert_eq!(quotas.limit_of_client(RequestPercentage, "alice", "app"), None);
+        let other = quotas.limit_of_client(ProducerByteRate, "bob", "").unwrap();
+        assert_eq!((other.bound, other.of), (Bound(3.0), user("bob")));
+    }
+
+    #[test]
+    fn an_address_has_its_own_quota_or_the_default() {
+        let mut quotas = ClientQuotas::default();
+        quotas.set(Entity::Ip(Name::Default), ConnectionCreationRate, Some(Bound(5.0)));
+        quotas.set(Entity::Ip(Name::of("10.0.0.1")), ConnectionCreationRate, Some(Bound(7.0)));
+        let bound =
+            |address: &str| quotas.limit_of_address(ConnectionCreationRate, address).unwrap().bound;
+        assert_eq!((bound("10.0.0.1"), bound("10.0.0.2")), (Bound(7.0), Bound(5.0)));
+    }
+
+    #[test]
+    fn an_entity_without_quotas_is_gone() {
+        let mut quotas = ClientQuotas::default();
+        quotas.set(user("alice"), ProducerByteRate, Some(Bound(1.0)));
+        quotas.set(user("alice"), RequestPercentage, Some(Bound(2.0)));
+        quotas.set(user("alice"), ProducerByteRate, None);
+        assert_eq!(quotas.len(), 1);
+        quotas.set(user("alice"), RequestPercentage, None);
+        assert!(quotas.is_empty());
+    }
+}

@@ -1,0 +1,210 @@
+//! Client quotas: clients that exceed theirs get the time in their answers, and are not served
+//! until then.
+
+use super::world::{World, frame_of, take_time};
+use crate::net::ConnectionId;
+use crate::quotas::{Bound, ClientQuotas, Entity, Name, QuotaKey};
+use crate::shard::{Event, ListenerIndex};
+use muster_codec::messages::*;
+use muster_codec::record_batch::BatchBuilder;
+use muster_codec::records::ClusterRecord;
+use muster_codec::{ApiKey, ErrorCode, Reader, Request, Response};
+
+const CLIENT: ConnectionId = ConnectionId(0);
+const OTHER: ConnectionId = ConnectionId(1);
+
+fn world(configs: &[&str], quotas: &[(Entity, QuotaKey, f64)]) -> World {
+    let mut world = World::new(configs);
+    let mut set = ClientQuotas::default();
+    let quotas = quotas.iter().cloned();
+    quotas.for_each(|(entity, key, bound)| set.set(entity, key, Some(Bound(bound))));
+    let records = set.iter().flat_map(|(entity, bounds)| {
+        let set = QuotaKey::ALL.into_iter().zip(bounds).filter(|(_, bound)| bound.is_some());
+        set.map(|(key, bound)| crate::cluster::client_quota_record(entity, key, *bound))
+    });
+    let records: Vec<ClusterRecord<'static>> = records.collect();
+    world.shard.write_records(records);
+    world.pass(100);
+    [CLIENT, OTHER].into_iter().for_each(|id| open(&mut world, id));
+    world
+}
+
+fn open(world: &mut World, connection: ConnectionId) {
+    let (listener, host) = (ListenerIndex::FIRST, "/10.0.0.1".into());
+    world.step(Event::Opened { connection, listener, host });
+}
+
+fn send(world: &mut World, id: ConnectionId, version: i16, request: impl Into<Request<'static>>) {
+    let data = frame_of("app", version, request);
+    world.step(Event::Received { connection: id, data: &data });
+}
+
+/// The answers of a connection to requests of one API.
+fn answers(
+    world: &mut World,
+    id: ConnectionId,
+    (api, version): (ApiKey, i16),
+) -> Vec<Response<'static>> {
+    let bytes = world.shard.output(id).map(std::mem::take).unwrap_or_default();
+    let bytes: &'static [u8] = Vec::leak(bytes);
+    let (mut rest, mut answers) = (bytes, Vec::new());
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let (frame, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
+        // Both flexible: behind the correlation id come tagged fields.
+        let mut reader = Reader::new(&frame[5..]);
+        answers.push(Response::read(api, version, &mut reader).unwrap());
+        rest = behind;
+    }
+    answers
+}
+
+const FIND: (ApiKey, i16) = (ApiKey::FindCoordinator, 4);
+
+fn find() -> FindCoordinatorRequest<'static> {
+    FindCoordinatorRequest { coordinator_keys: vec!["g".into()], ..Default::default() }
+}
+
+/// The throttle times of the answers to FindCoordinator.
+fn throttle_times(world: &mut World, id: ConnectionId) -> Vec<i32> {
+    let answers = answers(world, id, FIND).into_iter();
+    answers.map(|mut answer| *answer.throttle_time_ms().unwrap()).collect()
+}
+
+fn user(name: &str) -> Entity {
+    Entity::User(Name::of(name))
+}
+
+const ANONYMOUS: &str = "ANONYMOUS";
+
+#[test]
+fn a_client_that_takes_too_much_time_is_served_later() {
+    let mut world = world(&[], &[(user(ANONYMOUS), QuotaKey::RequestPercentage, 1.0)]);
+    take_time(200);
+    send(&mut world, CLIENT, FIND.1, find());
+    take_time(0);
+    // 20 % of a second, over ten seconds: twice the quota. It is paid back within a second.
+    assert_eq!(throttle_times(&mut world, CLIENT), [1_000]);
+    send(&mut world, CLIENT, FIND.1, find());
+    send(&mut world, OTHER, FIND.1, find());
+    assert_eq!(throttle_times(&mut world, OTHER), [1_000], "it is the same user");
+    world.pass(999);
+    assert!(throttle_times(&mut world, CLIENT).is_empty());
+    world.pass(1);
+    assert_eq!(throttle_times(&mut world, CLIENT).len(), 1);
+    assert_eq!(world.shard.clients.counters().requests_throttled, 3);
+    world.pass(20_000);
+    send(&mut world, CLIENT, FIND.1, find());
+    assert_eq!(throttle_times(&mut world, CLIENT), [0]);
+}
+
+#[test]
+fn a_client_without_a_quota_is_not_measured() {
+    let mut world = world(&[], &[(user("alice"), QuotaKey::RequestPercentage, 1.0)]);
+    take_time(5_000);
+    send(&mut world, CLIENT, FIND.1, find());
+    take_time(0);
+    assert_eq!(throttle_times(&mut world, CLIENT), [0]);
+}
+
+const PRODUCE: (ApiKey, i16) = (ApiKey::Produce, 12);
+
+/// A batch of one record of this size.
+fn batch(bytes: usize) -> Vec<u8> {
+    let mut builder = BatchBuilder::default();
+    builder.append(1_000, &(&b"key"[..], Some(&vec![b'x'; bytes][..])));
+    builder.seal(0, -1).to_vec()
+}
+
+/// A produce with one record of this size.
+fn produce(bytes: usize) -> ProduceRequest<'static> {
+    let records = batch(bytes);
+    let partitions = vec![PartitionProduceData { index: 0, records: Some(records.into()) }];
+    let topic =
+        TopicProduceData { name: "t".into(), partition_data: partitions, ..Default::default() };
+    ProduceRequest { acks: 1, timeout_ms: 1_000, topic_data: vec![topic], ..Default::default() }
+}
+
+#[test]
+fn a_producer_waits_until_its_bytes_are_paid_back() {
+    let key = QuotaKey::ProducerByteRate;
+    let mut world = world(&[], &[(Entity::Client(Name::Default), key, 1_000.0)]);
+    world.create_topic("t");
+    send(&mut world, CLIENT, PRODUCE.1, produce(15_000));
+    world.pass(100);
+    let answer = answers(&mut world, CLIENT, PRODUCE).pop().unwrap();
+    let Response::Produce(answer) = answer else { panic!("{answer:?}") };
+    assert_eq!(answer.responses[0].partition_responses[0].error_code, 0, "it is written");
+    assert!((5_000..5_500).contains(&answer.throttle_time_ms), "{}", answer.throttle_time_ms);
+    send(&mut world, CLIENT, FIND.1, find());
+    world.pass(i64::from(answer.throttle_time_ms) - 101);
+    assert!(throttle_times(&mut world, CLIENT).is_empty());
+    world.pass(101);
+    assert_eq!(throttle_times(&mut world, CLIENT), [0]);
+}
+
+const CREATE: ApiKey = ApiKey::CreateTopics;
+
+fn create(name: &'static str, num_partitions: i32) -> CreateTopicsRequest<'static> {
+    let topic = CreatableTopic {
+        name: name.into(),
+        num_partitions,
+        replication_factor: 1,
+        ..Default::default()
+    };
+    CreateTopicsRequest { topics: vec![topic], timeout_ms: 1_000, ..Default::default() }
+}
+
+/// The error and the throttle time of a creation.
+fn created(world: &mut World, version: i16, name: &'static str, partitions: i32) -> (i16, i32) {
+    send(world, CLIENT, version, create(name, partitions));
+    world.pass(100);
+    let answer = answers(world, CLIENT, (CREATE, version)).pop().unwrap();
+    let Response::CreateTopics(answer) = answer else { panic!("{answer:?}") };
+    (answer.topics[0].error_code, answer.throttle_time_ms)
+}
+
+#[test]
+fn changes_of_topics_are_limited_by_partitions() {
+    let key = QuotaKey::ControllerMutationRate;
+    let configs = ["controller.quota.window.num=10"];
+    let mut world = world(&configs, &[(user(ANONYMOUS), key, 1.0)]);
+    assert_eq!(created(&mut world, 7, "a", 15), (0, 0), "a burst is admitted");
+    let exceeded = ErrorCode::ThrottlingQuotaExceeded.code();
+    let (error, throttle_time_ms) = created(&mut world, 7, "b", 1);
+    assert!(error == exceeded && (4_500..5_000).contains(&throttle_time_ms), "{throttle_time_ms}");
+    world.pass(i64::from(throttle_time_ms));
+    assert_eq!(created(&mut world, 7, "b", 3), (0, 0), "the bucket is full enough");
+    let (error, throttle_time_ms) = created(&mut world, 5, "c", 30);
+    assert!(error == 0 && throttle_time_ms > 30_000, "an old client is throttled alone");
+}
+
+#[test]
+fn new_connections_beyond_the_rate_of_their_address_are_closed() {
+    let key = QuotaKey::ConnectionCreationRate;
+    let address = Entity::Ip(Name::of("10.0.0.1"));
+    let mut world = world(&[], &[(address, key, 1.0)]);
+    (2..12).for_each(|slot| open(&mut world, ConnectionId(slot)));
+    send(&mut world, ConnectionId(9), FIND.1, find());
+    assert_eq!(throttle_times(&mut world, ConnectionId(9)), [0], "the tenth is served");
+    send(&mut world, ConnectionId(11), FIND.1, find());
+    assert!(throttle_times(&mut world, ConnectionId(11)).is_empty() && world.closed.is_empty());
+    world.pass(2_000);
+    assert_eq!(world.closed, [ConnectionId(10), ConnectionId(11)]);
+}
+
+#[test]
+fn new_connections_beyond_the_rate_of_all_are_served_one_after_the_other() {
+    let mut world = world(&["max.connection.creation.rate=1"], &[]);
+    (2..13).for_each(|slot| open(&mut world, ConnectionId(slot)));
+    let served = |world: &mut World, slot: u64| {
+        send(world, ConnectionId(slot), FIND.1, find());
+        throttle_times(world, ConnectionId(slot)).len()
+    };
+    assert_eq!((served(&mut world, 9), served(&mut world, 10), served(&mut world, 11)), (1, 0, 0));
+    world.pass(1_100);
+    assert_eq!(throttle_times(&mut world, ConnectionId(10)).len(), 1);
+    assert!(throttle_times(&mut world, ConnectionId(11)).is_empty());
+    world.pass(1_100);
+    assert_eq!(throttle_times(&mut world, ConnectionId(11)).len(), 1);
+    assert!(world.closed.is_empty());
+}
