@@ -85,8 +85,6 @@ impl Raw {
         }
     }
 
-    /// The answer, or None if it will never come.
-    ///
     /// Notes that groups may be on other shards than when the request under way was made.
     pub(crate) fn groups_moved(&mut self) {
         if let Self::Several(several) = self {
@@ -94,6 +92,8 @@ impl Raw {
         }
     }
 
+    /// Takes the answer, or None if it will never come.
+    ///
     /// # Errors
     /// It contradicts earlier answers.
     pub(crate) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {

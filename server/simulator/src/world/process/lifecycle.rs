@@ -233,6 +233,7 @@ impl World {
         let mut first = Vec::new();
         self.process.found.clear();
         for StartedShard { host, shard, ops, records, .. } in started {
+            self.process.loaded_at.insert(self.process.shard_count(), self.queue.now());
             self.process.found.extend(records);
             let deleted = shard.inspect().image().deleted().len();
             self.coverage.add(Seen::DeletionDoneAgain, deleted as u64);

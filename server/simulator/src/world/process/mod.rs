@@ -16,7 +16,6 @@ pub(crate) use lifecycle::{FIRST_PORT, PARTITION_FILES_MAX, StartedShard};
 
 use crate::judge::{RecordBytes, Turns};
 use crate::net::LinkId;
-use crate::profile::MS;
 use crate::world::World;
 pub(crate) use files::CLOSING_MAX;
 use files::{Ended, Operation};
@@ -45,6 +44,8 @@ pub(crate) struct Process {
     has_lost_power: bool,
     /// The shards; none while the process is down.
     pub(crate) shards: Vec<SimShard>,
+    /// When each shard was loaded last, by a start or after a failure.
+    loaded_at: BTreeMap<u32, u64>,
     /// The time from which connections are accepted.
     pub(crate) listens_at: u64,
     /// The end of the pause of the process.
@@ -90,9 +91,6 @@ pub(crate) struct SimShard {
     is_leaving: bool,
     /// It has failed, and no operation is under way any more.
     is_loading: bool,
-    /// When it was reloaded; sessions restart then, so input that waited during the reload does not
-    /// count against them.
-    loaded_at: i64,
     /// Its image of the cluster.
     image: Arc<ClusterImage>,
     /// Nothing has been flushed since it was loaded, though something was recovered.
@@ -152,8 +150,13 @@ impl Process {
         if is_waited_for || now < self.paused_until {
             return None;
         }
-        let loaded_at = self.shards.iter().map(|shard| shard.loaded_at.unsigned_abs() * MS).max();
-        Some(loaded_at.unwrap_or(0).max(self.paused_until))
+        let loaded_at = self.loaded_at.values().copied().max().unwrap_or(0);
+        Some(loaded_at.max(self.paused_until))
+    }
+
+    /// When a shard was loaded last, in microseconds; zero if it never was.
+    pub(crate) fn loaded_at(&self, number: u32) -> u64 {
+        self.loaded_at.get(&number).copied().unwrap_or(0)
     }
 
     /// The shard whose turn it is.
@@ -165,12 +168,12 @@ impl Process {
         self.shards.get_mut(number as usize)
     }
 
-    /// Whether this incarnation of the process still runs.
     /// The end of a pause; it may be over.
     pub(crate) fn paused_until(&self) -> u64 {
         self.paused_until
     }
 
+    /// Whether this incarnation of the process still runs.
     fn lives(&self, life: u32) -> bool {
         self.is_up() && self.life == life
     }
@@ -187,7 +190,6 @@ impl SimShard {
             fails: None,
             is_leaving: false,
             is_loading: false,
-            loaded_at: 0,
             image,
             is_recovering,
             inbox: VecDeque::new(),

@@ -147,9 +147,9 @@ impl World {
         let StartedShard { host, shard, .. } = started;
         let SimShard { inbox, sockets, .. } = failed;
         let running = Box::new(Running { shard, reactor });
-        let loaded =
-            SimShard { inbox, sockets, loaded_at: times.now, ..SimShard::new(host, running) };
+        let loaded = SimShard { inbox, sockets, ..SimShard::new(host, running) };
         self.process.shards.insert(number as usize, loaded);
+        self.process.loaded_at.insert(number, self.queue.now());
         judged.map(|()| commands)
     }
 

@@ -1,6 +1,7 @@
 //! The sockets of shards on the simulated network, and all else that production's reactor needs
 //! beside files: it carries out what `muster`'s `Reactor` decides.
 
+use super::turn::ms_of;
 use super::{Inbound, SimShard};
 use crate::event::TimedEvent;
 use crate::net::{LinkId, Socket};
@@ -166,8 +167,10 @@ impl World {
                 Completion::Accepted { conn, listener: ListenerIndex::FIRST }
             }
             Inbound::Received(conn, data, came_at) => {
-                let shard = self.turning();
-                shard.came_at = came_at.max(shard.loaded_at);
+                // Sessions begin again with a load: input that waited for it does not count against
+                // them.
+                let loaded_at = ms_of(self.process.loaded_at(self.process.turning));
+                self.turning().came_at = came_at.max(loaded_at);
                 Completion::Received { conn, data }
             }
             Inbound::Sent(conn, unsent) => Completion::Sent { conn, unsent },

@@ -4,6 +4,7 @@ use super::{BEGINNING_MS, Running};
 use crate::coverage::Seen;
 use crate::disk::Crash;
 use crate::event::TimedEvent;
+use crate::profile::MS;
 use crate::world::World;
 use muster::clock::Times;
 use muster::files::FileError;
@@ -18,9 +19,14 @@ const IDLE_TURNS_MAX: u32 = 2_000;
 /// The most slices of a turn.
 const SLICES_MAX: u64 = 64;
 
+/// A time of the run on the clock of shards.
+pub(super) fn ms_of(micros: u64) -> i64 {
+    BEGINNING_MS + (micros / MS) as i64
+}
+
 impl World {
     pub(crate) fn now_ms(&self) -> i64 {
-        BEGINNING_MS + (self.queue.now() / 1_000) as i64
+        ms_of(self.queue.now())
     }
 
     /// Both clocks.
