@@ -1,5 +1,6 @@
 //! Members of groups, as muster-load simulates them.
 
+use super::ClassicId;
 use crate::net::LinkId;
 use crate::profile::{ClientProfile, MS, SECOND};
 use crate::random::Random;
@@ -28,9 +29,24 @@ pub(crate) struct SimMember {
     pub(crate) random: Random,
     /// The time of the current timer; timers with another time are out of date.
     pub(crate) armed: u64,
-    /// The incarnation of the server in which the member started, and the time.
-    pub(crate) started_in: u32,
+    /// When it started.
     pub(crate) started_at: u64,
+    pub(crate) id: ClassicId,
+}
+
+impl SimMember {
+    pub(crate) fn new(plan: MemberPlan, random: Random) -> Self {
+        Self {
+            member: Member::new(plan),
+            life: 0,
+            links: Vec::new(),
+            versions: versions(),
+            random,
+            armed: u64::MAX,
+            started_at: 0,
+            id: ClassicId::default(),
+        }
+    }
 }
 
 const APIS: [(ApiKey, VersionRange); 8] = [
@@ -64,16 +80,7 @@ pub(crate) fn new_members(
             workload: workload(random),
             group,
         };
-        members.push(SimMember {
-            member: Member::new(plan),
-            life: 0,
-            links: Vec::new(),
-            versions: versions(),
-            random: random.fork(),
-            armed: u64::MAX,
-            started_in: 0,
-            started_at: 0,
-        });
+        members.push(SimMember::new(plan, random.fork()));
     }
     (groups.iter().map(|plan| Group::of(plan, topics)).collect(), members)
 }

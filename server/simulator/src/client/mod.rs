@@ -2,6 +2,7 @@
 //! decide what is sent next; `world/clients` sends it.
 
 mod admin;
+mod classic_id;
 mod committer;
 mod converter;
 mod hostile;
@@ -14,6 +15,7 @@ mod topic_creator;
 mod transactor;
 
 pub(crate) use admin::Admin;
+pub(crate) use classic_id::ClassicId;
 pub(crate) use committer::Committer;
 pub(crate) use converter::Converter;
 pub(crate) use hostile::{Hostile, garbage};

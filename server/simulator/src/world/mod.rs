@@ -4,6 +4,8 @@
 mod checks;
 mod clients;
 mod process;
+#[cfg(test)]
+mod tests;
 
 use crate::client::{
     Admin, Committer, Converter, Hostile, Producer, Raw, Reader, Several, SimClient, SimMember,
@@ -155,14 +157,19 @@ impl World {
 
     /// Runs to the end, or to the first violation.
     pub(crate) fn run(&mut self) {
+        self.begin_run();
+        while self.violation.is_none() && !self.refused && self.phase != Phase::Over {
+            self.advance();
+        }
+    }
+
+    /// Starts the server, and the client that creates the topics.
+    fn begin_run(&mut self) {
         self.note(format_args!("{:?}", self.profile.clone()));
         self.start();
         let topics = self.topic_plans();
         self.clients.push(SimClient::new(Raw::TopicCreator(TopicCreator::new(topics))));
         self.arm_client(0);
-        while self.violation.is_none() && !self.refused && self.phase != Phase::Over {
-            self.advance();
-        }
     }
 
     /// Handles the next event, at its time.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::links::RequestFrame;
-use crate::client::{SimMember, is_static_cooperative};
+use crate::client::{ClassicId, SimMember, is_static_cooperative};
 use crate::event::TimedEvent;
 use crate::net::{Asked, LinkId, Owner};
 use crate::world::World;
@@ -12,7 +12,7 @@ use loadgen::event::{EventKind, Stop};
 use loadgen::member::{
     Answer, Context, Destination, Failure, Member, Outgoing, Output, Request, State,
 };
-use loadgen::plan::GroupIndex;
+use loadgen::plan::{GroupIndex, Protocol};
 use loadgen::time::Time;
 use loadgen::wire;
 
@@ -23,7 +23,7 @@ impl World {
             return;
         }
         sim.life += 1;
-        (sim.started_in, sim.started_at) = (self.process.life, self.queue.now());
+        (sim.started_at, sim.id) = (self.queue.now(), ClassicId::default());
         self.hang_up_all(index);
         self.note(format_args!("member {index} starts"));
         self.with_member(index, Member::start);
@@ -107,6 +107,7 @@ impl World {
         };
         call(&mut sim.member, &mut context, &mut output);
         for event in &output.events {
+            self.members[index as usize].id.observe(self.queue.now(), &event.kind);
             if let EventKind::Failed { reason } = &event.kind
                 && !self.may_be_fenced(index, reason)
                 && !self.may_be_forgotten(index, reason)
@@ -115,6 +116,8 @@ impl World {
             }
             self.judge_event(event);
         }
+        let sim = &mut self.members[index as usize];
+        sim.id.observe_state(sim.member.state());
         for outgoing in output.requests {
             self.send_for_member(index, outgoing);
         }
@@ -124,13 +127,17 @@ impl World {
         self.arm_member(index);
     }
 
-    /// Whether Kafka, too, may fence this member: a static member that joins while a rebalance is
-    /// prepared gets its new id before the id is durable. After a restart of the server the former
-    /// id is the valid one.
-    fn may_be_fenced(&self, index: u32, reason: &str) -> bool {
+    /// Whether Kafka, too, may fence this member, a static one of a classic group: its coordinator
+    /// was loaded before its id was durable.
+    pub(crate) fn may_be_fenced(&self, index: u32, reason: &str) -> bool {
         let sim = &self.members[index as usize];
-        let is_static = sim.member.plan().instance_id.is_some();
-        is_static && reason.contains("FENCED_INSTANCE_ID") && sim.started_in < self.process.life
+        let plan = sim.member.plan();
+        let is_classic = matches!(plan.group.protocol, Protocol::Classic { .. });
+        let coordinator = self.placement(self.process_shards).group_shard(&plan.group.id);
+        is_classic
+            && plan.instance_id.is_some()
+            && reason.contains("FENCED_INSTANCE_ID")
+            && sim.id.may_be_lost_at(self.process.loaded_at(coordinator))
     }
 
     /// Whether the group may have been deleted: as in Kafka, an empty group is deleted with its

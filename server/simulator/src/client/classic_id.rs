@@ -1,0 +1,52 @@
+//! The id of a member of a classic group, and whether its coordinator may lose it. As in Kafka, an
+//! id is in memory only until the assignment of a generation with it is written. A static member
+//! that joins during a rebalance replaces the id before it at once; if the coordinator is loaded
+//! again before the assignment, the former id is the valid one, and the new one is fenced.
+//!
+//! A member of a consumer group has no such time: it is answered when its records are durable.
+
+use loadgen::event::EventKind;
+use loadgen::member::State;
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub(crate) struct ClassicId {
+    id: Option<Arc<str>>,
+    /// When it sent its last JoinGroup.
+    asked_at: u64,
+    /// When it asked for its id, until it has an assignment with it.
+    unwritten_since: Option<u64>,
+}
+
+impl ClassicId {
+    /// Notes an event of the member.
+    pub(crate) fn observe(&mut self, now: u64, event: &EventKind) {
+        if let EventKind::Joining = event {
+            self.asked_at = now;
+        }
+        if let EventKind::Joined { member_id, .. } = event
+            && self.id.as_ref() != Some(member_id)
+        {
+            self.id = Some(member_id.clone());
+            self.unwritten_since = Some(self.asked_at);
+        }
+    }
+
+    /// Notes the state of the member.
+    pub(crate) fn observe_state(&mut self, state: State) {
+        if matches!(state, State::Reconciling | State::Stable) {
+            self.unwritten_since = None;
+        }
+    }
+
+    /// Whether it has an id that may not be durable.
+    #[cfg(test)]
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.unwritten_since.is_some()
+    }
+
+    /// Whether a coordinator that was loaded at this time may know a former id of the member only.
+    pub(crate) fn may_be_lost_at(&self, loaded_at: u64) -> bool {
+        self.unwritten_since.is_some_and(|since| since <= loaded_at)
+    }
+}
