@@ -5,9 +5,9 @@
 //! - Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
 //! - AddPartitionsToTxn v4+ has several transactions; it is for brokers, and does not wait.
 
+use crate::beginning::Beginning;
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
-use crate::entry::Entry;
 use crate::limits::{OPEN_BYTES_MAX, TRANSACTION_BYTES_MAX};
 use crate::message::Producer;
 use crate::operation::{Action, Done, Operation, Refusal, Reply, To};
@@ -160,7 +160,7 @@ impl Coordinator {
             return Err(ErrorCode::CoordinatorNotAvailable.into());
         }
         // Records and record of a transaction may both be lost: its client must abort it.
-        if has_epochs && own.is_none() && self.may_lack_beginning(id, entry) {
+        if has_epochs && own.is_none() && self.beginning(id, entry) != Beginning::Whole {
             return Err(ErrorCode::TransactionAbortable.into());
         }
         if !self.keeps_outcome(entry) {
@@ -174,12 +174,6 @@ impl Coordinator {
         self.join_without_record(context, id, partitions);
         self.wait_until_settled(context, id, out);
         Ok(Done::Added)
-    }
-
-    /// Whether a transaction may have begun before writes were lost, and its records with them.
-    fn may_lack_beginning(&self, id: &Text, entry: &Entry) -> bool {
-        self.lost_before.is_some_and(|at| entry.written_at <= at)
-            || self.completed_after_loss.contains(id)
     }
 
     /// Kafka does not look at a transition that is pending here, only at the state.

@@ -1,6 +1,7 @@
 //! The coordinator of some transactional ids: takes requests, questions and reports, and routes
 //! each to its id.
 
+use crate::beginning::{Beginning, Beginnings};
 use crate::config::Config;
 use crate::context::{Context, Held, Slot};
 use crate::entry::Entry;
@@ -46,13 +47,9 @@ pub struct Coordinator {
     pub(crate) not_whole_at: Option<u64>,
     /// Ids of which a partition has lacked a marker since the load.
     pub(crate) marked_again: BTreeSet<Text>,
+    /// A slot has reported that it may have lost writes, which is noted once all have reported.
     pub(crate) may_have_lost_writes: bool,
-    /// Ids that were open when writes were lost, and have to be aborted.
-    pub(crate) doomed: BTreeSet<Text>,
-    /// Ids with no record after this position may have lost a transaction altogether.
-    pub(crate) lost_before: Option<u64>,
-    /// Ids whose only record after `lost_before` is the end of the decision before it.
-    pub(crate) completed_after_loss: BTreeSet<Text>,
+    pub(crate) beginnings: Beginnings,
     pub(crate) timers: Timers,
     sequence: u64,
     pub(crate) held: Held,
@@ -81,9 +78,7 @@ impl Coordinator {
             not_whole_at: None,
             marked_again: BTreeSet::new(),
             may_have_lost_writes: false,
-            doomed: BTreeSet::new(),
-            lost_before: None,
-            completed_after_loss: BTreeSet::new(),
+            beginnings: Beginnings::default(),
             timers: Timers::default(),
             sequence: 0,
             held: Held::default(),
@@ -152,7 +147,7 @@ impl Coordinator {
     /// that writes may be lost.
     pub fn lost_writes_settled_at(&self) -> Option<u64> {
         let is_settled =
-            self.has_all_reports && !self.may_have_lost_writes && self.doomed.is_empty();
+            self.has_all_reports && !self.may_have_lost_writes && !self.beginnings.has_lost();
         is_settled.then_some(self.written_at)
     }
 
@@ -170,14 +165,17 @@ impl Coordinator {
     pub(crate) fn enter_call(&mut self, context: &Context<'_>) {
         self.timers.now = context.now;
         if self.has_all_reports && core::mem::take(&mut self.may_have_lost_writes) {
-            let is_ongoing = |id: &&Text| {
+            let is_begun = |id: &&Text| {
                 let entry = self.ids.get(id);
                 entry.is_some_and(|it| it.durable.state == State::Ongoing || it.joined().is_some())
             };
-            self.doomed = self.open.iter().filter(is_ongoing).cloned().collect();
+            self.beginnings.lose(self.written_at, self.open.iter().filter(is_begun).cloned());
             self.timers.timeouts_at = Some(context.now);
-            self.lost_before = Some(self.written_at);
         }
+    }
+
+    pub(crate) fn beginning(&self, id: &str, entry: &Entry) -> Beginning {
+        self.beginnings.get(id, entry.written_at)
     }
 
     fn question(&mut self, context: &mut Context<'_>, question: Question, out: &mut Output) {

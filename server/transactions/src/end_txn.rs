@@ -4,6 +4,7 @@
 //! - v5 is of clients whose epoch increases with each transaction: the answer has the producer id
 //!   and epoch of the next one, and a repetition is recognized by its epoch.
 
+use crate::beginning::Beginning;
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::entry::{Decision, Entry};
@@ -62,11 +63,12 @@ impl Coordinator {
             _ => validate(entry, end)?,
         };
         let End { outcome, client_version, .. } = *end;
+        let is_lost = self.beginning(id, entry) == Beginning::Lost;
         let decision = Decision { outcome, client_version, next_producer_id: None };
         match valid {
             Valid::Decided => Ok(Done::Identity(entry.producer())),
             // Some of it may be lost: it is aborted, and the client gets the error for that.
-            Valid::Decide if outcome == TransactionOutcome::Commit && self.doomed.contains(id) => {
+            Valid::Decide if outcome == TransactionOutcome::Commit && is_lost => {
                 Err(self.fence(context, id, out))
             }
             Valid::Decide => self.decide(context, id, decision, out).map(Done::Identity),

@@ -1,5 +1,6 @@
 //! The work that is due at a time.
 
+use crate::beginning::Beginning;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::entry::Phase;
@@ -105,8 +106,8 @@ impl Coordinator {
 
     fn sweep_open(&mut self, context: &mut Context<'_>, id: &Text, out: &mut Output) {
         let Some(entry) = self.ids.get(id) else { return };
-        let is_doomed = self.doomed.contains(id);
-        if (entry.durable.is_timed_out(context.wall) || is_doomed) && !entry.is_pending() {
+        let is_lost = self.beginning(id, entry) == Beginning::Lost;
+        if (entry.durable.is_timed_out(context.wall) || is_lost) && !entry.is_pending() {
             // If it cannot be decided yet, the next sweep finds it again.
             let _later = self.fence(context, id, out);
             return;

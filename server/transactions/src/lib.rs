@@ -38,6 +38,7 @@
 extern crate alloc;
 
 mod add_partitions;
+mod beginning;
 mod checks;
 pub mod config;
 pub mod context;
@@ -47,6 +48,7 @@ mod describe;
 mod end_txn;
 mod entry;
 pub mod errors;
+mod exceptions;
 mod expire;
 mod ids;
 mod init_producer_id;

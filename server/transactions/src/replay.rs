@@ -25,38 +25,17 @@ impl Coordinator {
 
     pub(crate) fn put(&mut self, id: &str, durable: Durable, position: u64) {
         let bytes = open_bytes(&durable);
-        let is_ongoing = durable.state == State::Ongoing;
-        self.note_completed(id, &durable);
-        // The markers of the last transaction may be answered before Complete is written.
-        let is_completed = durable.state.completed().is_some();
         let before = match self.ids.get_mut(id) {
             Some(entry) => {
-                entry.written_at = position;
-                open_bytes(&core::mem::replace(&mut entry.durable, durable))
+                self.beginnings.recorded(id, entry, durable.state);
+                entry.recorded(durable, position)
             }
             None => {
-                let entry = Entry { written_at: position, ..Entry::new(durable) };
-                if self.ids.insert(id, entry) {
-                    (self.held.ids, self.held.id_bytes) =
-                        (self.held.ids + 1, self.held.id_bytes + id.len());
-                }
+                self.insert(id, Entry { written_at: position, ..Entry::new(durable) });
                 0
             }
         };
         self.open_bytes = self.open_bytes + bytes - before;
-        let active = self.ids.get_mut(id).and_then(|it| it.active.as_mut());
-        if let Some(active) = active.filter(|_| !is_completed) {
-            active.lacks_marker = false;
-        }
-        let active = self.ids.get_mut(id).and_then(|it| it.active.as_mut());
-        let joined = active.map(|active| &mut active.joined);
-        match joined.filter(|joined| !joined.is_empty()) {
-            Some(joined) if is_ongoing => *joined = PartitionSet::default(),
-            // The record is the end of the last transaction, and not that of the next one.
-            Some(_) => {}
-            None if is_ongoing => {}
-            None => drop(self.doomed.remove(id)),
-        }
         self.note_open(id);
         let is_pending = self.ids.get(id).is_some_and(Entry::is_pending);
         if !is_pending {
@@ -64,17 +43,10 @@ impl Coordinator {
         }
     }
 
-    /// Notes whether this is the end of a decision from before writes were lost: it does not show
-    /// that no transaction began after that decision.
-    fn note_completed(&mut self, id: &str, durable: &Durable) {
-        let is_before_loss = |entry: &Entry| {
-            entry.durable.state.prepared().is_some()
-                && self.lost_before.is_some_and(|at| entry.written_at <= at)
-        };
-        if durable.state.completed().is_some() && self.ids.get(id).is_some_and(is_before_loss) {
-            self.completed_after_loss.insert(id.into());
-        } else {
-            self.completed_after_loss.remove(id);
+    fn insert(&mut self, id: &str, entry: Entry) {
+        if self.ids.insert(id, entry) {
+            self.held.ids += 1;
+            self.held.id_bytes += id.len();
         }
     }
 
@@ -88,8 +60,7 @@ impl Coordinator {
             }
         }
         self.open.remove(id);
-        self.doomed.remove(id);
-        self.completed_after_loss.remove(id);
+        self.beginnings.remove(id);
         self.waits.transaction_ended(id);
     }
 
@@ -164,6 +135,21 @@ impl Coordinator {
         entry.active().sent_at = i64::MIN;
         self.under_way.insert(sequence, id.into());
         self.open.insert(id.into());
+    }
+}
+
+impl Entry {
+    /// Takes the state of a record; returns the bytes of the partitions before it.
+    fn recorded(&mut self, durable: Durable, position: u64) -> usize {
+        self.written_at = position;
+        if let Some(active) = &mut self.active {
+            // The markers of the last transaction may be answered before Complete is written.
+            active.lacks_marker &= durable.state.completed().is_some();
+            if durable.state == State::Ongoing {
+                active.joined = PartitionSet::default();
+            }
+        }
+        open_bytes(&core::mem::replace(&mut self.durable, durable))
     }
 }
 
