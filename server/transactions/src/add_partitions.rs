@@ -149,7 +149,7 @@ impl Coordinator {
             return Ok(Done::Added);
         }
         // The client is to begin a new epoch, with InitProducerId.
-        if own.is_none() && self.is_ambiguous(entry) {
+        if own.is_none() && self.is_ambiguous(id, entry) {
             return Err(ErrorCode::InvalidProducerIdMapping.into());
         }
         let bytes = own.map_or(0, PartitionSet::bytes) + partitions.bytes();

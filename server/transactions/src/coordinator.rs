@@ -7,6 +7,7 @@ use crate::context::{Context, Held, Slot};
 use crate::entry::Entry;
 use crate::ids::Ids;
 use crate::limits::TRANSACTION_WAIT_MS;
+use crate::markers::WrittenMarkers;
 use crate::message::{FromSlot, Question, QuestionKind, Stamp, ToSlotBody};
 use crate::operation::{Action, Done, Operation, Refusal, Reply, WaitFor};
 use crate::output::{Output, RequestId};
@@ -42,11 +43,7 @@ pub struct Coordinator {
     /// The session of each slot that has reported.
     pub(crate) sessions: BTreeMap<Slot, u64>,
     pub(crate) has_all_reports: bool,
-    /// Slots with partitions that are offline, and the position when one was reported last.
-    pub(crate) not_whole: BTreeSet<Slot>,
-    pub(crate) not_whole_at: Option<u64>,
-    /// Ids of which a partition has lacked a marker since the load.
-    pub(crate) marked_again: BTreeSet<Text>,
+    pub(crate) written_markers: WrittenMarkers,
     /// A slot has reported that it may have lost writes, which is noted once all have reported.
     pub(crate) may_have_lost_writes: bool,
     pub(crate) beginnings: Beginnings,
@@ -74,9 +71,7 @@ impl Coordinator {
             waits: Waits::default(),
             sessions: BTreeMap::new(),
             has_all_reports: false,
-            not_whole: BTreeSet::new(),
-            not_whole_at: None,
-            marked_again: BTreeSet::new(),
+            written_markers: WrittenMarkers::default(),
             may_have_lost_writes: false,
             beginnings: Beginnings::default(),
             timers: Timers::default(),

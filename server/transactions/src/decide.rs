@@ -93,7 +93,9 @@ impl Coordinator {
     ) {
         let Some(id) = self.under_way.get(&sequence).cloned() else { return };
         let Some(active) = self.ids.get_mut(&id).and_then(|it| it.active.as_mut()) else { return };
-        active.lacks_marker |= !is_whole && active.unsynced.contains_any(partitions);
+        if !is_whole && active.unsynced.contains_any(partitions) {
+            self.written_markers.last_is_missing(&id);
+        }
         active.unsynced.remove_all(partitions);
         match &mut active.phase {
             Phase::Syncing(syncing) => {
@@ -201,7 +203,9 @@ impl Coordinator {
             let marked = partitions.iter().filter(|it| remaining.contains(it.0, it.1));
             marked.for_each(|(topic, partition)| active.unsynced.insert(topic, partition));
         }
-        active.lacks_marker |= !is_whole;
+        if !is_whole {
+            self.written_markers.last_is_missing(&id);
+        }
         remaining.remove_all(partitions);
         self.complete_if_marked(context, &id, out);
     }

@@ -32,8 +32,6 @@ pub(crate) struct Active {
     pub(crate) joined: PartitionSet,
     /// When the first of them did.
     pub(crate) joined_at: Wall,
-    /// A partition that is offline may lack the marker of the last transaction.
-    pub(crate) lacks_marker: bool,
     /// When the present messages were sent.
     pub(crate) sent_at: i64,
 }
@@ -133,7 +131,7 @@ impl Entry {
     /// Frees what an idle id does not need.
     pub(crate) fn settle(&mut self) {
         self.active.take_if(|it| {
-            let is_done = it.unsynced.is_empty() && it.joined.is_empty() && !it.lacks_marker;
+            let is_done = it.unsynced.is_empty() && it.joined.is_empty();
             matches!(it.phase, Phase::Idle) && is_done
         });
     }

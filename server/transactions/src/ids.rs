@@ -33,6 +33,11 @@ impl Seen<'_> {
     pub(crate) fn is_idle(&self) -> bool {
         self.entry.is_none_or(|entry| entry.active.is_none())
     }
+
+    /// The position of its last record; 0 if it is unloaded, which is before all reports.
+    pub(crate) fn written_at(&self) -> u64 {
+        self.entry.map_or(0, |entry| entry.written_at)
+    }
 }
 
 impl Ids {

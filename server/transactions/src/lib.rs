@@ -55,6 +55,7 @@ mod init_producer_id;
 mod kept;
 pub mod limits;
 pub mod link;
+mod markers;
 pub mod message;
 mod operation;
 pub mod output;

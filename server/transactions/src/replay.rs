@@ -28,6 +28,7 @@ impl Coordinator {
         let before = match self.ids.get_mut(id) {
             Some(entry) => {
                 self.beginnings.recorded(id, entry, durable.state);
+                self.written_markers.recorded(id, &durable);
                 entry.recorded(durable, position)
             }
             None => {
@@ -61,6 +62,7 @@ impl Coordinator {
         }
         self.open.remove(id);
         self.beginnings.remove(id);
+        self.written_markers.remove(id);
         self.waits.transaction_ended(id);
     }
 
@@ -142,12 +144,8 @@ impl Entry {
     /// Takes the state of a record; returns the bytes of the partitions before it.
     fn recorded(&mut self, durable: Durable, position: u64) -> usize {
         self.written_at = position;
-        if let Some(active) = &mut self.active {
-            // The markers of the last transaction may be answered before Complete is written.
-            active.lacks_marker &= durable.state.completed().is_some();
-            if durable.state == State::Ongoing {
-                active.joined = PartitionSet::default();
-            }
+        if let Some(active) = self.active.as_mut().filter(|_| durable.state == State::Ongoing) {
+            active.joined = PartitionSet::default();
         }
         open_bytes(&core::mem::replace(&mut self.durable, durable))
     }

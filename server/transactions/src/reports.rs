@@ -57,7 +57,7 @@ impl Coordinator {
         }
         let is_new = self.sessions.insert(report.slot, report.session) != Some(report.session);
         if is_new {
-            self.note_offline(report);
+            self.written_markers.note_report(report, self.written_at);
         }
         let known = self.look_up(context, &report.open, out);
         let reported = Reported { stamp: self.stamp(), number: report.number, known };
@@ -99,7 +99,7 @@ impl Coordinator {
         }
         let Found { mut known, joined, unsynced, marked_again } = found;
         known.dedup();
-        self.marked_again.extend(marked_again);
+        marked_again.iter().for_each(|id| self.written_markers.was_missing(id));
         for (id, topic, partition) in unsynced {
             self.note_unsynced(&id, &topic, partition);
         }
