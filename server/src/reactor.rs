@@ -236,12 +236,15 @@ impl<I: Io> Reactor<I> {
         self.finishing.front().map(|(at, _)| *at)
     }
 
-    /// Handles waiting input, a slice for each connection in turn, within the time of a turn.
+    /// Handles waiting input, a slice for each connection in turn. It has the time of a turn for
+    /// itself: receiving may have taken as long, where many clients send much, and the short
+    /// requests of others would have one slice of a turn left.
     fn work(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
+        let began = io.times().now;
         while shard.has_work() {
             io.work(shard, self.times, &mut self.commands);
             self.execute(io)?;
-            if io.is_late(self.times.now) {
+            if io.is_late(began) {
                 break;
             }
         }

@@ -1,0 +1,102 @@
+"""A crowd of clients in a process of its own, and what its clients are made of."""
+
+import asyncio
+import contextlib
+import dataclasses
+import multiprocessing
+import os
+import resource
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+
+#: With this a close is a reset, which leaves no port reserved for a minute.
+NO_LINGER = struct.pack("ii", 1, 0)
+PAUSE_SECONDS = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """The ports of the listeners, by protocol, and what a client may know."""
+
+    plaintext: int
+    ssl: int
+    sasl_plaintext: int
+    sasl_ssl: int
+    topic: str
+    user: str
+    #: A file with a token that another key has signed.
+    token: str
+
+
+#: Given the target, and what it calls for each thing done: a connection, a handshake, a login.
+Flood = Callable[[Target, Callable[[], None]], Awaitable[None]]
+
+
+def begin(flood: Flood, target: Target, core: int, priority: int):
+    """The process of a flood on a core, and the number of things that it has done."""
+    done = multiprocessing.Value("Q", 0, lock=False)
+    process = multiprocessing.Process(target=_run, args=(flood, target, core, priority, done), daemon=True)
+    process.start()
+    return process, done
+
+
+def _run(flood: Flood, target: Target, core: int, priority: int, done) -> None:
+    os.sched_setaffinity(0, {core})
+    os.nice(priority)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    def count() -> None:
+        done.value += 1
+
+    asyncio.run(flood(target, count))
+
+
+async def crowd(clients: int, client: Callable[[], Awaitable[None]]) -> None:
+    """Clients that begin again whenever the server, or their plan, has ended their connection."""
+
+    async def again() -> None:
+        while True:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                await client()
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(again() for _ in range(clients)))
+
+
+@contextlib.asynccontextmanager
+async def connected(port: int):
+    """A socket that is reset at the end."""
+    with socket.socket() as opened:
+        opened.setblocking(False)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(opened, ("127.0.0.1", port))
+        yield opened
+
+
+async def send(opened: socket.socket, data: bytes) -> None:
+    await asyncio.get_running_loop().sock_sendall(opened, data)
+
+
+async def receive(opened: socket.socket) -> bytes:
+    """The next answer, without its length."""
+    (length,) = struct.unpack(">i", await _exactly(opened, 4))
+    return await _exactly(opened, length)
+
+
+async def until_closed(opened: socket.socket) -> None:
+    """Drops what comes."""
+    while await asyncio.get_running_loop().sock_recv(opened, 1 << 16):
+        pass
+
+
+async def _exactly(opened: socket.socket, length: int) -> bytes:
+    data = b""
+    while len(data) < length:
+        more = await asyncio.get_running_loop().sock_recv(opened, length - len(data))
+        if not more:
+            raise ConnectionError("the server closed the connection")
+        data += more
+    return data

@@ -1,0 +1,136 @@
+"""Floods on a listener without TLS and without a password."""
+
+import asyncio
+import itertools
+
+from . import frames
+from .crowd import PAUSE_SECONDS, connected, crowd, send, until_closed
+
+#: Connections of what does not wait, and of what holds something.
+BUSY, MANY = 32, 1_000
+PIECE = bytes(64 << 10)
+
+
+async def connections(target, count):
+    """connections that are reset at once"""
+
+    async def client():
+        async with connected(target.plaintext):
+            count()
+
+    await crowd(BUSY, client)
+
+
+async def held_connections(target, count):
+    """4,000 connections that send nothing"""
+
+    async def client():
+        async with connected(target.plaintext) as opened:
+            count()
+            await until_closed(opened)
+
+    await crowd(4 * MANY, client)
+
+
+async def half_frames(target, count):
+    """half of a frame of 1 MiB, on 1,000 connections"""
+
+    async def client():
+        async with connected(target.plaintext) as opened:
+            await send(opened, frames.start_of(frames.JOIN_GROUP, 3, frames.SHORT_BYTES))
+            await send(opened, bytes(frames.SHORT_BYTES // 2))
+            count()
+            await until_closed(opened)
+
+    await crowd(MANY, client)
+
+
+async def trickles(target, count):
+    """frames that come byte by byte, on 1,000 connections"""
+
+    async def client():
+        async with connected(target.plaintext) as opened:
+            for byte in itertools.chain(frames.start_of(frames.JOIN_GROUP, 3, 1_000), bytes(1_000)):
+                await send(opened, bytes([byte]))
+                count()
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    await crowd(MANY, client)
+
+
+async def short_frames(target, count):
+    """whole frames of 1 MiB, on 1,000 connections"""
+    await _whole_frames(target, count, frames.JOIN_GROUP, 3, frames.SHORT_BYTES)
+
+
+async def long_frames(target, count):
+    """whole frames of 100 MiB, on 1,000 connections"""
+    await _whole_frames(target, count, frames.PRODUCE, 3, frames.PRODUCE_BYTES_MAX)
+
+
+async def _whole_frames(target, count, api, version, length):
+    async def client():
+        async with connected(target.plaintext) as opened:
+            head = frames.start_of(api, version, length)
+            await send(opened, head)
+            left = length + 4 - len(head)
+            while left:
+                piece = PIECE[:left]
+                await send(opened, piece)
+                left -= len(piece)
+            count()
+            await until_closed(opened)
+
+    await crowd(MANY, client)
+
+
+async def too_long_frames(target, count):
+    """frames of 2 GiB"""
+
+    async def client():
+        async with connected(target.plaintext) as opened:
+            await send(opened, frames.start_of(frames.PRODUCE, 3, 2**31 - 1))
+            count()
+            await until_closed(opened)
+
+    await crowd(BUSY, client)
+
+
+async def unread_answers(target, count):
+    """answers that are not read, on 1,000 connections"""
+    many = frames.metadata() * 10 + frames.fetch(target.topic) * 10
+
+    async def client():
+        async with connected(target.plaintext) as opened:
+            while True:
+                await send(opened, many)
+                count()
+
+    await crowd(MANY, client)
+
+
+async def slow_readers(target, count):
+    """answers that are read byte by byte, on 1,000 connections"""
+    loop = asyncio.get_running_loop()
+
+    async def client():
+        async with connected(target.plaintext) as opened:
+            await send(opened, frames.metadata() * 10)
+            while await loop.sock_recv(opened, 1):
+                count()
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    await crowd(MANY, client)
+
+
+FLOODS = [
+    connections,
+    held_connections,
+    half_frames,
+    trickles,
+    short_frames,
+    long_frames,
+    too_long_frames,
+    unread_answers,
+    slow_readers,
+]
