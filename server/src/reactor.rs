@@ -136,6 +136,7 @@ impl<I: Io> Reactor<I> {
         let times = io.times();
         self.began = times.now;
         let overdue = self.close_overdue(io, shard, times.now)?;
+        shard.count_encrypted(self.sessions.held());
         let due = shard.end_turn(times, self.received_until, &mut self.commands);
         let finished = self.close_finished(io, times.now);
         let due = [due, overdue, finished, self.lines.report_left_out(times.now)];
@@ -175,7 +176,7 @@ impl<I: Io> Reactor<I> {
         let open = self.connections.drain(..).flatten().map(|open| open.conn);
         open.chain(self.finishing.drain(..).map(|(_, conn)| conn)).for_each(|it| io.close(it));
         self.dirty.clear();
-        self.sessions.handshakes.clear();
+        self.sessions.clear();
     }
 
     /// Takes a completion for which there is no shard.

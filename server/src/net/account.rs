@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Kind {
     /// Received, and not yet handled.
     Input,
+    /// Received with TLS, and not yet decrypted: handshakes, and records that are not whole.
+    Encrypted,
     /// Requests that wait: parked fetches, look-ups, joins, offsets of transactions.
     Parked,
     /// Reads of files under way, for fetches and look-ups.
@@ -27,7 +29,8 @@ pub(super) const UNREAD: [Kind; 2] = [Kind::Answers, Kind::Unsent];
 
 const KINDS: usize = Kind::Unsent as usize + 1;
 
-const NAMES: [&str; KINDS] = ["input", "parked", "reads", "slices", "long", "answers", "unsent"];
+const NAMES: [&str; KINDS] =
+    ["input", "encrypted", "parked", "reads", "slices", "long", "answers", "unsent"];
 
 /// Bytes held by kind, their sum, and the peak of the sum.
 #[derive(Debug, Clone, Default)]
@@ -106,8 +109,8 @@ mod tests {
         account.take(Kind::Slices, 5 << 20);
         assert_eq!(
             account.to_string(),
-            "input 1 KiB, parked 0 KiB, reads 1 KiB, slices 5120 KiB, long 0 KiB, answers 0 KiB, \
-             unsent 1 KiB, 5121 KiB in all, 5121 KiB at the peak"
+            "input 1 KiB, encrypted 0 KiB, parked 0 KiB, reads 1 KiB, slices 5120 KiB, long 0 KiB, \
+             answers 0 KiB, unsent 1 KiB, 5121 KiB in all, 5121 KiB at the peak"
         );
     }
 

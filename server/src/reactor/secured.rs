@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) struct Secured {
     session: Session,
     listener: ListenerIndex,
-    /// The bytes that [`Handshakes`] has counted.
+    /// The bytes that are counted for its input.
     counted: usize,
     /// It is among the handshakes that wait.
     waits: bool,
@@ -30,6 +30,8 @@ pub(super) struct Sessions {
     /// That of each listener; None without TLS.
     pub(super) listeners: Arc<[Option<Tls>]>,
     pub(super) handshakes: Handshakes,
+    /// Bytes that all sessions hold for input.
+    held: usize,
     out: Output,
     pub(super) counters: TlsCounters,
 }
@@ -83,9 +85,31 @@ impl Sessions {
 
     /// Forgets a connection.
     pub(super) fn closed(&mut self, secured: &Secured) {
+        self.held -= secured.counted;
         if secured.is_handshaking {
             self.handshakes.end(secured.counted);
         }
+    }
+
+    /// Forgets all connections.
+    pub(super) fn clear(&mut self) {
+        self.held = 0;
+        self.handshakes.clear();
+    }
+
+    /// Bytes that all sessions hold for input.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Counts the bytes that a session holds now.
+    fn count(&mut self, secured: &mut Secured) {
+        let held = secured.session.held();
+        if secured.is_handshaking {
+            self.handshakes.hold(secured.counted, held);
+        }
+        self.held = self.held - secured.counted + held;
+        secured.counted = held;
     }
 }
 
@@ -101,15 +125,13 @@ impl<I: Io> Reactor<I> {
         let Self { connections, sessions, .. } = self;
         let Some(secured) = secured(connections, connection) else { return };
         let received = secured.session.receive(data, &mut sessions.out);
+        sessions.count(secured);
         if !secured.is_handshaking {
             return match received {
                 Err(failed) => self.fail(io, shard, connection, &failed),
                 Ok(_) => self.advance(io, shard, connection),
             };
         }
-        let held = secured.session.held();
-        sessions.handshakes.hold(secured.counted, held);
-        secured.counted = held;
         match received {
             Err(failed) => self.fail(io, shard, connection, &failed),
             Ok(true) if !std::mem::replace(&mut secured.waits, true) => {
@@ -168,11 +190,7 @@ impl<I: Io> Reactor<I> {
         let Self { connections, sessions, .. } = self;
         let Some(secured) = secured(connections, connection) else { return };
         let result = secured.session.advance(&mut sessions.out);
-        if secured.is_handshaking {
-            let held = secured.session.held();
-            sessions.handshakes.hold(secured.counted, held);
-            secured.counted = held;
-        }
+        sessions.count(secured);
         if let Err(failed) = result {
             return self.fail(io, shard, connection, &failed);
         }

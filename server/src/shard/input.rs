@@ -2,7 +2,7 @@
 
 use super::{Command, Shard};
 use crate::clock::Times;
-use crate::net::{ConnectionId, Work, mistaken};
+use crate::net::{ConnectionId, Kind, Work, mistaken};
 
 impl Shard {
     /// Handles a slice of the work that has waited longest, until `is_over`, which is called before
@@ -30,6 +30,11 @@ impl Shard {
     /// Calls [`Self::work`] until no work waits.
     pub fn work_all(&mut self, times: Times, commands: &mut Vec<Command>) {
         while self.work(times, &mut || false, commands) {}
+    }
+
+    /// Counts the bytes of input that are not decrypted yet.
+    pub fn count_encrypted(&mut self, bytes: usize) {
+        self.clients.answers().count(Kind::Encrypted, bytes);
     }
 
     /// Makes new input wait until the end of the turn, which has taken long enough.
