@@ -38,6 +38,9 @@ pub enum Message {
     ProducerIdBlock { first: i64, count: i32 },
     /// From the controller: the new image of the cluster.
     Image(Arc<ClusterImage>),
+    /// To the controller: clients of shard `by` may do what the image with this version of access
+    /// says, and nothing that only earlier ones allowed.
+    AccessTaken { by: u32, version: i64 },
     /// To the controller: the groups of shard `from` have no offsets left of topics deleted up to
     /// this version.
     Forgotten { from: u32, version: i64 },
@@ -100,6 +103,7 @@ impl Message {
             | Self::AutoCreateTaken
             | Self::ProducerIds { .. }
             | Self::Image(_)
+            | Self::AccessTaken { .. }
             | Self::Forgotten { .. }
             | Self::Offline { .. }
             | Self::Letters { .. }

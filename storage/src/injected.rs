@@ -44,6 +44,12 @@ pub enum Fault {
     AbortedKept,
     /// The state of a transactional id changes without a record.
     UnwrittenId,
+    /// A change of ACLs is answered before all shards have it.
+    EarlyAccess,
+    /// A connection keeps the permissions that it had first.
+    OldPermissions,
+    /// The refusal of a topic has its id.
+    TellingRefusal,
 }
 
 #[cfg(feature = "injected-faults")]

@@ -1,10 +1,11 @@
-//! The ACLs of the image.
+//! The ACLs of the image, and its version of access.
 
 use super::ClusterImage;
 use crate::security::acls::{
     Acl, Acls, Entry, Operation, Pattern, PatternType, Permission, ResourceType,
 };
 use muster_codec::records::{AclKey, AclValue, ClusterRecord};
+use muster_coordinator::Topics;
 
 /// ACLs.
 impl ClusterImage {
@@ -23,6 +24,34 @@ impl ClusterImage {
 
     pub(super) fn acl_records(&self) -> impl Iterator<Item = ClusterRecord<'static>> {
         self.acls.iter().map(|(pattern, entry)| record(pattern, entry, Some(AclValue {})))
+    }
+}
+
+/// The version of access.
+impl ClusterImage {
+    /// The version of what clients may do; it ascends over restarts, too.
+    pub fn access_version(&self) -> i64 {
+        self.access_version
+    }
+
+    /// Whether the other image, of the same process, has changes that this one lacks.
+    pub(crate) fn is_older_than(&self, other: &Self) -> bool {
+        self.version() < other.version() || self.access_version < other.access_version
+    }
+
+    /// The records of an operation are applied: sets the version if they change access.
+    pub(super) fn date_access(&mut self, position: u64, records: &[ClusterRecord<'_>]) {
+        let is_of_access = |record: &ClusterRecord<'_>| match record {
+            ClusterRecord::Acl(..) | ClusterRecord::ScramCredential(..) => true,
+            ClusterRecord::Topic(..)
+            | ClusterRecord::Config(..)
+            | ClusterRecord::ProducerIds(..)
+            | ClusterRecord::DeletedTopic(..)
+            | ClusterRecord::ClientQuota(..) => false,
+        };
+        if records.iter().any(is_of_access) {
+            self.access_version = position.cast_signed();
+        }
     }
 }
 

@@ -82,6 +82,8 @@ pub struct ClusterImage {
     /// restarts, too; and its value when the newest topic was created.
     topics_version: i64,
     newest_topic_version: i64,
+    /// At least the position of the last change of what clients may do: ACLs and credentials.
+    pub(super) access_version: i64,
     /// The partitions of user topics.
     partition_count: i64,
 }
@@ -212,6 +214,7 @@ impl ClusterImage {
     pub(crate) fn apply_at(&mut self, position: u64, records: &[ClusterRecord<'_>]) {
         let before = self.topics_version;
         records.iter().for_each(|record| self.apply(record));
+        self.date_access(position, records);
         if self.topics_version > before {
             self.topics_version = position.cast_signed().max(before + 1);
             self.newest_topic_version = if self.newest_topic_version > before {
@@ -259,6 +262,7 @@ impl ClusterImage {
     /// of groups have that of their regular expressions.
     pub(crate) fn loaded_at(&mut self, position: u64) {
         self.date_all(position.cast_signed());
+        self.access_version = position.cast_signed();
     }
 
     /// Makes all versions newer than those of `before`, the image before a shard was loaded again,
@@ -367,115 +371,5 @@ impl Topics for ClusterImage {
         use std::ops::Bound::{Excluded, Unbounded};
         let after = name.map_or(Unbounded, Excluded);
         Box::new(self.topics.range::<_, str>((after, Unbounded)).map(|(name, _)| &**name))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn topic(id: u8, name: &str, partitions: i32) -> ClusterRecord<'static> {
-        let value = TopicValue { name: name.to_owned().into(), partitions, ..Default::default() };
-        ClusterRecord::Topic(TopicKey { topic_id: Uuid([id; 16]) }, Some(value))
-    }
-
-    fn config(resource: &str, name: &str, value: Option<&str>) -> ClusterRecord<'static> {
-        let key = ConfigKey {
-            resource_type: TOPIC_RESOURCE,
-            resource_name: resource.to_owned().into(),
-            name: name.to_owned().into(),
-        };
-        ClusterRecord::Config(
-            key,
-            value.map(|value| ConfigValue { value: value.to_owned().into() }),
-        )
-    }
-
-    #[test]
-    fn a_clone_does_not_see_later_changes() {
-        let mut image = ClusterImage::default();
-        image.apply(&topic(1, "a", 1));
-        let before = image.clone();
-        image.apply(&topic(1, "a", 2));
-        image.apply(&config("a", "retention.ms", Some("5")));
-        assert_eq!((before.partitions("a"), image.partitions("a")), (Some(1), Some(2)));
-        assert_eq!((before.partition_count(), image.partition_count()), (1, 2));
-        assert_eq!(before.configs(TOPIC_RESOURCE, "a"), None);
-        assert_eq!(image.configs(TOPIC_RESOURCE, "a").unwrap()["retention.ms"], "5");
-    }
-
-    #[test]
-    fn slots_outlast_growth_and_a_start() {
-        let slots = |image: &ClusterImage| {
-            let topic = image.topic("a").unwrap();
-            [0, 1, 2, 3].map(|partition| topic.slot(partition))
-        };
-        let of = |partitions, slots| {
-            let value = TopicValue { name: "a".into(), partitions, slots };
-            ClusterRecord::Topic(TopicKey { topic_id: Uuid([1; 16]) }, Some(value))
-        };
-        let mut image = ClusterImage::default();
-        image.apply(&of(2, Vec::new()));
-        assert!(image.topic("a").unwrap().slots_with(Vec::new()).is_empty());
-        let grown = image.topic("a").unwrap().slots_with(vec![1]);
-        image.apply(&of(3, grown));
-        assert_eq!(slots(&image), [None, None, Some(Slot(1)), None]);
-        let unchanged = image.topic("a").unwrap().slots_with(Vec::new());
-        image.apply(&of(4, unchanged));
-        assert_eq!(slots(&image), [None, None, Some(Slot(1)), None]);
-        let mut again = ClusterImage::default();
-        for record in image.records(&Config::default()) {
-            let (mut key, mut value) = (Vec::new(), Vec::new());
-            record.write_key(&mut key);
-            let value = record.write_value(&mut value).then_some(&value[..]);
-            again.apply(&ClusterRecord::read(&key, value).unwrap().unwrap());
-        }
-        assert_eq!(again.topic("a"), image.topic("a"));
-    }
-
-    #[test]
-    fn removed_topics_and_configs_leave_nothing_behind() {
-        let mut image = ClusterImage::default();
-        image.apply(&topic(1, "a.b", 1));
-        image.apply(&config("a.b", "retention.ms", Some("5")));
-        assert_eq!(image.colliding("a_b"), Some("a.b"));
-        image.apply(&config("a.b", "retention.ms", None));
-        image.apply(&ClusterRecord::Topic(TopicKey { topic_id: Uuid([1; 16]) }, None));
-        assert_eq!((image.topic("a.b"), image.partition_count()), (None, 0));
-        assert_eq!(image.colliding("a_b"), None);
-        assert_eq!(image.configs(TOPIC_RESOURCE, "a.b"), None);
-    }
-
-    #[test]
-    fn a_deleted_topic_is_noted_until_its_tombstone() {
-        let config = Config::default();
-        let (id, gone) = (Uuid([1; 16]), TopicKey { topic_id: Uuid([1; 16]) });
-        let mut image = ClusterImage::new(&config);
-        image.apply(&topic(1, "a", 1));
-        image.apply(&ClusterRecord::Topic(gone, None));
-        image.apply(&deleted_topic_record(id, Some(("a", 7))));
-        let version = image.version();
-        let noted = DeletedTopic { name: "a".into(), deleted_at: 7, version };
-        assert_eq!(image.deleted().collect::<Vec<_>>(), [(id, &noted)]);
-        let mut again = ClusterImage::new(&config);
-        image.records(&config).iter().for_each(|record| again.apply(record));
-        assert_eq!(again.deleted().next().unwrap().1.deleted_at, 7);
-        again.changed_since(&image);
-        assert!(again.deleted().all(|(_, topic)| topic.version > version), "newer than all before");
-        image.apply(&deleted_topic_record(id, None));
-        assert_eq!((image.deleted().len(), image.version()), (0, version));
-    }
-
-    #[test]
-    fn internal_topics_exist_but_are_no_user_topics() {
-        let image = ClusterImage::new(&Config::default());
-        for (internal, configs) in InternalTopic::ALL.into_iter().zip([3, 5]) {
-            let topic = image.topic_by_id(internal.id()).unwrap();
-            assert_eq!((&*topic.name, topic.partitions), (internal.name(), 50));
-            assert!(topic.is_internal());
-            assert_eq!(image.configs(TOPIC_RESOURCE, internal.name()).unwrap().len(), configs);
-        }
-        assert_eq!(image.topics().count(), 0);
-        assert_eq!(image.all_topics_from("").count(), InternalTopic::ALL.len());
     }
 }

@@ -4,11 +4,13 @@
 //! [`Controller`] is given the messages of shards ([`Controller::take`]), each with the [`Inputs`]
 //! of a decision, and is called when more of the log is durable ([`Controller::publish`]). It
 //! returns messages to shards, once the change is durable: first the image to all of them, then the
-//! answers, so that a client whose topic was created finds it on its shard.
+//! answers, so that a client whose topic was created finds it on its shard. The answer to a change
+//! of what clients may do waits until every shard has taken the image (`access.rs`).
 //!
 //! [`ToController`] is the other side, on every shard: it sends requests that only the controller
 //! decides, and limits those that wait there.
 
+mod access;
 mod producer_ids;
 mod to_controller;
 
@@ -24,6 +26,7 @@ use crate::groups::Groups;
 use crate::logging::RequestErrors;
 use crate::mailbox::{AdminRequest, Message};
 use crate::quotas::Buckets;
+use access::Access;
 use muster_codec::records::ClusterRecord;
 use muster_codec::{ControllerRequest, ControllerResponse, Reader, Request};
 use muster_coordinator::{Ids, RequestId, Shares};
@@ -44,6 +47,7 @@ pub(crate) struct Controller {
     published: Arc<ClusterImage>,
     unpublished: VecDeque<(u64, Vec<ClusterRecord<'static>>)>,
     answers: VecDeque<(u64, Pending)>,
+    access: Access,
     /// The version of the topics up to which each shard's groups have no offsets of deleted topics.
     forgotten: Vec<Option<i64>>,
     /// The shares of addresses in what they may create by naming it.
@@ -57,6 +61,8 @@ pub(crate) struct Controller {
 struct Pending {
     to: u32,
     message: Message,
+    /// The version of access that every shard has to have taken.
+    access: Option<i64>,
 }
 
 /// The inputs of a decision.
@@ -80,6 +86,7 @@ impl Controller {
             published: image,
             unpublished: VecDeque::new(),
             answers: VecDeque::new(),
+            access: Access::new(shards),
         }
     }
 
@@ -88,9 +95,16 @@ impl Controller {
         &self.accepted
     }
 
+    /// The newest image that was sent to the shards.
+    pub(crate) fn published(&self) -> &Arc<ClusterImage> {
+        &self.published
+    }
+
     /// Answers all pending requests with an error: their changes may have been made.
     pub(crate) fn leave(self) -> impl Iterator<Item = Command> {
-        self.answers.into_iter().map(|(_, Pending { to, mut message })| {
+        let flushed = self.access.leave();
+        let pending = flushed.chain(self.answers.into_iter().map(|(_, pending)| pending));
+        pending.map(|Pending { to, mut message, .. }| {
             message.fail();
             Command::Mail { to, message }
         })
@@ -105,6 +119,7 @@ impl Controller {
                 return Some(from);
             }
             Message::ProducerIds { from } => self.send_producer_ids(inputs, from),
+            Message::AccessTaken { by, version } => self.access.taken(by, version),
             Message::Forgotten { from, version } => self.forgotten(inputs, from, version),
             Message::AdminAnswer { .. }
             | Message::AutoCreateTaken
@@ -136,7 +151,8 @@ impl Controller {
         let change = self.change(&mut inputs, admin, &body);
         let response = Box::new(change.response);
         let message = Message::AdminAnswer { request, response };
-        self.write_change(inputs, change.records, Pending { to: from, message });
+        let is_of_access = access::is_changed_by(&body);
+        self.write_change(inputs, change.records, (from, message), is_of_access);
     }
 
     fn change(
@@ -203,7 +219,7 @@ impl Controller {
     fn send_producer_ids(&mut self, inputs: Inputs<'_>, to: u32) {
         let (records, block) = cluster::allocate_producer_ids(&self.accepted);
         let message = Message::ProducerIdBlock { first: block.first, count: block.count };
-        self.write_change(inputs, records, Pending { to, message });
+        self.write_change(inputs, records, (to, message), false);
     }
 
     /// The groups of a shard have no offsets left of the topics deleted up to a version. Topics
@@ -220,21 +236,25 @@ impl Controller {
         }
     }
 
-    /// Writes the records of a change; the pending message is sent once they are durable.
+    /// Writes the records of a change; the message is sent once they are durable. One about access
+    /// waits even if nothing is changed: the change before it may still be on its way to shards.
     fn write_change(
         &mut self,
         inputs: Inputs<'_>,
         records: Vec<ClusterRecord<'static>>,
-        mut pending: Pending,
+        (to, mut message): (u32, Message),
+        is_of_access: bool,
     ) {
         let now = inputs.times.now;
-        let position = self.write_records(inputs.log, now, records).unwrap_or_else(|error| {
+        let written = self.write_records(inputs.log, now, records);
+        let access = (is_of_access && written.is_ok()).then_some(self.accepted.access_version());
+        let position = written.unwrap_or_else(|error| {
             let words = format_args!("a change of the cluster was not written: {error}");
             inputs.errors.log(now, "change", words);
-            pending.message.fail();
+            message.fail();
             0
         });
-        self.answers.push_back((position, pending));
+        self.answers.push_back((position, Pending { to, message, access }));
     }
 
     /// Returns the position of the cluster that must be durable before the accepted image may be
@@ -268,9 +288,9 @@ impl Controller {
             }
         }
         while let Some((_, pending)) = self.answers.pop_front_if(|(at, _)| *at <= flushed) {
-            let Pending { to, message } = pending;
-            out.push(Command::Mail { to, message });
+            self.access.pass(pending, out);
         }
+        self.access.pass_taken(out);
     }
 }
 

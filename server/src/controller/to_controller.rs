@@ -10,7 +10,8 @@ use crate::placement::CONTROLLER;
 use crate::quotas::Limit;
 use muster_codec::ApiKey;
 use muster_codec::messages::InitProducerIdRequest;
-use std::collections::VecDeque;
+use muster_coordinator::RequestId;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The bytes of requests of a shard that wait for the controller: far more than clients send that
@@ -25,8 +26,8 @@ const AUTO_CREATES_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct ToController {
     shard: u32,
-    /// The lengths of requests without an answer, in order, as the controller answers them.
-    admin: VecDeque<usize>,
+    /// The lengths of requests without an answer.
+    admin: HashMap<RequestId, usize>,
     admin_bytes: usize,
     auto_creates: usize,
     producer_ids: ProducerIds,
@@ -46,7 +47,7 @@ impl ToController {
         (host, limit): (Arc<str>, Option<Limit>),
         out: &mut Vec<Command>,
     ) -> bool {
-        if !self.add_admin(call.body.len()) {
+        if !self.add_admin(call.request, call.body.len()) {
             return false;
         }
         let (version, body) = (call.version, call.body.to_vec());
@@ -117,18 +118,18 @@ impl ToController {
     }
 
     /// Adds a request; false if there are too many. A single one is always taken.
-    fn add_admin(&mut self, bytes: usize) -> bool {
+    fn add_admin(&mut self, request: RequestId, bytes: usize) -> bool {
         if !self.admin.is_empty() && self.admin_bytes + bytes > ADMIN_BYTES_MAX {
             return false;
         }
-        self.admin.push_back(bytes);
+        self.admin.insert(request, bytes);
         self.admin_bytes += bytes;
         true
     }
 
     /// A request was answered, by this shard or by the failed one in whose place it is.
-    pub(crate) fn admin_answered(&mut self) {
-        self.admin_bytes -= self.admin.pop_front().unwrap_or(0);
+    pub(crate) fn admin_answered(&mut self, request: RequestId) {
+        self.admin_bytes -= self.admin.remove(&request).unwrap_or(0);
         assert!(!self.admin.is_empty() || self.admin_bytes == 0, "the lengths add up");
     }
 
@@ -154,13 +155,18 @@ mod tests {
     #[test]
     fn requests_wait_up_to_their_limit_and_a_single_one_always() {
         let mut waiting = ToController::default();
-        assert!(waiting.add_admin(2 * ADMIN_BYTES_MAX));
-        assert!(!waiting.add_admin(1));
-        waiting.admin_answered();
-        assert!(waiting.add_admin(ADMIN_BYTES_MAX) && !waiting.add_admin(1));
-        // An answer to a request of the shard that failed before.
-        waiting.admin_answered();
-        waiting.admin_answered();
+        let of = |connection| RequestId { connection, sequence: 0 };
+        assert!(waiting.add_admin(of(1), 2 * ADMIN_BYTES_MAX));
+        assert!(!waiting.add_admin(of(2), 1));
+        waiting.admin_answered(of(1));
+        assert!(waiting.add_admin(of(2), ADMIN_BYTES_MAX) && !waiting.add_admin(of(3), 1));
+        waiting.admin_answered(of(2));
+        // Answers come in any order, and one may be to a request of the shard that failed before.
+        assert!(waiting.add_admin(of(4), 5) && waiting.add_admin(of(5), 7));
+        waiting.admin_answered(of(5));
+        assert_eq!(waiting.admin_bytes, 5);
+        waiting.admin_answered(of(2));
+        waiting.admin_answered(of(4));
         assert_eq!((waiting.admin.len(), waiting.admin_bytes), (0, 0));
     }
 

@@ -4,8 +4,8 @@
 use super::{Command, Common, ListenerIndex, Message};
 use crate::cluster::{ClusterImage, OfflineList, OfflinePartitions, View};
 use crate::config::Config;
+use crate::placement::CONTROLLER;
 use crate::security::acls::AclRules;
-use muster_coordinator::Topics;
 use muster_storage::injected::{self, Fault};
 use std::sync::Arc;
 
@@ -71,11 +71,26 @@ impl Broker {
     /// An older one was sent before shard 0 was loaded again, which read later changes from its
     /// log: the partitions of topics in them would be removed.
     pub(super) fn set_image(&mut self, image: Arc<ClusterImage>) -> Option<Arc<ClusterImage>> {
-        if image.version() < self.image.version() && !injected::is(Fault::StaleImage) {
+        if image.is_older_than(&self.image) && !injected::is(Fault::StaleImage) {
             return None;
         }
         self.config = self.common.config.with_dynamic(&image, self.number);
         Some(std::mem::replace(&mut self.image, image))
+    }
+
+    /// Reports to the controller what clients may do at this shard.
+    pub(super) fn report_access(&self, out: &mut Vec<Command>) {
+        self.report_access_of(self.image.access_version(), out);
+    }
+
+    /// Reports to the controller that clients may do nothing at this shard any more.
+    pub(super) fn report_no_access(&self, out: &mut Vec<Command>) {
+        self.report_access_of(i64::MAX, out);
+    }
+
+    fn report_access_of(&self, version: i64, out: &mut Vec<Command>) {
+        let message = Message::AccessTaken { by: self.number, version };
+        out.push(Command::Mail { to: CONTROLLER, message });
     }
 
     /// Takes the report of a shard.

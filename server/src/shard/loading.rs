@@ -237,6 +237,7 @@ impl Loaded {
         shard.report_ends();
         let offline = shard.partitions.offline_list();
         shard.broker.report_offline(&offline, &mut shard.commands);
+        shard.broker.report_access(&mut shard.commands);
         shard.transactions_loaded();
         Ok((shard, effects.ops))
     }

@@ -162,7 +162,8 @@ pub struct Shard {
 /// The state that a failed shard passes to its successor.
 #[derive(Debug)]
 pub struct Left {
-    /// Its image of the cluster.
+    /// The newest image of the cluster that some shard may have, if it knows that: the controller
+    /// does, others have their own.
     pub image: Arc<ClusterImage>,
     /// Commands to perform once it is loaded again.
     pub commands: Vec<Command>,
@@ -183,6 +184,8 @@ impl Shard {
     /// Gives up the shard, with all requests that are not answered.
     pub fn leave(self) -> Left {
         let offline = self.broker.leave_offline();
+        let published = self.controller.as_ref().map(Controller::published);
+        let image = Arc::clone(published.unwrap_or(self.broker.image()));
         let mut commands: Vec<_> =
             self.controller.into_iter().flat_map(Controller::leave).collect();
         if self.stopping != Stopping::No {
@@ -194,7 +197,7 @@ impl Shard {
             commands.push(Command::Mail { to: self.broker.number(), message });
         }
         commands.extend(offline);
-        Left { image: Arc::clone(self.broker.image()), commands }
+        Left { image, commands }
     }
 }
 

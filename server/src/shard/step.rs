@@ -251,9 +251,10 @@ impl Shard {
             message @ (Message::Admin { .. }
             | Message::AutoCreate { .. }
             | Message::ProducerIds { .. }
+            | Message::AccessTaken { .. }
             | Message::Forgotten { .. }) => self.control(message),
             Message::AdminAnswer { request, response } => {
-                self.to_controller.admin_answered();
+                self.to_controller.admin_answered(request);
                 let mut response = (*response).into();
                 self.clients.answers().answer_of_controller(request, &mut response);
             }
@@ -300,6 +301,9 @@ impl Shard {
         let Self { broker, clients, groups, partitions, transactions, ids, errors, times, .. } =
             self;
         let Some(before) = broker.set_image(image) else { return };
+        if broker.image().access_version() != before.access_version() {
+            broker.report_access(&mut self.commands);
+        }
         let (image, config) = (broker.image(), broker.config());
         clients.set_config(config);
         let inputs = Inputs { times: *times, ids: ids.as_mut(), image, errors };
@@ -379,6 +383,7 @@ impl Shard {
         }
         self.clients.end_all(&mut self.commands);
         self.release_gone();
+        self.broker.report_no_access(&mut self.commands);
         self.stopping = Stopping::Done;
         self.commands.push(Command::Stopped);
     }

@@ -2,6 +2,7 @@
 
 mod acls;
 mod configs;
+mod image;
 mod quotas;
 mod scram;
 mod topics;

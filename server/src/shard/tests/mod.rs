@@ -1,5 +1,6 @@
 //! Stories of a whole shard, on a real directory.
 
+mod access;
 mod counters;
 mod deleted_topics;
 mod group_requests;

@@ -85,6 +85,8 @@ pub(crate) struct World {
     /// Connections that the shard closed.
     pub(crate) closed: Vec<ConnectionId>,
     pub(crate) unloaded: usize,
+    /// Mail to other shards, which does not arrive.
+    pub(crate) mailed: Vec<(u32, Message)>,
     /// The time when the shard stopped.
     pub(crate) stopped: Option<i64>,
 }
@@ -132,6 +134,7 @@ impl World {
             swaps: 0,
             closed: Vec::new(),
             unloaded: 0,
+            mailed: Vec::new(),
             stopped: None,
         };
         ops.into_iter().for_each(|op| world.perform(op));
@@ -278,7 +281,9 @@ impl World {
             for command in std::mem::take(&mut self.commands) {
                 match command {
                     Command::File(op) => self.perform(op),
-                    Command::Mail { to, .. } if to != self.shard.broker.number() => {}
+                    Command::Mail { to, message } if to != self.shard.broker.number() => {
+                        self.mailed.push((to, message));
+                    }
                     Command::Mail { message, .. } => {
                         has_mail = true;
                         self.shard.step(

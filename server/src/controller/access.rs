@@ -1,0 +1,77 @@
+//! Answers to changes of what clients may do: they leave when every shard has taken the change, so
+//! that no shard grants what was revoked after the answer.
+//!
+//! A shard reports the version of access that it has taken: when it is loaded, with each image that
+//! changes it, and when it has stopped, as it has no clients then. A shard that is loaded again is
+//! waited for: its mailbox has the image. If the load fails, the process ends.
+
+use super::Pending;
+use crate::event::Command;
+use muster_codec::ControllerRequest;
+use muster_storage::injected::{self, Fault};
+use std::collections::VecDeque;
+
+/// Answers whose changes are durable, and the versions of access that shards have taken.
+#[derive(Debug)]
+pub(super) struct Access {
+    taken: Vec<i64>,
+    /// In the order of their versions.
+    pending: VecDeque<(i64, Pending)>,
+}
+
+impl Access {
+    pub(super) fn new(shards: u32) -> Self {
+        Self { taken: vec![0; shards as usize], pending: VecDeque::new() }
+    }
+
+    /// A shard has taken a version.
+    pub(super) fn taken(&mut self, by: u32, version: i64) {
+        self.taken[by as usize] = version;
+    }
+
+    /// Sends an answer, at once or when all shards have taken the version that it is about.
+    pub(super) fn pass(&mut self, pending: Pending, out: &mut Vec<Command>) {
+        match pending.access {
+            Some(version) if version > self.by_all() && !injected::is(Fault::EarlyAccess) => {
+                self.pending.push_back((version, pending));
+            }
+            Some(_) | None => send(pending, out),
+        }
+    }
+
+    /// Sends the answers to changes that all shards have taken.
+    pub(super) fn pass_taken(&mut self, out: &mut Vec<Command>) {
+        let by_all = self.by_all();
+        while let Some((_, pending)) = self.pending.pop_front_if(|(at, _)| *at <= by_all) {
+            send(pending, out);
+        }
+    }
+
+    /// The answers that were not sent.
+    pub(super) fn leave(self) -> impl Iterator<Item = Pending> {
+        self.pending.into_iter().map(|(_, pending)| pending)
+    }
+
+    fn by_all(&self) -> i64 {
+        self.taken.iter().copied().min().unwrap_or(i64::MAX)
+    }
+}
+
+/// Whether a request may change what clients may do.
+pub(super) fn is_changed_by(request: &ControllerRequest<'_>) -> bool {
+    match request {
+        ControllerRequest::CreateAcls(_)
+        | ControllerRequest::DeleteAcls(_)
+        | ControllerRequest::AlterUserScramCredentials(_) => true,
+        ControllerRequest::CreateTopics(_)
+        | ControllerRequest::DeleteTopics(_)
+        | ControllerRequest::CreatePartitions(_)
+        | ControllerRequest::AlterConfigs(_)
+        | ControllerRequest::AlterClientQuotas(_)
+        | ControllerRequest::IncrementalAlterConfigs(_) => false,
+    }
+}
+
+fn send(Pending { to, message, .. }: Pending, out: &mut Vec<Command>) {
+    out.push(Command::Mail { to, message });
+}

@@ -1,0 +1,149 @@
+//! The answer to a change of what clients may do, and the shards that have yet to take it.
+
+use super::world::{FLUSH_MS, World, frame};
+use crate::cluster::ClusterImage;
+use crate::mailbox::Message;
+use crate::net::ConnectionId;
+use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
+use crate::shard::{Event, ListenerIndex};
+use muster_codec::messages::{
+    AclCreation, CreateAclsRequest, CreatePartitionsRequest, DeleteAclsFilter, DeleteAclsRequest,
+};
+use muster_codec::{Request, Response};
+use std::sync::Arc;
+
+const CLIENT: ConnectionId = ConnectionId(0);
+const OTHER: ConnectionId = ConnectionId(1);
+const ANY: i8 = 1;
+
+fn world() -> World {
+    let mut world = World::of_shards(
+        3,
+        &[
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users=User:ANONYMOUS",
+        ],
+    );
+    world.pass(FLUSH_MS);
+    for connection in [CLIENT, OTHER] {
+        let host = Arc::from("/10.0.0.1");
+        world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host });
+    }
+    world
+}
+
+fn create() -> CreateAclsRequest<'static> {
+    let creation = AclCreation {
+        resource_type: ResourceType::Topic.code(),
+        resource_name: "t".into(),
+        resource_pattern_type: PatternType::Literal.code(),
+        principal: "User:alice".into(),
+        host: "*".into(),
+        operation: Operation::Read.code(),
+        permission_type: Permission::Allow.code(),
+    };
+    CreateAclsRequest { creations: vec![creation] }
+}
+
+fn delete() -> DeleteAclsRequest<'static> {
+    let filter = DeleteAclsFilter {
+        resource_type_filter: ANY,
+        resource_name_filter: None,
+        pattern_type_filter: ANY,
+        principal_filter: None,
+        host_filter: None,
+        operation: ANY,
+        permission_type: ANY,
+    };
+    DeleteAclsRequest { filters: vec![filter] }
+}
+
+/// Sends a request, and lets the log be flushed.
+fn send(world: &mut World, connection: ConnectionId, request: impl Into<Request<'static>>) {
+    world.step(Event::Received { connection, data: &frame(3, request) });
+    world.pass(FLUSH_MS);
+}
+
+fn is_answered(world: &mut World, connection: ConnectionId) -> bool {
+    world.shard.output(connection).map(std::mem::take).is_some_and(|it| !it.is_empty())
+}
+
+/// The newest image that was sent to a shard.
+fn sent_to(world: &World, shard: u32) -> Arc<ClusterImage> {
+    let images = world.mailed.iter().rev().filter_map(|(to, message)| match message {
+        Message::Image(image) if *to == shard => Some(Arc::clone(image)),
+        _ => None,
+    });
+    images.into_iter().next().unwrap()
+}
+
+fn take(world: &mut World, by: u32, version: i64) {
+    world.step(Event::Mail(Message::AccessTaken { by, version }));
+}
+
+#[test]
+fn a_change_of_acls_is_answered_when_all_shards_have_taken_it() {
+    let mut world = world();
+    send(&mut world, CLIENT, create());
+    assert!(!is_answered(&mut world, CLIENT));
+    let created = sent_to(&world, 1).access_version();
+    take(&mut world, 1, created);
+    assert!(!is_answered(&mut world, CLIENT));
+    take(&mut world, 2, created);
+    assert!(is_answered(&mut world, CLIENT));
+
+    send(&mut world, CLIENT, delete());
+    let deleted = sent_to(&world, 1).access_version();
+    assert!(deleted > created && sent_to(&world, 1).acls().is_empty());
+    take(&mut world, 1, deleted);
+    // A shard that is loaded again reports what it has, and then what its mailbox has.
+    take(&mut world, 2, created);
+    assert!(!is_answered(&mut world, CLIENT));
+    take(&mut world, 2, deleted);
+    assert!(is_answered(&mut world, CLIENT));
+}
+
+/// A client that finds an ACL removed already may rely on that, too.
+#[test]
+fn an_answer_that_nothing_is_to_be_removed_waits_for_the_removal() {
+    let mut world = world();
+    send(&mut world, CLIENT, create());
+    send(&mut world, CLIENT, delete());
+    send(&mut world, OTHER, delete());
+    assert!(!is_answered(&mut world, CLIENT) && !is_answered(&mut world, OTHER));
+    let version = sent_to(&world, 1).access_version();
+    take(&mut world, 1, version);
+    // It has stopped.
+    take(&mut world, 2, i64::MAX);
+    assert!(is_answered(&mut world, CLIENT) && is_answered(&mut world, OTHER));
+}
+
+#[test]
+fn changes_of_something_else_wait_for_no_shard_and_pass_those_that_do() {
+    let mut world = world();
+    send(&mut world, CLIENT, create());
+    send(&mut world, OTHER, CreatePartitionsRequest::default());
+    assert!(is_answered(&mut world, OTHER) && !is_answered(&mut world, CLIENT));
+    let before = world.mailed.len();
+    world.create_topic("t");
+    let is_report = |(_, message): &(u32, Message)| matches!(message, Message::AccessTaken { .. });
+    assert!(!world.mailed[before..].iter().any(is_report));
+}
+
+#[test]
+fn the_answers_of_a_controller_that_fails_are_errors() {
+    let mut world = world();
+    send(&mut world, CLIENT, create());
+    let World { shard, .. } = world;
+    let left = shard.leave();
+    let errors = left.commands.into_iter().filter_map(|command| match command {
+        crate::shard::Command::Mail { message: Message::AdminAnswer { response, .. }, .. } => {
+            Some(Response::from(*response))
+        }
+        _ => None,
+    });
+    let errors: Vec<_> = errors.collect();
+    let [Response::CreateAcls(answer)] = &errors[..] else { panic!("{errors:?}") };
+    assert!(answer.results.iter().all(|it| it.error_code == -1), "{answer:?}");
+    assert!(!left.image.acls().is_empty(), "the image that other shards may have");
+}
