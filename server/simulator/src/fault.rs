@@ -47,10 +47,16 @@ pub enum InjectedFault {
     AbortedKept,
     /// The state of a transactional id changes without a record.
     UnwrittenId,
+    /// A change of ACLs is answered before all shards have it.
+    EarlyAccess,
+    /// A connection keeps the permissions that it had first.
+    OldPermissions,
+    /// The refusal of a topic has its id.
+    TellingRefusal,
 }
 
 impl InjectedFault {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -72,6 +78,9 @@ impl InjectedFault {
         Self::PendingShown,
         Self::AbortedKept,
         Self::UnwrittenId,
+        Self::EarlyAccess,
+        Self::OldPermissions,
+        Self::TellingRefusal,
     ];
 
     pub fn name(self) -> &'static str {
@@ -97,6 +106,9 @@ impl InjectedFault {
             Self::PendingShown => "pending-shown",
             Self::AbortedKept => "aborted-kept",
             Self::UnwrittenId => "unwritten-id",
+            Self::EarlyAccess => "early-access",
+            Self::OldPermissions => "old-permissions",
+            Self::TellingRefusal => "telling-refusal",
         }
     }
 
@@ -129,7 +141,10 @@ impl InjectedFault {
             | Self::StableTooFar
             | Self::PendingShown
             | Self::AbortedKept
-            | Self::UnwrittenId => self.inject_in_server(),
+            | Self::UnwrittenId
+            | Self::EarlyAccess
+            | Self::OldPermissions
+            | Self::TellingRefusal => self.inject_in_server(),
         }
     }
 
@@ -161,6 +176,9 @@ impl InjectedFault {
             Self::PendingShown => Fault::PendingShown,
             Self::AbortedKept => Fault::AbortedKept,
             Self::UnwrittenId => Fault::UnwrittenId,
+            Self::EarlyAccess => Fault::EarlyAccess,
+            Self::OldPermissions => Fault::OldPermissions,
+            Self::TellingRefusal => Fault::TellingRefusal,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())

@@ -98,6 +98,8 @@ pub(crate) struct ClientProfile {
     pub(crate) producers: u32,
     /// Clients with transactions; two share a transactional id.
     pub(crate) transactors: u32,
+    /// Clients with principals; if there are none, there is no authorizer.
+    pub(crate) users: u32,
     pub(crate) hostile: u32,
     /// The average time between two starts or stops of members.
     pub(crate) churn_every: u64,
@@ -120,7 +122,7 @@ impl Profile {
         let many = clients.members > 60;
         let sizes = if many { LARGE } else { random.pick(&[SMALL, MEDIUM]) };
         let sizes = LogSizes { cut_bytes: random.pick(&CUTS), ..sizes };
-        Self {
+        let mut profile = Self {
             shards: random.pick(&[1, 1, 2, 3]),
             configs: configs(random, &clients, offsets_partitions, transactions_partitions),
             offsets_partitions,
@@ -134,6 +136,20 @@ impl Profile {
             faults: faults(random, length),
             clients,
             turn_delay_max: random.pick(&[20, 200, 5 * MS]),
+        };
+        profile.restrict(random);
+        profile
+    }
+
+    /// Half of all runs have an authorizer, to which other clients than users are super users.
+    fn restrict(&mut self, random: &mut Random) {
+        self.clients.users = random.pick(&[0, 0, 2, 4]);
+        if self.clients.users > 0 {
+            let pairs = [
+                "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users=User:ANONYMOUS",
+            ];
+            self.configs.extend(pairs.map(str::to_owned));
         }
     }
 
@@ -221,6 +237,7 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         readers: random.between(0, 2) as u32,
         producers: random.between(0, 3) as u32,
         transactors: random.pick(&[0, 1, 2, 4]),
+        users: 0,
         hostile: random.pick(&[0, 0, 2]),
         several: random.pick(&[0, 1, 1]),
         converters: random.pick(&[0, 1]),

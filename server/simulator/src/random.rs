@@ -15,6 +15,7 @@ pub(crate) enum Salt {
     Faults,
     Ids,
     Images,
+    Mail,
 }
 
 /// A generator.

@@ -2,8 +2,8 @@
 //! records which states the server may have.
 
 use super::{
-    Admin, Committer, Converter, Hostile, Producer, Reader as OffsetsReader, Several, TopicCreator,
-    Transactor,
+    Admin, Committer, Converter, Granter, Hostile, Producer, Reader as OffsetsReader, Several,
+    TopicCreator, Transactor, User,
 };
 use crate::net::LinkId;
 use crate::random::Random;
@@ -21,6 +21,8 @@ pub(crate) enum Raw {
     Reader(OffsetsReader),
     Producer(Producer),
     Transactor(Box<Transactor>),
+    Granter(Granter),
+    User(User),
     Hostile(Hostile),
 }
 
@@ -66,6 +68,8 @@ impl Raw {
             | Self::Reader(_)
             | Self::Producer(_)
             | Self::Transactor(_)
+            | Self::Granter(_)
+            | Self::User(_)
             | Self::Hostile(_) => &[],
         }
     }
@@ -81,6 +85,8 @@ impl Raw {
             Self::Reader(reader) => Some(reader.next_request(around)),
             Self::Producer(producer) => Some(producer.next_request(around)),
             Self::Transactor(transactor) => Some(transactor.next_request(around)),
+            Self::Granter(granter) => Some(granter.next_request(around)),
+            Self::User(user) => Some(user.next_request(around)),
             Self::Hostile(_) => None,
         }
     }
@@ -109,6 +115,11 @@ impl Raw {
             Self::Reader(reader) => reader.answered(response),
             Self::Producer(_) => Producer::answered(response),
             Self::Transactor(transactor) => transactor.answered(response),
+            Self::Granter(granter) => granter.answered(response),
+            Self::User(user) => {
+                user.answered();
+                Ok(())
+            }
             Self::Hostile(_) => Ok(()),
         }
     }

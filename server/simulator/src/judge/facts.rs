@@ -9,8 +9,8 @@ use muster_codec::header::RequestHeader;
 use muster_codec::messages::{
     ConsumerGroupHeartbeatResponse, CreateTopicsResponse, DeleteGroupsResponse, FetchResponse,
     IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, OffsetCommitRequest,
-    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, SyncGroupRequest,
-    SyncGroupResponse,
+    OffsetCommitRequestTopic, OffsetCommitResponse, OffsetCommitResponseTopic, OffsetFetchRequest,
+    OffsetFetchResponse, SyncGroupRequest, SyncGroupResponse,
 };
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_codec::{DecodeError, Reader, Request, Response, Uuid};
@@ -224,7 +224,14 @@ impl Facts {
         asked: &OffsetCommitRequest<'_>,
         answer: &OffsetCommitResponse<'_>,
     ) -> Result<(), String> {
-        for (topic, answer) in asked.topics.iter().zip(&answer.topics) {
+        // Topics that are refused may be answered in another place.
+        let of = |topic: &OffsetCommitRequestTopic<'_>| {
+            let is_of = |it: &&OffsetCommitResponseTopic<'_>| {
+                it.name == topic.name && it.topic_id == topic.topic_id
+            };
+            answer.topics.iter().find(is_of)
+        };
+        for (topic, answer) in asked.topics.iter().filter_map(|topic| Some((topic, of(topic)?))) {
             for (partition, answer) in topic.partitions.iter().zip(&answer.partitions) {
                 if answer.error_code == 0 {
                     self.require(&Fact::Commit {

@@ -7,8 +7,10 @@
 //! - `loadgen`'s checker: single owners, epochs, leases, fenced and lost commits of members;
 //! - [`turns`]: no connection waits for longer than its turn, and no session ends before the input
 //!   of its member is handled;
+//! - [`access`]: users are granted and refused what ACLs say;
 //! - [`offsets`]: the committed offsets that raw clients know of are there.
 
+mod access;
 mod cut;
 mod expected;
 mod facts;
@@ -17,6 +19,8 @@ mod offsets;
 mod owners;
 mod turns;
 
+use crate::client::Book;
+pub(crate) use access::{Rules, Since, check as check_access};
 pub(crate) use cut::cut_conversions;
 pub(crate) use expected::{RecordBytes, bytes_of};
 pub(crate) use offsets::Offsets;
@@ -38,6 +42,8 @@ const THOROUGH_EVERY: u64 = 64;
 pub(crate) struct Judge {
     pub(crate) facts: Facts,
     pub(crate) owners: Owners,
+    /// The ACLs that are there and those that may be.
+    pub(crate) books: Since<Book>,
     expected: Vec<Expected>,
     checker: Checker,
     turns: u64,

@@ -8,8 +8,9 @@ mod process;
 mod tests;
 
 use crate::client::{
-    Admin, Committer, Converter, Hostile, Producer, Raw, Reader, Several, SimClient, SimMember,
-    TRANSACTED, TRANSACTED_PARTITIONS, TopicCreator, TopicPlan, Transactor, new_members,
+    Admin, Book, Committer, Converter, Granter, Hostile, Producer, Raw, Reader, Several, SimClient,
+    SimMember, TRANSACTED, TRANSACTED_PARTITIONS, TopicCreator, TopicPlan, Transactor, User,
+    new_members,
 };
 use crate::coverage::{Coverage, Seen};
 use crate::disk::{Crash, Disk};
@@ -25,7 +26,9 @@ use crate::trace::Trace;
 use kafka_protocol::protocol::StrBytes;
 use loadgen::member::Nodes;
 use loadgen::topics::{Topic, Topics};
+use muster::cluster::ClusterImage;
 use muster::config::Config;
+use muster_coordinator::Topics as _;
 use muster_counters::Totals;
 use process::{Images, Process};
 use std::fmt;
@@ -55,6 +58,8 @@ pub(crate) struct World {
     pub(crate) nodes: Nodes,
     pub(crate) faults: Random,
     pub(crate) ids: Random,
+    /// The time that mail between shards takes.
+    pub(crate) mail: Random,
     pub(crate) judge: Judge,
     pub(crate) coverage: Coverage,
     /// The numbers of shards that have ended.
@@ -102,6 +107,9 @@ const CALM_PAUSE_MAX: u64 = 2 * SECOND;
 /// This number of members at rest in their groups is a crowd.
 const CROWD_MEMBERS: usize = 1_000;
 
+/// A topic that never exists.
+const ABSENT: &str = "absent";
+
 const CHECK_EVERY: u64 = 200 * MS;
 
 /// The groups of a client that names several in a request.
@@ -140,6 +148,7 @@ impl World {
             nodes: Nodes::default(),
             faults: of(Salt::Faults),
             ids: of(Salt::Ids),
+            mail: of(Salt::Mail),
             judge: Judge::default(),
             coverage: Coverage::default(),
             counters: Totals::default(),
@@ -256,8 +265,8 @@ impl World {
         if self.phase != Phase::CreatingTopics {
             return;
         }
-        let Some(shard) = self.process.shards.first() else { return self.arm_client(0) };
-        let image = shard.inspect().image().clone();
+        // The image may still be on its way to some.
+        let Some(image) = self.common_image() else { return self.arm_client(0) };
         // That of transactions is left to the clients that have them.
         let topics = || image.topics().filter(|topic| *topic.name != *TRANSACTED);
         for topic in topics() {
@@ -308,7 +317,16 @@ impl World {
             Raw::Transactor(Box::new(Transactor::new(id, number % 4 > 0)))
         };
         let raws = raws.chain((0..clients.transactors).map(transactor));
+        let first = topics.iter().take(1).map(|(name, _)| name.clone());
+        let asked = first.chain(Admin::topics_of(0).take(1)).chain([ABSENT.to_owned()]);
+        let asked: Vec<String> = asked.collect();
+        let granters = u32::from(clients.users > 0);
+        let granter = |_| Raw::Granter(Granter::new(asked.clone()));
+        let raws = raws.chain((0..granters).map(granter));
+        let user = |number| Raw::User(User::new(number, asked.clone()));
+        let raws = raws.chain((0..clients.users).map(user));
         let raws = raws.chain((0..clients.hostile).map(|_| Raw::Hostile(Hostile)));
+        self.judge.books.set(self.queue.now(), Book::default());
         self.clients.extend(raws.map(SimClient::new));
         (1..self.clients.len() as u32).for_each(|client| self.arm_client(client));
         for member in 0..clients.members {
@@ -319,6 +337,13 @@ impl World {
         self.queue.after(CHECK_EVERY, TimedEvent::Check);
         self.queue.after(clients.churn_every, TimedEvent::Churn);
         self.plan_fault();
+    }
+
+    /// The image of all shards; None if they have different topics, or none run.
+    fn common_image(&self) -> Option<Arc<ClusterImage>> {
+        let mut images = self.process.shards.iter().map(|shard| shard.inspect().image());
+        let first = images.next()?;
+        images.all(|image| image.version() == first.version()).then(|| first.clone())
     }
 
     fn plan_fault(&mut self) {

@@ -1,5 +1,6 @@
 //! The judge's checks where they are due: the first violation ends the run.
 
+mod access;
 mod memory;
 mod rest;
 mod state;
@@ -31,6 +32,10 @@ impl World {
                 coverage.add(Seen::TransactionCommitted, committed);
                 coverage.add(Seen::TransactionAborted, aborted);
                 coverage.add(Seen::TransactionsRead, looks);
+            } else if let Raw::Granter(granter) = &sim.raw {
+                let [created, deleted] = granter.counts();
+                coverage.add(Seen::AclsCreated, created);
+                coverage.add(Seen::AclsDeleted, deleted);
             }
         }
         coverage

@@ -43,7 +43,12 @@ impl World {
                     let images = self.process.shards.iter().map(|shard| shard.inspect().image());
                     images.map(|image| admin.check(image)).find_map(Result::err)
                 }
+                Raw::Granter(granter) => {
+                    let images = self.process.shards.iter().map(|shard| shard.inspect().image());
+                    images.map(|image| granter.check(image)).find_map(Result::err)
+                }
                 Raw::TopicCreator(_)
+                | Raw::User(_)
                 | Raw::Committer(_)
                 | Raw::Several(_)
                 | Raw::Converter(_)
@@ -90,9 +95,14 @@ impl World {
             Raw::Admin(admin) if number == CONTROLLER => {
                 admin.interrupted().check(started.shard.inspect().image())
             }
+            Raw::Granter(granter) if number == CONTROLLER => {
+                granter.check(started.shard.inspect().image())
+            }
             Raw::Committer(_)
             | Raw::Several(_)
             | Raw::Converter(_)
+            | Raw::Granter(_)
+            | Raw::User(_)
             | Raw::Admin(_)
             | Raw::TopicCreator(_)
             | Raw::Reader(_)

@@ -37,6 +37,8 @@ impl World {
             | Raw::Admin(_)
             | Raw::Reader(_)
             | Raw::Producer(_)
+            | Raw::Granter(_)
+            | Raw::User(_)
             | Raw::Transactor(_) => {}
         }
         if self.may_overtake(client) {
@@ -50,6 +52,7 @@ impl World {
             return;
         };
         sim.waits = true;
+        self.note_book(client);
         let link = self.client_link(client, shard);
         let (api, correlation) = (request.api_key() as i16, self.network.correlation());
         let header = RequestHeader {
@@ -89,8 +92,10 @@ impl World {
         if matches!(&sim.raw, Raw::TopicCreator(creator) if creator.is_done()) {
             return self.topics_created();
         }
-        sim.has_lost_change = frame.is_none() && matches!(sim.raw, Raw::Admin(_));
+        let changes = matches!(sim.raw, Raw::Admin(_) | Raw::Granter(_));
+        sim.has_lost_change = frame.is_none() && changes;
         let least = if sim.has_lost_change { self.mail_time() } else { 0 };
+        self.note_book(client);
         self.arm_client_after(client, least);
     }
 
@@ -105,7 +110,7 @@ impl World {
 
     /// The longest time that mail between shards takes while all of them run.
     fn mail_time(&self) -> u64 {
-        4 * self.profile.turn_delay_max
+        8 * self.profile.turn_delay_max
     }
 
     /// The client's connection to a shard; a connection to another one is closed.

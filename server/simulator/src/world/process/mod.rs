@@ -14,7 +14,7 @@ pub(crate) use files::OpenFile;
 pub(crate) use images::Images;
 pub(crate) use lifecycle::{FIRST_PORT, PARTITION_FILES_MAX, StartedShard};
 
-use crate::judge::{RecordBytes, Turns};
+use crate::judge::{RecordBytes, Rules, Turns};
 use crate::net::LinkId;
 use crate::world::World;
 pub(crate) use files::CLOSING_MAX;
@@ -96,6 +96,9 @@ pub(crate) struct SimShard {
     /// Nothing has been flushed since it was loaded, though something was recovered.
     is_recovering: bool,
     inbox: VecDeque<Inbound>,
+    /// Mail that is on its way, with the time when it arrives, in order.
+    mailbox: VecDeque<(u64, Message)>,
+    pub(crate) access: AccessSeen,
     /// The input of this turn.
     ready: VecDeque<Inbound>,
     /// When the last received bytes came.
@@ -111,6 +114,13 @@ pub(crate) struct SimShard {
     /// The number of consecutive turns that were due but had nothing to do.
     idle_turns: u32,
     stopped: bool,
+}
+
+/// The ACLs that a shard has had since it was loaded.
+#[derive(Default)]
+pub(crate) struct AccessSeen {
+    pub(crate) version: Option<i64>,
+    pub(crate) rules: Rules,
 }
 
 /// A shard with its reactor.
@@ -193,6 +203,8 @@ impl SimShard {
             image,
             is_recovering,
             inbox: VecDeque::new(),
+            mailbox: VecDeque::new(),
+            access: AccessSeen::default(),
             ready: VecDeque::new(),
             came_at: 0,
             parts: Some(Vec::new()),
@@ -201,6 +213,13 @@ impl SimShard {
             turns: Turns::default(),
             idle_turns: 0,
             stopped: false,
+        }
+    }
+
+    /// Takes the mail that has arrived.
+    fn take_mail(&mut self, now: u64) {
+        while let Some((_, message)) = self.mailbox.pop_front_if(|(at, _)| *at <= now) {
+            self.inbox.push_back(Inbound::Mail(message));
         }
     }
 

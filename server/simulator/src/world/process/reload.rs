@@ -44,7 +44,7 @@ impl World {
     /// Called at the end of a turn: fails the shard if an injected failure is due.
     pub(super) fn fail_if_due(&mut self, shard: &mut Shard) {
         let sim = self.turning();
-        let has_mail = || sim.inbox.iter().any(|inbound| matches!(inbound, Inbound::Mail(_)));
+        let has_mail = || !sim.mailbox.is_empty();
         let is_due = match sim.fails {
             None => false,
             Some(Failing::Soon) => true,
@@ -139,15 +139,16 @@ impl World {
         let mut failed = self.process.shards.remove(number as usize);
         let Running { shard, mut reactor } = *failed.take();
         reactor.close_files();
-        self.coverage.add(Seen::MailKept, u64::from(!failed.inbox.is_empty()));
+        let waits = !failed.inbox.is_empty() || !failed.mailbox.is_empty();
+        self.coverage.add(Seen::MailKept, u64::from(waits));
         let ids = Box::new(SeededIds(self.ids.fork()));
         let (shard, commands) = host.reload(shard.leave(), loaded, ids, times).map_err(text)?;
         let started = StartedShard { host, shard, position, ops: Vec::new(), records };
         let judged = self.judge_reloaded(number, &started);
         let StartedShard { host, shard, .. } = started;
-        let SimShard { inbox, sockets, .. } = failed;
+        let SimShard { inbox, mailbox, sockets, .. } = failed;
         let running = Box::new(Running { shard, reactor });
-        let loaded = SimShard { inbox, sockets, ..SimShard::new(host, running) };
+        let loaded = SimShard { inbox, mailbox, sockets, ..SimShard::new(host, running) };
         self.process.shards.insert(number as usize, loaded);
         self.process.loaded_at.insert(number, self.queue.now());
         judged.map(|()| commands)

@@ -53,6 +53,7 @@ impl Io for World {
             asked >= frames
         };
         self.judge_waiting(shard);
+        self.note_rules(shard);
         shard.work(times, &mut is_over, commands);
         self.judge_slice(shard, 1 + asked.min(frames - 1));
     }
@@ -70,8 +71,19 @@ impl Io for World {
         } else if let Event::Ended { connection } = &event {
             sim.turns.forget(*connection);
         }
+        let opened = match &event {
+            Event::Opened { connection, .. } => Some(*connection),
+            _ => None,
+        };
+        self.note_rules(shard);
         shard.step(times, event, commands);
+        self.note_rules(shard);
         self.judge_image_version(shard);
+        if let Some(connection) = opened
+            && let Some(link) = self.turning().sockets[connection.slot()]
+        {
+            self.show_certificate(shard, times, (link, connection), commands);
+        }
     }
 
     fn begin_handshakes(&mut self) {}
@@ -155,7 +167,7 @@ impl Io for World {
 
 impl World {
     /// The shard whose turn it is, whose `running` is None meanwhile.
-    pub(super) fn turning(&mut self) -> &mut SimShard {
+    pub(crate) fn turning(&mut self) -> &mut SimShard {
         let number = self.process.turning;
         &mut self.process.shards[number as usize]
     }
@@ -261,6 +273,7 @@ impl World {
         };
         let end = link.sent;
         self.judge_answer(&asked, frame);
+        self.judge_access(id, &asked, frame);
         self.network.link_mut(id).answers.push_back((end, asked, frame.to_vec()));
     }
 
@@ -323,8 +336,14 @@ impl World {
         }
     }
 
+    /// Sends mail to a shard: in order, but input that comes later may be handled before.
     pub(crate) fn post(&mut self, to: u32, message: Message) {
-        self.enqueue(to, Inbound::Mail(message));
+        let arrives = self.queue.now() + self.mail.skewed(0, self.profile.turn_delay_max);
+        let Some(sim) = self.process.shard(to) else { return };
+        let after = sim.mailbox.back().map_or(0, |(at, _)| *at);
+        let at = arrives.max(after);
+        sim.mailbox.push_back((at, message));
+        self.turn_by(to, at + 1);
     }
 
     pub(super) fn enqueue(&mut self, shard: u32, inbound: Inbound) {

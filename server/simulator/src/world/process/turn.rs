@@ -52,6 +52,7 @@ impl World {
         if shard.is_leaving {
             return self.leave_shard(number);
         }
+        shard.take_mail(now);
         let was_idle = shard.inbox.is_empty();
         shard.ready = std::mem::take(&mut shard.inbox);
         self.process.slices_left = self.faults.skewed(0, SLICES_MAX);
@@ -135,13 +136,17 @@ impl World {
         if !shard.inbox.is_empty() {
             return self.wake_shard(number);
         }
+        if let Some((at, _)) = shard.mailbox.front() {
+            let at = *at;
+            self.turn_by(number, at.max(now + 1));
+        }
         if let Some(deadline) = deadline {
             let at = u64::try_from(deadline - BEGINNING_MS).unwrap_or(0).saturating_mul(1_000);
             self.turn_by(number, at.max(now + 20));
         }
     }
 
-    fn turn_by(&mut self, number: u32, at: u64) {
+    pub(super) fn turn_by(&mut self, number: u32, at: u64) {
         let at = at.max(self.process.listens_at).max(self.process.paused_until);
         let life = self.process.life;
         let Some(shard) = self.process.shard(number) else { return };

@@ -1,0 +1,122 @@
+//! ACLs in the simulator's own words, with its own decision: what the server decides is compared
+//! with it.
+
+use muster::security::acls::{Entry, Pattern, PatternType, Permission};
+use std::collections::BTreeSet;
+
+pub(crate) const TOPIC: i8 = 2;
+pub(crate) const GROUP: i8 = 3;
+
+const ALL: i8 = 2;
+pub(crate) const READ: i8 = 3;
+const WRITE: i8 = 4;
+const DELETE: i8 = 6;
+const ALTER: i8 = 7;
+pub(crate) const DESCRIBE: i8 = 8;
+
+pub(crate) const LITERAL: i8 = 3;
+pub(crate) const PREFIXED: i8 = 4;
+pub(crate) const DENY: i8 = 2;
+pub(crate) const ALLOW: i8 = 3;
+
+pub(crate) const EVERYONE: &str = "User:*";
+pub(crate) const OPERATIONS: [i8; 4] = [ALL, READ, WRITE, DESCRIBE];
+
+/// An ACL for all hosts, with Kafka's numbers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rule {
+    pub(crate) resource: i8,
+    pub(crate) pattern: i8,
+    pub(crate) name: String,
+    pub(crate) principal: String,
+    pub(crate) operation: i8,
+    pub(crate) permission: i8,
+}
+
+/// An operation on a resource that a client asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Right<'r> {
+    pub(crate) principal: &'r str,
+    pub(crate) operation: i8,
+    pub(crate) resource: i8,
+    pub(crate) name: &'r str,
+}
+
+/// A right that an answer grants or refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) operation: i8,
+    pub(crate) resource: i8,
+    pub(crate) name: String,
+    pub(crate) is_granted: bool,
+}
+
+impl Rule {
+    pub(crate) fn of(pattern: &Pattern, entry: &Entry) -> Self {
+        Self {
+            resource: pattern.resource_type.code(),
+            pattern: if pattern.pattern_type == PatternType::Prefixed { PREFIXED } else { LITERAL },
+            name: pattern.name.to_string(),
+            principal: entry.principal.to_string(),
+            operation: entry.operation.code(),
+            permission: if entry.permission == Permission::Deny { DENY } else { ALLOW },
+        }
+    }
+
+    fn is_about(&self, right: Right<'_>) -> bool {
+        let names = match self.pattern {
+            PREFIXED => right.name.starts_with(&self.name),
+            _ => self.name == right.name || self.name == "*",
+        };
+        let is_of = self.principal == right.principal || self.principal == EVERYONE;
+        names && is_of && self.resource == right.resource
+    }
+
+    fn allows(&self, right: Right<'_>) -> bool {
+        let implies =
+            right.operation == DESCRIBE && [READ, WRITE, DELETE, ALTER].contains(&self.operation);
+        let is_such = [ALL, right.operation].contains(&self.operation) || implies;
+        self.permission == ALLOW && is_such && self.is_about(right)
+    }
+
+    fn denies(&self, right: Right<'_>) -> bool {
+        let is_such = [ALL, right.operation].contains(&self.operation);
+        self.permission == DENY && is_such && self.is_about(right)
+    }
+}
+
+/// Whether some rules allow a right.
+pub(crate) fn allow<'r>(rules: impl Iterator<Item = &'r Rule> + Clone, right: Right<'_>) -> bool {
+    !rules.clone().any(|rule| rule.denies(right)) && rules.clone().any(|rule| rule.allows(right))
+}
+
+/// The ACLs that are there, and those that may be: a change of them was not answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Book {
+    pub(crate) certain: BTreeSet<Rule>,
+    pub(crate) possible: BTreeSet<Rule>,
+}
+
+impl Book {
+    /// Whether an answer may say this about a right.
+    pub(crate) fn permits(&self, right: Right<'_>, is_granted: bool) -> bool {
+        let wanted = if is_granted { ALLOW } else { DENY };
+        let helpful = self.possible.iter().filter(|rule| rule.permission == wanted);
+        allow(self.certain.iter().chain(helpful), right) == is_granted
+    }
+
+    /// Checks the ACLs of an image.
+    ///
+    /// # Errors
+    /// They cannot be those.
+    pub(crate) fn check(&self, found: &BTreeSet<Rule>) -> Result<(), String> {
+        if let Some(rule) = self.certain.iter().find(|rule| !found.contains(rule)) {
+            return Err(format!("the ACL {rule:?} is gone"));
+        }
+        let is_known = |rule: &&Rule| self.certain.contains(rule) || self.possible.contains(rule);
+        match found.iter().find(|rule| !is_known(rule)) {
+            Some(rule) => Err(format!("the ACL {rule:?} is there")),
+            None => Ok(()),
+        }
+    }
+}
