@@ -89,7 +89,13 @@ impl World {
         self.requests += 1;
         self.waiting.insert(self.requests, (request.api_key(), api_version));
         let id = RequestId { connection: 0, sequence: self.requests };
-        let caller = Caller { request: id, api_version, client_id: "c", client_host: "/1.2.3.4" };
+        let caller = Caller {
+            request: id,
+            api_version,
+            client_id: "c",
+            client_host: "/1.2.3.4",
+            describes: None,
+        };
         let output = self.with_context(|it, context| it.handle(context, caller, request));
         self.settle(output);
     }

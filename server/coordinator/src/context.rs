@@ -3,6 +3,7 @@
 use crate::budget::{Budget, Held};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 use muster_codec::{Uuid, Wall};
 
 /// The inputs of one call.
@@ -44,6 +45,11 @@ pub trait Topics {
     fn racks(&self, _name: &str, _partition: i32) -> Vec<&str> {
         Vec::new()
     }
+}
+
+/// The topics that a client may describe.
+pub trait Describes: fmt::Debug + Send + Sync {
+    fn may_describe(&self, topic: &str) -> bool;
 }
 
 /// The inputs of one call on one group.

@@ -87,7 +87,7 @@ mod turn;
 pub use budget::{Budget, GroupRefusal, Held};
 pub use check_copy::{CheckCopy, Sample};
 pub use config::{Config, GroupOverrides, MigrationPolicy};
-pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
+pub use context::{Context, DeletedTopic, Describes, Ids, NoTopics, Topics};
 pub use coordinator::counts::Counts;
 pub use coordinator::{Caller, Coordinator, Listing, NextGroup, WalkProgress};
 pub use counters::{Counters, Events, Gauges};

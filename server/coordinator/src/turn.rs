@@ -1,12 +1,13 @@
 //! One call on one group: its inputs, and its output.
 
 use crate::config::{Config, GroupConfig, GroupConfigs};
-use crate::context::Topics;
+use crate::context::{Describes, Topics};
 use crate::counters::Events;
 use crate::output::{Output, RequestId};
 use crate::pending::PendingOffsets;
 use crate::timers::Timers;
 use crate::topic_hashes::TopicHashes;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::records::GroupRecord;
 use muster_codec::{Response, Wall};
@@ -35,6 +36,8 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) visible_at: u64,
     /// The position of this call's records.
     pub(crate) position: u64,
+    /// The topics that the client may describe; None for all.
+    pub(crate) describes: Option<&'r Arc<dyn Describes>>,
 }
 
 impl<'r> Turn<'_, 'r> {

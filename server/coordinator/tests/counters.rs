@@ -42,8 +42,13 @@ impl Shard {
         request: impl Into<GroupRequest<'static>>,
     ) -> Response<'static> {
         let request_id = RequestId { connection: 0, sequence: 0 };
-        let caller =
-            Caller { request: request_id, api_version, client_id: "c", client_host: "/1.2.3.4" };
+        let caller = Caller {
+            request: request_id,
+            api_version,
+            client_id: "c",
+            client_host: "/1.2.3.4",
+            describes: None,
+        };
         let mut output = self.call(|it, context| it.handle(context, caller, request.into()));
         let mut answers = std::mem::take(&mut output.answers);
         self.replay(&output);

@@ -330,7 +330,8 @@ impl Shard {
         self.position += 1;
         let request_id = RequestId { connection: 0, sequence: self.position };
         let client_host = self.host;
-        let caller = Caller { request: request_id, api_version, client_id, client_host };
+        let caller =
+            Caller { request: request_id, api_version, client_id, client_host, describes: None };
         let mut context = Context {
             now: 0,
             wall: Wall(0),

@@ -167,6 +167,7 @@ impl Shard {
             api_version: 1,
             client_id: "c",
             client_host: "/127.0.0.1",
+            describes: None,
         };
         let output = self.with_context(|it, context| it.handle(context, caller, request.into()));
         let Response::ConsumerGroupHeartbeat(response) = &output.answers[0].response else {

@@ -86,6 +86,7 @@ impl Shard {
             api_version: 3,
             client_id: "consumer",
             client_host: "/10.0.0.1",
+            describes: None,
         };
         let request = request.into();
         let output = self.call(|it, context| it.handle(context, caller, request));

@@ -266,7 +266,8 @@ impl Run {
         let request_id = RequestId { connection: 0, sequence: self.now as u64 };
         let is_leave = matches!(request, GroupRequest::LeaveGroup(_));
         let (client_id, client_host, api_version) = ("c", "/h", if is_leave { 3 } else { 1 });
-        let caller = Caller { request: request_id, api_version, client_id, client_host };
+        let caller =
+            Caller { request: request_id, api_version, client_id, client_host, describes: None };
         let (coordinator, mut context) = self.context();
         let Output { records, mut answers, .. } = coordinator.handle(&mut context, caller, request);
         records.iter().for_each(|record| coordinator.replay(record, 2));

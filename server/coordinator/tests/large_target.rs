@@ -97,7 +97,13 @@ fn compute(coordinator: &mut Coordinator, topics: &World) -> Vec<GroupRecord<'st
         ..Default::default()
     };
     let request_id = RequestId { connection: 0, sequence: 0 };
-    let caller = Caller { request: request_id, api_version: 1, client_id: "", client_host: "" };
+    let caller = Caller {
+        request: request_id,
+        api_version: 1,
+        client_id: "",
+        client_host: "",
+        describes: None,
+    };
     let wall = Wall(1_000_000);
     let mut context = Context {
         now: 0,

@@ -364,5 +364,5 @@ fn commit(offset: i64) -> OffsetCommitRequest<'static> {
 
 fn caller(api_version: i16, sequence: u64) -> Caller<'static> {
     let request = RequestId { connection: 0, sequence };
-    Caller { request, api_version, client_id: "c", client_host: "/127.0.0.1" }
+    Caller { request, api_version, client_id: "c", client_host: "/127.0.0.1", describes: None }
 }

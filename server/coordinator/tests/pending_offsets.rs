@@ -205,7 +205,8 @@ fn fetched(coordinator: &mut Coordinator, require_stable: bool) -> BTreeMap<Slot
     let groups = GROUPS.iter().map(all).collect();
     let request = OffsetFetchRequest { groups, require_stable, ..Default::default() };
     let id = RequestId { connection: 1, sequence: 1 };
-    let caller = Caller { request: id, api_version: 9, client_id: "", client_host: "" };
+    let caller =
+        Caller { request: id, api_version: 9, client_id: "", client_host: "", describes: None };
     let ids = &mut common::NoIds;
     let output = call(coordinator, (0, 1_000), ids, &NoTopics, |coordinator, context| {
         coordinator.handle(context, caller, request.into())
@@ -368,7 +369,8 @@ impl Shard {
             ..Default::default()
         };
         let id = RequestId { connection: 1, sequence: 1 };
-        let caller = Caller { request: id, api_version: 5, client_id: "", client_host: "" };
+        let caller =
+            Caller { request: id, api_version: 5, client_id: "", client_host: "", describes: None };
         self.call(|coordinator, context| coordinator.handle(context, caller, request.into()))
     }
 

@@ -426,11 +426,11 @@ impl History {
     }
 
     fn request(&mut self, who: &Known, api_version: i16, body: impl Into<GroupRequest<'static>>) {
-        let request_id = RequestId { connection: 0, sequence: self.askers.len() as u64 };
-        self.askers.insert(request_id, (who.group, who.instance));
-        self.waiting.insert(request_id);
-        let caller =
-            Caller { request: request_id, api_version, client_id: "c", client_host: "/1.2.3.4" };
+        let request = RequestId { connection: 0, sequence: self.askers.len() as u64 };
+        self.askers.insert(request, (who.group, who.instance));
+        self.waiting.insert(request);
+        let (client_id, client_host, describes) = ("c", "/1.2.3.4", None);
+        let caller = Caller { request, api_version, client_id, client_host, describes };
         let output = self.with_context(|it, context| it.handle(context, caller, body.into()));
         let waits = |answer: &Answer<'_>| answer.visible_at == self.position + 1;
         assert!(output.records.is_empty() || output.answers.iter().all(waits), "{output:?}");

@@ -306,8 +306,13 @@ impl History {
     fn ask(&mut self, api_version: i16, request: impl Into<GroupRequest<'static>>) {
         self.requests += 1;
         let request_id = RequestId { connection: 0, sequence: self.requests };
-        let caller =
-            Caller { request: request_id, api_version, client_id: "c", client_host: "/1.2.3.4" };
+        let caller = Caller {
+            request: request_id,
+            api_version,
+            client_id: "c",
+            client_host: "/1.2.3.4",
+            describes: None,
+        };
         let request = request.into();
         self.answer = None;
         let output = self.with_context(|it, context| it.handle(context, caller, request));

@@ -59,7 +59,7 @@ impl Asked {
 
     fn caller(&self) -> Caller<'_> {
         let Self { request, version, client_id, client_host, .. } = self;
-        Caller { request: *request, api_version: *version, client_id, client_host }
+        Caller { request: *request, api_version: *version, client_id, client_host, describes: None }
     }
 
     fn read(&self) -> GroupRequest<'_> {
@@ -212,7 +212,7 @@ impl Groups {
         caller: Caller<'_>,
         body: &[u8],
     ) -> Question {
-        let Caller { request, api_version: version, client_id, client_host } = caller;
+        let Caller { request, api_version: version, client_id, client_host, .. } = caller;
         let (client_id, client_host) = (client_id.into(), client_host.into());
         let body = body.into();
         let asked = Asked { slot, producer, request, version, client_id, client_host, body };

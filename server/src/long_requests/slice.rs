@@ -80,8 +80,13 @@ impl<'s> Slice<'s> {
         let (asked, is_last) = (answer.request(), *is_last);
         let Some(client_host) = clients.host(asked) else { return };
         let api_version = answer.version();
-        let caller =
-            Caller { request: asked, api_version, client_id: "", client_host: &client_host };
+        let caller = Caller {
+            request: asked,
+            api_version,
+            client_id: "",
+            client_host: &client_host,
+            describes: None,
+        };
         groups.request(inputs.again(), caller, request, |reply| {
             if reply.request == asked {
                 answer.wait_for(reply.visible_at);

@@ -5,6 +5,7 @@ use crate::dispatch::authorization::{Amendment, By, Denial, Verdict, screen};
 use crate::net::ConnectionId;
 use crate::security::acls::Permissions;
 use muster_codec::{ApiKey, PartitionRequest, Response, Routed};
+use muster_coordinator::{Describes, RequestId};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -58,6 +59,12 @@ impl Shard {
         }
         let restriction = (permissions, self.broker.image().clone());
         Ok(Screened::Amended(Amendment::new(request, restriction, refused), is_part))
+    }
+
+    /// The topics that the client of a request may describe; None for all.
+    pub(super) fn describes(&mut self, request: RequestId) -> Option<Arc<dyn Describes>> {
+        let permissions = self.permissions(ConnectionId(request.connection))?;
+        Some(permissions)
     }
 
     /// None without an authorizer.

@@ -106,11 +106,14 @@ impl Shard {
 
     fn group_request(&mut self, call: &Call<'_>, request: GroupRequest<'_>) {
         let Some(host) = self.clients.host(call.request) else { return };
+        let resolves = matches!(request, GroupRequest::ConsumerGroupHeartbeat(_));
+        let describes = resolves.then(|| self.describes(call.request)).flatten();
         let caller = Caller {
             request: call.request,
             api_version: call.version,
             client_id: &call.client_id,
             client_host: &host,
+            describes: describes.as_ref(),
         };
         let (groups, inputs, connections) = self.of_groups();
         let take = |reply: Reply<'_>| connections.reply(reply);

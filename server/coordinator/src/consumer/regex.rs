@@ -2,12 +2,14 @@
 
 use super::member::Profile;
 use super::{ConsumerGroup, records};
+use crate::context::Describes;
 use crate::modern::{Draft, Refusal, refuse};
 use crate::regex::{Regex, Resolution};
 use crate::text::Text;
 use crate::timers::{Timer, TimerKey};
 use crate::turn::Turn;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 
@@ -190,7 +192,7 @@ impl ConsumerGroup {
         }
         let expressions = self.own.regexes.subscribed_after(old, new);
         if (must_resolve || self.must_resolve(turn, expressions.len())) && !expressions.is_empty() {
-            self.own.regexes.resolving = Some(Resolving::new(expressions));
+            self.own.regexes.resolving = Some(Resolving::new(expressions, turn.describes));
             self.schedule_resolution(turn);
         }
     }
@@ -237,14 +239,21 @@ fn check(expression: &str) -> Result<(), Refusal> {
 #[derive(Debug)]
 pub(crate) struct Resolving {
     expressions: Vec<Text>,
+    /// The topics that the client may describe whose heartbeat began this; None for all.
+    describes: Option<Arc<dyn Describes>>,
     current: Option<Resolution>,
     /// The topics of the first expressions.
     resolved: Vec<Resolved>,
 }
 
 impl Resolving {
-    fn new(expressions: Vec<Text>) -> Self {
-        Self { expressions, current: None, resolved: Vec::new() }
+    fn new(expressions: Vec<Text>, describes: Option<&Arc<dyn Describes>>) -> Self {
+        let describes = describes.cloned();
+        Self { expressions, describes, current: None, resolved: Vec::new() }
+    }
+
+    fn may_describe(&self, topic: &str) -> bool {
+        self.describes.as_ref().is_none_or(|it| it.may_describe(topic))
     }
 
     /// Works for a slice; returns true when all expressions are resolved.
@@ -265,7 +274,8 @@ impl Resolving {
             },
         );
         if let Some(matched) = matched {
-            let topics = matched.iter().map(|it| Text::from(&**it)).collect();
+            let described = matched.iter().filter(|it| self.may_describe(it));
+            let topics = described.map(|it| Text::from(&**it)).collect();
             let (version, timestamp) = (turn.topics.version(), turn.wall.0);
             self.resolved.push(Resolved { topics, version, timestamp });
         }

@@ -34,6 +34,7 @@ impl Coordinator {
             request.member_id = Str::Owned(format!("{}", context.ids.next_id()));
         }
         self.with(context.around(), output, &request.group_id, |turn, entry| {
+            turn.describes = caller.describes;
             let response = valid.and_then(|()| serve(turn, entry, caller, &request));
             turn.answer(caller.request, response.unwrap_or_else(refused));
         });

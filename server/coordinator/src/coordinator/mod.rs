@@ -17,7 +17,7 @@ use crate::budget::{Budget, GroupRefusal, Held};
 use crate::classic::ClassicGroup;
 use crate::committed::Committed;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
-use crate::context::{Around, Context, DeletedTopic, Topics};
+use crate::context::{Around, Context, DeletedTopic, Describes, Topics};
 use crate::counters::Counters;
 use crate::group::{Entry, Group};
 use crate::groups::{Groups, Listed};
@@ -31,6 +31,7 @@ use crate::timers::{Reason, Timer, TimerKey, Timers};
 use crate::topic_hashes::TopicHashes;
 use crate::turn::Turn;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::{ErrorCode, GroupRequest, Wall};
 
@@ -42,6 +43,9 @@ pub struct Caller<'r> {
     pub client_id: &'r str,
     /// The address, printed as Kafka does: `/127.0.0.1`.
     pub client_host: &'r str,
+    /// The topics that the client may describe; None for all. The topics of its group's regular
+    /// expressions are those, as in Kafka, if it is the client whose heartbeat has them resolved.
+    pub describes: Option<&'r Arc<dyn Describes>>,
 }
 
 /// The groups of a slot.
@@ -282,6 +286,7 @@ impl Coordinator {
             events: &mut self.counters.events,
             visible_at,
             position: around.position,
+            describes: None,
         };
         let result = act(&mut turn, entry.as_deref_mut());
         let visible_at = turn.visible_at;

@@ -55,7 +55,13 @@ impl Shard {
         self.requests += 1;
         let id = RequestId { connection: 0, sequence: self.requests };
         self.waiting.insert(id.sequence);
-        let caller = Caller { request: id, api_version, client_id: "c", client_host: "/1.2.3.4" };
+        let caller = Caller {
+            request: id,
+            api_version,
+            client_id: "c",
+            client_host: "/1.2.3.4",
+            describes: None,
+        };
         let output = self.with_context(|it, context| it.handle(context, caller, request.into()));
         let waits = |answer: &Answer<'_>| answer.visible_at == self.position + 1;
         assert!(output.records.is_empty() || output.answers.iter().all(waits), "{output:?}");

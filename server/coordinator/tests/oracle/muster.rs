@@ -166,7 +166,13 @@ impl Muster {
         let client_id = op["client_id"].as_str().unwrap_or("client");
         let client_host = op["client_host"].as_str().unwrap_or("/127.0.0.1");
         let id = self.next_request();
-        let caller = Caller { request: id, api_version: asked.version, client_id, client_host };
+        let caller = Caller {
+            request: id,
+            api_version: asked.version,
+            client_id,
+            client_host,
+            describes: None,
+        };
         if asked.is_transactional {
             return self.commit_in_transaction(&asked.id, caller, &bytes);
         }
@@ -407,8 +413,13 @@ impl Muster {
         let request = of_groups(request)?;
         let id = self.next_request();
         let client = "dump";
-        let caller =
-            Caller { request: id, api_version: version, client_id: client, client_host: client };
+        let caller = Caller {
+            request: id,
+            api_version: version,
+            client_id: client,
+            client_host: client,
+            describes: None,
+        };
         let output = self.with_context(|coordinator, context| {
             let output = coordinator.handle(context, caller, request);
             let response = output

@@ -129,7 +129,13 @@ impl World {
     ) {
         let request_id = RequestId { connection: 0, sequence: 0 };
         let (client_id, client_host) = (line.client(), "/1.2.3.4");
-        let caller = Caller { request: request_id, api_version: version, client_id, client_host };
+        let caller = Caller {
+            request: request_id,
+            api_version: version,
+            client_id,
+            client_host,
+            describes: None,
+        };
         let mut output =
             self.with_context(|it, context| it.handle(context, caller, request.into()));
         let wrote = !output.records.is_empty();
@@ -168,8 +174,13 @@ impl World {
         };
         self.waiting.insert(id, (format!("{} {who}", line.verb), version));
         let client_host = "/1.2.3.4";
-        let caller =
-            Caller { request: id, api_version: version, client_id: line.client(), client_host };
+        let caller = Caller {
+            request: id,
+            api_version: version,
+            client_id: line.client(),
+            client_host,
+            describes: None,
+        };
         let output = self.with_context(|it, context| it.handle(context, caller, request));
         self.settle(output, out);
         self.expire(coverage, out);
@@ -224,7 +235,13 @@ impl World {
         let request =
             DescribeGroupsRequest { groups: vec![group.to_owned().into()], ..Default::default() };
         let request_id = RequestId { connection: 0, sequence: 0 };
-        let caller = Caller { request: request_id, api_version: 6, client_id: "", client_host: "" };
+        let caller = Caller {
+            request: request_id,
+            api_version: 6,
+            client_id: "",
+            client_host: "",
+            describes: None,
+        };
         let output = self.with_context(|it, context| it.handle(context, caller, request.into()));
         let Response::DescribeGroups(response) = &output.answers[0].response else { panic!() };
         let group = &response.groups[0];

@@ -4,6 +4,7 @@ use super::acl::{Entry, Pattern, WILDCARD};
 use super::kinds::{Operation, PatternType, Permission, ResourceType};
 use super::set::Acls;
 use crate::security::Principal;
+use muster_coordinator::Describes;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -113,5 +114,11 @@ impl Permissions {
 
     fn decision(&self, entry: &Entry, operation: Operation) -> Option<Permission> {
         entry.is_about(&self.principal, &self.host).then(|| entry.decision(operation)).flatten()
+    }
+}
+
+impl Describes for Permissions {
+    fn may_describe(&self, topic: &str) -> bool {
+        self.allow_on_topic(Operation::Describe, topic)
     }
 }

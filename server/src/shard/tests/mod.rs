@@ -9,6 +9,7 @@ mod input;
 mod log_check;
 mod long_requests;
 mod quotas;
+mod regexes;
 mod snapshots;
 mod token_keys;
 mod transactions;

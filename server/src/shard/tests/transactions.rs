@@ -187,6 +187,7 @@ fn commit_or_ask(world: &mut World, metadata: &str) -> (bool, Vec<i16>, VisibleA
         api_version: 3,
         client_id: "c",
         client_host: "/127.0.0.1",
+        describes: None,
     };
     let mut body = Vec::new();
     Request::from(request.clone()).write(caller.api_version, &mut body).unwrap();

@@ -68,6 +68,7 @@ impl World {
             output: &mut output,
             events: &mut self.events,
             visible_at: 0,
+            describes: None,
             position: 1,
         };
         let result = act(&mut self.group, &mut turn, &mut draft);
