@@ -61,10 +61,9 @@ impl<'f> AclFilter<'f> {
     }
 
     /// The pattern of all ACLs that it matches, if there is but one.
-    pub(super) fn pattern(&self) -> Option<Pattern> {
+    pub(super) fn pattern(&self) -> Option<(ResourceType, PatternType, &'f str)> {
         let Patterns::Of(pattern_type) = self.patterns else { return None };
-        let (resource_type, name) = (self.resource_type?, self.name?.into());
-        Some(Pattern { resource_type, pattern_type, name })
+        Some((self.resource_type?, pattern_type, self.name?))
     }
 
     pub fn matches(&self, pattern: &Pattern, entry: &Entry) -> bool {

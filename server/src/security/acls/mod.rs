@@ -4,6 +4,7 @@
 //! may do: the same set, the rules of the config, the client's principal and address.
 
 mod acl;
+mod decided;
 mod filter;
 mod kinds;
 mod permissions;

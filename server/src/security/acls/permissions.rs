@@ -1,6 +1,7 @@
 //! The permissions of one client.
 
 use super::acl::{Entry, Pattern, WILDCARD};
+use super::decided::Decided;
 use super::kinds::{Operation, PatternType, Permission, ResourceType};
 use super::set::Acls;
 use crate::security::Principal;
@@ -24,13 +25,14 @@ pub(crate) struct AclRules {
 }
 
 /// The permissions of one client, by the ACLs of one image of the cluster.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Permissions {
     rules: Arc<AclRules>,
     acls: Acls,
     principal: Arc<str>,
     host: Arc<str>,
     is_super_user: bool,
+    decided: Decided,
 }
 
 impl Permissions {
@@ -39,7 +41,14 @@ impl Permissions {
         let principal = principal.to_string();
         let is_super_user = rules.super_users.contains(&principal);
         let host = host.trim_start_matches('/').into();
-        Self { rules, acls, principal: principal.into(), host, is_super_user }
+        Self {
+            rules,
+            acls,
+            principal: principal.into(),
+            host,
+            is_super_user,
+            decided: Decided::default(),
+        }
     }
 
     /// Whether they are by these ACLs.
@@ -58,9 +67,11 @@ impl Permissions {
     /// `StandardAuthorizerData.authorize`: what is denied is not allowed, whatever allows it; what
     /// no ACL allows is not, unless there is no ACL about the resource and the config says so.
     pub(crate) fn allow(&self, operation: Operation, of: ResourceType, name: &str) -> bool {
-        if self.is_super_user {
-            return true;
-        }
+        self.is_super_user
+            || self.decided.get((operation, of, name), || self.decide(operation, of, name))
+    }
+
+    fn decide(&self, operation: Operation, of: ResourceType, name: &str) -> bool {
         let (mut has_acls, mut is_allowed) = (false, false);
         for entry in self.acls.about(of, name) {
             has_acls = true;

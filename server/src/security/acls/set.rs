@@ -4,6 +4,8 @@ use super::acl::{Acl, Entry, Pattern, WILDCARD};
 use super::filter::AclFilter;
 use super::kinds::{PatternType, ResourceType};
 use imbl::OrdMap;
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
 /// A look-up of a pattern takes as long as looking at this number of ACLs.
@@ -11,62 +13,87 @@ const LOOK_UP: usize = 16;
 
 /// All ACLs of a cluster. A clone shares everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Acls {
-    /// The entries of a pattern are in order.
-    by_pattern: OrdMap<Pattern, Arc<Vec<Entry>>>,
+pub struct Acls(Arc<Set>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Set {
+    /// The entries by the name of their pattern, so that a look-up needs no key of its own.
+    by_kind: BTreeMap<(ResourceType, PatternType), ByName>,
     count: usize,
+}
+
+type ByName = OrdMap<Arc<str>, Arc<OfPattern>>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct OfPattern {
+    pattern: Pattern,
+    /// In order.
+    entries: Vec<Entry>,
 }
 
 impl Acls {
     pub fn len(&self) -> usize {
-        self.count
+        self.0.count
     }
 
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.0.count == 0
     }
 
     /// Whether both are the same set, without a look at each ACL: false is no proof that they are
     /// not.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.by_pattern.ptr_eq(&other.by_pattern)
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     pub fn has(&self, acl: &Acl) -> bool {
-        self.by_pattern.get(&acl.pattern).is_some_and(|it| it.binary_search(&acl.entry).is_ok())
+        let Pattern { resource_type, pattern_type, name } = &acl.pattern;
+        let of_name = self.by_name(*resource_type, *pattern_type).and_then(|it| it.get(&**name));
+        of_name.is_some_and(|it| it.entries.binary_search(&acl.entry).is_ok())
     }
 
-    pub fn add(&mut self, acl: Acl) {
-        let entries = Arc::make_mut(self.by_pattern.entry(acl.pattern).or_default());
-        if let Err(place) = entries.binary_search(&acl.entry) {
-            entries.insert(place, acl.entry);
-            self.count += 1;
+    pub fn add(&mut self, Acl { pattern, entry }: Acl) {
+        let Set { by_kind, count } = Arc::make_mut(&mut self.0);
+        let by_name = by_kind.entry((pattern.resource_type, pattern.pattern_type)).or_default();
+        let new = || Arc::new(OfPattern { pattern: pattern.clone(), entries: Vec::new() });
+        let of_name = by_name.entry(Arc::clone(&pattern.name)).or_insert_with(new);
+        let entries = &mut Arc::make_mut(of_name).entries;
+        if let Err(place) = entries.binary_search(&entry) {
+            entries.insert(place, entry);
+            *count += 1;
         }
     }
 
     pub fn remove(&mut self, acl: &Acl) {
-        let Some(entries) = self.by_pattern.get_mut(&acl.pattern) else { return };
-        let entries = Arc::make_mut(entries);
-        let before = entries.len();
-        entries.retain(|entry| *entry != acl.entry);
-        self.count -= before - entries.len();
-        if entries.is_empty() {
-            self.by_pattern.remove(&acl.pattern);
+        if !self.has(acl) {
+            return;
         }
+        let Set { by_kind, count } = Arc::make_mut(&mut self.0);
+        let Pattern { resource_type, pattern_type, name } = &acl.pattern;
+        let Some(by_name) = by_kind.get_mut(&(*resource_type, *pattern_type)) else { return };
+        let Some(of_name) = by_name.get_mut(&**name) else { return };
+        let entries = &mut Arc::make_mut(of_name).entries;
+        entries.retain(|entry| *entry != acl.entry);
+        *count -= 1;
+        if entries.is_empty() {
+            by_name.remove(&**name);
+        }
+        by_kind.retain(|_, by_name| !by_name.is_empty());
     }
 
     /// All of them, by resource.
     pub fn iter(&self) -> impl Iterator<Item = (&Pattern, &Entry)> {
-        self.by_pattern.iter().flat_map(entries_of)
+        self.0.by_kind.values().flat_map(|by_name| by_name.values()).flat_map(entries_of)
     }
 
     /// Those that a filter matches, by resource.
     pub fn matching<'a>(&'a self, filter: &AclFilter<'_>) -> Vec<(&'a Pattern, &'a Entry)> {
         let matches = |it: &(&Pattern, &Entry)| filter.matches(it.0, it.1);
         match filter.pattern() {
-            Some(only) => {
-                let entries = self.by_pattern.get_key_value(&only);
-                entries.into_iter().flat_map(entries_of).filter(matches).collect()
+            Some((resource_type, pattern_type, name)) => {
+                let by_name = self.by_name(resource_type, pattern_type);
+                let of_name = by_name.and_then(|by_name| by_name.get(name));
+                of_name.into_iter().flat_map(entries_of).filter(matches).collect()
             }
             None => self.iter().filter(matches).collect(),
         }
@@ -79,54 +106,48 @@ impl Acls {
 
     /// Those of a type of resources.
     pub(super) fn of_type(&self, of: ResourceType) -> impl Iterator<Item = (&Pattern, &Entry)> {
-        let first =
-            Pattern { resource_type: of, pattern_type: PatternType::Literal, name: Arc::from("") };
-        let of_type =
-            self.by_pattern.range(first..).take_while(move |(it, _)| it.resource_type == of);
-        of_type.flat_map(entries_of)
+        let kinds = [PatternType::Literal, PatternType::Prefixed].into_iter();
+        let by_name = kinds.filter_map(move |pattern_type| self.by_name(of, pattern_type));
+        by_name.flat_map(|by_name| by_name.values()).flat_map(entries_of)
     }
 
     /// Those about a resource.
     pub(super) fn about(&self, of: ResourceType, name: &str) -> impl Iterator<Item = &Entry> {
-        let literal = |name: &str| self.by_pattern.get(&pattern(of, PatternType::Literal, name));
+        let literals = self.by_name(of, PatternType::Literal);
+        let literal = move |name: &str| literals.and_then(|it| it.get(name));
         let all = (name != WILDCARD).then(|| literal(WILDCARD)).flatten();
         let exact = literal(name).into_iter().chain(all);
-        exact.chain(self.prefixes(of, name)).flat_map(|entries| entries.iter())
+        exact.chain(self.prefixes(of, name)).flat_map(|of_name| of_name.entries.iter())
     }
 
     /// Those of all prefixes of a name. A look-up finds the greatest pattern up to the name: it is
     /// a prefix, or else all others are prefixes of the part that both have in common.
-    fn prefixes(&self, of: ResourceType, name: &str) -> impl Iterator<Item = &Arc<Vec<Entry>>> {
-        let first = pattern(of, PatternType::Prefixed, "");
+    fn prefixes(&self, of: ResourceType, name: &str) -> impl Iterator<Item = &Arc<OfPattern>> {
+        let by_name = self.by_name(of, PatternType::Prefixed);
         let mut left = Some((name.len(), true));
         std::iter::from_fn(move || {
             while let Some((length, is_included)) = left {
-                let last = pattern(of, PatternType::Prefixed, &name[..length]);
-                let (before, entries) = if is_included {
-                    self.by_pattern.range(first.clone()..=last).next_back()?
-                } else {
-                    self.by_pattern.range(first.clone()..last).next_back()?
-                };
-                let common = common_length(&name[..length], &before.name);
-                if common == before.name.len() {
+                let part = &name[..length];
+                let last = if is_included { Included(part) } else { Excluded(part) };
+                let (before, of_name) = by_name?.range::<_, str>((Unbounded, last)).next_back()?;
+                let common = common_length(part, before);
+                if common == before.len() {
                     left = Some((common, false));
-                    return Some(entries);
+                    return Some(of_name);
                 }
                 left = Some((common, true));
             }
             None
         })
     }
+
+    fn by_name(&self, of: ResourceType, pattern_type: PatternType) -> Option<&ByName> {
+        self.0.by_kind.get(&(of, pattern_type))
+    }
 }
 
-fn entries_of<'a>(
-    (pattern, entries): (&'a Pattern, &'a Arc<Vec<Entry>>),
-) -> impl Iterator<Item = (&'a Pattern, &'a Entry)> {
-    entries.iter().map(move |entry| (pattern, entry))
-}
-
-fn pattern(resource_type: ResourceType, pattern_type: PatternType, name: &str) -> Pattern {
-    Pattern { resource_type, pattern_type, name: name.into() }
+fn entries_of(of_name: &Arc<OfPattern>) -> impl Iterator<Item = (&Pattern, &Entry)> {
+    of_name.entries.iter().map(|entry| (&of_name.pattern, entry))
 }
 
 /// The bytes with which both begin, up to the end of a character.
