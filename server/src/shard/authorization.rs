@@ -13,8 +13,12 @@ use std::sync::Arc;
 pub(super) enum Screened {
     /// It is handled as it came.
     Whole,
-    /// It is handled, and its answer amended. What is left of it is to be written again, if true.
-    Amended(Amendment, bool),
+    /// It is handled, and its answer amended.
+    Amended {
+        amendment: Amendment,
+        /// A part was taken out: what is left is to be written again.
+        is_part: bool,
+    },
     Refused(Response<'static>),
 }
 
@@ -31,7 +35,8 @@ impl Shard {
     ) -> Result<Screened, String> {
         let Some(permissions) = self.permissions(id) else {
             let amendment = Amendment::unrestricted(request);
-            return Ok(amendment.map_or(Screened::Whole, |it| Screened::Amended(it, false)));
+            let amended = |amendment| Screened::Amended { amendment, is_part: false };
+            return Ok(amendment.map_or(Screened::Whole, amended));
         };
         let by = By {
             version,
@@ -58,7 +63,8 @@ impl Shard {
             refuse_silent(request)?;
         }
         let restriction = (permissions, self.broker.image().clone());
-        Ok(Screened::Amended(Amendment::new(request, restriction, refused), is_part))
+        let amendment = Amendment::new(request, restriction, refused);
+        Ok(Screened::Amended { amendment, is_part })
     }
 
     /// The topics that the client of a request may describe; None for all.

@@ -56,7 +56,7 @@ impl Shard {
         let mut request = dispatch::name_once(request, version);
         let amendment = match self.authorize(id, version, &mut request).ok()? {
             Screened::Whole => None,
-            Screened::Amended(amendment, _) => Some(amendment),
+            Screened::Amended { amendment, .. } => Some(amendment),
             Screened::Refused(response) => {
                 let answers = self.clients.answers();
                 let asked = answers.begin(id, api, header.correlation_id, version);

@@ -53,7 +53,7 @@ impl Shard {
         let mut rest = Vec::new();
         match screened {
             Screened::Whole => {}
-            Screened::Amended(amendment, is_part) => {
+            Screened::Amended { amendment, is_part } => {
                 self.clients.answers().amend(call.request, Box::new(amendment));
                 if is_part {
                     request = write_again(request, version, &mut rest)?;
