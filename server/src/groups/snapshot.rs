@@ -281,6 +281,8 @@ impl Job {
     ) -> Result<Option<Stage>, SnapshotDamage> {
         let (slots, log) = log.parts();
         let position = log.progress().accepted();
+        // That a slot has no groups is of this position, too, and takes no bytes.
+        self.header.newest = position;
         Ok(Some(match std::mem::replace(&mut self.stage, Stage::Cluster) {
             Stage::Cluster => {
                 self.header.cluster = write_cluster(turn.image, config, writer);
@@ -335,7 +337,7 @@ impl Job {
         let written = coordinator.map(|it| it.write_snapshot(&mut walk, SLICE_BYTES, body));
         let written =
             written.transpose().map_err(|what| SnapshotDamage { group_id: None, what })?;
-        Ok(match self.written(ids, written.flatten()) {
+        Ok(match complete(ids, written.flatten()) {
             Some(row) => {
                 self.ids.push(row);
                 Stage::Ids(Some(partition))
@@ -358,7 +360,7 @@ impl Job {
         let written = slots.on(slot, |coordinator, _| {
             coordinator.write_snapshot(&mut walk, position, SLICE_BYTES, body)
         });
-        Ok(match self.written(groups, written?) {
+        Ok(match complete(groups, written?) {
             Some(row) => {
                 self.slots.push(row);
                 Stage::Groups(Some(slot))
@@ -366,13 +368,12 @@ impl Job {
             None => Stage::GroupsOf(groups, walk),
         })
     }
+}
 
-    /// The row of a slot of which some was written; None if it is not complete.
-    fn written(&mut self, row: SlotIndex, part: Option<SnapshotPart>) -> Option<SlotIndex> {
-        self.header.newest = self.header.newest.max(row.newest);
-        let SnapshotPart { at, len, crc } = part?;
-        Some(SlotIndex { index: Part { at, len, crc }, ..row })
-    }
+/// The row of a slot of which some was written; None if it is not complete.
+fn complete(row: SlotIndex, part: Option<SnapshotPart>) -> Option<SlotIndex> {
+    let SnapshotPart { at, len, crc } = part?;
+    Some(SlotIndex { index: Part { at, len, crc }, ..row })
 }
 
 /// The row of a slot, or partition of transactional ids, that is begun at a position.

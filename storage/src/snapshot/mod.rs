@@ -82,7 +82,8 @@ pub struct SnapshotHeader {
     pub log_id: u64,
     /// All operations up to this position are in the snapshot; groups may be of later positions.
     pub from: u64,
-    /// The latest position of any group in it: a log that ends before it has lost records.
+    /// The latest position of its parts, those without content included: a log that ends before it
+    /// has lost records.
     pub newest: u64,
     pub file_bytes: u64,
     /// The table of the slots.

@@ -2,6 +2,7 @@
 
 mod access;
 mod counters;
+mod crashes;
 mod deleted_topics;
 mod group_requests;
 mod idle;

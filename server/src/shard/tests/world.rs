@@ -5,6 +5,7 @@ use crate::cluster::Endpoint;
 use crate::config::{Config, compaction};
 use crate::net::ConnectionId;
 use crate::placement::{Slot, TransactionsPartition};
+use crate::shard::names::SNAPSHOT_FILE;
 use crate::shard::{Command, Common, Event, LogSizes, Message, Shard, load, log_directory};
 use muster_codec::header::RequestHeader;
 use muster_codec::records::{
@@ -78,6 +79,8 @@ pub(crate) struct World {
     pub(crate) now: i64,
     open: HashMap<FileId, File>,
     done: VecDeque<FileDone>,
+    /// The writes to the log that the disk has not carried out, while it is slow.
+    held: Option<Vec<FileOp>>,
     commands: Vec<Command>,
     deadline: Option<i64>,
     /// Compactions, and groups that were unloaded after starts.
@@ -129,6 +132,7 @@ impl World {
             now: 1_000,
             open: HashMap::new(),
             done: VecDeque::new(),
+            held: None,
             commands: Vec::new(),
             deadline: None,
             swaps: 0,
@@ -142,9 +146,10 @@ impl World {
         world
     }
 
-    /// Restarts the shard from its directory, without a clean stop.
+    /// Restarts the shard from its directory, without a clean stop. Writes that are held are lost.
     pub(crate) fn restart(&mut self) {
         self.swaps += self.shard.groups.log().swaps();
+        self.held = None;
         self.open.clear();
         self.done.clear();
         self.stopped = None;
@@ -153,6 +158,15 @@ impl World {
         self.unloaded += self.shard.groups.slots().unloaded_groups();
         ops.into_iter().for_each(|op| self.perform(op));
         self.turn();
+    }
+
+    /// Holds the writes to the log from now on, or carries out those that were held.
+    pub(crate) fn hold_log(&mut self, holds: bool) {
+        match self.held.take() {
+            held @ Some(_) if holds => self.held = held,
+            None if holds => self.held = Some(Vec::new()),
+            held => held.into_iter().flatten().for_each(|op| self.perform(op)),
+        }
     }
 
     /// Creates a topic as a client of it does; returns its id.
@@ -190,9 +204,13 @@ impl World {
     }
 
     pub(crate) fn append(&mut self, record: &GroupRecord<'_>) {
+        self.append_all(std::slice::from_ref(record));
+    }
+
+    /// Appends the records of a group as one operation.
+    pub(crate) fn append_all(&mut self, records: &[GroupRecord<'_>]) {
         if !self.shard.groups.is_closed() {
-            let slot = self.slot_of(record);
-            let records = std::slice::from_ref(record);
+            let slot = self.slot_of(&records[0]);
             self.shard.groups.append(slot, self.now, records);
         }
         self.turn();
@@ -329,6 +347,20 @@ impl World {
     }
 
     fn perform(&mut self, op: FileOp) {
+        let is_to_log = match &op {
+            FileOp::Write { file, .. } | FileOp::Sync { file, .. } => *file < SNAPSHOT_FILE,
+            FileOp::Open { .. }
+            | FileOp::Close { .. }
+            | FileOp::Read { .. }
+            | FileOp::Truncate { .. }
+            | FileOp::Rename { .. }
+            | FileOp::RemoveFile { .. }
+            | FileOp::MoveDir { .. }
+            | FileOp::RemoveDir { .. } => false,
+        };
+        if let Some(held) = self.held.as_mut().filter(|_| is_to_log) {
+            return held.push(op);
+        }
         let data = self.directory.path();
         let done = match op {
             FileOp::Open { file, path, .. } => {
