@@ -128,13 +128,11 @@ fn checked(parts: &Parts<'_>) -> Result<Entity, Refused> {
                      or ClientId";
         return Err(invalid(words));
     };
-    match &entity {
-        Entity::Ip(Name::Of(ip)) if ip.parse::<IpAddr>().is_err() => {
-            Err(invalid(format!("{ip} is not a valid IP or resolvable host.")))
-        }
-        Entity::Ip(_) | Entity::User(_) | Entity::Client(_) | Entity::UserAndClient(..) => {
-            Ok(entity)
-        }
+    let Entity::Ip(Name::Of(ip)) = &entity else { return Ok(entity) };
+    // An address has several spellings, of which one is looked up.
+    match ip.parse::<IpAddr>() {
+        Ok(ip) => Ok(Entity::Ip(Name::of(&ip.to_canonical().to_string()))),
+        Err(_) => Err(invalid(format!("{ip} is not a valid IP or resolvable host."))),
     }
 }
 

@@ -60,6 +60,9 @@ pub(crate) enum Used {
     Fetched,
 }
 
+/// Waits that may always be there whose connections are closed, or wait for longer.
+const WAITING_GONE_MAX: usize = 64;
+
 /// Nanoseconds of a core's time in one percent of a second.
 const PERCENT_NANOS: f64 = 10_000_000.0;
 
@@ -146,10 +149,6 @@ impl Throttle {
         let key = QuotaKey::ConnectionCreationRate;
         self.rates.record(key, limit, 1.0, self.now);
         self.rates.delay_ms(key, limit, self.now).min(self.window().sample_ms)
-    }
-
-    fn wait(&mut self, id: ConnectionId, until: i64) {
-        self.waiting.push(Reverse((until, id)));
     }
 
     pub(super) fn deadline(&self) -> Option<i64> {
@@ -244,7 +243,24 @@ impl Connections {
             return;
         }
         connection.throttled = throttled(until);
-        self.throttle.wait(id, until);
+        self.throttle.waiting.push(Reverse((until, id)));
+        self.forget_waiting();
+    }
+
+    /// Forgets the waits of connections that are closed, when they outnumber the others: a wait may
+    /// be for weeks.
+    fn forget_waiting(&mut self) {
+        if self.throttle.waiting.len() <= 2 * self.len() + WAITING_GONE_MAX {
+            return;
+        }
+        let mut waiting = std::mem::take(&mut self.throttle.waiting);
+        waiting.retain(|Reverse((until, id))| {
+            self.get(*id).is_some_and(|connection| match connection.throttled {
+                Throttled::No => false,
+                Throttled::Until(at) | Throttled::Closed(at) => at == *until,
+            })
+        });
+        self.throttle.waiting = waiting;
     }
 
     /// Serves the connections again whose time is over, and returns those that are to be closed.
@@ -339,6 +355,19 @@ mod tests {
         connections.end_throttling();
         assert!(!connections.is_stalled(id));
         assert!(fetch(&mut connections, 900), "the bytes that were not sent do not count");
+    }
+
+    #[test]
+    fn closed_connections_do_not_wait() {
+        let mut connections = Connections::unthrottled(Limits::of(&Config::default()));
+        for number in 0..1_000 {
+            let id = ConnectionId::new(0, number);
+            connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
+            connections.throttle(id, 1_000_000 + i64::from(number));
+            connections.throttle(id, 1_000_000_000);
+            connections.close(id);
+            assert!(connections.throttle.waiting.len() <= WAITING_GONE_MAX + 2);
+        }
     }
 
     #[test]

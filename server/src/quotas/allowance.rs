@@ -21,6 +21,11 @@ impl Allowance {
         self.quotas.is_same(quotas) && *self.client_id == *client_id
     }
 
+    /// Whether no quota holds for the client.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.limits.iter().all(Option::is_none)
+    }
+
     pub(crate) fn limit(&self, key: QuotaKey) -> Option<&Limit> {
         self.limits[key as usize].as_ref()
     }

@@ -5,12 +5,12 @@ use super::Entity;
 /// A rate that may have a quota (`QuotaConfig`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QuotaKey {
+    /// The part of a core's time that requests take, in percent.
+    RequestPercentage,
     /// Bytes of Produce requests in a second.
     ProducerByteRate,
     /// Bytes of Fetch answers in a second.
     ConsumerByteRate,
-    /// The part of a core's time that requests take, in percent.
-    RequestPercentage,
     /// Partitions and topics that are created, added and deleted in a second.
     ControllerMutationRate,
     /// New connections of an address in a second.
@@ -18,10 +18,11 @@ pub enum QuotaKey {
 }
 
 impl QuotaKey {
+    /// In the order of Kafka's answers.
     pub const ALL: [Self; 5] = [
+        Self::RequestPercentage,
         Self::ProducerByteRate,
         Self::ConsumerByteRate,
-        Self::RequestPercentage,
         Self::ControllerMutationRate,
         Self::ConnectionCreationRate,
     ];

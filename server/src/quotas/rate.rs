@@ -20,7 +20,7 @@ impl Default for Window {
 impl Window {
     /// After this time without events a rate is as if it were new.
     pub fn total_ms(self) -> i64 {
-        i64::from(self.samples) * self.sample_ms
+        i64::from(self.samples).saturating_mul(self.sample_ms)
     }
 
     /// The most that can be recorded at once without a delay that is sure
@@ -80,19 +80,24 @@ impl Rate {
         let elapsed = self.elapsed(window, now) as f64;
         let sum: f64 = self.samples.iter().map(|sample| sample.sum).sum();
         let rate = sum / elapsed * 1_000.0;
-        if rate > bound { ((rate - bound) / bound * elapsed).round() as i64 } else { 0 }
+        if rate > bound { whole_ms((rate - bound) / bound * elapsed) } else { 0 }
     }
 
     /// The time that the samples cover: at least all but one of the window.
     fn elapsed(&mut self, window: Window, now: i64) -> i64 {
-        let over = now - window.total_ms();
+        let over = now.saturating_sub(window.total_ms());
         let old = self.samples.iter_mut().filter(|sample| sample.last <= over);
         old.for_each(|sample| *sample = Sample::new(now));
         let first = self.samples.iter().map(|sample| sample.began).min().unwrap_or(now);
         let elapsed = now - first;
         let lacking = i64::from(window.samples) - 1 - elapsed / window.sample_ms;
-        (elapsed + lacking.max(0) * window.sample_ms).max(1)
+        elapsed.saturating_add(lacking.max(0).saturating_mul(window.sample_ms)).max(1)
     }
+}
+
+/// A delay as answers can have it.
+pub(super) fn whole_ms(ms: f64) -> i64 {
+    ms.round().min(f64::from(i32::MAX)) as i64
 }
 
 pub(super) fn seconds(ms: i64) -> f64 {
@@ -127,6 +132,15 @@ mod tests {
         let mut rate = Rate::default();
         steady.iter().for_each(|(at, value)| rate.record(Window::default(), *value, *at));
         assert_eq!(rate.samples.len(), 12);
+    }
+
+    #[test]
+    fn no_bound_and_no_window_is_too_small_or_too_large() {
+        assert_eq!(delay_after(&[(0, 1e12)], 1e-300, 0), i64::from(i32::MAX));
+        let longest = Window { samples: u32::MAX, sample_ms: i64::from(i32::MAX) * 1_000 };
+        let mut rate = Rate::default();
+        rate.record(longest, 1e12, 5);
+        assert_eq!(rate.delay_ms(longest, 1.0, 5), 0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A bucket of tokens, refilled at the rate of a quota (`TokenBucket`).
 
-use super::rate::{Window, seconds};
+use super::rate::{Window, seconds, whole_ms};
 
 #[derive(Debug, Clone)]
 pub struct Tokens {
@@ -23,7 +23,7 @@ impl Tokens {
     /// How long it takes until the bucket is no longer below 0, in ms.
     pub(super) fn delay_ms(&mut self, window: Window, bound: f64, now: i64) -> i64 {
         self.refill(window, bound, now);
-        if self.left < 0.0 { (-self.left / bound * 1_000.0).round() as i64 } else { 0 }
+        if self.left < 0.0 { whole_ms(-self.left / bound * 1_000.0) } else { 0 }
     }
 
     fn refill(&mut self, window: Window, bound: f64, now: i64) {

@@ -87,7 +87,7 @@ fn controller_with_quotas() -> Controller {
 fn quotas_are_set_described_kept_and_removed() {
     let mut controller = controller_with_quotas();
     let all = [
-        "user alice: producer_byte_rate=1024 request_percentage=12.5",
+        "user alice: request_percentage=12.5 producer_byte_rate=1024",
         "client-id <default>: controller_mutation_rate=0.5",
         "user alice, client-id app: consumer_byte_rate=2048",
         "ip 10.0.0.1: connection_creation_rate=7",

@@ -59,6 +59,7 @@ impl Clients {
         connection.allowance.as_ref()?.limit(QuotaKey::ControllerMutationRate).cloned()
     }
 
+    /// The quotas of the client of a request; None if it has none.
     fn allowance(
         &mut self,
         request: RequestId,
@@ -68,12 +69,13 @@ impl Clients {
         let id = ConnectionId(request.connection);
         let before = self.connections.get(id)?.allowance.as_ref();
         if let Some(allowance) = before.filter(|it| it.is_by(quotas, client_id)) {
-            return Some(Arc::clone(allowance));
+            return Some(allowance).filter(|it| !it.is_empty()).cloned();
         }
         let user = self.principal(request)?.name;
         let allowance = Arc::new(Allowance::new(quotas, &user, client_id));
         let connection = self.connections.get_mut(id)?;
-        Some(Arc::clone(connection.allowance.insert(allowance)))
+        let allowance = Arc::clone(connection.allowance.insert(allowance));
+        Some(allowance).filter(|it| !it.is_empty())
     }
 
     /// Has a new connection wait if there are too many: those of its address are closed after a
