@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 PACKAGE = "org.apache.kafka.tools."
 JAVA_TOOLS = {
+    "acls": PACKAGE + "AclCommand",
     "api-versions": PACKAGE + "BrokerApiVersionsCommand",
     "configs": "kafka.admin.ConfigCommand",
     "console-consumer": PACKAGE + "consumer.ConsoleConsumer",
@@ -402,6 +403,73 @@ END = [
     Step("topics", "--create --topic placed --replica-assignment {broker},{broker}"),
 ]
 
+ALICE = "--allow-principal User:alice"
+ACLS = [
+    Step("acls", "--list"),
+    Step("acls", f"--add {ALICE} --consumer --topic orders --group billing"),
+    Step("acls", f"--add {ALICE} --producer --topic orders --transactional-id tx"),
+    Step("acls", f"--add {ALICE} --operation Read --topic log- --resource-pattern-type prefixed"),
+    Step("acls", f"--add {ALICE} --allow-host 192.0.2.7 --operation Alter --cluster"),
+    Step("acls", "--add --deny-principal User:bob --deny-host 192.0.2.7 --operation All --topic '*'"),
+    Step("acls", "--add --allow-principal User:* --operation Describe --group '*'"),
+    Step("acls", f"--add {ALICE} --operation Read --cluster"),
+    Step("acls", f"--add {ALICE} --operation Alter --delegation-token t"),
+    Step("acls", "--list"),
+    Step("acls", "--list --topic orders"),
+    Step("acls", "--list --topic log-1 --resource-pattern-type match"),
+    Step("acls", "--list --principal User:bob"),
+    Step("acls", f"--remove --force {ALICE} --operation Read --topic orders"),
+    Step("acls", "--remove --force --group billing"),
+    Step("acls", "--remove --force --topic log- --resource-pattern-type any"),
+    Step("acls", "--list"),
+]
+
+USERS = [
+    Step("configs", "--describe --entity-type users"),
+    Step("configs", "--alter --entity-type users --entity-name alice "
+         "--add-config SCRAM-SHA-256=[iterations=8192,password=secret],SCRAM-SHA-512=[password=s]"),
+    Step("configs", "--alter --entity-type users --entity-name bob "
+         "--add-config SCRAM-SHA-512=[iterations=1,password=secret]"),
+    Step("configs", "--alter --entity-type users --entity-name bob --delete-config SCRAM-SHA-256"),
+    Step("configs", "--describe --entity-type users"),
+    Step("configs", "--describe --entity-type users --entity-name alice"),
+    Step("configs", "--alter --entity-type users --entity-name alice "
+         "--delete-config SCRAM-SHA-256"),
+    Step("configs", "--describe --entity-type users --entity-name alice"),
+]
+
+QUOTAS = [
+    Step("configs", "--alter --entity-type users --entity-name alice "
+         "--add-config producer_byte_rate=1048576,request_percentage=50"),
+    Step("configs", "--alter --entity-type clients --entity-default "
+         "--add-config consumer_byte_rate=4194304"),
+    Step("configs", "--alter --entity-type users --entity-name alice --entity-type clients "
+         "--entity-name app --add-config controller_mutation_rate=2.5"),
+    Step("configs", "--alter --entity-type ips --entity-name 192.0.2.7 "
+         "--add-config connection_creation_rate=5"),
+    Step("configs", "--alter --entity-type ips --entity-default "
+         "--add-config connection_creation_rate=500000"),
+    Step("configs", "--describe --entity-type users"),
+    Step("configs", "--describe --entity-type clients"),
+    Step("configs", "--describe --entity-type ips"),
+    Step("configs", "--describe --entity-type users --entity-type clients"),
+    Step("configs", "--describe --entity-type users --entity-name alice --entity-type clients"),
+    Step("configs", "--alter --entity-type users --entity-name alice "
+         "--add-config producer_byte_rate=0"),
+    Step("configs", "--alter --entity-type users --entity-name alice "
+         "--add-config producer_byte_rate=1.5"),
+    Step("configs", "--alter --entity-type ips --entity-name 192.0.2.7 "
+         "--add-config producer_byte_rate=1"),
+    Step("configs", "--alter --entity-type users --entity-name alice "
+         "--delete-config producer_byte_rate"),
+    Step("configs", "--describe --entity-type users --entity-name alice"),
+    Step("configs", "--alter --entity-type ips --entity-default "
+         "--delete-config connection_creation_rate"),
+    Step("configs", "--alter --entity-type clients --entity-default "
+         "--delete-config consumer_byte_rate"),
+    Step("configs", "--describe --entity-type clients"),
+]
+
 PARTS = {
     "first": FIRST,
     "topics": TOPICS,
@@ -413,6 +481,9 @@ PARTS = {
     "group-configs": GROUP_CONFIGS,
     "kcat": KCAT,
     "transactions": TRANSACTIONS,
+    "acls": ACLS,
+    "users": USERS,
+    "quotas": QUOTAS,
     "end": END,
     "transaction-log": [TransactionLog()],
 }
