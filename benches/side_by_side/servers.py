@@ -44,6 +44,15 @@ group.consumer.min.heartbeat.interval.ms=100
 group.consumer.session.timeout.ms=10000
 group.consumer.min.session.timeout.ms=6000
 """
+#: A listener with TLS, whose certificate is made for the run.
+TLS_PROPERTIES = """\
+listeners=SSL://127.0.0.1:{port}
+ssl.keystore.type=PEM
+ssl.keystore.location={tls}/server.pem
+ssl.enabled.protocols=TLSv1.3
+"""
+#: The options of muster-load for it.
+TLS_CLIENT = " --tls --tls-ca {tls}/certificate.pem"
 ASSIGNS_EVERY_SECOND = "group.consumer.assignment.interval.ms=1000"
 
 
@@ -62,6 +71,8 @@ class Server:
     compiles_late: bool = False
     #: Where its data go: RAM makes a flush cost nothing.
     in_ram: bool = False
+    #: Options of muster-load.
+    client: str = ""
     #: Sends frames back as they are.
     is_echo: bool = False
 
@@ -96,6 +107,29 @@ KAFKA = Server(
     files={"server.properties": KAFKA_PROPERTIES + GROUP_PROPERTIES},
     compiles_late=True,
 )
+MUSTER_TLS = dataclasses.replace(
+    MUSTER,
+    name="muster-tls",
+    title="muster, TLS",
+    command=MUSTER.command.replace(
+        "--listen 127.0.0.1:{port}", " ".join(TLS_PROPERTIES.split())
+    ),
+    client=TLS_CLIENT,
+)
+KAFKA_TLS = dataclasses.replace(
+    KAFKA,
+    name="kafka-tls",
+    title="Kafka, TLS",
+    files={
+        "server.properties": KAFKA.files["server.properties"]
+        .replace("PLAINTEXT://127.0.0.1:{port}", "SSL://127.0.0.1:{port}")
+        .replace("inter.broker.listener.name=PLAINTEXT", "inter.broker.listener.name=SSL")
+        + TLS_PROPERTIES.partition("\n")[2]
+        + "ssl.truststore.type=PEM\nssl.truststore.location={tls}/certificate.pem\n"
+        + "listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT\n"
+    },
+    client=TLS_CLIENT,
+)
 ECHO = Server(
     name="echo",
     title="echo",
@@ -108,6 +142,8 @@ SERVERS = [
     EARLIER,
     dataclasses.replace(MUSTER, name="muster-ram", title="muster in RAM", in_ram=True),
     KAFKA,
+    MUSTER_TLS,
+    KAFKA_TLS,
     dataclasses.replace(
         KAFKA,
         name="kafka-flushed",
@@ -213,6 +249,15 @@ def stop(process: subprocess.Popen) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def certificate(directory: pathlib.Path) -> None:
+    """Makes a certificate of 127.0.0.1 and its key, in the forms that servers and client read."""
+    key, made = directory / "key.pem", directory / "certificate.pem"
+    kind = "req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -days 7 -subj /CN=127.0.0.1"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(made)]
+    subprocess.run(["openssl", *kind.split(), *names], check=True, stderr=subprocess.DEVNULL)
+    (directory / "server.pem").write_text(key.read_text() + made.read_text())
 
 
 def kafka_version() -> str:

@@ -254,7 +254,7 @@ WORKLOADS = [
         scenario="heartbeat.toml",
         sizes={"64": "--groups 64", "1,000": "--groups 1000"},
         metrics=throughput("heartbeat"),
-        servers=("muster", "kafka", "echo"),
+        servers=("muster", "kafka", "muster-tls", "kafka-tls", "echo"),
         echo={
             "64": "--connections 64 --in-flight 1",
             "1,000": "--connections 1000 --in-flight 1",
@@ -267,7 +267,15 @@ WORKLOADS = [
         scenario="commit.toml",
         sizes={"1": "--groups 1", "64": "--groups 64", "1,000": "--groups 1000"},
         metrics=throughput("commit"),
-        servers=("muster", "muster-ram", "kafka", "kafka-flushed", "durable-echo"),
+        servers=(
+            "muster",
+            "muster-ram",
+            "kafka",
+            "kafka-flushed",
+            "muster-tls",
+            "kafka-tls",
+            "durable-echo",
+        ),
         echo={
             "1": "--connections 1 --in-flight 1",
             "64": "--connections 64 --in-flight 1",
