@@ -18,6 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const NEVER: u64 = u64::MAX / 4;
+/// The group of the tests: that of the world, `group-0`, has the protocol that is drawn for it.
+const GROUP: &str = "group-1";
 const FENCED: &str = "FENCED_INSTANCE_ID";
 
 /// The static member of the group, and two dynamic ones.
@@ -89,6 +91,7 @@ fn world(protocol: Protocol) -> World {
         readers: 0,
         producers: 0,
         transactors: 0,
+        users: 0,
         hostile: 0,
         churn_every: NEVER,
         ..profile.clients.clone()
@@ -104,8 +107,8 @@ fn add_members(world: &mut World, protocol: Protocol) {
     let clients = &world.profile.clients;
     let micros = Duration::from_micros;
     let group = Arc::new(GroupPlan {
-        index: GroupIndex(0),
-        id: StrBytes::from_static_str("group-0"),
+        index: GroupIndex(1),
+        id: StrBytes::from_static_str(GROUP),
         protocol,
         subscription: Subscription::Topics([TopicIndex(0)].into()),
         session_timeout: micros(clients.session_timeout),
@@ -140,7 +143,7 @@ fn settle(world: &mut World, members: &[u32]) {
 
 /// The coordinator of the group fails, and is loaded again; returns when.
 fn fail_coordinator(world: &mut World) -> u64 {
-    let number = world.placement(world.process_shards).group_shard("group-0");
+    let number = world.placement(world.process_shards).group_shard(GROUP);
     let failed_at = world.queue.now();
     world.process.shards[number as usize].fails = Some(Failing::Soon);
     world.wake_shard(number);

@@ -44,7 +44,7 @@ pub(crate) struct Process {
     has_lost_power: bool,
     /// The shards; none while the process is down.
     pub(crate) shards: Vec<SimShard>,
-    /// When each shard was loaded last, by a start or after a failure.
+    /// When each shard was loaded last, at startup or after a failure.
     loaded_at: BTreeMap<u32, u64>,
     /// The time from which connections are accepted.
     pub(crate) listens_at: u64,
