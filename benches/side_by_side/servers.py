@@ -255,8 +255,10 @@ def certificate(directory: pathlib.Path) -> None:
     """Makes a certificate of 127.0.0.1 and its key, in the forms that servers and client read."""
     key, made = directory / "key.pem", directory / "certificate.pem"
     kind = "req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -days 7 -subj /CN=127.0.0.1"
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(made)]
-    subprocess.run(["openssl", *kind.split(), *names], check=True, stderr=subprocess.DEVNULL)
+    of = "-addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=CA:FALSE"
+    to = ["-keyout", str(key), "-out", str(made)]
+    command = ["openssl", *kind.split(), *of.split(), *to]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     (directory / "server.pem").write_text(key.read_text() + made.read_text())
 
 
