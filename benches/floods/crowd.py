@@ -65,6 +65,19 @@ async def crowd(clients: int, client: Callable[[], Awaitable[None]]) -> None:
     await asyncio.gather(*(again() for _ in range(clients)))
 
 
+async def senders(clients: int, port: int, count: Callable[[], None], *pieces: bytes) -> None:
+    """A crowd of clients that each send something, and wait until the server closes."""
+
+    async def client() -> None:
+        async with connected(port) as opened:
+            for piece in pieces:
+                await send(opened, piece)
+            count()
+            await until_closed(opened)
+
+    await crowd(clients, client)
+
+
 @contextlib.asynccontextmanager
 async def connected(port: int):
     """A socket that is reset at the end."""

@@ -3,10 +3,9 @@
 import base64
 import itertools
 import random
-import struct
 
 from . import frames
-from .crowd import connected, crowd, receive, send, until_closed
+from .crowd import connected, crowd, receive, send, senders, until_closed
 from .plain import BUSY, MANY
 from .tls import secured, trusting
 
@@ -55,57 +54,35 @@ async def states_out_of_order(target, count):
 
 async def held_logins(target, count):
     """4,500 clients that do not log in"""
-
-    async def client():
-        async with connected(target.sasl_plaintext) as opened:
-            await send(opened, frames.handshake("PLAIN"))
-            count()
-            await until_closed(opened)
-
-    await crowd(4_500, client)
+    await senders(4_500, target.sasl_plaintext, count, frames.handshake("PLAIN"))
 
 
 async def half_tokens(target, count):
     """half of a token of 512 KiB, on 1,000 connections"""
-
-    async def client():
-        async with connected(target.sasl_plaintext) as opened:
-            await send(opened, frames.handshake("PLAIN"))
-            head = frames.start_of(frames.SASL_AUTHENTICATE, 1, frames.TOKEN_BYTES_MAX)
-            await send(opened, head + bytes(frames.TOKEN_BYTES_MAX // 2))
-            count()
-            await until_closed(opened)
-
-    await crowd(MANY, client)
+    head = frames.start_of(frames.SASL_AUTHENTICATE, 1, frames.TOKEN_BYTES_MAX)
+    half = head + bytes(frames.TOKEN_BYTES_MAX // 2)
+    await senders(MANY, target.sasl_plaintext, count, frames.handshake("PLAIN"), half)
 
 
 async def long_tokens(target, count):
     """tokens of 512 KiB, on 1,000 connections"""
     head = len(frames.authenticate(b"")) - 4
     token = frames.authenticate(bytes(frames.TOKEN_BYTES_MAX - head))
-    await _wrong(target, count, "PLAIN", token, MANY)
+    await senders(MANY, target.sasl_plaintext, count, frames.handshake("PLAIN") + token)
 
 
 async def wrong_passwords(target, count):
     """wrong passwords of PLAIN"""
-    await _wrong(target, count, "PLAIN", frames.authenticate(WRONG), MANY)
+    login = frames.handshake("PLAIN") + frames.authenticate(WRONG)
+    await senders(MANY, target.sasl_plaintext, count, login)
 
 
 async def wrong_tokens(target, count):
     """tokens of OAUTHBEARER that another key has signed"""
     with open(target.token) as token:
         message = f"n,,\1auth=Bearer {token.read()}\1\1".encode()
-    await _wrong(target, count, "OAUTHBEARER", frames.authenticate(message), MANY)
-
-
-async def _wrong(target, count, mechanism, last, clients):
-    async def client():
-        async with connected(target.sasl_plaintext) as opened:
-            await send(opened, frames.handshake(mechanism) + last)
-            count()
-            await until_closed(opened)
-
-    await crowd(clients, client)
+    login = frames.handshake("OAUTHBEARER") + frames.authenticate(message)
+    await senders(MANY, target.sasl_plaintext, count, login)
 
 
 async def unknown_users(target, count):

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 
 from . import frames
-from .crowd import PAUSE_SECONDS, connected, crowd, send, until_closed
+from .crowd import PAUSE_SECONDS, connected, crowd, send, senders, until_closed
 
 #: Connections of what does not wait, and of what holds something.
 BUSY, MANY = 32, 1_000
@@ -23,26 +23,13 @@ async def connections(target, count):
 
 async def held_connections(target, count):
     """4,000 connections that send nothing"""
-
-    async def client():
-        async with connected(target.plaintext) as opened:
-            count()
-            await until_closed(opened)
-
-    await crowd(4 * MANY, client)
+    await senders(4 * MANY, target.plaintext, count)
 
 
 async def half_frames(target, count):
     """half of a frame of 1 MiB, on 1,000 connections"""
-
-    async def client():
-        async with connected(target.plaintext) as opened:
-            await send(opened, frames.start_of(frames.JOIN_GROUP, 3, frames.SHORT_BYTES))
-            await send(opened, bytes(frames.SHORT_BYTES // 2))
-            count()
-            await until_closed(opened)
-
-    await crowd(MANY, client)
+    head = frames.start_of(frames.JOIN_GROUP, 3, frames.SHORT_BYTES)
+    await senders(MANY, target.plaintext, count, head, bytes(frames.SHORT_BYTES // 2))
 
 
 async def trickles(target, count):
@@ -86,14 +73,7 @@ async def _whole_frames(target, count, api, version, length):
 
 async def too_long_frames(target, count):
     """frames of 2 GiB"""
-
-    async def client():
-        async with connected(target.plaintext) as opened:
-            await send(opened, frames.start_of(frames.PRODUCE, 3, 2**31 - 1))
-            count()
-            await until_closed(opened)
-
-    await crowd(BUSY, client)
+    await senders(BUSY, target.plaintext, count, frames.start_of(frames.PRODUCE, 3, 2**31 - 1))
 
 
 async def unread_answers(target, count):

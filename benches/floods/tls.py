@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 
-from .crowd import PAUSE_SECONDS, connected, crowd, receive, send, until_closed
+from .crowd import PAUSE_SECONDS, connected, crowd, send, senders
 from .frames import metadata
 from .plain import BUSY, MANY
 
@@ -41,40 +41,20 @@ async def connections(target, count):
 
 async def held_handshakes(target, count):
     """4,500 handshakes that do not begin"""
-
-    async def client():
-        async with connected(target.ssl) as opened:
-            count()
-            await until_closed(opened)
-
-    await crowd(4_500, client)
+    await senders(4_500, target.ssl, count)
 
 
 async def half_hellos(target, count):
     """half of a hello, on 1,000 connections"""
     first = hello(ssl.TLSVersion.TLSv1_3)
-
-    async def client():
-        async with connected(target.ssl) as opened:
-            await send(opened, first[: len(first) // 2])
-            count()
-            await until_closed(opened)
-
-    await crowd(MANY, client)
+    await senders(MANY, target.ssl, count, first[: len(first) // 2])
 
 
 async def long_hellos(target, count):
     """48 KiB of a handshake that does not end, on 1,000 connections"""
     record = b"\x16\x03\x01\x40\x00" + b"\x01\x00\xff\xff" + bytes((16 << 10) - 4)
     more = b"\x16\x03\x01\x40\x00" + bytes(16 << 10)
-
-    async def client():
-        async with connected(target.ssl) as opened:
-            await send(opened, record + more + more[: 15 << 10])
-            count()
-            await until_closed(opened)
-
-    await crowd(MANY, client)
+    await senders(MANY, target.ssl, count, record + more + more[: 15 << 10])
 
 
 async def abandoned_hellos(target, count):
@@ -108,14 +88,7 @@ async def _abandoned(target, count, reads, version=ssl.TLSVersion.TLSv1_3):
 
 async def garbage(target, count):
     """bytes that are not TLS"""
-
-    async def client():
-        async with connected(target.ssl) as opened:
-            await send(opened, metadata())
-            count()
-            await until_closed(opened)
-
-    await crowd(BUSY, client)
+    await senders(BUSY, target.ssl, count, metadata())
 
 
 async def handshakes(target, count):
