@@ -18,7 +18,12 @@ impl Allowance {
 
     /// Whether it is still what these quotas say, for the same client.
     pub(crate) fn is_by(&self, quotas: &ClientQuotas, client_id: &str) -> bool {
-        self.quotas.is_same(quotas) && *self.client_id == *client_id
+        self.is_of(quotas) && *self.client_id == *client_id
+    }
+
+    /// Whether these are its quotas still.
+    pub(crate) fn is_of(&self, quotas: &ClientQuotas) -> bool {
+        self.quotas.is_same(quotas)
     }
 
     /// Whether no quota holds for the client.

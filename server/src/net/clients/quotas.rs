@@ -53,10 +53,16 @@ impl Clients {
         }
     }
 
-    /// The quota of a client's changes of the cluster.
-    pub(crate) fn mutation_limit(&self, request: RequestId) -> Option<Limit> {
+    /// The quota of a client's changes of the cluster, by these quotas; its request was charged by
+    /// them if there are any.
+    pub(crate) fn mutation_limit(
+        &self,
+        request: RequestId,
+        quotas: &ClientQuotas,
+    ) -> Option<Limit> {
         let connection = self.connections.get(ConnectionId(request.connection))?;
-        connection.allowance.as_ref()?.limit(QuotaKey::ControllerMutationRate).cloned()
+        let allowance = connection.allowance.as_ref().filter(|it| it.is_of(quotas))?;
+        allowance.limit(QuotaKey::ControllerMutationRate).cloned()
     }
 
     /// The quotas of the client of a request; None if it has none.

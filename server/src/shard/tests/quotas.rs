@@ -3,11 +3,10 @@
 
 use super::world::{World, frame_of, take_time};
 use crate::net::ConnectionId;
-use crate::quotas::{Bound, ClientQuotas, Entity, Name, QuotaKey};
+use crate::quotas::{Bound, Entity, Name, QuotaKey};
 use crate::shard::{Event, ListenerIndex};
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
-use muster_codec::records::ClusterRecord;
 use muster_codec::{ApiKey, ErrorCode, Reader, Request, Response};
 
 const CLIENT: ConnectionId = ConnectionId(0);
@@ -15,18 +14,16 @@ const OTHER: ConnectionId = ConnectionId(1);
 
 fn world(configs: &[&str], quotas: &[(Entity, QuotaKey, f64)]) -> World {
     let mut world = World::new(configs);
-    let mut set = ClientQuotas::default();
-    let quotas = quotas.iter().cloned();
-    quotas.for_each(|(entity, key, bound)| set.set(entity, key, Some(Bound(bound))));
-    let records = set.iter().flat_map(|(entity, bounds)| {
-        let set = QuotaKey::ALL.into_iter().zip(bounds).filter(|(_, bound)| bound.is_some());
-        set.map(|(key, bound)| crate::cluster::client_quota_record(entity, key, *bound))
-    });
-    let records: Vec<ClusterRecord<'static>> = records.collect();
-    world.shard.write_records(records);
+    quotas.iter().for_each(|(entity, key, bound)| set(&mut world, entity, *key, Some(*bound)));
     world.pass(100);
     [CLIENT, OTHER].into_iter().for_each(|id| open(&mut world, id));
     world
+}
+
+/// Sets a quota, or removes it.
+fn set(world: &mut World, entity: &Entity, key: QuotaKey, bound: Option<f64>) {
+    let record = crate::cluster::client_quota_record(entity, key, bound.map(Bound));
+    world.shard.write_records(vec![record]);
 }
 
 fn open(world: &mut World, connection: ConnectionId) {
@@ -176,6 +173,17 @@ fn changes_of_topics_are_limited_by_partitions() {
     assert_eq!(created(&mut world, 7, "b", 3), (0, 0), "the bucket is full enough");
     let (error, throttle_time_ms) = created(&mut world, 5, "c", 30);
     assert!(error == 0 && throttle_time_ms > 30_000, "an old client is throttled alone");
+}
+
+#[test]
+fn a_quota_of_changes_that_is_removed_is_not_obeyed() {
+    let key = QuotaKey::ControllerMutationRate;
+    let mut world = world(&[], &[(user(ANONYMOUS), key, 1.0)]);
+    assert_eq!(created(&mut world, 7, "a", 100), (0, 0));
+    assert_eq!(created(&mut world, 7, "b", 1).0, ErrorCode::ThrottlingQuotaExceeded.code());
+    set(&mut world, &user(ANONYMOUS), key, None);
+    world.pass(100_000);
+    assert_eq!(created(&mut world, 5, "b", 100), (0, 0), "there are no quotas left");
 }
 
 #[test]
