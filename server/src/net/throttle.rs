@@ -103,29 +103,33 @@ impl Throttle {
         files: &[FileRange],
     ) -> i64 {
         self.record_time(charge);
-        let allowance = Arc::clone(&charge.allowance);
-        let of_time = allowance.limit(QuotaKey::RequestPercentage).map_or(0, |limit| {
-            let delay = self.rates.delay_ms(QuotaKey::RequestPercentage, limit, self.now);
-            delay.min(self.window().sample_ms)
+        let (allowance, key) = (&charge.allowance, QuotaKey::RequestPercentage);
+        let of_time = allowance.limit(key).map_or(0, |limit| {
+            self.rates.delay_ms(key, limit, self.now).min(self.window().sample_ms)
         });
-        let of_bytes = match (charge.used, response) {
+        match (charge.used, response) {
             (Used::Produced(bytes), _) => {
                 let key = QuotaKey::ProducerByteRate;
-                allowance.limit(key).map_or(0, |limit| self.add(key, limit, bytes))
+                let of_bytes = allowance.limit(key).map_or(0, |limit| self.add(key, limit, bytes));
+                of_time.max(of_bytes)
             }
             (Used::Fetched, Some(Response::Fetch(body))) => {
-                let key = QuotaKey::ConsumerByteRate;
-                let bytes = fetched_bytes(body, files);
-                let Some(limit) = allowance.limit(key) else { return of_time };
-                let delay = self.add(key, limit, bytes);
-                if delay.max(of_time) > 0 {
-                    self.rates.record(key, limit, -(bytes as f64), self.now);
-                }
-                delay
+                let limit = allowance.limit(QuotaKey::ConsumerByteRate);
+                limit
+                    .map_or(of_time, |limit| self.fetch(limit, fetched_bytes(body, files), of_time))
             }
-            (Used::Nothing | Used::Fetched, _) => 0,
-        };
-        of_time.max(of_bytes)
+            (Used::Nothing | Used::Fetched, _) => of_time,
+        }
+    }
+
+    /// Takes the bytes of an answer to Fetch, or none if it has to wait, perhaps for another quota.
+    fn fetch(&mut self, limit: &Limit, bytes: usize, at_least: i64) -> i64 {
+        let key = QuotaKey::ConsumerByteRate;
+        let delay = self.add(key, limit, bytes).max(at_least);
+        if delay > 0 {
+            self.rates.record(key, limit, -(bytes as f64), self.now);
+        }
+        delay
     }
 
     fn add(&mut self, key: QuotaKey, limit: &Limit, bytes: usize) -> i64 {

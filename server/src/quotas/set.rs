@@ -70,9 +70,9 @@ impl ClientQuotas {
     pub fn limit_of_client(&self, key: QuotaKey, user: &str, client_id: &str) -> Option<Limit> {
         let (user, client) = (Name::of(user), Name::of(client_id));
         let has_client = !client_id.is_empty();
-        [(&user, &user), (&Name::Default, &user)]
+        [&user, &Name::Default]
             .into_iter()
-            .find_map(|(asked, user)| self.limit_of_user(key, asked, user, &client, has_client))
+            .find_map(|asked| self.limit_of_user(key, asked, &user, &client, has_client))
             .or_else(|| {
                 let asked = [client.clone(), Name::Default].into_iter().filter(|_| has_client);
                 let bound = asked.map(Entity::Client).find_map(|it| self.get(&it, key))?;
