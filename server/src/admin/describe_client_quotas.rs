@@ -2,7 +2,7 @@
 //! `ClientQuotasImage`.
 
 use super::View;
-use crate::quotas::{Bound, Bounds, CLIENT_ID, Entity, IP, QuotaKey, USER};
+use crate::quotas::{Bounds, CLIENT_ID, Entity, IP, QuotaKey, USER};
 use muster_codec::messages::{
     DescribeClientQuotasRequest, DescribeClientQuotasResponse, QuotaEntity, QuotaEntry,
     QuotaFilterComponent, QuotaValue,
@@ -110,7 +110,7 @@ fn entry<'r>(entity: &'r Entity, bounds: &Bounds) -> QuotaEntry<'r> {
         entity_name: name.as_str().map(Str::Borrowed),
     });
     let values = QuotaKey::ALL.into_iter().zip(bounds).filter_map(|(key, bound)| {
-        bound.map(|Bound(value)| QuotaValue { key: Str::Borrowed(key.name()), value })
+        bound.map(|it| QuotaValue { key: Str::Borrowed(key.name()), value: it.get() })
     });
     QuotaEntry { entity: parts.collect(), values: values.collect() }
 }

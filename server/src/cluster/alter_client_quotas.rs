@@ -143,9 +143,9 @@ fn bound(key: Option<QuotaKey>, op: &QuotaOp<'_>) -> Result<Bound, Refused> {
         return Err(invalid(format!("Invalid configuration key {name}")));
     };
     // Kafka takes a NaN, which no rate exceeds.
-    if value.is_nan() || value <= 0.0 {
+    let Some(bound) = Bound::new(value).filter(|_| value > 0.0) else {
         return Err(invalid(format!("Quota {name} must be greater than 0")));
-    }
+    };
     if let Some((kind, max)) = key.integer() {
         if value > max {
             return Err(invalid(format!("Proposed value for {name} is too large for {kind}.")));
@@ -154,7 +154,7 @@ fn bound(key: Option<QuotaKey>, op: &QuotaOp<'_>) -> Result<Bound, Refused> {
             return Err(invalid(format!("{name} cannot be a fractional value.")));
         }
     }
-    Ok(Bound(value))
+    Ok(bound)
 }
 
 /// An entity as Kafka prints it.

@@ -11,7 +11,8 @@ impl ClusterImage {
         &self.client_quotas
     }
 
-    /// A quota of a kind that this server does not know has no effect.
+    /// A quota of a kind that this server does not know has no effect; nor has NaN, which no rate
+    /// exceeds.
     pub(super) fn put_client_quota(
         &mut self,
         key: &ClientQuotaKey<'_>,
@@ -20,7 +21,7 @@ impl ClusterImage {
         let parts = key.entity.iter().map(|it| (&*it.entity_type, it.entity_name.as_deref()));
         let entity = entity(parts.map(|(kind, name)| (kind, name_of(name))).collect());
         if let Some((entity, quota)) = entity.zip(QuotaKey::by_name(&key.quota)) {
-            self.client_quotas.set(entity, quota, value.map(|it| Bound(it.value)));
+            self.client_quotas.set(entity, quota, value.and_then(|it| Bound::new(it.value)));
         }
     }
 
@@ -64,5 +65,5 @@ pub(crate) fn record(
         entity_name: name.as_str().map(|name| name.to_owned().into()),
     });
     let key = ClientQuotaKey { entity: parts.collect(), quota: key.name().into() };
-    ClusterRecord::ClientQuota(key, bound.map(|Bound(value)| ClientQuotaValue { value }))
+    ClusterRecord::ClientQuota(key, bound.map(|bound| ClientQuotaValue { value: bound.get() }))
 }

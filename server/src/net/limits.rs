@@ -3,6 +3,7 @@
 use super::input::INPUT_BYTES_DEFAULT;
 use super::unread::UNREAD_BYTES_MAX;
 use crate::config::Config;
+use crate::quotas::Bound;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -45,8 +46,8 @@ pub struct Limits {
     pub connections_per_ip: usize,
     /// `max.connections.per.ip.overrides`
     pub per_ip_overrides: HashMap<IpAddr, usize>,
-    /// `max.connection.creation.rate`
-    pub new_connections: i32,
+    /// In each second: `max.connection.creation.rate`.
+    pub new_connections: Option<Bound>,
     /// Requests in flight on a connection before reading from it stops.
     pub requests_in_flight: usize,
     /// Bytes of answers that a client may leave unread before reading from its connection stops.
@@ -63,7 +64,7 @@ impl Limits {
             connections: config.max_connections.unsigned_abs() as usize,
             connections_per_ip: config.max_connections_per_ip.unsigned_abs() as usize,
             per_ip_overrides: config.connections_per_ip_overrides(),
-            new_connections: config.max_connection_creation_rate,
+            new_connections: new_connections_max(config),
             requests_in_flight: REQUESTS_IN_FLIGHT_MAX,
             output_bytes: OUTPUT_BYTES_MAX,
             input_bytes: input_bytes_max(config),
@@ -82,6 +83,12 @@ impl Limits {
         let own = address.and_then(|address: IpAddr| self.per_ip_overrides.get(&address));
         own.copied().unwrap_or(self.connections_per_ip)
     }
+}
+
+/// Kafka's default means no limit.
+fn new_connections_max(config: &Config) -> Option<Bound> {
+    let rate = config.max_connection_creation_rate;
+    (rate < i32::MAX).then(|| Bound::from(rate.unsigned_abs()))
 }
 
 /// `queued.max.request.bytes`, for which Kafka has no limit by default. A request of the largest

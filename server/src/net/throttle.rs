@@ -331,7 +331,7 @@ mod tests {
     fn allowance() -> Arc<Allowance> {
         let mut quotas = ClientQuotas::default();
         let all = Entity::User(Name::Default);
-        quotas.set(all, QuotaKey::ConsumerByteRate, Some(Bound(1_000.0)));
+        quotas.set(all, QuotaKey::ConsumerByteRate, Some(Bound::from(1_000)));
         Arc::new(Allowance::new(&quotas, "alice", "app"))
     }
 

@@ -76,7 +76,7 @@ impl Rates {
     /// How long the client has to wait, in ms.
     pub fn delay_ms(&mut self, key: QuotaKey, limit: &Limit, now: i64) -> i64 {
         let window = self.window;
-        self.of(key, &limit.of, now, Rate::default).delay_ms(window, limit.bound.0, now)
+        self.of(key, &limit.of, now, Rate::default).delay_ms(window, limit.bound.get(), now)
     }
 }
 
@@ -85,14 +85,14 @@ impl Buckets {
     pub fn take(&mut self, key: QuotaKey, limit: &Limit, tokens: f64, now: i64) {
         let window = self.window;
         let bucket = self.of(key, &limit.of, now, || Tokens::full(now));
-        bucket.take(window, limit.bound.0, tokens, now);
+        bucket.take(window, limit.bound.get(), tokens, now);
     }
 
     /// How long the client has to wait, in ms.
     pub fn delay_ms(&mut self, key: QuotaKey, limit: &Limit, now: i64) -> i64 {
         let window = self.window;
         let bucket = self.of(key, &limit.of, now, || Tokens::full(now));
-        bucket.delay_ms(window, limit.bound.0, now)
+        bucket.delay_ms(window, limit.bound.get(), now)
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
     use crate::quotas::{Bound, Name};
 
     fn limit(client: &str) -> Limit {
-        Limit { bound: Bound(10.0), of: Entity::Client(Name::of(client)) }
+        Limit { bound: Bound::from(10), of: Entity::Client(Name::of(client)) }
     }
 
     fn record(rates: &mut Rates, client: &str, value: f64, now: i64) {

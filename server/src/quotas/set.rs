@@ -3,12 +3,29 @@
 use super::{Entity, Name, QuotaKey};
 use imbl::OrdMap;
 
-/// The most that a rate may be: greater than 0.
+/// The most that a rate may be: at least 0.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Bound(pub f64);
+pub struct Bound(f64);
 
 /// It is never NaN.
 impl Eq for Bound {}
+
+impl From<u32> for Bound {
+    fn from(rate: u32) -> Self {
+        Self(rate.into())
+    }
+}
+
+impl Bound {
+    /// None for NaN and for less than 0.
+    pub fn new(rate: f64) -> Option<Self> {
+        (rate >= 0.0).then_some(Self(rate))
+    }
+
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
 
 /// The quotas of one entity, by key.
 pub type Bounds = [Option<Bound>; QuotaKey::ALL.len()];

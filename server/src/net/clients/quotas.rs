@@ -3,7 +3,7 @@
 use super::super::throttle::{Throttled, Used};
 use super::Clients;
 use crate::event::ConnectionId;
-use crate::quotas::{Allowance, Bound, ClientQuotas, Entity, Limit, Name, QuotaKey};
+use crate::quotas::{Allowance, ClientQuotas, Entity, Limit, Name, QuotaKey};
 use muster_codec::{PartitionRequest, Routed};
 use muster_coordinator::RequestId;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Clients {
             Routed::Partition(PartitionRequest::Produce(_)) => Used::Produced(bytes),
             Routed::Partition(PartitionRequest::Fetch(body)) => {
                 if let Some(limit) = allowance.limit(QuotaKey::ConsumerByteRate) {
-                    let largest = self.connections.throttle.window().largest(limit.bound.0);
+                    let largest = self.connections.throttle.window().largest(limit.bound.get());
                     body.max_bytes = body.max_bytes.min(largest as i32);
                     body.min_bytes = body.min_bytes.min(body.max_bytes);
                 }
@@ -96,9 +96,8 @@ impl Clients {
             self.connections.counters.connections_refused += 1;
             return self.connections.hold_until(id, delay, Throttled::Closed);
         }
-        let rate = self.connections.limits().new_connections;
-        if rate < i32::MAX {
-            let limit = Limit { bound: Bound(f64::from(rate)), of: Entity::Ip(Name::Default) };
+        if let Some(bound) = self.connections.limits().new_connections {
+            let limit = Limit { bound, of: Entity::Ip(Name::Default) };
             let delay = self.connections.throttle.admit(&limit);
             if delay > 0 {
                 self.connections.hold_until(id, delay, Throttled::Until);

@@ -12,7 +12,7 @@ use muster_codec::{ApiKey, ErrorCode, Reader, Request, Response};
 const CLIENT: ConnectionId = ConnectionId(0);
 const OTHER: ConnectionId = ConnectionId(1);
 
-fn world(configs: &[&str], quotas: &[(Entity, QuotaKey, f64)]) -> World {
+fn world(configs: &[&str], quotas: &[(Entity, QuotaKey, u32)]) -> World {
     let mut world = World::new(configs);
     quotas.iter().for_each(|(entity, key, bound)| set(&mut world, entity, *key, Some(*bound)));
     world.pass(100);
@@ -21,8 +21,8 @@ fn world(configs: &[&str], quotas: &[(Entity, QuotaKey, f64)]) -> World {
 }
 
 /// Sets a quota, or removes it.
-fn set(world: &mut World, entity: &Entity, key: QuotaKey, bound: Option<f64>) {
-    let record = crate::cluster::client_quota_record(entity, key, bound.map(Bound));
+fn set(world: &mut World, entity: &Entity, key: QuotaKey, bound: Option<u32>) {
+    let record = crate::cluster::client_quota_record(entity, key, bound.map(Bound::from));
     world.shard.write_records(vec![record]);
 }
 
@@ -75,7 +75,7 @@ const ANONYMOUS: &str = "ANONYMOUS";
 
 #[test]
 fn a_client_that_takes_too_much_time_is_served_later() {
-    let mut world = world(&[], &[(user(ANONYMOUS), QuotaKey::RequestPercentage, 1.0)]);
+    let mut world = world(&[], &[(user(ANONYMOUS), QuotaKey::RequestPercentage, 1)]);
     take_time(200);
     send(&mut world, CLIENT, FIND.1, find());
     take_time(0);
@@ -96,7 +96,7 @@ fn a_client_that_takes_too_much_time_is_served_later() {
 
 #[test]
 fn a_client_without_a_quota_is_not_measured() {
-    let mut world = world(&[], &[(user("alice"), QuotaKey::RequestPercentage, 1.0)]);
+    let mut world = world(&[], &[(user("alice"), QuotaKey::RequestPercentage, 1)]);
     take_time(5_000);
     send(&mut world, CLIENT, FIND.1, find());
     take_time(0);
@@ -124,7 +124,7 @@ fn produce(bytes: usize) -> ProduceRequest<'static> {
 #[test]
 fn a_producer_waits_until_its_bytes_are_paid_back() {
     let key = QuotaKey::ProducerByteRate;
-    let mut world = world(&[], &[(Entity::Client(Name::Default), key, 1_000.0)]);
+    let mut world = world(&[], &[(Entity::Client(Name::Default), key, 1_000)]);
     world.create_topic("t");
     send(&mut world, CLIENT, PRODUCE.1, produce(15_000));
     world.pass(100);
@@ -164,7 +164,7 @@ fn created(world: &mut World, version: i16, name: &'static str, partitions: i32)
 fn changes_of_topics_are_limited_by_partitions() {
     let key = QuotaKey::ControllerMutationRate;
     let configs = ["controller.quota.window.num=10"];
-    let mut world = world(&configs, &[(user(ANONYMOUS), key, 1.0)]);
+    let mut world = world(&configs, &[(user(ANONYMOUS), key, 1)]);
     assert_eq!(created(&mut world, 7, "a", 15), (0, 0), "a burst is admitted");
     let exceeded = ErrorCode::ThrottlingQuotaExceeded.code();
     let (error, throttle_time_ms) = created(&mut world, 7, "b", 1);
@@ -178,7 +178,7 @@ fn changes_of_topics_are_limited_by_partitions() {
 #[test]
 fn a_quota_of_changes_that_is_removed_is_not_obeyed() {
     let key = QuotaKey::ControllerMutationRate;
-    let mut world = world(&[], &[(user(ANONYMOUS), key, 1.0)]);
+    let mut world = world(&[], &[(user(ANONYMOUS), key, 1)]);
     assert_eq!(created(&mut world, 7, "a", 100), (0, 0));
     assert_eq!(created(&mut world, 7, "b", 1).0, ErrorCode::ThrottlingQuotaExceeded.code());
     set(&mut world, &user(ANONYMOUS), key, None);
@@ -190,7 +190,7 @@ fn a_quota_of_changes_that_is_removed_is_not_obeyed() {
 fn new_connections_beyond_the_rate_of_their_address_are_closed() {
     let key = QuotaKey::ConnectionCreationRate;
     let address = Entity::Ip(Name::of("10.0.0.1"));
-    let mut world = world(&[], &[(address, key, 1.0)]);
+    let mut world = world(&[], &[(address, key, 1)]);
     (2..12).for_each(|slot| open(&mut world, ConnectionId(slot)));
     send(&mut world, ConnectionId(9), FIND.1, find());
     assert_eq!(throttle_times(&mut world, ConnectionId(9)), [0], "the tenth is served");
