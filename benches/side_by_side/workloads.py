@@ -122,6 +122,14 @@ def each_costs(name: str) -> Metric:
     return Metric("cpu_each", "CPU µs each", micros_each(name), more_is_better=False)
 
 
+def answered_with(error: int) -> Callable[[dict], float]:
+    """How many answers of the whole run had this error code."""
+    return lambda report: sum(e["count"] for e in report["errors"] if e["code"] == error)
+
+
+#: Kafka's answer while the markers of the transaction before are written; clients back off.
+CONCURRENT_TRANSACTIONS = 51
+BACK_OFFS = Metric("concurrent", "CONCURRENT_ TRANSACTIONS", answered_with(CONCURRENT_TRANSACTIONS))
 VISIBLE = (
     Metric("visible_p50", "visible p50 ms", latency("visible", "p50"), ".2f"),
     Metric("visible_p99", "visible p99 ms", latency("visible", "p99"), ".2f", False),
@@ -142,13 +150,14 @@ def of_producers(
     explanation: str = "",
 ) -> Workload:
     """Producers that do one thing after the other, which `each` names; `options` are for all sizes."""
+    back_offs = (BACK_OFFS,) if each == "transaction" else ()
     return Workload(
         name=name,
         title=title,
         sizes_of="producers",
         scenario=scenario,
         sizes={size: f"{of_size}{options}" for size, of_size in PRODUCERS.items()},
-        metrics=(*throughput(each), each_costs(each), *more),
+        metrics=(*throughput(each), each_costs(each), *back_offs, *more),
         servers=servers,
         explanation=explanation,
     )
