@@ -263,6 +263,16 @@ apis! {
             ConsumerGroupHeartbeatRequest<'a> => ConsumerGroupHeartbeatResponse<'a>;
         ConsumerGroupDescribe = 69, 0..=1, flexible 0, NAMES, LARGE,
             ConsumerGroupDescribeRequest<'a> => ConsumerGroupDescribeResponse<'a>;
+        ShareGroupHeartbeat = 76, 1..=1, flexible 0, LISTS, SMALL,
+            ShareGroupHeartbeatRequest<'a> => ShareGroupHeartbeatResponse<'a>;
+        ShareGroupDescribe = 77, 1..=1, flexible 0, NAMES, LARGE,
+            ShareGroupDescribeRequest<'a> => ShareGroupDescribeResponse<'a>;
+        DescribeShareGroupOffsets = 90, 0..=1, flexible 0, LISTS, LARGE,
+            DescribeShareGroupOffsetsRequest<'a> => DescribeShareGroupOffsetsResponse<'a>;
+        AlterShareGroupOffsets = 91, 0..=0, flexible 0, LISTS, SMALL,
+            AlterShareGroupOffsetsRequest<'a> => AlterShareGroupOffsetsResponse<'a>;
+        DeleteShareGroupOffsets = 92, 0..=0, flexible 0, LISTS, SMALL,
+            DeleteShareGroupOffsetsRequest<'a> => DeleteShareGroupOffsetsResponse<'a>;
     }
     /// The APIs of partitions, answered by their leader.
     Partition, PartitionRequest => PartitionResponse {

@@ -95,6 +95,11 @@ apis! {
     DescribeProducers, DescribeProducersRequest, DescribeProducersResponse;
     ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse;
     ConsumerGroupDescribe, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse;
+    ShareGroupHeartbeat, ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse;
+    ShareGroupDescribe, ShareGroupDescribeRequest, ShareGroupDescribeResponse;
+    DescribeShareGroupOffsets, DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse;
+    AlterShareGroupOffsets, AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse;
+    DeleteShareGroupOffsets, DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse;
     ListConfigResources, ListConfigResourcesRequest, ListConfigResourcesResponse;
     DescribeTopicPartitions, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
 }
@@ -135,6 +140,7 @@ fn both_codecs_agree_on_what_kafka_wrote() {
         (ApiKey::OffsetFetch, 10),
         (ApiKey::WriteTxnMarkers, 2),
         (ApiKey::DescribeLogDirs, 5),
+        (ApiKey::DescribeShareGroupOffsets, 1),
     ];
     let lacks: BTreeSet<_> = lacking.iter().map(|(api, version, _)| (*api, *version)).collect();
     assert_eq!(lacks, newest.into(), "versions that the crate lacks");

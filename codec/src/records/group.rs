@@ -7,6 +7,8 @@ use super::{
     ConsumerGroupPartitionMetadataValue, ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue, ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataValue, KEY, Schema,
+    ShareGroupCurrentMemberAssignmentValue, ShareGroupMemberMetadataValue, ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataValue,
 };
 use crate::declare::message;
 use crate::field::Field;
@@ -224,6 +226,23 @@ group_records! {
         group group_id, writes |_| 0;
     ConsumerGroupCurrentMemberAssignment = 8, 0..=0, flexible 0,
         ConsumerGroupMemberKey<'a> => ConsumerGroupCurrentMemberAssignmentValue,
+        group group_id, writes |_| 0;
+    ShareGroupMemberMetadata = 10, 0..=0, flexible 0,
+        ConsumerGroupMemberKey<'a> => ShareGroupMemberMetadataValue<'a>,
+        group group_id, writes |_| 0;
+    ShareGroupMetadata = 11, 0..=0, flexible 0,
+        ConsumerGroupKey<'a> => ShareGroupMetadataValue, group group_id, writes |_| 0;
+    ShareGroupTargetAssignmentMetadata = 12, 0..=0, flexible 0,
+        ConsumerGroupKey<'a> => ConsumerGroupTargetAssignmentMetadataValue,
+        group group_id, writes |_| 0;
+    ShareGroupTargetAssignmentMember = 13, 0..=0, flexible 0,
+        ConsumerGroupMemberKey<'a> => ConsumerGroupTargetAssignmentMemberValue,
+        group group_id, writes |_| 0;
+    ShareGroupCurrentMemberAssignment = 14, 0..=0, flexible 0,
+        ConsumerGroupMemberKey<'a> => ShareGroupCurrentMemberAssignmentValue,
+        group group_id, writes |_| 0;
+    ShareGroupStatePartitionMetadata = 15, 0..=0, flexible 0,
+        ConsumerGroupKey<'a> => ShareGroupStatePartitionMetadataValue<'a>,
         group group_id, writes |_| 0;
     ConsumerGroupRegularExpression = 16, 0..=0, flexible 0,
         ConsumerGroupRegularExpressionKey<'a> => ConsumerGroupRegularExpressionValue<'a>,

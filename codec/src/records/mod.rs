@@ -6,11 +6,13 @@
 mod cluster;
 mod consumer_group;
 mod group;
+mod share_group;
 mod transaction;
 
 pub use cluster::*;
 pub use consumer_group::*;
 pub use group::*;
+pub use share_group::*;
 pub use transaction::*;
 
 use crate::field::{Field, Version};

@@ -19,7 +19,7 @@ pub fn run(input: &[u8]) {
     if let Ok(Some(record)) = within(granted, || ClusterRecord::read(key, value)) {
         let written = write(|out| record.write_key(out), |out| record.write_value(out));
         let again = ClusterRecord::read(&written.0, written.1.as_deref()).unwrap().unwrap();
-        // The records themselves are not compared: a quota may be NaN, which is not equal to itself.
+        // Bytes are compared: a quota may be NaN, which is not equal to itself.
         let twice = write(|out| again.write_key(out), |out| again.write_value(out));
         assert_eq!(twice, written, "{record:?}");
     }

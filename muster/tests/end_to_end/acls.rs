@@ -138,6 +138,10 @@ fn denial_of(api: ApiKey) -> Option<ErrorCode> {
         }
         ApiKey::DescribeGroups | ApiKey::DeleteGroups | ApiKey::FindCoordinator => Some(OnGroup),
         ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe => Some(OnGroup),
+        ApiKey::ShareGroupHeartbeat | ApiKey::ShareGroupDescribe => Some(OnGroup),
+        ApiKey::DescribeShareGroupOffsets
+        | ApiKey::AlterShareGroupOffsets
+        | ApiKey::DeleteShareGroupOffsets => Some(OnGroup),
         ApiKey::AddOffsetsToTxn | ApiKey::EndTxn | ApiKey::TxnOffsetCommit => Some(OnId),
         ApiKey::DescribeTransactions => Some(OnId),
         ApiKey::AddPartitionsToTxn | ApiKey::WriteTxnMarkers | ApiKey::InitProducerId => {

@@ -43,6 +43,16 @@ pub struct Config {
     pub group_consumer_migration_policy: MigrationPolicy,
     /// `group.consumer.regex.refresh.interval.ms`
     pub group_consumer_regex_refresh_interval_ms: i32,
+    /// `group.share.session.timeout.ms`
+    pub group_share_session_timeout_ms: i32,
+    /// `group.share.heartbeat.interval.ms`
+    pub group_share_heartbeat_interval_ms: i32,
+    /// `group.share.assignment.interval.ms`: 0 to assign at once
+    pub group_share_assignment_interval_ms: i32,
+    /// `group.share.max.size`
+    pub group_share_max_size: i32,
+    /// `group.share.initialize.retry.interval.ms`
+    pub group_share_initialize_retry_interval_ms: i32,
 }
 
 /// The groups that may change their protocol while they have members.
@@ -91,6 +101,12 @@ pub struct GroupOverrides {
     pub consumer_heartbeat_interval_ms: Option<i32>,
     /// `consumer.assignment.interval.ms`
     pub consumer_assignment_interval_ms: Option<i32>,
+    /// `share.session.timeout.ms`
+    pub share_session_timeout_ms: Option<i32>,
+    /// `share.heartbeat.interval.ms`
+    pub share_heartbeat_interval_ms: Option<i32>,
+    /// `share.assignment.interval.ms`
+    pub share_assignment_interval_ms: Option<i32>,
 }
 
 /// The effective configs of one group of a newer protocol.
@@ -116,26 +132,43 @@ impl GroupConfigs {
         };
     }
 
-    pub(crate) fn of(&self, group_id: &str, config: &Config) -> GroupConfig {
-        let own = if self.overrides.is_empty() {
+    /// Those of a consumer group.
+    pub(crate) fn of_consumers(&self, group_id: &str, config: &Config) -> GroupConfig {
+        let own = self.own(group_id);
+        GroupConfig {
+            session_timeout_ms: own
+                .consumer_session_timeout_ms
+                .unwrap_or(config.group_consumer_session_timeout_ms),
+            heartbeat_interval_ms: own
+                .consumer_heartbeat_interval_ms
+                .unwrap_or(config.group_consumer_heartbeat_interval_ms),
+            assignment_interval_ms: own
+                .consumer_assignment_interval_ms
+                .unwrap_or(config.group_consumer_assignment_interval_ms),
+        }
+    }
+
+    /// Those of a share group.
+    pub(crate) fn of_shares(&self, group_id: &str, config: &Config) -> GroupConfig {
+        let own = self.own(group_id);
+        GroupConfig {
+            session_timeout_ms: own
+                .share_session_timeout_ms
+                .unwrap_or(config.group_share_session_timeout_ms),
+            heartbeat_interval_ms: own
+                .share_heartbeat_interval_ms
+                .unwrap_or(config.group_share_heartbeat_interval_ms),
+            assignment_interval_ms: own
+                .share_assignment_interval_ms
+                .unwrap_or(config.group_share_assignment_interval_ms),
+        }
+    }
+
+    fn own(&self, group_id: &str) -> GroupOverrides {
+        if self.overrides.is_empty() {
             GroupOverrides::default()
         } else {
             self.overrides.get(group_id).copied().unwrap_or_default()
-        };
-        let or = |own: Option<i32>, all| own.unwrap_or(all);
-        GroupConfig {
-            session_timeout_ms: or(
-                own.consumer_session_timeout_ms,
-                config.group_consumer_session_timeout_ms,
-            ),
-            heartbeat_interval_ms: or(
-                own.consumer_heartbeat_interval_ms,
-                config.group_consumer_heartbeat_interval_ms,
-            ),
-            assignment_interval_ms: or(
-                own.consumer_assignment_interval_ms,
-                config.group_consumer_assignment_interval_ms,
-            ),
         }
     }
 }
@@ -160,6 +193,11 @@ impl Config {
         group_consumer_assignors: Cow::Borrowed(&[Assignor::Uniform, Assignor::Range]),
         group_consumer_migration_policy: MigrationPolicy::Bidirectional,
         group_consumer_regex_refresh_interval_ms: 600_000,
+        group_share_session_timeout_ms: 45_000,
+        group_share_heartbeat_interval_ms: 5_000,
+        group_share_assignment_interval_ms: 1_000,
+        group_share_max_size: 200,
+        group_share_initialize_retry_interval_ms: 30_000,
     };
 }
 

@@ -24,10 +24,16 @@ counters! {
         consumer_reconciling: u64 = Gauge of Count,
         /// Consumer groups whose members all have their target assignment.
         consumer_stable: u64 = Gauge of Count,
+        /// Share groups without members.
+        share_empty: u64 = Gauge of Count,
+        /// Share groups with members.
+        share_stable: u64 = Gauge of Count,
         /// Members of classic groups.
         classic_members: u64 = Gauge of Count,
         /// Members of consumer groups.
         consumer_members: u64 = Gauge of Count,
+        /// Members of share groups.
+        share_members: u64 = Gauge of Count,
         /// Memory of the members' profiles.
         member_bytes: u64 = Gauge of Bytes,
         /// Committed offsets.
@@ -47,6 +53,8 @@ counters! {
         /// New epochs of consumer groups for a changed subscription or changed topics; not, as in
         /// Kafka, those for members that leave or expire.
         consumer_rebalances: u64 = Counter of Count,
+        /// New epochs of share groups, as of consumer groups.
+        share_rebalances: u64 = Counter of Count,
         /// New members; a static member that takes its place again is not one.
         members_joined: u64 = Counter of Count,
         /// Members that left.
@@ -99,6 +107,8 @@ pub(crate) enum Standing {
     ConsumerAssigning,
     ConsumerReconciling,
     ConsumerStable,
+    ShareEmpty,
+    ShareStable,
 }
 
 /// A group as the gauges count it; the default is none.
@@ -130,6 +140,7 @@ impl Gauges {
     /// The gauges of the groups with this standing, and of the members of its kind.
     fn of(&mut self, standing: Option<Standing>) -> Option<(&mut u64, &mut u64)> {
         let (classic, consumer) = (&mut self.classic_members, &mut self.consumer_members);
+        let share = &mut self.share_members;
         Some(match standing? {
             Standing::ClassicEmpty => (&mut self.classic_empty, classic),
             Standing::ClassicPreparingRebalance => (&mut self.classic_preparing_rebalance, classic),
@@ -141,6 +152,8 @@ impl Gauges {
             Standing::ConsumerAssigning => (&mut self.consumer_assigning, consumer),
             Standing::ConsumerReconciling => (&mut self.consumer_reconciling, consumer),
             Standing::ConsumerStable => (&mut self.consumer_stable, consumer),
+            Standing::ShareEmpty => (&mut self.share_empty, share),
+            Standing::ShareStable => (&mut self.share_stable, share),
         })
     }
 }

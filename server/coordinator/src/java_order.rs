@@ -16,9 +16,15 @@ impl Default for Buckets {
 }
 
 impl Buckets {
+    /// Those of a map that is made for `len` entries, as Kafka's coordinator makes it: for
+    /// (`len` + 1) / 0.75 + 1, rounded down, which Java rounds up to a power of two.
+    pub(crate) fn with_room_for(len: usize) -> Self {
+        Self(((len + 1) * 4 / 3 + 1).next_power_of_two())
+    }
+
     /// To be called after an insertion, with the number of entries.
     pub(crate) fn grow_to_hold(&mut self, len: usize) {
-        while len > self.0 / 4 * 3 {
+        while len > self.0 * 3 / 4 {
             self.0 *= 2;
         }
     }

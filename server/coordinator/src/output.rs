@@ -1,16 +1,11 @@
 //! The output of a call: records to write and responses to send.
 
 use crate::pending::Producer;
+pub use crate::request_id::RequestId;
+use crate::share_state::StateCall;
 use alloc::vec::Vec;
 use muster_codec::Response;
 use muster_codec::records::GroupRecord;
-
-/// Identifies a request for its answer; opaque to the coordinator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RequestId {
-    pub connection: u64,
-    pub sequence: u64,
-}
 
 /// The response to one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +26,8 @@ pub struct Output<'a> {
     /// [`crate::Coordinator::replay_in_transaction`].
     pub producer: Option<Producer>,
     pub answers: Vec<Answer<'a>>,
+    /// Requests to the leaders of partitions that share groups subscribe to.
+    pub state_calls: Vec<StateCall>,
 }
 
 impl<'a> Output<'a> {

@@ -14,6 +14,20 @@ pub(crate) fn owned(text: &str) -> Str<'static> {
     Str::Owned(text.into())
 }
 
+/// The text that was sent, or else the one before.
+pub(crate) fn merged(sent: Option<&Str<'_>>, before: Option<&Text>) -> Option<Text> {
+    match (sent, before) {
+        (Some(sent), Some(before)) => Some(shared(sent, before)),
+        (Some(sent), None) => Some(Text::from(&**sent)),
+        (None, before) => before.cloned(),
+    }
+}
+
+/// A text, which is not copied if it equals the one before.
+pub(crate) fn shared(text: &str, before: &Text) -> Text {
+    if *text == **before { before.clone() } else { Text::from(text) }
+}
+
 /// The longest prefix of `text` that has at most `max` bytes.
 pub(crate) fn prefix(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]

@@ -43,7 +43,12 @@ pub(crate) struct Turn<'t, 'r> {
 impl<'r> Turn<'_, 'r> {
     /// The configs of one consumer group.
     pub(crate) fn consumer_config(&self, group_id: &str) -> GroupConfig {
-        self.group_configs.of(group_id, self.config)
+        self.group_configs.of_consumers(group_id, self.config)
+    }
+
+    /// The configs of one share group.
+    pub(crate) fn share_config(&self, group_id: &str) -> GroupConfig {
+        self.group_configs.of_shares(group_id, self.config)
     }
 
     pub(crate) fn answer(&mut self, request: RequestId, response: impl Into<Response<'r>>) {

@@ -53,6 +53,11 @@ impl Config {
                 .collect(),
             group_consumer_migration_policy: self.migration_policy(),
             group_consumer_regex_refresh_interval_ms: self.group_consumer_regex_refresh_interval_ms,
+            group_share_session_timeout_ms: self.group_share_session_timeout_ms,
+            group_share_heartbeat_interval_ms: self.group_share_heartbeat_interval_ms,
+            group_share_assignment_interval_ms: self.group_share_assignment_interval_ms,
+            group_share_max_size: self.group_share_max_size,
+            group_share_initialize_retry_interval_ms: self.group_share_initialize_retry_interval_ms,
         }
     }
 
@@ -77,11 +82,20 @@ impl Config {
         self.group_coordinator_rebalance_protocols.iter().any(|protocol| protocol == "consumer")
     }
 
-    /// Whether an API is served: those of consumer groups may be switched off.
+    /// Whether an API is served: those of consumer groups may be switched off. Those of share
+    /// groups are not served yet: the leaders of partitions do not give out records to them.
     pub fn serves(&self, api: ApiKey) -> bool {
         let is_of_consumer_groups =
             matches!(api, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe);
-        !is_of_consumer_groups || self.serves_consumer_groups()
+        let is_of_share_groups = matches!(
+            api,
+            ApiKey::ShareGroupHeartbeat
+                | ApiKey::ShareGroupDescribe
+                | ApiKey::DescribeShareGroupOffsets
+                | ApiKey::AlterShareGroupOffsets
+                | ApiKey::DeleteShareGroupOffsets
+        );
+        !is_of_share_groups && (!is_of_consumer_groups || self.serves_consumer_groups())
     }
 
     /// `offsets.topic.segment.bytes`, as near to it as a shard's log can have it.
@@ -228,6 +242,18 @@ pub fn group_overrides(config: &Config, altered: &impl Altered, group: &str) -> 
         consumer_assignment_interval_ms: own(
             "consumer.assignment.interval.ms",
             effective.consumer_assignment_interval_ms,
+        ),
+        share_session_timeout_ms: own(
+            "share.session.timeout.ms",
+            effective.share_session_timeout_ms,
+        ),
+        share_heartbeat_interval_ms: own(
+            "share.heartbeat.interval.ms",
+            effective.share_heartbeat_interval_ms,
+        ),
+        share_assignment_interval_ms: own(
+            "share.assignment.interval.ms",
+            effective.share_assignment_interval_ms,
         ),
     }
 }

@@ -45,6 +45,9 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         ApiKey::ListPartitionReassignments => of(MIB, KIB, 64),
         ApiKey::OffsetDelete => of(MIB, 64 * KIB, 64),
         ApiKey::ConsumerGroupHeartbeat => of(4 * MIB, 64 * KIB, 64),
+        ApiKey::ShareGroupHeartbeat => of(4 * MIB, 64 * KIB, 64),
+        ApiKey::AlterShareGroupOffsets => of(4 * MIB, 64 * KIB, 64),
+        ApiKey::DeleteShareGroupOffsets => of(4 * MIB, 64 * KIB, 64),
         ApiKey::AddPartitionsToTxn => of(4 * MIB, 64 * KIB, 64),
         ApiKey::DescribeTransactions => of(64 * MIB, 64 * MIB, 64),
         ApiKey::ListTransactions => of(64 * MIB, 64 * MIB, 64),
@@ -73,6 +76,8 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         ApiKey::DescribeLogDirs => of(64 * MIB, 32 * MIB, 64),
         ApiKey::DescribeProducers => of(64 * MIB, 32 * MIB, 64),
         ApiKey::ConsumerGroupDescribe => of(192 * MIB, 64 * MIB, 64),
+        ApiKey::ShareGroupDescribe => of(192 * MIB, 64 * MIB, 64),
+        ApiKey::DescribeShareGroupOffsets => of(192 * MIB, 64 * MIB, 64),
         ApiKey::ListConfigResources => of(32 * MIB, 16 * MIB, 64),
         ApiKey::DescribeTopicPartitions => of(32 * MIB, 16 * MIB, 64),
     }

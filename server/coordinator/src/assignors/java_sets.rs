@@ -64,14 +64,14 @@ fn keyed_by_record_order(
 }
 
 /// A `HashSet` built from a collection doubles one entry earlier than one that grows.
-fn buckets_of_copy(len: usize) -> Buckets {
+pub(super) fn buckets_of_copy(len: usize) -> Buckets {
     let mut buckets = Buckets::default();
     buckets.grow_to_hold(len + 1);
     buckets
 }
 
 /// `Uuid.hashCode` of Kafka: its four words, folded.
-fn uuid_hash(id: Uuid) -> u32 {
+pub(super) fn uuid_hash(id: Uuid) -> u32 {
     let words = id.0.chunks_exact(4);
     words
         .fold(0, |hash, word| word.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)) ^ hash)

@@ -22,11 +22,13 @@ mod audience;
 mod computation;
 mod heterogeneous;
 mod homogeneous;
+mod java_map;
 mod java_sets;
 mod levels;
 pub(crate) mod order;
 mod owners;
 mod range;
+pub(crate) mod simple;
 mod target;
 
 pub use computation::{Assignor, Change, Computation, SLICE, SubscriptionType};

@@ -2,13 +2,10 @@
 
 use super::member::Current;
 use crate::modern::Refusal;
-use crate::modern::owned::Owned;
+use crate::modern::describe::owned_in_answer;
 use crate::modern::validate::JOIN;
 use crate::turn::Turn;
-use muster_codec::messages::{
-    ConsumerGroupHeartbeatAssignment, ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse, ConsumerGroupHeartbeatTopicPartitions as Reported,
-};
+use muster_codec::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 use muster_codec::{ErrorCode, Str};
 
 pub(super) fn answer<'r>(
@@ -26,17 +23,9 @@ pub(super) fn answer<'r>(
         member_id: Some(request.member_id.clone()),
         member_epoch: current.epoch,
         heartbeat_interval_ms: turn.consumer_config(group_id).heartbeat_interval_ms,
-        assignment: sends_assignment.then(|| assignment(&current.assigned)),
+        assignment: sends_assignment.then(|| owned_in_answer(&current.assigned)),
         ..Default::default()
     }
-}
-
-fn assignment(assigned: &Owned) -> ConsumerGroupHeartbeatAssignment {
-    let topics = assigned.by_key().iter().map(|topic| Reported {
-        topic_id: topic.key,
-        partitions: topic.partitions.iter().map(|it| it.partition).collect(),
-    });
-    ConsumerGroupHeartbeatAssignment { topic_partitions: topics.collect() }
 }
 
 /// The response for a refusal. Kafka sends no message with errors of the server.

@@ -4,13 +4,13 @@ use super::ConsumerGroup;
 use super::member::Member;
 use crate::assignors::Assignor;
 use crate::context::Topics;
+use crate::modern::describe::named;
 use crate::modern::owned::{Owned, Partitions};
 use crate::text::owned;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::messages::{
-    ConsumerGroupAssignment, ConsumerGroupTopicPartitions, DescribedConsumerGroup,
-    DescribedConsumerGroupMember,
+    ConsumerGroupAssignment, DescribedConsumerGroup, DescribedConsumerGroupMember,
 };
 use muster_codec::{AnswerBudget, Str, Uuid};
 
@@ -76,16 +76,4 @@ fn owned_now(
 
 fn target(partitions: Partitions, topics: &dyn Topics) -> ConsumerGroupAssignment<'static> {
     named(partitions.into_iter().map(|it| (it.key, it.partitions)), topics)
-}
-
-/// Partitions of the topics that exist, with the topics' names.
-fn named(
-    by_topic: impl Iterator<Item = (Uuid, Vec<i32>)>,
-    topics: &dyn Topics,
-) -> ConsumerGroupAssignment<'static> {
-    let topic_partitions = by_topic.filter_map(|(topic_id, partitions)| {
-        let topic_name = owned(topics.name(topic_id)?);
-        Some(ConsumerGroupTopicPartitions { topic_id, topic_name, partitions })
-    });
-    ConsumerGroupAssignment { topic_partitions: topic_partitions.collect() }
 }

@@ -35,6 +35,8 @@ impl Kind for Consumer {
     type Input = SubscriptionType;
     type MemberTimers = ClassicTimers;
 
+    const REVOKES: bool = true;
+
     fn config(turn: &Turn<'_, '_>, group_id: &str) -> GroupConfig {
         turn.consumer_config(group_id)
     }
@@ -181,6 +183,15 @@ impl Kind for Consumer {
 
     fn epoch_after_revocation(epoch: i32) -> i32 {
         epoch
+    }
+
+    fn settle(
+        _: &mut ConsumerGroup,
+        _: &mut Turn<'_, '_>,
+        _: &mut Draft<'_>,
+        _: i32,
+        _: ProfileChange<'_, Profile>,
+    ) {
     }
 
     fn answer<'r>(

@@ -1,9 +1,9 @@
 //! A member of a consumer group: its subscription and its assignment.
 
 use crate::modern::member::{Client, MemberState};
-use crate::modern::names::{self, Names};
+use crate::modern::names::{self, Names, has_names, sorted};
 use crate::modern::owned::{KeyPartitions, Owned, OwnedPartition, owned};
-use crate::text::{Blob, TEXT_BYTES, Text, owned as text};
+use crate::text::{Blob, TEXT_BYTES, Text, merged, owned as text, shared};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::messages::ConsumerGroupHeartbeatRequest;
@@ -106,13 +106,10 @@ impl Profile {
             && [-1, self.rebalance_timeout_ms].contains(&request.rebalance_timeout_ms)
             && (&*self.client_id, &*self.client_host) == (client.id, client.host)
             && self.classic.is_none()
-            && request.subscribed_topic_names.as_ref().is_none_or(|names| self.has_topics(names))
-    }
-
-    fn has_topics(&self, names: &[Str<'_>]) -> bool {
-        self.topics.len() == names.len()
-            && (self.topics.iter().zip(names).all(|(mine, other)| **mine == **other)
-                || sorted(names) == self.topics)
+            && request
+                .subscribed_topic_names
+                .as_ref()
+                .is_none_or(|names| has_names(&self.topics, names))
     }
 
     /// The profile after a heartbeat; a field that the heartbeat leaves out keeps its value.
@@ -152,7 +149,11 @@ impl Profile {
             rack_id: value.rack_id.as_deref().map(Text::from),
             client_id: shared(&value.client_id, &before.client_id),
             client_host: shared(&value.client_host, &before.client_host),
-            topics: if before.has_topics(topics) { before.topics.clone() } else { sorted(topics) },
+            topics: if has_names(&before.topics, topics) {
+                before.topics.clone()
+            } else {
+                sorted(topics)
+            },
             regex: value.subscribed_topic_regex.as_deref().map(Text::from),
             rebalance_timeout_ms: value.rebalance_timeout_ms,
             assignor: value.server_assignor.as_deref().map(Text::from),
@@ -202,7 +203,7 @@ pub(crate) fn current_from_record(value: &ConsumerGroupCurrentMemberAssignmentVa
     Current {
         epoch: value.member_epoch,
         previous_epoch: value.previous_member_epoch,
-        state: state_from_number(value.state),
+        state: MemberState::from_number(value.state),
         assigned: owned_from_record(&value.assigned_partitions, value.member_epoch),
         revoking: owned_from_record(&value.partitions_pending_revocation, value.member_epoch),
     }
@@ -212,27 +213,9 @@ pub(crate) fn current_to_record(current: &Current) -> ConsumerGroupCurrentMember
     ConsumerGroupCurrentMemberAssignmentValue {
         member_epoch: current.epoch,
         previous_member_epoch: current.previous_epoch,
-        state: state_number(current.state),
+        state: current.state.number(),
         assigned_partitions: owned_to_record(&current.assigned),
         partitions_pending_revocation: owned_to_record(&current.revoking),
-    }
-}
-
-fn state_from_number(number: i8) -> MemberState {
-    match number {
-        0 => MemberState::Stable,
-        1 => MemberState::UnrevokedPartitions,
-        2 => MemberState::UnreleasedPartitions,
-        _ => MemberState::Unknown,
-    }
-}
-
-fn state_number(state: MemberState) -> i8 {
-    match state {
-        MemberState::Stable => 0,
-        MemberState::UnrevokedPartitions => 1,
-        MemberState::UnreleasedPartitions => 2,
-        MemberState::Unknown => 127,
     }
 }
 
@@ -261,24 +244,4 @@ fn owned_to_record(owned: &Owned) -> Vec<ConsumerGroupOwnedTopicPartitions> {
 
 fn is_unchanged(known: Option<&Text>, sent: Option<&Str<'_>>) -> bool {
     sent.is_none_or(|sent| known.is_some_and(|known| **known == **sent))
-}
-
-fn merged(sent: Option<&Str<'_>>, before: Option<&Text>) -> Option<Text> {
-    match (sent, before) {
-        (Some(sent), Some(before)) => Some(shared(sent, before)),
-        (Some(sent), None) => Some(Text::from(&**sent)),
-        (None, before) => before.cloned(),
-    }
-}
-
-fn shared(text: &str, before: &Text) -> Text {
-    if *text == **before { before.clone() } else { Text::from(text) }
-}
-
-/// Sorted and without duplicates.
-pub(crate) fn sorted(names: &[Str<'_>]) -> Names {
-    let mut sorted: Vec<&str> = names.iter().map(|it| &**it).collect();
-    sorted.sort_unstable();
-    sorted.dedup();
-    sorted.into_iter().map(Text::from).collect()
 }

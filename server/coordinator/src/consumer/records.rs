@@ -2,23 +2,14 @@
 
 use super::member::{Current, Profile, current_to_record};
 use crate::modern::owned::Partitions;
+use crate::modern::records::{group_key, member_key, target_epoch_value, target_value};
 use crate::text::owned;
 use muster_codec::records::{
-    ConsumerGroupKey, ConsumerGroupMemberKey, ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadataValue, ConsumerGroupRegularExpressionKey,
-    ConsumerGroupRegularExpressionValue, ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataValue, ConsumerGroupTargetTopicPartitions, GroupRecord,
+    ConsumerGroupMetadataValue, ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue, GroupRecord,
 };
 
 use super::regex::Resolved;
-
-fn group(group_id: &str) -> ConsumerGroupKey<'static> {
-    ConsumerGroupKey { group_id: owned(group_id) }
-}
-
-fn member(group_id: &str, member_id: &str) -> ConsumerGroupMemberKey<'static> {
-    ConsumerGroupMemberKey { group_id: owned(group_id), member_id: owned(member_id) }
-}
 
 fn regex(group_id: &str, regex: &str) -> ConsumerGroupRegularExpressionKey<'static> {
     ConsumerGroupRegularExpressionKey {
@@ -29,21 +20,21 @@ fn regex(group_id: &str, regex: &str) -> ConsumerGroupRegularExpressionKey<'stat
 
 pub(super) fn group_epoch(group_id: &str, epoch: i32, metadata_hash: i64) -> GroupRecord<'static> {
     let value = ConsumerGroupMetadataValue { epoch, metadata_hash };
-    GroupRecord::ConsumerGroupMetadata(group(group_id), Some(value))
+    GroupRecord::ConsumerGroupMetadata(group_key(group_id), Some(value))
 }
 
 pub(super) fn group_tombstone(group_id: &str) -> GroupRecord<'static> {
-    GroupRecord::ConsumerGroupMetadata(group(group_id), None)
+    GroupRecord::ConsumerGroupMetadata(group_key(group_id), None)
 }
 
 /// The record of versions before Kafka 4.1, without topics.
 pub(super) fn partition_metadata(group_id: &str) -> GroupRecord<'static> {
     let value = ConsumerGroupPartitionMetadataValue::default();
-    GroupRecord::ConsumerGroupPartitionMetadata(group(group_id), Some(value))
+    GroupRecord::ConsumerGroupPartitionMetadata(group_key(group_id), Some(value))
 }
 
 pub(super) fn partition_metadata_tombstone(group_id: &str) -> GroupRecord<'static> {
-    GroupRecord::ConsumerGroupPartitionMetadata(group(group_id), None)
+    GroupRecord::ConsumerGroupPartitionMetadata(group_key(group_id), None)
 }
 
 pub(super) fn member_metadata(
@@ -52,11 +43,11 @@ pub(super) fn member_metadata(
     of: &Profile,
 ) -> GroupRecord<'static> {
     let value = of.to_record();
-    GroupRecord::ConsumerGroupMemberMetadata(member(group_id, member_id), Some(value))
+    GroupRecord::ConsumerGroupMemberMetadata(member_key(group_id, member_id), Some(value))
 }
 
 pub(super) fn member_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
-    GroupRecord::ConsumerGroupMemberMetadata(member(group_id, member_id), None)
+    GroupRecord::ConsumerGroupMemberMetadata(member_key(group_id, member_id), None)
 }
 
 pub(super) fn target_metadata(
@@ -64,13 +55,12 @@ pub(super) fn target_metadata(
     assignment_epoch: i32,
     assignment_timestamp: i64,
 ) -> GroupRecord<'static> {
-    let value =
-        ConsumerGroupTargetAssignmentMetadataValue { assignment_epoch, assignment_timestamp };
-    GroupRecord::ConsumerGroupTargetAssignmentMetadata(group(group_id), Some(value))
+    let value = target_epoch_value(assignment_epoch, assignment_timestamp);
+    GroupRecord::ConsumerGroupTargetAssignmentMetadata(group_key(group_id), Some(value))
 }
 
 pub(super) fn target_metadata_tombstone(group_id: &str) -> GroupRecord<'static> {
-    GroupRecord::ConsumerGroupTargetAssignmentMetadata(group(group_id), None)
+    GroupRecord::ConsumerGroupTargetAssignmentMetadata(group_key(group_id), None)
 }
 
 pub(super) fn target(
@@ -78,25 +68,21 @@ pub(super) fn target(
     member_id: &str,
     partitions: Partitions,
 ) -> GroupRecord<'static> {
-    let topics = partitions.into_iter().map(|topic| ConsumerGroupTargetTopicPartitions {
-        topic_id: topic.key,
-        partitions: topic.partitions,
-    });
-    let value = ConsumerGroupTargetAssignmentMemberValue { topic_partitions: topics.collect() };
-    GroupRecord::ConsumerGroupTargetAssignmentMember(member(group_id, member_id), Some(value))
+    let value = target_value(partitions);
+    GroupRecord::ConsumerGroupTargetAssignmentMember(member_key(group_id, member_id), Some(value))
 }
 
 pub(super) fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
-    GroupRecord::ConsumerGroupTargetAssignmentMember(member(group_id, member_id), None)
+    GroupRecord::ConsumerGroupTargetAssignmentMember(member_key(group_id, member_id), None)
 }
 
 pub(super) fn current(group_id: &str, member_id: &str, of: &Current) -> GroupRecord<'static> {
     let value = current_to_record(of);
-    GroupRecord::ConsumerGroupCurrentMemberAssignment(member(group_id, member_id), Some(value))
+    GroupRecord::ConsumerGroupCurrentMemberAssignment(member_key(group_id, member_id), Some(value))
 }
 
 pub(super) fn current_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
-    GroupRecord::ConsumerGroupCurrentMemberAssignment(member(group_id, member_id), None)
+    GroupRecord::ConsumerGroupCurrentMemberAssignment(member_key(group_id, member_id), None)
 }
 
 pub(super) fn resolved(group_id: &str, expression: &str, of: &Resolved) -> GroupRecord<'static> {

@@ -3,15 +3,15 @@
 use super::ConsumerGroup;
 use super::member::{Member, Profile, current_from_record};
 use super::regex::Resolved;
-use crate::modern::owned::{KeyPartitions, Partitions};
+use crate::modern::records::target_part;
 use crate::text::Text;
 use crate::timers::Timers;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::records::{
     ConsumerGroupMemberMetadataValue, ConsumerGroupMetadataValue,
-    ConsumerGroupRegularExpressionValue, ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataValue as TargetEpoch, GroupRecord,
+    ConsumerGroupRegularExpressionValue, ConsumerGroupTargetAssignmentMetadataValue as TargetEpoch,
+    GroupRecord,
 };
 
 impl ConsumerGroup {
@@ -43,7 +43,13 @@ impl ConsumerGroup {
             }
             GroupRecord::OffsetCommit(..)
             | GroupRecord::GroupMetadata(..)
-            | GroupRecord::ConsumerGroupMetadata(_, None) => {}
+            | GroupRecord::ConsumerGroupMetadata(_, None)
+            | GroupRecord::ShareGroupMetadata(..)
+            | GroupRecord::ShareGroupMemberMetadata(..)
+            | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
+            | GroupRecord::ShareGroupTargetAssignmentMember(..)
+            | GroupRecord::ShareGroupCurrentMemberAssignment(..)
+            | GroupRecord::ShareGroupStatePartitionMetadata(..) => {}
         }
     }
 
@@ -149,14 +155,6 @@ impl ConsumerGroup {
             }
         }
     }
-}
-
-/// The partitions of a member's target.
-fn target_part(value: &ConsumerGroupTargetAssignmentMemberValue) -> Partitions {
-    let topics = value.topic_partitions.iter();
-    let topics =
-        topics.map(|it| KeyPartitions { key: it.topic_id, partitions: it.partitions.clone() });
-    topics.collect()
 }
 
 fn count<K: Ord + Clone>(counts: &mut BTreeMap<K, usize>, key: &K) {

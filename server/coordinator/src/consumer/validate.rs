@@ -3,8 +3,7 @@
 use super::ConsumerGroup;
 use super::member::Profile;
 use crate::config::Config;
-use crate::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
-use crate::modern::validate::{JOIN, LEAVE};
+use crate::modern::validate::{JOIN, LEAVE, profile_refusal};
 use crate::modern::{Refusal, refuse};
 use muster_codec::ErrorCode;
 use muster_codec::messages::ConsumerGroupHeartbeatRequest;
@@ -74,14 +73,8 @@ impl ConsumerGroup {
         profile: &Profile,
     ) -> Result<(), Refusal> {
         let added = profile.own_bytes() + self.own.names.bytes_added_by(&profile.topics);
-        let is_large = profile.bytes() > MEMBER_PROFILE_BYTES_MAX
-            || self.own.profile_bytes + self.own.names.bytes() + added > GROUP_PROTOCOLS_BYTES_MAX;
-        if is_large {
-            refuse(ErrorCode::UnknownServerError, "The member's metadata is too large.")
-        } else if added.saturating_sub(before.own_bytes()) > members_budget {
-            refuse(ErrorCode::CoordinatorNotAvailable, "The budget for members is used up.")
-        } else {
-            Ok(())
-        }
+        let of_group = self.own.profile_bytes + self.own.names.bytes() + added;
+        let added = added.saturating_sub(before.own_bytes());
+        profile_refusal(profile.bytes(), of_group, added, members_budget)
     }
 }

@@ -33,7 +33,7 @@ const GROUP_ID_NOT_FOUND_FROM: i16 = 6;
 const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// The error for a group or list for which the answer's budget does not suffice.
-const TOO_LARGE: ErrorCode = ErrorCode::UnknownServerError;
+pub(super) const TOO_LARGE: ErrorCode = ErrorCode::UnknownServerError;
 
 impl Coordinator {
     pub(crate) fn list_groups<'r>(
@@ -83,7 +83,7 @@ impl Coordinator {
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
             let described = match entry.and_then(|entry| entry.group.as_ref()) {
                 Some(Group::Classic(group)) => group.describe(group_id.clone(), budget),
-                Some(Group::Consumer(_)) | None => {
+                Some(Group::Consumer(_) | Group::Share(_)) | None => {
                     Some(unknown(group_id.clone(), caller.api_version))
                 }
             };
@@ -119,7 +119,7 @@ impl Coordinator {
                 Some(Group::Consumer(group)) => {
                     group.describe(group_id.clone(), assignors, context.topics, budget)
                 }
-                Some(Group::Classic(_)) | None => Some(DescribedConsumerGroup {
+                Some(Group::Classic(_) | Group::Share(_)) | None => Some(DescribedConsumerGroup {
                     error_message: Some(Str::Owned(not_found(&group_id))),
                     ..refused(group_id.clone(), ErrorCode::GroupIdNotFound)
                 }),
@@ -136,7 +136,7 @@ impl Coordinator {
 }
 
 /// The operations on a described group, if they were asked for.
-fn operations(is_asked: bool, error_code: i16) -> i32 {
+pub(super) fn operations(is_asked: bool, error_code: i16) -> i32 {
     if is_asked && error_code == ErrorCode::None as i16 { GROUP_OPERATIONS } else { i32::MIN }
 }
 
@@ -163,7 +163,7 @@ fn unknown(group_id: Str<'_>, api_version: i16) -> DescribedGroup<'_> {
     }
 }
 
-fn not_found(group_id: &str) -> String {
+pub(super) fn not_found(group_id: &str) -> String {
     let message = format!("Group {group_id} not found.");
     prefix(&message, STRING_BYTES_MAX).into()
 }

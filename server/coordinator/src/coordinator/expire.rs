@@ -3,11 +3,12 @@
 use super::Coordinator;
 use crate::classic::ClassicGroup;
 use crate::context::Context;
-use crate::group::{Entry, Group};
+use crate::group::{Entry, Group, Kind};
 use crate::limits::{EXPIRE_RECORDS_MAX, EXPIRE_TIMERS_MAX};
 use crate::migration;
 use crate::offsets;
 use crate::output::Output;
+use crate::share::ShareGroup;
 use crate::timers::TimerKey;
 use crate::turn::Turn;
 use alloc::vec::Vec;
@@ -46,6 +47,7 @@ impl Coordinator {
             match &mut entry.group {
                 Some(Group::Classic(group)) => classic_timer(turn, group, key),
                 Some(Group::Consumer(_)) => consumer_timer(turn, entry, key),
+                Some(Group::Share(group)) => share_timer(turn, group, key),
                 None => {}
             }
         });
@@ -121,9 +123,32 @@ fn consumer_timer(turn: &mut Turn<'_, '_>, entry: &mut Entry, key: TimerKey) {
     }
 }
 
+fn share_timer(turn: &mut Turn<'_, '_>, group: &mut ShareGroup, key: TimerKey) {
+    match &key {
+        TimerKey::Session { member_id, .. } => {
+            let member_id = member_id.clone();
+            if let Some(number) = group.expired_member(turn, &member_id, key) {
+                turn.events.members_expired += 1;
+                let mut draft = Vec::new();
+                group.fence(turn, &mut draft, &[number]);
+                turn.write_all(draft);
+            }
+        }
+        TimerKey::Assignment { .. } => group.computation_timer(turn),
+        TimerKey::Revocation { .. }
+        | TimerKey::MemberJoin { .. }
+        | TimerKey::MemberSync { .. }
+        | TimerKey::Expressions { .. }
+        | TimerKey::Join { .. }
+        | TimerKey::PendingSync { .. }
+        | TimerKey::Sweep => {}
+    }
+}
+
+/// A share group has no offsets, and stays until it is deleted.
 fn sweep_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) {
     let Some(entry) = entry else { return };
-    let Some(group) = &entry.group else { return };
+    let Some(group) = entry.group.as_ref().filter(|it| it.kind() != Kind::Share) else { return };
     let is_subscribed = |topic: &str| group.is_subscribed_to(topic);
     let is_pending = turn.pending.of(&entry.id).is_some();
     let nothing_left = entry.offsets.is_empty() && !is_pending

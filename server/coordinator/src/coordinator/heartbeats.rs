@@ -28,8 +28,10 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let valid = validate(&self.config, caller.api_version, &request);
-        let host = caller.client_host;
-        let valid = valid.and_then(|()| self.create_entry(context, host, &request));
+        let joins = request.member_epoch == JOIN;
+        let valid = valid.and_then(|()| {
+            if joins { self.create_entry(context, caller, &request.group_id) } else { Ok(()) }
+        });
         if request.member_id.is_empty() && valid.is_ok() {
             request.member_id = Str::Owned(format!("{}", context.ids.next_id()));
         }
@@ -38,26 +40,26 @@ impl Coordinator {
             let response = valid.and_then(|()| serve(turn, entry, caller, &request));
             turn.answer(caller.request, response.unwrap_or_else(refused));
         });
-        if request.member_epoch == JOIN {
+        if joins {
             self.remove_if_vacant(&request.group_id);
         }
     }
 
     /// Creates an entry for the group of a joining member if there is none.
-    fn create_entry(
+    pub(super) fn create_entry(
         &mut self,
         context: &mut Context<'_>,
-        host: &str,
-        request: &ConsumerGroupHeartbeatRequest<'_>,
+        caller: Caller<'_>,
+        group_id: &str,
     ) -> Result<(), Refusal> {
-        self.load(&request.group_id);
-        if request.member_epoch != JOIN || self.groups.get(&request.group_id).is_some() {
+        self.load(group_id);
+        if self.groups.get(group_id).is_some() {
             return Ok(());
         }
-        if let Err(refusal) = self.admit_group(context.budget, host, context.now) {
+        if let Err(refusal) = self.admit_group(context.budget, caller.client_host, context.now) {
             return refuse(ErrorCode::CoordinatorNotAvailable, refusal.words());
         }
-        let entry = self.groups.insert(&request.group_id);
+        let entry = self.groups.insert(group_id);
         entry.written_at = self.removed_at;
         Ok(())
     }
@@ -96,6 +98,7 @@ fn heartbeat<'r>(
     let client = Client { id: caller.client_id, host: caller.client_host };
     match &mut entry.group {
         Some(Group::Consumer(group)) => return group.heartbeat(turn, draft, client, request),
+        Some(Group::Share(_)) => return not_found(),
         Some(Group::Classic(_)) | None if request.member_epoch != JOIN => return not_found(),
         Some(Group::Classic(group)) if !group.is_empty() => {
             let group = migration::upgrade(turn, draft, &entry.id, group)?;
@@ -109,7 +112,7 @@ fn heartbeat<'r>(
     }
     match entry.successor.as_deref_mut() {
         Some(Group::Consumer(group)) => group.heartbeat(turn, draft, client, request),
-        Some(Group::Classic(_)) | None => not_found(),
+        Some(Group::Classic(_) | Group::Share(_)) | None => not_found(),
     }
 }
 

@@ -8,6 +8,8 @@ mod not_written;
 mod recovery;
 mod replay;
 mod requests;
+mod share_groups;
+mod share_offsets;
 mod snapshots;
 
 pub use describe::Listing;
@@ -19,7 +21,7 @@ use crate::committed::Committed;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
 use crate::context::{Around, Context, DeletedTopic, Describes, Topics};
 use crate::counters::Counters;
-use crate::group::{Entry, Group};
+use crate::group::{Entry, Group, Kind};
 use crate::groups::{Groups, Listed};
 use crate::limits::EXPIRE_RECORDS_MAX;
 use crate::offsets;
@@ -144,6 +146,21 @@ impl Coordinator {
             GroupRequest::ListGroups(body) => self.list_groups(caller, &body, out),
             GroupRequest::DescribeGroups(body) => self.describe_groups(caller, body, out),
             GroupRequest::DeleteGroups(body) => self.delete_groups(context, caller, body, out),
+            GroupRequest::ShareGroupHeartbeat(body) => {
+                self.share_group_heartbeat(context, caller, &body, out);
+            }
+            GroupRequest::ShareGroupDescribe(body) => {
+                self.describe_share_groups(context, caller, body, out);
+            }
+            GroupRequest::DescribeShareGroupOffsets(body) => {
+                self.describe_share_offsets(context, caller, body, out);
+            }
+            GroupRequest::AlterShareGroupOffsets(body) => {
+                self.alter_share_offsets(context, caller, body, out);
+            }
+            GroupRequest::DeleteShareGroupOffsets(body) => {
+                self.delete_share_offsets(context, caller, body, out);
+            }
             GroupRequest::TxnOffsetCommit(body) => {
                 self.txn_offset_commit(context, caller, body, out);
             }
@@ -189,7 +206,7 @@ impl Coordinator {
         self.timers.schedule(&mut self.sweep.timer, at, || TimerKey::Sweep);
     }
 
-    /// Writes tombstones for the offsets of deleted topics.
+    /// Writes tombstones for the offsets of deleted topics, and takes them out of share groups.
     pub fn topics_deleted(
         &mut self,
         context: &mut Context<'_>,
@@ -224,12 +241,27 @@ impl Coordinator {
                     }
                 });
             }
+            if self.is_share_group(&id) {
+                self.with(context.around(), output, &id, |turn, entry| {
+                    if let Some(Group::Share(group)) = entry.and_then(|it| it.group.as_ref()) {
+                        group.topics_deleted(turn, topics);
+                    }
+                });
+            }
             if output.records.len() >= records_max {
                 break;
             }
             through = Some(id);
         }
         WalkProgress::After(through.map(|id| id.as_ref().into()))
+    }
+
+    fn is_share_group(&self, group_id: &str) -> bool {
+        match self.groups.listed(group_id) {
+            Some(Listed::Live(entry)) => matches!(entry.group, Some(Group::Share(_))),
+            Some(Listed::Unloaded(group)) => group.entry.kind == Kind::Share,
+            None => false,
+        }
     }
 
     /// The work to describe the members of a group: some 0.3 microseconds for each.

@@ -57,7 +57,13 @@ impl Coordinator {
             | GroupRecord::ConsumerGroupTargetAssignmentMetadata(..)
             | GroupRecord::ConsumerGroupTargetAssignmentMember(..)
             | GroupRecord::ConsumerGroupCurrentMemberAssignment(..)
-            | GroupRecord::ConsumerGroupRegularExpression(..) => self.replay(record, position),
+            | GroupRecord::ConsumerGroupRegularExpression(..)
+            | GroupRecord::ShareGroupMetadata(..)
+            | GroupRecord::ShareGroupMemberMetadata(..)
+            | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
+            | GroupRecord::ShareGroupTargetAssignmentMember(..)
+            | GroupRecord::ShareGroupCurrentMemberAssignment(..)
+            | GroupRecord::ShareGroupStatePartitionMetadata(..) => self.replay(record, position),
         }
     }
 

@@ -41,7 +41,7 @@ impl Coordinator {
         self.with(context.around(), output, &request.group_id, |turn, entry| {
             let error = match entry.and_then(|entry| entry.group.as_mut()) {
                 _ if request.group_id.is_empty() => ErrorCode::InvalidGroupId,
-                None => ErrorCode::UnknownMemberId,
+                None | Some(Group::Share(_)) => ErrorCode::UnknownMemberId,
                 Some(Group::Classic(group)) => group.heartbeat(turn, request),
                 Some(Group::Consumer(group)) => {
                     let member = (&*request.member_id, request.group_instance_id.as_deref());
@@ -85,6 +85,9 @@ impl Coordinator {
             (Ok(_), Some(entry @ Entry { group: Some(Group::Consumer(_)), .. })) => {
                 migration::join(turn, entry, joining);
             }
+            (Ok(_), Some(Entry { group: Some(Group::Share(_)), .. })) => {
+                joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
+            }
             (Ok(_), Some(Entry { group: None, .. }) | None) => {
                 joining.refuse(turn, ErrorCode::UnknownMemberId);
             }
@@ -104,7 +107,9 @@ impl Coordinator {
                 _ if group_id.is_empty() => {
                     parked(caller).refuse_sync(turn, ErrorCode::InvalidGroupId);
                 }
-                None => parked(caller).refuse_sync(turn, ErrorCode::UnknownMemberId),
+                None | Some(Group::Share(_)) => {
+                    parked(caller).refuse_sync(turn, ErrorCode::UnknownMemberId);
+                }
                 Some(Group::Consumer(group)) => {
                     migration::sync(turn, group, parked(caller), request);
                 }
@@ -134,7 +139,9 @@ impl Coordinator {
                 Some(entry @ Entry { group: Some(Group::Consumer(_)), .. }) => {
                     migration::leave(turn, entry, version, request)
                 }
-                Some(Entry { group: None, .. }) | None => leave_unknown_group(version, request),
+                Some(Entry { group: None | Some(Group::Share(_)), .. }) | None => {
+                    leave_unknown_group(version, request)
+                }
             };
             turn.answer(caller.request, response);
         });
@@ -213,12 +220,13 @@ impl Coordinator {
                 Some(Group::Consumer(consumers)) => {
                     consumers.validate_fetch(group.member_id.as_deref(), group.member_epoch)
                 }
-                Some(Group::Classic(_)) | None => Ok(()),
+                Some(Group::Classic(_) | Group::Share(_)) | None => Ok(()),
             };
             if let Err(error) = allowed {
                 return refused_fetch(group.group_id, error);
             }
-            let offsets = entry.filter(|entry| entry.group.is_some()).map(|entry| &entry.offsets);
+            let has_offsets = |it: &&Entry| it.group.as_ref().is_some_and(Group::has_offsets);
+            let offsets = entry.filter(has_offsets).map(|entry| &entry.offsets);
             let group_id = group.group_id.clone();
             let pending = self.pending.of(&group_id).filter(|_| require_stable);
             let version = caller.api_version;
@@ -314,6 +322,7 @@ fn accept_commit<'e>(
             let accepted = group.accept_commit(turn.config, turn.topics, kind, request);
             accepted.map(|()| &*offsets)
         }
+        Some(Entry { group: Some(Group::Share(_)), .. }) => Err(ErrorCode::GroupIdNotFound),
         Some(Entry { group: None, .. }) | None => Err(match kind {
             Commit::Plain { version: GROUP_ID_NOT_FOUND_FROM.. }
             | Commit::Transactional { version: TRANSACTIONAL_GROUP_ID_NOT_FOUND_FROM.. } => {

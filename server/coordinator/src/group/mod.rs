@@ -9,6 +9,7 @@ use crate::consumer::ConsumerGroup;
 use crate::counters::{Counted, Gauges, Standing};
 use crate::modern;
 use crate::offsets::{Offsets, RetentionBase};
+use crate::share::{self, ShareGroup};
 use crate::text::Text;
 use crate::timers::Timers;
 use crate::turn::Turn;
@@ -23,6 +24,7 @@ use muster_codec::consumer_protocol::PROTOCOL_TYPE;
 pub(crate) enum Group {
     Classic(ClassicGroup),
     Consumer(Box<ConsumerGroup>),
+    Share(Box<ShareGroup>),
 }
 
 /// A kind has a name, its number in a snapshot, and the name of its protocol.
@@ -58,6 +60,7 @@ kinds! {
     None = 0, None;
     Classic = 1, Some("classic");
     Consumer = 2, Some("consumer");
+    Share = 3, Some("share");
 }
 
 impl Kind {
@@ -67,6 +70,7 @@ impl Kind {
             Self::None => None,
             Self::Classic => Some(&mut gauges.classic_empty),
             Self::Consumer => Some(&mut gauges.consumer_empty),
+            Self::Share => Some(&mut gauges.share_empty),
         }
     }
 }
@@ -139,6 +143,7 @@ impl Group {
         match self {
             Self::Classic(_) => Kind::Classic,
             Self::Consumer(_) => Kind::Consumer,
+            Self::Share(_) => Kind::Share,
         }
     }
 
@@ -147,6 +152,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.durable().map_or(0, |durable| durable.members.len()),
             Self::Consumer(group) => group.len(),
+            Self::Share(group) => group.len(),
         }
     }
 
@@ -156,6 +162,7 @@ impl Group {
         let (assigned, bytes) = match self {
             Self::Classic(group) => (0, group.member_bytes()),
             Self::Consumer(group) => (group.assigned(), group.profile_bytes()),
+            Self::Share(group) => (group.assigned(), group.profile_bytes()),
         };
         self.members() + assigned / PARTITIONS_PER_ITEM + bytes / BYTES_PER_ITEM
     }
@@ -188,6 +195,8 @@ impl Group {
                 modern::State::Reconciling => Standing::ConsumerReconciling,
                 modern::State::Stable => Standing::ConsumerStable,
             }),
+            Self::Share(group) if group.is_empty() => Some(Standing::ShareEmpty),
+            Self::Share(_) => Some(Standing::ShareStable),
         }
     }
 
@@ -196,6 +205,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.member_bytes(),
             Self::Consumer(group) => group.member_bytes(),
+            Self::Share(group) => group.member_bytes(),
         }
     }
 
@@ -204,6 +214,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.members_and_pending(),
             Self::Consumer(group) => group.members_and_pending(),
+            Self::Share(group) => group.members_and_pending(),
         }
     }
 
@@ -211,7 +222,7 @@ impl Group {
     pub(crate) fn recorded_at(&self) -> Option<i64> {
         match self {
             Self::Classic(group) => group.durable().map(|durable| durable.state_timestamp),
-            Self::Consumer(_) => None,
+            Self::Consumer(_) | Self::Share(_) => None,
         }
         .filter(|at| *at != -1)
     }
@@ -221,6 +232,7 @@ impl Group {
         match self {
             Self::Classic(_) => 0,
             Self::Consumer(group) => group.count_hash(),
+            Self::Share(group) => group.count_hash(),
         }
     }
 
@@ -229,6 +241,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.state().name(),
             Self::Consumer(group) => group.state().name(),
+            Self::Share(group) => group.share_state().name(),
         }
     }
 
@@ -237,6 +250,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.protocol_type(),
             Self::Consumer(_) => PROTOCOL_TYPE,
+            Self::Share(_) => share::PROTOCOL_TYPE,
         }
     }
 
@@ -244,6 +258,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.is_subscribed_to(topic),
             Self::Consumer(group) => group.is_subscribed_to(topic),
+            Self::Share(group) => group.is_subscribed_to(topic),
         }
     }
 
@@ -253,16 +268,18 @@ impl Group {
         match self {
             Self::Classic(group) => group.validate_delete(),
             Self::Consumer(group) => group.validate_delete(),
+            Self::Share(group) => group.validate_delete(),
         }
     }
 
     /// # Errors
     /// NON_EMPTY_GROUP if members may be using the offsets: their topics are known only of
-    /// consumers.
+    /// consumers. GROUP_ID_NOT_FOUND for a share group, which has none.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
         match self {
             Self::Classic(group) => group.validate_offset_delete(),
             Self::Consumer(_) => Ok(()),
+            Self::Share(_) => Err(ErrorCode::GroupIdNotFound),
         }
     }
 
@@ -271,6 +288,15 @@ impl Group {
         match self {
             Self::Classic(group) => group.retention_base(),
             Self::Consumer(_) => Some(RetentionBase::Commit),
+            Self::Share(_) => None,
+        }
+    }
+
+    /// Whether groups of its kind have offsets. To readers of offsets, others do not exist.
+    pub(crate) fn has_offsets(&self) -> bool {
+        match self {
+            Self::Classic(_) | Self::Consumer(_) => true,
+            Self::Share(_) => false,
         }
     }
 
@@ -279,6 +305,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.loaded(turn),
             Self::Consumer(group) => group.loaded(turn),
+            Self::Share(group) => group.loaded(turn),
         }
     }
 
@@ -286,7 +313,7 @@ impl Group {
     pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>) {
         match self {
             Self::Classic(group) => group.dismiss_all(turn),
-            Self::Consumer(_) => {}
+            Self::Consumer(_) | Self::Share(_) => {}
         }
     }
 
@@ -295,6 +322,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.removed(timers),
             Self::Consumer(group) => group.removed(timers),
+            Self::Share(group) => group.removed(timers),
         }
     }
 
@@ -303,6 +331,11 @@ impl Group {
         match self {
             Self::Classic(_) => turn.write(classic::tombstone(group_id)),
             Self::Consumer(group) => {
+                let mut draft = Vec::new();
+                group.tombstones(&mut draft, |member_id| member_id);
+                turn.write_all(draft);
+            }
+            Self::Share(group) => {
                 let mut draft = Vec::new();
                 group.tombstones(&mut draft, |member_id| member_id);
                 turn.write_all(draft);

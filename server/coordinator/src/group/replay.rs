@@ -3,6 +3,7 @@
 use super::{Entry, Group};
 use crate::classic::ClassicGroup;
 use crate::consumer::ConsumerGroup;
+use crate::share::ShareGroup;
 use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,6 +28,17 @@ pub(crate) fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRe
                 group.replay(timers, record);
             }
         }
+        GroupRecord::ShareGroupMetadata(_, None) => remove_share(timers, entry),
+        GroupRecord::ShareGroupMetadata(_, Some(_))
+        | GroupRecord::ShareGroupMemberMetadata(..)
+        | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
+        | GroupRecord::ShareGroupTargetAssignmentMember(..)
+        | GroupRecord::ShareGroupCurrentMemberAssignment(..)
+        | GroupRecord::ShareGroupStatePartitionMetadata(..) => {
+            if let Some(group) = share_group(timers, entry, record.is_tombstone()) {
+                group.replay(timers, record);
+            }
+        }
     }
 }
 
@@ -39,8 +51,8 @@ fn consumer_group<'e>(
 ) -> Option<&'e mut ConsumerGroup> {
     match &entry.group {
         Some(Group::Consumer(_)) => {}
-        Some(Group::Classic(_)) | None if is_tombstone => {}
-        Some(Group::Classic(_)) | None => {
+        Some(Group::Classic(_) | Group::Share(_)) | None if is_tombstone => {}
+        Some(Group::Classic(_) | Group::Share(_)) | None => {
             let new = || Group::Consumer(Box::new(ConsumerGroup::new(entry.id.clone())));
             let group = entry.successor.take().map_or_else(new, |group| *group);
             replace(timers, entry, group);
@@ -48,7 +60,28 @@ fn consumer_group<'e>(
     }
     match &mut entry.group {
         Some(Group::Consumer(group)) => Some(group),
-        Some(Group::Classic(_)) | None => None,
+        Some(Group::Classic(_) | Group::Share(_)) | None => None,
+    }
+}
+
+/// The share group of a record; as [`consumer_group`].
+fn share_group<'e>(
+    timers: &mut Timers,
+    entry: &'e mut Entry,
+    is_tombstone: bool,
+) -> Option<&'e mut ShareGroup> {
+    match &entry.group {
+        Some(Group::Share(_)) => {}
+        Some(Group::Classic(_) | Group::Consumer(_)) | None if is_tombstone => {}
+        Some(Group::Classic(_) | Group::Consumer(_)) | None => {
+            let new = || Group::Share(Box::new(ShareGroup::new(entry.id.clone())));
+            let group = entry.successor.take().map_or_else(new, |group| *group);
+            replace(timers, entry, group);
+        }
+    }
+    match &mut entry.group {
+        Some(Group::Share(group)) => Some(group),
+        Some(Group::Classic(_) | Group::Consumer(_)) | None => None,
     }
 }
 
@@ -68,7 +101,7 @@ pub(crate) fn has_committed(entry: &mut Entry, commit_timestamp: i64) {
 fn group_recorded(timers: &mut Timers, entry: &mut Entry, value: &GroupMetadataValue<'_>) {
     match &entry.group {
         Some(Group::Classic(_)) => {}
-        Some(Group::Consumer(_)) | None => {
+        Some(Group::Consumer(_) | Group::Share(_)) | None => {
             let new = ClassicGroup::new(entry.id.clone(), Wall(value.current_state_timestamp));
             let group = entry.successor.take().map_or(Group::Classic(new), |group| *group);
             replace(timers, entry, group);
@@ -76,7 +109,7 @@ fn group_recorded(timers: &mut Timers, entry: &mut Entry, value: &GroupMetadataV
     }
     match &mut entry.group {
         Some(Group::Classic(group)) => group.replay(timers, value),
-        Some(Group::Consumer(_)) | None => {}
+        Some(Group::Consumer(_) | Group::Share(_)) | None => {}
     }
 }
 
@@ -88,14 +121,21 @@ fn replace(timers: &mut Timers, entry: &mut Entry, group: Group) {
 fn remove_classic(timers: &mut Timers, entry: &mut Entry) {
     match entry.group.take() {
         Some(Group::Classic(mut group)) => group.removed(timers),
-        other @ (Some(Group::Consumer(_)) | None) => entry.group = other,
+        other @ (Some(Group::Consumer(_) | Group::Share(_)) | None) => entry.group = other,
     }
 }
 
 fn remove_consumer(timers: &mut Timers, entry: &mut Entry) {
     match entry.group.take() {
         Some(Group::Consumer(mut group)) => group.removed(timers),
-        other @ (Some(Group::Classic(_)) | None) => entry.group = other,
+        other @ (Some(Group::Classic(_) | Group::Share(_)) | None) => entry.group = other,
+    }
+}
+
+fn remove_share(timers: &mut Timers, entry: &mut Entry) {
+    match entry.group.take() {
+        Some(Group::Share(mut group)) => group.removed(timers),
+        other @ (Some(Group::Classic(_) | Group::Consumer(_)) | None) => entry.group = other,
     }
 }
 
@@ -103,6 +143,11 @@ fn remove_consumer(timers: &mut Timers, entry: &mut Entry) {
 pub(crate) fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
     let mut records = match &entry.group {
         Some(Group::Consumer(group)) => {
+            let mut records = Vec::new();
+            group.durable_records(&mut records);
+            records
+        }
+        Some(Group::Share(group)) => {
             let mut records = Vec::new();
             group.durable_records(&mut records);
             records
@@ -132,6 +177,7 @@ pub(crate) fn group_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
             records.extend(group.durable().map(|durable| durable.to_record(&entry.id)));
         }
         Some(Group::Consumer(group)) => group.records_by_age(&mut records),
+        Some(Group::Share(group)) => group.records_by_age(&mut records),
         None => {}
     }
     records

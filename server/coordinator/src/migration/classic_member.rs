@@ -33,7 +33,7 @@ pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Join
             entry.successor = Some(Box::new(Group::Classic(classic)));
             return;
         }
-        Some(Group::Consumer(_) | Group::Classic(_)) | None => {
+        Some(Group::Consumer(_) | Group::Classic(_) | Group::Share(_)) | None => {
             return joining.refuse(turn, ErrorCode::UnknownMemberId);
         }
     }

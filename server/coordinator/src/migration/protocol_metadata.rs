@@ -2,9 +2,10 @@
 //! or writes them; elsewhere they are opaque.
 
 use crate::classic::Protocol;
-use crate::consumer::member::{Classic, Profile, sorted};
+use crate::consumer::member::{Classic, Profile};
 use crate::context::Topics;
 use crate::java_order::Buckets;
+use crate::modern::names::sorted;
 use crate::modern::owned::{KeyPartitions, Partitions};
 use crate::text::{Text, owned};
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -36,7 +36,7 @@ pub(crate) struct Subscribed<'m, K: Kind> {
 /// The state of a member after its request.
 pub(crate) struct Updated<K: Kind> {
     pub(crate) number: u32,
-    pub(crate) before: CurrentOf<K>,
+    pub(crate) before: MemberOf<K>,
     pub(crate) after: MemberOf<K>,
 }
 
@@ -63,11 +63,14 @@ impl<K: Kind> Group<K> {
         let profile = K::updated(&existing.before.profile, heartbeat, client);
         let after = Member { profile, current: existing.before.current.clone() };
         let subscribed = self.subscribe(turn, draft, heartbeat.member_id(), existing, after)?;
+        let (is_new, epoch) = (subscribed.is_new, subscribed.epoch);
         let updated = self.assign(turn, draft, subscribed, K::reported(heartbeat))?;
         self.restart_session(turn, updated.number);
-        let after = &updated.after.current;
-        let is_changed = after.assigned != updated.before.assigned;
-        Ok(K::answer(turn, &self.id, heartbeat, after, is_changed))
+        let (before, after) = (&updated.before, &updated.after);
+        let change = ProfileChange { before: &before.profile, after: &after.profile, is_new };
+        K::settle(self, turn, draft, epoch, change);
+        let is_changed = after.current.assigned != before.current.assigned;
+        Ok(K::answer(turn, &self.id, heartbeat, &after.current, is_changed))
     }
 
     /// The member of a request that changes nothing, in a group that has not changed for it.
@@ -142,7 +145,7 @@ impl<K: Kind> Group<K> {
             self.watch_revocation(turn, number, &after.profile, &next);
             after.current = next;
         }
-        Ok(Updated { number, before: before.current, after })
+        Ok(Updated { number, before, after })
     }
 
     /// The member's assignment after its next step; None if it does not change.
@@ -154,7 +157,7 @@ impl<K: Kind> Group<K> {
         is_changed: bool,
         reported: Option<&K::Reported>,
     ) -> Result<Option<CurrentOf<K>>, Refusal> {
-        if !is_changed && member.current.is_reconciled_to(target.epoch) {
+        if K::REVOKES && !is_changed && member.current.is_reconciled_to(target.epoch) {
             return Ok(None);
         }
         let subscription_changed = is_changed;

@@ -10,8 +10,8 @@
 //! | [`Kind::epoch_after_revocation`] | stays | never asked | the next one |
 //! | static members | yes | no | no |
 //!
-//! Only consumer groups exist so far. The share and streams columns (KIP-932, KIP-1071) show the
-//! differences for which the trait was designed. `tests/tasks.rs` has a second kind, of tasks.
+//! Streams groups do not exist so far: their column (KIP-1071) shows the differences for which the
+//! trait was designed, and `tests/tasks.rs` has a kind like them.
 
 use super::Draft;
 use super::Group;
@@ -58,6 +58,10 @@ pub(crate) trait Kind: Debug + Default {
 
     /// The timers of a member that only this kind has.
     type MemberTimers: OwnTimers;
+
+    /// Whether members have to revoke partitions before others get them. If not, a member goes to
+    /// its target in one step.
+    const REVOKES: bool;
 
     // The configs.
 
@@ -196,6 +200,16 @@ pub(crate) trait Kind: Debug + Default {
 
     /// The epoch from which a member continues that has revoked what it had to at `epoch`.
     fn epoch_after_revocation(epoch: i32) -> i32;
+
+    /// Called last, with the member's records in `draft`: adds what the group needs beside its
+    /// members.
+    fn settle(
+        group: &mut Group<Self>,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        epoch: i32,
+        change: ProfileChange<'_, Self::Profile>,
+    );
 
     /// The answer to a member that joins or stays.
     fn answer<'r>(

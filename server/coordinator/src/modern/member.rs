@@ -51,6 +51,27 @@ pub(crate) struct Client<'r> {
     pub(crate) host: &'r str,
 }
 
+impl MemberState {
+    /// The state of a record.
+    pub(crate) fn from_number(number: i8) -> Self {
+        match number {
+            0 => Self::Stable,
+            1 => Self::UnrevokedPartitions,
+            2 => Self::UnreleasedPartitions,
+            _ => Self::Unknown,
+        }
+    }
+
+    pub(crate) fn number(self) -> i8 {
+        match self {
+            Self::Stable => 0,
+            Self::UnrevokedPartitions => 1,
+            Self::UnreleasedPartitions => 2,
+            Self::Unknown => 127,
+        }
+    }
+}
+
 impl<P: Default, K> Default for Member<P, K> {
     /// A member before it has joined.
     fn default() -> Self {

@@ -49,6 +49,18 @@ pub(crate) trait OwnTimers: Debug + Default {
     fn cancel(&mut self, timers: &mut Timers);
 }
 
+/// For a kind whose members have no timers of their own.
+#[derive(Debug, Default)]
+pub(crate) struct NoTimers;
+
+impl OwnTimers for NoTimers {
+    fn of(&mut self, _: &TimerKey) -> Option<&mut Timer> {
+        None
+    }
+
+    fn cancel(&mut self, _: &mut Timers) {}
+}
+
 #[derive(Debug)]
 pub(crate) struct Members<K: Kind> {
     slots: Vec<Option<Box<Slot<K>>>>,

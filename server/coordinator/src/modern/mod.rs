@@ -1,4 +1,4 @@
-//! Groups of the newer protocols: consumer groups, and later share and streams groups (KIP-848,
+//! Groups of the newer protocols: consumer groups, share groups, and later streams groups (KIP-848,
 //! KIP-932, KIP-1071).
 //!
 //! All work alike. A heartbeat takes these steps, each of which may add records:
@@ -18,6 +18,7 @@
 //! slots, timers and the input of the assignors. A kind reads its records, and calls the verbs of
 //! `replay` with their contents.
 
+pub(crate) mod describe;
 mod durable;
 pub(crate) mod epoch;
 mod fence;
@@ -28,6 +29,7 @@ pub(crate) mod members;
 pub(crate) mod names;
 pub(crate) mod owned;
 mod reconcile;
+pub(crate) mod records;
 mod replay;
 pub(crate) mod subscriptions;
 pub(crate) mod target;

@@ -3,7 +3,9 @@
 
 use crate::text::{TEXT_BYTES, Text};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use hashbrown::HashMap;
+use muster_codec::Str;
 
 /// Topic names, sorted and without duplicates.
 pub(crate) type Names = Arc<[Text]>;
@@ -52,6 +54,20 @@ impl NameLists {
             self.bytes -= bytes(names);
         }
     }
+}
+
+/// Names as a member sends them, sorted and without duplicates.
+pub(crate) fn sorted(names: &[Str<'_>]) -> Names {
+    let mut sorted: Vec<&str> = names.iter().map(|it| &**it).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted.into_iter().map(Text::from).collect()
+}
+
+/// Whether a list has just the names that a member sends.
+pub(crate) fn has_names(list: &Names, sent: &[Str<'_>]) -> bool {
+    list.len() == sent.len()
+        && (list.iter().zip(sent).all(|(mine, other)| **mine == **other) || sorted(sent) == *list)
 }
 
 /// Approximate memory of a list.

@@ -36,6 +36,9 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
     /// A member in an unknown state that may still own partitions.
     pub(super) fn step(&self) -> Result<Option<CurrentOf<K>>, UnknownState> {
         let current = &self.member.current;
+        if !K::REVOKES {
+            return Ok(Some(self.at_once()).filter(|next| next != current));
+        }
         let next = match current.state {
             MemberState::Stable if current.epoch != self.target.epoch => {
                 Some(self.next(current.epoch))
@@ -54,6 +57,17 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
             MemberState::Unknown => Some(self.next(self.target.epoch)),
         };
         Ok(next.filter(|next| next != current))
+    }
+
+    /// The whole target. The epochs stay if it is not a new one, as in Kafka.
+    fn at_once(&self) -> CurrentOf<K> {
+        let current = &self.member.current;
+        let is_new = current.epoch != self.target.epoch;
+        let wanted = self.target.part.iter().filter(|of_key| self.is_subscribed(&of_key.key));
+        let assigned = Owned::since(&wanted.cloned().collect(), 0);
+        let step = Current { state: MemberState::Stable, assigned, ..current.clone() };
+        let (epoch, previous_epoch) = (self.target.epoch, current.epoch);
+        if is_new { Current { epoch, previous_epoch, ..step } } else { step }
     }
 
     /// Whether the member may still own one of `partitions`.

@@ -4,7 +4,7 @@ use super::kind::{Kind, Report};
 use super::member::Current;
 use super::{Group, Refusal, refuse};
 use crate::config::Config;
-use crate::limits::GROUP_MEMBERS_MAX;
+use crate::limits::{GROUP_MEMBERS_MAX, GROUP_PROTOCOLS_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use muster_codec::ErrorCode;
 
 /// The epoch of a member that joins.
@@ -21,6 +21,27 @@ impl<K: Kind> Group<K> {
         if self.members.len() >= max.min(GROUP_MEMBERS_MAX) && !is_member {
             return refuse(ErrorCode::GroupMaxSizeReached, "The group has its maximum of members.");
         }
+        Ok(())
+    }
+}
+
+/// Refuses a profile of `bytes` that would make those of its group `of_group` bytes, and those of
+/// all groups larger by `added`.
+///
+/// # Errors
+/// UNKNOWN_SERVER_ERROR if the member's profile is too large, COORDINATOR_NOT_AVAILABLE if the
+/// budget for the members of all groups does not suffice.
+pub(crate) fn profile_refusal(
+    bytes: usize,
+    of_group: usize,
+    added: usize,
+    members_budget: usize,
+) -> Result<(), Refusal> {
+    if bytes > MEMBER_PROFILE_BYTES_MAX || of_group > GROUP_PROTOCOLS_BYTES_MAX {
+        refuse(ErrorCode::UnknownServerError, "The member's metadata is too large.")
+    } else if added > members_budget {
+        refuse(ErrorCode::CoordinatorNotAvailable, "The budget for members is used up.")
+    } else {
         Ok(())
     }
 }

@@ -103,7 +103,13 @@ impl Witness {
         match record {
             GroupRecord::OffsetCommit(..)
             | GroupRecord::ConsumerGroupPartitionMetadata(..)
-            | GroupRecord::ConsumerGroupTargetAssignmentMember(..) => {}
+            | GroupRecord::ConsumerGroupTargetAssignmentMember(..)
+            | GroupRecord::ShareGroupMetadata(..)
+            | GroupRecord::ShareGroupMemberMetadata(..)
+            | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
+            | GroupRecord::ShareGroupTargetAssignmentMember(..)
+            | GroupRecord::ShareGroupCurrentMemberAssignment(..)
+            | GroupRecord::ShareGroupStatePartitionMetadata(..) => {}
             GroupRecord::GroupMetadata(_, value) => group.read_classic(value.as_ref(), before),
             GroupRecord::ConsumerGroupMetadata(_, value) => {
                 group.read_epoch(value.as_ref().map(|it| it.epoch), before);

@@ -7,6 +7,7 @@ mod forms;
 mod ids;
 mod muster;
 mod outcome;
+mod persister;
 mod placement;
 mod replay;
 mod scope;

@@ -4,6 +4,7 @@
 use crate::forms::{self, RecordBytes, Result};
 use crate::ids::SeededIds;
 use crate::outcome::{Outcome, in_transaction};
+use crate::persister;
 use crate::scope::Asked;
 use crate::transactional;
 use crate::world::{World, config, group_overrides};
@@ -12,7 +13,7 @@ use muster_codec::records::GroupRecord;
 use muster_codec::{ApiKey, GroupRequest, Reader, Request, Response, Wall};
 use muster_coordinator::{
     Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, GroupOverrides, Output,
-    Producer, RequestId,
+    Producer, RequestId, StateCall,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,7 @@ pub struct Muster {
     lost: BTreeSet<String>,
     parked: BTreeMap<RequestId, (String, i16)>,
     waiting: Vec<(u64, String, Value)>,
+    state_calls: Vec<StateCall>,
     requests: u64,
     outcome: Outcome,
 }
@@ -80,6 +82,7 @@ impl Muster {
             lost: BTreeSet::new(),
             parked: BTreeMap::new(),
             waiting: Vec::new(),
+            state_calls: Vec::new(),
             requests: 0,
             outcome: Outcome::default(),
         }
@@ -111,8 +114,8 @@ impl Muster {
             (Some("topics"), _) => self.change_topics(op)?,
             (Some("end_txn"), _) => self.end_transaction(op),
             (Some("cleanup"), _) => self.coordinator.sweep_at(self.now),
-            (Some("hold"), _) => self.hold(op),
-            (Some("commit"), _) => self.commit(),
+            (Some("hold"), _) => self.hold(op)?,
+            (Some("commit"), _) => self.commit()?,
             (Some("reload"), _) => self.reload()?,
             (Some("replay"), _) => self.replace_log(&op["records"])?,
             (Some("dump"), _) => self.dump()?,
@@ -282,6 +285,20 @@ impl Muster {
             self.waiting.push((answer.visible_at, id, response));
         }
         self.send();
+        self.state_calls.extend(output.state_calls);
+        self.answer_state_calls()
+    }
+
+    fn answer_state_calls(&mut self) -> Result<()> {
+        let committed = self.committed;
+        let due: Vec<_> =
+            self.state_calls.extract_if(.., |call| call.visible_at <= committed).collect();
+        for call in due {
+            let results = persister::done(&call.request);
+            let output =
+                self.with_context(|it, context| it.state_answered(context, call, &results));
+            self.settle(output)?;
+        }
         Ok(())
     }
 
@@ -310,23 +327,22 @@ impl Muster {
         self.configured.insert(group.to_owned(), overrides);
     }
 
-    fn hold(&mut self, op: &Value) {
+    fn hold(&mut self, op: &Value) -> Result<()> {
         self.background_held = op["background"].as_bool().unwrap_or(self.background_held);
         self.held = op["commit"].as_bool().unwrap_or(self.held);
-        if !self.held {
-            self.commit();
-        }
+        if self.held { Ok(()) } else { self.commit() }
     }
 
-    fn commit(&mut self) {
+    fn commit(&mut self) -> Result<()> {
         self.committed = self.position;
         self.send();
+        self.answer_state_calls()
     }
 
     /// Commits held records first, as the oracle does.
     fn change_topics(&mut self, op: &Value) -> Result<()> {
         let held = std::mem::replace(&mut self.held, false);
-        self.commit();
+        self.commit()?;
         let deleted = self.topics.change(op);
         if !deleted.is_empty() {
             let deleted: Vec<_> = deleted
@@ -348,6 +364,7 @@ impl Muster {
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|(_, id, _)| id);
         self.outcome.answers = parked.chain(waiting).map(|id| (id, Value::Null)).collect();
         self.lost.clear();
+        self.state_calls.clear();
         self.committed = self.position;
         self.coordinator = Coordinator::new(self.config.clone());
         for (group, overrides) in &self.configured {
@@ -389,17 +406,22 @@ impl Muster {
                 Some("consumer") => {
                     self.ask(ApiKey::ConsumerGroupDescribe, 1, &json!({"groupIds": [id]}))?
                 }
+                Some("share") => {
+                    self.ask(ApiKey::ShareGroupDescribe, 1, &json!({"groupIds": [id]}))?
+                }
                 _ => self.ask(ApiKey::DescribeGroups, 6, &json!({"groups": [id]}))?,
             };
-            let all = json!({"groups": [{"groupId": id, "topics": null}]});
-            let fetched = self.ask(ApiKey::OffsetFetch, 9, &all)?;
-            let state = json!({
+            let mut state = json!({
                 "type": group["groupType"],
                 "state": group["groupState"],
                 "protocol_type": group["protocolType"],
                 "described": described["groups"][0],
-                "offsets": offsets(&fetched["groups"][0]),
             });
+            if group["groupType"] != "share" {
+                let all = json!({"groups": [{"groupId": id, "topics": null}]});
+                let fetched = self.ask(ApiKey::OffsetFetch, 9, &all)?;
+                state["offsets"] = offsets(&fetched["groups"][0]);
+            }
             self.outcome.dump.insert(id.as_str().unwrap_or_default().to_owned(), state);
         }
         Ok(())

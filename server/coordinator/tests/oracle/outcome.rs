@@ -33,7 +33,8 @@ impl Outcome {
         for Written { at, producer, record } in kafka_written(line) {
             if scope.has(group_of(record)) {
                 let key = (at, group_of(record).to_owned());
-                let record = in_transaction(forms::kafka_record_json(record)?, producer);
+                let record = forms::without_empty(forms::kafka_record_json(record)?);
+                let record = in_transaction(record, producer);
                 outcome.records.entry(key).or_default().push(record);
             }
         }
@@ -122,6 +123,7 @@ fn kafka_state(state: &Value) -> Result<Value> {
     let described = json!({"groups": [state["described"].take()]});
     let (api, version) = match state["type"].as_str() {
         Some("consumer") => (ApiKey::ConsumerGroupDescribe, 1),
+        Some("share") => (ApiKey::ShareGroupDescribe, 1),
         _ => (ApiKey::DescribeGroups, 6),
     };
     let mut described = forms::kafka_response(api, version, &described)?;

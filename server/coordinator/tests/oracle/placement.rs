@@ -14,6 +14,9 @@ pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static 
     if share_a_bucket(kafka) {
         return Some("placement");
     }
+    if op["api"] == "AlterShareGroupOffsets" && without_share_epochs(muster) == kafka {
+        return Some("altered-offsets");
+    }
     if op["op"] == "advance" && same_members_removed(kafka, muster) {
         return Some("equal-deadlines");
     }
@@ -71,6 +74,11 @@ fn sorted_assignment(bytes: &Value) -> Option<String> {
     let mut assignment = ConsumerProtocolAssignment::read(&bytes).ok()?;
     assignment.assigned_partitions.sort_by(|a, b| a.topic.cmp(&b.topic));
     Some(format!("{:?} {assignment:?}", bytes.get(..2)))
+}
+
+fn without_share_epochs(records: &[Value]) -> Vec<Value> {
+    let is_epoch = |record: &&Value| record["type"] == "SHARE_GROUP_METADATA";
+    records.iter().filter(|record| !is_epoch(record)).cloned().collect()
 }
 
 /// Whether both remove the same members, at least two, and nothing else.

@@ -155,7 +155,12 @@ impl Asked {
     /// Whether Kafka answers it from the committed state.
     pub fn reads(&self) -> bool {
         let stable = self.body["requireStable"] == true;
-        let describes = [ApiKey::ListGroups, ApiKey::DescribeGroups, ApiKey::ConsumerGroupDescribe];
+        let describes = [
+            ApiKey::ListGroups,
+            ApiKey::DescribeGroups,
+            ApiKey::ConsumerGroupDescribe,
+            ApiKey::ShareGroupDescribe,
+        ];
         describes.contains(&self.api) || self.api == ApiKey::OffsetFetch && !stable
     }
 
@@ -205,8 +210,10 @@ pub fn group_of(record: &Value) -> &str {
 fn group_list(api: ApiKey, body: &mut Value) -> Option<&mut Vec<Value>> {
     let list = match api {
         ApiKey::DeleteGroups => "groupsNames",
-        ApiKey::DescribeGroups | ApiKey::OffsetFetch => "groups",
-        ApiKey::ConsumerGroupDescribe => "groupIds",
+        ApiKey::DescribeGroups | ApiKey::OffsetFetch | ApiKey::DescribeShareGroupOffsets => {
+            "groups"
+        }
+        ApiKey::ConsumerGroupDescribe | ApiKey::ShareGroupDescribe => "groupIds",
         _ => return None,
     };
     body.get_mut(list)?.as_array_mut()

@@ -154,6 +154,19 @@ fn set(config: &mut Config, name: &str, value: &str) {
         "group.consumer.regex.refresh.interval.ms" => {
             config.group_consumer_regex_refresh_interval_ms = number() as i32;
         }
+        "group.share.session.timeout.ms" => {
+            config.group_share_session_timeout_ms = number() as i32;
+        }
+        "group.share.heartbeat.interval.ms" => {
+            config.group_share_heartbeat_interval_ms = number() as i32;
+        }
+        "group.share.assignment.interval.ms" => {
+            config.group_share_assignment_interval_ms = number() as i32;
+        }
+        "group.share.max.size" => config.group_share_max_size = number() as i32,
+        "group.share.initialize.retry.interval.ms" => {
+            config.group_share_initialize_retry_interval_ms = number() as i32;
+        }
         "group.consumer.migration.policy" => {
             config.group_consumer_migration_policy = MigrationPolicy::by_name(value).unwrap();
         }
@@ -182,5 +195,8 @@ pub fn group_overrides(op: &Value) -> GroupOverrides {
         consumer_session_timeout_ms: number("consumer.session.timeout.ms"),
         consumer_heartbeat_interval_ms: number("consumer.heartbeat.interval.ms"),
         consumer_assignment_interval_ms: number("consumer.assignment.interval.ms"),
+        share_session_timeout_ms: number("share.session.timeout.ms"),
+        share_heartbeat_interval_ms: number("share.heartbeat.interval.ms"),
+        share_assignment_interval_ms: number("share.assignment.interval.ms"),
     }
 }

@@ -70,6 +70,13 @@ pub fn record(record: &GroupRecord<'_>) -> String {
             }
             None => format!("  regex {} gone", key.regular_expression),
         },
+        // No script has share groups; the transcripts of Kafka's coordinator do.
+        GroupRecord::ShareGroupMetadata(..)
+        | GroupRecord::ShareGroupMemberMetadata(..)
+        | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
+        | GroupRecord::ShareGroupTargetAssignmentMember(..)
+        | GroupRecord::ShareGroupCurrentMemberAssignment(..)
+        | GroupRecord::ShareGroupStatePartitionMetadata(..) => format!("  {record:?}"),
     }
 }
 

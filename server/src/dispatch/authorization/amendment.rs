@@ -61,6 +61,7 @@ fn asks_for_operations(request: &Routed<'_>) -> bool {
         Routed::Group(GroupRequest::ConsumerGroupDescribe(body)) => {
             body.include_authorized_operations
         }
+        Routed::Group(GroupRequest::ShareGroupDescribe(body)) => body.include_authorized_operations,
         Routed::Group(_)
         | Routed::Partition(_)
         | Routed::Transaction(_)
@@ -77,6 +78,9 @@ fn fill_operations(response: &mut Response<'_>) {
         let described = body.groups.iter_mut().filter(|it| it.error_code == 0);
         described.for_each(|it| it.authorized_operations = operations);
     } else if let Response::ConsumerGroupDescribe(body) = response {
+        let described = body.groups.iter_mut().filter(|it| it.error_code == 0);
+        described.for_each(|it| it.authorized_operations = operations);
+    } else if let Response::ShareGroupDescribe(body) = response {
         let described = body.groups.iter_mut().filter(|it| it.error_code == 0);
         described.for_each(|it| it.authorized_operations = operations);
     }

@@ -6,7 +6,7 @@ use crate::dispatch::answer::owned;
 use crate::dispatch::group_apis::{OFFSET_FETCH_OF_GROUPS_FROM, merge, refused};
 use crate::security::acls::Operation::{Delete, Describe, Read, Write};
 use muster_codec::messages::*;
-use muster_codec::{ErrorCode, GroupRequest};
+use muster_codec::{ErrorCode, GroupRequest, Response};
 
 /// The first versions that name topics by their ids.
 const IDS_OF_COMMITS_FROM: i16 = 10;
@@ -34,6 +34,9 @@ pub(super) fn screen(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
         }
         GroupRequest::SyncGroup(body) => by.group(Read, &body.group_id),
         GroupRequest::ConsumerGroupHeartbeat(body) => by.group(Read, &body.group_id),
+        GroupRequest::ShareGroupHeartbeat(body) => by.group(Read, &body.group_id),
+        GroupRequest::AlterShareGroupOffsets(body) => by.group(Read, &body.group_id),
+        GroupRequest::DeleteShareGroupOffsets(body) => by.group(Delete, &body.group_id),
         GroupRequest::TxnOffsetCommit(body) => by
             .transactional_id(Write, &body.transactional_id)
             .and_then(|()| by.group(Read, &body.group_id)),
@@ -45,7 +48,9 @@ pub(super) fn screen(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
         | GroupRequest::DescribeGroups(_)
         | GroupRequest::ListGroups(_)
         | GroupRequest::DeleteGroups(_)
-        | GroupRequest::ConsumerGroupDescribe(_) => Ok(()),
+        | GroupRequest::ConsumerGroupDescribe(_)
+        | GroupRequest::ShareGroupDescribe(_)
+        | GroupRequest::DescribeShareGroupOffsets(_) => Ok(()),
     };
     match allowed {
         Ok(()) => screen_parts(request, by),
@@ -82,6 +87,50 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
             };
             Verdict::of_parts(denied.map(refuse), body.group_ids.is_empty()).restricted()
         }
+        GroupRequest::ShareGroupDescribe(body) => {
+            let denied = take_denied(&mut body.group_ids, |id| by.group(Describe, id).is_ok());
+            let refuse = |group_ids| {
+                let denied = ShareGroupDescribeRequest { group_ids, ..Default::default() };
+                refused(&mut denied.into(), by.version, GROUP_DENIED)
+            };
+            Verdict::of_parts(denied.map(refuse), body.group_ids.is_empty()).restricted()
+        }
+        GroupRequest::DescribeShareGroupOffsets(body) => {
+            let is_allowed = |it: &DescribeShareGroupOffsetsRequestGroup<'_>| {
+                by.group(Describe, &it.group_id).is_ok()
+            };
+            let denied = take_denied(&mut body.groups, is_allowed).map(|groups| {
+                let mut denied = DescribeShareGroupOffsetsRequest { groups }.into();
+                refused(&mut denied, by.version, GROUP_DENIED)
+            });
+            Verdict::of_parts(denied, body.groups.is_empty()).restricted()
+        }
+        GroupRequest::AlterShareGroupOffsets(body) => {
+            let denied = take_denied(&mut body.topics, |it| by.topic(Read, &it.topic_name));
+            let response: Option<Response<'static>> = denied.map(|topics| {
+                let topics = topics.iter().map(|topic| AlterShareGroupOffsetsResponseTopic {
+                    topic_name: owned(&topic.topic_name),
+                    partitions: topic.partitions.iter().map(denied_alteration).collect(),
+                    ..Default::default()
+                });
+                let responses = topics.collect();
+                AlterShareGroupOffsetsResponse { responses, ..Default::default() }.into()
+            });
+            Verdict::of_parts(response, body.topics.is_empty())
+        }
+        GroupRequest::DeleteShareGroupOffsets(body) => {
+            let denied = take_denied(&mut body.topics, |it| by.topic(Read, &it.topic_name));
+            let response: Option<Response<'static>> = denied.map(|topics| {
+                let topics = topics.iter().map(|topic| DeleteShareGroupOffsetsResponseTopic {
+                    topic_name: owned(&topic.topic_name),
+                    error_code: TOPIC_DENIED.code(),
+                    ..Default::default()
+                });
+                let responses = topics.collect();
+                DeleteShareGroupOffsetsResponse { responses, ..Default::default() }.into()
+            });
+            Verdict::of_parts(response, body.topics.is_empty())
+        }
         GroupRequest::DeleteGroups(body) => {
             let denied = take_denied(&mut body.groups_names, |id| by.group(Delete, id).is_ok());
             let refuse = |groups_names| {
@@ -90,6 +139,13 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
             Verdict::of_parts(denied.map(refuse), body.groups_names.is_empty())
         }
         // A subscription is denied as a whole.
+        GroupRequest::ShareGroupHeartbeat(body) => {
+            let mut names = body.subscribed_topic_names.iter().flatten();
+            if names.all(|name| by.topic(Describe, name)) {
+                return Verdict::Passed;
+            }
+            Verdict::Refused(refused(request, by.version, TOPIC_DENIED))
+        }
         GroupRequest::ConsumerGroupHeartbeat(body) => {
             let mut names = body.subscribed_topic_names.iter().flatten();
             if names.all(|name| by.topic(Describe, name)) {
@@ -97,6 +153,16 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
             }
             Verdict::Refused(refused(request, by.version, TOPIC_DENIED))
         }
+    }
+}
+
+fn denied_alteration(
+    partition: &AlterShareGroupOffsetsRequestPartition,
+) -> AlterShareGroupOffsetsResponsePartition<'static> {
+    AlterShareGroupOffsetsResponsePartition {
+        partition_index: partition.partition_index,
+        error_code: TOPIC_DENIED.code(),
+        error_message: None,
     }
 }
 

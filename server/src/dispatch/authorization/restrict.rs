@@ -8,6 +8,9 @@ use crate::security::acls::{Operation, Permissions, ResourceType};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response, Str};
 
+const HIDDEN_TOPICS: &str =
+    "The group has described topic(s) that the client is not authorized to describe.";
+
 /// The value of a field of authorized operations that was not asked for.
 const NOT_ASKED: i32 = i32::MIN;
 
@@ -37,6 +40,17 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
             for group in &mut body.groups {
                 of_group(&mut group.authorized_operations, &group.group_id, by);
                 hide_members(group, by);
+            }
+        }
+        Response::ShareGroupDescribe(body) => {
+            for group in &mut body.groups {
+                of_group(&mut group.authorized_operations, &group.group_id, by);
+                hide_share_members(group, by);
+            }
+        }
+        Response::DescribeShareGroupOffsets(body) => {
+            for group in &mut body.groups {
+                group.topics.retain(|it| by.allow_on_topic(Describe, &it.topic_name));
             }
         }
         Response::ListGroups(body) if !by.allow_on_cluster(Describe) => {
@@ -77,6 +91,9 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
         | Response::DeleteGroups(_)
         | Response::OffsetDelete(_)
         | Response::ConsumerGroupHeartbeat(_)
+        | Response::ShareGroupHeartbeat(_)
+        | Response::AlterShareGroupOffsets(_)
+        | Response::DeleteShareGroupOffsets(_)
         | Response::Produce(_)
         | Response::Fetch(_)
         | Response::ListOffsets(_)
@@ -148,9 +165,21 @@ fn hide_members(group: &mut DescribedConsumerGroup<'_>, by: &Permissions) {
         return;
     }
     group.error_code = ErrorCode::TopicAuthorizationFailed.code();
-    group.error_message = Some(
-        "The group has described topic(s) that the client is not authorized to describe.".into(),
-    );
+    group.error_message = Some(HIDDEN_TOPICS.into());
+    group.members.clear();
+}
+
+fn hide_share_members(group: &mut DescribedShareGroup<'_>, by: &Permissions) {
+    let is_described = |name: &Str<'_>| by.allow_on_topic(Describe, name);
+    let is_described_of = |it: &DescribedShareGroupMember<'_>| {
+        it.subscribed_topic_names.iter().all(is_described)
+            && it.assignment.topic_partitions.iter().all(|it| is_described(&it.topic_name))
+    };
+    if group.members.iter().all(is_described_of) {
+        return;
+    }
+    group.error_code = ErrorCode::TopicAuthorizationFailed.code();
+    group.error_message = Some(HIDDEN_TOPICS.into());
     group.members.clear();
 }
 

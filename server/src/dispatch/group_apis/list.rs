@@ -63,9 +63,14 @@ pub(in crate::dispatch) fn extract<T>(
 
 /// Keeps each name where it comes first.
 pub(in crate::dispatch) fn once(names: &mut Vec<Str<'_>>) {
-    if names.len() > 1 {
-        let mut seen = HashSet::with_capacity(names.len());
-        names.retain(|name| seen.insert(name.clone()));
+    once_by(names, Str::clone);
+}
+
+/// Keeps the element of each name that comes first.
+pub(super) fn once_by<'r, T>(elements: &mut Vec<T>, name: impl Fn(&T) -> Str<'r>) {
+    if elements.len() > 1 {
+        let mut seen = HashSet::with_capacity(elements.len());
+        elements.retain(|element| seen.insert(name(element)));
     }
 }
 

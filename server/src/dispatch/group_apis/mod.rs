@@ -3,10 +3,13 @@
 //! a file with the groups that a request names, the response that refuses a request, and the errors
 //! in an answer whose records were not written.
 
+mod alter_share_group_offsets;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
 mod delete_groups;
+mod delete_share_group_offsets;
 mod describe_groups;
+mod describe_share_group_offsets;
 mod heartbeat;
 mod join_group;
 mod leave_group;
@@ -15,6 +18,8 @@ mod list_groups;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
+mod share_group_describe;
+mod share_group_heartbeat;
 mod sync_group;
 #[cfg(test)]
 mod tests;
@@ -142,9 +147,11 @@ macro_rules! group_apis {
 }
 
 group_apis! {
-    of several: ConsumerGroupDescribe, DeleteGroups, DescribeGroups, OffsetFetch;
+    of several: ConsumerGroupDescribe, DeleteGroups, DescribeGroups, DescribeShareGroupOffsets,
+        OffsetFetch, ShareGroupDescribe;
     of one: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, OffsetCommit,
-        OffsetDelete, TxnOffsetCommit, ListGroups
+        OffsetDelete, TxnOffsetCommit, ListGroups, ShareGroupHeartbeat, AlterShareGroupOffsets,
+        DeleteShareGroupOffsets
 }
 
 /// Removes the parts of a request that the coordinator must not get (unknown topics, groups of

@@ -138,9 +138,45 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
             let group_ids = of(&target.consumer);
             ConsumerGroupDescribeRequest { group_ids, include_authorized_operations: true }.into()
         }
+        ApiKey::ShareGroupHeartbeat => share_heartbeat(form, target).into(),
+        ApiKey::ShareGroupDescribe => {
+            let group_ids = of(&target.consumer);
+            ShareGroupDescribeRequest { group_ids, include_authorized_operations: true }.into()
+        }
+        ApiKey::DescribeShareGroupOffsets => {
+            let group = |group_id| DescribeShareGroupOffsetsRequestGroup { group_id, topics: None };
+            let groups = of(&target.consumer).into_iter().map(group).collect();
+            DescribeShareGroupOffsetsRequest { groups }.into()
+        }
+        ApiKey::AlterShareGroupOffsets => alter_share_offsets(form, target).into(),
+        ApiKey::DeleteShareGroupOffsets => delete_share_offsets(form, target).into(),
         ApiKey::ListConfigResources => list_config_resources(form).into(),
         ApiKey::DescribeTopicPartitions => describe_partitions(form, target).into(),
     }
+}
+
+fn share_heartbeat(form: Form, target: &Target) -> ShareGroupHeartbeatRequest<'static> {
+    ShareGroupHeartbeatRequest {
+        group_id: target.consumer.clone().into(),
+        member_id: "m".into(),
+        subscribed_topic_names: Some(names(form, &target.topic)),
+        ..Default::default()
+    }
+}
+
+fn alter_share_offsets(form: Form, target: &Target) -> AlterShareGroupOffsetsRequest<'static> {
+    let topic = |topic_name| AlterShareGroupOffsetsRequestTopic {
+        topic_name,
+        partitions: vec![AlterShareGroupOffsetsRequestPartition::default()],
+    };
+    let topics = names(form, &target.topic).into_iter().map(topic).collect();
+    AlterShareGroupOffsetsRequest { group_id: target.consumer.clone().into(), topics }
+}
+
+fn delete_share_offsets(form: Form, target: &Target) -> DeleteShareGroupOffsetsRequest<'static> {
+    let topic = |topic_name| DeleteShareGroupOffsetsRequestTopic { topic_name };
+    let topics = names(form, &target.topic).into_iter().map(topic).collect();
+    DeleteShareGroupOffsetsRequest { group_id: target.consumer.clone().into(), topics }
 }
 
 /// Names for a list, of which an empty one may mean everything.

@@ -5,7 +5,7 @@ use super::super::epoch::{ProfileChange, ProfileEffect};
 use super::super::heartbeat::Existing;
 use super::super::kind::{HeartbeatFields, Kind, Part, Report};
 use super::super::member::{Client, CurrentOf, MemberOf};
-use super::super::members::OwnTimers;
+use super::super::members::NoTimers;
 use super::super::owned::{KeyPartitions, Owned, Partitions};
 use super::super::subscriptions::Subscriptions;
 use super::super::target::{MemberUpdate, Targets};
@@ -14,7 +14,7 @@ use super::super::{Draft, Group, Refusal};
 use super::records::{current, group_key, id_of, member_key, owned_value, task_of};
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
-use crate::timers::{Timer, TimerKey, Timers};
+use crate::timers::Timers;
 use crate::turn::Turn;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -99,17 +99,6 @@ impl Targets for ByTurns {
     }
 }
 
-#[derive(Debug, Default)]
-pub(super) struct NoTimers;
-
-impl OwnTimers for NoTimers {
-    fn of(&mut self, _: &TimerKey) -> Option<&mut Timer> {
-        None
-    }
-
-    fn cancel(&mut self, _: &mut Timers) {}
-}
-
 impl Kind for Tasks {
     type Heartbeat<'r> = Beat;
     type Answer<'r> = Answer;
@@ -120,6 +109,8 @@ impl Kind for Tasks {
     type Targets = ByTurns;
     type Input = ();
     type MemberTimers = NoTimers;
+
+    const REVOKES: bool = true;
 
     fn config(turn: &Turn<'_, '_>, group_id: &str) -> GroupConfig {
         GroupConfig { assignment_interval_ms: 0, ..turn.consumer_config(group_id) }
@@ -266,6 +257,15 @@ impl Kind for Tasks {
         epoch + 1
     }
 
+    fn settle(
+        _: &mut Group<Self>,
+        _: &mut Turn<'_, '_>,
+        _: &mut Draft<'_>,
+        _: i32,
+        _: ProfileChange<'_, String>,
+    ) {
+    }
+
     fn answer<'r>(
         _: &Turn<'_, 'r>,
         _: &str,
@@ -405,6 +405,12 @@ impl Group<Tasks> {
             }
             GroupRecord::ConsumerGroupMetadata(_, None)
             | GroupRecord::ConsumerGroupPartitionMetadata(..)
+            | GroupRecord::ShareGroupMetadata(..)
+            | GroupRecord::ShareGroupMemberMetadata(..)
+            | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
+            | GroupRecord::ShareGroupTargetAssignmentMember(..)
+            | GroupRecord::ShareGroupCurrentMemberAssignment(..)
+            | GroupRecord::ShareGroupStatePartitionMetadata(..)
             | GroupRecord::ConsumerGroupRegularExpression(..)
             | GroupRecord::GroupMetadata(..)
             | GroupRecord::OffsetCommit(..) => unreachable!("{record:?}"),

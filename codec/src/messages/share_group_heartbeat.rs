@@ -1,0 +1,29 @@
+//! ShareGroupHeartbeat (key 76), version 1, flexible (KIP-932).
+
+use super::ConsumerGroupHeartbeatAssignment;
+use crate::declare::message;
+use crate::types::Str;
+
+message! {
+    /// Null means no change since the last heartbeat.
+    pub struct ShareGroupHeartbeatRequest<'a> {
+        group_id: Str<'a>, 0..;
+        /// The client makes it.
+        member_id: Str<'a>, 0..;
+        /// 0 to join, -1 to leave.
+        member_epoch: i32, 0..;
+        rack_id: Option<Str<'a>>, 0..;
+        subscribed_topic_names: Option<Vec<Str<'a>>>, 0..;
+    }
+
+    pub struct ShareGroupHeartbeatResponse<'a> {
+        throttle_time_ms: i32, 0..;
+        error_code: i16, 0..;
+        error_message: Option<Str<'a>>, 0..;
+        member_id: Option<Str<'a>>, 0..;
+        member_epoch: i32, 0..;
+        heartbeat_interval_ms: i32, 0..;
+        /// None if it has not changed since the member's last answer.
+        assignment: Option<ConsumerGroupHeartbeatAssignment>, 0..;
+    }
+}

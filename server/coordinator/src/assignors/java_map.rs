@@ -1,0 +1,128 @@
+//! Java's `HashMap`: iterates by bucket, and within a bucket in order of insertion.
+
+use super::java_sets::{buckets_of_copy, uuid_hash};
+use crate::java_order::Buckets;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use muster_codec::Uuid;
+
+/// A key with Java's `hashCode`.
+pub(super) trait JavaHash: Ord + Copy {
+    fn java_hash(self) -> u32;
+}
+
+impl JavaHash for Uuid {
+    fn java_hash(self) -> u32 {
+        uuid_hash(self)
+    }
+}
+
+/// An `Integer`.
+impl JavaHash for u32 {
+    fn java_hash(self) -> u32 {
+        self
+    }
+}
+
+/// A map; a set is one of `()`. Buckets that Java turns into trees have the same order.
+#[derive(Debug, Clone)]
+pub(super) struct JavaMap<K, V> {
+    entries: BTreeMap<K, Entry<V>>,
+    buckets: Buckets,
+    inserted: u64,
+}
+
+pub(super) type JavaSet<K> = JavaMap<K, ()>;
+
+#[derive(Debug, Clone)]
+struct Entry<V> {
+    inserted: u64,
+    value: V,
+}
+
+impl<K, V> Default for JavaMap<K, V> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), buckets: Buckets::default(), inserted: 0 }
+    }
+}
+
+impl<K: JavaHash, V> JavaMap<K, V> {
+    /// A map that holds `len` entries without growing (`Utils.newHashMap` of Kafka's coordinator).
+    pub(super) fn with_room_for(len: usize) -> Self {
+        Self { buckets: Buckets::with_room_for(len), ..Self::default() }
+    }
+
+    /// A map that is made as a copy of `len` entries.
+    pub(super) fn copy_of(len: usize) -> Self {
+        Self { buckets: buckets_of_copy(len), ..Self::default() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn contains(&self, key: K) -> bool {
+        self.entries.contains_key(&key)
+    }
+
+    pub(super) fn get(&self, key: K) -> Option<&V> {
+        self.entries.get(&key).map(|entry| &entry.value)
+    }
+
+    /// The value of a key, a new one if it has none.
+    pub(super) fn of(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
+        if !self.contains(key) {
+            self.buckets.grow_to_hold(self.len() + 1);
+            self.inserted += 1;
+        }
+        let inserted = self.inserted;
+        let entry = self.entries.entry(key).or_insert_with(|| Entry { inserted, value: new() });
+        &mut entry.value
+    }
+
+    /// Whether the key was there.
+    pub(super) fn remove(&mut self, key: K) -> bool {
+        self.entries.remove(&key).is_some()
+    }
+
+    /// The keys in the order of iteration.
+    pub(super) fn keys(&self) -> Vec<K> {
+        let place = |(key, entry): (&K, &Entry<V>)| {
+            (self.buckets.of_hash(key.java_hash()), entry.inserted, *key)
+        };
+        let mut places: Vec<_> = self.entries.iter().map(place).collect();
+        places.sort_unstable();
+        places.into_iter().map(|(_, _, key)| key).collect()
+    }
+}
+
+impl<K: JavaHash> JavaSet<K> {
+    pub(super) fn add(&mut self, key: K) {
+        self.of(key, || ());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_by_bucket_and_within_one_in_order_of_insertion() {
+        let mut set = JavaSet::default();
+        [33, 2, 1, 17].into_iter().for_each(|key: u32| set.add(key));
+        assert_eq!(set.keys(), [33, 1, 17, 2]);
+        assert!(set.remove(33));
+        set.add(33);
+        assert_eq!(set.keys(), [1, 17, 33, 2]);
+    }
+
+    #[test]
+    fn a_map_grows_past_three_quarters() {
+        let mut set = JavaSet::default();
+        (0..12).map(|it| it * 16).for_each(|key: u32| set.add(key));
+        set.add(1);
+        let order = set.keys();
+        assert_eq!(order[..3], [0, 32, 64], "of 32 buckets");
+        assert_eq!(order[6..8], [1, 16]);
+    }
+}

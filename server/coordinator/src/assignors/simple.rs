@@ -1,0 +1,222 @@
+//! `simple`, the assignor of share groups: several members may have one partition (Kafka's
+//! `SimpleAssignor` with its two builders, KIP-932).
+//!
+//! Partitions are spread so that each has the same number of members, `sharing`, and members have
+//! counts that differ by at most one; what a member has it keeps if it may. All partitions of a
+//! homogeneous group are spread together, those of other groups topic by topic among the topic's
+//! subscribers. A few passes over members and partitions; a share group has at most 1,000 members.
+
+use super::java_map::{JavaHash, JavaMap, JavaSet};
+use super::java_sets::uuid_hash;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use muster_codec::Uuid;
+
+/// A member as the assignor sees it.
+#[derive(Debug)]
+pub(crate) struct Subscriber {
+    /// The existing topics that it subscribes to.
+    pub(crate) topics: BTreeSet<Uuid>,
+    pub(crate) target: Target,
+}
+
+/// The partitions of a member by topic, ascending; no list is empty.
+pub(crate) type Target = BTreeMap<Uuid, Vec<i32>>;
+
+/// The partitions that may be assigned, by topic.
+pub(crate) type Assignable = BTreeMap<Uuid, BTreeSet<i32>>;
+
+/// The new targets of members in Kafka's order of them, all of which subscribe to the same topics.
+pub(crate) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
+    let subscribed = members.first().map(|first| &first.topics).filter(|topics| !topics.is_empty());
+    let Some(subscribed) = subscribed else {
+        return members.iter().map(|_| Target::new()).collect();
+    };
+    let wanted = subscribed.iter().filter_map(|topic| Some((topic, assignable.get(topic)?)));
+    let wanted = wanted.flat_map(|(topic, all)| all.iter().map(|it| At(*topic, *it)));
+    let keeps = |at: At<Uuid>| subscribed.contains(&at.0);
+    let had = members.iter().map(|member| in_record_order(&member.target));
+    let had = had.map(|had| had.into_iter().filter(|at| keeps(*at)).collect());
+    let places: Vec<u32> = (0..members.len() as u32).collect();
+    let spread = Spread::new(&places, places.len(), wanted.collect()).run(had.collect());
+    spread.into_iter().map(by_topic).collect()
+}
+
+/// The new targets of members with different subscriptions.
+pub(crate) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
+    let topics: BTreeSet<Uuid> = members.iter().flat_map(|it| &it.topics).copied().collect();
+    let mut targets: Vec<Vec<At<Uuid>>> = Vec::new();
+    for member in members {
+        // Kafka, too, leaves partitions of a topic that has no subscriber left; no member is given
+        // them, as they are left out of its assignment.
+        let others = in_record_order(&member.target).into_iter();
+        targets.push(others.filter(|at| !topics.contains(&at.0)).collect());
+    }
+    for topic in topics {
+        let subscribes = |(_, member): &(usize, &Subscriber)| member.topics.contains(&topic);
+        let places = members.iter().enumerate().filter(subscribes).map(|(place, _)| place as u32);
+        let places: Vec<u32> = places.collect();
+        let wanted = assignable.get(&topic).into_iter().flatten();
+        let wanted = wanted.map(|partition| *partition as u32).collect();
+        let had = members.iter().map(|member| of_topic(&member.target, topic)).collect();
+        let spread = Spread::new(&places, members.len(), wanted).run(had);
+        for (target, part) in targets.iter_mut().zip(spread) {
+            target.extend(part.into_iter().map(|partition| At(topic, partition as i32)));
+        }
+    }
+    targets.into_iter().map(by_topic).collect()
+}
+
+/// A partition of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct At<T>(T, i32);
+
+/// Kafka's `TopicIdPartition`, a record.
+impl JavaHash for At<Uuid> {
+    fn java_hash(self) -> u32 {
+        uuid_hash(self.0).wrapping_mul(31).wrapping_add(self.1.cast_unsigned())
+    }
+}
+
+/// The spreading of some partitions over members, which are named by their places.
+struct Spread<P> {
+    /// The members that each partition shall have.
+    sharing: usize,
+    /// The partitions that each member shall have.
+    counts: Vec<usize>,
+    wanted: Vec<P>,
+    members: JavaMap<P, JavaSet<u32>>,
+    partitions: Vec<JavaSet<P>>,
+}
+
+impl<P: JavaHash> Spread<P> {
+    /// `places` are those of the members that may have the partitions, of `members` in all.
+    fn new(places: &[u32], members: usize, wanted: Vec<P>) -> Self {
+        let sharing = places.len().div_ceil(wanted.len().max(1)) * usize::from(!wanted.is_empty());
+        // Kafka's double, with its errors of rounding.
+        let share = (sharing * wanted.len()) as f64 / places.len() as f64;
+        let mut counts = alloc::vec![0; members];
+        for (i, place) in places.iter().enumerate() {
+            counts[*place as usize] = ceil(share * (i + 1) as f64) - ceil(share * i as f64);
+        }
+        Self {
+            sharing,
+            counts,
+            members: JavaMap::with_room_for(wanted.len()),
+            partitions: alloc::vec![JavaSet::default(); members],
+            wanted,
+        }
+    }
+
+    /// The partitions of each member, given those that it had.
+    fn run(mut self, had: Vec<Vec<P>>) -> Vec<Vec<P>> {
+        for (place, had) in had.into_iter().enumerate() {
+            had.into_iter().for_each(|partition| self.give(place as u32, partition));
+        }
+        self.take_from_overfilled();
+        self.take_overshared();
+        for partition in core::mem::take(&mut self.wanted) {
+            self.members.of(partition, JavaSet::default);
+        }
+        self.give_to_unfilled();
+        self.partitions.iter().map(JavaSet::keys).collect()
+    }
+
+    fn give(&mut self, place: u32, partition: P) {
+        self.members.of(partition, JavaSet::default).add(place);
+        self.partitions[place as usize].add(partition);
+    }
+
+    fn take(&mut self, place: u32, partition: P) {
+        self.members.of(partition, JavaSet::default).remove(place);
+        self.partitions[place as usize].remove(partition);
+    }
+
+    fn take_from_overfilled(&mut self) {
+        for place in 0..self.partitions.len() {
+            let had = self.partitions[place].keys();
+            let beyond = had.len().saturating_sub(self.counts[place]);
+            had[..beyond].iter().for_each(|partition| self.take(place as u32, *partition));
+        }
+    }
+
+    fn take_overshared(&mut self) {
+        for partition in self.members.keys() {
+            let had = self.members.get(partition).map(JavaSet::keys).unwrap_or_default();
+            let beyond = had.len().saturating_sub(self.sharing);
+            had[..beyond].iter().for_each(|place| self.take(*place, partition));
+        }
+    }
+
+    /// Each partition in turn is given to the next members that want more and lack it. A round in
+    /// which no member could take any is the last.
+    fn give_to_unfilled(&mut self) {
+        let places = 0..self.partitions.len();
+        let mut unfilled: Vec<usize> = places.filter(|place| self.lacks(*place)).collect();
+        let (mut next, mut was_given) = (0, false);
+        for partition in self.members.keys() {
+            while self.members.get(partition).is_some_and(|members| members.len() < self.sharing) {
+                if next == unfilled.len() {
+                    if !was_given {
+                        break;
+                    }
+                    (next, was_given) = (0, false);
+                    if unfilled.is_empty() {
+                        break;
+                    }
+                }
+                let place = unfilled[next];
+                next += 1;
+                if self.partitions[place].contains(partition) {
+                    continue;
+                }
+                self.give(place as u32, partition);
+                was_given = true;
+                if !self.lacks(place) {
+                    next -= 1;
+                    unfilled.remove(next);
+                }
+            }
+        }
+    }
+
+    fn lacks(&self, place: usize) -> bool {
+        self.partitions[place].len() < self.counts[place]
+    }
+}
+
+/// A member's partitions in the order in which Kafka iterates over its record.
+fn in_record_order(target: &Target) -> Vec<At<Uuid>> {
+    let mut topics = JavaSet::default();
+    target.keys().for_each(|topic| topics.add(*topic));
+    let of_topic =
+        |topic: Uuid| set_order(&target[&topic]).into_iter().map(move |it| At(topic, it));
+    topics.keys().into_iter().flat_map(of_topic).collect()
+}
+
+fn of_topic(target: &Target, topic: Uuid) -> Vec<u32> {
+    let partitions = target.get(&topic).map(|it| set_order(it)).unwrap_or_default();
+    partitions.into_iter().map(|partition| partition as u32).collect()
+}
+
+/// The order of a `HashSet` made from a list.
+fn set_order(partitions: &[i32]) -> Vec<i32> {
+    let mut set = JavaSet::copy_of(partitions.len());
+    partitions.iter().for_each(|partition| set.add(*partition as u32));
+    set.keys().into_iter().map(|partition| partition as i32).collect()
+}
+
+fn by_topic(partitions: Vec<At<Uuid>>) -> Target {
+    let mut by_topic = Target::new();
+    for At(topic, partition) in partitions {
+        by_topic.entry(topic).or_default().push(partition);
+    }
+    by_topic.values_mut().for_each(|partitions| partitions.sort_unstable());
+    by_topic
+}
+
+/// `Math.ceil` of a number that is not negative.
+fn ceil(number: f64) -> usize {
+    let floor = number as usize;
+    floor + usize::from((floor as f64) < number)
+}

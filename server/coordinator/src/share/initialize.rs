@@ -1,0 +1,111 @@
+//! Share state for the partitions that a group subscribes to: their leaders are asked for it before
+//! the partitions are assigned, and again if they did not answer in time.
+
+use super::member::Profile;
+use super::offsets::call;
+use super::state::StatePartitions;
+use super::{Share, ShareGroup, records};
+use crate::context::DeletedTopic;
+use crate::modern::Draft;
+use crate::modern::epoch::ProfileChange;
+use crate::modern::kind::Kind;
+use crate::share_state::{ByTopic, Start, StateRequest, Then, TopicState};
+use crate::text::Text;
+use crate::turn::Turn;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use muster_codec::Uuid;
+
+impl ShareGroup {
+    /// Whether partitions of the group's topics have share state without being in a target, or the
+    /// other way round (`initializedAssignmentPending` in Kafka). Not asked while the group has no
+    /// target for its epoch: the next one will have them.
+    pub(super) fn has_unassigned_state(&self) -> bool {
+        let initialized = &self.own.state.initialized;
+        if self.is_empty() || self.target.epoch < self.epoch || initialized.is_empty() {
+            return false;
+        }
+        let targets = self.target.by_member.all();
+        let mut subscribed = initialized.iter().filter(|it| self.is_subscribed_to(&it.1.name));
+        subscribed.any(|(topic, state)| targets.get(topic) != Some(&state.partitions))
+    }
+
+    /// Whether leaders that were asked for share state did not answer in time.
+    pub(super) fn is_initialization_due(&self, turn: &Turn<'_, '_>) -> bool {
+        self.own.state.retry_at().is_some_and(|at| turn.now >= at)
+    }
+
+    /// Asks for share state of all partitions of the group's topics that neither have it nor were
+    /// asked for it recently. The answer to the member does not wait for it.
+    pub(super) fn initialize(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        epoch: i32,
+        change: ProfileChange<'_, Profile>,
+    ) {
+        let subscriptions = Share::subscriptions_after(self, change);
+        let lacking = self.lacking_state(turn, subscriptions.names());
+        if lacking.is_empty() {
+            return;
+        }
+        draft.push(records::state(&self.id, &self.own.state.with_initializing(&lacking)));
+        let retry_ms = turn.config.group_share_initialize_retry_interval_ms;
+        let retry_at = turn.now.saturating_add(i64::from(retry_ms));
+        self.own.state.asked(lacking.keys(), retry_at);
+        let request =
+            StateRequest::Initialize { state_epoch: epoch, topics: self.starts(&lacking) };
+        call(turn, self, request, Then::Initialized(lacking));
+    }
+
+    fn lacking_state<'n>(
+        &self,
+        turn: &Turn<'_, '_>,
+        names: impl Iterator<Item = &'n Text>,
+    ) -> ByTopic {
+        let lacking = names.filter_map(|name| {
+            let (topic, count) = (turn.topics.id(name)?, turn.topics.partitions(name)?);
+            let has = |partition: &i32| self.own.state.has(topic, *partition, turn.now);
+            let partitions: BTreeSet<i32> = (0..count).filter(|it| !has(it)).collect();
+            let name = name.clone();
+            (!partitions.is_empty()).then_some((topic, TopicState { name, partitions }))
+        });
+        lacking.collect()
+    }
+
+    /// The offsets at which the partitions start. One that is added to a topic which the group
+    /// knows starts at its first record (KAFKA-20742): by the reset of offsets the group would miss
+    /// the records before this moment.
+    fn starts(&self, topics: &ByTopic) -> Vec<(Uuid, Vec<(i32, Start)>)> {
+        let starts = topics.iter().map(|(topic, state)| {
+            let is_known = self.own.state.initialized.contains_key(topic);
+            let start = if is_known { Start::At(0) } else { Start::Unknown };
+            (*topic, state.partitions.iter().map(|partition| (*partition, start)).collect())
+        });
+        starts.collect()
+    }
+
+    /// The leaders have answered: all made share state for `topics`, or not all.
+    pub(crate) fn initialized(&self, turn: &mut Turn<'_, '_>, topics: &ByTopic, is_done: bool) {
+        let before = &self.own.state;
+        let after = if is_done {
+            before.with_initialized(topics)
+        } else if before.initializing.is_empty() {
+            return;
+        } else {
+            before.without_initializing(topics)
+        };
+        self.write_state(turn, &after);
+    }
+
+    /// Takes topics that were deleted out of the record of share state.
+    pub(crate) fn topics_deleted(&self, turn: &mut Turn<'_, '_>, topics: &[DeletedTopic<'_>]) {
+        if let Some(after) = self.own.state.without_deleted(topics) {
+            self.write_state(turn, &after);
+        }
+    }
+
+    pub(crate) fn write_state(&self, turn: &mut Turn<'_, '_>, state: &StatePartitions) {
+        turn.write(records::state(&self.id, state));
+    }
+}

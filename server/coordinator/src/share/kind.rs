@@ -1,0 +1,306 @@
+//! The steps of [`crate::modern`] as a share group takes them.
+
+use super::answer::answer;
+use super::member::{Current, Member, Profile};
+use super::targets::{Change, ShareTargets};
+use super::{Share, ShareGroup, records, subscription_type};
+use crate::assignors::SubscriptionType;
+use crate::config::{Config, GroupConfig};
+use crate::counters::Events;
+use crate::modern::epoch::{ProfileChange, ProfileEffect};
+use crate::modern::heartbeat::Existing;
+use crate::modern::kind::{HeartbeatFields, Kind, Report};
+use crate::modern::member::Client;
+use crate::modern::members::NoTimers;
+use crate::modern::owned::{Owned, Partitions};
+use crate::modern::subscriptions::Subscriptions;
+use crate::modern::target::MemberUpdate;
+use crate::modern::validate::{JOIN, unknown_member, validate_epoch};
+use crate::modern::{Draft, Refusal};
+use crate::timers::Timers;
+use crate::turn::Turn;
+use alloc::vec::Vec;
+use muster_codec::Uuid;
+use muster_codec::messages::{ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse};
+use muster_codec::records::GroupRecord;
+
+/// Members do not report partitions.
+#[derive(Debug)]
+pub(crate) struct NoReport;
+
+impl Kind for Share {
+    type Heartbeat<'r> = ShareGroupHeartbeatRequest<'r>;
+    type Answer<'r> = ShareGroupHeartbeatResponse<'r>;
+    type Profile = Profile;
+    type Key = Uuid;
+    type Reported = NoReport;
+    type Targets = ShareTargets;
+    type Input = SubscriptionType;
+    type MemberTimers = NoTimers;
+
+    const REVOKES: bool = false;
+
+    fn config(turn: &Turn<'_, '_>, group_id: &str) -> GroupConfig {
+        turn.share_config(group_id)
+    }
+
+    fn members_max(config: &Config) -> i32 {
+        config.group_share_max_size
+    }
+
+    fn reported<'h>(_: &'h ShareGroupHeartbeatRequest<'_>) -> Option<&'h NoReport> {
+        Some(&NoReport)
+    }
+
+    fn existing(
+        group: &ShareGroup,
+        _: &mut Draft<'_>,
+        heartbeat: &ShareGroupHeartbeatRequest<'_>,
+    ) -> Result<Existing<Self>, Refusal> {
+        if heartbeat.member_epoch == JOIN {
+            return Ok(group.joining(&heartbeat.member_id));
+        }
+        let Some(before) = group.members.get(&heartbeat.member_id) else { return unknown_member() };
+        validate_epoch(&before.current, heartbeat.member_epoch, Some(&NoReport))?;
+        Ok(Existing { before: before.clone(), replaces: None })
+    }
+
+    fn is_unchanged(
+        profile: &Profile,
+        heartbeat: &ShareGroupHeartbeatRequest<'_>,
+        client: Client<'_>,
+    ) -> bool {
+        profile.is_unchanged_by(heartbeat, client)
+    }
+
+    fn updated(
+        profile: &Profile,
+        heartbeat: &ShareGroupHeartbeatRequest<'_>,
+        client: Client<'_>,
+    ) -> Profile {
+        profile.updated(heartbeat, client)
+    }
+
+    fn refuse_if_large(
+        group: &ShareGroup,
+        budget_bytes: usize,
+        before: &Profile,
+        after: &Profile,
+    ) -> Result<(), Refusal> {
+        group.refuse_if_large(budget_bytes, before, after)
+    }
+
+    fn revocation_timeout_ms(_: &Profile) -> i32 {
+        i32::MAX
+    }
+
+    fn has_revocation_timeout(_: &Profile) -> bool {
+        false
+    }
+
+    fn has_changed(group: &ShareGroup, turn: &Turn<'_, '_>) -> bool {
+        group.own.is_unchecked || group.is_initialization_due(turn)
+    }
+
+    fn effect(
+        group: &mut ShareGroup,
+        turn: &mut Turn<'_, '_>,
+        _: &mut Draft<'_>,
+        change: ProfileChange<'_, Profile>,
+    ) -> Result<ProfileEffect, Refusal> {
+        let has_new_names = change.after.topics != change.before.topics;
+        let bumps = has_new_names || group.has_unassigned_state();
+        let is_outdated = group.is_outdated(turn.topics);
+        group.own.is_unchecked = false;
+        Ok(ProfileEffect { is_changed: bumps, bumps, is_outdated })
+    }
+
+    fn known_hash(group: &ShareGroup) -> i64 {
+        group.metadata_hash
+    }
+
+    fn subscriptions_after(
+        group: &ShareGroup,
+        change: ProfileChange<'_, Profile>,
+    ) -> Subscriptions {
+        let mut subscriptions = group.subscriptions.clone();
+        subscriptions.remove_named(&change.before.topics);
+        subscriptions.add_named(&change.after.topics);
+        subscriptions
+    }
+
+    fn subscriptions_without(
+        group: &ShareGroup,
+        _: &mut Draft<'_>,
+        members: &[&Member],
+    ) -> Subscriptions {
+        let mut subscriptions = group.subscriptions.clone();
+        members.iter().for_each(|member| subscriptions.remove_named(&member.profile.topics));
+        subscriptions
+    }
+
+    fn input_after(
+        group: &ShareGroup,
+        change: ProfileChange<'_, Profile>,
+        subscriptions: &Subscriptions,
+    ) -> SubscriptionType {
+        subscription_type(subscriptions, group.members.len() + usize::from(change.is_new))
+    }
+
+    fn rebalances(events: &mut Events) -> &mut u64 {
+        &mut events.share_rebalances
+    }
+
+    fn input(group: &ShareGroup) -> SubscriptionType {
+        subscription_type(&group.subscriptions, group.members.len())
+    }
+
+    fn target_slot(_: &ShareGroup, number: Option<u32>, _: &Profile) -> Option<u32> {
+        number
+    }
+
+    fn computation(
+        group: &mut ShareGroup,
+        turn: &Turn<'_, '_>,
+        update: &MemberUpdate<'_, Self>,
+        input: SubscriptionType,
+    ) -> Vec<Change> {
+        group.compute_target(turn, update, input)
+    }
+
+    fn add_to_target(group: &mut ShareGroup, number: u32) {
+        group.own.is_unchecked = true;
+        if let Some(slot) = group.members.slot(number) {
+            group.target.by_member.join(number, &slot.id);
+        }
+    }
+
+    fn is_subscribed(_: &ShareGroup, turn: &Turn<'_, '_>, profile: &Profile, key: &Uuid) -> bool {
+        turn.topics.name(*key).is_some_and(|name| profile.names(name))
+    }
+
+    fn is_subscriber(_: &ShareGroup, profile: &Profile) -> bool {
+        !profile.topics.is_empty()
+    }
+
+    fn is_free(_: &ShareGroup, _: &Member, _: &Uuid, _: i32) -> bool {
+        true
+    }
+
+    fn epoch_after_revocation(epoch: i32) -> i32 {
+        epoch
+    }
+
+    fn settle(
+        group: &mut ShareGroup,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        epoch: i32,
+        change: ProfileChange<'_, Profile>,
+    ) {
+        group.initialize(turn, draft, epoch, change);
+    }
+
+    fn answer<'r>(
+        turn: &Turn<'_, 'r>,
+        group_id: &str,
+        heartbeat: &ShareGroupHeartbeatRequest<'r>,
+        current: &Current,
+        is_changed: bool,
+    ) -> ShareGroupHeartbeatResponse<'r> {
+        answer(turn, group_id, heartbeat, current, is_changed)
+    }
+
+    fn epoch_record(group: &ShareGroup, epoch: i32, metadata_hash: i64) -> GroupRecord<'static> {
+        records::group_epoch(&group.id, epoch, metadata_hash)
+    }
+
+    fn remove_old_records(_: &ShareGroup, _: &mut Draft<'_>) {}
+
+    fn member_record(group_id: &str, member_id: &str, profile: &Profile) -> GroupRecord<'static> {
+        records::member(group_id, member_id, profile)
+    }
+
+    fn target_record(group_id: &str, member_id: &str, target: Partitions) -> GroupRecord<'static> {
+        records::target(group_id, member_id, target)
+    }
+
+    fn target_epoch_record(group_id: &str, epoch: i32, timestamp: i64) -> GroupRecord<'static> {
+        records::target_epoch(group_id, epoch, timestamp)
+    }
+
+    fn current_record(group_id: &str, member_id: &str, current: &Current) -> GroupRecord<'static> {
+        records::current(group_id, member_id, current)
+    }
+
+    fn epoch_tombstone(group_id: &str) -> GroupRecord<'static> {
+        records::group_tombstone(group_id)
+    }
+
+    fn member_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+        records::member_tombstone(group_id, member_id)
+    }
+
+    fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+        records::target_tombstone(group_id, member_id)
+    }
+
+    fn target_epoch_tombstone(group_id: &str) -> GroupRecord<'static> {
+        records::target_epoch_tombstone(group_id)
+    }
+
+    fn current_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+        records::current_tombstone(group_id, member_id)
+    }
+
+    fn own_records(group: &ShareGroup, out: &mut Draft<'_>) {
+        if !group.own.state.is_empty() {
+            out.push(records::state(&group.id, &group.own.state));
+        }
+    }
+
+    fn own_tombstones(group: &ShareGroup, out: &mut Draft<'_>) {
+        out.push(records::state_tombstone(&group.id));
+    }
+
+    fn profile_replaced(group: &mut ShareGroup, _: u32, before: Option<&Member>, after: &Profile) {
+        if let Some(before) = before {
+            group.uncount_profile(&before.profile);
+        }
+        group.count_profile(after);
+    }
+
+    fn profile_removed(group: &mut ShareGroup, _: &str, profile: &Profile) {
+        group.uncount_profile(profile);
+    }
+
+    fn assigned(_: &mut ShareGroup, _: &Profile, _: &Current) {}
+
+    fn unassigned(_: &mut ShareGroup, _: &Profile, _: &Current) {}
+
+    fn cancel_timers(&mut self, _: &mut Timers) {}
+}
+
+impl HeartbeatFields for ShareGroupHeartbeatRequest<'_> {
+    fn member_id(&self) -> &str {
+        &self.member_id
+    }
+
+    fn member_epoch(&self) -> i32 {
+        self.member_epoch
+    }
+}
+
+impl Report<Uuid> for NoReport {
+    fn is_empty(&self) -> bool {
+        true
+    }
+
+    fn has_any_of(&self, _: &Owned) -> bool {
+        false
+    }
+
+    fn is_within(&self, _: &Owned) -> bool {
+        true
+    }
+}

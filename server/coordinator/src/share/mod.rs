@@ -1,0 +1,86 @@
+//! Share groups (KIP-932): members heartbeat with their subscription, and the server assigns
+//! partitions to them, each to several members if need be. The records of a partition are given out
+//! one by one by its leader, which this crate never hears of.
+//!
+//! The course of a heartbeat is that of all newer kinds, [`crate::modern`]; [`kind`](kind) says how
+//! a share group takes each step. A member has nothing to revoke. Its own is that a partition must
+//! have *share state* at its leader before it is assigned: [`state`](state) says which have, and
+//! [`initialize`](initialize) asks for it.
+
+mod answer;
+mod describe;
+mod initialize;
+mod kind;
+pub(crate) mod member;
+pub(crate) mod offsets;
+mod records;
+mod replay;
+pub(crate) mod state;
+mod targets;
+pub(crate) mod validate;
+
+use crate::assignors::SubscriptionType;
+use crate::modern::names::NameLists;
+use crate::modern::subscriptions::Subscriptions;
+use crate::modern::{Group, State};
+use alloc::format;
+use state::StatePartitions;
+
+pub(crate) use answer::{left, refused};
+
+/// The protocol type of share groups in ListGroups.
+pub(crate) const PROTOCOL_TYPE: &str = "share";
+
+pub(crate) type ShareGroup = Group<Share>;
+
+/// The state that only share groups have.
+#[derive(Debug, Default)]
+pub(crate) struct Share {
+    // Derived from the members by replay, so that no request has to walk over them:
+    /// Bytes of the members' profiles without the names of topics.
+    profile_bytes: usize,
+    names: NameLists,
+    /// The partitions that have share state at their leaders, or are about to get or lose it.
+    pub(crate) state: StatePartitions,
+    /// Whether the state, a target or a subscription changed since a heartbeat compared them;
+    /// volatile.
+    is_unchecked: bool,
+}
+
+impl ShareGroup {
+    /// Approximate bytes of the members' profiles.
+    pub(crate) fn member_bytes(&self) -> usize {
+        self.own.profile_bytes + self.own.names.bytes()
+    }
+
+    /// The same as if each member had its own list of topic names.
+    pub(crate) fn profile_bytes(&self) -> usize {
+        self.own.profile_bytes + self.own.names.bytes_unshared(self.members.len())
+    }
+
+    /// Empty or Stable: a member has its target with its next heartbeat.
+    pub(crate) fn share_state(&self) -> State {
+        if self.is_empty() { State::Empty } else { State::Stable }
+    }
+
+    /// Partitions in the targets of the members, and those with share state.
+    pub(crate) fn assigned(&self) -> usize {
+        self.target.by_member.assigned() + self.own.state.len()
+    }
+
+    /// A hash of the counts over the members, which the audit compares with those of a replay.
+    pub(crate) fn count_hash(&self) -> u64 {
+        let Self { stable_at, subscriptions, own, .. } = self;
+        let counts = format!("{} {stable_at:?} {subscriptions:?}", own.profile_bytes);
+        xxhash_rust::xxh3::xxh3_64(counts.as_bytes())
+    }
+}
+
+/// Whether all `members` members subscribe to the same names.
+fn subscription_type(subscriptions: &Subscriptions, members: usize) -> SubscriptionType {
+    if subscriptions.counts().all(|count| count.by_name as usize == members) {
+        SubscriptionType::Homogeneous
+    } else {
+        SubscriptionType::Heterogeneous
+    }
+}

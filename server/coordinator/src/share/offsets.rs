@@ -1,0 +1,306 @@
+//! The offsets of a share group, which administrators see, change and delete while it is empty.
+
+use super::state::StatePartitions;
+use super::{ShareGroup, records};
+use crate::context::Topics;
+use crate::modern::{Refusal, refuse};
+use crate::request_id::RequestId;
+use crate::share_state::{ByTopic, Start, StateCall, StateRequest, StateResult, Then, TopicState};
+use crate::text::{Text, owned};
+use crate::turn::Turn;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use muster_codec::messages::{
+    AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse, AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic, DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse, DeleteShareGroupOffsetsResponseTopic,
+    DescribeShareGroupOffsetsRequestGroup, DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition, DescribeShareGroupOffsetsResponseTopic,
+};
+use muster_codec::{ErrorCode, Str, Uuid};
+
+const UNKNOWN_TOPIC: &str = "This server does not host this topic-partition.";
+const NO_OFFSETS: &str = "There is no offset information to delete.";
+
+/// The partitions that a client asks for, or all with share state, without their offsets.
+pub(crate) fn described_group(
+    topics: &dyn Topics,
+    state: Option<&StatePartitions>,
+    asked: &DescribeShareGroupOffsetsRequestGroup<'_>,
+) -> DescribeShareGroupOffsetsResponseGroup<'static> {
+    let topic =
+        |name: &str, topic_id, partitions: Vec<i32>| DescribeShareGroupOffsetsResponseTopic {
+            topic_name: owned(name),
+            topic_id,
+            partitions: partitions.into_iter().map(undescribed).collect(),
+        };
+    let described = match &asked.topics {
+        Some(asked) => {
+            let id = |name: &str| topics.id(name).unwrap_or_default();
+            let asked = asked.iter();
+            asked
+                .map(|it| topic(&it.topic_name, id(&it.topic_name), it.partitions.clone()))
+                .collect()
+        }
+        None => {
+            let all = state.into_iter().flat_map(|state| &state.initialized);
+            let partitions = |it: &TopicState| it.partitions.iter().copied().collect();
+            all.map(|(id, state)| topic(&state.name, *id, partitions(state))).collect()
+        }
+    };
+    DescribeShareGroupOffsetsResponseGroup {
+        group_id: owned(&asked.group_id),
+        topics: described,
+        ..Default::default()
+    }
+}
+
+fn undescribed(partition_index: i32) -> DescribeShareGroupOffsetsResponsePartition<'static> {
+    DescribeShareGroupOffsetsResponsePartition {
+        partition_index,
+        start_offset: -1,
+        ..Default::default()
+    }
+}
+
+/// The request for the offsets of a group; None if it has none.
+pub(crate) fn to_read(group: &DescribeShareGroupOffsetsResponseGroup<'_>) -> Option<StateRequest> {
+    let existing = group.topics.iter().filter(|topic| topic.topic_id != Uuid::default());
+    let topics = existing.map(|topic| {
+        let partitions = topic.partitions.iter().map(|it| it.partition_index).collect();
+        (topic.topic_id, partitions)
+    });
+    let topics: Vec<_> = topics.collect();
+    (!topics.is_empty()).then_some(StateRequest::ReadSummary(topics))
+}
+
+/// Adds what the leaders have answered. Kafka does not show their errors.
+pub(crate) fn fill(
+    group: &mut DescribeShareGroupOffsetsResponseGroup<'static>,
+    results: &[StateResult],
+) {
+    let summaries = results
+        .iter()
+        .filter_map(|it| Some(((it.topic_id, it.partition), it.result.as_ref().ok()?)));
+    let summaries: BTreeMap<_, _> = summaries.collect();
+    for topic in &mut group.topics {
+        for partition in &mut topic.partitions {
+            let key = (topic.topic_id, partition.partition_index);
+            let Some(summary) = summaries.get(&key) else { continue };
+            partition.start_offset = summary.start_offset;
+            partition.leader_epoch = summary.leader_epoch;
+            partition.lag = summary.lag();
+        }
+    }
+}
+
+/// Asks the leaders to start elsewhere. The group epoch is bumped, so that what the leaders still
+/// have of the earlier state is fenced (KAFKA-20910).
+///
+/// # Errors
+/// NON_EMPTY_GROUP.
+pub(crate) fn alter(
+    turn: &mut Turn<'_, '_>,
+    group: &mut ShareGroup,
+    id: RequestId,
+    request: &AlterShareGroupOffsetsRequest<'_>,
+) -> Result<(), Refusal> {
+    refuse_if_not_empty(group)?;
+    let responses = request.topics.iter().map(|topic| altered_topic(turn.topics, topic)).collect();
+    let response = AlterShareGroupOffsetsResponse { responses, ..Default::default() };
+    let (topics, starts) = known(turn.topics, request);
+    if topics.is_empty() {
+        turn.answer(id, response);
+        return Ok(());
+    }
+    let state_epoch = group.epoch.saturating_add(1);
+    turn.write(records::group_epoch(&group.id, state_epoch, group.metadata_hash));
+    group.write_state(turn, &group.own.state.with_initializing(&topics));
+    let retry_ms = turn.config.group_share_initialize_retry_interval_ms;
+    group.own.state.asked(topics.keys(), turn.now.saturating_add(i64::from(retry_ms)));
+    let request = StateRequest::Initialize { state_epoch, topics: starts };
+    call(turn, group, request, Then::Altered { topics, request: id, response });
+    Ok(())
+}
+
+/// The response for a topic, with errors for partitions that do not exist.
+fn altered_topic(
+    topics: &dyn Topics,
+    topic: &AlterShareGroupOffsetsRequestTopic<'_>,
+) -> AlterShareGroupOffsetsResponseTopic<'static> {
+    let count = topics.partitions(&topic.topic_name).unwrap_or(0);
+    let partitions = topic.partitions.iter().map(|partition| {
+        let partition_index = partition.partition_index;
+        if (0..count).contains(&partition_index) {
+            return AlterShareGroupOffsetsResponsePartition {
+                partition_index,
+                ..Default::default()
+            };
+        }
+        AlterShareGroupOffsetsResponsePartition {
+            partition_index,
+            error_code: ErrorCode::UnknownTopicOrPartition as i16,
+            error_message: Some(Str::Borrowed(UNKNOWN_TOPIC)),
+        }
+    });
+    AlterShareGroupOffsetsResponseTopic {
+        topic_name: owned(&topic.topic_name),
+        topic_id: topics.id(&topic.topic_name).unwrap_or_default(),
+        partitions: partitions.collect(),
+    }
+}
+
+type Starts = Vec<(Uuid, Vec<(i32, Start)>)>;
+
+/// The partitions of a request that exist, and their new starts.
+fn known(topics: &dyn Topics, request: &AlterShareGroupOffsetsRequest<'_>) -> (ByTopic, Starts) {
+    let mut starts: BTreeMap<Uuid, (Text, BTreeMap<i32, Start>)> = BTreeMap::new();
+    for topic in &request.topics {
+        let name = &*topic.topic_name;
+        let (Some(id), Some(count)) = (topics.id(name), topics.partitions(name)) else { continue };
+        let of_topic = starts.entry(id).or_insert_with(|| (Text::from(name), BTreeMap::new()));
+        let existing =
+            topic.partitions.iter().filter(|it| (0..count).contains(&it.partition_index));
+        of_topic.1.extend(existing.map(|it| (it.partition_index, Start::of(it.start_offset))));
+    }
+    starts.retain(|_, (_, partitions)| !partitions.is_empty());
+    let by_topic = starts.iter().map(|(id, (name, partitions))| {
+        let partitions = partitions.keys().copied().collect();
+        (*id, TopicState { name: name.clone(), partitions })
+    });
+    let by_topic = by_topic.collect();
+    let starts = starts.into_iter().map(|(id, (_, starts))| (id, starts.into_iter().collect()));
+    (by_topic, starts.collect())
+}
+
+/// The answer after the leaders have changed the starts, or some refused.
+pub(crate) fn altered(
+    turn: &mut Turn<'_, '_>,
+    group: Option<&mut ShareGroup>,
+    topics: &ByTopic,
+    mut response: AlterShareGroupOffsetsResponse<'static>,
+    results: &[StateResult],
+) -> AlterShareGroupOffsetsResponse<'static> {
+    let errors: BTreeMap<_, _> = results.iter().filter_map(StateResult::error).collect();
+    group.into_iter().for_each(|group| group.initialized(turn, topics, errors.is_empty()));
+    for topic in &mut response.responses {
+        for partition in &mut topic.partitions {
+            if let Some(error) = errors.get(&(topic.topic_id, partition.partition_index)) {
+                partition.error_code = *error as i16;
+            }
+        }
+    }
+    response
+}
+
+/// Asks the leaders to delete the state of topics.
+///
+/// # Errors
+/// NON_EMPTY_GROUP.
+pub(crate) fn delete(
+    turn: &mut Turn<'_, '_>,
+    group: &ShareGroup,
+    id: RequestId,
+    request: &DeleteShareGroupOffsetsRequest<'_>,
+) -> Result<(), Refusal> {
+    refuse_if_not_empty(group)?;
+    let mut response = DeleteShareGroupOffsetsResponse::default();
+    if group.own.state.is_empty() {
+        turn.answer(id, response);
+        return Ok(());
+    }
+    let (mut after, mut gone) = (group.own.state.clone(), Vec::new());
+    for topic in &request.topics {
+        let name = &*topic.topic_name;
+        match after.begin_deletion(turn.topics, name) {
+            Ok(partitions) => {
+                response.responses.push(deleted_topic(name, partitions.0, None));
+                gone.push(partitions);
+            }
+            Err(message) => {
+                let topic_id = Uuid::default();
+                response.responses.push(deleted_topic(name, topic_id, Some(message)));
+            }
+        }
+    }
+    group.write_state(turn, &after);
+    if gone.is_empty() {
+        turn.answer(id, response);
+        return Ok(());
+    }
+    let then = Then::Deleted { request: id, response };
+    call(turn, group, StateRequest::Delete(gone), then);
+    Ok(())
+}
+
+fn deleted_topic(
+    name: &str,
+    topic_id: Uuid,
+    refusal: Option<&'static str>,
+) -> DeleteShareGroupOffsetsResponseTopic<'static> {
+    let error = refusal.map_or(ErrorCode::None, |_| ErrorCode::UnknownTopicOrPartition);
+    DeleteShareGroupOffsetsResponseTopic {
+        topic_name: owned(name),
+        topic_id,
+        error_code: error as i16,
+        error_message: refusal.map(Str::Borrowed),
+    }
+}
+
+impl StatePartitions {
+    /// Moves a topic to those that are deleted; returns its partitions.
+    fn begin_deletion(
+        &mut self,
+        topics: &dyn Topics,
+        name: &str,
+    ) -> Result<(Uuid, Vec<i32>), &'static str> {
+        let (Some(id), Some(count)) = (topics.id(name), topics.partitions(name)) else {
+            return Err(UNKNOWN_TOPIC);
+        };
+        if let Some(state) = self.initialized.remove(&id) {
+            self.deleting.insert(id, state.name);
+            return Ok((id, state.partitions.into_iter().collect()));
+        }
+        if self.deleting.contains_key(&id) {
+            return Ok((id, (0..count).collect()));
+        }
+        Err(NO_OFFSETS)
+    }
+}
+
+/// The answer after the leaders have deleted the state, or some refused.
+pub(crate) fn deleted(
+    turn: &mut Turn<'_, '_>,
+    group: Option<&mut ShareGroup>,
+    mut response: DeleteShareGroupOffsetsResponse<'static>,
+    results: &[StateResult],
+) -> DeleteShareGroupOffsetsResponse<'static> {
+    let errors = results.iter().filter_map(StateResult::error);
+    let errors: BTreeMap<Uuid, ErrorCode> = errors.map(|((id, _), error)| (id, error)).collect();
+    for topic in &mut response.responses {
+        if let Some(error) = errors.get(&topic.topic_id) {
+            topic.error_code = *error as i16;
+        }
+    }
+    if let Some(group) = group {
+        let mut after = group.own.state.clone();
+        let gone = response.responses.iter().filter(|topic| topic.error_code == 0);
+        gone.for_each(|topic| drop(after.deleting.remove(&topic.topic_id)));
+        group.write_state(turn, &after);
+    }
+    response
+}
+
+fn refuse_if_not_empty(group: &ShareGroup) -> Result<(), Refusal> {
+    if group.is_empty() {
+        return Ok(());
+    }
+    refuse(ErrorCode::NonEmptyGroup, "The group is not empty.")
+}
+
+/// Asks the leaders once the records of this call are durable.
+pub(super) fn call(turn: &mut Turn<'_, '_>, group: &ShareGroup, request: StateRequest, then: Then) {
+    let (group_id, visible_at) = (group.id.clone(), turn.position);
+    turn.output.state_calls.push(StateCall { group_id, request, visible_at, then });
+}

@@ -1,0 +1,156 @@
+//! The partitions of a share group that have share state, in the group's record of them.
+
+use crate::context::DeletedTopic;
+use crate::share_state::{ByTopic, TopicState};
+use crate::text::{Text, owned};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use muster_codec::Uuid;
+use muster_codec::records::{
+    ShareGroupStatePartitionMetadataValue as StateValue, ShareGroupTopic, ShareGroupTopicPartitions,
+};
+
+/// The contents of the group's record (type 15).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StatePartitions {
+    /// Their leaders were asked for share state.
+    pub(crate) initializing: ByTopic,
+    /// They have share state, and may be assigned.
+    pub(crate) initialized: ByTopic,
+    /// Topics whose share state is being deleted.
+    pub(crate) deleting: BTreeMap<Uuid, Text>,
+    /// The time at which the leaders of a topic are asked again, in milliseconds of
+    /// [`crate::Context::now`]; volatile. One that is not here is asked again at once.
+    retry_at: BTreeMap<Uuid, i64>,
+}
+
+impl StatePartitions {
+    pub(crate) fn from_record(value: &StateValue<'_>) -> Self {
+        let by_topic = |topics: &[ShareGroupTopicPartitions<'_>]| {
+            let topics = topics.iter().map(|topic| {
+                let partitions = topic.partitions.iter().copied().collect();
+                (topic.topic_id, TopicState { name: Text::from(&*topic.topic_name), partitions })
+            });
+            topics.collect()
+        };
+        let deleting = value.deleting_topics.iter();
+        Self {
+            initializing: by_topic(&value.initializing_topics),
+            initialized: by_topic(&value.initialized_topics),
+            deleting: deleting.map(|it| (it.topic_id, Text::from(&*it.topic_name))).collect(),
+            retry_at: BTreeMap::new(),
+        }
+    }
+
+    /// Takes what a record says. The times at which leaders are asked again stay.
+    pub(crate) fn replace(&mut self, recorded: Self) {
+        let mut retry_at = core::mem::take(&mut self.retry_at);
+        retry_at.retain(|topic, _| recorded.initializing.contains_key(topic));
+        *self = Self { retry_at, ..recorded };
+    }
+
+    /// Whether a partition has share state, or its leader was asked for it in time.
+    pub(crate) fn has(&self, topic: Uuid, partition: i32, now: i64) -> bool {
+        let is_in = |topics: &ByTopic| {
+            topics.get(&topic).is_some_and(|found| found.partitions.contains(&partition))
+        };
+        let waits = self.retry_at.get(&topic).is_some_and(|at| now < *at);
+        is_in(&self.initialized) || waits && is_in(&self.initializing)
+    }
+
+    /// The leaders of these topics were asked.
+    pub(crate) fn asked<'t>(&mut self, topics: impl Iterator<Item = &'t Uuid>, retry_at: i64) {
+        self.retry_at.extend(topics.map(|topic| (*topic, retry_at)));
+    }
+
+    /// The earliest time at which leaders are to be asked again; None if none was asked.
+    pub(crate) fn retry_at(&self) -> Option<i64> {
+        let at = |topic: &Uuid| self.retry_at.get(topic).copied().unwrap_or(i64::MIN);
+        self.initializing.keys().map(at).min()
+    }
+
+    pub(crate) fn to_record(&self) -> StateValue<'static> {
+        let by_topic = |topics: &ByTopic| {
+            let topics = topics.iter().map(|(topic_id, topic)| ShareGroupTopicPartitions {
+                topic_id: *topic_id,
+                topic_name: owned(&topic.name),
+                partitions: topic.partitions.iter().copied().collect(),
+            });
+            topics.collect()
+        };
+        let deleting = self.deleting.iter();
+        let deleting = deleting.map(|(topic_id, topic_name)| ShareGroupTopic {
+            topic_id: *topic_id,
+            topic_name: owned(topic_name),
+        });
+        StateValue {
+            initializing_topics: by_topic(&self.initializing),
+            initialized_topics: by_topic(&self.initialized),
+            deleting_topics: deleting.collect(),
+        }
+    }
+
+    /// Whether it says nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.initializing.is_empty() && self.initialized.is_empty() && self.deleting.is_empty()
+    }
+
+    /// The number of partitions in it.
+    pub(crate) fn len(&self) -> usize {
+        let topics = self.initializing.values().chain(self.initialized.values());
+        topics.map(|topic| topic.partitions.len()).sum()
+    }
+
+    /// The state after these partitions were asked for.
+    pub(crate) fn with_initializing(&self, topics: &ByTopic) -> Self {
+        let mut after = self.clone();
+        add(&mut after.initializing, topics);
+        after.deleting.retain(|topic, _| !after.initializing.contains_key(topic));
+        after
+    }
+
+    /// The state after these partitions got share state.
+    pub(crate) fn with_initialized(&self, topics: &ByTopic) -> Self {
+        let mut after = self.without_initializing(topics);
+        add(&mut after.initialized, topics);
+        after
+    }
+
+    /// The state after these partitions did not get share state.
+    pub(crate) fn without_initializing(&self, topics: &ByTopic) -> Self {
+        let mut after = self.clone();
+        for (topic, gone) in topics {
+            if let Some(found) = after.initializing.get_mut(topic) {
+                found.partitions.retain(|partition| !gone.partitions.contains(partition));
+            }
+        }
+        after.initializing.retain(|_, topic| !topic.partitions.is_empty());
+        after
+    }
+
+    /// The state without topics that were deleted; None if it has none of them.
+    pub(crate) fn without_deleted(&self, deleted: &[DeletedTopic<'_>]) -> Option<Self> {
+        let has = |topic: &Uuid| {
+            self.initializing.contains_key(topic)
+                || self.initialized.contains_key(topic)
+                || self.deleting.contains_key(topic)
+        };
+        let gone: Vec<Uuid> = deleted.iter().map(|topic| topic.id).filter(|it| has(it)).collect();
+        if gone.is_empty() {
+            return None;
+        }
+        let mut after = self.clone();
+        after.initializing.retain(|topic, _| !gone.contains(topic));
+        after.initialized.retain(|topic, _| !gone.contains(topic));
+        after.deleting.retain(|topic, _| !gone.contains(topic));
+        Some(after)
+    }
+}
+
+fn add(to: &mut ByTopic, topics: &ByTopic) {
+    for (topic, more) in topics {
+        let new = || TopicState { name: more.name.clone(), partitions: BTreeSet::new() };
+        let found = to.entry(*topic).or_insert_with(new);
+        found.partitions.extend(&more.partitions);
+    }
+}

@@ -1,0 +1,28 @@
+//! AlterShareGroupOffsets.
+
+use super::{CoordinatorAnswer, GroupApi, NamedGroups};
+use muster_codec::messages::{AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse};
+use muster_codec::{ErrorCode, Response};
+
+impl GroupApi for AlterShareGroupOffsetsRequest<'_> {
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::One(&self.group_id)
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        AlterShareGroupOffsetsResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+}
+
+impl CoordinatorAnswer for AlterShareGroupOffsetsResponse<'_> {
+    fn merge(&mut self, refused: Self) {
+        self.responses.extend(refused.responses);
+        if self.error_code == 0 {
+            self.error_code = refused.error_code;
+        }
+    }
+
+    fn fail(&mut self, error: ErrorCode) {
+        *self = Self { error_code: error.code(), ..Default::default() };
+    }
+}
