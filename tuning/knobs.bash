@@ -115,10 +115,10 @@ knobs() {
 }
 
 process_knobs() {
-    local memlock=$((412 * ($(nproc) + 1)))
+    local memlock=$((416 * ($(nproc) + 1)))
     sysctl_knob kernel.io_uring_disabled 0 'muster does all its I/O through io_uring'
     advise limit.nofile "$(ulimit -Hn)" '>=1048576' 'a connection is a descriptor: LimitNOFILE='
-    advise limit.memlock "$(ulimit -Hl)" ">=$memlock" 'KiB, 412 for each ring: LimitMEMLOCK='
+    advise limit.memlock "$(ulimit -Hl)" ">=$memlock" 'KiB, 416 for each ring: LimitMEMLOCK='
 }
 
 network_knobs() {

@@ -88,6 +88,11 @@ pub enum Command {
     ResumeReceive {
         connection: ConnectionId,
     },
+    /// Events of the connection come before those of others, or no longer.
+    PutFirst {
+        connection: ConnectionId,
+        comes_first: bool,
+    },
     File(FileOp),
     /// The next part of the slice that [`Command::SendParts`] sends.
     Part(Part),

@@ -9,11 +9,15 @@ mod io;
 mod lines;
 mod ring;
 mod secured;
+mod shares;
+#[cfg(test)]
+mod tests;
 
 pub use error::ReactorError;
 pub use io::{Completion, Io};
 pub use ring::{Parts, Peer, RingReactor};
 pub use secured::TlsCounters;
+pub use shares::Share;
 
 use crate::clock::Times;
 use crate::files::{FileError, Files, PartsTo};
@@ -46,8 +50,9 @@ pub enum End {
     Failed,
 }
 
-/// Events between two readings of the clock.
-const EVENTS_PER_LOOK: usize = 16;
+/// Input that the ring still holds may have come this long before the time since when it is known
+/// to wait.
+const UNREAD_MARGIN_MS: i64 = 1_000;
 
 /// The time that a client may take to read its last answers before its connection is closed.
 const FINISH_PATIENCE_MS: i64 = 3_000;
@@ -109,23 +114,17 @@ impl<I: Io> Reactor<I> {
     /// A file operation failed that must not fail: the process has to end.
     pub fn input(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         self.times = io.times();
-        let mut events = 0;
-        while let Some(completion) = io.next_completion() {
-            self.handle(io, shard, completion)?;
-            events += 1;
-            if events % EVENTS_PER_LOOK == 0 && io.is_late(self.times.now) {
-                shard.work_later();
-            }
-        }
-        self.shake_hands(io, shard)?;
-        self.work(io, shard)?;
-        // A connection accepted in the previous turn is first read in this one: input that arrived
-        // before the previous turn began to wait has now been read.
-        if !io.is_starved() {
-            self.received_until = self.began_before;
-        }
-        self.began_before = self.began;
+        self.share_turn(io, shard)?;
+        self.note_received(io);
         Ok(())
+    }
+
+    /// A connection accepted in the previous turn is first read in this one: input that arrived
+    /// before the previous turn began to wait has now been read, or is in the ring.
+    fn note_received(&mut self, io: &I) {
+        let unread = io.unread_since().map_or(i64::MAX, |since| since - UNREAD_MARGIN_MS);
+        self.received_until = self.received_until.max(self.began_before.min(unread));
+        self.began_before = self.began;
     }
 
     /// Ends the turn: does what is due, and passes on answers that may leave.
@@ -235,21 +234,6 @@ impl<I: Io> Reactor<I> {
             io.close(conn);
         }
         self.finishing.front().map(|(at, _)| *at)
-    }
-
-    /// Handles waiting input, a slice for each connection in turn. It has the time of a turn for
-    /// itself: receiving may have taken as long, where many clients send much, and the short
-    /// requests of others would have one slice of a turn left.
-    fn work(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
-        let began = io.times().now;
-        while shard.has_work() {
-            io.work(shard, self.times, &mut self.commands);
-            self.execute(io)?;
-            if io.is_late(began) {
-                break;
-            }
-        }
-        Ok(())
     }
 
     fn handle(
@@ -383,6 +367,10 @@ impl<I: Io> Reactor<I> {
         match command {
             Command::Close { connection, reason, last } => {
                 self.close(io, connection, reason, last);
+            }
+            Command::PutFirst { connection, comes_first } => {
+                let conn = self.conn(connection);
+                conn.into_iter().for_each(|conn| io.put_first(conn, comes_first));
             }
             Command::PauseReceive { connection } => {
                 self.conn(connection).into_iter().for_each(|conn| io.pause_receive(conn));

@@ -325,7 +325,9 @@ impl World {
                         self.connections.remove(&(connection.slot() as u32));
                     }
                 }
-                Command::PauseReceive { .. } | Command::ResumeReceive { .. } => {}
+                Command::PauseReceive { .. }
+                | Command::ResumeReceive { .. }
+                | Command::PutFirst { .. } => {}
                 Command::File(op) => self.asked.push_back(Asked::Op(op)),
                 Command::Part(part) => self.asked.push_back(Asked::Part(part)),
                 Command::SendParts { connection } => {

@@ -5,6 +5,7 @@ use super::access::Access;
 use super::amend::Amend;
 use super::durable::{Flushes, VisibleAt};
 use super::limits::SLICE_BYTES;
+use super::standing::Standing;
 use super::stream::{Frame, Stream};
 use super::throttle::{Charge, Throttled};
 use crate::event::{ConnectionId, ListenerIndex};
@@ -101,6 +102,7 @@ pub(super) struct Connection {
     pub(super) receive_paused: bool,
     /// Whether it is in the run queue.
     pub(super) waits: bool,
+    pub(super) standing: Standing,
     /// Whether its next request is a long one, which waits until another one is answered.
     pub(super) waits_to_scan: bool,
     /// Listed in `Connections::dirty`.
@@ -144,6 +146,7 @@ impl Connection {
             unsent: 0,
             receive_paused: false,
             waits: false,
+            standing: Standing::default(),
             waits_to_scan: false,
             dirty: false,
             failed: None,

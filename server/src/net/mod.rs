@@ -15,7 +15,8 @@
 //! Invariants:
 //! - Answers of a connection leave in the order of its requests, each once all that it depends on
 //!   is durable.
-//! - No connection waits for longer than one slice of each other.
+//! - No connection waits for longer than one slice of each other; those whose requests have been
+//!   short ([`standing`]) wait for hardly more than one slice of all the others together.
 //! - Input, unread answers and slices have budgets, for each connection and for all. Over a budget,
 //!   connections are received from no further, and those that hold up others are closed.
 //! - A client of a listener that asks for a password is limited in number, time and bytes until it
@@ -34,6 +35,7 @@ mod frames;
 mod input;
 pub(crate) mod limits;
 mod run_queue;
+mod standing;
 mod stranger;
 mod stream;
 mod throttle;

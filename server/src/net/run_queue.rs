@@ -1,6 +1,7 @@
 //! The order in which waiting input is handled: whole frames of a connection, for a slice of time;
 //! its further frames are queued after those of the others. So a connection waits for at most one
-//! slice of each other connection.
+//! slice of each other connection. Those that come first wait only for each other, and for a slice
+//! of the others after some of theirs.
 
 use super::ConnectionId;
 use std::collections::VecDeque;
@@ -14,10 +15,23 @@ pub(crate) enum Work {
     Long,
 }
 
+/// The place of a connection in the queue, by its standing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    First,
+    Other,
+}
+
+/// Slices in a row of those that come first, while others wait.
+const FIRST_IN_A_ROW: u32 = 4;
+
 /// The queue of waiting work, each with a time before which none of its input arrived.
 #[derive(Debug, Default)]
 pub(super) struct RunQueue {
-    waiting: VecDeque<(i64, Work)>,
+    first: VecDeque<(i64, ConnectionId)>,
+    others: VecDeque<(i64, Work)>,
+    /// Slices of those that come first since the last one of another.
+    in_a_row: u32,
     /// New input waits for the next turn: this one has taken long enough.
     is_late: bool,
     /// Connections whose next request is a long one.
@@ -37,31 +51,43 @@ impl RunQueue {
     }
 
     /// Whether new input may be handled where it was received.
-    pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && !self.is_late
+    pub(super) fn is_idle(&self, place: Place) -> bool {
+        let is_next = match place {
+            Place::First => true,
+            Place::Other => self.others.is_empty(),
+        };
+        is_next && self.first.is_empty() && !self.is_late
     }
 
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.first.len() + self.others.len()
     }
 
-    /// The connections whose input waits.
-    pub(super) fn inputs(&self) -> impl Iterator<Item = ConnectionId> {
-        self.waiting.iter().filter_map(|(_, work)| match work {
-            Work::Input(id) => Some(*id),
-            Work::Long => None,
-        })
+    /// The connections of a place whose input waits.
+    pub(super) fn inputs(&self, place: Place) -> Box<dyn Iterator<Item = ConnectionId> + '_> {
+        match place {
+            Place::First => Box::new(self.first.iter().map(|(_, id)| *id)),
+            Place::Other => Box::new(self.others.iter().filter_map(|(_, work)| match work {
+                Work::Input(id) => Some(*id),
+                Work::Long => None,
+            })),
+        }
     }
 
     /// The time before which all input has been handled, of that which arrived before
     /// `received_until`.
     pub(super) fn handled_until(&self, received_until: i64) -> i64 {
-        self.waiting.front().map_or(received_until, |(since, _)| received_until.min(*since))
+        let first = self.first.front().map(|(since, _)| *since);
+        let other = self.others.front().map(|(since, _)| *since);
+        [first, other].into_iter().flatten().fold(received_until, i64::min)
     }
 
     /// Queues the input of a connection.
-    pub(super) fn push(&mut self, since: i64, id: ConnectionId) {
-        self.waiting.push_back((since, Work::Input(id)));
+    pub(super) fn push(&mut self, since: i64, id: ConnectionId, place: Place) {
+        match place {
+            Place::First => self.first.push_back((since, id)),
+            Place::Other => self.others.push_back((since, Work::Input(id))),
+        }
     }
 
     /// Queues a connection whose next request is a long one.
@@ -74,13 +100,19 @@ impl RunQueue {
     pub(super) fn queue_long(&mut self, since: i64, is_under_way: bool) {
         let has_some = is_under_way || !self.long.is_empty();
         if has_some && !std::mem::replace(&mut self.is_long_queued, true) {
-            self.waiting.push_back((since, Work::Long));
+            self.others.push_back((since, Work::Long));
         }
     }
 
-    /// The work that has waited longest.
+    /// The work that has waited longest of those that come first, or of the others.
     pub(super) fn pop(&mut self) -> Option<Work> {
-        let (_, work) = self.waiting.pop_front()?;
+        let is_others_turn = self.in_a_row >= FIRST_IN_A_ROW && !self.others.is_empty();
+        if !is_others_turn && let Some((_, id)) = self.first.pop_front() {
+            self.in_a_row = if self.others.is_empty() { 0 } else { self.in_a_row + 1 };
+            return Some(Work::Input(id));
+        }
+        self.in_a_row = 0;
+        let (_, work) = self.others.pop_front()?;
         if work == Work::Long {
             self.is_long_queued = false;
         }
@@ -99,9 +131,49 @@ impl RunQueue {
 
     /// Removes closed connections.
     pub(super) fn retain(&mut self, is_open: impl Fn(ConnectionId) -> bool) {
-        self.waiting.retain(|(_, work)| match work {
+        self.first.retain(|(_, id)| is_open(*id));
+        self.others.retain(|(_, work)| match work {
             Work::Input(id) => is_open(*id),
             Work::Long => true,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(slot: u32) -> ConnectionId {
+        ConnectionId::new(slot, 0)
+    }
+
+    fn slots(queue: &mut RunQueue) -> Vec<u64> {
+        std::iter::from_fn(|| queue.pop())
+            .map(|work| match work {
+                Work::Input(id) => id.0,
+                Work::Long => u64::MAX,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn those_that_come_first_wait_for_one_slice_of_the_others_at_most() {
+        let mut queue = RunQueue::default();
+        (0..1_000).for_each(|slot| queue.push(7, id(slot), Place::Other));
+        assert!(queue.is_idle(Place::First) && !queue.is_idle(Place::Other));
+        assert_eq!(queue.pop(), Some(Work::Input(id(0))));
+        queue.push(9, id(2_000), Place::First);
+        assert!(!queue.is_idle(Place::First), "they keep their order");
+        assert_eq!(queue.handled_until(20), 7);
+        assert_eq!(queue.pop(), Some(Work::Input(id(2_000))));
+    }
+
+    #[test]
+    fn the_others_have_a_slice_however_many_come_first() {
+        let mut queue = RunQueue::default();
+        (0..9).for_each(|slot| queue.push(0, id(slot), Place::First));
+        queue.push(0, id(20), Place::Other);
+        queue.push_long(0, id(21));
+        assert_eq!(slots(&mut queue), [0, 1, 2, 3, 20, 4, 5, 6, 7, u64::MAX, 8]);
     }
 }

@@ -1,5 +1,6 @@
 //! The interface of the reactor to what carries out its operations: a ring, or the simulator.
 
+use super::Share;
 use crate::clock::Times;
 use crate::files::FileIo;
 use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
@@ -23,23 +24,31 @@ pub trait Io {
 
     fn times(&self) -> Times;
 
-    /// The next completion that has come; None when it is time for the end of the turn.
+    /// The next completion that has come, of those that come before all others.
     fn next_completion(&mut self) -> Option<Completion<Self::Conn, Self::Data, Self::Parts>>;
 
-    /// Whether received bytes may wait that [`Self::next_completion`] does not return yet.
-    fn is_starved(&self) -> bool;
+    /// The next one of the others: new connections, bytes of connections that do not come first or
+    /// send much, and ends of slices. Those that are not taken are left for the next turn.
+    fn next_other(&mut self) -> Option<Completion<Self::Conn, Self::Data, Self::Parts>>;
+
+    /// Whether [`Self::next_other`] has something.
+    fn has_others(&self) -> bool;
+
+    /// The time since when bytes may wait that no completion has had, in the order in which they
+    /// are received; None if there are none.
+    fn unread_since(&self) -> Option<i64>;
 
     /// Whether the turn whose events came at `since` has used its time.
     fn is_late(&mut self, since: i64) -> bool;
 
+    /// Begins a share of time.
+    fn begin(&mut self, share: Share);
+
+    /// Whether the share that was begun last has used its time.
+    fn is_over(&mut self) -> bool;
+
     /// Handles waiting input of one connection, for the time of a slice.
     fn work(&mut self, shard: &mut Shard, times: Times, commands: &mut Vec<Command>);
-
-    /// Begins a slice of handshakes.
-    fn begin_handshakes(&mut self);
-
-    /// Whether that slice has used its time.
-    fn are_handshakes_over(&self) -> bool;
 
     /// Passes an event to the shard.
     fn step(
@@ -70,6 +79,9 @@ pub trait Io {
 
     /// Takes back the bytes of [`Completion::PartsRead`].
     fn recycle(&mut self, parts: Self::Parts);
+
+    /// Has completions of a connection come before those of others, or no longer.
+    fn put_first(&mut self, conn: Self::Conn, comes_first: bool);
 
     /// Receives no more, so that the client has to wait.
     fn pause_receive(&mut self, conn: Self::Conn);

@@ -1,7 +1,7 @@
 //! A shard on a ring: the reactor's operations become those of the ring, and the ring's events its
 //! completions. A turn makes one `io_uring_enter`.
 
-use super::{Completion, End, Io, Next, Reactor, ReactorError};
+use super::{Completion, End, Io, Next, Reactor, ReactorError, Share};
 use crate::clock::{Clock, Times};
 use crate::files::{Files, RingIo};
 use crate::shard::{Command, ListenerIndex, Message, Shard};
@@ -41,13 +41,21 @@ pub struct Parts {
 }
 
 /// The time for which the frames of one connection are handled before those of the next one, and
-/// the time for which a turn handles received frames before it checks for new events.
+/// the time after which frames of a turn that come first are queued.
 const SLICE: Duration = Duration::from_micros(300);
 const TURN_MS: i64 = 4;
 
-/// The time for which a turn handles handshakes; the one under way then is finished, which takes
-/// about a millisecond with an RSA key.
-const HANDSHAKES_SLICE: Duration = Duration::from_micros(500);
+impl Share {
+    /// Its time. What is under way then is finished: a slice, a request, or a handshake, which
+    /// takes about a millisecond with an RSA key.
+    fn length(self) -> Duration {
+        Duration::from_micros(match self {
+            Self::First => 1_000,
+            Self::Others | Self::Requests => 500,
+            Self::Handshakes => 300,
+        })
+    }
+}
 
 /// Output up to this size is appended to the queued output; larger output is passed on whole.
 const COPIED_OUTPUT_BYTES_MAX: usize = 4096;
@@ -62,12 +70,13 @@ struct OnRing {
     parts: Parts,
     /// The mailbox may have messages.
     is_woken: bool,
-    handshakes_began: Instant,
+    /// The share under way, and when it began.
+    share: (Share, Instant),
 }
 
 impl RingReactor {
     pub fn new(parts: Parts, files: Files<RingIo>) -> Self {
-        let io = OnRing { parts, is_woken: false, handshakes_began: Instant::now() };
+        let io = OnRing { parts, is_woken: false, share: (Share::First, Instant::now()) };
         Self { reactor: Reactor::new(files, io.times()), io }
     }
 
@@ -220,15 +229,29 @@ impl Io for OnRing {
                 }
                 self.is_woken = false;
             }
-            let event = self.parts.io.ring.next_event()?;
+            let event = self.parts.io.ring.next_first()?;
             if let Some(completion) = self.completion(event) {
                 return Some(completion);
             }
         }
     }
 
-    fn is_starved(&self) -> bool {
-        self.parts.io.ring.is_starved()
+    fn next_other(&mut self) -> Option<Completion<ConnId, RecvBuf, Slice>> {
+        loop {
+            let event = self.parts.io.ring.next_other()?;
+            if let Some(completion) = self.completion(event) {
+                return Some(completion);
+            }
+        }
+    }
+
+    fn has_others(&self) -> bool {
+        self.parts.io.ring.has_others()
+    }
+
+    fn unread_since(&self) -> Option<i64> {
+        let since = self.parts.io.ring.unread_since()?;
+        Some(self.parts.clock.now() - since.elapsed().as_millis() as i64)
     }
 
     fn is_late(&mut self, since: i64) -> bool {
@@ -241,12 +264,13 @@ impl Io for OnRing {
         shard.work(times, &mut is_over, commands);
     }
 
-    fn begin_handshakes(&mut self) {
-        self.handshakes_began = Instant::now();
+    fn begin(&mut self, share: Share) {
+        self.share = (share, Instant::now());
     }
 
-    fn are_handshakes_over(&self) -> bool {
-        self.handshakes_began.elapsed() >= HANDSHAKES_SLICE
+    fn is_over(&mut self) -> bool {
+        let (share, began) = self.share;
+        began.elapsed() >= share.length()
     }
 
     fn slot(&self, conn: ConnId) -> usize {
@@ -277,6 +301,10 @@ impl Io for OnRing {
 
     fn recycle(&mut self, parts: Slice) {
         self.parts.io.ring.drop_slice(parts);
+    }
+
+    fn put_first(&mut self, conn: ConnId, comes_first: bool) {
+        self.parts.io.ring.put_first(conn, comes_first);
     }
 
     fn pause_receive(&mut self, conn: ConnId) {

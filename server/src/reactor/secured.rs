@@ -2,7 +2,7 @@
 //! and its output is encrypted.
 
 use super::handshakes::Handshakes;
-use super::{Io, Reactor};
+use super::{Io, Reactor, Share};
 use crate::files::FileError;
 use crate::net::{ConnectionId, encrypted_expected};
 use crate::shard::{Event, ListenerIndex, Shard};
@@ -146,14 +146,14 @@ impl<I: Io> Reactor<I> {
         if !self.sessions.handshakes.has_waiting() {
             return Ok(());
         }
-        io.begin_handshakes();
+        io.begin(Share::Handshakes);
         while let Some(connection) = self.sessions.handshakes.next() {
             if let Some(secured) = secured(&mut self.connections, connection) {
                 secured.waits = false;
                 self.advance(io, shard, connection);
                 self.execute(io)?;
             }
-            if io.are_handshakes_over() {
+            if io.is_over() {
                 break;
             }
         }

@@ -51,14 +51,19 @@ impl Shard {
         let Some((earlier, is_alone)) = self.clients.received(id, data.len()) else { return };
         let handled = if is_alone { self.frames(id, data, &mut || true) } else { 0 };
         let log_is_closed = self.groups.is_closed();
-        self.clients.keep(earlier, &data[handled..], log_is_closed, &mut self.commands);
+        self.clients.keep(earlier, data, handled, log_is_closed, &mut self.commands);
     }
 
     fn serve(&mut self, id: ConnectionId, is_over: &mut dyn FnMut() -> bool) {
         let Some(input) = self.clients.take_input(id) else { return };
-        let handled = self.frames(id, input.bytes(), is_over);
+        let mut is_slice_over = false;
+        let mut is_over = || {
+            is_slice_over = is_slice_over || is_over();
+            is_slice_over
+        };
+        let handled = self.frames(id, input.bytes(), &mut is_over);
         let log_is_closed = self.groups.is_closed();
-        self.clients.handled(input, handled, log_is_closed, &mut self.commands);
+        self.clients.handled(input, (handled, is_slice_over), log_is_closed, &mut self.commands);
     }
 
     /// Handles whole frames at the start of `bytes` until the connection is held back or its slice

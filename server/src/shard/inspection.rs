@@ -104,9 +104,10 @@ impl<'s> Inspection<'s> {
         (self.0.clients.waiting(), self.0.clients.waiting_max())
     }
 
-    /// The connections that wait for their turn, in that order; some may be closed.
-    pub fn run_queue(self) -> impl Iterator<Item = ConnectionId> {
-        self.0.clients.run_queue()
+    /// The connections that wait for their turn, in that order: those that come first, and the
+    /// others. Some may be closed.
+    pub fn run_queues(self) -> [Vec<ConnectionId>; 2] {
+        self.0.clients.run_queues()
     }
 
     /// The input of each of them.

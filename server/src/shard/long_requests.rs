@@ -39,7 +39,7 @@ impl Shard {
             let begun = length.and_then(|length| self.begin_long(&input, length));
             let handled = begun.unwrap_or(0);
             let log_is_closed = self.groups.is_closed();
-            self.clients.handled(input, handled, log_is_closed, &mut self.commands);
+            self.clients.handled(input, (handled, true), log_is_closed, &mut self.commands);
             if begun.is_some() {
                 return true;
             }

@@ -18,7 +18,7 @@ mod requests;
 mod start;
 mod step;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transactions;
 
 pub use inspection::Inspection;

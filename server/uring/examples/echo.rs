@@ -38,8 +38,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
                 Event::Ended { conn, .. } | Event::SendFailed { conn, .. } => ring.close(conn),
                 Event::Closed { conn } => partial[conn.index()].clear(),
-                Event::Accepted { conn, .. } if partial.len() <= conn.index() => {
-                    partial.resize_with(conn.index() + 1, Vec::new);
+                Event::Accepted { conn, .. } => {
+                    ring.put_first(conn, true);
+                    let len = partial.len().max(conn.index() + 1);
+                    partial.resize_with(len, Vec::new);
                 }
                 Event::AcceptFailed { error, .. } => eprintln!("accept: {error}"),
                 _ => {}

@@ -13,8 +13,13 @@ use io_uring::{IoUring, cqueue};
 use crate::aligned::AlignedBuf;
 use crate::config::Config;
 
-/// The buffer group that every receive uses.
-pub(crate) const GROUP: u16 = 0;
+/// The buffers of connections that send little, and of those that send much: the latter never take
+/// the buffers of the former.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    Little = 0,
+    Bulk = 1,
+}
 
 /// Bytes that a connection received. Dropping it returns the buffer to the kernel: consume or copy
 /// the bytes soon, as all connections of the ring share the buffers.
@@ -62,16 +67,19 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Allocates the buffers and registers them with the ring as group 0.
-    pub(crate) fn register(ring: &IoUring, config: &Config) -> io::Result<Rc<Self>> {
-        let pool = Rc::new(Self::allocate(config));
+    /// Allocates the buffers of a group and registers them with the ring.
+    pub(crate) fn register(ring: &IoUring, config: &Config, group: Group) -> io::Result<Rc<Self>> {
+        let pool = Rc::new(match group {
+            Group::Little => Self::allocate(config.recv_buffers, config.recv_buffer_bytes),
+            Group::Bulk => Self::allocate(config.bulk_buffers, config.bulk_buffer_bytes),
+        });
         // SAFETY: the memory lives as long as the pool. The ring holds an `Rc` of it and is
         // closed before that is dropped.
         unsafe {
             ring.submitter().register_buf_ring_with_flags(
                 pool.entries as u64,
                 pool.count,
-                GROUP,
+                group as u16,
                 0,
             )?;
         }
@@ -79,19 +87,19 @@ impl Pool {
         Ok(pool)
     }
 
-    fn allocate(config: &Config) -> Self {
-        let count = usize::from(config.recv_buffers);
+    fn allocate(buffers: u16, size: u32) -> Self {
+        let count = usize::from(buffers);
         // One cache line more than the size, so that the first lines of the buffers, all that
         // small requests touch, do not fall into the same few sets of the cache.
-        let stride = (config.recv_buffer_bytes as usize).next_multiple_of(64) + 64;
+        let stride = (size as usize).next_multiple_of(64) + 64;
         let mut entries = AlignedBuf::zeroed(count * size_of::<BufRingEntry>());
         let mut data = AlignedBuf::zeroed(count * stride);
         Self {
             entries: entries.as_mut_ptr().cast(),
             data: data.as_mut_ptr(),
-            count: config.recv_buffers,
+            count: buffers,
             stride,
-            size: config.recv_buffer_bytes,
+            size,
             tail: Cell::new(0),
             lent: Cell::new(0),
             _memory: (entries, data),
@@ -109,9 +117,14 @@ impl Pool {
         Some(RecvBuf { pool: Rc::clone(self), id, len })
     }
 
-    /// Whether every buffer is lent out, so that receiving again would fail at once.
-    pub(crate) fn exhausted(&self) -> bool {
-        self.lent.get() >= self.count
+    /// Buffers that are not lent out. Some may be full, with completions that are not taken yet.
+    pub(crate) fn free(&self) -> u16 {
+        self.count - self.lent.get()
+    }
+
+    /// The bytes of a buffer.
+    pub(crate) fn size(&self) -> u32 {
+        self.size
     }
 
     fn buffer(&self, id: u16) -> *mut u8 {

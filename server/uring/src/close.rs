@@ -21,7 +21,7 @@ impl Ring {
         }
         slot.state = State::Closing;
         let on_socket = slot.sending.in_flight || slot.streaming.is_on_socket();
-        if slot.receiving.armed || on_socket {
+        if slot.receiving.is_armed() || on_socket {
             self.cancel_all(conn);
         }
         self.advance_close(conn);
@@ -33,9 +33,7 @@ impl Ring {
         let Some(slot) = self.connections.get_open(conn) else { return };
         slot.state = State::Finishing;
         let awaits_room = slot.streaming.awaits_room();
-        if slot.receiving.armed {
-            self.cancel(Tag::new(Kind::Recv, conn.index, conn.generation));
-        }
+        self.cancel_recv(conn);
         if awaits_room {
             self.cancel(Tag::new(Kind::Writable, conn.index, conn.generation));
         }
@@ -49,7 +47,7 @@ impl Ring {
             slot.state = State::Closing;
         }
         let in_flight = slot.sending.in_flight || slot.streaming.is_in_flight();
-        if slot.state != State::Closing || slot.receiving.armed || in_flight {
+        if slot.state != State::Closing || slot.receiving.is_armed() || in_flight {
             return;
         }
         if let Some(fd) = slot.fd.take() {

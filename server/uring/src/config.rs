@@ -8,10 +8,14 @@ pub struct Config {
     pub sq_entries: u32,
     /// Completion queue; the kernel keeps further completions elsewhere and loses none.
     pub cq_entries: u32,
-    /// Receive buffers shared by all connections: a power of two, at most 32768.
+    /// Receive buffers shared by all connections that send little: a power of two, at most 32768.
     pub recv_buffers: u16,
-    /// Bytes of one receive buffer: the most that one `Received` event can carry.
+    /// Bytes of one of them. A connection that fills one sends much.
     pub recv_buffer_bytes: u32,
+    /// Receive buffers shared by all connections that send much, and bytes of one: together the
+    /// most that a turn receives from them.
+    pub bulk_buffers: u16,
+    pub bulk_buffer_bytes: u32,
     /// Connections held at the same time, at most [`CONNECTIONS_LIMIT`].
     pub connections_max: u32,
 }
@@ -20,6 +24,14 @@ pub struct Config {
 pub const CONNECTIONS_LIMIT: u32 = 1 << 24;
 /// The kernel's own limit on a ring of provided buffers.
 pub(crate) const RECV_BUFFERS_LIMIT: u16 = 1 << 15;
+/// The most that is received at once of a connection that does not come first.
+pub(crate) const ONCE_BYTES: u32 = 2048;
+/// A receive of fewer bytes is a small one; after this number in a row a connection sends little
+/// again.
+pub(crate) const SMALL_BYTES: usize = 2048;
+pub(crate) const SMALL_MIN: u8 = 8;
+/// The kernel fills up to this number of buffers of a connection at once.
+pub(crate) const BUFFERS_AT_ONCE: u16 = 32;
 /// The kernel gathers at most UIO_MAXIOV buffers in one send.
 pub(crate) const SEND_BUFFERS_MAX: usize = 1024;
 /// A shorter response is appended to the previous one: cheaper than a gather entry.
@@ -46,7 +58,9 @@ impl Default for Config {
             sq_entries: 2048,
             cq_entries: 16384,
             recv_buffers: 1024,
-            recv_buffer_bytes: 8192,
+            recv_buffer_bytes: 4096,
+            bulk_buffers: 64,
+            bulk_buffer_bytes: 8192,
             connections_max: 1 << 16,
         }
     }
@@ -70,7 +84,8 @@ impl Config {
         let (sq, cq) = (u64::from(self.sq_entries), u64::from(self.cq_entries));
         let queues = cq * CQE_BYTES + sq * SQ_INDEX_BYTES + QUEUES_HEAD_BYTES;
         let buffers = u64::from(self.recv_buffers) * BUFFER_ENTRY_BYTES;
-        [sq * SQE_BYTES, queues, buffers]
+        let bulk = u64::from(self.bulk_buffers) * BUFFER_ENTRY_BYTES;
+        [sq * SQE_BYTES, queues, buffers, bulk]
             .map(|bytes| bytes.next_multiple_of(PAGE_BYTES))
             .iter()
             .sum()
@@ -102,12 +117,15 @@ impl Config {
     }
 
     pub(crate) fn check(&self) -> Result<(), &'static str> {
-        let buffers = self.recv_buffers;
-        if !buffers.is_power_of_two() || buffers > RECV_BUFFERS_LIMIT {
-            return Err("recv_buffers must be a power of two, at most 32768");
+        let is_count = |count: u16| count.is_power_of_two() && count <= RECV_BUFFERS_LIMIT;
+        if !is_count(self.recv_buffers) || !is_count(self.bulk_buffers) {
+            return Err(
+                "each of recv_buffers and bulk_buffers must be a power of two, at most 32768",
+            );
         }
-        if self.recv_buffer_bytes == 0 || self.recv_buffer_bytes > 1 << 30 {
-            return Err("recv_buffer_bytes must be between 1 and 2^30");
+        let is_length = |bytes: u32| (1..=1 << 30).contains(&bytes);
+        if !is_length(self.recv_buffer_bytes) || !is_length(self.bulk_buffer_bytes) {
+            return Err("recv_buffer_bytes and bulk_buffer_bytes must be between 1 and 2^30");
         }
         if self.connections_max == 0 || self.connections_max > CONNECTIONS_LIMIT {
             return Err("connections_max must be between 1 and 2^24");
@@ -126,14 +144,14 @@ mod tests {
     #[test]
     fn rings_get_smaller_until_they_fit() {
         let full = Config::default();
-        assert_eq!(full.locked_bytes(), 405_504 + 16_384, "as Linux 6.18 counts");
+        assert_eq!(full.locked_bytes(), 405_504 + 16_384 + 4_096, "as Linux 6.18 counts");
         let entries = |rings, kib: u64| full.fit(rings, kib << 10).map(|config| config.sq_entries);
         assert_eq!(entries(8, 8_192), Some(2_048));
         assert_eq!(entries(32, 8_192), Some(1_024));
         assert_eq!(entries(128, 8_192), Some(128));
         assert_eq!(entries(1, 64), Some(128));
         assert_eq!(entries(4, 64), None);
-        assert_eq!(full.smallest().locked_bytes(), 32_768);
+        assert_eq!(full.smallest().locked_bytes(), 36_864);
     }
 
     #[test]

@@ -1,10 +1,19 @@
-//! Receiving: one multishot receive per connection, into the shared buffers.
+//! Receiving: one receive at a time for each connection, into buffers that all share.
+//!
+//! - A connection that comes first ([`Ring::put_first`]) has a multishot receive.
+//! - Any other is received from up to [`ONCE_BYTES`] at a time, and again when that was taken.
+//! - One that fills what it is received into sends much. From then on it has the buffers of the
+//!   bulk group, which are all that a turn receives from such connections: they take turns, and
+//!   the bytes of those that wait stay in the kernel. After some small receives it is as before.
 
+use std::collections::VecDeque;
 use std::io;
+use std::time::Instant;
 
-use io_uring::{cqueue, opcode, types};
+use io_uring::{cqueue, opcode, squeue, types};
 
-use crate::buffers::GROUP;
+use crate::buffers::Group;
+use crate::config::{BUFFERS_AT_ONCE, ONCE_BYTES, SMALL_BYTES, SMALL_MIN};
 use crate::connection::State;
 use crate::event::Event;
 use crate::ids::ConnId;
@@ -14,21 +23,96 @@ use crate::tag::{Kind, Tag};
 /// The state of a connection's receive.
 #[derive(Debug, Default)]
 pub(crate) struct Receiving {
-    /// The kernel holds a receive.
-    pub(crate) armed: bool,
+    /// The kind of the receive that the kernel holds.
+    armed: Option<Kind>,
     pub(crate) paused: bool,
     /// The stream ended or broke: no further receive.
     ended: bool,
+    comes_first: bool,
+    /// It sends much; with the number of small receives in a row.
+    bulk: Option<u8>,
+    /// It is among those that wait to be received from.
+    waits: bool,
+}
+
+impl Receiving {
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
+    /// The kind of its next receive.
+    fn kind(&self) -> Kind {
+        match (self.bulk, self.comes_first) {
+            (Some(_), _) => Kind::RecvBulk,
+            (None, true) => Kind::Recv,
+            (None, false) => Kind::RecvOnce,
+        }
+    }
+
+    /// Takes note of a receive; true if the next one is to be of another kind.
+    fn note(&mut self, bytes: usize, is_full: bool) -> bool {
+        let before = self.kind();
+        self.bulk = match self.bulk {
+            _ if is_full => Some(0),
+            Some(small) if bytes < SMALL_BYTES && small + 1 < SMALL_MIN => Some(small + 1),
+            Some(_) if bytes < SMALL_BYTES => None,
+            Some(_) => Some(0),
+            None => None,
+        };
+        self.kind() != before
+    }
+}
+
+/// Connections that wait to be received from, each with the time since when.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    little: VecDeque<(ConnId, Instant)>,
+    /// Those that send much: of them, the ones that come first, and the others.
+    bulk: [VecDeque<(ConnId, Instant)>; 2],
+}
+
+impl Waiting {
+    fn push(&mut self, conn: ConnId, receiving: &Receiving) {
+        let queue = match receiving.bulk {
+            Some(_) => &mut self.bulk[usize::from(!receiving.comes_first)],
+            None => &mut self.little,
+        };
+        queue.push_back((conn, Instant::now()));
+    }
+
+    /// The next one that sends much: of both kinds in turn.
+    fn next_bulk(&mut self, turn: u16) -> Option<ConnId> {
+        let [first, others] = &mut self.bulk;
+        let (one, other) = if turn.is_multiple_of(2) { (first, others) } else { (others, first) };
+        one.pop_front().or_else(|| other.pop_front()).map(|(conn, _)| conn)
+    }
+
+    pub(crate) fn has_bulk(&self) -> bool {
+        self.bulk.iter().any(|queue| !queue.is_empty())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &(ConnId, Instant)> {
+        self.little.iter().chain(self.bulk.iter().flatten())
+    }
 }
 
 impl Ring {
+    /// Has events of a connection come before those of others, or no longer. Its bytes are received
+    /// as they come, unless there are many.
+    pub fn put_first(&mut self, conn: ConnId, comes_first: bool) {
+        let Some(slot) = self.connections.get_open(conn) else { return };
+        slot.receiving.comes_first = comes_first;
+        if slot.receiving.armed == Some(Kind::Recv) && !comes_first {
+            self.cancel_recv(conn);
+        }
+    }
+
     /// Stops receiving, so that the peer's window fills. One or a few events may follow, with bytes
     /// that the kernel received before.
     pub fn pause_recv(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
-        let was_paused = std::mem::replace(&mut slot.receiving.paused, true);
-        if slot.receiving.armed && !was_paused {
-            self.cancel(Tag::new(Kind::Recv, conn.index, conn.generation));
+        if !std::mem::replace(&mut slot.receiving.paused, true) {
+            self.cancel_recv(conn);
         }
     }
 
@@ -40,48 +124,108 @@ impl Ring {
         }
     }
 
+    pub(crate) fn cancel_recv(&mut self, conn: ConnId) {
+        let Some(slot) = self.connections.get_mut(conn) else { return };
+        if let Some(kind) = slot.receiving.armed {
+            self.cancel(Tag::new(kind, conn.index, conn.generation));
+        }
+    }
+
+    /// Receives from a connection, in the next turn or, if it sends much, in one of the next.
     pub(crate) fn arm_recv(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         let receiving = &mut slot.receiving;
-        if receiving.armed || receiving.paused || receiving.ended {
-            return;
+        let is_idle = receiving.armed.is_none() && !receiving.ended;
+        if is_idle && !receiving.paused && !receiving.waits {
+            receiving.waits = true;
+            self.waiting.push(conn, receiving);
         }
-        receiving.armed = true;
-        let recv = opcode::RecvMulti::new(types::Fd(slot.raw_fd()), GROUP).build();
-        self.push(recv, Tag::new(Kind::Recv, conn.index, conn.generation));
     }
 
-    /// Resumes connections whose receive ended for lack of buffers, if there is one again.
-    pub(crate) fn feed_starved(&mut self) {
-        if !self.pool.exhausted() {
-            while let Some(conn) = self.starved.pop() {
-                self.arm_recv(conn);
+    /// Starts the receives of connections that wait, for which there are buffers.
+    pub(crate) fn feed_waiting(&mut self) {
+        let bulk = self.bulk.free();
+        let room = (bulk / BUFFERS_AT_ONCE).max(u16::from(bulk > 0));
+        for turn in 0..room {
+            let Some(conn) = self.waiting.next_bulk(turn) else { break };
+            self.start_waiting(conn, Kind::RecvBulk);
+        }
+        if self.pool.free() > 0 {
+            for _ in 0..self.waiting.little.len() {
+                let Some((conn, _)) = self.waiting.little.pop_front() else { break };
+                self.start_waiting(conn, Kind::Recv);
             }
         }
     }
 
-    /// Whether bytes of a connection wait for a buffer.
-    pub fn is_starved(&self) -> bool {
+    /// Starts the receive of one that has waited for a buffer: of those that send much if `kind` is
+    /// that, else of the others. If it now needs one of the other ones, it waits for that.
+    fn start_waiting(&mut self, conn: ConnId, kind: Kind) {
+        let Some(slot) = self.connections.get_mut(conn) else { return };
+        slot.receiving.waits = false;
+        let next = slot.receiving.kind();
+        if (next == Kind::RecvBulk) != (kind == Kind::RecvBulk) {
+            return self.arm_recv(conn);
+        }
+        if slot.state == State::Open && !slot.receiving.paused {
+            self.start_recv(conn, next);
+        }
+    }
+
+    fn start_recv(&mut self, conn: ConnId, kind: Kind) {
+        let once_bytes = self.once_bytes();
+        let Some(slot) = self.connections.get_open(conn) else { return };
+        slot.receiving.armed = Some(kind);
+        let fd = types::Fd(slot.raw_fd());
+        let entry = if kind == Kind::RecvOnce {
+            let recv = opcode::Recv::new(fd, std::ptr::null_mut(), once_bytes);
+            let recv = recv.buf_group(Group::Little as u16).build();
+            recv.flags(squeue::Flags::BUFFER_SELECT)
+        } else {
+            let group = if kind == Kind::RecvBulk { Group::Bulk } else { Group::Little };
+            opcode::RecvMulti::new(fd, group as u16).build()
+        };
+        self.push(entry, Tag::new(kind, conn.index, conn.generation));
+    }
+
+    /// The most bytes of a receive that is no multishot one.
+    fn once_bytes(&self) -> u32 {
+        ONCE_BYTES.min(self.pool.size())
+    }
+
+    /// The time since when bytes of a connection may wait that no event has had: to be received, or
+    /// in an event that is not taken. A connection that sends much is received from since then, if
+    /// not all of its bytes.
+    pub fn unread_since(&self) -> Option<Instant> {
         let waits =
             |conn: &ConnId| self.connections.get(*conn).is_some_and(|slot| !slot.receiving.paused);
-        self.starved.iter().any(waits)
+        let unread = self.waiting.all().filter(|(conn, _)| waits(conn)).map(|(_, since)| *since);
+        unread.chain(self.later.front().map(|(_, since)| *since)).min()
     }
 
     pub(crate) fn received(&mut self, tag: Tag, result: i32, flags: u32) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
+        let pool = if tag.kind == Kind::RecvBulk { &self.bulk } else { &self.pool };
+        let most = if tag.kind == Kind::RecvOnce { self.once_bytes() } else { pool.size() };
         // The buffer is returned even if the bytes are not used.
-        let data = self.pool.lend(flags, result.max(0) as u32);
+        let data = pool.lend(flags, result.max(0) as u32);
         let slot = self.connections.get_mut(conn)?;
         let ended = !cqueue::more(flags);
-        slot.receiving.armed &= !ended;
+        if ended {
+            slot.receiving.armed = None;
+        }
         if slot.state != State::Open {
             self.advance_close(conn);
             return None;
         }
         match data {
             Some(data) if result > 0 => {
+                let is_full = data.len() == most as usize;
+                let changes = slot.receiving.note(data.len(), is_full);
                 if ended {
                     self.arm_recv(conn);
+                } else if changes {
+                    self.cancel_recv(conn);
                 }
                 Some(Event::Received { conn, data })
             }
@@ -91,8 +235,7 @@ impl Ring {
 
     fn recv_stopped(&mut self, conn: ConnId, result: i32) -> Option<Event> {
         match -result {
-            libc::ENOBUFS => self.starved.push(conn),
-            libc::ECANCELED | libc::EINTR | libc::EAGAIN => self.arm_recv(conn),
+            libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN => self.arm_recv(conn),
             errno => {
                 let slot = self.connections.get_mut(conn)?;
                 slot.receiving.ended = true;

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 
 use crate::accept::{self, Listener};
 use crate::aligned::AlignedBuf;
-use crate::buffers::Pool;
+use crate::buffers::{Group, Pool};
 use crate::config::Config;
 use crate::connection::Table;
 use crate::connection_budget::ConnectionBudget;
@@ -20,6 +20,7 @@ use crate::disk::{DiskOp, DiskOps};
 use crate::event::Event;
 use crate::ids::ConnId;
 use crate::probe::{self, SetupError};
+use crate::recv::Waiting;
 use crate::tag::{Kind, Tag};
 use crate::wake::Wake;
 
@@ -33,6 +34,8 @@ pub struct Ring {
     uring: ManuallyDrop<IoUring>,
     /// Completions copied out of the kernel's queue, not yet handled.
     ready: VecDeque<cqueue::Entry>,
+    /// Those that come after all others, each with the time when it was copied.
+    pub(crate) later: VecDeque<(cqueue::Entry, Instant)>,
     /// Entries for which the submission queue was full, in order.
     backlog: VecDeque<squeue::Entry>,
     /// Operations whose last completion has not been copied yet.
@@ -44,8 +47,8 @@ pub struct Ring {
     pub(crate) reserved: usize,
     /// Connections with output to send at the next turn.
     pub(crate) dirty: Vec<ConnId>,
-    /// Connections whose receive ended for lack of buffers.
-    pub(crate) starved: Vec<ConnId>,
+    /// Connections to be received from.
+    pub(crate) waiting: Waiting,
     pub(crate) spare: Vec<Vec<u8>>,
     /// Buffers for slices, to be used again: the next slice takes the last.
     pub(crate) spare_slices: Vec<AlignedBuf>,
@@ -55,6 +58,8 @@ pub struct Ring {
     pub(crate) streamed: VecDeque<(ConnId, usize)>,
     // The kernel may use the memory of these until all operations have ended: see `drop`.
     pub(crate) pool: ManuallyDrop<Rc<Pool>>,
+    /// The buffers of connections that send much.
+    pub(crate) bulk: ManuallyDrop<Rc<Pool>>,
     pub(crate) connections: ManuallyDrop<Table>,
     pub(crate) disk: ManuallyDrop<DiskOps>,
     pub(crate) wake: ManuallyDrop<Wake>,
@@ -68,23 +73,27 @@ impl Ring {
     pub fn new(config: Config) -> Result<Self, SetupError> {
         config.check().map_err(SetupError::config)?;
         let uring = probe::setup(&config)?;
-        let pool = Pool::register(&uring, &config).map_err(SetupError::from_buffers)?;
+        let register = |group| Pool::register(&uring, &config, group);
+        let pool = register(Group::Little).map_err(SetupError::from_buffers)?;
+        let bulk = register(Group::Bulk).map_err(SetupError::from_buffers)?;
         let wake = Wake::new().map_err(SetupError::from_eventfd)?;
         let mut ring = Self {
             uring: ManuallyDrop::new(uring),
             ready: VecDeque::with_capacity(config.sq_entries as usize),
+            later: VecDeque::new(),
             backlog: VecDeque::new(),
             in_flight: 0,
             listeners: Vec::new(),
             budget: None,
             reserved: 0,
             dirty: Vec::new(),
-            starved: Vec::new(),
+            waiting: Waiting::default(),
             spare: Vec::new(),
             spare_slices: Vec::new(),
             slices: VecDeque::new(),
             streamed: VecDeque::new(),
             pool: ManuallyDrop::new(pool),
+            bulk: ManuallyDrop::new(bulk),
             connections: ManuallyDrop::new(Table::new(config.connections_max)),
             disk: ManuallyDrop::new(DiskOps::default()),
             wake: ManuallyDrop::new(wake),
@@ -107,18 +116,18 @@ impl Ring {
 
     /// Submits all operations since the last turn and waits for an event, at most for `timeout`
     /// (`None`: no limit); one system call, and some for each slice of a stream. It does not wait
-    /// if there are events to take, with [`Ring::next_event`].
+    /// if there are events to take, with [`Ring::next_event`], or bytes to receive.
     ///
     /// # Errors
     /// Only errors that leave the ring unusable.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.feed_starved();
+        self.feed_waiting();
         let longest = self.poll_budget();
         let timeout = timeout.into_iter().chain(longest).min();
         self.start_sends();
         self.start_slices();
         self.drain_backlog()?;
-        let wait = self.ready.is_empty() && self.backlog.is_empty() && !self.has_slices();
+        let wait = !self.has_ready() && self.backlog.is_empty() && !self.has_slices();
         self.enter(if wait { timeout } else { Some(Duration::ZERO) })?;
         self.reap();
         Ok(())
@@ -126,12 +135,41 @@ impl Ring {
 
     /// The next event, or None when it is time for another turn.
     pub fn next_event(&mut self) -> Option<Event> {
+        self.next_first().or_else(|| self.next_other())
+    }
+
+    /// The next event of those that come before all others: all but new connections, bytes of
+    /// connections that do not come first ([`Ring::put_first`]) or send much, and ends of slices.
+    pub fn next_first(&mut self) -> Option<Event> {
         loop {
-            let Some(completion) = self.ready.pop_front() else { return self.next_streamed() };
+            let completion = self.ready.pop_front()?;
             if let Some(event) = self.complete(&completion) {
                 return Some(event);
             }
         }
+    }
+
+    /// The next one of the others. Those that are not taken are left for the next turn.
+    pub fn next_other(&mut self) -> Option<Event> {
+        loop {
+            let Some((completion, _)) = self.later.pop_front() else {
+                return self.next_streamed();
+            };
+            if let Some(event) = self.complete(&completion) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Whether [`Ring::next_other`] may have an event.
+    pub fn has_others(&self) -> bool {
+        !self.later.is_empty() || !self.streamed.is_empty()
+    }
+
+    /// Whether the next turn has something to do without waiting for the kernel.
+    fn has_ready(&self) -> bool {
+        let has_bulk = self.waiting.has_bulk() && self.bulk.free() > 0;
+        has_bulk || !self.ready.is_empty() || !self.later.is_empty()
     }
 
     /// Queues an operation. Never fails: if the queue is full, the operation waits in the backlog.
@@ -161,7 +199,7 @@ impl Ring {
         let tag = Tag::decode(completion.user_data())?;
         match tag.kind {
             Kind::Accept => self.accepted(tag, result),
-            Kind::Recv => self.received(tag, result, flags),
+            Kind::Recv | Kind::RecvOnce | Kind::RecvBulk => self.received(tag, result, flags),
             Kind::Send => self.sent(tag, result),
             Kind::Close => self.closed(tag),
             Kind::Cancel => None,
@@ -222,11 +260,15 @@ impl Ring {
 
     /// Copies the completions; they are handled later, as handling may queue further operations.
     fn reap(&mut self) {
-        let completions = self.uring.completion();
-        let before = self.ready.len();
-        self.ready.extend(completions);
-        let last = |entry: &&cqueue::Entry| !cqueue::more(entry.flags());
-        self.in_flight -= self.ready.range(before..).filter(last).count();
+        let mut now = None;
+        for entry in self.uring.completion() {
+            self.in_flight -= usize::from(!cqueue::more(entry.flags()));
+            if is_for_later(&entry) {
+                self.later.push_back((entry, *now.get_or_insert_with(Instant::now)));
+            } else {
+                self.ready.push_back(entry);
+            }
+        }
     }
 
     /// Cancels all operations and waits for their completions. False if some are missing.
@@ -250,7 +292,7 @@ impl Drop for Ring {
     /// operations do not end in time.
     fn drop(&mut self) {
         let quiet = self.quiesce();
-        self.ready.drain(..).for_each(|completion| accept::discard(&completion));
+        self.later.drain(..).for_each(|(completion, _)| accept::discard(&completion));
         // SAFETY: nothing of `self` is used after this.
         unsafe {
             ManuallyDrop::drop(&mut self.uring);
@@ -258,10 +300,29 @@ impl Drop for Ring {
                 ManuallyDrop::drop(&mut self.connections);
                 ManuallyDrop::drop(&mut self.disk);
                 ManuallyDrop::drop(&mut self.pool);
+                ManuallyDrop::drop(&mut self.bulk);
                 ManuallyDrop::drop(&mut self.wake);
             }
         }
     }
+}
+
+/// Whether a completion is one of those that come after all others.
+fn is_for_later(completion: &cqueue::Entry) -> bool {
+    Tag::decode(completion.user_data()).is_some_and(|tag| match tag.kind {
+        Kind::Accept | Kind::RecvOnce | Kind::RecvBulk => true,
+        Kind::Recv
+        | Kind::Send
+        | Kind::Close
+        | Kind::Cancel
+        | Kind::Wake
+        | Kind::Write
+        | Kind::Read
+        | Kind::Sync
+        | Kind::SliceRead
+        | Kind::SliceSend
+        | Kind::Writable => false,
+    })
 }
 
 /// Whether the next turn may succeed: after a timeout, a signal, or a full completion queue.

@@ -34,6 +34,8 @@ kinds! {
     SliceRead = 10,
     SliceSend = 11,
     Writable = 12,
+    RecvOnce = 13,
+    RecvBulk = 14,
 }
 
 /// kind (8 bits) | slot (24 bits) | generation of the slot (32 bits).
@@ -68,7 +70,7 @@ mod tests {
     #[test]
     fn a_tag_round_trips() {
         for (kind, bits) in
-            [(Kind::Accept, 1), (Kind::Recv, 2), (Kind::Sync, 9), (Kind::Writable, 12)]
+            [(Kind::Accept, 1), (Kind::Recv, 2), (Kind::Sync, 9), (Kind::RecvBulk, 14)]
         {
             let tag = Tag::new(kind, 0xab_cdef, 0xdead_beef);
             assert_eq!(tag.encode() >> 56, bits);
@@ -79,7 +81,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_refused() {
         assert_eq!(Tag::decode(0), None);
-        assert_eq!(Tag::decode(13 << 56), None);
+        assert_eq!(Tag::decode(15 << 56), None);
         assert_eq!(Tag::decode(u64::MAX), None);
     }
 }

@@ -17,6 +17,8 @@ fn small() -> Config {
         cq_entries: 16,
         recv_buffers: 8,
         recv_buffer_bytes: 256,
+        bulk_buffers: 4,
+        bulk_buffer_bytes: 512,
         connections_max: 600,
     }
 }
@@ -188,7 +190,7 @@ fn receiving_continues_when_lent_buffers_are_returned() {
             got.extend_from_slice(&data);
             held.push(data);
         }
-        held.len() == config.recv_buffers as usize
+        held.len() == 1 + config.bulk_buffers as usize
     });
     ring.turn(Some(Duration::from_millis(5))).unwrap();
     assert!(ring.next_event().is_none(), "no buffer is left");

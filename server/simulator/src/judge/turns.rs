@@ -19,8 +19,9 @@ const TURN_MS_MAX: i64 = 1_000;
 pub(crate) struct Turns {
     /// The number of requests handled before the slice.
     handled: u64,
-    /// The run queue as it was last seen, with connections that were closed since.
-    queue: Vec<ConnectionId>,
+    /// The run queues as they were last seen, with connections that were closed since: of those
+    /// that come first, and of the others.
+    queues: [Vec<ConnectionId>; 2],
     /// The last slice was that of a long request: the next one is the first connection's.
     was_long: bool,
     /// The unhandled input of each connection: the length of each piece and the time it arrived.
@@ -69,7 +70,7 @@ impl Turns {
     pub(crate) fn note_waiting(&mut self, shard: Inspection<'_>) {
         let known = std::mem::take(&mut self.waiting_since);
         let since = |it| (it, known.get(&it).copied().unwrap_or(self.handled_until));
-        self.waiting_since = shard.run_queue().map(since).collect();
+        self.waiting_since = shard.run_queues().concat().into_iter().map(since).collect();
     }
 
     /// Checks the run queue before a slice; returns the number of connections in it.
@@ -78,13 +79,13 @@ impl Turns {
     /// A connection has come before others that waited already.
     pub(crate) fn before_slice(&mut self, shard: Inspection<'_>) -> Result<usize, String> {
         self.handled = shard.requests_handled();
-        let now = queue(shard);
-        let keeps_order = keeps_order(&self.queue, &now);
-        self.queue = now;
-        if !keeps_order {
+        let now = shard.run_queues();
+        let keep_order = keep_order(&self.queues, &now);
+        self.queues = now;
+        if !keep_order {
             return Err("a connection is before one that has waited longer".to_owned());
         }
-        Ok(self.queue.len())
+        Ok(self.queues.iter().map(Vec::len).sum())
     }
 
     /// Checks a slice that was to do this number of things.
@@ -97,12 +98,15 @@ impl Turns {
         if handled > may {
             return Err(format!("a slice has {handled} requests and items, and {may} may be"));
         }
-        let now = queue(shard);
-        let after_first = self.queue.get(1..).unwrap_or_default();
-        let was_first = keeps_order(after_first, &now);
-        let may_be_long = !self.was_long && keeps_order(&self.queue, &now);
+        let now = shard.run_queues();
+        let was_first = [0, 1].into_iter().any(|place| {
+            let mut after = self.queues.clone();
+            after[place] = after[place].get(1..).unwrap_or_default().to_vec();
+            keep_order(&after, &now)
+        });
+        let may_be_long = !self.was_long && keep_order(&self.queues, &now);
         self.was_long = !was_first;
-        self.queue = now;
+        self.queues = now;
         if !was_first && !may_be_long {
             return Err("a slice is not that of the connection that waits longest".to_owned());
         }
@@ -152,8 +156,9 @@ impl Turns {
     }
 }
 
-fn queue(shard: Inspection<'_>) -> Vec<ConnectionId> {
-    shard.run_queue().collect()
+/// Whether both queues keep their order. A connection may leave one for the other.
+fn keep_order(before: &[Vec<ConnectionId>; 2], after: &[Vec<ConnectionId>; 2]) -> bool {
+    before.iter().zip(after).all(|(before, after)| keeps_order(before, after))
 }
 
 /// Whether the connections of `before` that still wait are in the same order, and all others come

@@ -1,7 +1,9 @@
 //! Input: which frame of which connection is handled next, and which connections have to wait.
 
+use super::super::access::Access;
 use super::super::frames::may_have_large_answer;
-use super::super::run_queue::Work;
+use super::super::run_queue::{Place, Work};
+use super::super::standing::Handled;
 use super::super::stranger::looks_like;
 use super::Clients;
 use crate::event::{Command, ConnectionId};
@@ -33,8 +35,9 @@ impl Clients {
     /// Bytes of a connection were received. Returns its earlier input, and whether the bytes are to
     /// be handled at once: most frames come alone, and are handled where they were received.
     pub(crate) fn received(&mut self, id: ConnectionId, bytes: usize) -> Option<(Input, bool)> {
-        let nothing_waits = self.queue.is_idle();
         self.connections.counters.received_bytes += bytes as u64;
+        let place = self.place(id);
+        let nothing_waits = self.queue.is_idle(place);
         let connection = self.connections.get_mut(id)?;
         connection.last_active = self.now;
         let bytes = std::mem::take(&mut connection.input);
@@ -42,15 +45,17 @@ impl Clients {
         Some((Input { id, bytes }, is_alone))
     }
 
-    /// Keeps input with received bytes that are not handled yet.
+    /// Keeps input with received bytes of which some were handled.
     pub(crate) fn keep(
         &mut self,
         Input { id, mut bytes }: Input,
         received: &[u8],
+        handled: usize,
         log_is_closed: bool,
         out: &mut Vec<Command>,
     ) {
-        bytes.extend_from_slice(received);
+        bytes.extend_from_slice(&received[handled..]);
+        self.note_handled(id, (handled, bytes.len()), false, out);
         self.keep_input(id, bytes, log_is_closed, out);
         if let Some(reason) = self.connections.exceeds_input(id) {
             self.close(id, reason, out);
@@ -69,17 +74,44 @@ impl Clients {
         Some(Input { id, bytes: std::mem::take(&mut connection.input) })
     }
 
-    /// Returns input of which some bytes were handled.
+    /// Returns input of which some bytes were handled, in a slice that was used up or not.
     pub(crate) fn handled(
         &mut self,
         Input { id, mut bytes }: Input,
-        handled: usize,
+        (handled, is_slice_over): (usize, bool),
         log_is_closed: bool,
         out: &mut Vec<Command>,
     ) {
         bytes.drain(..handled);
+        self.note_handled(id, (handled, bytes.len()), is_slice_over, out);
         self.keep_input(id, bytes, log_is_closed, out);
         self.end_if_answered(id, out);
+    }
+
+    /// Takes note of handled input, with the bytes that are left. Of a client that is not
+    /// authenticated it counts for nothing.
+    fn note_handled(
+        &mut self,
+        id: ConnectionId,
+        (bytes, left): (usize, usize),
+        is_slice_over: bool,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if !matches!(connection.access, Access::Open | Access::Authenticated(_)) {
+            return;
+        }
+        let output = connection.output.len();
+        if connection.standing.note(Handled { bytes, left, output, is_slice_over }) {
+            let comes_first = connection.standing.comes_first();
+            out.push(Command::PutFirst { connection: id, comes_first });
+        }
+    }
+
+    /// The place of a connection in the run queue.
+    fn place(&self, id: ConnectionId) -> Place {
+        let comes_first = self.connections.get(id).is_some_and(|it| it.standing.comes_first());
+        if comes_first { Place::First } else { Place::Other }
     }
 
     /// The length of the frame at the start of `bytes` if it is whole and may be handled now.
@@ -167,7 +199,8 @@ impl Clients {
         let has_much = has_frame && connection.input.len() > KEPT_INPUT_BYTES_MAX;
         let may_continue = !is_held_back && (has_frame || has_input && log_is_closed);
         if may_continue && !std::mem::replace(&mut connection.waits, true) {
-            self.queue.push(self.handled_until, id);
+            let place = self.place(id);
+            self.queue.push(self.handled_until, id, place);
         }
         let is_paused = self.connections.count_input(id)
             || has_input && (is_held_back || log_is_closed || has_much);

@@ -15,7 +15,7 @@ use super::account_lines::AccountLines;
 use super::connections::Connections;
 use super::counters::{ClientCounters, ClientGauges};
 use super::limits::{ENCRYPTED_SLICE_BYTES, Limits};
-use super::run_queue::RunQueue;
+use super::run_queue::{Place, RunQueue};
 use super::throttle::Throttle;
 use crate::clock::Stopwatch;
 use crate::config::{Config, ListenerSecurity};
@@ -286,14 +286,15 @@ impl Clients {
         self.queue.len()
     }
 
-    /// The connections that wait for their turn, in that order; some may be closed.
-    pub(crate) fn run_queue(&self) -> impl Iterator<Item = ConnectionId> {
-        self.queue.inputs()
+    /// The connections that wait for their turn in each place, in that order; some may be closed.
+    pub(crate) fn run_queues(&self) -> [Vec<ConnectionId>; 2] {
+        [Place::First, Place::Other].map(|place| self.queue.inputs(place).collect())
     }
 
     /// The input of each of them.
     pub(crate) fn waiting_input(&self) -> impl Iterator<Item = (ConnectionId, &[u8])> {
-        let waiting = self.run_queue().filter_map(|id| self.connections.get(id));
+        let ids = [Place::First, Place::Other].into_iter().flat_map(|it| self.queue.inputs(it));
+        let waiting = ids.filter_map(|id| self.connections.get(id));
         waiting.map(|connection| (connection.id, &connection.input[..]))
     }
 }

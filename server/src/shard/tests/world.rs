@@ -311,7 +311,9 @@ impl World {
                         );
                     }
                     Command::Close { connection, .. } => self.closed.push(connection),
-                    Command::PauseReceive { .. } | Command::ResumeReceive { .. } => {}
+                    Command::PauseReceive { .. }
+                    | Command::ResumeReceive { .. }
+                    | Command::PutFirst { .. } => {}
                     Command::Stopped => self.stopped = Some(self.now),
                     other => unreachable!("{other:?}"),
                 }

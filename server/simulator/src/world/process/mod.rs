@@ -24,7 +24,7 @@ use muster::cluster::ClusterImage;
 use muster::data_dir::Meta;
 use muster::files::Files;
 use muster::host::Host;
-use muster::reactor::Reactor;
+use muster::reactor::{Reactor, Share};
 use muster::shard::{Inspection, Message, Shard};
 use muster_counters::Totals;
 pub(crate) use reload::Failing;
@@ -61,6 +61,8 @@ pub(crate) struct Process {
     turning: u32,
     /// The slices for which this turn has time.
     slices_left: u64,
+    /// The share of a turn that was begun last.
+    share: Share,
     /// A write or sync failed that must not: the process has to end.
     has_failed_write: bool,
     /// A clean stop was requested.

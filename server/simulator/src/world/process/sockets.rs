@@ -7,7 +7,7 @@ use crate::event::TimedEvent;
 use crate::net::{LinkId, Socket};
 use crate::world::World;
 use muster::clock::Times;
-use muster::reactor::{Completion, Io};
+use muster::reactor::{Completion, Io, Share};
 use muster::shard::{Command, Event, ListenerIndex, Message, Shard};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -33,16 +33,33 @@ impl Io for World {
         Some(self.completion(inbound))
     }
 
-    fn is_starved(&self) -> bool {
+    /// All completions come in the order in which they occurred.
+    fn next_other(&mut self) -> Option<Completion<LinkId, Vec<u8>, Vec<u8>>> {
+        None
+    }
+
+    fn has_others(&self) -> bool {
         false
     }
 
-    /// A turn has time for a number of slices.
+    fn unread_since(&self) -> Option<i64> {
+        None
+    }
+
     fn is_late(&mut self, _: i64) -> bool {
-        let left = &mut self.process.slices_left;
-        let is_late = *left == 0;
-        *left = left.saturating_sub(1);
-        is_late
+        self.is_out_of_slices()
+    }
+
+    fn begin(&mut self, share: Share) {
+        self.process.share = share;
+    }
+
+    /// A turn has time for a number of slices, and for one handshake.
+    fn is_over(&mut self) -> bool {
+        match self.process.share {
+            Share::Requests => self.is_out_of_slices(),
+            Share::First | Share::Others | Share::Handshakes => true,
+        }
     }
 
     fn work(&mut self, shard: &mut Shard, times: Times, commands: &mut Vec<Command>) {
@@ -86,12 +103,6 @@ impl Io for World {
         }
     }
 
-    fn begin_handshakes(&mut self) {}
-
-    fn are_handshakes_over(&self) -> bool {
-        true
-    }
-
     fn slot(&self, link: LinkId) -> usize {
         self.network.link(link).slot
     }
@@ -117,6 +128,8 @@ impl Io for World {
     }
 
     fn recycle(&mut self, _: Vec<u8>) {}
+
+    fn put_first(&mut self, _: LinkId, _: bool) {}
 
     fn pause_receive(&mut self, link: LinkId) {
         self.network.link_mut(link).paused = true;
@@ -166,6 +179,14 @@ impl Io for World {
 }
 
 impl World {
+    /// Takes one of the turn's slices; true if there was none.
+    fn is_out_of_slices(&mut self) -> bool {
+        let left = &mut self.process.slices_left;
+        let is_late = *left == 0;
+        *left = left.saturating_sub(1);
+        is_late
+    }
+
     /// The shard whose turn it is, whose `running` is None meanwhile.
     pub(crate) fn turning(&mut self) -> &mut SimShard {
         let number = self.process.turning;

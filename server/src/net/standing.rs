@@ -1,0 +1,89 @@
+//! The standing of a connection: those whose requests and answers have been short come before all
+//! others, when they are received from and when they are handled. So a client that asks for little
+//! does not wait for those that ask for much, and not for those that nothing is known of.
+
+/// Requests in a row after which a connection comes first.
+const MODEST_MIN: u8 = 8;
+
+/// The most bytes of a modest request, and of the answers that wait to be sent after it.
+const MODEST_BYTES_MAX: usize = 16 << 10;
+
+/// The part of a connection's input that was handled at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Handled {
+    /// The bytes of its requests, and those that are left.
+    pub(super) bytes: usize,
+    pub(super) left: usize,
+    /// The bytes of answers that wait to be sent.
+    pub(super) output: usize,
+    /// Whether it used up its slice.
+    pub(super) is_slice_over: bool,
+}
+
+/// The number of modest requests in a row.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    modest: u8,
+}
+
+impl Standing {
+    pub(super) fn comes_first(&self) -> bool {
+        self.modest >= MODEST_MIN
+    }
+
+    /// Takes note of handled input; true if the connection now comes first, or no longer.
+    pub(super) fn note(&mut self, handled: Handled) -> bool {
+        let came_first = self.comes_first();
+        let Handled { bytes, left, output, is_slice_over } = handled;
+        if bytes.max(left).max(output) > MODEST_BYTES_MAX || is_slice_over {
+            self.modest = 0;
+        } else if bytes > 0 {
+            self.modest = MODEST_MIN.min(self.modest + 1);
+        }
+        self.comes_first() != came_first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Handled = Handled { bytes: 100, left: 0, output: 50, is_slice_over: false };
+
+    /// One that has just begun to come first.
+    fn first() -> Standing {
+        let mut standing = Standing::default();
+        for _ in 1..MODEST_MIN {
+            assert!(!standing.note(SHORT) && !standing.comes_first());
+        }
+        assert!(standing.note(SHORT) && standing.comes_first());
+        standing
+    }
+
+    #[test]
+    fn modest_requests_bring_a_connection_forward_and_keep_it_there() {
+        let mut standing = first();
+        assert!((0..1_000).all(|_| !standing.note(SHORT)) && standing.comes_first());
+    }
+
+    #[test]
+    fn one_that_is_not_modest_ends_it() {
+        for much in [
+            Handled { bytes: MODEST_BYTES_MAX + 1, ..SHORT },
+            Handled { bytes: 0, left: MODEST_BYTES_MAX + 1, ..SHORT },
+            Handled { output: MODEST_BYTES_MAX + 1, ..SHORT },
+            Handled { is_slice_over: true, ..SHORT },
+        ] {
+            let mut standing = first();
+            assert!(standing.note(much) && !standing.comes_first(), "{much:?}");
+            assert!(!standing.note(SHORT), "one alone does not bring it back");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_request_yet_count_for_nothing() {
+        let mut standing = Standing::default();
+        assert!((0..100).all(|_| !standing.note(Handled { bytes: 0, left: 9, ..SHORT })));
+        assert!(!standing.comes_first());
+    }
+}

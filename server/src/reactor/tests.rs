@@ -1,0 +1,335 @@
+//! The shares of a turn: stories on scripted sockets, whose clock counts what is done. No other
+//! clock runs.
+
+use super::{Completion, Io, Reactor, Share};
+use crate::clock::Times;
+use crate::files::{Descriptor, FileError, FileIo, Files, PartsTo};
+use crate::shard::tests::world::{World, frame};
+use crate::shard::{Command, ListenerIndex, Message, Shard};
+use muster_codec::messages::ApiVersionsRequest;
+use muster_storage::{FileToken, OpenMode};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Things that may be done in a share of time.
+const SHARE: u32 = 10;
+
+/// Frames in a slice.
+const SLICE: u32 = 3;
+
+type Done = Completion<u32, Vec<u8>, Vec<u8>>;
+
+/// Sockets whose bytes come as the story says. A connection is its slot.
+#[derive(Default)]
+struct Sockets {
+    first: VecDeque<Done>,
+    others: VecDeque<Done>,
+    /// Completions of others for each turn, again and again.
+    hungry: Vec<u32>,
+    comes_first: BTreeMap<u32, bool>,
+    /// The share under way, and the things that were done in it.
+    share: (Share, u32),
+    /// Things done for others, and slices, in each turn.
+    turns: Vec<(u32, u32)>,
+    answers: BTreeMap<u32, u32>,
+}
+
+impl Sockets {
+    fn came(&mut self, conn: u32, data: Vec<u8>) {
+        let queue = match self.comes_first.get(&conn) {
+            Some(true) => &mut self.first,
+            Some(false) | None => &mut self.others,
+        };
+        queue.push_back(Completion::Received { conn, data });
+    }
+
+    fn spend(&mut self) {
+        self.share.1 += 1;
+    }
+}
+
+impl Io for Sockets {
+    type Conn = u32;
+    type Data = Vec<u8>;
+    type Parts = Vec<u8>;
+    type Files = Self;
+
+    fn files(&mut self) -> &mut Self {
+        self
+    }
+
+    fn times(&self) -> Times {
+        Times::both(2_000)
+    }
+
+    fn next_completion(&mut self) -> Option<Done> {
+        let next = self.first.pop_front();
+        next.inspect(|_| self.spend())
+    }
+
+    fn next_other(&mut self) -> Option<Done> {
+        let next = self.others.pop_front();
+        next.inspect(|_| {
+            self.spend();
+            self.turns.last_mut().unwrap().0 += 1;
+        })
+    }
+
+    fn has_others(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    fn unread_since(&self) -> Option<i64> {
+        None
+    }
+
+    fn is_late(&mut self, _: i64) -> bool {
+        false
+    }
+
+    fn begin(&mut self, share: Share) {
+        self.share = (share, 0);
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.share.1 >= SHARE
+    }
+
+    fn work(&mut self, shard: &mut Shard, times: Times, commands: &mut Vec<Command>) {
+        let mut left = SLICE;
+        let mut is_over = || {
+            left -= 1;
+            left == 0
+        };
+        shard.work(times, &mut is_over, commands);
+        self.share.1 += SLICE - left + 1;
+        self.turns.last_mut().unwrap().1 += 1;
+    }
+
+    fn slot(&self, conn: u32) -> usize {
+        conn as usize
+    }
+
+    fn peer(&self, _: u32) -> Option<SocketAddr> {
+        Some(([10, 0, 0, 1], 1).into())
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    fn send(&mut self, conn: u32, output: &mut Vec<u8>) {
+        let mut rest = &output[..];
+        while let Some(length) = rest.first_chunk::<4>() {
+            rest = &rest[u32::from_be_bytes(*length) as usize + 4..];
+            *self.answers.entry(conn).or_default() += 1;
+        }
+        self.first.push_back(Completion::Sent { conn, unsent: 0 });
+        output.clear();
+    }
+
+    fn unsent(&self, _: u32) -> usize {
+        0
+    }
+
+    fn put_first(&mut self, conn: u32, comes_first: bool) {
+        self.comes_first.insert(conn, comes_first);
+    }
+
+    fn recycle(&mut self, _: Vec<u8>) {}
+    fn pause_receive(&mut self, _: u32) {}
+    fn resume_receive(&mut self, _: u32) {}
+    fn await_writable(&mut self, _: u32) {}
+    fn finish(&mut self, _: u32) {}
+    fn close(&mut self, _: u32) {}
+    fn mail(&mut self, _: u32, _: Message) {}
+}
+
+#[derive(Clone)]
+struct NoFile;
+
+impl Descriptor for NoFile {
+    fn is_in_use(&self) -> bool {
+        false
+    }
+}
+
+/// No story writes to a log.
+impl FileIo for Sockets {
+    type File = NoFile;
+    type Conn = u32;
+
+    fn open(&mut self, _: &Path, _: OpenMode) -> Result<NoFile, FileError> {
+        Ok(NoFile)
+    }
+
+    fn truncate(&mut self, _: &NoFile, _: u64) -> Result<(), FileError> {
+        Ok(())
+    }
+
+    fn rename(&mut self, _: &Path, _: &Path) -> Result<(), FileError> {
+        Ok(())
+    }
+
+    fn remove_file(&mut self, _: &Path) -> Result<(), FileError> {
+        Ok(())
+    }
+
+    fn remove_dir(&mut self, _: &Path) -> Result<(), FileError> {
+        Ok(())
+    }
+
+    fn write(&mut self, _: &NoFile, _: OpenMode, _: u64, _: &[u8], _: FileToken) {}
+    fn read(&mut self, _: &NoFile, _: u64, _: u32, _: FileToken) {}
+    fn sync(&mut self, _: &NoFile, _: FileToken) {}
+    fn move_dir(&mut self, _: &Path, _: &Path) {}
+    fn put_bytes(&mut self, _: Vec<u8>) {}
+    fn put_file(&mut self, _: &NoFile, _: u64, _: u32) {}
+    fn send(&mut self, _: PartsTo<u32>) {}
+}
+
+struct Story {
+    world: World,
+    reactor: Reactor<Sockets>,
+    io: Sockets,
+}
+
+impl Story {
+    fn new() -> Self {
+        let mut world = World::new(&[]);
+        world.pass(100);
+        let reactor = Reactor::new(Files::new(4), Times::both(world.now));
+        Self { world, reactor, io: Sockets::default() }
+    }
+
+    /// Connects clients; returns their connections.
+    fn connect(&mut self, count: u32) -> Vec<u32> {
+        let begin = self.reactor.connections.len() as u32;
+        let conns: Vec<_> = (begin..begin + count).collect();
+        let accepted = |conn| Completion::Accepted { conn, listener: ListenerIndex::FIRST };
+        self.io.others.extend(conns.iter().copied().map(accepted));
+        self.turn_until(|io| !io.has_others());
+        conns
+    }
+
+    /// A client whose requests have been short.
+    fn regular(&mut self) -> u32 {
+        let conn = self.connect(1)[0];
+        for _ in 0..8 {
+            self.io.came(conn, ask());
+            self.turn_until(|io| !io.has_others());
+        }
+        assert_eq!(self.io.comes_first.get(&conn), Some(&true));
+        self.io.answers.clear();
+        conn
+    }
+
+    /// Clients that send without end, as the first part of a frame of 1 MiB.
+    fn hungry(&mut self, count: u32) {
+        self.io.hungry = self.connect(count);
+        for conn in self.io.hungry.clone() {
+            self.io.came(conn, (1_u32 << 20).to_be_bytes().to_vec());
+        }
+    }
+
+    fn turn(&mut self) {
+        for conn in self.io.hungry.clone() {
+            self.io.came(conn, vec![0; 8]);
+        }
+        self.io.turns.push((0, 0));
+        self.reactor.input(&mut self.io, &mut self.world.shard).unwrap();
+        self.reactor.output(&mut self.io, &mut self.world.shard).unwrap();
+    }
+
+    fn turn_until(&mut self, is_done: impl Fn(&Sockets) -> bool) {
+        while !is_done(&self.io) {
+            self.turn();
+        }
+    }
+
+    /// The turns until a client has its answer.
+    fn turns_until_answered(&mut self, conn: u32) -> Vec<(u32, u32)> {
+        let (before, answers) = (self.io.turns.len(), self.answers(conn));
+        for _ in 0..5 {
+            self.turn();
+            if self.answers(conn) > answers {
+                break;
+            }
+        }
+        self.io.turns[before..].to_vec()
+    }
+
+    fn answers(&self, conn: u32) -> u32 {
+        self.io.answers.get(&conn).copied().unwrap_or(0)
+    }
+}
+
+fn ask() -> Vec<u8> {
+    frame(0, ApiVersionsRequest::default())
+}
+
+/// However many are hungry, what is done for them before a short request is answered is the same.
+#[test]
+fn a_short_request_waits_for_a_share_of_the_others_at_most() {
+    for count in [0, 100, 1_000] {
+        let mut story = Story::new();
+        let regular = story.regular();
+        story.hungry(count);
+        for _ in 0..10 {
+            story.io.came(regular, ask());
+            let turns = story.turns_until_answered(regular);
+            let others: u32 = turns.iter().map(|(others, _)| others).sum();
+            assert!(turns.len() <= 2 && others <= SHARE, "{count} hungry ones: {turns:?}");
+        }
+        let all: u32 = story.io.turns.iter().map(|(others, _)| others).sum();
+        assert!(count == 0 || all > 5 * SHARE, "the others are served, too: {all}");
+    }
+}
+
+/// Where receiving takes all the time that it has, waiting requests are handled all the same.
+#[test]
+fn requests_have_a_share_of_their_own() {
+    let mut story = Story::new();
+    let many = story.connect(1)[0];
+    story.hungry(100);
+    story.io.others.clear();
+    story.io.came(many, ask().repeat(50));
+    for _ in 0..40 {
+        story.turn();
+    }
+    assert_eq!(story.answers(many), 50);
+    let turns: Vec<_> = story.io.turns.iter().rev().take(40).collect();
+    assert!(turns.iter().all(|(others, slices)| *others <= SHARE && *slices <= SHARE), "{turns:?}");
+    assert!(turns.iter().any(|(others, slices)| *others == SHARE && *slices > 0), "{turns:?}");
+}
+
+/// A thousand connections with a slice of requests each.
+#[test]
+fn a_short_request_is_handled_before_those_that_wait() {
+    let mut story = Story::new();
+    let regular = story.regular();
+    let many = story.connect(1_000);
+    many.iter().for_each(|conn| story.io.came(*conn, ask().repeat(30)));
+    story.turn_until(|io| !io.has_others());
+    let waiting = story.world.shard.inspect().waiting().0;
+    assert!(waiting > 900, "{waiting} wait");
+    story.io.came(regular, ask());
+    assert!(story.turns_until_answered(regular).len() <= 2);
+}
+
+#[test]
+fn the_others_have_their_turn_where_the_first_never_end() {
+    let mut story = Story::new();
+    let regular = story.regular();
+    let other = story.connect(1)[0];
+    story.io.came(other, ask());
+    let mut turns = 0;
+    while story.answers(other) == 0 {
+        story.io.came(regular, ask());
+        story.turn();
+        turns += 1;
+        assert!(turns <= SHARE, "the share of the first is over");
+    }
+    assert!(story.answers(regular) > 0);
+}

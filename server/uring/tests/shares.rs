@@ -1,0 +1,140 @@
+//! Connections that send much beside those that send little: what a turn receives of the former is
+//! bounded, and they take turns.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use muster_uring::{Config, ConnId, Event, Ring};
+
+const GREEDY: usize = 20;
+const PIECE: &[u8] = &[7; 64 << 10];
+
+fn config() -> Config {
+    Config { bulk_buffers: 64, bulk_buffer_bytes: 256, ..Config::default() }
+}
+
+/// Bytes that one turn receives of all connections that send much.
+fn bulk_bytes(config: &Config) -> usize {
+    usize::from(config.bulk_buffers) * config.bulk_buffer_bytes as usize
+}
+
+/// Clients with more bytes in their sockets than several turns receive.
+struct Crowd {
+    ring: Ring,
+    clients: Vec<UnixStream>,
+    conns: Vec<ConnId>,
+}
+
+impl Crowd {
+    fn new(config: Config) -> Self {
+        let mut crowd =
+            Self { ring: Ring::new(config).unwrap(), clients: Vec::new(), conns: Vec::new() };
+        for _ in 0..GREEDY {
+            crowd.connect(PIECE);
+        }
+        crowd
+    }
+
+    fn connect(&mut self, bytes: &[u8]) -> ConnId {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(bytes).unwrap();
+        let conn = self.ring.adopt(ours).unwrap();
+        self.clients.push(theirs);
+        self.conns.push(conn);
+        conn
+    }
+
+    /// The bytes that a turn received, by connection, in the order of the first events.
+    fn turn(&mut self) -> (Vec<ConnId>, HashMap<ConnId, usize>) {
+        self.ring.turn(Some(Duration::ZERO)).unwrap();
+        let (mut order, mut bytes) = (Vec::new(), HashMap::new());
+        while let Some(event) = self.ring.next_event() {
+            if let Event::Received { conn, data } = event {
+                if !bytes.contains_key(&conn) {
+                    order.push(conn);
+                }
+                *bytes.entry(conn).or_default() += data.len();
+            }
+        }
+        (order, bytes)
+    }
+}
+
+#[test]
+fn a_turn_receives_a_bounded_part_of_those_that_send_much_and_each_has_its_turn() {
+    let config = config();
+    let mut crowd = Crowd::new(config);
+    let (_, first) = crowd.turn();
+    assert!(first.len() == GREEDY && first.values().all(|bytes| *bytes == 2048), "{first:?}");
+    let mut received = HashMap::new();
+    for turn in 0..GREEDY / 2 {
+        let (_, bytes) = crowd.turn();
+        let all: usize = bytes.values().sum();
+        assert!(all > 0 && all <= bulk_bytes(&config), "{all} in turn {turn}");
+        bytes.into_iter().for_each(|(conn, more)| *received.entry(conn).or_insert(0) += more);
+    }
+    assert_eq!(received.len(), GREEDY, "all have been received from");
+    let (least, most) = (received.values().min(), received.values().max());
+    assert!(most < least.map(|it| 2 * it).as_ref(), "and from all about as much: {received:?}");
+    assert!(crowd.ring.unread_since().is_some());
+}
+
+#[test]
+fn one_that_sends_little_is_received_in_the_next_turn_and_before_all_others() {
+    let mut crowd = Crowd::new(config());
+    let modest = crowd.connect(b"");
+    crowd.ring.put_first(modest, true);
+    crowd.turn();
+    for _ in 0..5 {
+        crowd.clients[GREEDY].write_all(b"little").unwrap();
+        let (order, bytes) = crowd.turn();
+        assert_eq!((order[0], bytes[&modest]), (modest, 6));
+        assert!(order.len() > 1, "the others are received from as well");
+    }
+}
+
+#[test]
+fn one_that_has_sent_much_is_as_before_after_some_small_receives() {
+    let mut ring = Ring::new(config()).unwrap();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let conn = ring.adopt(ours).unwrap();
+    ring.put_first(conn, true);
+    let mut was_first = Vec::new();
+    for bytes in [&PIECE[..5_000]].into_iter().chain([b"1".as_slice(); 12]) {
+        theirs.write_all(bytes).unwrap();
+        let mut missing = bytes.len();
+        while missing > 0 {
+            ring.turn(Some(Duration::from_secs(1))).unwrap();
+            while let Some(event) = ring.next_first() {
+                if let Event::Received { data, .. } = event {
+                    missing -= data.len();
+                    was_first.push(true);
+                }
+            }
+            while let Some(event) = ring.next_other() {
+                if let Event::Received { data, .. } = event {
+                    missing -= data.len();
+                    was_first.push(false);
+                }
+            }
+        }
+    }
+    let expected = [[true; 2].as_slice(), &[false; 7], &[true; 5]].concat();
+    assert_eq!(was_first, expected, "a full buffer, and eight small receives");
+}
+
+#[test]
+fn events_that_are_not_taken_are_left_for_the_next_turn() {
+    let mut crowd = Crowd::new(config());
+    crowd.ring.turn(Some(Duration::ZERO)).unwrap();
+    assert!(crowd.ring.next_first().is_none() && crowd.ring.has_others());
+    let since = crowd.ring.unread_since().unwrap();
+    assert!(crowd.ring.next_other().is_some());
+    crowd.ring.turn(None).unwrap();
+    assert_eq!(crowd.ring.unread_since(), Some(since), "the oldest");
+    while crowd.ring.next_other().is_some() {}
+    assert!(crowd.ring.unread_since() > Some(since));
+}
