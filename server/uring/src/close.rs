@@ -5,6 +5,7 @@ use std::os::fd::IntoRawFd;
 use io_uring::types::CancelBuilder;
 use io_uring::{opcode, types};
 
+use crate::config::CLOSES_PER_TURN;
 use crate::connection::State;
 use crate::event::Event;
 use crate::ids::ConnId;
@@ -50,7 +51,17 @@ impl Ring {
         if slot.state != State::Closing || slot.receiving.is_armed() || in_flight {
             return;
         }
-        if let Some(fd) = slot.fd.take() {
+        if slot.fd.is_some() && !std::mem::replace(&mut slot.closes, true) {
+            self.closes.push_back(conn);
+        }
+    }
+
+    /// Starts closes, as many as a turn has time for.
+    pub(crate) fn start_closes(&mut self) {
+        for _ in 0..CLOSES_PER_TURN {
+            let Some(conn) = self.closes.pop_front() else { return };
+            let fd = self.connections.get_mut(conn).and_then(|slot| slot.fd.take());
+            let Some(fd) = fd else { continue };
             // From here on the kernel owns the descriptor and closes it, exactly once.
             let close = opcode::Close::new(types::Fd(fd.into_raw_fd())).build();
             self.push(close, Tag::new(Kind::Close, conn.index, conn.generation));

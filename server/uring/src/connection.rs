@@ -25,6 +25,8 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     /// None once the close is submitted, and in a free slot.
     pub(crate) fd: Option<OwnedFd>,
+    /// Its descriptor is to be closed, or is being closed.
+    pub(crate) closes: bool,
     pub(crate) receiving: Receiving,
     pub(crate) sending: Sending,
     pub(crate) streaming: Streaming,
@@ -73,6 +75,7 @@ impl Table {
     pub(crate) fn remove(&mut self, conn: ConnId) {
         let Some(slot) = self.get_mut(conn) else { return };
         slot.generation = slot.generation.wrapping_add(1);
+        slot.closes = false;
         slot.receiving = Receiving::default();
         slot.sending = Sending::default();
         slot.streaming = Streaming::default();
@@ -100,6 +103,7 @@ impl Table {
             generation: 0,
             state: State::Closing,
             fd: None,
+            closes: false,
             receiving: Receiving::default(),
             sending: Sending::default(),
             streaming: Streaming::default(),

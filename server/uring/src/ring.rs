@@ -47,6 +47,8 @@ pub struct Ring {
     pub(crate) reserved: usize,
     /// Connections with output to send at the next turn.
     pub(crate) dirty: Vec<ConnId>,
+    /// Connections whose descriptors are to be closed, in order.
+    pub(crate) closes: VecDeque<ConnId>,
     /// Connections to be received from.
     pub(crate) waiting: Waiting,
     pub(crate) spare: Vec<Vec<u8>>,
@@ -87,6 +89,7 @@ impl Ring {
             budget: None,
             reserved: 0,
             dirty: Vec::new(),
+            closes: VecDeque::new(),
             waiting: Waiting::default(),
             spare: Vec::new(),
             spare_slices: Vec::new(),
@@ -126,6 +129,7 @@ impl Ring {
         let timeout = timeout.into_iter().chain(longest).min();
         self.start_sends();
         self.start_slices();
+        self.start_closes();
         self.drain_backlog()?;
         let wait = !self.has_ready() && self.backlog.is_empty() && !self.has_slices();
         self.enter(if wait { timeout } else { Some(Duration::ZERO) })?;
@@ -169,7 +173,8 @@ impl Ring {
     /// Whether the next turn has something to do without waiting for the kernel.
     fn has_ready(&self) -> bool {
         let has_bulk = self.waiting.has_bulk() && self.bulk.free() > 0;
-        has_bulk || !self.ready.is_empty() || !self.later.is_empty()
+        let has_closes = !self.closes.is_empty();
+        has_bulk || has_closes || !self.ready.is_empty() || !self.later.is_empty()
     }
 
     /// Queues an operation. Never fails: if the queue is full, the operation waits in the backlog.

@@ -138,3 +138,21 @@ fn events_that_are_not_taken_are_left_for_the_next_turn() {
     while crowd.ring.next_other().is_some() {}
     assert!(crowd.ring.unread_since() > Some(since));
 }
+
+#[test]
+fn a_turn_closes_some_and_the_next_turns_the_others() {
+    let mut crowd = Crowd::new(config());
+    for _ in 0..GREEDY {
+        crowd.connect(b"");
+    }
+    crowd.turn();
+    crowd.conns.clone().into_iter().for_each(|conn| crowd.ring.close(conn));
+    let mut closed = Vec::new();
+    while crowd.ring.connections() > 0 {
+        crowd.ring.turn(None).unwrap();
+        let events = std::iter::from_fn(|| crowd.ring.next_event());
+        closed.push(events.filter(|event| matches!(event, Event::Closed { .. })).count());
+    }
+    assert!(closed.iter().all(|closed| *closed <= 16), "{closed:?}");
+    assert_eq!(closed.iter().sum::<usize>(), 2 * GREEDY);
+}
