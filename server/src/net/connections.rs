@@ -6,6 +6,7 @@ use super::counters::ClientCounters;
 use super::durable::{Flushes, Reply, VisibleAt};
 use super::input::Waiting;
 use super::limits::{Limits, SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
+use super::long_input::Leaving;
 use super::stream::Piece;
 use super::throttle::Throttle;
 use crate::event::{ConnectionId, ListenerIndex};
@@ -50,6 +51,7 @@ pub struct Connections {
     dirty: Vec<ConnectionId>,
     spare: Vec<Vec<u8>>,
     pub(super) waiting_input: Waiting,
+    pub(super) leaving: Leaving,
     /// The time since which unread answers have exceeded their budget.
     pub(super) unread_full_since: Option<i64>,
     /// Connections whose streams wait for their turn, and the number of slices under way.
@@ -71,6 +73,7 @@ impl Connections {
             dirty: Vec::new(),
             spare: Vec::new(),
             waiting_input: Waiting::default(),
+            leaving: Leaving::default(),
             unread_full_since: None,
             streams: VecDeque::new(),
             slices: 0,

@@ -25,7 +25,8 @@ pub(crate) const INPUT_BYTES_DEFAULT: usize = 100 << 20;
 pub(crate) const SHORT_FRAMES_BYTES_MAX: usize = 32 << 20;
 const SHORT_FRAME_BYTES: usize = 1 << 20;
 
-/// The reserve for bytes that come before a pause takes effect: two turns of receive buffers.
+/// The reserve for bytes that come before a pause takes effect: more than two turns of receive
+/// buffers.
 pub(crate) const BURST_BYTES_MAX: usize = 16 << 20;
 
 /// A connection that holds at most this is always received from.
@@ -79,7 +80,7 @@ impl Connections {
         let favoured = self.waiting_input.favoured.map(|(favoured, _)| favoured);
         let of_favoured = favoured.and_then(|id| self.get(id)).map_or(0, |it| it.input.len());
         let max = self.limits.input_bytes;
-        let all = self.account.held(Kind::Input) - of_favoured;
+        let all = self.account.held(Kind::Input) - self.leaving.bytes() - of_favoured;
         let exceeds = all > max + SHORT_FRAMES_BYTES_MAX + BURST_BYTES_MAX;
         (exceeds && favoured != Some(id)).then(|| {
             let held = connection.input.len();
@@ -174,7 +175,8 @@ impl Connections {
 
     /// Bytes of input by the connections' own buffers, which the account must equal.
     pub fn input_bytes_held(&self) -> usize {
-        self.iter().map(|connection| connection.input.len()).sum()
+        let held: usize = self.iter().map(|connection| connection.input.len()).sum();
+        held + self.leaving.bytes()
     }
 }
 

@@ -16,7 +16,7 @@
 //! - Answers of a connection leave in the order of its requests, each once all that it depends on
 //!   is durable.
 //! - No connection waits for longer than one slice of each other; those whose requests have been
-//!   short ([`standing`]) wait for hardly more than one slice of all the others together.
+//!   short (`standing.rs`) wait for hardly more than one slice of all the others together.
 //! - Input, unread answers and slices have budgets, for each connection and for all. Over a budget,
 //!   connections are received from no further, and those that hold up others are closed.
 //! - A client of a listener that asks for a password is limited in number, time and bytes until it
@@ -34,6 +34,7 @@ mod durable;
 mod frames;
 mod input;
 pub(crate) mod limits;
+mod long_input;
 mod run_queue;
 mod standing;
 mod stranger;

@@ -2,6 +2,7 @@
 
 use super::super::access::Access;
 use super::super::frames::may_have_large_answer;
+use super::super::long_input::append;
 use super::super::run_queue::{Place, Work};
 use super::super::standing::Handled;
 use super::super::stranger::looks_like;
@@ -54,7 +55,8 @@ impl Clients {
         log_is_closed: bool,
         out: &mut Vec<Command>,
     ) {
-        bytes.extend_from_slice(&received[handled..]);
+        let length = |bytes: &[u8]| self.frame_length(id, bytes).ok().flatten();
+        append(&mut bytes, &received[handled..], length);
         self.note_handled(id, (handled, bytes.len()), false, out);
         self.keep_input(id, bytes, log_is_closed, out);
         if let Some(reason) = self.connections.exceeds_input(id) {
@@ -186,10 +188,11 @@ impl Clients {
         let is_held_back = self.is_held_back(id, &input);
         let readers_are_late = self.connections.is_unread_full();
         let has_frame = self.has_frame(id, &input);
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        if input.is_empty() && input.capacity() > KEPT_INPUT_BYTES_MAX {
-            input = Vec::new();
+        if self.connections.get(id).is_none() || input.is_empty() && is_large(&input) {
+            let used = if input.is_empty() { input.capacity() } else { input.len() };
+            self.connections.leave_input(std::mem::take(&mut input), used);
         }
+        let Some(connection) = self.connections.get_mut(id) else { return };
         connection.input = input;
         let has_input = !connection.input.is_empty();
         let waits_for_readers = has_input && is_held_back && readers_are_late;
@@ -253,6 +256,10 @@ impl Clients {
     pub(crate) fn waiting_max(&self) -> usize {
         2 * self.connections.len() + WAITING_GONE_MAX
     }
+}
+
+fn is_large(input: &Vec<u8>) -> bool {
+    input.capacity() > KEPT_INPUT_BYTES_MAX
 }
 
 /// Why a connection ends that sent bytes other than a request: another protocol if it is

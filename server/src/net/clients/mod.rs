@@ -213,6 +213,11 @@ impl Clients {
 
     /// The connection broke.
     pub(crate) fn ended(&mut self, id: ConnectionId) {
+        let input = self.connections.get_mut(id).map(|it| std::mem::take(&mut it.input));
+        if let Some(input) = input {
+            let used = input.len();
+            self.connections.leave_input(input, used);
+        }
         if let Some(files) = self.connections.close(id) {
             self.gone.connections.push(id);
             self.gone.files.extend(files);

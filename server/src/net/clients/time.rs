@@ -18,6 +18,7 @@ impl Clients {
     /// Begins the end of a turn: all input that arrived before `received_until` was received.
     pub(crate) fn begin_turn(&mut self, received_until: i64) {
         self.queue.begin_turn();
+        self.connections.release_input();
         let is_early = injected::is(Fault::ExpiryFirst);
         self.handled_until =
             if is_early { self.now } else { self.queue.handled_until(received_until) };
@@ -163,6 +164,7 @@ impl Clients {
             self.unauthenticated_deadline(),
             self.connections.throttle.deadline(),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
+            self.connections.is_releasing_input().then_some(self.now),
         ];
         deadlines.into_iter().flatten().min()
     }
