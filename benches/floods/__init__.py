@@ -3,7 +3,9 @@
 from . import frames, logins, plain, tls
 from .crowd import Target, begin
 
+#: One that the server has no part in, before all others.
+ELSEWHERE = plain.elsewhere
 #: In the order in which they run.
 FLOODS = [*plain.FLOODS, *tls.FLOODS, *logins.FLOODS]
 
-__all__ = ["FLOODS", "Target", "begin", "frames"]
+__all__ = ["ELSEWHERE", "FLOODS", "Target", "begin", "frames"]

@@ -1,7 +1,9 @@
 """Floods on a listener without TLS and without a password."""
 
 import asyncio
+import dataclasses
 import itertools
+import socket
 
 from . import frames
 from .crowd import PAUSE_SECONDS, connected, crowd, send, senders, until_closed
@@ -9,6 +11,12 @@ from .crowd import PAUSE_SECONDS, connected, crowd, send, senders, until_closed
 #: Connections of what does not wait, and of what holds something.
 BUSY, MANY = 32, 1_000
 PIECE = bytes(64 << 10)
+
+
+async def elsewhere(target, count):
+    """half of a frame of 1 MiB, on 1,000 connections, to a server of their own"""
+    with socket.create_server(("127.0.0.1", 0), backlog=4 * MANY) as own:
+        await half_frames(dataclasses.replace(target, plaintext=own.getsockname()[1]), count)
 
 
 async def connections(target, count):
