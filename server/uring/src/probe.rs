@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use io_uring::{IoUring, Probe, opcode};
 
@@ -99,7 +100,12 @@ fn may_lock_all() -> bool {
     bits.is_some_and(|bits| bits & 1 << CAP_IPC_LOCK != 0)
 }
 
-/// Raises the soft limit of open files to the hard one.
+/// Descriptors for which a process has room from the start.
+const ROOM_FOR_FILES: u64 = 1 << 16;
+
+/// Raises the soft limit of open files to the hard one, and makes room in the process's table: each
+/// time that the kernel doubles the table of a process with threads, one of them waits some
+/// milliseconds.
 ///
 /// # Errors
 /// Those of getrlimit(2) and setrlimit(2).
@@ -110,7 +116,20 @@ pub fn raise_open_files() -> io::Result<OpenFiles> {
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } < 0 {
         return Err(io::Error::last_os_error());
     }
+    make_room_for_files(limit.rlim_cur.min(ROOM_FOR_FILES));
     Ok(OpenFiles { soft: limit.rlim_cur, hard: limit.rlim_max })
+}
+
+/// Opens the last of these descriptors for a moment. Without it the table grows later.
+fn make_room_for_files(count: u64) {
+    let Ok(any) = std::fs::File::open("/dev/null") else { return };
+    let last = count.saturating_sub(1) as libc::c_int;
+    // SAFETY: it takes descriptors.
+    let copy = unsafe { libc::fcntl(any.as_raw_fd(), libc::F_DUPFD_CLOEXEC, last) };
+    if copy >= 0 {
+        // SAFETY: the kernel just made this descriptor for us.
+        drop(unsafe { OwnedFd::from_raw_fd(copy) });
+    }
 }
 
 /// Sets up the io_uring, or returns why it cannot.

@@ -50,5 +50,8 @@ fn without_descriptors_a_listener_waits_until_one_is_free() {
 
     let files = raise_open_files().unwrap();
     assert_eq!((files.soft, files.hard), (limit.rlim_max, limit.rlim_max));
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let room = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+    assert!(room.trim().parse::<u64>().unwrap() >= files.soft.min(1 << 16), "{room}");
     assert!(files.require(65, None).is_ok() && files.require(u64::MAX, None).is_err());
 }
