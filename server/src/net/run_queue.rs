@@ -63,6 +63,10 @@ impl RunQueue {
         self.first.len() + self.others.len()
     }
 
+    pub(super) fn has_first(&self) -> bool {
+        !self.first.is_empty()
+    }
+
     /// The connections of a place whose input waits.
     pub(super) fn inputs(&self, place: Place) -> Box<dyn Iterator<Item = ConnectionId> + '_> {
         match place {

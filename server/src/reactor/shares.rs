@@ -54,7 +54,25 @@ impl<I: Io> Reactor<I> {
                 shard.work_later();
             }
         }
+        self.work_for_first(io, shard)?;
         Ok(events > 0)
+    }
+
+    /// Handles waiting requests of connections that come first, where these ask for more than a
+    /// turn has time for: for as long as a turn takes them, as long turns cost least.
+    fn work_for_first(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
+        if !shard.has_work_for_first() {
+            return Ok(());
+        }
+        let began = io.times().now;
+        while shard.has_work_for_first() {
+            io.work(shard, self.times, &mut self.commands);
+            self.execute(io)?;
+            if io.is_late(began) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Gives all others their shares: new connections and those that send much, handshakes, and

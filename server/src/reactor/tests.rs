@@ -318,6 +318,19 @@ fn a_short_request_is_handled_before_those_that_wait() {
     assert!(story.turns_until_answered(regular).len() <= 2);
 }
 
+/// Their second requests wait in the run queue, before those of all others.
+#[test]
+fn the_first_are_answered_in_their_turn_even_if_they_ask_for_more_than_one_thing() {
+    let mut story = Story::new();
+    let regulars = [story.regular(), story.regular()];
+    story.hungry(100);
+    story.turn();
+    regulars.iter().for_each(|conn| story.io.came(*conn, ask().repeat(2)));
+    story.turn();
+    assert_eq!(regulars.map(|conn| story.answers(conn)), [2, 2]);
+    assert_eq!(story.io.turns.last(), Some(&(0, 2)), "a slice each, and nothing for others");
+}
+
 #[test]
 fn the_others_have_their_turn_where_the_first_never_end() {
     let mut story = Story::new();

@@ -47,6 +47,11 @@ impl Shard {
         self.clients.has_work() && !self.groups.is_failed() && !self.groups.is_closed()
     }
 
+    /// Whether some of it is that of connections that come first.
+    pub fn has_work_for_first(&self) -> bool {
+        self.clients.has_first() && self.has_work()
+    }
+
     pub(super) fn received(&mut self, id: ConnectionId, data: &[u8]) {
         let Some((earlier, is_alone)) = self.clients.received(id, data.len()) else { return };
         let handled = if is_alone { self.frames(id, data, &mut || true) } else { 0 };

@@ -171,6 +171,11 @@ impl Clients {
         self.queue.len() > 0
     }
 
+    /// Whether input of connections that come first waits.
+    pub(crate) fn has_first(&self) -> bool {
+        self.queue.has_first()
+    }
+
     /// Whether work waits that may be done, as far as the clients are concerned.
     pub(crate) fn has_work(&self) -> bool {
         self.has_waiting() && !self.is_stopping
