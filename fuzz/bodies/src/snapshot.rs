@@ -12,6 +12,7 @@ use muster_storage::KnownSegments;
 use muster_storage::snapshot::{
     SLOT_BYTES, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SlotIndex, Snapshot,
 };
+use muster_transactions::partition::Saved;
 use std::sync::Arc;
 
 const GRANTED_PER_BYTE: usize = 2048;
@@ -46,16 +47,23 @@ pub fn file(input: &[u8]) {
                     ids.durable_records();
                 }
             }
+            for SlotIndex { index, .. } in snapshot.offset_transactions.iter().take(SLOTS) {
+                let saved = index.of_file(&file).map(Saved::read);
+                let all = saved.and_then(Result::ok).unwrap_or_default().transactions;
+                assert!(
+                    all.open().count() * 30 + all.aborted(0, i64::MAX).count() * 32 < file.len()
+                );
+            }
         }
     });
 }
 
 fn repair_file(file: &mut [u8]) {
-    const PARTS: [usize; 4] = [48, 72, 96, 120];
+    const PARTS: [usize; 5] = [48, 72, 96, 120, 144];
     if file.len() < SNAPSHOT_HEADER_BYTES {
         return;
     }
-    for table in [PARTS[0], PARTS[3]] {
+    for table in [PARTS[0], PARTS[3], PARTS[4]] {
         let (at, len) = (number(file, table, 8), number(file, table + 8, 8));
         let rows =
             (0..(len / SLOT_BYTES).min(SLOTS)).map(|row| at.saturating_add(row * SLOT_BYTES));

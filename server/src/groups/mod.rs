@@ -65,7 +65,7 @@ use muster_coordinator::{Coordinator, Ids};
 use muster_counters::{Visitor, Walk};
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogPartition, ShardLog};
-use offset_producers::OffsetProducers;
+pub(crate) use offset_producers::OffsetProducers;
 use offset_questions::OffsetQuestions;
 use reads::{Batches, LogReads};
 use snapshot::Snapshots;
@@ -112,6 +112,7 @@ pub(crate) struct Setup {
     /// The config of file and command line.
     pub(crate) config: Arc<Config>,
     pub(crate) slots: Slots,
+    pub(crate) producers: OffsetProducers,
     pub(crate) log: ShardLog,
     pub(crate) cut_bytes: usize,
     /// The snapshot that was used, if there was one, and the bytes of the log behind it.
@@ -179,7 +180,7 @@ impl Groups {
             placement,
             config: common,
             open_bytes_max: setup.open_bytes_max,
-            producers: OffsetProducers::new(&slots, now),
+            producers: setup.producers,
             producer_expiration_ms: config.producer_id_expiration_ms.into(),
             verifies: config.transaction_partition_verification_enable,
             questions: OffsetQuestions::new(setup.first_number),
@@ -379,7 +380,7 @@ impl Groups {
             out.push(Command::Mail { to: CONTROLLER, message });
         }
         self.log.poll(turn.now, &mut self.ops);
-        self.snapshots.turn(&mut self.log, turn, &mut self.ops);
+        self.snapshots.turn((&mut self.log, &self.producers), turn, &mut self.ops);
         self.check.turn(&mut self.log, turn, &mut self.ops);
         self.request_ops(out);
     }
@@ -457,6 +458,11 @@ impl Groups {
     /// The log, for checks.
     pub(crate) fn log(&self) -> &ShardLog {
         self.log.log()
+    }
+
+    /// The transactions with pending offsets, each with the offset of the first, for checks.
+    pub(crate) fn open_places(&self) -> impl Iterator<Item = (Slot, (i64, i16), i64)> {
+        self.producers.places().map(|(slot, it, first)| (slot, (it.id, it.epoch), first))
     }
 
     /// The groups' time at a past time.

@@ -2,14 +2,15 @@
 //! markers are stale, by the rules of partitions. Offsets are those of the slot's partition of
 //! `__consumer_offsets`.
 
-use super::slots::Slots;
 use crate::placement::Slot;
+use muster_codec::DecodeError;
 use muster_codec::messages::DescribedProducer;
-use muster_codec::record_batch::{NO_SEQUENCE, NO_TIMESTAMP};
+use muster_codec::record_batch::{Batch, EndTxnMarker, NO_SEQUENCE, NO_TIMESTAMP};
 use muster_storage::ShardLog;
 use muster_transactions::message::{Producer, Stamp};
-use muster_transactions::partition::{End, PartitionTransactions};
+use muster_transactions::partition::{End, PartitionTransactions, Saved};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// Producers of a shard that are kept without an open transaction. One that is forgotten is asked
 /// about again, and a marker that is repeated ends nothing.
@@ -24,7 +25,7 @@ const FORGOTTEN_OF_A_CALL: usize = 16;
 
 /// The producers by slot.
 #[derive(Debug, Default)]
-pub(super) struct OffsetProducers {
+pub(crate) struct OffsetProducers {
     slots: BTreeMap<Slot, PartitionTransactions>,
     /// When each wrote last.
     written_at: BTreeMap<(Slot, i64), i64>,
@@ -33,18 +34,61 @@ pub(super) struct OffsetProducers {
 }
 
 impl OffsetProducers {
-    /// Those that the log has left open. Where in the log they began is not known.
-    pub(super) fn new(slots: &Slots, now: i64) -> Self {
-        let (of_slots, written_at, idle) = Default::default();
-        let mut producers = Self { slots: of_slots, written_at, idle };
-        for slot in slots.iter() {
-            for muster_coordinator::Producer { id, epoch } in slots.producers(slot) {
-                let (producer, start) = (Producer { id, epoch }, ShardLog::LOG_START_OFFSET);
-                producers.of(slot).appended(producer, start, None);
-                producers.wrote(now, slot, id);
+    /// Begins a slot with what a snapshot has of it.
+    ///
+    /// # Errors
+    /// Bytes that [`Self::write_snapshot`] did not write.
+    pub(crate) fn open_snapshot(&mut self, slot: Slot, bytes: &[u8]) -> Result<(), DecodeError> {
+        let Saved { transactions, written_at } = Saved::read(bytes)?;
+        self.slots.insert(slot, transactions);
+        self.written_at.extend(written_at.into_iter().map(|(id, at)| ((slot, id), at)));
+        Ok(())
+    }
+
+    /// Applies a batch of the log.
+    ///
+    /// # Errors
+    /// A marker that this version cannot read.
+    pub(crate) fn replay(&mut self, slot: Slot, batch: &Batch<'_>) -> Result<(), DecodeError> {
+        let header = &batch.header;
+        let (id, epoch) = (header.producer_id, header.producer_epoch);
+        let (producer, offset) = (Producer { id, epoch }, header.base_offset);
+        if header.is_control() {
+            for record in batch.records()? {
+                let Some(marker) = EndTxnMarker::of_record(&record?)? else { continue };
+                let EndTxnMarker { outcome, coordinator_epoch } = marker;
+                let end = End { producer, outcome, version: 0, coordinator_epoch };
+                self.marked(header.max_timestamp, slot, &end, offset, None);
+                self.expire(i64::MIN);
             }
+        } else if header.is_transactional() && header.records_count > 0 {
+            self.of(slot).appended(producer, offset, None);
+            self.wrote(header.max_timestamp, slot, id);
         }
-        producers
+        Ok(())
+    }
+
+    /// All of the log is replayed. Producers without an open transaction are forgotten: a snapshot
+    /// does not have them.
+    pub(crate) fn loaded(&mut self) {
+        for (_, slot, id) in std::mem::take(&mut self.idle) {
+            self.written_at.remove(&(slot, id));
+            self.of(slot).forget(id);
+        }
+    }
+
+    /// The slot that follows another one, of those that a snapshot has something of; the first for
+    /// None.
+    pub(super) fn next_with_some(&self, slot: Option<Slot>) -> Option<Slot> {
+        let after = slot.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut slots = self.slots.range((after, Bound::Unbounded));
+        slots.find(|(_, it)| !it.is_settled()).map(|(slot, _)| *slot)
+    }
+
+    /// Writes the open and the aborted transactions of a slot.
+    pub(super) fn write_snapshot(&self, slot: Slot, out: &mut Vec<u8>) {
+        let written_at = |id| self.written_at.get(&(slot, id)).copied().unwrap_or(NO_TIMESTAMP);
+        self.slots.get(&slot).into_iter().for_each(|it| it.write_snapshot(written_at, out));
     }
 
     /// The transactions of a slot.
@@ -137,6 +181,12 @@ impl OffsetProducers {
     /// The open transactions, each with its slot.
     pub(super) fn open(&self) -> impl Iterator<Item = (Slot, Producer)> {
         self.slots.iter().flat_map(|(slot, it)| it.open().map(move |producer| (*slot, producer)))
+    }
+
+    /// The same with their first offsets, for checks.
+    pub(super) fn places(&self) -> impl Iterator<Item = (Slot, Producer, i64)> {
+        let first = |slot, id| self.slots.get(&slot).map_or(-1, |it| it.describe(id).1);
+        self.open().map(move |(slot, producer)| (slot, producer, first(slot, producer.id)))
     }
 
     /// See [`PartitionTransactions::is_unanswered`].

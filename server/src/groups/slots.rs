@@ -105,12 +105,6 @@ impl Slots {
         self.led.next_deadline()
     }
 
-    /// The producers that have pending offsets in a slot.
-    pub(crate) fn producers(&self, slot: Slot) -> impl Iterator<Item = Producer> {
-        let open = self.led.get(slot).into_iter().flat_map(Coordinator::open_transactions);
-        open.map(|it| it.producer)
-    }
-
     /// Damage that a coordinator found in its part of the snapshot. After that no answer or record
     /// may be used.
     pub(crate) fn damage(&self) -> Option<&SnapshotDamage> {

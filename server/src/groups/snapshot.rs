@@ -4,6 +4,7 @@
 use super::TurnEnd;
 use super::counters::SnapshotCounters;
 use super::log::GroupLog;
+use super::offset_producers::OffsetProducers;
 use super::slots::Slots;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
@@ -76,9 +77,11 @@ pub(super) struct Snapshots {
 #[derive(Debug)]
 struct Job {
     stage: Stage,
-    /// The slots whose groups are written, and the partitions whose transactional ids are.
+    /// The slots whose groups are written, the partitions whose transactional ids are, and the
+    /// slots whose transactions are.
     slots: Vec<SlotIndex>,
     ids: Vec<SlotIndex>,
+    offset_transactions: Vec<SlotIndex>,
     header: SnapshotHeader,
 }
 
@@ -91,6 +94,8 @@ enum Stage {
     Ids(Option<TransactionsPartition>),
     /// Those of a partition that is begun.
     IdsOf(SlotIndex, IdsWalk),
+    /// The transactions in the slot that follows the last one.
+    OffsetTransactions(Option<Slot>),
     /// The groups of the slot that follows the last one.
     Groups(Option<Slot>),
     /// Those of a slot that is begun.
@@ -152,7 +157,12 @@ impl Snapshots {
 
     /// Ends a turn: begins a snapshot if one is due, and writes slices of the one under way. To be
     /// called after the log's own poll, when a block has usually just ended.
-    pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
+    pub(super) fn turn(
+        &mut self,
+        (log, producers): (&mut GroupLog, &OffsetProducers),
+        turn: &TurnEnd<'_>,
+        ops: &mut Vec<FileOp>,
+    ) {
         let written = log.log().written_bytes();
         if log.log().is_at_block_end() {
             if self.is_due(turn.now, written, log.log().dropped_position()) {
@@ -160,7 +170,7 @@ impl Snapshots {
             }
             while self.may_write_slice(turn, written) {
                 self.pace.sliced(turn.now, written);
-                self.write_slice(log, turn, ops);
+                self.write_slice((log, producers), turn, ops);
             }
         }
         if let Some(news) = self.writer.poll(log.log().progress().flushed(), ops) {
@@ -242,13 +252,18 @@ impl Snapshots {
         self.writer.begin(ops);
         let header =
             SnapshotHeader { log_id: log.log_id(), from, newest: from, ..Default::default() };
-        let (slots, ids) = (Vec::new(), Vec::new());
-        self.job = Some(Job { stage: Stage::Cluster, slots, ids, header });
+        let (slots, ids, offset_transactions) = Default::default();
+        self.job = Some(Job { stage: Stage::Cluster, slots, ids, offset_transactions, header });
     }
 
     /// Writes the next slice. No operation is open in the log, so the slice has the state at the
     /// last position of a block.
-    fn write_slice(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
+    fn write_slice(
+        &mut self,
+        (log, producers): (&mut GroupLog, &OffsetProducers),
+        turn: &TurnEnd<'_>,
+        ops: &mut Vec<FileOp>,
+    ) {
         let Some(mut job) = self.job.take() else { return };
         let writer = &mut self.writer;
         let until = writer.body_end() + SLICE_BYTES as u64;
@@ -256,7 +271,7 @@ impl Snapshots {
             if writer.body_end() >= until {
                 break;
             }
-            match job.write_some(log, turn, &self.config, writer) {
+            match job.write_some((log, producers), turn, &self.config, writer) {
                 Ok(Some(stage)) => job.stage = stage,
                 Ok(None) => return writer.finish(job.header),
                 Err(error) => {
@@ -274,7 +289,7 @@ impl Job {
     /// Writes some of the present stage; returns the next one, or None behind the last.
     fn write_some(
         &mut self,
-        log: &mut GroupLog,
+        (log, producers): (&mut GroupLog, &OffsetProducers),
         turn: &TurnEnd<'_>,
         config: &Config,
         writer: &mut SnapshotWriter,
@@ -294,12 +309,24 @@ impl Job {
                 }
                 None => {
                     self.header.transactions = write_table(&self.ids, writer);
-                    Stage::Groups(None)
+                    Stage::OffsetTransactions(None)
                 }
             },
             Stage::IdsOf(row, walk) => {
                 self.write_ids(turn.transactions, row, walk, position, writer)?
             }
+            Stage::OffsetTransactions(slot) => match producers.next_with_some(slot) {
+                Some(slot) => {
+                    let row = row(slot.0, position);
+                    self.offset_transactions.push(write_transactions(producers, row, writer));
+                    Stage::OffsetTransactions(Some(slot))
+                }
+                None => {
+                    let table = write_table(&self.offset_transactions, writer);
+                    self.header.offset_transactions = table;
+                    Stage::Groups(None)
+                }
+            },
             Stage::Groups(slot) => match slots.next_with_groups(slot) {
                 Some(Slot(slot)) => {
                     Stage::GroupsOf(row(slot, position), SnapshotWalk::new(writer.body_end()))
@@ -379,6 +406,19 @@ fn complete(row: SlotIndex, part: Option<SnapshotPart>) -> Option<SlotIndex> {
 /// The row of a slot, or partition of transactional ids, that is begun at a position.
 fn row(slot: u32, position: u64) -> SlotIndex {
     SlotIndex { slot, from: position, newest: position, index: Part::default() }
+}
+
+/// Writes the transactions in the slot of a row.
+fn write_transactions(
+    producers: &OffsetProducers,
+    row: SlotIndex,
+    writer: &mut SnapshotWriter,
+) -> SlotIndex {
+    let (at, mut out) = (writer.body_end(), Vec::new());
+    producers.write_snapshot(Slot(row.slot), &mut out);
+    let index = Part::of(at, &out);
+    writer.body().extend(out);
+    SlotIndex { index, ..row }
 }
 
 /// Writes a table of slots.

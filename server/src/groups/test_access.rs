@@ -6,6 +6,8 @@ use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Producer;
 use muster_storage::ShardLog;
+use muster_transactions::message::{self, Stamp};
+use muster_transactions::partition::End;
 
 impl Groups {
     pub(crate) fn parts(&mut self) -> (&mut Slots, &mut ShardLog) {
@@ -29,7 +31,13 @@ impl Groups {
         producer: Option<Producer>,
         records: &[GroupRecord<'_>],
     ) -> u64 {
-        self.log.append(slot, now, producer, records).unwrap()
+        let before = self.log.end_offset(slot);
+        let position = self.log.append(slot, now, producer, records).unwrap();
+        if let Some(Producer { id, epoch }) = producer {
+            let producer = message::Producer { id, epoch };
+            self.producers.appended(now, slot, producer, before, Stamp::default());
+        }
+        position
     }
 
     /// Ends the transaction of a producer in a slot, without the checks of markers; returns the
@@ -41,7 +49,23 @@ impl Groups {
         producer: Producer,
         marker: EndTxnMarker,
     ) -> u64 {
+        let EndTxnMarker { outcome, coordinator_epoch } = marker;
+        let of_end = message::Producer { id: producer.id, epoch: producer.epoch };
+        let end = End { producer: of_end, outcome, version: 0, coordinator_epoch };
+        let offset = self.log.end_offset(slot);
+        self.producers.marked(now, slot, &end, offset, None);
         self.log.end_transaction(slot, now, producer, marker)
+    }
+
+    /// The last stable offset of a slot.
+    pub(crate) fn stable_offset(&mut self, slot: Slot) -> i64 {
+        let end = self.log.log().high_watermark(slot.log_partition());
+        self.producers.flushed(slot, end)
+    }
+
+    /// The first offset of the aborted transaction that a record of a producer is part of.
+    pub(crate) fn aborted_at(&self, slot: Slot, producer_id: i64, offset: i64) -> Option<i64> {
+        self.producers.aborted(slot, producer_id, offset).map(|(first, _)| first)
     }
 
     /// Whether the running check has given up on a log that it could not read.

@@ -74,6 +74,11 @@ impl<'s> Inspection<'s> {
         self.0.groups.slots().durable_state()
     }
 
+    /// The transactions in its slots, each with the offset of its first record.
+    pub fn open_transactions(self) -> impl Iterator<Item = (Slot, (i64, i16), i64)> + 's {
+        self.0.groups.open_places()
+    }
+
     /// Whether a group, or its offsets, are unloaded.
     pub fn is_unloaded(self, group_id: &str) -> bool {
         self.0.groups.slots().is_unloaded(group_id)

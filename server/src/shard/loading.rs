@@ -14,7 +14,7 @@ use crate::clock::Times;
 use crate::cluster::ClusterImage;
 use crate::config::compaction;
 use crate::controller::{Controller, ToController};
-use crate::groups::{Groups, Setup, Slots};
+use crate::groups::{Groups, OffsetProducers, Setup, Slots};
 use crate::logging::RequestErrors;
 use crate::long_requests::LongRequests;
 use crate::net::Clients;
@@ -37,6 +37,7 @@ pub struct Loaded {
     number: u32,
     common: Common,
     slots: Slots,
+    producers: OffsetProducers,
     transactions: Coordinators,
     recovered: Recovered,
     /// On shard 0 only.
@@ -76,7 +77,8 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         }
         Err(Unusable::Log(error)) => return Err(error),
     };
-    let Start { slots, transactions, mut image, recovered, .. } = start;
+    let Start { slots, mut producers, transactions, mut image, recovered, .. } = start;
+    producers.loaded();
     if let Some(known) = common.known_log(number) {
         known.check(&directory, &recovered)?;
     }
@@ -97,6 +99,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         number,
         common: common.clone(),
         slots,
+        producers,
         transactions,
         recovered,
         image: (number == CONTROLLER).then(|| Arc::new(image)),
@@ -201,6 +204,7 @@ impl Loaded {
             placement: self.common.placement,
             config: Arc::clone(&self.common.config),
             slots: self.slots,
+            producers: self.producers,
             log,
             cut_bytes: self.common.log_sizes.cut_bytes(),
             snapshot: (self.snapshot, self.replayed_bytes),

@@ -4,7 +4,7 @@
 use super::reading::read_segments;
 use super::{Common, KnownLog, LoadError};
 use crate::cluster::ClusterImage;
-use crate::groups::{Slots, TransactionCoordinators, read_cluster};
+use crate::groups::{OffsetProducers, Slots, TransactionCoordinators, read_cluster};
 use crate::placement::{Slot, TransactionsPartition};
 use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
@@ -39,14 +39,16 @@ impl From<LoadError> for Unusable {
 /// The state of a shard while its log is read.
 pub(super) struct Start {
     pub(super) slots: Slots,
+    pub(super) producers: OffsetProducers,
     pub(super) transactions: Coordinators,
     pub(super) image: ClusterImage,
     known_log: Option<KnownLog>,
     /// Segments that need not be read.
     known: KnownSegments,
     pub(super) snapshot: Option<SnapshotHeader>,
-    /// The slots with groups in it.
+    /// The slots with groups in it, and those with transactions.
     in_snapshot: Vec<SlotIndex>,
+    transactions_in_snapshot: Vec<SlotIndex>,
     pub(super) recovered: Recovered,
     pub(super) replayed_bytes: u64,
     pub(super) replayed_records: u64,
@@ -57,12 +59,14 @@ impl Start {
     pub(super) fn new(common: &Common, number: u32) -> Self {
         Self {
             slots: Slots::new(&common.config, common.placement, number),
+            producers: OffsetProducers::default(),
             transactions: Coordinators::new(&common.config, common.placement, number, common.life),
             image: ClusterImage::new(&common.config),
             known_log: common.known_log(number).copied(),
             known: KnownSegments::default(),
             snapshot: None,
             in_snapshot: Vec::new(),
+            transactions_in_snapshot: Vec::new(),
             recovered: Recovered::default(),
             replayed_bytes: 0,
             replayed_records: 0,
@@ -71,6 +75,7 @@ impl Start {
 
     /// Applies a batch, unless all of it is in the snapshot.
     fn replay(&mut self, batch: RecoveredBatch<'_>) -> Result<(), DecodeError> {
+        self.replay_producer(&batch)?;
         let RecoveredBatch { partition, batch, position } = batch;
         if self.from(partition).is_some_and(|from| position <= from) {
             return Ok(());
@@ -95,16 +100,23 @@ impl Start {
         }
     }
 
+    /// Notes the transaction of a batch of offsets, or its end, unless it is in the snapshot.
+    fn replay_producer(&mut self, found: &RecoveredBatch<'_>) -> Result<(), DecodeError> {
+        let LogPartition::ConsumerOffsets(index) = found.partition else { return Ok(()) };
+        let from = self.snapshot.map(|it| from(&self.transactions_in_snapshot, index, &it));
+        if from.is_some_and(|from| found.position <= from) {
+            return Ok(());
+        }
+        self.producers.replay(Slot(index), &found.batch)
+    }
+
     /// The position up to which all operations of a partition are in the snapshot.
     fn from(&self, partition: LogPartition) -> Option<u64> {
         let header = self.snapshot?;
-        let row = match partition {
-            LogPartition::ConsumerOffsets(index) => {
-                self.in_snapshot.binary_search_by_key(&index, |of_slot| of_slot.slot).ok()
-            }
-            LogPartition::Cluster | LogPartition::TransactionState(_) => None,
-        };
-        Some(row.map_or(header.from, |row| self.in_snapshot[row].from))
+        Some(match partition {
+            LogPartition::ConsumerOffsets(index) => from(&self.in_snapshot, index, &header),
+            LogPartition::Cluster | LogPartition::TransactionState(_) => header.from,
+        })
     }
 
     fn replay_cluster(&mut self, record: &Record<'_>) -> Result<(), DecodeError> {
@@ -140,6 +152,12 @@ impl Start {
             (None, None) => Ok(self),
         }
     }
+}
+
+/// The position up to which all operations of a slot are in one of the tables of a snapshot.
+fn from(rows: &[SlotIndex], slot: u32, header: &SnapshotHeader) -> u64 {
+    let row = rows.binary_search_by_key(&slot, |of_slot| of_slot.slot).ok();
+    row.map_or(header.from, |row| rows[row].from)
 }
 
 /// A snapshot is named once the log is flushed up to the newest position in it: a shorter log has
@@ -191,7 +209,7 @@ pub(super) fn open_snapshot(
 fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Start, Unusable> {
     let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
     let file = (*bytes).as_ref();
-    let Snapshot { header, slots, cluster, log, transactions } =
+    let Snapshot { header, slots, cluster, log, transactions, offset_transactions } =
         Snapshot::open(file).map_err(|why| unusable(&why))?;
     let mut start = Start::new(common, number);
     start.snapshot = Some(header);
@@ -203,6 +221,12 @@ fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Star
         let opened = start.transactions.open(partition, bytes, place, header.from);
         opened.map_err(|why| unusable(&why))?;
     }
+    for SlotIndex { slot, index, .. } in &offset_transactions {
+        let what = SnapshotRefusal::Damaged("the transactions in a slot");
+        let bytes = index.of_file(file).ok_or_else(|| unusable(&what))?;
+        let opened = start.producers.open_snapshot(Slot(*slot), bytes);
+        opened.map_err(|error| unusable(&error))?;
+    }
     for SlotIndex { slot, index, .. } in &slots {
         if !start.slots.has(Slot(*slot)) {
             return Err(unusable(&"it has groups of a slot that another shard has"));
@@ -212,7 +236,7 @@ fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Star
         });
         opened.map_err(|damage| unusable(&damage))?;
     }
-    start.in_snapshot = slots;
+    (start.in_snapshot, start.transactions_in_snapshot) = (slots, offset_transactions);
     Ok(start)
 }
 

@@ -6,6 +6,10 @@
 //! verdict counts only for the question that is open, and neither a verdict nor a marker counts if
 //! it is older than the newest that the partition has of the producer.
 
+mod saved;
+
+pub use saved::Saved;
+
 use crate::message::{Known, Marker, Producer, Stamp};
 use crate::state::{EPOCH_PER_TRANSACTION, NO_EPOCH};
 use alloc::collections::{BTreeMap, BTreeSet};

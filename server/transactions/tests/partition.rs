@@ -4,7 +4,7 @@
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::TransactionOutcome;
 use muster_transactions::message::{Producer, Stamp};
-use muster_transactions::partition::{Aborted, Append, End, Marking, PartitionTransactions};
+use muster_transactions::partition::{Aborted, Append, End, Marking, PartitionTransactions, Saved};
 
 fn stamp(sequence: u64) -> Stamp {
     Stamp { coordinator_epoch: 0, sequence }
@@ -60,6 +60,7 @@ fn stable_offsets_and_aborted_transactions_are_those_of_the_log() {
             high_watermark = rng.i64(high_watermark..=log.len() as i64);
             transactions.high_watermark_is(high_watermark);
             check(&transactions, &log, high_watermark, &mut rng);
+            check_saved(&transactions);
         }
     }
 }
@@ -88,6 +89,24 @@ fn check(
     let found = transactions.aborted(from, until);
     let found: Vec<_> = found.map(|it| (it.producer_id, it.first_offset, it.last_offset)).collect();
     assert_eq!(found, expected, "from {from} until {until}");
+}
+
+/// A snapshot has what is open and what was aborted.
+fn check_saved(transactions: &PartitionTransactions) {
+    let mut bytes = Vec::new();
+    transactions.write_snapshot(|id| 1_000 + id, &mut bytes);
+    let Saved { transactions: found, written_at } = Saved::read(&bytes).unwrap();
+    let open = |it: &PartitionTransactions| {
+        it.open().map(|producer| (producer, it.describe(producer.id))).collect::<Vec<_>>()
+    };
+    let aborted = |it: &PartitionTransactions| it.aborted(0, i64::MAX).copied().collect::<Vec<_>>();
+    assert_eq!((open(&found), aborted(&found)), (open(transactions), aborted(transactions)));
+    assert!(written_at.iter().all(|(id, at)| *at == 1_000 + id && found.is_open(*id)));
+    assert_eq!(found.is_settled(), bytes.len() == 4);
+    for end in 0..bytes.len() {
+        let rest = bytes.len() - end;
+        assert!(Saved::read(&bytes[..end]).is_err() || rest.is_multiple_of(32), "{end}");
+    }
 }
 
 #[test]

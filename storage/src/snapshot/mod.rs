@@ -2,12 +2,13 @@
 //! has the bytes.
 //!
 //! The file consists of parts: the sections of the groups, an index of them for each slot, an index
-//! of the transactional ids of each, the cluster's records, and an index of the log's segments,
-//! which are all opaque here; and tables of the slots with groups and of those with ids. The header
-//! has their places, the id of their log, the position from which that log has to be replayed, and
-//! the position that it must reach at least.
+//! of the transactional ids of each, the transactions in each slot, the cluster's records, and an
+//! index of the log's segments, which are all opaque here; and tables of the slots with groups, of
+//! those with ids, and of those with transactions. The header has their places, the id of their
+//! log, the position from which that log has to be replayed, and the position that it must reach at
+//! least.
 //!
-//! [`Snapshot::open`] checks the header and each part but the sections and their indexes;
+//! [`Snapshot::open`] checks the header and each part but what the tables of slots refer to;
 //! [`SnapshotWriter`] writes a file under another name and renames it once it is whole.
 
 mod slots;
@@ -30,8 +31,8 @@ pub const SNAPSHOT_DAMAGED_FILE_NAME: &str = "snapshot.damaged";
 /// "MSNP"
 pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
 /// The version of the file with all its parts; other versions are not read.
-pub const SNAPSHOT_VERSION: u16 = 6;
-pub const SNAPSHOT_HEADER_BYTES: usize = 144;
+pub const SNAPSHOT_VERSION: u16 = 7;
+pub const SNAPSHOT_HEADER_BYTES: usize = 168;
 
 /// The place of the first section: the header has its own block, as it is written last.
 pub const SNAPSHOT_BODY_AT: u64 = BLOCK_BYTES_MAX as u64;
@@ -41,7 +42,7 @@ const CRC_FROM: usize = 12;
 const PARTS_AT: usize = 48;
 const PART_BYTES: usize = 24;
 
-const PARTS: usize = 4;
+const PARTS: usize = 5;
 
 const _: () = assert!(PARTS_AT + PARTS * PART_BYTES == SNAPSHOT_HEADER_BYTES);
 const _: () = assert!(SNAPSHOT_HEADER_BYTES as u64 <= SNAPSHOT_BODY_AT);
@@ -65,6 +66,11 @@ impl Part {
     pub fn range(&self) -> Range<usize> {
         let from = usize::try_from(self.at).unwrap_or(usize::MAX);
         from..from.saturating_add(usize::try_from(self.len).unwrap_or(usize::MAX))
+    }
+
+    /// Its bytes in a file; None if they do not match the checksum.
+    pub fn of_file<'f>(&self, file: &'f [u8]) -> Option<&'f [u8]> {
+        file.get(self.range()).filter(|bytes| crc32c::crc32c(bytes) == self.crc)
     }
 
     /// Appends the place, the checksum and four bytes of zeros.
@@ -94,6 +100,8 @@ pub struct SnapshotHeader {
     pub log: Part,
     /// The table of the slots with transactional ids.
     pub transactions: Part,
+    /// The table of the slots in which transactions have offsets.
+    pub offset_transactions: Part,
 }
 
 /// The reason why a snapshot cannot be used; the log is replayed instead.
@@ -143,7 +151,7 @@ impl SnapshotHeader {
         put(32, &self.newest.to_be_bytes());
         put(40, &self.file_bytes.to_be_bytes());
         let mut parts = Vec::with_capacity(PARTS * PART_BYTES);
-        let all = [self.slots, self.cluster, self.log, self.transactions];
+        let all = [self.slots, self.cluster, self.log, self.transactions, self.offset_transactions];
         all.iter().for_each(|part| part.write(&mut parts));
         put(PARTS_AT, &parts);
         let crc = crc32c::crc32c(&bytes[CRC_FROM..]);
@@ -172,6 +180,7 @@ impl SnapshotHeader {
                 cluster: read_part(&mut reader)?,
                 log: read_part(&mut reader)?,
                 transactions: read_part(&mut reader)?,
+                offset_transactions: read_part(&mut reader)?,
             };
             Ok((magic, version, crc, header))
         };
@@ -209,6 +218,8 @@ pub struct Snapshot {
     pub slots: Vec<SlotIndex>,
     /// The slots with transactional ids, in order.
     pub transactions: Vec<SlotIndex>,
+    /// The slots in which transactions have offsets, in order.
+    pub offset_transactions: Vec<SlotIndex>,
     /// The places of the other parts.
     pub cluster: Range<usize>,
     pub log: Range<usize>,
@@ -228,6 +239,7 @@ impl Snapshot {
         Ok(Self {
             slots: table(header.slots, "the table of the slots")?,
             transactions: table(header.transactions, "the table of the transactional ids")?,
+            offset_transactions: table(header.offset_transactions, "the table of transactions")?,
             cluster: checked(bytes, header.cluster, "the cluster's records")?,
             log: checked(bytes, header.log, "the index of the log")?,
             header,
@@ -236,10 +248,7 @@ impl Snapshot {
 }
 
 fn checked(bytes: &[u8], part: Part, what: &'static str) -> Result<Range<usize>, SnapshotRefusal> {
-    match bytes.get(part.range()) {
-        Some(bytes) if crc32c::crc32c(bytes) == part.crc => Ok(part.range()),
-        Some(_) | None => Err(SnapshotRefusal::Damaged(what)),
-    }
+    part.of_file(bytes).map(|_| part.range()).ok_or(SnapshotRefusal::Damaged(what))
 }
 
 #[cfg(test)]
@@ -258,7 +267,7 @@ mod tests {
         let mut bytes = vec![7; SNAPSHOT_BODY_AT as usize];
         rows().iter().for_each(|row| row.write(&mut bytes));
         bytes.resize(SNAPSHOT_BODY_AT as usize + 300, 7);
-        rows()[0].write(&mut bytes);
+        rows().iter().for_each(|row| row.write(&mut bytes));
         let part = |at: u64, len: usize| Part::of(at, &bytes[at as usize..][..len]);
         let header = SnapshotHeader {
             log_id: 1,
@@ -269,6 +278,7 @@ mod tests {
             cluster: part(SNAPSHOT_BODY_AT + 2 * SLOT_BYTES as u64, 200 - 2 * SLOT_BYTES),
             log: part(SNAPSHOT_BODY_AT + 200, 100),
             transactions: part(SNAPSHOT_BODY_AT + 300, SLOT_BYTES),
+            offset_transactions: part(SNAPSHOT_BODY_AT + 300 + SLOT_BYTES as u64, SLOT_BYTES),
         };
         bytes[..SNAPSHOT_HEADER_BYTES].copy_from_slice(&header.to_bytes());
         bytes
@@ -280,6 +290,7 @@ mod tests {
         assert_eq!((opened.header.log_id, opened.header.from, opened.header.newest), (1, 2, 3));
         assert_eq!((opened.slots, opened.log), (rows().to_vec(), 4296..4396));
         assert_eq!(opened.transactions, [rows()[0]]);
+        assert_eq!(opened.offset_transactions, [rows()[1]]);
     }
 
     #[test]

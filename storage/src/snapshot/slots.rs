@@ -1,5 +1,5 @@
-//! The tables of a snapshot's slots: where the index of each one's groups, or transactional ids,
-//! is, and their positions.
+//! The tables of a snapshot's slots: where the index of each one's groups, or transactional ids, or
+//! its transactions are, and their positions.
 
 use super::{PART_BYTES, Part, SnapshotRefusal, read_part};
 use muster_codec::wire::{Reader, Result};
@@ -7,16 +7,17 @@ use muster_codec::wire::{Reader, Result};
 /// The bytes of a row.
 pub const SLOT_BYTES: usize = 24 + PART_BYTES;
 
-/// The groups, or the transactional ids, of a slot in a snapshot. A slot without has no row.
+/// The groups, transactional ids, or transactions of a slot in a snapshot. A slot without has no
+/// row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotIndex {
     /// The partition of `__consumer_offsets`, or of `__transaction_state`.
     pub slot: u32,
     /// All operations of the slot up to this position are in the snapshot.
     pub from: u64,
-    /// The latest position of a group or id of the slot.
+    /// The latest position of a group, id or transaction of the slot.
     pub newest: u64,
-    /// The index of the groups' sections, or of the ids.
+    /// The index of the groups' sections, or of the ids, or the transactions.
     pub index: Part,
 }
 

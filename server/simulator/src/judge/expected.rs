@@ -2,6 +2,7 @@
 //! the simulated disk. The shard itself must have it, and a start must find it.
 
 use super::ids::compare_ids;
+use super::places::Places;
 use super::{Facts, Judge};
 use muster::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE};
 use muster::config::Config;
@@ -26,6 +27,7 @@ pub(super) struct Expected {
     coordinators: BTreeMap<Slot, Coordinator>,
     /// Those of transactions.
     transactions: BTreeMap<TransactionsPartition, muster_transactions::Coordinator>,
+    places: Places,
     image: ClusterImage,
     /// The position of the last applied operation.
     position: u64,
@@ -44,6 +46,7 @@ impl Expected {
             placement: config.placement(1),
             coordinators: BTreeMap::new(),
             transactions: BTreeMap::new(),
+            places: Places::default(),
             image: ClusterImage::new(config),
             position: 0,
             in_flight: None,
@@ -58,6 +61,7 @@ impl Expected {
         expected.replay_all(&shard.durable_state());
         let ids = shard.transactional_ids().unwrap_or_default();
         ids.iter().for_each(|record| expected.replay_id(record));
+        expected.places = Places::of(shard);
         expected.image = (**shard.image()).clone();
         expected.position = position;
         expected
@@ -77,7 +81,7 @@ impl Expected {
         let mut copy = Self::new(config);
         copy.replay_all(&self.state());
         self.ids().iter().for_each(|record| copy.replay_id(record));
-        copy.image = self.image.clone();
+        (copy.places, copy.image) = (self.places.clone(), self.image.clone());
         copy.position = self.position;
         copy
     }
@@ -96,6 +100,7 @@ impl Expected {
             Record::Id(record) => self.replay_id(record),
             Record::Cluster(record) => self.image.apply(record),
         })?;
+        self.places.apply(&block)?;
         self.position += u64::from(block.header.operations);
         Ok(true)
     }
@@ -132,6 +137,7 @@ impl Expected {
             let begun = shard.ids_written_after(found).collect();
             compare_ids(with.ids(), ids, &begun)?;
         }
+        with.places.check(found, shard)?;
         let same_image = number != CONTROLLER || is_same(&with.image, shard.image());
         if same_image { Ok(()) } else { Err("the cluster is another".to_owned()) }
     }
@@ -330,6 +336,7 @@ impl Judge {
         if log != live {
             return Err(format!("pending offsets are {live:?}, by the log {log:?}"));
         }
+        expected.places.check(u64::MAX, shard)?;
         let (log, live) = (expected.ids(), shard.transactional_ids());
         if let Some(live) = live.filter(|live| *live != log) {
             return Err(format!("transactional ids are {live:?}, by the log {log:?}"));

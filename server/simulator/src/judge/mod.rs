@@ -17,6 +17,7 @@ mod facts;
 mod ids;
 mod offsets;
 mod owners;
+mod places;
 mod turns;
 
 use crate::client::Book;

@@ -12,7 +12,7 @@ fn stopped(configs: &[&str]) -> World {
     stop(World::new(configs))
 }
 
-fn stop(mut world: World) -> World {
+pub(super) fn stop(mut world: World) -> World {
     for number in 0..600 {
         world.append(&commit(number % 60, number % 8, Some(number as i64)));
         world.pass(0);

@@ -1,6 +1,7 @@
 //! Transactions in the log of the groups: compaction, snapshots, the running check and restarts
 //! leave what was committed, what was dropped, and what is pending.
 
+use super::snapshots::stop;
 use super::world::{GROUPS, PARTITIONS, Random, World, commit};
 use crate::groups::Slots;
 use crate::net::{Reply, VisibleAt};
@@ -16,6 +17,7 @@ use muster_codec::records::{
 };
 use muster_codec::{ErrorCode, Request, Response};
 use muster_coordinator::{Caller, Producer, RequestId};
+use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
 use muster_transactions::PartitionSet;
 use muster_transactions::message::{Stamp, Verdict};
 
@@ -106,6 +108,11 @@ impl Story {
         });
     }
 
+    /// The transactions that are open, with their first offsets.
+    fn places(&self) -> Vec<(Slot, (i64, i16), i64)> {
+        self.world.shard.inspect().open_transactions().collect()
+    }
+
     /// Compares all groups with what they should be.
     fn check(&mut self) {
         let (slots, _) = self.world.shard.groups.parts();
@@ -127,7 +134,7 @@ impl Story {
 
 #[test]
 fn a_restart_finds_what_is_committed_and_what_is_pending() {
-    let mut pending = 0;
+    let (mut pending, mut places_found, mut snapshots) = (0, 0, 0);
     for (seed, retention_ms) in [(1, 0), (2, 50), (3, 86_400_000), (4, 0)] {
         let retention = format!("log.cleaner.delete.retention.ms={retention_ms}");
         let mut story = Story::new(seed, &[&retention]);
@@ -144,14 +151,19 @@ fn a_restart_finds_what_is_committed_and_what_is_pending() {
             }
             assert!(!story.world.is_failed(), "seed {seed}");
             compared += story.world.shard.inspect().groups_checked();
+            let places = story.places();
             story.world.restart();
             story.check();
+            assert_eq!(story.places(), places, "seed {seed}, round {round}");
+            places_found += places.len();
             pending += story.world.shard.groups.slots().counters().gauges.pending_offsets;
         }
         assert!(compared > 0, "seed {seed}: no group was compared with the log");
         assert!(story.world.swaps > 0, "seed {seed}: no segment was compacted");
+        snapshots += story.world.unloaded;
     }
     assert!(pending > 0, "no restart found a pending offset");
+    assert!(places_found > 0 && snapshots > 0, "no restart found the places of transactions");
 }
 
 /// Commits an offset of group `g1` in a transaction, which its coordinator lets the producer do.
@@ -267,4 +279,82 @@ fn an_offset_of_a_transaction_that_is_not_written_is_an_error() {
     assert_eq!(world.shard.groups.slots().groups(), 0, "the group that it would have created");
     let (errors, _) = commit_in_transaction(&mut world, "");
     assert_eq!((errors, pending(&world)), (vec![0], 1));
+}
+
+/// All that readers of a slot, and DescribeProducers, see of its transactions.
+fn seen(world: &mut World, slot: Slot) -> (i64, Vec<(i64, i64, i64)>, [Option<i64>; 2]) {
+    let described = OffsetTransactions::describe(&world.shard.groups, slot.0 as i32);
+    let open = described.iter().filter(|it| it.current_txn_start_offset >= 0);
+    let open = open.map(|it| (it.producer_id, it.current_txn_start_offset, it.last_timestamp));
+    let open = open.collect();
+    let aborted = [0, 3].map(|offset| world.shard.groups.aborted_at(slot, 8, offset));
+    (world.shard.groups.stable_offset(slot), open, aborted)
+}
+
+/// A slot with an offset outside of transactions, one that is aborted, and one that is open.
+fn with_open_and_aborted() -> (World, Slot) {
+    let mut world = World::new(&["num.partitions=4"]);
+    [7, 9].iter().for_each(|id| begin(&mut world, *id));
+    let slot = world.common.placement.group_slot("g1");
+    let [open, aborted] = [7, 8].map(|id| Producer { id, epoch: 1 });
+    let groups = &mut world.shard.groups;
+    groups.append_of(slot, 1_000, Some(aborted), &[commit(1, 1, Some(10))]);
+    groups.append_of(slot, 1_000, None, &[commit(1, 0, Some(10))]);
+    groups.append_of(slot, 1_000, Some(open), &[commit(1, 2, Some(10))]);
+    groups.append_of(slot, 1_000, Some(aborted), &[commit(1, 1, Some(11))]);
+    let marker = EndTxnMarker { outcome: TransactionOutcome::Abort, coordinator_epoch: 3 };
+    groups.end_transaction(slot, 1_000, aborted, marker);
+    world.turn();
+    world.pass(10);
+    (world, slot)
+}
+
+#[test]
+fn the_places_of_transactions_are_those_of_the_log_after_startup() {
+    let (mut world, slot) = with_open_and_aborted();
+    let expected = (2, vec![(7, 2, 1_000)], [Some(0), Some(0)]);
+    assert_eq!(seen(&mut world, slot), expected);
+    for _ in 0..2 {
+        world.restart();
+        world.pass(10);
+        assert_eq!(seen(&mut world, slot), expected);
+    }
+    let marker = EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 3 };
+    let producer = Producer { id: 7, epoch: 1 };
+    world.shard.groups.end_transaction(slot, world.now, producer, marker);
+    world.turn();
+    world.pass(10);
+    world.restart();
+    world.pass(10);
+    assert_eq!(seen(&mut world, slot), (6, Vec::new(), [Some(0), Some(0)]));
+}
+
+#[test]
+fn the_places_of_transactions_are_in_a_snapshot() {
+    let (mut world, slot) = with_open_and_aborted();
+    let expected = (2, vec![(7, 2, 1_000)], [Some(0), Some(0)]);
+    let mut world = stop(world);
+    world.restart();
+    assert!(world.unloaded > 0, "there is a snapshot");
+    assert_eq!(seen(&mut world, slot), expected);
+    let first = world.shard.groups.log().log_end_offset(slot.log_partition());
+    let (now, later) = (world.now, Producer { id: 9, epoch: 1 });
+    world.shard.groups.append_of(slot, now, Some(later), &[commit(1, 3, Some(10))]);
+    world.turn();
+    world.pass(10);
+    let with_later = (2, vec![(7, 2, 1_000), (9, first, now)], [Some(0), Some(0)]);
+    assert_eq!(seen(&mut world, slot), with_later);
+    world.restart();
+    world.pass(10);
+    assert_eq!(seen(&mut world, slot), with_later, "a snapshot, and the log after it");
+
+    world.shard.groups.give_up("a test wants it");
+    world.turn();
+    world.pass(10);
+    assert!(!world.path(SNAPSHOT_FILE_NAME).exists(), "it is put aside");
+    for _ in 0..2 {
+        world.restart();
+        world.pass(10);
+        assert_eq!(seen(&mut world, slot), with_later, "the log alone");
+    }
 }

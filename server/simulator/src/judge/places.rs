@@ -1,0 +1,51 @@
+//! The open transactions in the slots of a shard, with the offsets of their first records: by the
+//! blocks of its log, and as the shard has them.
+
+use muster::placement::Slot;
+use muster::shard::Inspection;
+use muster_codec::DecodeError;
+use muster_storage::LogPartition;
+use muster_storage::layout::Block;
+use std::collections::BTreeMap;
+
+/// The epoch and the first offset of each, by slot and producer.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Places(BTreeMap<(Slot, i64), (i16, i64)>);
+
+impl Places {
+    /// Those that a shard has.
+    pub(super) fn of(shard: Inspection<'_>) -> Self {
+        let all = shard.open_transactions();
+        Self(all.map(|(slot, (id, epoch), first)| ((slot, id), (epoch, first))).collect())
+    }
+
+    /// Applies a block.
+    pub(super) fn apply(&mut self, block: &Block<'_>) -> Result<(), DecodeError> {
+        for entry in block.entries() {
+            let (partition, batch) = entry?;
+            let LogPartition::ConsumerOffsets(slot) = partition else { continue };
+            let (header, key) = (&batch.header, (Slot(slot), batch.header.producer_id));
+            if header.is_control() {
+                self.0.remove(&key);
+            } else if header.is_transactional() {
+                self.0.entry(key).or_insert((header.producer_epoch, header.base_offset));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares these with those of a shard whose log was at a position when it was loaded. It may
+    /// have ended some since.
+    ///
+    /// # Errors
+    /// They differ.
+    pub(super) fn check(&self, loaded_at: u64, shard: Inspection<'_>) -> Result<(), String> {
+        let found = Self::of(shard);
+        let is_known = |(key, place): (_, &(i16, i64))| self.0.get(key) == Some(place);
+        let has_written = shard.progress().accepted() > loaded_at;
+        if found == *self || has_written && found.0.iter().all(is_known) {
+            return Ok(());
+        }
+        Err(format!("open transactions are {found:?}, by the log {self:?}"))
+    }
+}
