@@ -21,9 +21,9 @@ const LENGTH_BYTES: usize = 5;
 /// - Tombstones of offsets are independent of each other.
 /// - Members' targets precede the record of their epoch: the group epoch is newer than the
 ///   target's, so it is computed again, and a partition that is in two targets still has one owner.
-/// - Tombstones of members that leave precede the new group epoch, and one at least of the members
-///   is still there. It leaves again, or its session ends, and the epoch follows. If it joins again
-///   and has no target any more, it raises the epoch as a new member does.
+/// - The new group epoch is an operation before the tombstones of the members that leave, though it
+///   comes last among the records, as in Kafka's batch: it is newer than the target's, so that the
+///   partitions of those that are gone are assigned again, whichever they are.
 /// - The last tombstone of a static member and the metadata of the member that replaces it are in
 ///   the same operation, so that one of them is there. If it has no target any more, the epoch is
 ///   raised in the same way.
@@ -38,19 +38,36 @@ pub fn operations<'o, 'r>(
     records: &'o [GroupRecord<'r>],
     bytes_max: usize,
 ) -> impl Iterator<Item = &'o [GroupRecord<'r>]> {
-    let mut rest = records;
+    let is_cut = end_of_first(records, bytes_max) < records.len();
+    let epochs = usize::from(is_cut && is_leave(records));
+    let (mut rest, mut epoch) = records.split_at(records.len() - epochs);
     core::iter::from_fn(move || {
-        let mut bytes = 0;
-        let is_cut = |at: usize| {
-            bytes += cut_bytes(&rest[at], rest.get(at + 1))?;
-            let is_full = at > 0 && bytes > bytes_max;
-            (is_full && !is_replacement(&rest[at - 1], &rest[at])).then_some(at)
-        };
-        let end = (0..rest.len()).find_map(is_cut).unwrap_or(rest.len());
-        let (operation, after) = rest.split_at(end);
+        if !epoch.is_empty() {
+            return Some(core::mem::take(&mut epoch));
+        }
+        let (operation, after) = rest.split_at(end_of_first(rest, bytes_max));
         rest = after;
         (!operation.is_empty()).then_some(operation)
     })
+}
+
+/// The number of records in the first operation.
+fn end_of_first(records: &[GroupRecord<'_>], bytes_max: usize) -> usize {
+    let mut bytes = 0;
+    let is_cut = |at: usize| {
+        bytes += cut_bytes(&records[at], records.get(at + 1))?;
+        let is_full = at > 0 && bytes > bytes_max;
+        (is_full && !is_replacement(&records[at - 1], &records[at])).then_some(at)
+    };
+    (0..records.len()).find_map(is_cut).unwrap_or(records.len())
+}
+
+/// Whether members leave, so that the last record is a new group epoch, and all others are
+/// tombstones.
+fn is_leave(records: &[GroupRecord<'_>]) -> bool {
+    let Some((last, others)) = records.split_last() else { return false };
+    matches!(last, GroupRecord::ConsumerGroupMetadata(_, Some(_)))
+        && others.iter().all(GroupRecord::is_tombstone)
 }
 
 /// The bytes of a record before which an operation may end, or of several that stay together; None

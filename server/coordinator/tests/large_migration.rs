@@ -111,12 +111,34 @@ fn a_crash_between_the_operations_of_members_that_leave_leaves_a_group_that_they
     for leaving in [vec![3], vec![3, 4, 5]] {
         let records = Run::loaded(&log).leave(&leaving);
         let cut: Vec<_> = operations(&records, 0).collect();
-        assert_eq!(cut.len(), 3 * leaving.len());
+        assert_eq!(cut.len(), 3 * leaving.len() + 1, "the epoch is an operation of its own");
         for end in 0..=cut.len() {
             let mut run = Run::loaded(&[log.clone(), cut[..end].concat()].concat());
             assert!(leaving.iter().all(|member| run.join(*member)), "after {end} operations");
             run.join(0);
             assert_eq!(run.assigned(), all_partitions(), "{leaving:?} after {end} operations");
+        }
+    }
+}
+
+/// Others continue with their heartbeats, and so do those that were to leave and are still there.
+#[test]
+fn a_crash_between_the_operations_of_members_that_leave_leaves_no_partition_without_an_owner() {
+    let mut log = vec![classic_group(MEMBERS, 0)];
+    log.extend(Run::loaded(&log).heartbeat(0));
+    let records = Run::loaded(&log).leave(&[3, 4, 5]);
+    assert!(matches!(records.last(), Some(GroupRecord::ConsumerGroupMetadata(_, Some(_)))));
+    assert_eq!(operations(&records, usize::MAX).collect::<Vec<_>>(), [&records[..]]);
+    for bytes_max in [0, 500] {
+        let cut: Vec<_> = operations(&records, bytes_max).collect();
+        assert!(cut.len() > 2 && cut.concat().len() == records.len());
+        for end in 0..=cut.len() {
+            let log = [log.clone(), cut[..end].concat()].concat();
+            assert_compaction_keeps_the_state(&log);
+            let mut run = Run::loaded(&log);
+            // The second is later than the interval of assignments.
+            (0..2).for_each(|_| drop(run.heartbeat(0)));
+            assert_eq!(run.assigned(), all_partitions(), "after {end} operations");
         }
     }
 }
