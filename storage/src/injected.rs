@@ -36,6 +36,8 @@ pub enum Fault {
     LostMarker,
     /// Partitions do not ask before the first batch of a transaction.
     UnaskedAppend,
+    /// Partitions and groups append after a yes that no longer counts.
+    StaleYes,
     /// Committed records are read beyond the first open transaction.
     StableTooFar,
     /// Offsets of a transaction are committed at once.

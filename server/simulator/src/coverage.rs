@@ -70,6 +70,7 @@ seen! {
     TransactionCommitted "transactions committed",
     TransactionAborted "transactions aborted",
     TransactionsRead "looks at all committed records of an id",
+    LateVerdict "verdicts that came after the marker of their transaction",
     JoinedAnswer "answers joined of several slots",
     AclsCreated "creations of ACLs",
     AclsDeleted "deletions of ACLs",

@@ -39,6 +39,8 @@ pub enum InjectedFault {
     LostMarker,
     /// Partitions do not ask before the first batch of a transaction.
     UnaskedAppend,
+    /// Partitions and groups append after a yes that no longer counts.
+    StaleYes,
     /// Committed records are read beyond the first open transaction.
     StableTooFar,
     /// Offsets of a transaction are committed at once.
@@ -56,7 +58,7 @@ pub enum InjectedFault {
 }
 
 impl InjectedFault {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -74,6 +76,7 @@ impl InjectedFault {
         Self::EarlyMarker,
         Self::LostMarker,
         Self::UnaskedAppend,
+        Self::StaleYes,
         Self::StableTooFar,
         Self::PendingShown,
         Self::AbortedKept,
@@ -102,6 +105,7 @@ impl InjectedFault {
             Self::EarlyMarker => "early-marker",
             Self::LostMarker => "lost-marker",
             Self::UnaskedAppend => "unasked-append",
+            Self::StaleYes => "stale-yes",
             Self::StableTooFar => "stable-too-far",
             Self::PendingShown => "pending-shown",
             Self::AbortedKept => "aborted-kept",
@@ -138,6 +142,7 @@ impl InjectedFault {
             | Self::EarlyMarker
             | Self::LostMarker
             | Self::UnaskedAppend
+            | Self::StaleYes
             | Self::StableTooFar
             | Self::PendingShown
             | Self::AbortedKept
@@ -172,6 +177,7 @@ impl InjectedFault {
             Self::EarlyMarker => Fault::EarlyMarker,
             Self::LostMarker => Fault::LostMarker,
             Self::UnaskedAppend => Fault::UnaskedAppend,
+            Self::StaleYes => Fault::StaleYes,
             Self::StableTooFar => Fault::StableTooFar,
             Self::PendingShown => Fault::PendingShown,
             Self::AbortedKept => Fault::AbortedKept,

@@ -27,6 +27,8 @@ pub(crate) struct Profile {
     pub(crate) clients: ClientProfile,
     /// The longest time from an event for a shard to the turn that handles it.
     pub(crate) turn_delay_max: u64,
+    /// The probability that a verdict on a producer arrives after the marker of its transaction.
+    pub(crate) late_verdict_chance: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -136,8 +138,10 @@ impl Profile {
             faults: faults(random, length),
             clients,
             turn_delay_max: random.pick(&[20, 200, 5 * MS]),
+            late_verdict_chance: 0.0,
         };
         profile.restrict(random);
+        profile.late_verdict_chance = random.pick(&[0.0, 0.05, 0.3]);
         profile
     }
 

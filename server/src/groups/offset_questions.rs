@@ -11,6 +11,7 @@ use muster_codec::messages::TxnOffsetCommitRequest;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_codec::{ApiKey, ErrorCode, GroupRequest, Reader, Request, Response};
 use muster_coordinator::{Caller, RequestId};
+use muster_storage::injected::{self, Fault};
 use muster_transactions::PartitionSet;
 use muster_transactions::errors::{txn_offset_commit_error, txn_offset_commit_question};
 use muster_transactions::message::{Producer, Question, Stamp, Verdict};
@@ -233,7 +234,10 @@ impl Groups {
     fn admit(&mut self, asked: &Asked, verdict: &Verdict) -> Result<(), ErrorCode> {
         let Asked { slot, producer, .. } = *asked;
         verdict.on(OFFSETS_TOPIC, slot.0 as i32)?;
-        self.producers.of(slot).admit(producer, verdict.number, verdict.stamp)
+        match self.producers.of(slot).admit(producer, verdict.number, verdict.stamp) {
+            Err(ErrorCode::InvalidTxnState) if injected::is(Fault::StaleYes) => Ok(()),
+            admitted => admitted,
+        }
     }
 
     /// Answers a request of which there is a verdict.

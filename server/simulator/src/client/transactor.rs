@@ -44,6 +44,9 @@ pub(crate) struct Transactor {
     /// The numbers of the transaction, from the first to before the end.
     numbers: (i64, i64),
     commits: bool,
+    /// Whether it aborts the transaction if its offsets are not answered: a yes for them that comes
+    /// later must not count.
+    gives_up: bool,
     /// The offset that is committed at least.
     floor: i64,
     lost: u32,
@@ -95,6 +98,7 @@ impl Transactor {
             step: Step::Begin,
             numbers: (0, 0),
             commits: true,
+            gives_up: false,
             floor: 0,
             lost: 0,
             committed: 0,
@@ -121,6 +125,7 @@ impl Transactor {
             }
             Step::FindOffset => {
                 (self.commits, self.numbers.1) = (random.chance(0.7), random.between(1, 3) as i64);
+                self.gives_up = random.chance(0.5);
                 of(of_group, 8, self.find_offset().into())
             }
             Step::Read(reading) => of(leader(reading.partition), FETCH, fetch(reading).into()),
@@ -143,7 +148,9 @@ impl Transactor {
     pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
         let Some(response) = response else {
             self.lost += 1;
-            if self.lost.is_multiple_of(LOST_MAX) {
+            if matches!(self.step, Step::Commit) && self.gives_up && !self.is_newer {
+                (self.step, self.commits) = (Step::End, false);
+            } else if self.lost.is_multiple_of(LOST_MAX) {
                 self.step = Step::Begin;
             }
             return Ok(());

@@ -398,6 +398,7 @@ impl World {
             Phase::Calm(until) | Phase::Changed(until) => self.check_calm(until),
             Phase::Resting => {
                 if self.clients.iter().all(|client| !client.waits) && self.process.is_up() {
+                    self.judge_open_transactions();
                     self.phase = Phase::Last;
                     self.calm_since = None;
                     self.crash(Crash::PowerLoss);

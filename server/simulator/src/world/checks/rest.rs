@@ -3,11 +3,19 @@
 
 use crate::client::Raw;
 use crate::judge::Offsets;
+use crate::profile::SECOND;
 use crate::world::World;
 use crate::world::process::StartedShard;
 use loadgen::plan::GroupIndex;
 use muster::placement::CONTROLLER;
 use muster_codec::records::{GroupRecord, OffsetCommitKey};
+use std::collections::BTreeSet;
+
+/// The states of a transaction that is not over: Ongoing, PrepareCommit, PrepareAbort.
+const OPEN: [i8; 3] = [1, 2, 3];
+
+/// The time without loads of shards after which coordinators have answered all reports.
+const SETTLED_AFTER: u64 = 5 * SECOND;
 
 impl World {
     /// The reason why the groups have not settled; None if they have.
@@ -61,6 +69,28 @@ impl World {
         if let Some(wrong) = wrong.or_else(of_admin).or_else(|| self.left_of_deleted_topics()) {
             self.violate(format_args!("at rest: {wrong}"));
         }
+    }
+
+    /// Checks that each transaction with pending offsets has a coordinator that will end it. Only
+    /// after some time without a load: a coordinator may have forgotten one until it is reported.
+    pub(crate) fn judge_open_transactions(&mut self) {
+        let runs_since = self.process.runs_since(self.queue.now());
+        let is_settled = runs_since.is_some_and(|at| self.queue.now() > at + SETTLED_AFTER);
+        if let Some(open) = self.without_coordinator().filter(|_| is_settled) {
+            self.violate(format_args!("at rest: no coordinator has open what is open in {open}"));
+        }
+    }
+
+    fn without_coordinator(&self) -> Option<String> {
+        let shards = || self.process.shards.iter().map(|shard| shard.inspect());
+        let mut known = BTreeSet::new();
+        for record in shards().flat_map(|shard| shard.transactional_ids().unwrap_or_default()) {
+            let open = record.value.filter(|it| OPEN.contains(&it.transaction_status));
+            known.extend(open.map(|it| it.producer_id));
+        }
+        let mut all = shards().flat_map(|shard| shard.open_transactions());
+        let found = all.find(|(_, (producer_id, _), _)| !known.contains(producer_id));
+        found.map(|(slot, producer, first)| format!("{slot:?}: {producer:?} from {first} on"))
     }
 
     /// State that should have been forgotten.

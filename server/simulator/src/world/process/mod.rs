@@ -4,6 +4,7 @@
 mod damage;
 mod files;
 mod images;
+mod late_verdicts;
 mod lifecycle;
 mod pauses;
 mod reload;
@@ -19,6 +20,7 @@ use crate::net::LinkId;
 use crate::world::World;
 pub(crate) use files::CLOSING_MAX;
 use files::{Ended, Operation};
+use late_verdicts::LateVerdict;
 use muster::clock::Times;
 use muster::cluster::ClusterImage;
 use muster::data_dir::Meta;
@@ -100,6 +102,8 @@ pub(crate) struct SimShard {
     inbox: VecDeque<Inbound>,
     /// Mail that is on its way, with the time when it arrives, in order.
     mailbox: VecDeque<(u64, Message)>,
+    /// Verdicts that arrive after the marker of their producer.
+    late: Vec<LateVerdict>,
     pub(crate) access: AccessSeen,
     /// The input of this turn.
     ready: VecDeque<Inbound>,
@@ -206,6 +210,7 @@ impl SimShard {
             is_recovering,
             inbox: VecDeque::new(),
             mailbox: VecDeque::new(),
+            late: Vec::new(),
             access: AccessSeen::default(),
             ready: VecDeque::new(),
             came_at: 0,

@@ -357,8 +357,15 @@ impl World {
         }
     }
 
-    /// Sends mail to a shard: in order, but input that comes later may be handled before.
-    pub(crate) fn post(&mut self, to: u32, message: Message) {
+    /// Sends mail to a shard: in order, but for some verdicts; input that comes later may be
+    /// handled before.
+    pub(crate) fn post(&mut self, to: u32, mut message: Message) {
+        let late = self.late_verdicts(to, &mut message);
+        self.deliver(to, message);
+        late.into_iter().for_each(|message| self.deliver(to, message));
+    }
+
+    fn deliver(&mut self, to: u32, message: Message) {
         let arrives = self.queue.now() + self.mail.skewed(0, self.profile.turn_delay_max);
         let Some(sim) = self.process.shard(to) else { return };
         let after = sim.mailbox.back().map_or(0, |(at, _)| *at);

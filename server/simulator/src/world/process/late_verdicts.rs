@@ -1,0 +1,67 @@
+//! Verdicts of coordinators that arrive after the marker of their transaction: the messages of
+//! transactions may come in any order, and a client may have given up meanwhile.
+
+use super::SimShard;
+use crate::coverage::Seen;
+use crate::random::Random;
+use crate::world::World;
+use muster::shard::{Letter, Message};
+use muster_transactions::message::ToSlotBody;
+use std::collections::BTreeSet;
+
+/// A letter with a verdict, and the shard that it is from.
+pub(super) type LateVerdict = (u32, Letter);
+
+impl World {
+    /// Holds back some of the verdicts in letters to a shard. Returns those held before whose
+    /// producer has a marker in the letters: they arrive after it. At rest all arrive.
+    pub(super) fn late_verdicts(&mut self, to: u32, message: &mut Message) -> Vec<Message> {
+        let Message::Letters { from, letters } = message else { return Vec::new() };
+        let chance = if self.is_resting() { 0.0 } else { self.profile.late_verdict_chance };
+        let Some(sim) = self.process.shard(to) else { return Vec::new() };
+        let ended: BTreeSet<i64> = letters.iter().filter_map(ended_producer).collect();
+        let is_due = |held: &mut LateVerdict| {
+            chance == 0.0 || asking_producer(&held.1).is_some_and(|id| ended.contains(&id))
+        };
+        let due: Vec<_> = sim.late.extract_if(.., is_due).collect();
+        sim.hold_some(*from, letters, (&mut self.mail, chance));
+        self.coverage.add(Seen::LateVerdict, due.len() as u64);
+        let mail = |(from, letter)| Message::Letters { from, letters: vec![letter] };
+        due.into_iter().map(mail).collect()
+    }
+}
+
+impl SimShard {
+    fn hold_some(
+        &mut self,
+        from: u32,
+        letters: &mut Vec<Letter>,
+        (random, chance): (&mut Random, f64),
+    ) {
+        let is_late =
+            |letter: &mut Letter| asking_producer(letter).is_some() && random.chance(chance);
+        self.late.extend(letters.extract_if(.., is_late).map(|letter| (from, letter)));
+    }
+}
+
+/// The producer of a verdict.
+fn asking_producer(letter: &Letter) -> Option<i64> {
+    match letter {
+        Letter::ToSlot { message, .. } => match &message.body {
+            ToSlotBody::Verdict(verdict) => Some(verdict.producer.id),
+            _ => None,
+        },
+        Letter::ToCoordinator { .. } => None,
+    }
+}
+
+/// The producer of a marker.
+fn ended_producer(letter: &Letter) -> Option<i64> {
+    match letter {
+        Letter::ToSlot { message, .. } => match &message.body {
+            ToSlotBody::Marker(marker) => Some(marker.producer.id),
+            _ => None,
+        },
+        Letter::ToCoordinator { .. } => None,
+    }
+}
