@@ -142,6 +142,30 @@ pub(crate) fn route<'r>(
     }
 }
 
+/// The places in a request for descriptions of the ids that its parts name, one part after the
+/// other; empty for other requests.
+pub(crate) fn places(
+    request: &TransactionRequest<'_>,
+    partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
+) -> Vec<usize> {
+    let TransactionRequest::DescribeTransactions(body) = request else { return Vec::new() };
+    let numbered = body.transactional_ids.iter().enumerate().collect();
+    let parts = grouped(numbered, |(_, id): &(usize, &Str<'_>)| partition_of(id));
+    parts.flat_map(|(_, part)| part).map(|(place, _)| place).collect()
+}
+
+/// Puts the descriptions of an answer that was joined of parts in the order of the request, as in
+/// Kafka.
+pub(crate) fn put_in_order(response: &mut Response<'_>, places: &[usize]) {
+    let Response::DescribeTransactions(body) = response else { return };
+    if body.transaction_states.len() == places.len() {
+        let states = std::mem::take(&mut body.transaction_states);
+        let mut placed: Vec<_> = places.iter().zip(states).collect();
+        placed.sort_by_key(|(place, _)| **place);
+        body.transaction_states = placed.into_iter().map(|(_, state)| state).collect();
+    }
+}
+
 /// Groups elements by the partitions of their ids, in the order of the partitions.
 fn grouped<T>(
     elements: Vec<T>,
@@ -328,5 +352,35 @@ impl CoordinatorAnswer for ListTransactionsResponse<'_> {
 
     fn fail(&mut self, error: ErrorCode) {
         *self = Self { error_code: error.code(), ..Default::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_in_the_order_of_the_request() {
+        let partition_of = |id: &str| match id.strip_prefix('p') {
+            Some(number) => number[..1].parse().ok().map(TransactionsPartition),
+            None => None,
+        };
+        let named = ["p2-a", "foreign", "p1-b", "p2-c", "p1-b", "p0-d", "other", "p2-a"];
+        let transactional_ids: Vec<Str<'_>> = named.iter().map(|id| (*id).into()).collect();
+        let request: TransactionRequest<'_> =
+            DescribeTransactionsRequest { transactional_ids }.into();
+        let places = places(&request, &partition_of);
+        let Destination::Partitions(parts, Some(mut joined)) = route(request, 0, &partition_of)
+        else {
+            panic!("it is split")
+        };
+        for (partition, part) in parts {
+            let Request::DescribeTransactions(part) = part else { panic!("{partition:?}") };
+            merge(&mut joined, part.refused(0, ErrorCode::None));
+        }
+        put_in_order(&mut joined, &places);
+        let Response::DescribeTransactions(body) = joined else { panic!("{joined:?}") };
+        let ids: Vec<_> = body.transaction_states.iter().map(|it| &*it.transactional_id).collect();
+        assert_eq!(ids, named);
     }
 }

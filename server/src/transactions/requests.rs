@@ -35,19 +35,20 @@ impl Transactions {
         let partition_of = |id: &str| {
             Some(placement.transactions_partition(id)).filter(|it| coordinators.has(*it))
         };
+        let places = transaction_apis::places(&request, &partition_of);
         match transaction_apis::route(request, sender.version, &partition_of) {
             Destination::Partition(partition, request) => {
                 self.handle(partition, &mut inputs, sender, request)
             }
             Destination::Partitions(parts, refused) => {
-                self.join(&mut inputs, sender, parts, refused)
+                self.join(&mut inputs, sender, parts, (refused, &places))
             }
             Destination::Shard(request, empty) => {
                 let all: Vec<TransactionsPartition> = self.coordinators.iter().collect();
                 let joined = all.is_empty().then_some(empty);
                 // One copy at a time: filters may take megabytes.
                 let parts = all.into_iter().map(|partition| (partition, request.clone()));
-                self.join(&mut inputs, sender, parts, joined);
+                self.join(&mut inputs, sender, parts, (joined, &[]));
             }
             Destination::Answered(response) => self.answer_now(sender.request, response),
         }
@@ -95,12 +96,13 @@ impl Transactions {
     }
 
     /// Has the coordinators of several partitions handle their parts, and joins the answers.
+    /// `places` are those of what the parts name in the request, if the answer is in its order.
     fn join<'r>(
         &mut self,
         inputs: &mut Inputs<'_>,
         sender: Sender<'_>,
         parts: impl IntoIterator<Item = (TransactionsPartition, Request<'r>)>,
-        mut joined: Option<Response<'static>>,
+        (mut joined, places): (Option<Response<'static>>, &[usize]),
     ) {
         let mut visible_at = VisibleAt::Now;
         for (partition, part) in parts {
@@ -115,7 +117,8 @@ impl Transactions {
                 None => joined = Some(reply.response),
             }
         }
-        if let Some(response) = joined {
+        if let Some(mut response) = joined {
+            transaction_apis::put_in_order(&mut response, places);
             self.answers.push(Reply { request: sender.request, response, visible_at });
         }
     }
