@@ -3,7 +3,7 @@
 use super::header::COORDINATOR_SEQUENCE;
 use super::{BatchHeader, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP};
 use crate::limits::RECORD_BATCH_HEADER_BYTES;
-use crate::records::{ClusterRecord, GroupRecord, TransactionRecord};
+use crate::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
 use crate::wire::{put_i8, put_varint, put_varlong, varlong_len};
 
 /// The most that an empty builder keeps of its buffer.
@@ -55,6 +55,16 @@ impl WriteRecord for TransactionRecord<'_> {
 
     fn write_value(&self, out: &mut Vec<u8>) -> bool {
         TransactionRecord::write_value(self, out)
+    }
+}
+
+impl WriteRecord for ShareRecord<'_> {
+    fn write_key(&self, out: &mut Vec<u8>) {
+        ShareRecord::write_key(self, out);
+    }
+
+    fn write_value(&self, out: &mut Vec<u8>) -> bool {
+        ShareRecord::write_value(self, out)
     }
 }
 

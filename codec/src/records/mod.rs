@@ -6,12 +6,14 @@
 mod cluster;
 mod consumer_group;
 mod group;
+mod share;
 mod share_group;
 mod transaction;
 
 pub use cluster::*;
 pub use consumer_group::*;
 pub use group::*;
+pub use share::*;
 pub use share_group::*;
 pub use transaction::*;
 

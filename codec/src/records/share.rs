@@ -1,0 +1,122 @@
+//! Kafka's records of `__share_group_state`: the state of each share partition (KIP-932).
+
+use super::{KEY, Schema};
+use crate::declare::message;
+use crate::field::Field;
+use crate::types::{Str, Uuid};
+use crate::wire::{Reader, Result};
+
+/// The topic of the share coordinator's records.
+pub const SHARE_STATE_TOPIC: &str = "__share_group_state";
+
+message! {
+    /// The key of both types.
+    pub struct ShareStateKey<'a> {
+        group_id: Str<'a>, 0..;
+        topic_id: Uuid, 0..;
+        partition: i32, 0..;
+    }
+
+    /// Version 0. The whole state of a share partition.
+    pub struct ShareSnapshotValue {
+        snapshot_epoch: i32, 0..;
+        state_epoch: i32, 0..;
+        leader_epoch: i32, 0..;
+        /// -1 before the first reader has decided it.
+        start_offset: i64, 0..;
+        /// The records from the start offset on that are done; -1 if unknown.
+        delivery_complete_count: i32 = -1, 0.., tag 0;
+        create_timestamp: i64, 0..;
+        write_timestamp: i64, 0..;
+        state_batches: Vec<ShareStateBatch>, 0..;
+    }
+
+    /// Version 0. A change since the snapshot with the same epoch.
+    pub struct ShareUpdateValue {
+        snapshot_epoch: i32, 0..;
+        leader_epoch: i32, 0..;
+        /// -1 if it is unchanged.
+        start_offset: i64, 0..;
+        delivery_complete_count: i32 = -1, 0.., tag 0;
+        state_batches: Vec<ShareStateBatch>, 0..;
+    }
+
+    /// Records of one state, from the first offset to the last.
+    pub struct ShareStateBatch {
+        first_offset: i64, 0..;
+        last_offset: i64, 0..;
+        delivery_state: i8, 0..;
+        delivery_count: i16, 0..;
+    }
+}
+
+const SNAPSHOT: Schema = Schema { record_type: 0, versions: 0..=0, flexible_from: 0 };
+const UPDATE: Schema = Schema { record_type: 1, versions: 0..=0, flexible_from: 0 };
+
+/// The version of values that is written.
+const WRITTEN: i16 = 0;
+
+/// A record of a share partition.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct ShareRecord<'a> {
+    pub key: ShareStateKey<'a>,
+    pub value: ShareValue,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub enum ShareValue {
+    Snapshot(ShareSnapshotValue),
+    Update(ShareUpdateValue),
+    /// A tombstone of a snapshot: the share partition has no state.
+    Deleted,
+}
+
+impl<'a> ShareRecord<'a> {
+    /// Reads a record; None if the type of its key or the version of its value is unknown, or if it
+    /// is an update without a value, which has no meaning.
+    ///
+    /// # Errors
+    /// A key or value that cannot be read.
+    pub fn read(key: &'a [u8], value: Option<&'a [u8]>) -> Result<Option<Self>> {
+        let mut reader = Reader::new(key);
+        let record_type = reader.i16()?;
+        let Some(value) = read_value(record_type, value)? else { return Ok(None) };
+        Ok(Some(Self { key: Field::read(&mut reader, KEY)?, value }))
+    }
+
+    /// Appends the key.
+    pub fn write_key(&self, out: &mut Vec<u8>) {
+        match self.value {
+            ShareValue::Snapshot(_) | ShareValue::Deleted => SNAPSHOT.write_key(&self.key, out),
+            ShareValue::Update(_) => UPDATE.write_key(&self.key, out),
+        }
+    }
+
+    /// Appends the value and returns true; for a tombstone appends nothing and returns false.
+    pub fn write_value(&self, out: &mut Vec<u8>) -> bool {
+        match &self.value {
+            ShareValue::Snapshot(snapshot) => SNAPSHOT.write_value(snapshot, WRITTEN, out),
+            ShareValue::Update(update) => UPDATE.write_value(update, WRITTEN, out),
+            ShareValue::Deleted => return false,
+        }
+        true
+    }
+}
+
+fn read_value(record_type: i16, value: Option<&[u8]>) -> Result<Option<ShareValue>> {
+    let Some(bytes) = value else {
+        return Ok((record_type == SNAPSHOT.record_type).then_some(ShareValue::Deleted));
+    };
+    if Reader::new(bytes).i16()? != WRITTEN {
+        return Ok(None);
+    }
+    if record_type == SNAPSHOT.record_type {
+        Ok(SNAPSHOT.read_value(value)?.map(ShareValue::Snapshot))
+    } else if record_type == UPDATE.record_type {
+        Ok(UPDATE.read_value(value)?.map(ShareValue::Update))
+    } else {
+        Ok(None)
+    }
+}
