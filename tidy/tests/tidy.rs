@@ -9,7 +9,7 @@ use tidy::{
 };
 
 /// The folders with the sources of a crate whose modules are looked at.
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
     "codec/src",
     "storage/src",
     "muster/src",
@@ -20,6 +20,7 @@ const CRATES: [&str; 12] = [
     "server/differential/src",
     "server/log-tools/src",
     "server/tls/src",
+    "server/shares/src",
     "server/transactions/src",
     "loadgen/src",
 ];

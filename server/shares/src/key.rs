@@ -1,0 +1,28 @@
+//! The name of a share partition.
+
+use alloc::boxed::Box;
+use muster_codec::records::ShareStateKey;
+use muster_codec::{Str, Uuid};
+
+/// A group's part of a topic partition.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SharePartitionKey {
+    pub group_id: Box<str>,
+    pub topic_id: Uuid,
+    pub partition: i32,
+}
+
+impl SharePartitionKey {
+    pub fn new(group_id: &str, topic_id: Uuid, partition: i32) -> Self {
+        Self { group_id: group_id.into(), topic_id, partition }
+    }
+
+    pub(crate) fn to_record(&self) -> ShareStateKey<'static> {
+        let group_id = Str::Owned((*self.group_id).into());
+        ShareStateKey { group_id, topic_id: self.topic_id, partition: self.partition }
+    }
+
+    pub(crate) fn of_record(key: &ShareStateKey<'_>) -> Self {
+        Self::new(&key.group_id, key.topic_id, key.partition)
+    }
+}

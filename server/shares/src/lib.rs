@@ -1,0 +1,22 @@
+//! The partition side of share groups (KIP-932): which records of a topic partition are done, and
+//! which of the others are with which member. Start here; `README.md` has the duties of the server
+//! and where muster differs from Kafka.
+//!
+//! A deterministic state machine without I/O, clock or randomness. A *share partition* is a group,
+//! a topic id and a partition; it is on the shard that leads the partition, its state too.
+//!
+//! - **State**: [`States`] has what is durable of each share partition. Its handlers return
+//!   records; [`States::replay`] alone changes it, in normal work and at recovery alike.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+extern crate alloc;
+
+mod key;
+pub mod limits;
+pub mod state;
+
+pub use key::SharePartitionKey;
+pub use state::{State, StateBatch, States};

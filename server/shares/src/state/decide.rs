@@ -1,0 +1,84 @@
+//! The record of a change: an update, or a snapshot once there are enough updates.
+
+use super::combine::combine;
+use super::{NO_COUNT, NO_OFFSET, State, StateBatch, Write};
+use alloc::vec::Vec;
+use muster_codec::Wall;
+use muster_codec::records::{ShareSnapshotValue, ShareStateBatch, ShareUpdateValue, ShareValue};
+
+impl State {
+    /// The value of the record of a write.
+    pub(super) fn change(&self, write: &Write<'_>, limit: u32, now: Wall) -> ShareValue {
+        if self.updates.unwrap_or(0) < limit {
+            return ShareValue::Update(self.update(write));
+        }
+        let merged = self.clone().merged(write);
+        ShareValue::Snapshot(ShareSnapshotValue {
+            create_timestamp: now.0,
+            ..merged.next_snapshot(now)
+        })
+    }
+
+    fn update(&self, write: &Write<'_>) -> ShareUpdateValue {
+        ShareUpdateValue {
+            snapshot_epoch: self.snapshot_epoch,
+            leader_epoch: self.leader_epoch,
+            start_offset: write.start_offset,
+            delivery_complete_count: write.delivery_complete_count,
+            state_batches: to_records(&combine(&[], write.batches, write.start_offset)),
+        }
+    }
+
+    /// The snapshot that replaces the one before and its updates.
+    pub(super) fn next_snapshot(&self, now: Wall) -> ShareSnapshotValue {
+        ShareSnapshotValue {
+            snapshot_epoch: self.snapshot_epoch.wrapping_add(1),
+            state_epoch: self.state_epoch,
+            leader_epoch: self.leader_epoch,
+            start_offset: self.start_offset,
+            delivery_complete_count: self.delivery_complete_count,
+            create_timestamp: self.created,
+            write_timestamp: now.0,
+            state_batches: to_records(&self.batches),
+        }
+    }
+
+    /// The state after a write. The start offset never goes back, and the count belongs to it: a
+    /// write that another one has overtaken changes neither (Kafka from 4.4 on).
+    pub(super) fn merged(mut self, write: &Write<'_>) -> Self {
+        let start = write.start_offset;
+        let count = write.delivery_complete_count;
+        if start == NO_OFFSET || start > self.start_offset {
+            self.delivery_complete_count = count;
+        } else if start == self.start_offset {
+            self.delivery_complete_count = self.delivery_complete_count.max(count);
+        }
+        self.start_offset = self.start_offset.max(start);
+        self.batches = combine(&self.batches, write.batches, self.start_offset);
+        self
+    }
+}
+
+fn to_records(batches: &[StateBatch]) -> Vec<ShareStateBatch> {
+    batches.iter().map(|batch| batch.to_record()).collect()
+}
+
+/// The snapshot of a share partition whose offsets were set.
+pub(super) fn initialized(
+    before: Option<&State>,
+    state_epoch: i32,
+    start_offset: i64,
+    now: Wall,
+) -> ShareSnapshotValue {
+    let count = if start_offset == NO_OFFSET { NO_COUNT } else { 0 };
+    ShareSnapshotValue {
+        snapshot_epoch: before.map_or(0, |it| it.snapshot_epoch.wrapping_add(1)),
+        state_epoch,
+        leader_epoch: 0,
+        start_offset,
+        delivery_complete_count: count,
+        create_timestamp: now.0,
+        write_timestamp: now.0,
+        state_batches: Vec::new(),
+    }
+}

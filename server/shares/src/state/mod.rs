@@ -1,0 +1,103 @@
+//! The durable state of share partitions, as Kafka's share coordinator keeps it: start offset,
+//! delivered records, epochs. `requests.rs` has the five APIs of share state.
+
+mod combine;
+mod decide;
+mod jobs;
+mod replay;
+mod requests;
+
+pub use requests::{Initialize, Reading, Refusal, Summary, Topics, Write, is_answered_empty};
+
+use crate::SharePartitionKey;
+use crate::limits::UPDATES_PER_SNAPSHOT_MAX;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use muster_codec::records::ShareStateBatch;
+
+/// The start offset before the first reader has decided it by `share.auto.offset.reset`.
+pub const NO_OFFSET: i64 = -1;
+/// The delivery complete count that is not known.
+pub const NO_COUNT: i32 = -1;
+/// An epoch that is not given, and fences nothing.
+pub const NO_EPOCH: i32 = -1;
+
+/// The states of all share partitions of a shard.
+#[derive(Debug)]
+pub struct States {
+    states: BTreeMap<SharePartitionKey, State>,
+    updates_per_snapshot: u32,
+}
+
+/// The state of one share partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    pub snapshot_epoch: i32,
+    pub state_epoch: i32,
+    pub leader_epoch: i32,
+    /// All before it is done; [`NO_OFFSET`] if it has not been decided.
+    pub start_offset: i64,
+    /// The records from the start offset on that are done.
+    pub delivery_complete_count: i32,
+    pub created: i64,
+    /// When the snapshot was written.
+    pub written: i64,
+    /// In order, without overlap.
+    pub batches: Vec<StateBatch>,
+    /// The greatest epochs seen: a smaller one is fenced.
+    pub fence: Fence,
+    /// Updates since the snapshot; None before the first.
+    pub updates: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    pub leader_epoch: i32,
+    pub state_epoch: i32,
+}
+
+/// Records of one state, both offsets included. The order is that of Kafka's combination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StateBatch {
+    pub first: i64,
+    pub last: i64,
+    pub delivery_count: i16,
+    /// The id of the state, as in records.
+    pub delivery_state: i8,
+}
+
+impl States {
+    /// `updates_per_snapshot` is `share.coordinator.snapshot.update.records.per.snapshot`.
+    pub fn new(updates_per_snapshot: u32) -> Self {
+        let updates_per_snapshot = updates_per_snapshot.min(UPDATES_PER_SNAPSHOT_MAX);
+        Self { states: BTreeMap::new(), updates_per_snapshot }
+    }
+
+    pub fn get(&self, key: &SharePartitionKey) -> Option<&State> {
+        self.states.get(key)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&SharePartitionKey, &State)> {
+        self.states.iter()
+    }
+}
+
+impl StateBatch {
+    pub(super) fn to_record(self) -> ShareStateBatch {
+        ShareStateBatch {
+            first_offset: self.first,
+            last_offset: self.last,
+            delivery_state: self.delivery_state,
+            delivery_count: self.delivery_count,
+        }
+    }
+
+    pub(super) fn of_record(batch: &ShareStateBatch) -> Self {
+        Self {
+            first: batch.first_offset,
+            last: batch.last_offset,
+            delivery_count: batch.delivery_count,
+            delivery_state: batch.delivery_state,
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The five APIs of share state, each for one share partition: InitializeShareGroupState (83),
+//! ReadShareGroupState (84), WriteShareGroupState (85), DeleteShareGroupState (86),
+//! ReadShareGroupStateSummary (87). The checks and their order are those of Kafka's
+//! `ShareCoordinatorShard`.
+
+use super::{NO_COUNT, NO_EPOCH, NO_OFFSET, State, StateBatch, States, decide};
+use crate::SharePartitionKey;
+use alloc::vec::Vec;
+use muster_codec::records::{ShareRecord, ShareValue};
+use muster_codec::{ErrorCode, Uuid, Wall};
+
+/// The topics of the cluster.
+pub trait Topics {
+    fn has(&self, topic_id: Uuid, partition: i32) -> bool;
+}
+
+/// InitializeShareGroupState.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Initialize {
+    pub state_epoch: i32,
+    /// [`NO_OFFSET`] if the first reader is to decide it.
+    pub start_offset: i64,
+}
+
+/// WriteShareGroupState.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Write<'a> {
+    pub leader_epoch: i32,
+    pub state_epoch: i32,
+    /// [`NO_OFFSET`] if it is unchanged.
+    pub start_offset: i64,
+    pub delivery_complete_count: i32,
+    pub batches: &'a [StateBatch],
+}
+
+/// The answer of ReadShareGroupState.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    pub state_epoch: i32,
+    pub start_offset: i64,
+    pub batches: Vec<StateBatch>,
+}
+
+/// The answer of ReadShareGroupStateSummary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    pub state_epoch: i32,
+    pub leader_epoch: i32,
+    pub start_offset: i64,
+    /// From version 1 on.
+    pub delivery_complete_count: i32,
+}
+
+/// Why a request is refused for a share partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    pub error: ErrorCode,
+    pub message: &'static str,
+}
+
+/// Whether Kafka answers a request with no results and no error: it names no group, no topic, or
+/// (`topics` has the number of partitions of each) a topic without partitions, which
+/// InitializeShareGroupState alone does not look at.
+pub fn is_answered_empty(
+    group_id: &str,
+    topics: impl IntoIterator<Item = usize>,
+    initializes: bool,
+) -> bool {
+    let mut topics = topics.into_iter().peekable();
+    group_id.is_empty() || topics.peek().is_none() || !initializes && topics.any(|it| it == 0)
+}
+
+impl States {
+    /// The state of a share partition is as given from now on, whatever it was. Without a record if
+    /// it is so already, because messages and requests are repeated (Kafka after 4.4).
+    ///
+    /// # Errors
+    /// A state epoch that is too old, or a partition that does not exist.
+    pub fn initialize(
+        &self,
+        key: &SharePartitionKey,
+        request: Initialize,
+        topics: &dyn Topics,
+        now: Wall,
+    ) -> Result<Option<ShareRecord<'static>>, Refusal> {
+        check_name(key)?;
+        let state = self.states.get(key);
+        let Initialize { state_epoch, start_offset } = request;
+        check_state_epoch(state, state_epoch)?;
+        check_topic(key, topics)?;
+        if state.is_some_and(|it| (it.state_epoch, it.start_offset) == (state_epoch, start_offset))
+        {
+            return Ok(None);
+        }
+        let snapshot = decide::initialized(state, state_epoch, start_offset, now);
+        Ok(Some(record(key, ShareValue::Snapshot(snapshot))))
+    }
+
+    /// The state for a reader; with a record if its leader epoch is new, which fences older ones.
+    ///
+    /// # Errors
+    /// A state that is not initialized, a leader epoch that is too old, or a partition that does
+    /// not exist.
+    pub fn read(
+        &self,
+        key: &SharePartitionKey,
+        leader_epoch: i32,
+        topics: &dyn Topics,
+        now: Wall,
+    ) -> Result<(Reading, Option<ShareRecord<'static>>), Refusal> {
+        check_name(key)?;
+        let state = self.states.get(key).ok_or(Refusal::READ_UNINITIALIZED)?;
+        check_leader_epoch(state, leader_epoch)?;
+        check_topic(key, topics)?;
+        let is_new = leader_epoch != NO_EPOCH && leader_epoch != state.fence.leader_epoch;
+        let fences = || record(key, self.led_from(state, leader_epoch, now));
+        Ok((state.reading(), is_new.then(fences)))
+    }
+
+    /// Changes of records.
+    ///
+    /// # Errors
+    /// A state that is not initialized, an epoch that is too old, or a partition that does not
+    /// exist.
+    pub fn write(
+        &self,
+        key: &SharePartitionKey,
+        request: &Write<'_>,
+        topics: &dyn Topics,
+        now: Wall,
+    ) -> Result<ShareRecord<'static>, Refusal> {
+        check_name(key)?;
+        let state = self.states.get(key).ok_or(Refusal::WRITE_UNINITIALIZED)?;
+        check_leader_epoch(state, request.leader_epoch)?;
+        check_state_epoch(Some(state), request.state_epoch)?;
+        check_topic(key, topics)?;
+        Ok(record(key, state.change(request, self.updates_per_snapshot, now)))
+    }
+
+    /// Deletes the state; without a record if there is none.
+    ///
+    /// # Errors
+    /// A partition that does not exist.
+    pub fn delete(
+        &self,
+        key: &SharePartitionKey,
+        topics: &dyn Topics,
+    ) -> Result<Option<ShareRecord<'static>>, Refusal> {
+        check_name(key)?;
+        check_topic(key, topics)?;
+        Ok(self.states.contains_key(key).then(|| record(key, ShareValue::Deleted)))
+    }
+
+    /// The numbers that an administrator is shown.
+    ///
+    /// # Errors
+    /// A partition that does not exist.
+    pub fn summary(
+        &self,
+        key: &SharePartitionKey,
+        topics: &dyn Topics,
+    ) -> Result<Summary, Refusal> {
+        check_name(key)?;
+        check_topic(key, topics)?;
+        Ok(self.states.get(key).map_or(Summary::UNINITIALIZED, State::summary))
+    }
+
+    fn led_from(&self, state: &State, leader_epoch: i32, now: Wall) -> ShareValue {
+        let write = Write {
+            leader_epoch,
+            state_epoch: NO_EPOCH,
+            start_offset: state.start_offset,
+            delivery_complete_count: state.delivery_complete_count,
+            batches: &[],
+        };
+        let mut value = state.change(&write, self.updates_per_snapshot, now);
+        match &mut value {
+            ShareValue::Snapshot(snapshot) => snapshot.leader_epoch = leader_epoch,
+            ShareValue::Update(update) => update.leader_epoch = leader_epoch,
+            ShareValue::Deleted => {}
+        }
+        value
+    }
+}
+
+pub(super) fn record(key: &SharePartitionKey, value: ShareValue) -> ShareRecord<'static> {
+    ShareRecord { key: key.to_record(), value }
+}
+
+fn check_name(key: &SharePartitionKey) -> Result<(), Refusal> {
+    if key.partition < 0 { Err(Refusal::NEGATIVE_PARTITION) } else { Ok(()) }
+}
+
+fn check_leader_epoch(state: &State, given: i32) -> Result<(), Refusal> {
+    let is_fenced = given != NO_EPOCH && given < state.fence.leader_epoch;
+    if is_fenced { Err(Refusal::FENCED_LEADER_EPOCH) } else { Ok(()) }
+}
+
+fn check_state_epoch(state: Option<&State>, given: i32) -> Result<(), Refusal> {
+    let is_fenced = given != NO_EPOCH && state.is_some_and(|it| given < it.fence.state_epoch);
+    if is_fenced { Err(Refusal::FENCED_STATE_EPOCH) } else { Ok(()) }
+}
+
+fn check_topic(key: &SharePartitionKey, topics: &dyn Topics) -> Result<(), Refusal> {
+    if topics.has(key.topic_id, key.partition) { Ok(()) } else { Err(Refusal::UNKNOWN_PARTITION) }
+}
+
+impl State {
+    fn reading(&self) -> Reading {
+        Reading {
+            state_epoch: self.state_epoch,
+            start_offset: self.start_offset,
+            batches: self.batches.clone(),
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        Summary {
+            state_epoch: self.state_epoch,
+            leader_epoch: self.leader_epoch,
+            start_offset: self.start_offset,
+            delivery_complete_count: self.delivery_complete_count,
+        }
+    }
+}
+
+impl Summary {
+    const UNINITIALIZED: Self = Self {
+        state_epoch: 0,
+        leader_epoch: 0,
+        start_offset: NO_OFFSET,
+        delivery_complete_count: NO_COUNT,
+    };
+}
+
+impl Refusal {
+    const NEGATIVE_PARTITION: Self = Self {
+        error: ErrorCode::InvalidRequest,
+        message: "The partition id cannot be a negative number.",
+    };
+    const READ_UNINITIALIZED: Self = Self {
+        error: ErrorCode::InvalidRequest,
+        message: "Read operation on uninitialized share partition not allowed.",
+    };
+    const WRITE_UNINITIALIZED: Self = Self {
+        error: ErrorCode::InvalidRequest,
+        message: "Write operation on uninitialized share partition not allowed.",
+    };
+    const FENCED_LEADER_EPOCH: Self = Self {
+        error: ErrorCode::FencedLeaderEpoch,
+        message: "The leader epoch in the request is older than the epoch on the broker.",
+    };
+    const FENCED_STATE_EPOCH: Self = Self {
+        error: ErrorCode::FencedStateEpoch,
+        message: "The share coordinator rejected the request because the share-group state epoch \
+                  did not match.",
+    };
+    const UNKNOWN_PARTITION: Self = Self {
+        error: ErrorCode::UnknownTopicOrPartition,
+        message: "This server does not host this topic-partition.",
+    };
+}

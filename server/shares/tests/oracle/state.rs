@@ -1,0 +1,460 @@
+//! Share state against Kafka's share coordinator: requests, records, jobs, what it holds.
+//!
+//! The harness has the parts of Kafka's runtime: the log, answers that wait until it is committed,
+//! appends that fail, pruning.
+
+use crate::argued::{Argued, Difference};
+use crate::json::{
+    from_state_batches, int, int32, key_of, list, record, state_batches, text, through_bytes, uuid,
+};
+use crate::topics::World;
+use crate::transcript::{Line, Transcript};
+use muster_codec::Wall;
+use muster_codec::records::{ShareRecord, ShareValue};
+use muster_shares::state::{Initialize, Refusal, Summary, Write, is_answered_empty};
+use muster_shares::{SharePartitionKey, State, States};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub type Check = Result<(), String>;
+
+#[derive(Debug)]
+pub struct Coordinator {
+    pub states: States,
+    pub world: World,
+    pub argued: Argued,
+    pub records: usize,
+    pub answers: usize,
+    config: Config,
+    began: i64,
+    now: i64,
+    /// The log from its start, and how much of it is committed.
+    log: Vec<ShareRecord<'static>>,
+    log_start: i64,
+    committed: usize,
+    held: bool,
+    was_held: bool,
+    append_fails: bool,
+    /// Answers that wait, by request.
+    waiting: BTreeMap<String, Value>,
+    /// Share partitions whose state differs on purpose, until their next snapshot.
+    differing: BTreeSet<SharePartitionKey>,
+    /// The share partitions of which Kafka has records in this operation.
+    kafka_wrote: BTreeSet<SharePartitionKey>,
+    /// The records of muster in it.
+    written: Vec<ShareRecord<'static>>,
+}
+
+#[derive(Debug)]
+struct Config {
+    updates_per_snapshot: u32,
+    cold_interval_ms: i64,
+}
+
+/// Replays a transcript; the error says where it differs.
+pub fn replay(transcript: &Transcript) -> Result<Coordinator, String> {
+    let mut coordinator = Coordinator::new(&transcript.lines[0].input);
+    for (number, line) in transcript.lines.iter().enumerate().skip(1) {
+        let place =
+            |what| format!("{} line {}: {}\n  {what}", transcript.name, number + 1, line.input);
+        coordinator.apply(line).map_err(place)?;
+    }
+    Ok(coordinator)
+}
+
+impl Coordinator {
+    pub fn new(op: &Value) -> Self {
+        let config = |name: &str, otherwise| op["config"].get(name).map_or(otherwise, int);
+        let limit = config("share.coordinator.snapshot.update.records.per.snapshot", 500);
+        let cold = "share.coordinator.cold.partition.snapshot.interval.ms";
+        let config = Config {
+            updates_per_snapshot: u32::try_from(limit).unwrap(),
+            cold_interval_ms: config(cold, 300_000),
+        };
+        let mut world = World::default();
+        world.change(op);
+        Self {
+            states: States::new(config.updates_per_snapshot),
+            world,
+            argued: Argued::default(),
+            records: 0,
+            answers: 0,
+            config,
+            began: int(&op["now"]),
+            now: int(&op["now"]),
+            log: Vec::new(),
+            log_start: 0,
+            committed: 0,
+            held: false,
+            was_held: false,
+            append_fails: false,
+            waiting: BTreeMap::new(),
+            differing: BTreeSet::new(),
+            kafka_wrote: BTreeSet::new(),
+            written: Vec::new(),
+        }
+    }
+
+    fn apply(&mut self, line: &Line) -> Check {
+        let (op, out) = (&line.input, &line.output);
+        let before = self.now;
+        self.now = int(&out["now"]);
+        let kafkas = list(&out["batches"]).iter().flat_map(|batch| list(&batch["records"]));
+        self.kafka_wrote = kafkas.map(|it| key_of(&record(it))).collect();
+        match text(&op["op"]) {
+            "request" => {
+                let answer = self.request(op);
+                self.waiting.insert(text(&op["id"]).to_owned(), answer);
+            }
+            "topics" => self.topics(op),
+            "hold" => {
+                self.held = op["commit"] == true;
+                self.was_held |= self.held;
+            }
+            "commit" => self.committed = self.log.len(),
+            "fail" => self.append_fails = true,
+            "advance" => self.advance(before, out)?,
+            "reload" => {}
+            "dump" => self.compare_dump(out)?,
+            other => return Err(format!("no such operation: {other}")),
+        }
+        if op["op"] != "advance" {
+            self.compare_records(out, |_| true)?;
+        }
+        if !self.held {
+            self.committed = self.log.len();
+        }
+        self.prune(out);
+        if op["op"] == "reload" {
+            self.reload();
+        }
+        self.compare_answers(op, out)
+    }
+
+    fn topics(&mut self, op: &Value) {
+        self.committed = self.log.len();
+        let gone = self.world.change(op);
+        let ends = self.states.without_topics(|id| gone.contains(&id));
+        self.append_all(ends);
+    }
+
+    /// The snapshots of cold share partitions, at the times at which Kafka wrote some; and none at
+    /// others, as long as no waiting for the log has delayed Kafka's job.
+    fn advance(&mut self, before: i64, out: &Value) -> Check {
+        let interval = self.config.cold_interval_ms;
+        let mut times: Vec<_> = list(&out["batches"]).iter().map(|it| int(&it["at"])).collect();
+        if !self.was_held {
+            let due = (before - self.began) / interval + 1..=(self.now - self.began) / interval;
+            times.extend(due.map(|it| self.began + it * interval));
+        }
+        times.sort_unstable();
+        times.dedup();
+        for at in times {
+            let cold = self.states.cold_snapshots(interval, Wall(at));
+            self.append_all(cold);
+            self.compare_records(out, |it| it["at"] == at)?;
+        }
+        Ok(())
+    }
+
+    fn prune(&mut self, out: &Value) {
+        let Some(start) = out["pruned"].as_i64() else { return };
+        let gone = usize::try_from(start - self.log_start).unwrap();
+        self.log.drain(..gone);
+        self.committed -= gone;
+        self.log_start = start;
+    }
+
+    fn reload(&mut self) {
+        self.states = self.loaded(self.log.len());
+        self.committed = self.log.len();
+    }
+
+    fn loaded(&self, upto: usize) -> States {
+        let mut states = States::new(self.config.updates_per_snapshot);
+        self.log[..upto].iter().for_each(|record| states.replay(record));
+        states
+    }
+
+    /// Appends and replays; a failure of the oracle's log is one here, unless a job of Kafka's has
+    /// had it. False if it failed.
+    fn append(&mut self, record: ShareRecord<'static>) -> bool {
+        if std::mem::take(&mut self.append_fails) && !self.kafka_wrote.contains(&key_of(&record)) {
+            return false;
+        }
+        let record = through_bytes(&record);
+        self.states.replay(&record);
+        self.written.push(record.clone());
+        self.log.push(record);
+        true
+    }
+
+    /// Appends what Kafka writes as one batch.
+    fn append_all(&mut self, records: Vec<ShareRecord<'static>>) {
+        let mut records = records.into_iter();
+        if records.next().is_some_and(|first| self.append(first)) {
+            records.for_each(|record| assert!(self.append(record)));
+        }
+    }
+
+    /// muster's records of this operation are those of Kafka, apart from argued ones.
+    fn compare_records(&mut self, out: &Value, which: impl Fn(&Value) -> bool) -> Check {
+        let mut ours = std::mem::take(&mut self.written);
+        let batches = list(&out["batches"]).iter().filter(|batch| which(batch));
+        let kafkas = batches.flat_map(|batch| list(&batch["records"]));
+        for kafkas in kafkas.map(record) {
+            let key = key_of(&kafkas);
+            let at = ours.iter().position(|it| key_of(it) == key);
+            match at.map(|at| ours.remove(at)) {
+                Some(ours) if ours == kafkas => self.records += 1,
+                other => self.take_kafkas(kafkas, other.as_ref())?,
+            }
+        }
+        match ours.first() {
+            Some(record) if !self.differing.contains(&key_of(record)) => {
+                Err(format!("only muster wrote {record:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Kafka's record of a share partition that differs on purpose is taken for ours.
+    fn take_kafkas(
+        &mut self,
+        kafkas: ShareRecord<'static>,
+        ours: Option<&ShareRecord<'_>>,
+    ) -> Check {
+        let key = key_of(&kafkas);
+        if !self.differing.contains(&key) {
+            return Err(format!("muster wrote {ours:?}\n  Kafka wrote  {kafkas:?}"));
+        }
+        if matches!(kafkas.value, ShareValue::Snapshot(_) | ShareValue::Deleted) {
+            self.differing.remove(&key);
+        }
+        if let Some(ours) = ours {
+            let at = self.log.iter().rposition(|it| it == ours).unwrap();
+            self.log[at] = kafkas.clone();
+        } else {
+            self.log.push(kafkas.clone());
+        }
+        self.states.replay(&kafkas);
+        Ok(())
+    }
+
+    fn compare_answers(&mut self, op: &Value, out: &Value) -> Check {
+        let own = op.get("id").filter(|_| out.get("deferred").is_none());
+        let own = own.map(|id| (text(id), &out["response"]));
+        let others = list(&out["completions"]).iter();
+        let others = others.map(|it| (text(&it["id"]), &it["response"]));
+        for (id, kafkas) in own.into_iter().chain(others) {
+            let Some(ours) = self.waiting.remove(id) else { continue };
+            let (ours, kafkas) = (results(&ours), results(kafkas));
+            if !is_same_answer(&ours, &kafkas) {
+                return Err(format!("muster answered {ours:?}\n  Kafka answered  {kafkas:?}"));
+            }
+            self.answers += 1;
+        }
+        Ok(())
+    }
+
+    fn compare_dump(&self, out: &Value) -> Check {
+        let kafkas: BTreeMap<_, _> =
+            list(&out["coordinator"]).iter().map(|it| (self.dumped_key(it), it.clone())).collect();
+        let ours = self.states.iter().map(|(key, state)| (key.clone(), self.dumped(key, state)));
+        let ours: BTreeMap<_, _> = ours.collect();
+        let keys: BTreeSet<_> = ours.keys().chain(kafkas.keys()).collect();
+        for key in keys.into_iter().filter(|key| !self.differing.contains(key)) {
+            if ours.get(key) != kafkas.get(key) {
+                let (ours, kafkas) = (ours.get(key), kafkas.get(key));
+                return Err(format!("muster holds {ours:?}\n  Kafka holds  {kafkas:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn dumped_key(&self, state: &Value) -> SharePartitionKey {
+        let topic_id = self.world.id(text(&state["topic"]));
+        SharePartitionKey::new(text(&state["group"]), topic_id, int32(&state["partition"]))
+    }
+
+    fn dumped(&self, key: &SharePartitionKey, state: &State) -> Value {
+        let batch = |it: &muster_shares::StateBatch| {
+            json!([it.first, it.last, it.delivery_state, it.delivery_count])
+        };
+        json!({
+            "group": &*key.group_id, "topic": self.world.name(key.topic_id),
+            "partition": key.partition, "snapshot_epoch": state.snapshot_epoch,
+            "state_epoch": state.state_epoch, "leader_epoch": state.leader_epoch,
+            "start_offset": state.start_offset,
+            "delivery_complete_count": state.delivery_complete_count,
+            "created": state.created, "written": state.written,
+            "fence_leader_epoch": state.fence.leader_epoch,
+            "fence_state_epoch": state.fence.state_epoch, "updates": state.updates,
+            "batches": state.batches.iter().map(batch).collect::<Vec<_>>(),
+        })
+    }
+
+    fn request(&mut self, op: &Value) -> Value {
+        let (api, body) = (text(&op["api"]), &op["body"]);
+        let (group, topics) = (text(&body["groupId"]), list(&body["topics"]));
+        let partitions = topics.iter().map(|topic| list(&topic["partitions"]).len());
+        if is_answered_empty(group, partitions, api == "InitializeShareGroupState") {
+            return json!({"results": []});
+        }
+        let mut results = Vec::new();
+        for topic in topics {
+            let mut answers = BTreeMap::new();
+            for partition in list(&topic["partitions"]) {
+                let number = int32(&partition["partition"]);
+                let key = SharePartitionKey::new(group, uuid(&topic["topicId"]), number);
+                answers.insert(number, self.one(api, &key, partition));
+            }
+            let answers: Vec<_> = answers.into_values().collect();
+            results.push(json!({"topicId": topic["topicId"], "partitions": answers}));
+        }
+        json!({"results": results})
+    }
+
+    /// A request for one share partition.
+    fn one(&mut self, api: &str, key: &SharePartitionKey, body: &Value) -> Value {
+        let answer = match api {
+            "InitializeShareGroupState" => self.initialize(key, body),
+            "ReadShareGroupState" => self.read(key, body),
+            "WriteShareGroupState" => self.write(key, body),
+            "DeleteShareGroupState" => self.delete(key),
+            "ReadShareGroupStateSummary" => self.summary(key),
+            other => panic!("no such API: {other}"),
+        };
+        let mut answer = answer.unwrap_or_else(refused);
+        answer["partition"] = json!(key.partition);
+        if self.differing.contains(key) {
+            answer["differs"] = json!(true);
+        }
+        answer
+    }
+
+    fn initialize(&mut self, key: &SharePartitionKey, body: &Value) -> Result<Value, Refusal> {
+        let request = Initialize {
+            state_epoch: int32(&body["stateEpoch"]),
+            start_offset: int(&body["startOffset"]),
+        };
+        match self.states.initialize(key, request, &self.world, Wall(self.now))? {
+            Some(record) => Ok(self.answered(record, json!({}))),
+            None => {
+                // Kafka resets the state; its snapshot ends the difference at once.
+                if !std::mem::take(&mut self.append_fails) {
+                    self.argued.note(Difference::InitializedAgain);
+                    self.differing.insert(key.clone());
+                }
+                Ok(success(json!({})))
+            }
+        }
+    }
+
+    fn read(&mut self, key: &SharePartitionKey, body: &Value) -> Result<Value, Refusal> {
+        let leader_epoch = int32(&body["leaderEpoch"]);
+        let (reading, record) = self.states.read(key, leader_epoch, &self.world, Wall(self.now))?;
+        let answer = json!({
+            "stateEpoch": reading.state_epoch, "startOffset": reading.start_offset,
+            "stateBatches": from_state_batches(&reading.batches),
+        });
+        let fence = self.states.get(key).unwrap().fence.leader_epoch;
+        if leader_epoch == -1 && fence > -1 {
+            self.argued.note(Difference::ReadWithoutEpoch);
+            return Ok(json!({"differs": true}));
+        }
+        Ok(match record {
+            Some(record) => self.answered(record, answer),
+            None => success(answer),
+        })
+    }
+
+    fn write(&mut self, key: &SharePartitionKey, body: &Value) -> Result<Value, Refusal> {
+        let batches = state_batches(&body["stateBatches"]);
+        let request = Write {
+            leader_epoch: int32(&body["leaderEpoch"]),
+            state_epoch: int32(&body["stateEpoch"]),
+            start_offset: int(&body["startOffset"]),
+            delivery_complete_count: int32(&body["deliveryCompleteCount"]),
+            batches: &batches,
+        };
+        let record = self.states.write(key, &request, &self.world, Wall(self.now))?;
+        let (start, count) = (request.start_offset, request.delivery_complete_count);
+        let known = self.states.get(key).unwrap();
+        let goes_back = start != -1 && start < known.start_offset
+            || start == known.start_offset && start != -1 && count < known.delivery_complete_count;
+        let answer = self.answered(record, json!({}));
+        let is_written = answer["errorCode"] == 0;
+        if goes_back && is_written && self.differing.insert(key.clone()) {
+            self.argued.note(Difference::StartBack);
+        }
+        Ok(answer)
+    }
+
+    fn delete(&mut self, key: &SharePartitionKey) -> Result<Value, Refusal> {
+        Ok(match self.states.delete(key, &self.world)? {
+            Some(record) => self.answered(record, json!({})),
+            None => success(json!({})),
+        })
+    }
+
+    /// Kafka answers from what is committed.
+    fn summary(&mut self, key: &SharePartitionKey) -> Result<Value, Refusal> {
+        let states = self.loaded(self.committed);
+        let states = if self.held { &states } else { &self.states };
+        let Summary { state_epoch, leader_epoch, start_offset, delivery_complete_count } =
+            states.summary(key, &self.world)?;
+        Ok(success(json!({
+            "stateEpoch": state_epoch, "leaderEpoch": leader_epoch, "startOffset": start_offset,
+            "deliveryCompleteCount": delivery_complete_count,
+        })))
+    }
+
+    /// The answer once the record is appended.
+    fn answered(&mut self, record: ShareRecord<'static>, answer: Value) -> Value {
+        if self.append(record) { success(answer) } else { json!({"appendFailed": true}) }
+    }
+}
+
+fn success(mut answer: Value) -> Value {
+    answer["errorCode"] = json!(0);
+    answer["errorMessage"] = Value::Null;
+    answer
+}
+
+fn refused(Refusal { error, message }: Refusal) -> Value {
+    json!({"errorCode": error as i16, "errorMessage": message})
+}
+
+/// The answers by topic and partition.
+fn results(response: &Value) -> BTreeMap<(String, i64), Value> {
+    let mut all = BTreeMap::new();
+    for topic in list(&response["results"]) {
+        for partition in list(&topic["partitions"]) {
+            let key = (text(&topic["topicId"]).to_owned(), int(&partition["partition"]));
+            all.insert(key, partition.clone());
+        }
+    }
+    all
+}
+
+fn is_same_answer(
+    ours: &BTreeMap<(String, i64), Value>,
+    kafkas: &BTreeMap<(String, i64), Value>,
+) -> bool {
+    ours.keys().eq(kafkas.keys()) && ours.iter().all(|(key, ours)| is_same(ours, &kafkas[key]))
+}
+
+/// Only error and message of a refusal are compared; errors of Kafka's runtime (its log,
+/// time-outs) are no decisions of the state.
+fn is_same(ours: &Value, kafkas: &Value) -> bool {
+    let of_runtime = kafkas["errorMessage"].as_str().is_some_and(|it| it.starts_with("Unable to"));
+    if ours.get("differs").is_some() || of_runtime {
+        return true;
+    }
+    if ours.get("appendFailed").is_some() {
+        return false;
+    }
+    let errors = |it: &Value| (it["errorCode"].clone(), it["errorMessage"].clone());
+    if ours["errorCode"] == 0 { ours == kafkas } else { errors(ours) == errors(kafkas) }
+}
