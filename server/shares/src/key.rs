@@ -12,6 +12,13 @@ pub struct SharePartitionKey {
     pub partition: i32,
 }
 
+/// A partition of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicPartition {
+    pub topic_id: Uuid,
+    pub partition: i32,
+}
+
 impl SharePartitionKey {
     pub fn new(group_id: &str, topic_id: Uuid, partition: i32) -> Self {
         Self { group_id: group_id.into(), topic_id, partition }

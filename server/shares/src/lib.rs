@@ -7,6 +7,7 @@
 //!
 //! - **State**: [`States`] has what is durable of each share partition. Its handlers return
 //!   records; [`States::replay`] alone changes it, in normal work and at recovery alike.
+//! - **Sessions**: [`Sessions`] has the share sessions of clients. They are soft, too.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -16,7 +17,9 @@ extern crate alloc;
 
 mod key;
 pub mod limits;
+pub mod sessions;
 pub mod state;
 
-pub use key::SharePartitionKey;
+pub use key::{SharePartitionKey, TopicPartition};
+pub use sessions::Sessions;
 pub use state::{State, StateBatch, States};

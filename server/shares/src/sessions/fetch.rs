@@ -1,0 +1,102 @@
+//! A ShareFetch and its share session.
+
+use super::{
+    Connection, FINAL_EPOCH, INITIAL_EPOCH, Opened, Partitions, Session, SessionKey, Sessions,
+    next_epoch,
+};
+use crate::TopicPartition;
+use alloc::vec::Vec;
+use muster_codec::ErrorCode;
+
+/// The parts of a ShareFetch that its session is about.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionFetch<'r> {
+    pub epoch: i32,
+    /// All partitions that it names, those that only have acknowledgements included.
+    pub topics: &'r [TopicPartition],
+    pub forgotten: &'r [TopicPartition],
+    pub has_acknowledgements: bool,
+    pub connection: Connection,
+}
+
+/// The part of a ShareFetch in its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FetchContext {
+    Initial,
+    Subsequent,
+    /// Nothing is fetched; after its acknowledgements comes [`Sessions::close`].
+    Final,
+}
+
+/// A ShareFetch that its session allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    pub context: FetchContext,
+    /// In the order of the session.
+    pub partitions: Vec<TopicPartition>,
+}
+
+impl Sessions {
+    /// A ShareFetch. An initial one replaces the session that there is; what its member has
+    /// acquired it keeps.
+    ///
+    /// # Errors
+    /// SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED (for which
+    /// the answer waits MaxWaitMs), or INVALID_REQUEST for acknowledgements in an initial one.
+    pub fn fetch(
+        &mut self,
+        key: &SessionKey,
+        request: &SessionFetch<'_>,
+    ) -> Result<Begun, ErrorCode> {
+        match request.epoch {
+            INITIAL_EPOCH => self.open(key, request),
+            FINAL_EPOCH if self.sessions.contains_key(key) => {
+                Ok(Begun { context: FetchContext::Final, partitions: Vec::new() })
+            }
+            FINAL_EPOCH => Err(ErrorCode::ShareSessionNotFound),
+            _ => self.resume(key, request),
+        }
+    }
+
+    fn open(&mut self, key: &SessionKey, request: &SessionFetch<'_>) -> Result<Begun, ErrorCode> {
+        if request.has_acknowledgements {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        self.remove(key);
+        if self.sessions.len() >= self.limit {
+            return Err(ErrorCode::ShareSessionLimitReached);
+        }
+        let SessionFetch { connection, topics, .. } = *request;
+        let epoch = next_epoch(INITIAL_EPOCH);
+        let mut partitions = Partitions::default();
+        topics.iter().for_each(|at| partitions.add(*at, false));
+        let begun =
+            Begun { context: FetchContext::Initial, partitions: partitions.iter().collect() };
+        self.sessions.insert(key.clone(), Session { epoch, connection, partitions });
+        self.by_connection.insert(connection, Opened { key: key.clone(), is_stale: false });
+        Ok(begun)
+    }
+
+    fn resume(&mut self, key: &SessionKey, request: &SessionFetch<'_>) -> Result<Begun, ErrorCode> {
+        let session = self.sessions.get_mut(key).ok_or(ErrorCode::ShareSessionNotFound)?;
+        session.take(request.epoch)?;
+        request.topics.iter().for_each(|at| session.partitions.add(*at, true));
+        request.forgotten.iter().for_each(|at| session.partitions.remove(*at));
+        let partitions = session.partitions.iter().collect();
+        Ok(Begun { context: FetchContext::Subsequent, partitions })
+    }
+
+    /// Whether the answer of a subsequent ShareFetch has a partition: if it has records or news, or
+    /// if the client has had no answer about it. One with records is fetched last the next time.
+    pub fn is_answered(
+        &mut self,
+        key: &SessionKey,
+        at: TopicPartition,
+        has_records: bool,
+        has_news: bool,
+    ) -> bool {
+        let session = self.sessions.get_mut(key);
+        let is_new = session.is_some_and(|it| it.partitions.answered(at, has_records));
+        is_new || has_records || has_news
+    }
+}
