@@ -137,6 +137,18 @@ impl States {
         Ok(record(key, state.change(request, self.updates_per_snapshot, now)))
     }
 
+    /// The record of changes by the share partition itself, which no epoch fences; None if it has
+    /// no state any more.
+    pub fn change(
+        &self,
+        key: &SharePartitionKey,
+        change: &Write<'_>,
+        now: Wall,
+    ) -> Option<ShareRecord<'static>> {
+        let state = self.states.get(key)?;
+        Some(record(key, state.change(change, self.updates_per_snapshot, now)))
+    }
+
     /// Deletes the state; without a record if there is none.
     ///
     /// # Errors

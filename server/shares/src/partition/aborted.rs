@@ -1,0 +1,72 @@
+//! Batches of aborted transactions, for readers of committed records.
+
+use super::acquire::{AcquiredRange, LogBatch};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// A batch that was read, with what matters for transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadBatch {
+    pub bounds: LogBatch,
+    /// None without one.
+    pub producer_id: Option<i64>,
+    pub is_transactional: bool,
+    pub is_abort_marker: bool,
+}
+
+/// An aborted transaction, as in a fetch response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AbortedTransaction {
+    pub producer_id: i64,
+    pub first_offset: i64,
+}
+
+/// The batches that belong to aborted transactions, in order.
+pub fn aborted_ranges(batches: &[ReadBatch], aborted: &[AbortedTransaction]) -> Vec<LogBatch> {
+    let mut waiting = aborted.to_vec();
+    waiting.sort_by_key(|it| core::cmp::Reverse(it.first_offset));
+    let mut producers = BTreeSet::new();
+    let mut ranges = Vec::new();
+    for batch in batches {
+        let Some(producer_id) = batch.producer_id else { continue };
+        while let Some(begun) = waiting.pop_if(|it| it.first_offset <= batch.bounds.last) {
+            producers.insert(begun.producer_id);
+        }
+        if batch.is_abort_marker {
+            producers.remove(&producer_id);
+        } else if batch.is_transactional && producers.contains(&producer_id) {
+            ranges.push(batch.bounds);
+        }
+    }
+    ranges
+}
+
+/// The acquired ranges without the batches of aborted transactions.
+pub(super) fn without_aborted(
+    acquired: Vec<AcquiredRange>,
+    aborted: &[LogBatch],
+) -> Vec<AcquiredRange> {
+    let mut kept = Vec::with_capacity(acquired.len());
+    for mut range in acquired {
+        let from = aborted.partition_point(|it| it.last < range.first);
+        for batch in aborted[from..].iter().take_while(|it| it.base <= range.last) {
+            if range.first < batch.base {
+                kept.push(AcquiredRange { last: batch.base - 1, ..range });
+            }
+            range.first = batch.last + 1;
+        }
+        if range.first <= range.last {
+            kept.push(range);
+        }
+    }
+    kept
+}
+
+/// Which of the batches that were read are sent: from the last one that begins at or before the
+/// first record that was acquired, none that begins after the last one.
+pub fn kept_batches(batches: &[LogBatch], acquired: &[AcquiredRange]) -> Range<usize> {
+    let (Some(first), Some(last)) = (acquired.first(), acquired.last()) else { return 0..0 };
+    let from = batches.partition_point(|it| it.base <= first.first).saturating_sub(1);
+    from..batches.partition_point(|it| it.base <= last.last).max(from)
+}

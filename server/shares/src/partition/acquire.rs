@@ -1,0 +1,245 @@
+//! Records that were read are given to a member.
+//!
+//! Kafka's units are kept, because its clients see them: a batch in flight that is available as a
+//! whole is given out as a whole, even past the limit; so is a batch of the log that is new.
+
+use super::aborted::without_aborted;
+use super::members::Member;
+use super::throttle::Throttle;
+use super::{Settings, SharePartition};
+use alloc::vec::Vec;
+
+/// The bounds of a batch of the log, both offsets included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogBatch {
+    pub base: i64,
+    pub last: i64,
+}
+
+/// The batches that were read.
+#[derive(Debug, Clone, Copy)]
+pub struct Fetched<'f> {
+    /// Where the read began: [`SharePartition::next_fetch_offset`].
+    pub offset: i64,
+    /// In order.
+    pub batches: &'f [LogBatch],
+    /// Those of them that belong to aborted transactions ([`super::aborted_ranges`]), for a group
+    /// that reads committed records; empty for another.
+    pub aborted: &'f [LogBatch],
+}
+
+/// The wishes of a member.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'w> {
+    pub member: &'w str,
+    pub mode: AcquireMode,
+    /// A soft limit unless the mode is a record limit.
+    pub max_records: i64,
+    /// About how many records are acknowledged together.
+    pub batch_size: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcquireMode {
+    /// Whole batches.
+    BatchOptimized,
+    /// Never more records than asked for.
+    RecordLimit,
+}
+
+/// Records that are with the member from now on; their locks end together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcquiredRange {
+    pub first: i64,
+    pub last: i64,
+    pub delivery_count: i16,
+}
+
+/// One call of [`SharePartition::acquire`].
+pub(super) struct Acquisition<'f> {
+    pub(super) batches: &'f [LogBatch],
+    pub(super) is_record_limit: bool,
+    pub(super) batch_size: i64,
+    pub(super) member: Member,
+    pub(super) until: i64,
+    /// The first and the last offset that were read, and may be acquired.
+    pub(super) base: i64,
+    pub(super) last: i64,
+    /// How many records may be acquired.
+    pub(super) max: i64,
+    pub(super) throttle: Throttle,
+    pub(super) acquired: Vec<AcquiredRange>,
+    pub(super) count: i64,
+}
+
+impl SharePartition {
+    /// Gives records to a member; nothing is written. The ranges are in order.
+    pub fn acquire(
+        &mut self,
+        wanted: &Wanted<'_>,
+        fetched: &Fetched<'_>,
+        settings: &Settings,
+        now: i64,
+    ) -> Vec<AcquiredRange> {
+        let Some(mut job) = self.begin(wanted, fetched, settings, now) else { return Vec::new() };
+        self.archive_compacted(fetched.offset, job.base);
+        let base = self.first_to_acquire(job.base);
+        let cached = self.between(base, job.last);
+        if cached.is_empty() {
+            let last = job.last;
+            self.acquire_new(&mut job, base, last);
+        } else {
+            self.acquire_cached(&mut job, base, cached.start);
+        }
+        if !job.acquired.is_empty() {
+            self.lock_ends_at(job.until);
+        }
+        if fetched.aborted.is_empty() {
+            return job.acquired;
+        }
+        self.archive_aborted(fetched.aborted);
+        without_aborted(job.acquired, fetched.aborted)
+    }
+
+    fn begin<'f>(
+        &mut self,
+        wanted: &Wanted<'_>,
+        fetched: &Fetched<'f>,
+        settings: &Settings,
+        now: i64,
+    ) -> Option<Acquisition<'f>> {
+        let (first, last) = (fetched.batches.first()?, fetched.batches.last()?);
+        if wanted.max_records <= 0 || last.last < self.start {
+            return None;
+        }
+        let (last, max) = self.room(wanted.max_records, fetched.offset, last.last, settings)?;
+        let holding = self.batches.iter().flat_map(super::Batch::runs).map(|run| run.status.member);
+        Some(Acquisition {
+            batches: fetched.batches,
+            is_record_limit: wanted.mode == AcquireMode::RecordLimit,
+            batch_size: wanted.batch_size,
+            member: self.members.intern(wanted.member, holding),
+            until: now.saturating_add(settings.record_lock_duration_ms),
+            base: first.base,
+            last,
+            max,
+            throttle: Throttle::new(settings.delivery_count_limit),
+            acquired: Vec::new(),
+            count: 0,
+        })
+    }
+
+    /// The last offset and the number of records that may be acquired. Without room only what is
+    /// already in flight.
+    fn room(
+        &self,
+        max_records: i64,
+        fetch_offset: i64,
+        last: i64,
+        settings: &Settings,
+    ) -> Option<(i64, i64)> {
+        let room = settings.partition_max_record_locks - self.in_flight_count();
+        if room > 0 {
+            Some((last, max_records.min(room)))
+        } else if fetch_offset <= self.end {
+            Some((last.min(self.end), max_records.min(self.end - fetch_offset + 1)))
+        } else {
+            None
+        }
+    }
+
+    /// A batch of the log may begin before the start, or inside a batch in flight.
+    fn first_to_acquire(&self, base: i64) -> i64 {
+        let base = if self.floor(base).is_none() { base.max(self.start) } else { base };
+        let floor = self.floor(base).map(|at| &self.batches[at]);
+        floor.filter(|it| it.last >= base).map_or(base, |it| it.first)
+    }
+
+    /// Goes through the batches in flight from the one at an index on, then past the last one.
+    fn acquire_cached(&mut self, job: &mut Acquisition<'_>, base: i64, from: usize) {
+        let (mut at, mut hole) = (from, base);
+        while job.is_open() && self.batches.get(at).is_some_and(|it| it.first <= job.last) {
+            if self.open_holes().is_some() {
+                let first = self.batches[at].first;
+                if hole < first {
+                    at += self.acquire_new(job, hole, first - 1);
+                }
+                hole = self.batches[at].last + 1;
+                if !job.is_open() {
+                    break;
+                }
+            }
+            self.acquire_batch(job, at);
+            at += 1;
+        }
+        let behind = self.between(base, job.last).end;
+        let behind = self.batches[..behind].last().map_or(base, |it| it.last + 1);
+        if job.is_open() && behind <= job.last {
+            self.acquire_new(job, behind, job.last);
+        }
+        if let Some(last) = job.acquired.last() {
+            self.holes_begin_at(last.last + 1);
+        }
+    }
+
+    fn acquire_batch(&mut self, job: &mut Acquisition<'_>, at: usize) {
+        let batch = &mut self.batches[at];
+        let is_throttled = job.throttle.concerns(batch, job.base, job.last);
+        if is_throttled && job.count > 0 {
+            job.max = 0;
+            return;
+        }
+        let whole = batch.as_whole();
+        if whole.is_some_and(|status| !status.is_available()) {
+            return;
+        }
+        let is_too_long = job.is_record_limit && batch.len() > job.max - job.count;
+        match whole.filter(|_| !is_throttled && !is_too_long && batch.is_within(job.base, job.last))
+        {
+            Some(status) => {
+                let status = status.acquired(job.member, job.until);
+                batch.set_whole(status);
+                job.take(AcquiredRange {
+                    first: batch.first,
+                    last: batch.last,
+                    delivery_count: status.count,
+                });
+            }
+            None => {
+                let count = job.count;
+                job.acquire_by_offset(batch);
+                if is_throttled && job.count > count {
+                    job.max = 0;
+                }
+            }
+        }
+    }
+
+    /// Batches of aborted transactions are done at once. One that begins before the start, or that
+    /// was not in flight, concerns no other.
+    fn archive_aborted(&mut self, aborted: &[LogBatch]) {
+        for batch in aborted {
+            self.archive(batch.base, batch.last, super::status::Status::is_acquired);
+        }
+    }
+
+    /// All before this offset was acquired: the holes begin there, or are closed.
+    pub(super) fn holes_begin_at(&mut self, offset: i64) {
+        self.holes = self.open_holes().filter(|it| offset <= it.end);
+        if let Some(holes) = &mut self.holes {
+            holes.first = offset;
+        }
+    }
+}
+
+impl Acquisition<'_> {
+    /// Whether more may be acquired.
+    pub(super) fn is_open(&self) -> bool {
+        self.count < self.max
+    }
+
+    pub(super) fn take(&mut self, range: AcquiredRange) {
+        self.count += range.last - range.first + 1;
+        self.acquired.push(range);
+    }
+}

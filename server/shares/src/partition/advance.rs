@@ -1,0 +1,63 @@
+//! Moves the start offset over records that are done.
+
+use super::SharePartition;
+use super::in_flight::Batch;
+use super::members::Members;
+use alloc::vec::Vec;
+
+impl SharePartition {
+    /// Moves the start over the records from the front that are done; true if it has looked past
+    /// some. It never goes back.
+    pub(super) fn advance(&mut self) -> bool {
+        let Some(done) = self.can_advance().then(|| self.last_done()).flatten() else {
+            return false;
+        };
+        let Some(at) = self.floor(done) else { return false };
+        let Some(next) = self.batches.get(at + 1) else {
+            return self.advance_in_last(at, done);
+        };
+        if self.batches[at].last == done {
+            let hole = self.open_holes().map_or(i64::MAX, |it| it.first);
+            self.start = self.start.max(next.first.min(hole));
+            self.batches.drain(..=at);
+        } else {
+            self.start = self.start.max(done + 1);
+            self.batches.drain(..at);
+        }
+        true
+    }
+
+    fn advance_in_last(&mut self, at: usize, done: i64) -> bool {
+        if self.batches[at].last == done {
+            self.start = self.start.max(done + 1);
+            self.end = self.start;
+            self.forget_all();
+        } else {
+            self.start = self.start.max(done + 1);
+            self.batches.drain(..at);
+        }
+        true
+    }
+
+    /// Nothing is in flight: an idle share partition is small.
+    fn forget_all(&mut self) {
+        self.batches = Vec::new();
+        self.members = Members::default();
+        self.next_lock = None;
+    }
+
+    /// Whether the record at the start is done. Without a batch there it was compacted away, or is
+    /// in a hole, which is read first; Kafka's start then stays for good.
+    fn can_advance(&self) -> bool {
+        let Some(batch) = self.floor(self.start).map(|at| &self.batches[at]) else { return true };
+        batch.status_at(self.start).is_none_or(|it| it.is_final())
+    }
+
+    /// The last offset up to which all is done.
+    fn last_done(&self) -> Option<i64> {
+        let hole = self.open_holes().map_or(i64::MAX, |it| it.first);
+        let before_hole = self.batches.iter().take_while(|it| it.last < hole);
+        let runs = before_hole.flat_map(Batch::runs);
+        runs.take_while(|run| run.status.is_final()).last().map(|run| run.last)
+    }
+}

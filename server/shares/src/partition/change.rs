@@ -1,0 +1,90 @@
+//! The changes since the last record as one change, and their end.
+
+use super::SharePartition;
+use super::in_flight::Batch;
+use super::status::{Hold, Status};
+use crate::StateBatch;
+use crate::state::{NO_EPOCH, Write};
+use alloc::vec::Vec;
+
+/// All that has changed since the last record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Before this change.
+    pub start_offset: i64,
+    /// After this change.
+    pub delivery_complete_count: i32,
+    pub batches: Vec<StateBatch>,
+}
+
+impl Change {
+    /// As a write of state, which no epoch fences.
+    pub fn as_write(&self) -> Write<'_> {
+        Write {
+            leader_epoch: NO_EPOCH,
+            state_epoch: NO_EPOCH,
+            start_offset: self.start_offset,
+            delivery_complete_count: self.delivery_complete_count,
+            batches: &self.batches,
+        }
+    }
+}
+
+impl SharePartition {
+    /// All changes since the last call, for the record that the log has at `position`; None if
+    /// there are none. They are final with [`Self::flushed`].
+    pub fn take_change(&mut self, position: u64) -> Option<Change> {
+        if !core::mem::take(&mut self.has_unwritten) {
+            return None;
+        }
+        let mut batches = Vec::new();
+        for batch in &mut self.batches {
+            if batch.runs().any(|run| run.status.hold == Hold::Unwritten) {
+                batch.update(|run| written(run.status, position));
+                let own = |it: Status| it.hold == Hold::Written(position);
+                batches.extend(batch.runs().filter(|it| own(it.status)).map(|run| StateBatch {
+                    first: run.first,
+                    last: run.last,
+                    delivery_count: run.status.count,
+                    delivery_state: run.status.state as i8,
+                }));
+            }
+        }
+        let delivery_complete_count = self.delivery_complete_count();
+        Some(Change { start_offset: self.start, delivery_complete_count, batches })
+    }
+
+    /// The log is flushed up to a position: changes up to it are final. True if fetches that wait
+    /// should be tried again.
+    pub fn flushed(&mut self, position: u64) -> bool {
+        let is_flushed = |it: Status| matches!(it.hold, Hold::Written(at) if at <= position);
+        let mut found = false;
+        for batch in &mut self.batches {
+            if batch.runs().any(|run| is_flushed(run.status)) {
+                found = true;
+                let settle = |status| if is_flushed(status) { status.settled() } else { status };
+                batch.update(|run| settle(run.status));
+                self.may_be_available |= batch.runs().any(|run| run.status.is_available());
+            }
+        }
+        found && {
+            self.advance();
+            true
+        }
+    }
+
+    /// The records from the start on that are done.
+    fn delivery_complete_count(&self) -> i32 {
+        let runs = self.batches.iter().flat_map(Batch::runs);
+        let done = runs.filter(|run| run.status.state.is_terminal() && run.last >= self.start);
+        let count: i64 = done.map(|run| run.last - run.first.max(self.start) + 1).sum();
+        i32::try_from(count).unwrap_or(i32::MAX)
+    }
+}
+
+fn written(status: Status, position: u64) -> Status {
+    match status.hold {
+        Hold::Unwritten => Status { hold: Hold::Written(position), ..status },
+        Hold::None | Hold::Lock(_) | Hold::Written(_) => status,
+    }
+}

@@ -1,0 +1,127 @@
+//! A batch in flight: records that were acquired together, as runs of equal state.
+
+use super::status::Status;
+use alloc::vec::Vec;
+
+/// Kept apart from its neighbours, as a batch that is available as a whole is given out as a whole.
+#[derive(Debug, Clone)]
+pub(super) struct Batch {
+    pub(super) first: i64,
+    pub(super) last: i64,
+    records: Records,
+}
+
+#[derive(Debug, Clone)]
+enum Records {
+    Whole(Status),
+    /// In order; the last one ends where the batch does. Once parts of a batch had different states
+    /// it stays so: its records are given out by offset.
+    ByOffset(Vec<Part>),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    last: i64,
+    status: Status,
+}
+
+/// Records of one state.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run {
+    pub(super) first: i64,
+    pub(super) last: i64,
+    pub(super) status: Status,
+}
+
+impl Batch {
+    pub(super) fn whole(first: i64, last: i64, status: Status) -> Self {
+        Self { first, last, records: Records::Whole(status) }
+    }
+
+    /// The state of all its records, unless it is kept by offset.
+    pub(super) fn as_whole(&self) -> Option<Status> {
+        match self.records {
+            Records::Whole(status) => Some(status),
+            Records::ByOffset(_) => None,
+        }
+    }
+
+    pub(super) fn len(&self) -> i64 {
+        self.last - self.first + 1
+    }
+
+    pub(super) fn is_within(&self, first: i64, last: i64) -> bool {
+        first <= self.first && self.last <= last
+    }
+
+    /// Whether an offset is inside, and not its first.
+    pub(super) fn straddles(&self, offset: i64) -> bool {
+        self.first < offset && offset <= self.last
+    }
+
+    pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
+        let (whole, parts) = match &self.records {
+            Records::Whole(status) => (Some(Part { last: self.last, status: *status }), &[][..]),
+            Records::ByOffset(parts) => (None, &parts[..]),
+        };
+        let mut first = self.first;
+        whole.into_iter().chain(parts.iter().copied()).map(move |Part { last, status }| {
+            let run = Run { first, last, status };
+            first = last + 1;
+            run
+        })
+    }
+
+    pub(super) fn status_at(&self, offset: i64) -> Option<Status> {
+        self.runs().find(|run| run.first <= offset && offset <= run.last).map(|run| run.status)
+    }
+
+    pub(super) fn set_whole(&mut self, status: Status) {
+        self.records = Records::Whole(status);
+    }
+
+    /// Changes its records from the first to the last offset, by offset. `change` is given a run
+    /// and returns the status of its beginning and where that ends; it is called again for what is
+    /// left of the run.
+    pub(super) fn change(
+        &mut self,
+        first: i64,
+        last: i64,
+        mut change: impl FnMut(Run) -> (i64, Status),
+    ) {
+        let mut parts = Vec::with_capacity(self.runs().count() + 2);
+        for Run { first: mut at, last: run_last, status } in self.runs() {
+            while at <= run_last {
+                let (upto, status) = if at < first {
+                    (run_last.min(first - 1), status)
+                } else if at > last {
+                    (run_last, status)
+                } else {
+                    let run = Run { first: at, last: run_last.min(last), status };
+                    let (upto, status) = change(run);
+                    (upto.clamp(at, run.last), status)
+                };
+                push(&mut parts, upto, status);
+                at = upto + 1;
+            }
+        }
+        self.records = Records::ByOffset(parts);
+    }
+
+    /// Changes the states of all runs, however the batch is kept.
+    pub(super) fn update(&mut self, mut update: impl FnMut(Run) -> Status) {
+        if let Records::Whole(status) = self.records {
+            let run = Run { first: self.first, last: self.last, status };
+            self.records = Records::Whole(update(run));
+        } else {
+            self.change(self.first, self.last, |run| (run.last, update(run)));
+        }
+    }
+}
+
+fn push(parts: &mut Vec<Part>, last: i64, status: Status) {
+    match parts.last_mut().filter(|it| it.status == status) {
+        Some(part) => part.last = last,
+        None => parts.push(Part { last, status }),
+    }
+}

@@ -1,0 +1,199 @@
+//! A share partition that is open: which of its records are with which member, and until when.
+//!
+//! - **Acquire**: [`SharePartition::next_fetch_offset`] is where to read;
+//!   [`SharePartition::acquire`] takes the bounds of the batches that were read. It writes nothing.
+//! - **Changes**: acknowledgements, a member that is gone, locks that end. They wait until
+//!   [`SharePartition::take_change`], called before a flush, returns all of them as one change for
+//!   [`crate::States::change`]; [`SharePartition::flushed`] makes them final. Only then a request
+//!   is answered, a released record given out again, and the start offset moved.
+//! - **Time**: at [`SharePartition::next_deadline`] the caller calls [`SharePartition::expire`].
+//!
+//! All of it is soft: a share partition is opened from its [`State`], and dropped when its group
+//! has no session left on the shard.
+
+mod aborted;
+mod acknowledge;
+mod acquire;
+mod advance;
+mod change;
+mod in_flight;
+mod log_moves;
+mod members;
+mod new_batches;
+mod open;
+mod release;
+mod status;
+mod throttle;
+
+pub use aborted::{AbortedTransaction, ReadBatch, aborted_ranges, kept_batches};
+pub use acknowledge::{Acknowledgement, NotAcknowledged, are_well_formed};
+pub use acquire::{AcquireMode, AcquiredRange, Fetched, LogBatch, Wanted};
+pub use change::Change;
+pub use open::UnknownState;
+pub use status::RecordState;
+
+use crate::State;
+use alloc::vec::Vec;
+use in_flight::Batch;
+use members::Members;
+
+/// A share partition that is open.
+#[derive(Debug)]
+pub struct SharePartition {
+    /// All before it is done.
+    start: i64,
+    /// The last offset that is or was in flight; the start if nothing is.
+    end: i64,
+    /// In flight, by offset. What lies between them has no records, or is a hole.
+    batches: Vec<Batch>,
+    holes: Option<Holes>,
+    members: Members,
+    /// Whether a record may be available, or a hole open: false saves the search.
+    may_be_available: bool,
+    /// No lock ends before it.
+    next_lock: Option<i64>,
+    has_unwritten: bool,
+}
+
+/// Where records that were never acknowledged may lie between those of the state that was opened:
+/// from the first hole to the last offset of that state. Closed once the end has moved on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Holes {
+    first: i64,
+    end: i64,
+}
+
+/// The configs of a group, as they are at the time of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// `share.record.lock.duration.ms`
+    pub record_lock_duration_ms: i64,
+    /// `share.delivery.count.limit`
+    pub delivery_count_limit: i16,
+    /// `share.partition.max.record.locks`
+    pub partition_max_record_locks: i64,
+    /// `share.renew.acknowledge.enable`
+    pub renew_acknowledge_enable: bool,
+}
+
+/// Records in flight, for administrators and tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InFlight<'p> {
+    pub first: i64,
+    pub last: i64,
+    pub state: RecordState,
+    pub delivery_count: i16,
+    /// None unless acquired.
+    pub member: Option<&'p str>,
+    pub locked_until: Option<i64>,
+    /// Whether this state waits for its record to be flushed.
+    pub is_changing: bool,
+}
+
+impl SharePartition {
+    pub fn start_offset(&self) -> i64 {
+        self.start
+    }
+
+    pub fn end_offset(&self) -> i64 {
+        self.end
+    }
+
+    /// The runs of records in flight, in order.
+    pub fn in_flight(&self) -> impl Iterator<Item = InFlight<'_>> {
+        self.batches.iter().flat_map(Batch::runs).map(|run| InFlight {
+            first: run.first,
+            last: run.last,
+            state: run.status.state,
+            delivery_count: run.status.count,
+            member: self.members.name(run.status.member),
+            locked_until: run.status.locked_until(),
+            is_changing: run.status.is_changing(),
+        })
+    }
+
+    /// The records from the start offset to the end, those that are done included.
+    pub fn in_flight_count(&self) -> i64 {
+        if self.batches.is_empty() { 0 } else { self.end - self.start + 1 }
+    }
+
+    /// When [`Self::expire`] is to be called.
+    pub fn next_deadline(&self) -> Option<i64> {
+        self.next_lock
+    }
+
+    /// Whether a fetch may take part: something in flight can be given out again, or there is room.
+    pub fn can_acquire(&mut self, settings: &Settings) -> bool {
+        if self.next_fetch_offset() != self.end + 1 {
+            return true;
+        }
+        let limit = settings.partition_max_record_locks;
+        if self.in_flight_count() >= limit {
+            self.make_room();
+        }
+        self.in_flight_count() < limit
+    }
+
+    /// Moves the start over all that is done. Kafka moves it only when a change was written, and
+    /// not past a hole that was filled until the end has moved on: when aborted or compacted
+    /// records fill what may be in flight, it stops for good.
+    fn make_room(&mut self) {
+        if let Some(holes) = self.open_holes() {
+            self.holes_begin_at(self.first_missing(holes.first));
+        }
+        self.advance();
+    }
+
+    /// The first record to read: available, in an open hole, or behind the end.
+    pub fn next_fetch_offset(&mut self) -> i64 {
+        let Some(last) = self.batches.last().filter(|it| self.start <= it.last) else {
+            self.may_be_available = false;
+            return self.end;
+        };
+        debug_assert!(last.last <= self.end);
+        if self.may_be_available {
+            if let Some(offset) = self.first_available() {
+                return offset;
+            }
+            self.may_be_available = false;
+        }
+        self.end + 1
+    }
+
+    fn first_available(&self) -> Option<i64> {
+        let mut hole = self.open_holes().map(|it| it.first);
+        for batch in &self.batches {
+            if let Some(first) = hole {
+                if batch.first > first {
+                    return Some(first);
+                }
+                hole = Some(first.max(batch.last + 1));
+            }
+            let mut available = batch.runs().filter(|run| run.status.is_available());
+            if let Some(run) = available.next() {
+                return Some(run.first);
+            }
+        }
+        None
+    }
+
+    /// The holes, while the end has not moved on.
+    fn open_holes(&self) -> Option<Holes> {
+        self.holes.filter(|it| it.end == self.end)
+    }
+
+    /// The index of the last batch that begins at or before an offset.
+    fn floor(&self, offset: i64) -> Option<usize> {
+        self.batches.partition_point(|it| it.first <= offset).checked_sub(1)
+    }
+
+    /// The batches that begin from the first to the last offset.
+    fn between(&self, first: i64, last: i64) -> core::ops::Range<usize> {
+        let from = self.batches.partition_point(|it| it.first < first);
+        from..self.batches.partition_point(|it| it.first <= last).max(from)
+    }
+
+    fn lock_ends_at(&mut self, until: i64) {
+        self.next_lock = Some(self.next_lock.map_or(until, |it| it.min(until)));
+    }
+}

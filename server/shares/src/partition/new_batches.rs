@@ -1,0 +1,94 @@
+//! Records that were not in flight before.
+
+use super::SharePartition;
+use super::acquire::{AcquiredRange, Acquisition, LogBatch};
+use super::in_flight::Batch;
+use super::status::{RecordState, Status};
+use alloc::vec::Vec;
+
+impl SharePartition {
+    /// Acquires records from the first offset on, at most to the last, where nothing is in flight;
+    /// returns how many batches in flight they make.
+    pub(super) fn acquire_new(
+        &mut self,
+        job: &mut Acquisition<'_>,
+        first: i64,
+        last: i64,
+    ) -> usize {
+        let first = if self.batches.is_empty() { first.max(self.end) } else { first };
+        let max = job.max - job.count;
+        let last = self.last_to_acquire(job.batches, first, last, max);
+        if last < first {
+            return 0;
+        }
+        let made = if job.is_record_limit && last - first + 1 > max {
+            job.cut(first, last, max)
+        } else {
+            job.whole(first, last)
+        };
+        self.may_be_available |= made.iter().any(|it| it.as_whole().is_none());
+        let count = made.len();
+        let at = self.batches.partition_point(|it| it.first < first);
+        self.batches.splice(at..at, made);
+        if at == 0 {
+            self.start = self.start.max(first);
+        }
+        self.end = self.end.max(last);
+        if let Some(last) = job.acquired.last() {
+            self.holes_begin_at(last.last + 1);
+        }
+        count
+    }
+
+    /// The end of the batch of the log that has the last record by the limit. Where
+    /// holes are open, batches in flight may begin inside one of the log.
+    fn last_to_acquire(&self, batches: &[LogBatch], first: i64, last: i64, max: i64) -> i64 {
+        if max > last - first {
+            return last;
+        }
+        let wanted = first + max - 1;
+        let at = batches.partition_point(|it| it.base <= wanted).checked_sub(1);
+        let stretched = at.map_or(wanted, |at| batches[at].last.max(wanted));
+        if self.open_holes().is_some() { stretched.min(last) } else { stretched }
+    }
+}
+
+impl Acquisition<'_> {
+    /// Batches of about the size that was asked for, each with whole batches of the log.
+    fn whole(&mut self, first: i64, last: i64) -> Vec<Batch> {
+        let status = self.delivered_once();
+        let mut made = Vec::new();
+        let mut from = first;
+        if !self.is_record_limit && last - first + 1 > self.batch_size {
+            for batch in self.batches.iter().take_while(|it| it.base <= last) {
+                if batch.base - from >= self.batch_size {
+                    made.push(Batch::whole(from, batch.base - 1, status));
+                    from = batch.base;
+                }
+            }
+        }
+        made.push(Batch::whole(from, last, status));
+        for batch in &made {
+            self.take(AcquiredRange {
+                first: batch.first,
+                last: batch.last,
+                delivery_count: status.count,
+            });
+        }
+        made
+    }
+
+    /// A batch of which no more than `max` records are acquired; the others are available.
+    fn cut(&mut self, first: i64, last: i64, max: i64) -> Vec<Batch> {
+        let status = self.delivered_once();
+        let mut batch = Batch::whole(first, last, Status::new(RecordState::Available, 0));
+        let upto = first + max - 1;
+        batch.change(first, upto, |run| (run.last, status));
+        self.take(AcquiredRange { first, last: upto, delivery_count: status.count });
+        alloc::vec![batch]
+    }
+
+    fn delivered_once(&self) -> Status {
+        Status::new(RecordState::Available, 0).acquired(self.member, self.until)
+    }
+}

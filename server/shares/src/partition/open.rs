@@ -1,0 +1,63 @@
+//! Opens a share partition from its state.
+
+use super::in_flight::Batch;
+use super::members::Members;
+use super::status::{RecordState, Status};
+use super::{Holes, SharePartition, State};
+use crate::StateBatch;
+use crate::state::NO_OFFSET;
+use alloc::vec::Vec;
+
+/// A record of state with an id that has no meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownState(pub i8);
+
+impl SharePartition {
+    /// Opens it; `reset` is the start offset by `share.auto.offset.reset`, for a state without one.
+    ///
+    /// # Errors
+    /// A delivery state with an unknown id.
+    pub fn open(state: &State, reset: i64) -> Result<Self, UnknownState> {
+        let start = if state.start_offset == NO_OFFSET { reset } else { state.start_offset };
+        let batches: Vec<Batch> =
+            state.batches.iter().map(opened).collect::<Result<_, UnknownState>>()?;
+        let end = batches.last().map_or(start, |it| it.last);
+        let mut partition = Self {
+            start,
+            end,
+            holes: first_hole(&batches, start).map(|first| Holes { first, end }),
+            may_be_available: !batches.is_empty(),
+            batches,
+            members: Members::default(),
+            next_lock: None,
+            has_unwritten: false,
+        };
+        partition.advance();
+        Ok(partition)
+    }
+}
+
+/// A record that was acquired is available, as its member is not known; one of Kafka 4.4's dead
+/// letters is archived.
+fn opened(batch: &StateBatch) -> Result<Batch, UnknownState> {
+    let state = match batch.delivery_state {
+        0 | 1 => RecordState::Available,
+        2 => RecordState::Acknowledged,
+        3 | 4 => RecordState::Archived,
+        id => return Err(UnknownState(id)),
+    };
+    let status = Status::new(state, batch.delivery_count);
+    Ok(Batch::whole(batch.first, batch.last, status))
+}
+
+/// The first offset from the start on that no batch covers, before the last one.
+fn first_hole(batches: &[Batch], start: i64) -> Option<i64> {
+    let mut next = start;
+    for batch in batches {
+        if batch.first > next {
+            return Some(next);
+        }
+        next = batch.last + 1;
+    }
+    None
+}

@@ -1,0 +1,58 @@
+//! Records that members give back or lose: a session that ends, locks that end.
+
+use super::in_flight::Run;
+use super::status::{RecordState, Status};
+use super::{Settings, SharePartition};
+
+impl SharePartition {
+    /// Gives back all that a member has acquired, because its session has ended. True if something
+    /// has changed, which then waits for the next record.
+    pub fn release(&mut self, member: &str, settings: &Settings) -> bool {
+        let Some(member) = self.members.find(member) else { return false };
+        self.give_back(settings, |status| status.member == member)
+    }
+
+    /// Ends the locks whose time has come. True if something has changed, as above.
+    pub fn expire(&mut self, now: i64, settings: &Settings) -> bool {
+        if self.next_lock.is_none_or(|it| it > now) {
+            return false;
+        }
+        let changed =
+            self.give_back(settings, |status| status.locked_until().is_some_and(|it| it <= now));
+        let runs = self.batches.iter().flat_map(super::Batch::runs);
+        self.next_lock = runs.filter_map(|run| run.status.locked_until()).min();
+        changed
+    }
+
+    fn give_back(&mut self, settings: &Settings, is_given: impl Fn(Status) -> bool) -> bool {
+        let start = self.start;
+        let mut changed = false;
+        for batch in &mut self.batches {
+            let is_given = |run: &Run| run.status.is_acquired() && is_given(run.status);
+            if !batch.runs().any(|run| is_given(&run)) {
+                continue;
+            }
+            changed = true;
+            let give = |run: Run| {
+                if is_given(&run) { given_back(run, start, settings) } else { run.status }
+            };
+            if batch.straddles(start) {
+                batch.change(batch.first, start - 1, |run| (run.last, give(run)));
+                batch.change(start, batch.last, |run| (run.last, give(run)));
+            } else {
+                batch.update(give);
+            }
+        }
+        self.has_unwritten |= changed;
+        changed
+    }
+}
+
+/// Records before the start are gone from the log.
+fn given_back(run: Run, start: i64, settings: &Settings) -> Status {
+    if run.last < start {
+        run.status.changed(RecordState::Archived)
+    } else {
+        run.status.released(settings.delivery_count_limit)
+    }
+}

@@ -1,0 +1,101 @@
+//! The state of a record in flight.
+
+use super::members::Member;
+
+/// The fate of a record so far; the numbers are those of records of state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i8)]
+pub enum RecordState {
+    Available = 0,
+    Acquired = 1,
+    Acknowledged = 2,
+    Archived = 4,
+}
+
+impl RecordState {
+    /// Whether the record is done.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Acknowledged | Self::Archived)
+    }
+}
+
+/// The state of records that have it in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) state: RecordState,
+    /// How often it was acquired.
+    pub(super) count: i16,
+    /// The member that has acquired it.
+    pub(super) member: Member,
+    pub(super) hold: Hold,
+}
+
+/// The end of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hold {
+    None,
+    /// The lock of an acquired record ends at this time.
+    Lock(i64),
+    /// The state has changed, and is in no record yet.
+    Unwritten,
+    /// The state has changed, and the record at this position is not flushed yet.
+    Written(u64),
+}
+
+impl Status {
+    pub(super) fn new(state: RecordState, count: i16) -> Self {
+        Self { state, count, member: Member::NONE, hold: Hold::None }
+    }
+
+    pub(super) fn acquired(self, member: Member, until: i64) -> Self {
+        let count = self.count.saturating_add(1);
+        Self { state: RecordState::Acquired, count, member, hold: Hold::Lock(until) }
+    }
+
+    /// The state is to change with the next record.
+    pub(super) fn changed(self, state: RecordState) -> Self {
+        Self { state, member: Member::NONE, hold: Hold::Unwritten, ..self }
+    }
+
+    /// The state after the member gave it back, or lost it.
+    pub(super) fn released(self, limit: i16) -> Self {
+        let is_spent = self.count >= limit;
+        self.changed(if is_spent { RecordState::Archived } else { RecordState::Available })
+    }
+
+    /// Archived at once; a change that is being written stays one.
+    pub(super) fn archived(self) -> Self {
+        let hold = if self.is_changing() { self.hold } else { Hold::None };
+        Self { state: RecordState::Archived, member: Member::NONE, hold, ..self }
+    }
+
+    /// A change is final.
+    pub(super) fn settled(self) -> Self {
+        Self { hold: Hold::None, ..self }
+    }
+
+    pub(super) fn is_acquired(self) -> bool {
+        self.state == RecordState::Acquired
+    }
+
+    /// Whether it can be acquired.
+    pub(super) fn is_available(self) -> bool {
+        self.state == RecordState::Available && !self.is_changing()
+    }
+
+    /// Whether it is done, durably.
+    pub(super) fn is_final(self) -> bool {
+        self.state.is_terminal() && !self.is_changing()
+    }
+
+    pub(super) fn is_changing(self) -> bool {
+        matches!(self.hold, Hold::Unwritten | Hold::Written(_))
+    }
+
+    pub(super) fn locked_until(self) -> Option<i64> {
+        match self.hold {
+            Hold::Lock(until) => Some(until),
+            Hold::None | Hold::Unwritten | Hold::Written(_) => None,
+        }
+    }
+}
