@@ -2,10 +2,16 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod argued;
+mod broker;
+mod compare;
+mod differential;
 mod json;
+mod log;
+mod shown;
 mod state;
 mod topics;
 mod transcript;
+mod waiting;
 
 use argued::{Argued, Difference};
 use transcript::transcripts;
@@ -27,4 +33,77 @@ fn share_state_is_as_kafkas() {
     {
         assert!(argued.count(difference) > 0, "no longer a difference: {difference:?}");
     }
+}
+
+#[test]
+fn share_partitions_are_as_kafkas() {
+    let (mut acquired, mut changes, mut states) = (0, 0, 0);
+    for transcript in ["share-partition", "quiet", "busy"].into_iter().flat_map(transcripts) {
+        let (counts, rest) = partition_run(&transcript).unwrap_or_else(|what| panic!("{what}"));
+        println!("{}: {counts:?}, {rest} operations left out", transcript.name);
+        assert!(rest == 0 || transcript.name.starts_with("share-partition"));
+        acquired += counts.acquired;
+        changes += counts.changes;
+        states += counts.states;
+    }
+    assert!(acquired > 1_000 && changes > 500 && states > 1_500, "{acquired} {changes} {states}");
+}
+
+/// Replays a transcript up to the first operation that muster has no counterpart of: writes that
+/// are answered late, or with errors; offsets that are altered under an open share partition.
+fn partition_run(transcript: &transcript::Transcript) -> Result<(broker::Counts, usize), String> {
+    let mut broker = broker::Broker::new(&transcript.lines[0].input);
+    for (number, line) in transcript.lines.iter().enumerate().skip(1) {
+        let op = &line.input["op"];
+        let alters = op == "request" && !broker.open.is_empty();
+        if ["persister", "answer", "hold", "fail"].iter().any(|it| op == it) || alters {
+            return Ok((broker.counts, transcript.lines.len() - number));
+        }
+        let place =
+            |what| format!("{} line {}: {}\n  {what}", transcript.name, number + 1, line.input);
+        broker.apply(line).map_err(place)?;
+    }
+    Ok((broker.counts, 0))
+}
+
+/// A long run, if `MUSTER_ORACLE` names the folder of the oracle.
+#[test]
+fn random_runs() {
+    let Some(plan) = differential::Plan::from_environment() else { return };
+    println!("MUSTER_ORACLE_SEED={}", plan.seed);
+    let (mut runs, mut operations, mut differing) = (0, 0, 0);
+    plan.run(|transcript| {
+        runs += 1;
+        operations += transcript.lines.len();
+        let result = if transcript.name.starts_with("share-state") {
+            state::replay(transcript).map(|_| ())
+        } else {
+            partition_run(transcript).map(|_| ())
+        };
+        result.as_ref().err().iter().for_each(|what| println!("{what}"));
+        differing += usize::from(result.is_err());
+        result.is_ok()
+    });
+    println!("{runs} runs, {operations} operations, {differing} differ");
+    assert_eq!(differing, 0);
+}
+
+/// Transcripts of a folder, if `MUSTER_ORACLE_TRANSCRIPTS` names one.
+#[test]
+fn transcripts_of_a_folder() {
+    let Some(folder) = std::env::var_os("MUSTER_ORACLE_TRANSCRIPTS") else { return };
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
+    paths.sort();
+    let mut differing = 0;
+    for transcript in paths.iter().map(|path| transcript::Transcript::read(path)) {
+        match partition_run(&transcript) {
+            Ok((counts, rest)) => println!("quiet {}: {counts:?}, {rest} left", transcript.name),
+            Err(what) => {
+                println!("quiet {what}");
+                differing += 1;
+            }
+        }
+    }
+    assert_eq!(differing, 0);
 }

@@ -27,12 +27,10 @@ pub struct Coordinator {
     pub answers: usize,
     config: Config,
     began: i64,
-    now: i64,
-    /// The log from its start, and how much of it is committed.
+    pub now: i64,
+    /// The log from its start.
     log: Vec<ShareRecord<'static>>,
     log_start: i64,
-    committed: usize,
-    held: bool,
     was_held: bool,
     append_fails: bool,
     /// Answers that wait, by request.
@@ -84,8 +82,6 @@ impl Coordinator {
             now: int(&op["now"]),
             log: Vec::new(),
             log_start: 0,
-            committed: 0,
-            held: false,
             was_held: false,
             append_fails: false,
             waiting: BTreeMap::new(),
@@ -108,10 +104,9 @@ impl Coordinator {
             }
             "topics" => self.topics(op),
             "hold" => {
-                self.held = op["commit"] == true;
-                self.was_held |= self.held;
+                self.was_held = true;
             }
-            "commit" => self.committed = self.log.len(),
+            "commit" => {}
             "fail" => self.append_fails = true,
             "advance" => self.advance(before, out)?,
             "reload" => {}
@@ -121,9 +116,6 @@ impl Coordinator {
         if op["op"] != "advance" {
             self.compare_records(out, |_| true)?;
         }
-        if !self.held {
-            self.committed = self.log.len();
-        }
         self.prune(out);
         if op["op"] == "reload" {
             self.reload();
@@ -132,7 +124,6 @@ impl Coordinator {
     }
 
     fn topics(&mut self, op: &Value) {
-        self.committed = self.log.len();
         let gone = self.world.change(op);
         let ends = self.states.without_topics(|id| gone.contains(&id));
         self.append_all(ends);
@@ -150,35 +141,27 @@ impl Coordinator {
         times.sort_unstable();
         times.dedup();
         for at in times {
-            let cold = self.states.cold_snapshots(interval, Wall(at));
-            self.append_all(cold);
+            self.snapshot_cold(at);
             self.compare_records(out, |it| it["at"] == at)?;
         }
         Ok(())
     }
 
-    fn prune(&mut self, out: &Value) {
+    pub fn prune(&mut self, out: &Value) {
         let Some(start) = out["pruned"].as_i64() else { return };
         let gone = usize::try_from(start - self.log_start).unwrap();
         self.log.drain(..gone);
-        self.committed -= gone;
         self.log_start = start;
     }
 
-    fn reload(&mut self) {
-        self.states = self.loaded(self.log.len());
-        self.committed = self.log.len();
-    }
-
-    fn loaded(&self, upto: usize) -> States {
-        let mut states = States::new(self.config.updates_per_snapshot);
-        self.log[..upto].iter().for_each(|record| states.replay(record));
-        states
+    pub fn reload(&mut self) {
+        self.states = States::new(self.config.updates_per_snapshot);
+        self.log.iter().for_each(|record| self.states.replay(record));
     }
 
     /// Appends and replays; a failure of the oracle's log is one here, unless a job of Kafka's has
     /// had it. False if it failed.
-    fn append(&mut self, record: ShareRecord<'static>) -> bool {
+    pub fn append(&mut self, record: ShareRecord<'static>) -> bool {
         if std::mem::take(&mut self.append_fails) && !self.kafka_wrote.contains(&key_of(&record)) {
             return false;
         }
@@ -187,6 +170,17 @@ impl Coordinator {
         self.written.push(record.clone());
         self.log.push(record);
         true
+    }
+
+    /// The next time after one at which cold share partitions get a snapshot.
+    pub fn next_cold(&self, after: i64) -> i64 {
+        let interval = self.config.cold_interval_ms;
+        self.began + ((after - self.began) / interval + 1) * interval
+    }
+
+    pub fn snapshot_cold(&mut self, now: i64) {
+        let cold = self.states.cold_snapshots(self.config.cold_interval_ms, Wall(now));
+        self.append_all(cold);
     }
 
     /// Appends what Kafka writes as one batch.
@@ -210,12 +204,14 @@ impl Coordinator {
                 other => self.take_kafkas(kafkas, other.as_ref())?,
             }
         }
-        match ours.first() {
-            Some(record) if !self.differing.contains(&key_of(record)) => {
-                Err(format!("only muster wrote {record:?}"))
+        for record in ours {
+            if !self.differing.contains(&key_of(&record)) {
+                return Err(format!("only muster wrote {record:?}"));
             }
-            _ => Ok(()),
+            let at = self.log.iter().rposition(|it| *it == record).unwrap();
+            self.log.remove(at);
         }
+        Ok(())
     }
 
     /// Kafka's record of a share partition that differs on purpose is taken for ours.
@@ -294,7 +290,7 @@ impl Coordinator {
         })
     }
 
-    fn request(&mut self, op: &Value) -> Value {
+    pub fn request(&mut self, op: &Value) -> Value {
         let (api, body) = (text(&op["api"]), &op["body"]);
         let (group, topics) = (text(&body["groupId"]), list(&body["topics"]));
         let partitions = topics.iter().map(|topic| list(&topic["partitions"]).len());
@@ -398,12 +394,9 @@ impl Coordinator {
         })
     }
 
-    /// Kafka answers from what is committed.
     fn summary(&mut self, key: &SharePartitionKey) -> Result<Value, Refusal> {
-        let states = self.loaded(self.committed);
-        let states = if self.held { &states } else { &self.states };
         let Summary { state_epoch, leader_epoch, start_offset, delivery_complete_count } =
-            states.summary(key, &self.world)?;
+            self.states.summary(key, &self.world)?;
         Ok(success(json!({
             "stateEpoch": state_epoch, "leaderEpoch": leader_epoch, "startOffset": start_offset,
             "deliveryCompleteCount": delivery_complete_count,

@@ -1,0 +1,419 @@
+//! Share partitions against Kafka's: the broker around them, and its operations.
+
+use crate::json::{int, int_or, int32, list, text};
+use crate::log::Log;
+use crate::shown::Shown;
+use crate::state::{Check, Coordinator};
+use crate::transcript::Line;
+use crate::waiting::Waiting;
+use muster_codec::ErrorCode;
+use muster_shares::partition::{Acknowledgement, Change};
+use muster_shares::sessions::{FetchContext, SessionFetch, SessionKey};
+use muster_shares::{Sessions, Settings, SharePartition, SharePartitionKey, TopicPartition};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+#[derive(Debug)]
+pub struct Broker {
+    pub coordinator: Coordinator,
+    pub logs: BTreeMap<TopicPartition, Log>,
+    pub open: BTreeMap<SharePartitionKey, Open>,
+    pub sessions: Sessions,
+    pub waiting: Vec<Waiting>,
+    pub now: i64,
+    /// Answers of this operation, by request.
+    pub answers: BTreeMap<String, Value>,
+    pub counts: Counts,
+    pub opened: u64,
+    config: Map<String, Value>,
+    group_configs: BTreeMap<String, Map<String, Value>>,
+    connections: BTreeMap<String, u64>,
+    pub shown: BTreeMap<SharePartitionKey, Shown>,
+    pub changes: BTreeMap<SharePartitionKey, Vec<Change>>,
+    position: u64,
+}
+
+#[derive(Debug)]
+pub struct Open {
+    pub partition: SharePartition,
+    /// Its own, where others were open before under this name.
+    pub number: u64,
+    /// An offset and its position in the segment, as Kafka remembers it for the minimum of bytes.
+    pub position: Option<(i64, i64)>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Counts {
+    pub operations: usize,
+    pub acquired: usize,
+    pub acknowledged: usize,
+    pub states: usize,
+    pub changes: usize,
+}
+
+impl Broker {
+    pub fn new(op: &Value) -> Self {
+        let config = op["config"].as_object().cloned().unwrap_or_default();
+        let limit = config.get("group.share.max.share.sessions").map_or(2_000, int);
+        Self {
+            coordinator: Coordinator::new(op),
+            logs: BTreeMap::new(),
+            open: BTreeMap::new(),
+            sessions: Sessions::new(usize::try_from(limit).unwrap()),
+            waiting: Vec::new(),
+            now: int(&op["now"]),
+            answers: BTreeMap::new(),
+            counts: Counts::default(),
+            opened: 0,
+            config,
+            group_configs: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            position: 0,
+        }
+    }
+
+    /// Applies an operation and compares what Kafka made of it.
+    pub fn apply(&mut self, line: &Line) -> Check {
+        let (op, out) = (&line.input, &line.output);
+        self.answers.clear();
+        self.changes.clear();
+        let id = op["id"].as_str().map(str::to_owned);
+        let result = self.perform(op, out)?;
+        if let Some(id) = id.filter(|_| !result.is_null()) {
+            self.answers.insert(id, result);
+        }
+        self.counts.operations += 1;
+        self.compare_answers(op, out)?;
+        self.compare_changes(out)?;
+        self.coordinator.prune(out);
+        self.compare_states(out)
+    }
+
+    fn perform(&mut self, op: &Value, out: &Value) -> Result<Value, String> {
+        match text(&op["op"]) {
+            "request" => {
+                self.coordinator.now = self.now;
+                self.coordinator.request(op);
+            }
+            "group_config" => {
+                let configs = op["configs"].as_object().unwrap().clone();
+                let known = self.group_configs.entry(text(&op["group"]).to_owned()).or_default();
+                known.extend(configs);
+            }
+            "produce" => {
+                let at = self.at(op);
+                list(&op["batches"]).iter().for_each(|it| self.log(at).append(it));
+                self.try_waiting(|key| {
+                    (key.topic_id, key.partition) == (at.topic_id, at.partition)
+                });
+            }
+            "compact" => {
+                let bases: Vec<_> = list(&op["remove"]).iter().map(int).collect();
+                let at = self.at(op);
+                self.log(at).compact(&bases);
+            }
+            "delete_records" => {
+                let at = self.at(op);
+                self.log(at).delete_before(int(&op["before"]));
+            }
+            "leader" => self.leader(op),
+            "context" => self.context(op, out)?,
+            "session_ack" => self.session_ack(op, out)?,
+            "fetch" => self.fetch(op),
+            "acknowledge" => return Ok(self.acknowledge(op)),
+            "release_session" => return Ok(self.release_session(op)),
+            "disconnect" => self.disconnect(op),
+            "advance" => self.advance(int(&op["ms"])),
+            "next" => self.next(op, out)?,
+            "dump" => self.dump(out)?,
+            "reload" => self.coordinator.reload(),
+            other => return Err(format!("no such operation: {other}")),
+        }
+        Ok(Value::Null)
+    }
+
+    pub fn at(&self, op: &Value) -> TopicPartition {
+        let topic_id = self.coordinator.world.id(text(&op["topic"]));
+        TopicPartition { topic_id, partition: int32(&op["partition"]) }
+    }
+
+    pub fn log(&mut self, at: TopicPartition) -> &mut Log {
+        self.logs.entry(at).or_default()
+    }
+
+    fn group_config(&self, group: &str, name: &str) -> Option<&Value> {
+        self.group_configs.get(group)?.get(name)
+    }
+
+    pub fn group_text(&self, group: &str, name: &str, otherwise: &str) -> String {
+        self.group_config(group, name).and_then(Value::as_str).unwrap_or(otherwise).to_owned()
+    }
+
+    pub fn settings(&self, group: &str) -> Settings {
+        let number = |name: &str, otherwise| {
+            let of_group = self.group_config(group, &format!("share.{name}"));
+            let of_broker = self.config.get(&format!("group.share.{name}"));
+            of_group.or(of_broker).map_or(otherwise, int)
+        };
+        Settings {
+            record_lock_duration_ms: number("record.lock.duration.ms", 30_000),
+            delivery_count_limit: i16::try_from(number("delivery.count.limit", 5)).unwrap(),
+            partition_max_record_locks: number("partition.max.record.locks", 2_000),
+            renew_acknowledge_enable: self.group_text(group, "share.renew.acknowledge.enable", "")
+                != "false",
+        }
+    }
+
+    fn leader(&mut self, op: &Value) {
+        let (at, leads) = (self.at(op), op["leads"] == true);
+        self.log(at).leads = leads;
+        self.log(at).epoch = int32(&op["epoch"]);
+        if !leads {
+            self.open.retain(|key, _| (key.topic_id, key.partition) != (at.topic_id, at.partition));
+        }
+    }
+
+    /// The connection's number.
+    fn connection(&mut self, name: &str) -> u64 {
+        let next = self.connections.len() as u64;
+        *self.connections.entry(name.to_owned()).or_insert(next)
+    }
+
+    fn context(&mut self, op: &Value, out: &Value) -> Check {
+        let connection = self.connection(op["connection"].as_str().unwrap_or("connection"));
+        let topics: Vec<_> = list(&op["fetch"]).iter().map(|it| self.at(it)).collect();
+        let forgotten: Vec<_> = list(&op["forget"]).iter().map(|it| self.at(it)).collect();
+        let request = SessionFetch {
+            epoch: int32(&op["epoch"]),
+            topics: &topics,
+            forgotten: &forgotten,
+            has_acknowledgements: op["acks"] == true,
+            connection,
+        };
+        let key = session_key(op);
+        let ours = match self.sessions.fetch(&key, &request) {
+            Err(error) => json!({"error": kafkas_name(error)}),
+            Ok(begun) => {
+                let context = match begun.context {
+                    FetchContext::Initial => "initial",
+                    FetchContext::Subsequent => "subsequent",
+                    FetchContext::Final => "final",
+                };
+                json!({"context": context, "partitions": self.names(begun.partitions)})
+            }
+        };
+        let kafkas = match out.get("error") {
+            Some(error) => json!({"error": error}),
+            None => json!({"context": out["context"], "partitions": out["partitions"]}),
+        };
+        same(&ours, &kafkas)?;
+        if out.get("error").is_none() { self.compare_session(&key, out) } else { Ok(()) }
+    }
+
+    fn session_ack(&mut self, op: &Value, out: &Value) -> Check {
+        let key = session_key(op);
+        match self.sessions.acknowledge(&key, int32(&op["epoch"])) {
+            Err(error) => same(&json!(kafkas_name(error)), &out["error"]),
+            Ok(()) => self.compare_session(&key, out),
+        }
+    }
+
+    fn compare_session(&self, key: &SessionKey, out: &Value) -> Check {
+        let partitions = self.names(self.sessions.partitions(key));
+        let ours = json!({"epoch": self.sessions.epoch(key), "partitions": partitions});
+        same(&ours, &out["session"])
+    }
+
+    fn names(&self, all: impl IntoIterator<Item = TopicPartition>) -> Vec<String> {
+        let name = |it: TopicPartition| {
+            format!("{}-{}", self.coordinator.world.name(it.topic_id), it.partition)
+        };
+        all.into_iter().map(name).collect()
+    }
+
+    fn acknowledge(&mut self, op: &Value) -> Value {
+        let (group, member) = (text(&op["group"]), text(&op["member"]));
+        let settings = self.settings(group);
+        let mut answers = Vec::new();
+        for partition in list(&op["partitions"]) {
+            let at = self.at(partition);
+            let key = SharePartitionKey::new(group, at.topic_id, at.partition);
+            let types: Vec<Vec<i8>> = list(&partition["batches"]).iter().map(types_of).collect();
+            let batches = list(&partition["batches"]).iter().zip(&types);
+            let batches: Vec<_> = batches.map(acknowledgement).collect();
+            let now = self.now;
+            let error = match self.open.get_mut(&key) {
+                None => Some(ErrorCode::UnknownTopicOrPartition),
+                Some(open) => {
+                    let done = open.partition.acknowledge(member, &batches, &settings, now);
+                    done.err().map(|it| it.error())
+                }
+            };
+            self.flush(&key);
+            answers.push((partition, error));
+            self.counts.acknowledged += 1;
+            self.try_waiting(|it| *it == key);
+        }
+        acknowledged(answers.into_iter().map(|(it, error)| (&it["topic"], &it["partition"], error)))
+    }
+
+    fn release_session(&mut self, op: &Value) -> Value {
+        let key = session_key(op);
+        let ended = match self.sessions.close(&key) {
+            Ok(ended) => ended,
+            Err(error) => return json!({"error": kafkas_name(error)}),
+        };
+        let mut answers = Vec::new();
+        for at in ended.partitions {
+            let error = self.release(&key, at).then_some(ErrorCode::UnknownTopicOrPartition);
+            let topic = json!(self.coordinator.world.name(at.topic_id));
+            answers.push((topic, json!(at.partition), error));
+        }
+        acknowledged(answers.iter().map(|(topic, partition, error)| (topic, partition, *error)))
+    }
+
+    /// Releases what a member holds; true if the share partition is not open.
+    fn release(&mut self, session: &SessionKey, at: TopicPartition) -> bool {
+        let key = SharePartitionKey::new(&session.group_id, at.topic_id, at.partition);
+        let settings = self.settings(&session.group_id);
+        let Some(open) = self.open.get_mut(&key) else { return true };
+        open.partition.release(&session.member_id, &settings);
+        self.flush(&key);
+        self.try_waiting(|it| *it == key);
+        false
+    }
+
+    fn disconnect(&mut self, op: &Value) {
+        let connection = self.connection(text(&op["connection"]));
+        let Some(gone) = self.sessions.disconnected(connection) else { return };
+        if let Some(ended) = gone.ended {
+            let session = SessionKey::new(&gone.group_id, &ended.member_id);
+            for at in ended.partitions {
+                self.release(&session, at);
+            }
+        }
+        if gone.is_group_gone {
+            self.open.retain(|key, _| key.group_id != gone.group_id);
+        }
+    }
+
+    /// Takes what has changed, and flushes it at once.
+    pub fn flush(&mut self, key: &SharePartitionKey) {
+        self.position += 1;
+        let Some(open) = self.open.get_mut(key) else { return };
+        let Some(change) = open.partition.take_change(self.position) else { return };
+        open.partition.flushed(self.position);
+        self.changes.entry(key.clone()).or_default().push(change);
+    }
+
+    fn advance(&mut self, ms: i64) {
+        let until = self.now + ms;
+        loop {
+            let locks = self.open.values().filter_map(|it| it.partition.next_deadline());
+            let fetches = self.waiting.iter().map(|it| it.deadline);
+            let cold = self.coordinator.next_cold(self.now);
+            let next = locks.chain(fetches).fold(cold, i64::min);
+            if next > until {
+                break;
+            }
+            self.now = self.now.max(next);
+            if next == cold {
+                self.coordinator.snapshot_cold(cold);
+            }
+            let due: Vec<_> = self.open.keys().cloned().collect();
+            for key in due {
+                let settings = self.settings(&key.group_id);
+                let now = self.now;
+                let Some(open) = self.open.get_mut(&key) else { continue };
+                if open.partition.expire(now, &settings) {
+                    self.flush(&key);
+                    self.try_waiting(|it| *it == key);
+                }
+            }
+            self.end_waiting();
+        }
+        self.now = until;
+    }
+
+    fn next(&mut self, op: &Value, out: &Value) -> Check {
+        let (at, group) = (self.at(op), text(&op["group"]));
+        let settings = self.settings(group);
+        let key = SharePartitionKey::new(group, at.topic_id, at.partition);
+        let Some(open) = self.open.get_mut(&key) else { return Err("not open".to_owned()) };
+        let next = open.partition.next_fetch_offset();
+        let can_acquire = open.partition.can_acquire(&settings);
+        let kafkas = json!({"next": out["next"], "can_acquire": out["can_acquire"]});
+        same(&json!({"next": next, "can_acquire": can_acquire}), &kafkas)
+    }
+
+    /// The durable states are those of Kafka's share coordinator, apart from the number of records
+    /// that made them.
+    fn dump(&self, out: &Value) -> Check {
+        for kafkas in list(&out["coordinator"]) {
+            let at = self.at(kafkas);
+            let key = SharePartitionKey::new(text(&kafkas["group"]), at.topic_id, at.partition);
+            let state = self.coordinator.states.get(&key).ok_or("no state")?;
+            let batches = state.batches.iter();
+            let batches: Vec<_> = batches
+                .map(|it| json!([it.first, it.last, it.delivery_state, it.delivery_count]))
+                .collect();
+            let ours = json!([
+                state.state_epoch,
+                state.start_offset,
+                batches,
+                state.delivery_complete_count
+            ]);
+            let kafkas = json!([
+                kafkas["state_epoch"],
+                kafkas["start_offset"],
+                kafkas["batches"],
+                kafkas["delivery_complete_count"]
+            ]);
+            same(&ours, &kafkas)?;
+        }
+        Ok(())
+    }
+}
+
+fn session_key(op: &Value) -> SessionKey {
+    SessionKey::new(text(&op["group"]), text(&op["member"]))
+}
+
+fn types_of(batch: &Value) -> Vec<i8> {
+    list(&batch[2]).iter().map(|it| i8::try_from(int(it)).unwrap()).collect()
+}
+
+fn acknowledgement<'a>((batch, types): (&Value, &'a Vec<i8>)) -> Acknowledgement<'a> {
+    Acknowledgement { first: int(&batch[0]), last: int(&batch[1]), types }
+}
+
+fn acknowledged<'a>(all: impl Iterator<Item = (&'a Value, &'a Value, Option<ErrorCode>)>) -> Value {
+    let mut answers: Vec<Value> = all
+        .map(|(topic, partition, error)| match error {
+            Some(error) => {
+                json!({"topic": topic, "partition": partition, "error": kafkas_name(error)})
+            }
+            None => json!({"topic": topic, "partition": partition}),
+        })
+        .collect();
+    answers.sort_by_key(|it| (it["topic"].to_string(), int_or(&it["partition"], 0)));
+    json!({"partitions": answers})
+}
+
+pub fn same(ours: &Value, kafkas: &Value) -> Check {
+    if ours == kafkas { Ok(()) } else { Err(format!("muster: {ours}\n  Kafka:  {kafkas}")) }
+}
+
+/// `INVALID_RECORD_STATE` of `InvalidRecordState`.
+pub fn kafkas_name(error: ErrorCode) -> String {
+    let mut name = String::new();
+    for letter in format!("{error:?}").chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.extend(letter.to_uppercase());
+    }
+    name
+}

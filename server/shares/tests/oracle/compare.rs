@@ -1,0 +1,142 @@
+//! Share partitions against Kafka's: what is compared after each operation.
+
+use crate::broker::{Broker, same};
+use crate::json::{int, int32, list, text};
+use crate::shown::{Shown, ours};
+use crate::state::Check;
+use muster_codec::Wall;
+use muster_shares::partition::Change;
+use muster_shares::{SharePartitionKey, StateBatch};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Broker {
+    pub fn compare_answers(&mut self, op: &Value, out: &Value) -> Check {
+        let own =
+            (out.get("deferred").is_none() && op.get("id").is_some() && op["op"] != "request")
+                .then_some(out);
+        let completions = list(&out["completions"]);
+        for kafkas in own.into_iter().chain(completions) {
+            let id = text(&kafkas["id"]);
+            let ours = self.answers.remove(id).ok_or(format!("muster has no answer to {id}"))?;
+            same(&ours, &answer_of(kafkas))?;
+            for partition in list(&kafkas["partitions"]) {
+                self.counts.acquired += list(&partition["acquired"]).len();
+            }
+        }
+        match self.answers.first_key_value() {
+            Some((id, ours)) => Err(format!("only muster has answered {id}: {ours}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The changes of each share partition are those that Kafka has written, joined.
+    pub fn compare_changes(&mut self, out: &Value) -> Check {
+        let mut calls: BTreeMap<SharePartitionKey, Vec<&Value>> = BTreeMap::new();
+        let writes = list(&out["persister"]).iter().filter(|it| it["kind"] == "write");
+        for call in writes {
+            let at = self.at(call);
+            let key = SharePartitionKey::new(text(&call["group"]), at.topic_id, at.partition);
+            calls.entry(key).or_default().push(call);
+        }
+        let keys: BTreeSet<_> = calls.keys().chain(self.changes.keys()).cloned().collect();
+        for key in keys {
+            let ours = self.changes.get(&key).map(|all| joined(all));
+            let kafkas = calls.get(&key).map(|all| joined_calls(all));
+            if ours != kafkas {
+                return Err(format!("muster wrote {ours:?}\n  Kafka wrote  {kafkas:?}"));
+            }
+            if let ([ours], [kafkas]) = (&self.changes[&key][..], &calls[&key][..]) {
+                let count = json!(ours.delivery_complete_count);
+                same(&count, &kafkas["delivery_complete_count"])?;
+            }
+            for call in &calls[&key] {
+                self.write(&key, call);
+            }
+            self.counts.changes += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes a part of a change as Kafka has: how it was cut shows in the batches of a share
+    /// partition that is opened from it.
+    fn write(&mut self, key: &SharePartitionKey, call: &Value) {
+        let batch = |it: &Value| StateBatch {
+            first: int(&it[0]),
+            last: int(&it[1]),
+            delivery_count: i16::try_from(int(&it[3])).unwrap(),
+            delivery_state: i8::try_from(int(&it[2])).unwrap(),
+        };
+        let change = Change {
+            start_offset: int(&call["start_offset"]),
+            delivery_complete_count: int32(&call["delivery_complete_count"]),
+            batches: list(&call["batches"]).iter().map(batch).collect(),
+        };
+        let states = &self.coordinator.states;
+        let record = states.change(key, &change.as_write(), Wall(self.now)).unwrap();
+        assert!(self.coordinator.append(record));
+    }
+
+    pub fn compare_states(&mut self, out: &Value) -> Check {
+        for state in list(&out["states"]) {
+            if let Some(closed) = state.get("closed") {
+                let (group, name) = text(closed).split_once(' ').unwrap();
+                let (topic, partition) = name.rsplit_once('-').unwrap();
+                let topic_id = self.coordinator.world.id(topic);
+                self.shown.remove(&SharePartitionKey::new(
+                    group,
+                    topic_id,
+                    partition.parse().unwrap(),
+                ));
+            } else {
+                let at = self.at(state);
+                let key = SharePartitionKey::new(text(&state["group"]), at.topic_id, at.partition);
+                self.shown.insert(key, Shown::read(state));
+            }
+            self.counts.states += 1;
+        }
+        let ours = self.open.iter().map(|(key, open)| (key.clone(), ours(&open.partition)));
+        let ours: BTreeMap<_, _> = ours.collect();
+        for key in ours.keys().chain(self.shown.keys()) {
+            let (ours, kafkas) = (ours.get(key), self.shown.get(key));
+            if ours != kafkas {
+                return Err(format!("{key:?}\n  muster holds {ours:?}\n  Kafka holds  {kafkas:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parts of an answer that are compared.
+fn answer_of(kafkas: &Value) -> Value {
+    if let Some(error) = kafkas.get("error") {
+        return json!({"error": error});
+    }
+    let mut partitions = kafkas["partitions"].clone();
+    for partition in partitions.as_array_mut().unwrap() {
+        partition.as_object_mut().unwrap().remove("message");
+    }
+    json!({"partitions": partitions})
+}
+
+/// The start of the first change, and the state of each offset: Kafka writes each lock that ends by
+/// itself, and moves the start in between.
+type Joined = (i64, BTreeMap<i64, (i64, i64)>);
+
+fn joined(changes: &[Change]) -> Joined {
+    let mut offsets = BTreeMap::new();
+    for batch in changes.iter().flat_map(|it| &it.batches) {
+        let state = (i64::from(batch.delivery_state), i64::from(batch.delivery_count));
+        offsets.extend((batch.first..=batch.last).map(|offset| (offset, state)));
+    }
+    (changes[0].start_offset, offsets)
+}
+
+fn joined_calls(calls: &[&Value]) -> Joined {
+    let mut offsets = BTreeMap::new();
+    for batch in calls.iter().flat_map(|it| list(&it["batches"])) {
+        let state = (int(&batch[2]), int(&batch[3]));
+        offsets.extend((int(&batch[0])..=int(&batch[1])).map(|offset| (offset, state)));
+    }
+    (int(&calls[0]["start_offset"]), offsets)
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Random transcripts: the oracle's own generator, without what muster has no counterpart of.
+
+  MUSTER_ORACLE=<the oracle's folder> generate.py OUT AREA:SEED[:STEPS]...     OUT/AREA-SEED.jsonl each
+
+The area share-state is the generator's. In quiet and busy every write of a share partition is answered at once, without
+an error, and offsets are altered only while no share partition is open. Fetches wait for half a second at most, and not
+across the end of locks: Kafka ends locks one by one, and gives a fetch that waits only the records of the first. No lock
+stands when a share partition is closed: in Kafka it ends all the same, and is written. In busy share partitions are opened again
+and logs are cut more often.
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.environ["MUSTER_ORACLE"])
+import gen
+import gen_share
+
+WAIT = 500
+
+
+class Quiet(gen_share.Partition):
+    MOVES = {"leader": 0.7, "trim": 1.5, "leave": 2}
+
+    def slow(self):
+        self.fetch()
+
+    hold = fail = alter = slow
+
+    def ask(self, op, then=None):
+        if op["op"] != "fetch":
+            return super().ask(op, then)
+        if op.get("max_wait_ms", 0) > WAIT:
+            op["max_wait_ms"] = WAIT
+        out = super().ask(op, then)
+        if out.get("deferred"):
+            if self.chance(0.5):
+                self.produce()
+            self.op({"op": "advance", "ms": WAIT})
+        return out
+
+    def leader(self):
+        self.expire()
+        super().leader()
+
+    def leave(self):
+        self.expire()
+        super().leave()
+
+    def advance(self):
+        super().advance()
+        if self.transactions:
+            return
+        for name in ("leader", "trim", "leave"):
+            if self.chance(self.MOVES[name] / 100):
+                getattr(self, name)()
+
+    def finish(self):
+        self.op({"op": "advance", "ms": 20000})
+        self.op({"op": "dump"})
+
+
+class Busy(Quiet):
+    MOVES = {"leader": 30, "trim": 25, "leave": 25}
+
+
+AREAS = {"share-state": gen_share.State, "quiet": Quiet, "busy": Busy}
+
+
+def main():
+    out, oracle = sys.argv[1], gen.Oracle("share")
+    for job in sys.argv[2:]:
+        area, seed, *steps = job.split(":")
+        sim = AREAS[area](oracle, "share-state" if area == "share-state" else "share-partition", seed, int(steps[0]) if steps else 500)
+        with open(os.path.join(out, "%s-%s.jsonl" % (area, seed)), "w") as f:
+            f.write("\n".join(sim.run()) + "\n")
+    oracle.close()
+
+
+main()
