@@ -26,13 +26,14 @@ class Quiet(gen_share.Partition):
     def slow(self):
         self.fetch()
 
-    hold = fail = alter = slow
+    hold = fail = alter = reload = slow
 
     def ask(self, op, then=None):
         if op["op"] != "fetch":
             return super().ask(op, then)
-        if op.get("max_wait_ms", 0) > WAIT:
-            op["max_wait_ms"] = WAIT
+        if op.pop("max_wait_ms", 0) and self.chance(0.25):
+            self.expire()
+            op["max_wait_ms"] = self.r.choice([100, WAIT])
         out = super().ask(op, then)
         if out.get("deferred"):
             if self.chance(0.5):
