@@ -2,7 +2,7 @@
 //! protocol, and others are not affected.
 
 use crate::support::offsets::commit_request;
-use crate::support::{Client, Server, create_topic, frame};
+use crate::support::{Client, Server, create_topic, frame, free_ports};
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, ErrorCode, Request, Response};
 use std::io::Write;
@@ -148,17 +148,39 @@ fn a_parked_fetch_does_not_keep_an_idle_connection() {
 
 #[test]
 fn connections_over_the_limit_are_closed_and_counted_down_again() {
-    for limit in ["max.connections=3", "max.connections.per.ip=3"] {
-        let (_directory, server) = server(&[limit]);
-        let mut kept: Vec<Bystander> = (0..3).map(|_| Bystander::of(&server)).collect();
-        assert!(server.client(0).is_closed(), "{limit}");
-        kept.pop();
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while server.client(0).try_call(4, heartbeat("g").into()).is_none() {
-            assert!(Instant::now() < deadline, "the place of a closed connection is free again");
-        }
-        kept.iter_mut().for_each(Bystander::is_served);
+    let (_directory, server) = server(&["max.connections.per.ip=3"]);
+    let mut kept: Vec<Bystander> = (0..3).map(|_| Bystander::of(&server)).collect();
+    assert!(server.client(0).is_closed());
+    kept.pop();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while server.client(0).try_call(4, heartbeat("g").into()).is_none() {
+        assert!(Instant::now() < deadline, "the place of a closed connection is free again");
     }
+    kept.iter_mut().for_each(Bystander::is_served);
+}
+
+/// Those of one listener wait for its own places.
+#[test]
+fn connections_wait_for_a_place_of_their_listener() {
+    let (directory, inside) = (tempfile::tempdir().unwrap(), free_ports(2));
+    let outside = inside + 1;
+    let listeners = format!("listeners=IN://127.0.0.1:{inside},OUT://127.0.0.1:{outside}");
+    let configs = [
+        &listeners,
+        "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT",
+        "listener.name.out.max.connections=1",
+    ];
+    let server = Server::with_arguments(directory.path(), inside, 1, &configs);
+    let mut kept = Client::connect(outside);
+    kept.call(4, heartbeat("g").into());
+    let mut waiting = Client::connect(outside);
+    let sent = waiting.send(4, &heartbeat("g").into()).unwrap();
+    Bystander::of(&server);
+    waiting.stream().set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(waiting.stream().peek(&mut [0]).is_err(), "it has no place");
+    waiting.stream().set_read_timeout(None).unwrap();
+    drop(kept);
+    assert!(waiting.receive(ApiKey::Heartbeat, 4, sent).is_some());
 }
 
 #[test]

@@ -64,19 +64,19 @@ fn the_command_line_wins_over_stored_configs() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), 1, &[]);
     let mut first = server.client(0);
-    assert_eq!(alter(&mut first, "max.connections", Some("1")).0, 0);
+    assert_eq!(alter(&mut first, "max.connections.per.ip", Some("1")).0, 0);
     assert!(!is_served(&mut server.client(0)), "one is open already");
     assert!(server.stop().success());
 
-    let server = Server::start(directory.path(), 1, &["max.connections=3"]);
+    let server = Server::start(directory.path(), 1, &["max.connections.per.ip=3"]);
     let mut clients: Vec<Client> = (0..2).map(|_| server.client(0)).collect();
     assert!(clients.iter_mut().all(is_served));
-    server.says("max.connections=1, which is stored for all brokers, is not used");
-    server.says("the command line says max.connections=3");
-    let (error, message) = alter(&mut clients[0], "max.connections", Some("2"));
+    server.says("max.connections.per.ip=1, which is stored for all brokers, is not used");
+    server.says("the command line says max.connections.per.ip=3");
+    let (error, message) = alter(&mut clients[0], "max.connections.per.ip", Some("2"));
     assert_eq!(error, ErrorCode::InvalidRequest.code());
     assert!(message.contains("command line"), "{message}");
-    assert_eq!(alter(&mut clients[0], "max.connections", None).0, 0, "it can be removed");
+    assert_eq!(alter(&mut clients[0], "max.connections.per.ip", None).0, 0, "it can be removed");
     drop(server);
 
     let server = Server::start(directory.path(), 1, &[]);

@@ -119,11 +119,16 @@ fn describe(
         }
         BROKER_RESOURCE if name.is_empty() => {
             let describer = describers.of_broker(view.shard);
-            Ok(broker_keys.filter_map(|key| describer.all_brokers(key)).collect())
+            let of_listeners = describer.of_listeners_of_all(is_asked);
+            Ok(broker_keys
+                .filter_map(|key| describer.all_brokers(key))
+                .chain(of_listeners)
+                .collect())
         }
         BROKER_RESOURCE => {
             let describer = describers.of_broker(node(view, name)?);
-            Ok(broker_keys.map(|key| describer.broker(key)).collect())
+            let of_listeners = describer.of_listeners(is_asked);
+            Ok(broker_keys.map(|key| describer.broker(key)).chain(of_listeners).collect())
         }
         BROKER_LOGGER_RESOURCE => Err(invalid("muster has no broker loggers.")),
         other => Err(invalid(format!("Unknown resource type {other}"))),
@@ -194,7 +199,7 @@ fn config(described: Described, with_synonyms: bool) -> DescribeConfigsResourceR
     let synonyms = described.synonyms.into_iter().filter(|_| with_synonyms);
     let is_sensitive = described.config_type == ConfigType::Password;
     DescribeConfigsResourceResult {
-        name: described.name.into(),
+        name: described.name,
         value: described.value.filter(|_| !is_sensitive).map(Str::Owned),
         read_only: described.read_only,
         config_source: described.source as i8,
@@ -208,7 +213,7 @@ fn config(described: Described, with_synonyms: bool) -> DescribeConfigsResourceR
 /// The value of a secret is null.
 fn synonym(synonym: Synonym, is_sensitive: bool) -> DescribeConfigsSynonym<'static> {
     DescribeConfigsSynonym {
-        name: synonym.name.into(),
+        name: synonym.name,
         value: (!is_sensitive).then(|| synonym.value.into()),
         source: synonym.source as i8,
     }

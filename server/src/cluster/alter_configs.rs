@@ -4,7 +4,7 @@
 use super::change::{Change, Creator, Refused, check_length, config_record};
 use super::limits::{GROUP_CONFIG_BYTES_MAX, GROUP_CONFIGS_MAX, GROUP_CONFIGS_SHARED};
 use super::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
-use crate::config::{Config, ConfigType, Describer, GroupConfig, TopicConfig};
+use crate::config::{Config, ConfigType, Describer, Flags, GroupConfig, TopicConfig};
 use muster_codec::ErrorCode;
 use muster_codec::Str;
 use muster_codec::messages::{
@@ -252,8 +252,12 @@ fn check_broker(
         }
     }
     check_operations(configs)?;
-    let is_dynamic = |name: &str| Config::key(name).is_some_and(|key| key.flags.dynamic);
-    let is_obeyed = |name: &str| Config::key(name).is_some_and(|key| key.flags.obeyed);
+    let of_listener = |name: &str| view.config.altered_of_listener(name).is_some();
+    let has = |name: &str, flag: fn(&Flags) -> bool| {
+        of_listener(name) || Config::key(name).is_some_and(|key| flag(&key.flags))
+    };
+    let is_dynamic = |name: &str| has(name, |flags| flags.dynamic);
+    let is_obeyed = |name: &str| has(name, |flags| flags.obeyed);
     let refuse = |refused: &dyn Fn(&str) -> bool, why: &str| {
         let set = configs.iter().filter(|config| config.config_operation != DELETE);
         let names: Vec<&str> = set.map(|config| &*config.name).filter(|it| refused(it)).collect();

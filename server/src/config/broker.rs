@@ -39,8 +39,8 @@ macro_rules! broker_configs {
             $(pub $field: $type,)*
             /// The keys that the file or the command line set, with their texts.
             pub(super) set: BTreeMap<&'static str, String>,
-            /// Those of them that the command line set.
-            pub(super) pinned: BTreeSet<&'static str>,
+            /// Those that the command line set, and those of listeners.
+            pub(super) pinned: BTreeSet<String>,
             /// Keys of one listener or mechanism, without their texts in what is printed.
             pub(super) of_listeners: OfListeners,
             /// Keys that were set of what muster does not have, and that change nothing.
@@ -194,7 +194,7 @@ broker_configs! {
     group_streams_num_standby_replicas: i32 = 0, at_least(0), [];
     group_streams_session_timeout_ms: i32 = 45_000, at_least(1), [];
     initial_broker_registration_timeout_ms: i32 = 60_000, Valid::Any, [];
-    inter_broker_listener_name: Option<String> = None, Valid::Any, [];
+    inter_broker_listener_name: Option<String> = None, Valid::Any, [obeyed];
     leader_imbalance_check_interval_seconds: i64 = 300, at_least(1), [];
     listener_security_protocol_map: String =
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT".into(),

@@ -13,6 +13,12 @@ impl Config {
         overrides(self).filter_map(Result::ok).collect()
     }
 
+    /// Whether brokers connect to a listener, in Kafka: it is spared when all have no place left.
+    pub(crate) fn is_between_brokers(&self, listener: &str) -> bool {
+        let name = self.inter_broker_listener_name.as_deref().unwrap_or("PLAINTEXT");
+        listener.eq_ignore_ascii_case(name)
+    }
+
     /// A key whose value is invalid, and why.
     pub(super) fn check_connections(&self) -> Option<(&'static str, String)> {
         overrides(self).find_map(Result::err).map(|rule| (OVERRIDES, rule))

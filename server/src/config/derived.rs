@@ -144,7 +144,7 @@ impl Config {
 
     /// Takes a stored value over.
     fn alter(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let Some(key) = Self::key(name) else { return Err("it is not known".to_owned()) };
+        let Some(key) = Self::key(name) else { return self.alter_of_listener(name, value) };
         match self.set_text(name) {
             Some(text) if self.is_pinned(name) && text == value => Ok(()),
             Some(text) if self.is_pinned(name) => {
@@ -152,6 +152,16 @@ impl Config {
             }
             _ => key.set(self, value).map_err(|error| error.invalid.rule),
         }
+    }
+
+    fn alter_of_listener(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if self.altered_of_listener(name).is_none() {
+            return Err("it is not known".to_owned());
+        }
+        if self.is_pinned(name) {
+            return Err("the command line sets it".to_owned());
+        }
+        self.take_of_listener(name, value).unwrap_or(Ok(()))
     }
 
     /// Whether these overrides could hold for a broker.
@@ -163,6 +173,10 @@ impl Config {
         for (name, value) in overrides {
             if let Some(key) = Self::key(name) {
                 key.set(&mut config, value).map_err(|error| error.to_string())?;
+            } else if let Some(of_listener) = self.altered_of_listener(name) {
+                let set = of_listener.key.set(&mut config.clone(), value);
+                set.map_err(|error| error.to_string())?;
+                config.alter_of_listener(name, value)?;
             }
         }
         rules::check(&config).into_iter().next().map_or(Ok(()), |broken| Err(broken.rule))

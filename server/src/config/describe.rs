@@ -4,6 +4,8 @@
 use super::{
     Altered, BROKER_RESOURCE, Config, ConfigType, GroupConfig, Key, Overrides, TopicConfig, Value,
 };
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// Where a value comes from, with Kafka's numbers. The value of a topic or group wins, then the
 /// smaller number.
@@ -21,7 +23,7 @@ pub enum Source {
 /// One config as it is described.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// In Kafka's form.
     pub value: Option<String>,
     /// The value as it was set.
@@ -37,7 +39,7 @@ pub struct Described {
 /// shown as it was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Synonym {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub value: String,
     pub source: Source,
 }
@@ -88,7 +90,7 @@ impl<'a> Describer<'a> {
         let mut synonyms = self.overridden(key, Source::DynamicGroup, overrides);
         let default = key.get(&self.group_defaults);
         if let Some(value) = default.text().filter(|_| key.synonyms.is_empty()) {
-            synonyms.push(Synonym { name: key.name, value, source: Source::Default });
+            synonyms.push(Synonym { name: key.name.into(), value, source: Source::Default });
         }
         with_own_text(described(key, synonyms, default, false), overrides)
     }
@@ -97,7 +99,7 @@ impl<'a> Describer<'a> {
     fn overridden<C>(&self, key: &Key<C>, source: Source, overrides: &Overrides) -> Vec<Synonym> {
         let of_broker = key.synonyms.first().map(|first| self.synonyms(first, key.synonyms));
         let own = overrides.get(key.name).map(|text| key.printed(text));
-        let own = own.map(|value| Synonym { name: key.name, value, source });
+        let own = own.map(|value| Synonym { name: key.name.into(), value, source });
         own.into_iter().chain(of_broker.into_iter().flatten()).collect()
     }
 
@@ -114,9 +116,40 @@ impl<'a> Describer<'a> {
     pub fn all_brokers(&self, key: &Key<Config>) -> Option<Described> {
         let value = self.of_all_brokers?.get(key.name)?.clone();
         let source = Source::DynamicDefaultBroker;
-        let synonyms = vec![Synonym { name: key.name, value, source }];
+        let synonyms = vec![Synonym { name: key.name.into(), value, source }];
         let described = described(key, synonyms, Value::Null, !key.flags.dynamic);
         Some(Described { value: described.text.clone(), ..described })
+    }
+
+    /// The configs of listeners that were altered for the broker, or for all brokers.
+    pub fn of_listeners(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
+        let names = [self.of_broker, self.of_all_brokers].into_iter().flatten().flatten();
+        let names: BTreeSet<_> = names.map(|(name, _)| name).filter(|it| is_asked(it)).collect();
+        names.into_iter().filter_map(|name| self.of_listener(name)).collect()
+    }
+
+    /// Those that were altered for all brokers, as they were set.
+    pub fn of_listeners_of_all(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
+        let names = self.of_all_brokers.into_iter().flatten();
+        let described = names.filter(|(name, _)| is_asked(name)).filter_map(|(name, value)| {
+            let key = self.fixed.altered_of_listener(name)?.key;
+            let source = Source::DynamicDefaultBroker;
+            let own = Synonym { name: name.clone().into(), value: value.clone(), source };
+            Some(named(name, described(key, vec![own], Value::Null, false)))
+        });
+        described.collect()
+    }
+
+    fn of_listener(&self, name: &str) -> Option<Described> {
+        use Source::{DynamicBroker, DynamicDefaultBroker, StaticBroker};
+        let key = self.fixed.altered_of_listener(name)?.key;
+        let own = [DynamicBroker, DynamicDefaultBroker, StaticBroker].into_iter();
+        let own = own.filter_map(|source| {
+            Some(Synonym { name: name.to_owned().into(), value: self.text(source, name)?, source })
+        });
+        let synonyms = own.chain(self.synonyms(key.name, &[key.name])).collect();
+        let read_only = self.fixed.is_pinned(name);
+        Some(named(name, described(key, synonyms, Value::Null, read_only)))
     }
 
     /// The values of a group of keys, source by source, from the first that is `name` itself.
@@ -125,7 +158,7 @@ impl<'a> Describer<'a> {
         let sources = [DynamicBroker, DynamicDefaultBroker, StaticBroker, Default].into_iter();
         let all = sources.flat_map(|source| {
             let of_key = move |name: &&'static str| {
-                Some(Synonym { name, value: self.text(source, name)?, source })
+                Some(Synonym { name: (*name).into(), value: self.text(source, name)?, source })
             };
             group.iter().filter_map(of_key)
         });
@@ -140,7 +173,10 @@ impl<'a> Describer<'a> {
             }
             Source::DynamicBroker => self.of_broker?.get(name).cloned(),
             Source::DynamicDefaultBroker => self.of_all_brokers?.get(name).cloned(),
-            Source::StaticBroker => self.fixed.fixed_text(name, self.node_id),
+            Source::StaticBroker => {
+                let of_listener = || self.fixed.text_of_listener(name).map(str::to_owned);
+                self.fixed.fixed_text(name, self.node_id).or_else(of_listener)
+            }
             Source::Default => Config::key(name)?.get(&self.defaults).text(),
         }
     }
@@ -159,12 +195,17 @@ fn described<C>(
     };
     let value = text.as_deref().map(|text| key.printed(text));
     let Key { name, config_type, .. } = *key;
-    Described { name, value, text, source, config_type, read_only, synonyms }
+    Described { name: name.into(), value, text, source, config_type, read_only, synonyms }
+}
+
+/// With the name that it has for a listener.
+fn named(name: &str, described: Described) -> Described {
+    Described { name: name.to_owned().into(), ..described }
 }
 
 /// With the text that was set for the topic or group itself, if there is one.
 fn with_own_text(described: Described, overrides: &Overrides) -> Described {
-    match overrides.get(described.name) {
+    match overrides.get(&*described.name) {
         Some(own) => Described { text: Some(own.clone()), ..described },
         None => described,
     }

@@ -75,8 +75,8 @@ impl Config {
             match word.split_once('=') {
                 Some((name, value)) => {
                     lines.remove(name);
-                    let key = config.take(None, name, value, &mut findings);
-                    config.pinned.extend(key);
+                    config.take(None, name, value, &mut findings);
+                    config.pinned.insert(name.to_ascii_lowercase());
                 }
                 None => {
                     let what = format!("\"{word}\" is not of the form key=value");
@@ -91,21 +91,15 @@ impl Config {
         (config, findings)
     }
 
-    /// Takes a pair over, or finds why not. Gives the key if there is one of that name.
-    fn take(
-        &mut self,
-        line: Option<usize>,
-        name: &str,
-        value: &str,
-        findings: &mut Findings,
-    ) -> Option<&'static str> {
+    /// Takes a pair over, or finds why not.
+    fn take(&mut self, line: Option<usize>, name: &str, value: &str, findings: &mut Findings) {
         let Some(key) = Self::key(name) else {
             match self.take_of_listener(name, value) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => findings.add(line, name, Kind::Wrong(error)),
                 None => findings.add(line, name, self.take_unserved(name, value)),
             }
-            return None;
+            return;
         };
         match key.set(self, value) {
             Ok(()) => {
@@ -121,7 +115,6 @@ impl Config {
                 findings.add(line, name, Kind::Wrong(what));
             }
         }
-        Some(key.name)
     }
 
     fn take_unserved(&mut self, name: &str, value: &str) -> Kind {

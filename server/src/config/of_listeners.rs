@@ -1,7 +1,7 @@
 //! Keys of one listener (`listener.name.NAME.KEY`), or of one SASL mechanism of it
 //! (`listener.name.NAME.plain.KEY`, or `plain.KEY` for all listeners).
 
-use super::Config;
+use super::{Config, Key, Served};
 use crate::security::{Mechanism, Secret};
 use std::collections::BTreeMap;
 
@@ -12,8 +12,23 @@ pub(super) type OfListeners = BTreeMap<(String, String), Secret>;
 const PREFIX: &str = "listener.name.";
 
 /// The keys of brokers that a listener may have of its own, beside those of TLS.
-const OF_LISTENER: [&str; 3] =
-    ["connections.max.reauth.ms", "sasl.enabled.mechanisms", "sasl.server.max.receive.size"];
+const OF_LISTENER: [&str; 5] = [
+    "connections.max.reauth.ms",
+    "max.connection.creation.rate",
+    "max.connections",
+    "sasl.enabled.mechanisms",
+    "sasl.server.max.receive.size",
+];
+
+/// Those that clients may alter, for all brokers or for one.
+const ALTERED: [&str; 2] = ["max.connection.creation.rate", "max.connections"];
+
+/// A key of one listener that clients may alter.
+#[derive(Clone, Copy)]
+pub(crate) struct ListenerKey {
+    /// The key without the listener.
+    pub(crate) key: &'static Key<Config>,
+}
 
 /// The keys that a mechanism has, beside those of tokens.
 const OF_MECHANISM: [&str; 3] =
@@ -46,6 +61,25 @@ impl Config {
             }
         }
         config
+    }
+
+    /// The key of a listener that clients may alter, by its whole name; None if there is no such
+    /// key or listener. An offline change does not know the listeners.
+    pub(crate) fn altered_of_listener(&self, name: &str) -> Option<ListenerKey> {
+        let (listener, key) = name.strip_prefix(PREFIX)?.split_once('.')?;
+        let has = |served: &Served| {
+            served.listeners.iter().any(|it| it.name.to_ascii_lowercase() == listener)
+        };
+        let is_known = self.served.as_ref().is_none_or(has);
+        let key = Self::key(key).filter(|key| is_known && ALTERED.contains(&key.name))?;
+        Some(ListenerKey { key })
+    }
+
+    /// The text of a key of a listener, by its whole name.
+    pub(super) fn text_of_listener(&self, name: &str) -> Option<&str> {
+        let (listener, key) = name.strip_prefix(PREFIX)?.split_once('.')?;
+        let place = (listener.to_owned(), key.to_owned());
+        self.of_listeners.get(&place).map(Secret::text)
     }
 
     /// The text of a key of a mechanism, for a listener or else for all.
@@ -103,4 +137,37 @@ fn is_of_mechanism(key: &str) -> bool {
         })
     };
     Mechanism::ALL.into_iter().any(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Address, SecurityProtocol, ServedListener};
+
+    fn listener(name: &str) -> ServedListener {
+        let address = Address { host: "127.0.0.1".to_owned(), port: 9092 };
+        ServedListener {
+            name: name.to_owned(),
+            protocol: SecurityProtocol::Plaintext,
+            listen: address.clone(),
+            advertised: address,
+        }
+    }
+
+    #[test]
+    fn keys_of_listeners_that_are_served_can_be_altered() {
+        let listeners = ["IN", "OUT"].map(listener).to_vec();
+        let served = Some(Served { listeners, data: "data".to_owned() });
+        let config = Config { served, ..Config::default() };
+        let key = |name: &str| config.altered_of_listener(name).map(|it| it.key.name);
+        assert_eq!(key("listener.name.out.max.connections"), Some("max.connections"));
+        for name in [
+            "listener.name.OUT.max.connections",
+            "listener.name.other.max.connections",
+            "listener.name.out.sasl.enabled.mechanisms",
+            "max.connections",
+        ] {
+            assert_eq!(key(name), None, "{name}");
+        }
+    }
 }

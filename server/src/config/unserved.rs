@@ -263,7 +263,7 @@ mod tests {
             ("confluent.license", "x"),
             ("ssl.protocol", "TLSv1.3"),
             ("inter.broker.protocol.version", "3.5"),
-            ("listener.name.internal.max.connections", "5"),
+            ("listener.name.internal.num.network.threads", "5"),
         ];
         for (name, value) in harmless {
             assert_eq!(unserved(name, value), Some(Unserved::WithoutEffect), "{name}");

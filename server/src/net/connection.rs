@@ -91,6 +91,8 @@ pub(super) struct Connection {
     /// The quotas of its client, by the last request that had some.
     pub(super) allowance: Option<Arc<Allowance>>,
     pub(super) throttled: Throttled,
+    /// Whether its listener has let it in, and counts it.
+    pub(super) is_inside: bool,
     /// The principal of the client's certificate.
     pub(super) certified: Option<Arc<str>>,
     /// Frames that leave after `output`: all from the first with parts of files on.
@@ -140,6 +142,7 @@ impl Connection {
             permissions: None,
             allowance: None,
             throttled: Throttled::No,
+            is_inside: false,
             certified: None,
             stream: Stream::default(),
             streaming: Streaming::No,

@@ -3,6 +3,7 @@
 use super::account::{Account, Kind};
 use super::connection::{Connection, Streaming};
 use super::counters::ClientCounters;
+use super::doors::Doors;
 use super::durable::{Flushes, Reply, VisibleAt};
 use super::input::Waiting;
 use super::limits::{Limits, SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
@@ -21,14 +22,14 @@ use std::sync::Arc;
 /// The limit that refuses a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooMany {
-    Connections(usize),
+    Waiting(usize),
     PerIp(usize),
 }
 
 impl fmt::Display for TooMany {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connections(max) => write!(f, "max.connections={max} are open"),
+            Self::Waiting(max) => write!(f, "{max} new connections of its listener wait already"),
             Self::PerIp(max) => write!(f, "max.connections.per.ip={max} of its address are open"),
         }
     }
@@ -42,7 +43,7 @@ const SPARE_FRAME_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Connections {
     pub(super) limits: Limits,
-    slots: Vec<Option<Connection>>,
+    pub(super) slots: Vec<Option<Connection>>,
     open: usize,
     /// Open connections by host.
     per_host: HashMap<Arc<str>, usize>,
@@ -59,6 +60,7 @@ pub struct Connections {
     slices: usize,
     pub(super) account: Account,
     pub(super) throttle: Throttle,
+    pub(super) doors: Doors,
     pub(super) counters: ClientCounters,
 }
 
@@ -78,6 +80,7 @@ impl Connections {
             streams: VecDeque::new(),
             slices: 0,
             account: Account::default(),
+            doors: Doors::new(throttle.window()),
             throttle,
             counters: ClientCounters::default(),
         }
@@ -107,9 +110,6 @@ impl Connections {
         host: Arc<str>,
         now: i64,
     ) -> Result<(), TooMany> {
-        if self.open >= self.limits.connections {
-            return Err(TooMany::Connections(self.limits.connections));
-        }
         let per_ip_max = self.limits.per_ip_max(&host);
         if self.per_host.get(&host).copied().unwrap_or(0) >= per_ip_max {
             return Err(TooMany::PerIp(per_ip_max));
@@ -141,6 +141,9 @@ impl Connections {
             self.end_slice();
         }
         self.open -= 1;
+        if connection.is_inside {
+            self.doors.leave(connection.listener);
+        }
         self.counters.connections_closed += 1;
         if let Some(count) = self.per_host.get_mut(&connection.host) {
             *count -= 1;

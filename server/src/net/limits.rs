@@ -2,7 +2,8 @@
 
 use super::input::INPUT_BYTES_DEFAULT;
 use super::unread::UNREAD_BYTES_MAX;
-use crate::config::Config;
+use crate::config::{Config, ServedListener};
+use crate::event::ListenerIndex;
 use crate::quotas::Bound;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -30,6 +31,9 @@ const _: () = assert!(SLICE_BYTES_MAX <= 16 << 20);
 /// closed.
 pub(crate) const UNAUTHENTICATED_MAX: usize = 4_096;
 
+/// New connections of a listener that wait to be let in; further ones are closed.
+pub(super) const WAITING_AT_DOOR_MAX: usize = 4_096;
+
 /// The time that a client may take to authenticate.
 pub(crate) const AUTHENTICATION_PATIENCE_MS: i64 = 30_000;
 
@@ -42,6 +46,8 @@ const OUTPUT_BYTES_MAX: usize = 4 << 20;
 pub struct Limits {
     /// `max.connections`
     pub connections: usize,
+    /// Those of each listener, in order.
+    pub doors: Vec<DoorLimits>,
     /// `max.connections.per.ip`
     pub connections_per_ip: usize,
     /// `max.connections.per.ip.overrides`
@@ -58,10 +64,22 @@ pub struct Limits {
     pub unread_bytes: usize,
 }
 
+/// The limits on the connections of one listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DoorLimits {
+    /// `listener.name.NAME.max.connections`
+    pub connections: usize,
+    /// In each second: `listener.name.NAME.max.connection.creation.rate`.
+    pub new_connections: Option<Bound>,
+    /// Whether the limits of all listeners together spare it (`inter.broker.listener.name`).
+    pub is_spared: bool,
+}
+
 impl Limits {
     pub(super) fn of(config: &Config) -> Self {
         Self {
             connections: config.max_connections.unsigned_abs() as usize,
+            doors: doors(config),
             connections_per_ip: config.max_connections_per_ip.unsigned_abs() as usize,
             per_ip_overrides: config.connections_per_ip_overrides(),
             new_connections: new_connections_max(config),
@@ -74,6 +92,16 @@ impl Limits {
 }
 
 impl Limits {
+    /// Those of a listener.
+    pub(super) fn of_door(&self, listener: ListenerIndex) -> DoorLimits {
+        let any = DoorLimits {
+            connections: self.connections,
+            new_connections: self.new_connections,
+            is_spared: false,
+        };
+        self.doors.get(listener.0).copied().unwrap_or(any)
+    }
+
     /// The most connections of an address, which is given as Kafka prints it.
     pub(super) fn per_ip_max(&self, host: &str) -> usize {
         if self.per_ip_overrides.is_empty() {
@@ -83,6 +111,20 @@ impl Limits {
         let own = address.and_then(|address: IpAddr| self.per_ip_overrides.get(&address));
         own.copied().unwrap_or(self.connections_per_ip)
     }
+}
+
+/// The limits of all listeners hold for each, too, unless it has its own.
+fn doors(config: &Config) -> Vec<DoorLimits> {
+    let listeners: &[_] = config.served.as_ref().map_or(&[], |served| &served.listeners);
+    let of = |listener: &ServedListener| {
+        let own = config.of_listener(&listener.name);
+        DoorLimits {
+            connections: own.max_connections.unsigned_abs() as usize,
+            new_connections: new_connections_max(&own),
+            is_spared: listeners.len() > 1 && config.is_between_brokers(&listener.name),
+        }
+    };
+    listeners.iter().map(of).collect()
 }
 
 /// Kafka's default means no limit.

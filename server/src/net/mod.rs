@@ -30,6 +30,7 @@ mod clients;
 mod connection;
 mod connections;
 mod counters;
+mod doors;
 mod durable;
 mod frames;
 mod input;

@@ -26,8 +26,6 @@ pub(super) struct Throttle {
     now: i64,
     /// The connections that are not served, by the time until then; some are closed.
     waiting: BinaryHeap<Reverse<(i64, ConnectionId)>>,
-    /// The time when the last connection that `max.connection.creation.rate` delays is served.
-    admitted_until: i64,
 }
 
 /// Why a connection is not served.
@@ -39,6 +37,8 @@ pub(super) enum Throttled {
     Until(i64),
     /// It is closed at this time: its address has opened too many.
     Closed(i64),
+    /// Until its listener lets it in.
+    AtDoor,
 }
 
 /// The use of its client's quotas by a request.
@@ -68,13 +68,7 @@ const PERCENT_NANOS: f64 = 10_000_000.0;
 
 impl Throttle {
     pub(super) fn new(window: Window, stopwatch: Stopwatch) -> Self {
-        Self {
-            rates: Rates::new(window),
-            stopwatch,
-            now: 0,
-            waiting: BinaryHeap::new(),
-            admitted_until: 0,
-        }
+        Self { rates: Rates::new(window), stopwatch, now: 0, waiting: BinaryHeap::new() }
     }
 
     pub(super) fn advance(&mut self, now: i64) {
@@ -137,22 +131,20 @@ impl Throttle {
         self.rates.delay_ms(key, limit, self.now)
     }
 
-    /// How long a new connection has to wait, in ms: those beyond `max.connection.creation.rate`
-    /// are served one after the other, as if they were accepted then.
-    pub(super) fn admit(&mut self, rate: &Limit) -> i64 {
-        let key = QuotaKey::ConnectionCreationRate;
-        let accepted_at = self.now.max(self.admitted_until);
-        self.rates.record(key, rate, 1.0, accepted_at);
-        let delay = self.rates.delay_ms(key, rate, accepted_at).min(self.window().sample_ms);
-        self.admitted_until = accepted_at + delay;
-        self.admitted_until - self.now
-    }
-
-    /// How long a new connection of an address is held before it is closed; 0 if it may stay.
+    /// How long a new connection of an address is held before it is closed, and does not count; 0
+    /// if it may stay.
     pub(super) fn admit_address(&mut self, limit: &Limit) -> i64 {
         let key = QuotaKey::ConnectionCreationRate;
         self.rates.record(key, limit, 1.0, self.now);
-        self.rates.delay_ms(key, limit, self.now).min(self.window().sample_ms)
+        let delay = self.rates.delay_ms(key, limit, self.now).min(self.window().sample_ms);
+        if delay > 0 {
+            self.rates.record(key, limit, -1.0, self.now);
+        }
+        delay
+    }
+
+    pub(super) fn now(&self) -> i64 {
+        self.now
     }
 
     pub(super) fn deadline(&self) -> Option<i64> {
@@ -260,7 +252,7 @@ impl Connections {
         let mut waiting = std::mem::take(&mut self.throttle.waiting);
         waiting.retain(|Reverse((until, id))| {
             self.get(*id).is_some_and(|connection| match connection.throttled {
-                Throttled::No => false,
+                Throttled::No | Throttled::AtDoor => false,
                 Throttled::Until(at) | Throttled::Closed(at) => at == *until,
             })
         });
@@ -281,7 +273,7 @@ impl Connections {
                     self.mark_dirty(id);
                 }
                 Throttled::Closed(until) if until <= now => to_close.push(id),
-                Throttled::No | Throttled::Until(_) | Throttled::Closed(_) => {}
+                Throttled::No | Throttled::Until(_) | Throttled::Closed(_) | Throttled::AtDoor => {}
             }
         }
         to_close

@@ -18,5 +18,5 @@ pub(crate) use entity::{CLIENT_ID, IP, USER};
 pub use entity::{Entity, Name};
 pub use key::QuotaKey;
 pub use meters::{Buckets, Rates};
-pub use rate::Window;
+pub use rate::{Rate, Window};
 pub use set::{Bound, Bounds, ClientQuotas, Limit};

@@ -50,7 +50,7 @@ impl Sample {
 }
 
 impl Rate {
-    pub(super) fn record(&mut self, window: Window, value: f64, now: i64) {
+    pub(crate) fn record(&mut self, window: Window, value: f64, now: i64) {
         if self.samples.is_empty() {
             self.samples.push(Sample::new(now));
         } else if now - self.samples[self.current].began >= window.sample_ms {
@@ -76,7 +76,7 @@ impl Rate {
 
     /// How long the client has to wait, in ms, until its rate is within the bound again, if
     /// nothing is recorded meanwhile (`QuotaUtils.throttleTime`).
-    pub(super) fn delay_ms(&mut self, window: Window, bound: f64, now: i64) -> i64 {
+    pub(crate) fn delay_ms(&mut self, window: Window, bound: f64, now: i64) -> i64 {
         let elapsed = self.elapsed(window, now) as f64;
         let sum: f64 = self.samples.iter().map(|sample| sample.sum).sum();
         let rate = sum / elapsed * 1_000.0;

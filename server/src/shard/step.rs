@@ -65,7 +65,8 @@ impl Shard {
         self.forget_slice();
         self.expire();
         self.transactions_turn();
-        self.clients.resume(self.groups.is_closed(), &mut self.commands);
+        let quotas = self.broker.image().client_quotas();
+        self.clients.resume(self.groups.is_closed(), quotas, &mut self.commands);
         self.release_gone();
         let ids = self.transactions.coordinators();
         if self.groups.find_faults(self.times.now, ids, &mut self.commands) {

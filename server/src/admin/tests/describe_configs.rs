@@ -114,6 +114,26 @@ fn values_are_described_in_the_form_of_their_type() {
 }
 
 #[test]
+fn configs_of_listeners_are_those_that_were_altered() {
+    let key = "listener.name.out.max.connections";
+    let mut cluster = Cluster::new(&[]);
+    assert_eq!(describe(&cluster, 4, "0", &[key]).unwrap(), Vec::<String>::new());
+    cluster.set(4, "", key, "5");
+    cluster.set(4, "0", key, "06");
+    cluster.set(4, "", "max.connections", "9");
+    assert_eq!(
+        describe(&cluster, 4, "0", &[key]).unwrap(),
+        ["listener.name.out.max.connections=6 2w 2:listener.name.out.max.connections=06 \
+          3:listener.name.out.max.connections=5 3:max.connections=9 \
+          5:max.connections=2147483647"]
+    );
+    assert_eq!(
+        describe(&cluster, 4, "", &[key]).unwrap(),
+        ["listener.name.out.max.connections=5 3w 3:listener.name.out.max.connections=5"]
+    );
+}
+
+#[test]
 fn synonyms_of_brokers_are_as_they_were_set() {
     let mut cluster = Cluster::new(&["log.cleaner.min.cleanable.ratio=.60"]);
     cluster.set(4, "", "log.cleanup.policy", "delete, delete");

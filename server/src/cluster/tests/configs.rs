@@ -252,6 +252,33 @@ fn brokers_are_altered_one_or_all() {
 }
 
 #[test]
+fn limits_of_a_listener_are_altered() {
+    let mut controller = Controller::new(&["listener.name.in.max.connections=9"]);
+    let most = "listener.name.out.max.connections";
+    let alter = |controller: &mut Controller, name: &'static str, value: &'static str| {
+        controller.alter(4, "", &[(name, 0, Some(value))])
+    };
+    assert_eq!(alter(&mut controller, most, "5"), Ok(()));
+    let of = |controller: &Controller, listener| {
+        let config = controller.config.with_dynamic(&controller.image, 0);
+        config.of_listener(listener).max_connections
+    };
+    assert_eq!((of(&controller, "OUT"), of(&controller, "other")), (5, i32::MAX));
+    let rule = "Invalid value 0 for configuration max.connections: Value must be at least 1";
+    assert_eq!(alter(&mut controller, most, "0"), refused(InvalidRequest, rule));
+    for (name, why) in [
+        ("listener.name.out.num.network.threads", ""),
+        ("listener.name.max.connections", ""),
+        ("listener.name.in.max.connections", ", as the server's command line sets them"),
+    ] {
+        let words = format!("Cannot update these configs dynamically{why}: [{name}]");
+        assert_eq!(alter(&mut controller, name, "5"), refused(InvalidRequest, &words));
+    }
+    assert_eq!(controller.alter(4, "", &[(most, 1, None)]), Ok(()));
+    assert_eq!(of(&controller, "OUT"), i32::MAX);
+}
+
+#[test]
 fn producer_ids_come_in_blocks_that_do_not_overlap() {
     let mut image = ClusterImage::default();
     for block in 0..3 {

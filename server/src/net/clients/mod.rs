@@ -104,7 +104,7 @@ impl Clients {
         self.connections.throttle.advance(now);
     }
 
-    /// Obeys altered configs; open connections stay, even if there are more than allowed now.
+    /// Obeys altered configs. If there are more connections than allowed now, some are closed.
     pub(crate) fn set_config(&mut self, altered: &Config) {
         self.connections.set_limits(Limits::of(altered));
     }
@@ -158,7 +158,11 @@ impl Clients {
             connection.access = access;
         }
         self.limit_unauthenticated(id, out);
-        self.limit_new(id, quotas);
+        if let Err(too_many) = self.connections.arrive(id) {
+            self.connections.counters.connections_refused += 1;
+            return self.close(id, too_many.to_string(), out);
+        }
+        self.let_in(quotas);
     }
 
     /// The connection is encrypted from now on: its slices are shorter, as they are copied. The

@@ -1,9 +1,9 @@
 //! Which quotas hold for a client.
 
-use super::super::throttle::{Throttled, Used};
+use super::super::throttle::Used;
 use super::Clients;
 use crate::event::ConnectionId;
-use crate::quotas::{Allowance, ClientQuotas, Entity, Limit, Name, QuotaKey};
+use crate::quotas::{Allowance, ClientQuotas, Limit, QuotaKey};
 use muster_codec::{PartitionRequest, Routed};
 use muster_coordinator::RequestId;
 use std::sync::Arc;
@@ -84,24 +84,23 @@ impl Clients {
         Some(allowance).filter(|it| !it.is_empty())
     }
 
-    /// Has a new connection wait if there are too many: those of its address are closed after a
-    /// while, those of all clients are served later (KIP-612).
-    pub(super) fn limit_new(&mut self, id: ConnectionId, quotas: &ClientQuotas) {
-        let Some(connection) = self.connections.get(id) else { return };
-        let key = QuotaKey::ConnectionCreationRate;
-        let address = connection.host.trim_start_matches('/');
-        let of_address = quotas.limit_of_address(key, address);
-        let delay = of_address.map_or(0, |limit| self.connections.throttle.admit_address(&limit));
-        if delay > 0 {
-            self.connections.counters.connections_refused += 1;
-            return self.connections.hold_until(id, delay, Throttled::Closed);
-        }
-        if let Some(bound) = self.connections.limits().new_connections {
-            let limit = Limit { bound, of: Entity::Ip(Name::Default) };
-            let delay = self.connections.throttle.admit(&limit);
+    /// Lets in the new connections that may come in. Those whose address has too many are closed
+    /// after a while (KIP-612).
+    pub(super) fn let_in(&mut self, quotas: &ClientQuotas) {
+        while let Some(id) = self.connections.let_in() {
+            self.connections.mark_dirty(id);
+            let delay = self.delay_of_address(id, quotas);
             if delay > 0 {
-                self.connections.hold_until(id, delay, Throttled::Until);
+                self.connections.counters.connections_refused += 1;
+                self.connections.turn_away(id, delay);
             }
         }
+    }
+
+    fn delay_of_address(&mut self, id: ConnectionId, quotas: &ClientQuotas) -> i64 {
+        let Some(connection) = self.connections.get(id) else { return 0 };
+        let address = connection.host.trim_start_matches('/');
+        let limit = quotas.limit_of_address(QuotaKey::ConnectionCreationRate, address);
+        limit.map_or(0, |limit| self.connections.throttle.admit_address(&limit))
     }
 }

@@ -3,6 +3,7 @@
 use super::super::stream::Piece;
 use super::Clients;
 use crate::event::{Command, ConnectionId, Part};
+use crate::quotas::ClientQuotas;
 use muster_codec::DecodeError;
 use muster_storage::injected::{self, Fault};
 use muster_storage::{FileId, FileKey};
@@ -61,7 +62,14 @@ impl Clients {
 
     /// Queues connections again that had to wait and need not any more, and closes those that let
     /// others wait for too long.
-    pub(crate) fn resume(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
+    pub(crate) fn resume(
+        &mut self,
+        log_is_closed: bool,
+        quotas: &ClientQuotas,
+        out: &mut Vec<Command>,
+    ) {
+        self.close_excess(out);
+        self.let_in(quotas);
         for id in self.connections.end_throttling() {
             let reason = "its address opens more connections than its quota".to_owned();
             self.close(id, reason, out);
@@ -69,6 +77,13 @@ impl Clients {
         self.resume_stalled(log_is_closed, out);
         self.admit_answers(log_is_closed, out);
         self.admit_input(log_is_closed, out);
+    }
+
+    fn close_excess(&mut self, out: &mut Vec<Command>) {
+        for id in self.connections.excess() {
+            let max = self.connections.limits().connections;
+            self.close(id, format!("more than max.connections={max} are open"), out);
+        }
     }
 
     /// Queues connections again that were stalled and whose answers have left.
@@ -163,6 +178,7 @@ impl Clients {
             self.connections.unread_deadline(self.now),
             self.unauthenticated_deadline(),
             self.connections.throttle.deadline(),
+            self.connections.doors.deadline(self.now),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
             self.connections.is_releasing_input().then_some(self.now),
         ];

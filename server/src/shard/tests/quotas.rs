@@ -201,6 +201,51 @@ fn new_connections_beyond_the_rate_of_their_address_are_closed() {
 }
 
 #[test]
+fn an_address_that_was_turned_away_has_its_rate_later() {
+    let key = QuotaKey::ConnectionCreationRate;
+    let address = Entity::Ip(Name::of("10.0.0.1"));
+    let mut world = world(&[], &[(address, key, 1)]);
+    (2..1_000).for_each(|slot| open(&mut world, ConnectionId(slot)));
+    world.pass(11_000);
+    open(&mut world, ConnectionId(1_000));
+    send(&mut world, ConnectionId(1_000), FIND.1, find());
+    assert_eq!(throttle_times(&mut world, ConnectionId(1_000)), [0], "refusals do not count");
+}
+
+#[test]
+fn connections_beyond_the_most_wait_until_one_is_closed() {
+    let mut world = world(&["max.connections=3"], &[]);
+    (2..5).for_each(|slot| open(&mut world, ConnectionId(slot)));
+    for slot in 2..5 {
+        send(&mut world, ConnectionId(slot), FIND.1, find());
+    }
+    let served = |world: &mut World| {
+        let answers = |slot: &u64| !throttle_times(world, ConnectionId(*slot)).is_empty();
+        (2..5).filter(answers).collect::<Vec<_>>()
+    };
+    assert_eq!(served(&mut world), [2]);
+    world.step(Event::Ended { connection: ConnectionId(3) });
+    world.step(Event::Ended { connection: CLIENT });
+    world.pass(1);
+    assert_eq!(served(&mut world), [4], "one of those that waited has gone");
+}
+
+#[test]
+fn a_lower_limit_closes_those_that_were_quiet_for_longest() {
+    let mut world = world(&[], &[]);
+    (2..5).for_each(|slot| open(&mut world, ConnectionId(slot)));
+    world.pass(1_000);
+    for slot in [0, 1, 3] {
+        send(&mut world, ConnectionId(slot), FIND.1, find());
+    }
+    let max = Some("3".to_owned());
+    let record = crate::cluster::config_record(4, "", "max.connections", max);
+    world.shard.write_records(vec![record]);
+    world.pass(100);
+    assert_eq!(world.closed, [ConnectionId(2), ConnectionId(4)]);
+}
+
+#[test]
 fn new_connections_beyond_the_rate_of_all_are_served_one_after_the_other() {
     let mut world = world(&["max.connection.creation.rate=1"], &[]);
     (2..13).for_each(|slot| open(&mut world, ConnectionId(slot)));

@@ -1,0 +1,291 @@
+//! New connections that wait to be let in: each listener has a door, and lets them in one after
+//! the other, as the acceptors of Kafka do (`ConnectionQuotas`, KIP-402, KIP-612).
+
+use super::connection::Connection;
+use super::connections::{Connections, TooMany};
+use super::limits::{Limits, WAITING_AT_DOOR_MAX};
+use super::throttle::Throttled;
+use crate::event::{ConnectionId, ListenerIndex};
+use crate::quotas::{Bound, Rate, Window};
+use std::collections::VecDeque;
+
+/// The doors of all listeners.
+#[derive(Debug)]
+pub(super) struct Doors {
+    window: Window,
+    doors: Vec<Door>,
+    /// The new connections of all doors that are not spared.
+    rate: Rate,
+}
+
+#[derive(Debug, Default)]
+struct Door {
+    waiting: VecDeque<ConnectionId>,
+    /// The connections that were let in and are open.
+    inside: usize,
+    /// The new connections of this door.
+    rate: Rate,
+    /// When the first that waits may come in; None until it is counted.
+    opens_at: Option<i64>,
+}
+
+impl Doors {
+    pub(super) fn new(window: Window) -> Self {
+        Self { window, doors: Vec::new(), rate: Rate::default() }
+    }
+
+    /// Takes a new connection; false if too many wait already, of those that are still open.
+    pub(super) fn arrive(
+        &mut self,
+        listener: ListenerIndex,
+        id: ConnectionId,
+        is_open: impl Fn(ConnectionId) -> bool,
+    ) -> bool {
+        let waiting = &mut self.door(listener).waiting;
+        if waiting.len() >= WAITING_AT_DOOR_MAX {
+            waiting.retain(|id| is_open(*id));
+        }
+        let has_room = waiting.len() < WAITING_AT_DOOR_MAX;
+        if has_room {
+            waiting.push_back(id);
+        }
+        has_room
+    }
+
+    /// The next connection that may come in, which is inside from now on, and its listener.
+    pub(super) fn let_in(
+        &mut self,
+        limits: &Limits,
+        now: i64,
+    ) -> Option<(ListenerIndex, ConnectionId)> {
+        let mut listeners = (0..self.doors.len()).map(ListenerIndex);
+        listeners.find_map(|listener| Some((listener, self.let_in_at(listener, limits, now)?)))
+    }
+
+    fn let_in_at(
+        &mut self,
+        listener: ListenerIndex,
+        limits: &Limits,
+        now: i64,
+    ) -> Option<ConnectionId> {
+        self.door(listener).waiting.front()?;
+        let opens_at = match self.door(listener).opens_at {
+            Some(at) => at,
+            None => now + self.count(listener, limits, now),
+        };
+        self.door(listener).opens_at = Some(opens_at);
+        if opens_at > now || !self.has_place(listener, limits) {
+            return None;
+        }
+        let door = self.door(listener);
+        door.opens_at = None;
+        door.inside += 1;
+        door.waiting.pop_front()
+    }
+
+    /// Counts a new connection, and returns how long it has to wait, in ms.
+    fn count(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) -> i64 {
+        let (window, of_door) = (self.window, limits.of_door(listener));
+        let delay = |rate: &mut Rate, bound: Option<Bound>| match bound {
+            Some(bound) => {
+                rate.record(window, 1.0, now);
+                rate.delay_ms(window, bound.get(), now).min(window.sample_ms)
+            }
+            None => 0,
+        };
+        let of_all = limits.new_connections.filter(|_| !of_door.is_spared);
+        delay(&mut self.rate, of_all)
+            .max(delay(&mut self.door(listener).rate, of_door.new_connections))
+    }
+
+    fn has_place(&self, listener: ListenerIndex, limits: &Limits) -> bool {
+        let of_door = limits.of_door(listener);
+        let inside = self.doors.get(listener.0).map_or(0, |door| door.inside);
+        inside < of_door.connections && (of_door.is_spared || self.inside() < limits.connections)
+    }
+
+    /// A connection that was let in is closed.
+    pub(super) fn leave(&mut self, listener: ListenerIndex) {
+        self.door(listener).inside -= 1;
+    }
+
+    /// A connection that was let in is turned away: it does not count.
+    pub(super) fn turn_away(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) {
+        self.leave(listener);
+        let (window, of_door) = (self.window, limits.of_door(listener));
+        if limits.new_connections.is_some() && !of_door.is_spared {
+            self.rate.record(window, -1.0, now);
+        }
+        if of_door.new_connections.is_some() {
+            self.door(listener).rate.record(window, -1.0, now);
+        }
+    }
+
+    /// The connections that were let in and are open.
+    pub(super) fn inside(&self) -> usize {
+        self.doors.iter().map(|door| door.inside).sum()
+    }
+
+    /// When a connection may come in next.
+    pub(super) fn deadline(&self, now: i64) -> Option<i64> {
+        self.doors.iter().filter_map(|door| door.opens_at).filter(|at| *at > now).min()
+    }
+
+    fn door(&mut self, listener: ListenerIndex) -> &mut Door {
+        if self.doors.len() <= listener.0 {
+            self.doors.resize_with(listener.0 + 1, Door::default);
+        }
+        &mut self.doors[listener.0]
+    }
+}
+
+/// New connections of all listeners.
+impl Connections {
+    /// Has a new connection wait until its listener lets it in.
+    ///
+    /// # Errors
+    /// Too many wait already.
+    pub(super) fn arrive(&mut self, id: ConnectionId) -> Result<(), TooMany> {
+        let Self { slots, doors, .. } = self;
+        let of = |id: ConnectionId| slots.get(id.slot())?.as_ref().filter(|it| it.id == id);
+        let Some(listener) = of(id).map(|connection| connection.listener) else { return Ok(()) };
+        if !doors.arrive(listener, id, |id| of(id).is_some()) {
+            return Err(TooMany::Waiting(WAITING_AT_DOOR_MAX));
+        }
+        self.get_mut(id).into_iter().for_each(|it| it.throttled = Throttled::AtDoor);
+        Ok(())
+    }
+
+    /// The next connection that is let in; some of those that waited are gone.
+    pub(super) fn let_in(&mut self) -> Option<ConnectionId> {
+        let now = self.throttle.now();
+        loop {
+            let (listener, id) = self.doors.let_in(&self.limits, now)?;
+            match self.get_mut(id) {
+                Some(connection) => {
+                    (connection.throttled, connection.is_inside) = (Throttled::No, true);
+                    return Some(id);
+                }
+                None => self.doors.leave(listener),
+            }
+        }
+    }
+
+    /// A connection that was let in is closed later, and does not count meanwhile.
+    pub(super) fn turn_away(&mut self, id: ConnectionId, delay_ms: i64) {
+        let Some(connection) = self.get_mut(id) else { return };
+        connection.is_inside = false;
+        let listener = connection.listener;
+        let now = self.throttle.now();
+        self.doors.turn_away(listener, &self.limits, now);
+        self.hold_until(id, delay_ms, Throttled::Closed);
+    }
+
+    /// Connections to close, as there are more than `max.connections`: those that were quiet for
+    /// longest, of listeners that are not spared.
+    pub(super) fn excess(&self) -> Vec<ConnectionId> {
+        let excess = self.doors.inside().saturating_sub(self.limits.connections);
+        if excess == 0 {
+            return Vec::new();
+        }
+        let may_be_closed =
+            |it: &&Connection| it.is_inside && !self.limits.of_door(it.listener).is_spared;
+        let mut quiet: Vec<_> =
+            self.iter().filter(may_be_closed).map(|it| (it.last_active, it.id)).collect();
+        quiet.sort_unstable();
+        quiet.into_iter().take(excess).map(|(_, id)| id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::net::limits::DoorLimits;
+
+    const INSIDE: ListenerIndex = ListenerIndex(0);
+    const OUTSIDE: ListenerIndex = ListenerIndex(1);
+
+    fn limits(connections: usize, of_doors: [DoorLimits; 2]) -> Limits {
+        let doors = of_doors.to_vec();
+        Limits { connections, doors, ..Limits::of(&Config::default()) }
+    }
+
+    fn door(connections: usize, rate: Option<u32>, is_spared: bool) -> DoorLimits {
+        DoorLimits { connections, new_connections: rate.map(Bound::from), is_spared }
+    }
+
+    /// The connections that are let in at a time, by their slots.
+    fn let_in(doors: &mut Doors, limits: &Limits, now: i64) -> Vec<usize> {
+        std::iter::from_fn(|| doors.let_in(limits, now)).map(|(_, id)| id.slot()).collect()
+    }
+
+    fn arrive(doors: &mut Doors, listener: ListenerIndex, slots: std::ops::Range<u32>) {
+        for slot in slots {
+            assert!(doors.arrive(listener, ConnectionId::new(slot, 0), |_| true));
+        }
+    }
+
+    #[test]
+    fn a_door_has_places_of_its_own_and_a_spared_one_needs_none_of_all() {
+        let limits = limits(3, [door(9, None, true), door(2, None, false)]);
+        let mut doors = Doors::new(Window::default());
+        arrive(&mut doors, OUTSIDE, 10..13);
+        assert_eq!(let_in(&mut doors, &limits, 0), [10, 11], "the third waits");
+        arrive(&mut doors, INSIDE, 0..3);
+        assert_eq!(let_in(&mut doors, &limits, 0), [0, 1, 2], "beyond max.connections");
+        doors.leave(OUTSIDE);
+        let has_let_in = !let_in(&mut doors, &limits, 0).is_empty();
+        assert!(!has_let_in, "the listener has a place, all have none");
+        doors.leave(INSIDE);
+        doors.leave(INSIDE);
+        assert_eq!(let_in(&mut doors, &limits, 0), [12]);
+        assert_eq!(doors.inside(), 3);
+    }
+
+    #[test]
+    fn a_door_with_a_rate_does_not_hold_up_the_other() {
+        let limits = limits(99, [door(99, None, false), door(99, Some(1), false)]);
+        let mut doors = Doors::new(Window::default());
+        arrive(&mut doors, OUTSIDE, 0..13);
+        assert_eq!(let_in(&mut doors, &limits, 0), (0..10).collect::<Vec<_>>());
+        assert_eq!(doors.deadline(0), Some(1_000));
+        arrive(&mut doors, INSIDE, 50..52);
+        assert_eq!(let_in(&mut doors, &limits, 500), [50, 51]);
+        assert_eq!(let_in(&mut doors, &limits, 1_000), [10]);
+    }
+
+    #[test]
+    fn the_rate_of_all_is_shared_and_spares_one() {
+        let two = [door(99, None, true), door(99, None, false)];
+        let limits = Limits { new_connections: Some(Bound::from(1)), ..limits(99, two) };
+        let mut doors = Doors::new(Window::default());
+        arrive(&mut doors, INSIDE, 0..20);
+        assert_eq!(let_in(&mut doors, &limits, 0).len(), 20);
+        arrive(&mut doors, OUTSIDE, 20..40);
+        assert_eq!(let_in(&mut doors, &limits, 0).len(), 10);
+    }
+
+    #[test]
+    fn what_is_turned_away_does_not_count() {
+        let limits = limits(99, [door(99, Some(1), false); 2]);
+        let mut doors = Doors::new(Window::default());
+        for slot in 0..100 {
+            arrive(&mut doors, INSIDE, slot..slot + 1);
+            assert_eq!(let_in(&mut doors, &limits, 0), [slot as usize]);
+            doors.turn_away(INSIDE, &limits, 0);
+        }
+        assert_eq!(doors.inside(), 0);
+    }
+
+    #[test]
+    fn those_that_wait_are_limited_without_those_that_have_gone() {
+        let limits = limits(0, [door(0, None, false); 2]);
+        let mut doors = Doors::new(Window::default());
+        arrive(&mut doors, INSIDE, 0..WAITING_AT_DOOR_MAX as u32);
+        assert!(let_in(&mut doors, &limits, 0).is_empty());
+        let next = ConnectionId::new(WAITING_AT_DOOR_MAX as u32, 0);
+        assert!(!doors.arrive(INSIDE, next, |_| true));
+        assert!(doors.arrive(INSIDE, next, |id| id.slot() > 0));
+    }
+}
