@@ -13,11 +13,12 @@ use muster::addresses::{resolve, served};
 use muster::config::{Config, Findings};
 use muster::logging;
 use muster::serve::{Options, serve};
+use muster::users::FirstUser;
 use muster_log_tools::LogCommand;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use user_tool::UserCommand;
+use user_tool::{MechanismName, UserCommand};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -76,6 +77,16 @@ struct Serve {
     /// core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: Option<u32>,
+    /// Make a new data directory with this user of SCRAM, so that clients can log in at the first
+    /// start. A directory that exists stays as it is.
+    #[arg(long, value_name = "NAME")]
+    first_user: Option<String>,
+    /// A file with the password of the first user, in its first line [default: the environment's
+    /// MUSTER_FIRST_USER_PASSWORD].
+    #[arg(long, value_name = "FILE", requires = "first_user")]
+    first_user_password_file: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = MechanismName::Sha256, requires = "first_user")]
+    first_user_mechanism: MechanismName,
     /// Configs, which override the file's and those that clients alter.
     #[arg(value_name = "KEY=VALUE")]
     configs: Vec<String>,
@@ -108,6 +119,11 @@ fn serve_until_stopped(arguments: Serve) -> ExitCode {
 }
 
 fn options(arguments: Serve) -> Result<Options, Failure> {
+    let first_user = arguments.first_user.map(|name| FirstUser {
+        name,
+        mechanism: arguments.first_user_mechanism.into(),
+        password_file: arguments.first_user_password_file,
+    });
     let mut config = match &arguments.config {
         None => Config::load("", &arguments.configs)?,
         Some(file) => match read_config(file, &arguments.configs)? {
@@ -130,6 +146,7 @@ fn options(arguments: Serve) -> Result<Options, Failure> {
         shards: arguments.shards.unwrap_or_else(usable_cores),
         config_file: arguments.config,
         config,
+        first_user,
     })
 }
 

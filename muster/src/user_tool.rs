@@ -4,15 +4,13 @@
 use crate::offline_change::change_cluster;
 use clap::{Args, Subcommand, ValueEnum};
 use muster::Failure;
-use muster::cluster::{Change, View, alter_user_scram_credentials};
-use muster::random::RandomIds;
+use muster::cluster::View;
 use muster::security::{ScramCredential, ScramMechanism};
+use muster::users::{self, password_of, password_of_file, upsertion};
 use muster_codec::messages::{
-    AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, ScramCredentialDeletion,
-    ScramCredentialUpsertion,
+    AlterUserScramCredentialsRequest, ScramCredentialDeletion, ScramCredentialUpsertion,
 };
-use muster_coordinator::Ids;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -52,7 +50,7 @@ enum Action {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MechanismName {
+pub(crate) enum MechanismName {
     #[value(name = "SCRAM-SHA-256")]
     Sha256,
     #[value(name = "SCRAM-SHA-512")]
@@ -67,9 +65,6 @@ impl From<MechanismName> for ScramMechanism {
         }
     }
 }
-
-/// A longer file is no password.
-const PASSWORD_BYTES_MAX: u64 = 4_096;
 
 /// Runs a command. The exit status is 0 on success, 2 on failure.
 pub(crate) fn run(command: &UserCommand) -> ExitCode {
@@ -100,59 +95,19 @@ fn list(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The first line; never an argument, which other processes can see.
+/// Never an argument, which other processes can see.
 fn password(file: Option<&Path>) -> Result<String, Failure> {
-    let mut text = String::new();
     match file {
-        Some(file) => {
-            let file = std::fs::File::open(file)
-                .map_err(|error| format!("could not read {}: {error}", file.display()))?;
-            file.take(PASSWORD_BYTES_MAX).read_to_string(&mut text)?;
-        }
-        None => drop(io::stdin().lock().take(PASSWORD_BYTES_MAX).read_to_string(&mut text)?),
-    }
-    match text.lines().next() {
-        Some(password) if !password.is_empty() => Ok(password.to_owned()),
-        Some(_) | None => Err("the password is empty".into()),
+        Some(file) => password_of_file(file),
+        None => password_of(io::stdin().lock()),
     }
 }
 
-fn upsertion<'r>(
-    name: &'r str,
-    mechanism: ScramMechanism,
-    password: &str,
-    iterations: i32,
-) -> Result<ScramCredentialUpsertion<'r>, Failure> {
-    let bounds = ScramCredential::ITERATIONS_MIN..=ScramCredential::ITERATIONS_MAX;
-    if !bounds.contains(&iterations) {
-        let (min, max) = bounds.into_inner();
-        return Err(format!("iterations are {min} to {max}").into());
-    }
-    let mut ids = RandomIds::new()?;
-    let salt = [ids.next_id().0, ids.next_id().0].concat();
-    let salted = mechanism.salted_password(password, &salt, iterations.unsigned_abs());
-    Ok(ScramCredentialUpsertion {
-        name: name.into(),
-        mechanism: mechanism.number(),
-        iterations,
-        salt: salt.into(),
-        salted_password: salted.into(),
-    })
-}
-
-/// Decides as the server does.
 fn alter(
     data: &Path,
     deletions: Vec<ScramCredentialDeletion<'_>>,
     upsertions: Vec<ScramCredentialUpsertion<'_>>,
 ) -> Result<(), Failure> {
     let request = AlterUserScramCredentialsRequest { deletions, upsertions };
-    change_cluster(data, |view: &View<'_>| {
-        let Change { records, response } = alter_user_scram_credentials(view, &request);
-        let AlterUserScramCredentialsResponse { results, .. } = response;
-        match results.into_iter().find(|it| it.error_code != 0) {
-            Some(refused) => Err(refused.error_message.unwrap_or("refused".into()).into()),
-            None => Ok(records),
-        }
-    })
+    change_cluster(data, |view: &View<'_>| users::alter(view, &request))
 }

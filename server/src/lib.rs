@@ -44,6 +44,7 @@ pub mod shard;
 mod token_keys;
 mod transactions;
 pub mod trash;
+pub mod users;
 
 /// Why a server or a tool cannot do its work, in words for its operator.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

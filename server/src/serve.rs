@@ -6,7 +6,7 @@ use crate::certificates::Certificates;
 use crate::clock::{self, Clock, wall};
 use crate::cluster::{ClusterImage, Endpoint, Endpoints};
 use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener};
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, Meta};
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
 use crate::files::{Freeing, RingIo, block_bytes};
@@ -18,6 +18,7 @@ use crate::reactor::{End, Parts, Peer, RingReactor};
 use crate::reshard;
 use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
 use crate::trash;
+use crate::users::FirstUser;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use muster_tls::Tls;
 use muster_uring::{ConnectionBudget, ListenerId, Ring};
@@ -48,6 +49,8 @@ pub struct Options {
     /// Absolute, as it appears in answers and in the log.
     pub data: PathBuf,
     pub shards: u32,
+    /// For a new data directory.
+    pub first_user: Option<FirstUser>,
 }
 
 /// Connections that the kernel queues on a listener before they are accepted.
@@ -86,7 +89,17 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let log_sizes = LogSizes { segment_bytes, ..LogSizes::default() };
     let mut ids = RandomIds::new()?;
     let placement = options.config.placement(options.shards);
-    let mut directory = DataDir::open(&options.data, placement, log_sizes, &mut ids)?;
+    let mut is_new = false;
+    let first = |meta: &Meta| {
+        is_new = true;
+        let user = options.first_user.as_ref();
+        user.map_or(Ok(Vec::new()), |user| user.records_for(&options.config, meta))
+    };
+    let mut directory =
+        DataDir::open_or_make(&options.data, placement, log_sizes, &mut ids, first)?;
+    if options.first_user.is_some() && !is_new {
+        info!("the first user is not added, as the data directory is not new");
+    }
     let mut config = options.config.clone();
     directory.keep_transactions_partitions(&mut config)?;
     let placement = config.placement(options.shards);

@@ -332,3 +332,33 @@ fn failing_again_and_again_takes_neither_memory_nor_lines() {
     assert!(server.lines_with("authentication failed") <= 100);
     logs_in(outside, ALICE);
 }
+
+#[test]
+fn the_first_start_may_add_the_first_user() {
+    let (directory, secrets) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (data, file) = (directory.path().join("data"), secrets.path().join("password"));
+    std::fs::write(&file, "pencil\n").unwrap();
+    let file = file.to_str().unwrap();
+    let first = |name: &'static str| ["--first-user", name, "--first-user-password-file", file];
+    let (mut running, _) = server(&data, &first("admin"));
+    let users = [("admin".to_owned(), vec![(1, 4_096)])];
+    assert_eq!(described(&mut running.client(0)), users);
+    assert!(running.stop().success());
+    drop(running);
+    let mut again = first("other");
+    again[3] = "/none";
+    let (running, _) = server(&data, &again);
+    running.says("the first user is not added, as the data directory is not new");
+    assert_eq!(described(&mut running.client(0)), users);
+}
+
+#[test]
+fn a_first_user_needs_a_password() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = binary();
+    command.args(["serve", "--shards", "1", "--first-user", "admin", "--data"]);
+    let output = command.arg(directory.path()).args(configs(1, 2)).output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("MUSTER_FIRST_USER_PASSWORD is not set"), "{text}");
+}

@@ -38,6 +38,8 @@ pub enum DataDirError {
     },
     /// A log that the stamp names.
     Log(LoadError),
+    /// The first records cannot be made, or not written.
+    First(String),
 }
 
 impl DataDirError {
@@ -49,7 +51,8 @@ impl DataDirError {
             Self::Io { .. }
             | Self::Held { .. }
             | Self::OfKafka { .. }
-            | Self::Partitions { .. } => false,
+            | Self::Partitions { .. }
+            | Self::First(_) => false,
         }
     }
 }
@@ -90,6 +93,7 @@ impl fmt::Display for DataDirError {
                  {configured}: groups would lose their offsets, and producers their transactions"
             ),
             Self::Log(error) => error.fmt(f),
+            Self::First(why) => f.write_str(why),
         }
     }
 }

@@ -15,13 +15,16 @@ pub use stamp::{
 
 pub(crate) use contents::traces_of_use;
 
+use crate::clock::wall;
 use crate::config::Config;
 use crate::directories;
 use crate::files::block_bytes;
 use crate::offline::{OfflineLog, log_config};
-use crate::placement::Placement;
+use crate::placement::{CONTROLLER, Placement};
 use crate::shard::{LoadError, LogSizes, log_directory, read_log};
+use muster_codec::records::ClusterRecord;
 use muster_coordinator::Ids;
+use muster_storage::LogPartition;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,6 +52,20 @@ impl DataDir {
         sizes: LogSizes,
         ids: &mut dyn Ids,
     ) -> Result<Self, DataDirError> {
+        Self::open_or_make(path, placement, sizes, ids, |_| Ok(Vec::new()))
+    }
+
+    /// Like [`Self::open`]; a new directory has the records of the cluster that `first` returns.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`] and of `first`.
+    pub fn open_or_make(
+        path: &Path,
+        placement: Placement,
+        sizes: LogSizes,
+        ids: &mut dyn Ids,
+        first: impl FnOnce(&Meta) -> Result<Vec<ClusterRecord<'static>>, DataDirError>,
+    ) -> Result<Self, DataDirError> {
         make(path).map_err(|error| failed("create", path, error))?;
         let lock = lock(path)?;
         let mut meta =
@@ -58,7 +75,8 @@ impl DataDir {
             return Err(DataDirError::Partitions { key: OFFSETS_PARTITIONS, written, configured });
         }
         if meta.state == State::Making {
-            make_logs(path, &meta, sizes)?;
+            let ends = make_logs(path, &meta, sizes, &first(&meta)?)?;
+            meta.record_ends(&ends);
             meta.state = State::Made;
             meta.write(path)?;
         }
@@ -176,24 +194,36 @@ fn refuse_traces(path: &Path) -> Result<(), DataDirError> {
     }
 }
 
-/// Makes the log of each shard, each durable with its first segment. An interrupted start may have
-/// left some.
-fn make_logs(path: &Path, meta: &Meta, sizes: LogSizes) -> Result<(), DataDirError> {
+/// Makes the log of each shard, each durable with its first segment, and the one of the controller
+/// with the first records of the cluster. Returns their ends. An interrupted start may have left
+/// some.
+fn make_logs(
+    path: &Path,
+    meta: &Meta,
+    sizes: LogSizes,
+    first: &[ClusterRecord<'static>],
+) -> Result<Vec<u64>, DataDirError> {
     let block_bytes = block_bytes(path).map_err(|error| failed("write to", path, error))?;
+    let mut ends = Vec::with_capacity(meta.logs.len());
     for (number, known) in (0..).zip(&meta.logs) {
         let name = log_directory(meta.shards(), number);
         let directory = path.join(&name);
         let recovered = read_log(&directory, |_| {})?;
         let is_ours = recovered.log_id().is_none_or(|id| id == known.id);
-        if !is_ours || recovered.position() > 0 {
+        let may_have_records = number == CONTROLLER;
+        if !is_ours || recovered.position() > 0 && !may_have_records {
             let (found, expected) = (recovered.log_id().unwrap_or_default(), known.id);
             return Err(LoadError::OtherLog { directory, found, expected }.into());
         }
         let config = log_config(name, known.id, block_bytes, sizes);
-        let made = OfflineLog::open(path.to_owned(), config, recovered).finish();
-        made.map_err(|error| failed("write", &directory, error))?;
+        let mut log = OfflineLog::open(path.to_owned(), config, recovered);
+        if number == CONTROLLER && !first.is_empty() {
+            let appended = log.log.append(LogPartition::Cluster, wall().0, first);
+            appended.map_err(|error| DataDirError::First(error.to_string()))?;
+        }
+        ends.push(log.finish().map_err(|error| failed("write", &directory, error))?);
     }
-    Ok(())
+    Ok(ends)
 }
 
 /// Locks a directory of any kind against servers and tools.

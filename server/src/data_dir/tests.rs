@@ -212,6 +212,26 @@ fn partitions_of_transactions_are_those_of_the_first_start() {
 }
 
 #[test]
+fn a_new_directory_has_its_first_records_even_if_it_was_interrupted() {
+    let dir = tempfile::tempdir().unwrap();
+    let placement = Placement { shards: 2, offsets_partitions: 50, transactions_partitions: 50 };
+    let record = crate::cluster::config_record(4, "", "num.partitions", Some("3".to_owned()));
+    let open = || {
+        let first = |_: &Meta| Ok(vec![record.clone()]);
+        let ids = &mut RandomIds::new().unwrap();
+        DataDir::open_or_make(dir.path(), placement, SMALL, ids, first).unwrap()
+    };
+    let ends = |made: &DataDir| made.meta.logs.iter().map(|log| log.end).collect::<Vec<_>>();
+    assert_eq!(ends(&open()), [1, 0], "a log that loses it is found");
+    let mut made = open();
+    assert_eq!(ends(&made), [1, 0], "once");
+    made.meta.state = State::Making;
+    made.record_start().unwrap();
+    drop(made);
+    assert_eq!(ends(&open()), [2, 0], "the log has the records twice, which are the same");
+}
+
+#[test]
 fn the_logs_of_a_new_directory_have_the_configured_size() {
     let dir = tempfile::tempdir().unwrap();
     let sizes = LogSizes { segment_bytes: Some(SEGMENT_BYTES_MIN), ..LogSizes::default() };
