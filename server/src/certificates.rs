@@ -9,13 +9,13 @@ use crate::file_state::{FileState, state};
 use crate::reactor::Peer;
 use crate::security::TokenKeys;
 use crate::shard::Message;
-use crate::token_keys::TokenKeyFiles;
+use crate::token_keys::{Look, TokenKeySources};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use muster_tls::{Settings, Tls};
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 /// The interval in which files are looked at.
@@ -27,7 +27,9 @@ const WARN_INTERVAL_SECONDS: i64 = 24 * 60 * 60;
 /// The TLS of the listeners, and what it was loaded from.
 pub(crate) struct Certificates {
     listeners: Vec<Option<Loaded>>,
-    token_keys: TokenKeyFiles,
+    token_keys: TokenKeySources,
+    /// Fetches are timed from here.
+    began: Instant,
     warned_at: i64,
 }
 
@@ -50,9 +52,11 @@ impl Certificates {
             let is_encrypted = listener.protocol.is_encrypted();
             is_encrypted.then(|| Loaded::load(config, &listener.name, now)).transpose()
         };
-        let token_keys = TokenKeyFiles::load(config, listeners)?;
+        let began = Instant::now();
+        let look = Look { is_asked: true, now: 0, wall: now };
+        let token_keys = TokenKeySources::load(config, listeners, look)?;
         let listeners = listeners.iter().map(load).collect::<Result<_, Failure>>()?;
-        Ok(Self { listeners, token_keys, warned_at: now })
+        Ok(Self { listeners, token_keys, began, warned_at: now })
     }
 
     pub(crate) fn token_keys(&self) -> TokenKeys {
@@ -80,7 +84,7 @@ impl Certificates {
 
     fn keep_watching(mut self, receiver: &Receiver<()>, peers: &[Peer]) {
         loop {
-            let is_asked = match receiver.recv_timeout(CHECK_INTERVAL) {
+            let is_asked = match receiver.recv_timeout(self.next_look()) {
                 Ok(()) => true,
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -90,12 +94,24 @@ impl Certificates {
                 let of_listeners = self.of_listeners();
                 peers.iter().for_each(|peer| peer.send(Message::Tls(of_listeners.clone())));
             }
-            if self.token_keys.reload(is_asked) {
+            let look = Look { is_asked, now: self.elapsed_ms(), wall: now };
+            if self.token_keys.reload(look) {
                 let keys = self.token_keys();
                 peers.iter().for_each(|peer| peer.send(Message::TokenKeys(keys.clone())));
             }
             self.warn(now);
         }
+    }
+
+    /// The time until files are looked at again, or keys are to be fetched.
+    fn next_look(&self) -> Duration {
+        let until = self.token_keys.next_fetch().map(|at| at.saturating_sub(self.elapsed_ms()));
+        let until = until.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()));
+        until.map_or(CHECK_INTERVAL, |until| until.min(CHECK_INTERVAL))
+    }
+
+    fn elapsed_ms(&self) -> i64 {
+        i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
     /// Loads those again whose files have changed, or all. Returns whether there are new ones.

@@ -24,6 +24,7 @@ mod file_state;
 pub mod files;
 mod groups;
 pub mod host;
+mod key_fetcher;
 mod led;
 mod limits;
 mod list_over_all;

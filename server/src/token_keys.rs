@@ -1,41 +1,60 @@
-//! The files with the keys by which listeners check tokens (`sasl.oauthbearer.jwks.endpoint.url`).
+//! The keys by which listeners check tokens (`sasl.oauthbearer.jwks.endpoint.url`): from files, or
+//! over HTTPS.
 
 use crate::Failure;
-use crate::config::{Config, ListenerSecurity, ServedListener};
+use crate::config::{Config, KeysSource, ListenerSecurity, ServedListener};
 use crate::file_state::{FileState, state};
+use crate::key_fetcher::{KEYS_BYTES_MAX, KeysUrl};
 use crate::security::{Jwks, TokenKeys};
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use tracing::{info, warn};
 
-/// The longest file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// The files of the listeners, and what was loaded from them.
-pub(crate) struct TokenKeyFiles(Vec<Option<Loaded>>);
+/// The keys of the listeners, and what they were loaded from.
+pub(crate) struct TokenKeySources(Vec<Option<Loaded>>);
 
 struct Loaded {
     listener: String,
-    file: PathBuf,
-    state: FileState,
+    place: Place,
     keys: Arc<Jwks>,
 }
 
-impl TokenKeyFiles {
+enum Place {
+    File { file: std::path::PathBuf, state: FileState },
+    Https { url: KeysUrl, bytes: Vec<u8>, next_at: i64, failures: u32 },
+}
+
+/// The time of a look at the places.
+#[derive(Clone, Copy)]
+pub(crate) struct Look {
+    /// Whether all are to be loaded, whether they have changed or not.
+    pub(crate) is_asked: bool,
+    /// Monotonic, in ms.
+    pub(crate) now: i64,
+    /// In seconds since 1970.
+    pub(crate) wall: i64,
+}
+
+impl TokenKeySources {
     /// Loads those of all listeners with OAUTHBEARER.
     ///
     /// # Errors
-    /// One cannot be used: the text names listener, file and reason.
-    pub(crate) fn load(config: &Config, listeners: &[ServedListener]) -> Result<Self, Failure> {
+    /// One cannot be used: the text names listener, place and reason.
+    pub(crate) fn load(
+        config: &Config,
+        listeners: &[ServedListener],
+        look: Look,
+    ) -> Result<Self, Failure> {
         let securities = ListenerSecurity::of_all(config);
         let has_tokens = |name: &str| {
             let sasl = securities.iter().find(|it| it.name == name).and_then(|it| it.sasl.as_ref());
             sasl.is_some_and(|sasl| sasl.bearer.is_some())
         };
         let load = |listener: &ServedListener| {
-            has_tokens(&listener.name).then(|| Loaded::load(config, &listener.name)).transpose()
+            let load = || Loaded::load(config, &listener.name, look);
+            has_tokens(&listener.name).then(load).transpose()
         };
         Ok(Self(listeners.iter().map(load).collect::<Result<_, Failure>>()?))
     }
@@ -48,32 +67,48 @@ impl TokenKeyFiles {
         self.0.iter().map(|loaded| loaded.as_ref().map(|it| Arc::clone(&it.keys))).collect()
     }
 
-    /// Loads those again whose files have changed, or all. Returns whether there are new ones.
-    pub(crate) fn reload(&mut self, all: bool) -> bool {
+    /// Loads those again that may have changed, or all. Returns whether there are new ones.
+    pub(crate) fn reload(&mut self, look: Look) -> bool {
         let loaded = self.0.iter_mut().flatten();
-        loaded.filter_map(|loaded| loaded.reload(all).then_some(())).count() > 0
+        loaded.filter_map(|loaded| loaded.reload(look).then_some(())).count() > 0
+    }
+
+    /// When keys are to be fetched again.
+    pub(crate) fn next_fetch(&self) -> Option<i64> {
+        let times = self.0.iter().flatten().filter_map(|loaded| match loaded.place {
+            Place::Https { next_at, .. } => Some(next_at),
+            Place::File { .. } => None,
+        });
+        times.min()
     }
 }
 
 impl Loaded {
-    fn load(config: &Config, listener: &str) -> Result<Self, Failure> {
+    fn load(config: &Config, listener: &str, look: Look) -> Result<Self, Failure> {
         let named = |why: String| format!("listener {listener}: {why}");
-        let file = config.token_keys_file(listener).map_err(named)?;
-        let state = state(&file);
-        let keys = read(&file).map_err(named)?;
-        info!("listener {listener}: {} keys for tokens from {}", keys.len(), file.display());
-        Ok(Self { listener: listener.to_owned(), file, state, keys: keys.into() })
+        let (place, keys) = match config.token_keys_source(listener).map_err(named)? {
+            KeysSource::File(file) => {
+                let state = state(&file);
+                let keys = parse(&file.display().to_string(), &read(&file).map_err(named)?);
+                (Place::File { file, state }, keys)
+            }
+            KeysSource::Https(url) => {
+                let bytes = url.fetch(look.wall).map_err(named)?;
+                let keys = parse(&url.url, &bytes);
+                let next_at = look.now.saturating_add(url.wait_ms(0));
+                (Place::Https { url, bytes, next_at, failures: 0 }, keys)
+            }
+        };
+        let keys = keys.map_err(named)?;
+        info!("listener {listener}: {} keys for tokens from {}", keys.len(), place.name());
+        Ok(Self { listener: listener.to_owned(), place, keys: keys.into() })
     }
 
-    /// A file that is being written may be incomplete: the next look finds it changed again.
-    fn reload(&mut self, is_asked: bool) -> bool {
-        let state = state(&self.file);
-        if !is_asked && state == self.state {
-            return false;
-        }
-        self.state = state;
+    /// The old keys stay if the new ones are bad, or the same.
+    fn reload(&mut self, look: Look) -> bool {
+        let Some(read) = self.place.read_again(look) else { return false };
         let listener = &self.listener;
-        match read(&self.file) {
+        match read.and_then(|bytes| parse(&self.place.name(), &bytes)) {
             Ok(keys) => {
                 info!("listener {listener}: loaded its {} keys for tokens again", keys.len());
                 self.keys = keys.into();
@@ -89,13 +124,61 @@ impl Loaded {
     }
 }
 
-fn read(path: &PathBuf) -> Result<Jwks, String> {
+impl Place {
+    fn name(&self) -> String {
+        match self {
+            Self::File { file, .. } => file.display().to_string(),
+            Self::Https { url, .. } => url.url.clone(),
+        }
+    }
+
+    /// What is there now; None if it has not changed, or it is not the time to look. A file that is
+    /// being written may be incomplete: the next look finds it changed again.
+    fn read_again(&mut self, look: Look) -> Option<Result<Vec<u8>, String>> {
+        match self {
+            Self::File { file, state: before } => {
+                let now = state(file);
+                if !look.is_asked && now == *before {
+                    return None;
+                }
+                *before = now;
+                Some(read(file))
+            }
+            Self::Https { url, bytes, next_at, failures } => {
+                if !look.is_asked && look.now < *next_at {
+                    return None;
+                }
+                // Bad ones are tried again as if they were not there.
+                let name = url.url.as_str();
+                let fetched = url.fetch(look.wall).and_then(|it| parse(name, &it).map(|_| it));
+                *failures = if fetched.is_ok() { 0 } else { failures.saturating_add(1) };
+                *next_at = look.now.saturating_add(url.wait_ms(*failures));
+                match fetched {
+                    Ok(fetched) if fetched == *bytes => None,
+                    Ok(fetched) => {
+                        bytes.clone_from(&fetched);
+                        Some(Ok(fetched))
+                    }
+                    // One line in the log for all failures in a row.
+                    Err(_) if *failures > 1 => None,
+                    Err(why) => Some(Err(why)),
+                }
+            }
+        }
+    }
+}
+
+fn parse(place: &str, bytes: &[u8]) -> Result<Jwks, String> {
+    Jwks::parse(bytes).map_err(|error| format!("{place}: {error}"))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let named = |why: String| format!("{}: {why}", path.display());
     let file = File::open(path).map_err(|error| named(error.to_string()))?;
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
-    if read.map_err(|error| named(error.to_string()))? as u64 > FILE_BYTES_MAX {
+    let read = file.take(KEYS_BYTES_MAX + 1).read_to_end(&mut bytes);
+    if read.map_err(|error| named(error.to_string()))? as u64 > KEYS_BYTES_MAX {
         return Err(named("it is too long for keys".to_owned()));
     }
-    Jwks::parse(&bytes).map_err(|error| named(error.to_string()))
+    Ok(bytes)
 }

@@ -1,6 +1,7 @@
 //! Clients that prove who they are: PLAIN and SCRAM, states out of order, delays, and users in the
 //! log.
 
+mod keys_over_https;
 mod oauthbearer;
 
 use crate::support::{self, Client, PATIENCE, Server, binary, free_ports, said};

@@ -307,6 +307,9 @@ broker_configs! {
     sasl_oauthbearer_clock_skew_seconds: i32 = 30, Valid::Any, [obeyed];
     sasl_oauthbearer_expected_audience: Option<Vec<String>> = None, Valid::Any, [obeyed];
     sasl_oauthbearer_expected_issuer: Option<String> = None, Valid::Any, [obeyed];
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: i64 = 3_600_000, at_least(1), [obeyed];
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: i64 = 10_000, at_least(1), [obeyed];
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: i64 = 100, at_least(1), [obeyed];
     sasl_oauthbearer_jwks_endpoint_url: Option<String> = None, Valid::Any, [obeyed];
     sasl_oauthbearer_scope_claim_name: String = "scope".into(), Valid::Any, [obeyed];
     sasl_oauthbearer_sub_claim_name: String = "sub".into(), Valid::Any, [obeyed];

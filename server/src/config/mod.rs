@@ -38,7 +38,7 @@ pub use findings::{Finding, Findings, Kind};
 pub use group::GroupConfig;
 pub use key::{Flags, InvalidValue, Key};
 pub use listeners::{Listener, ListenerIndex, SecurityProtocol, Served, ServedListener};
-pub(crate) use security::ListenerSecurity;
+pub(crate) use security::{KeysSource, ListenerSecurity};
 pub use topic::TopicConfig;
 pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Password, Value};
 

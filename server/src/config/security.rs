@@ -1,7 +1,9 @@
 //! The configs about the clients of a listener.
 
 use super::{Config, Listener, SecurityProtocol, ServedListener};
+use crate::key_fetcher::KeysUrl;
 use crate::security::{Bearer, LoginModule, Mechanism, PlainUsers, Sasl, TokenRules};
+use muster_tls::TrustStore;
 use std::path::PathBuf;
 
 /// How the clients of a listener are let in.
@@ -18,6 +20,7 @@ const JAAS: &str = "sasl.jaas.config";
 const HANDLER: &str = "sasl.server.callback.handler.class";
 const JWKS: &str = "sasl.oauthbearer.jwks.endpoint.url";
 const FILE_URL: &str = "file://";
+const HTTPS_URL: &str = "https://";
 
 /// Kafka's class that checks tokens by keys, and so the only one that muster stands in for.
 const TOKEN_HANDLER: &str = "OAuthBearerValidatorCallbackHandler";
@@ -94,7 +97,7 @@ fn bearer(config: &Config, listener: &str) -> Result<Bearer, (&'static str, Stri
             format!("{HANDLER} of OAUTHBEARER on listener {listener}: muster checks tokens as");
         return Err((HANDLER, format!("{why} Kafka's {TOKEN_HANDLER} does, and runs no other")));
     }
-    config.token_keys_file(listener).map_err(|why| (JWKS, why))?;
+    config.token_keys_source(listener).map_err(|why| (JWKS, why))?;
     let own = config.of_listener_and_mechanism(listener, Mechanism::OAuthBearer);
     let rules = TokenRules {
         audiences: own.sasl_oauthbearer_expected_audience.unwrap_or_default(),
@@ -106,29 +109,70 @@ fn bearer(config: &Config, listener: &str) -> Result<Bearer, (&'static str, Stri
     Ok(Bearer { rules, keys: Default::default() })
 }
 
+/// The place of the keys by which a listener checks tokens.
+pub(crate) enum KeysSource {
+    File(PathBuf),
+    Https(KeysUrl),
+}
+
 impl Config {
-    /// The file with the keys by which a listener checks tokens.
+    /// The place of the keys by which a listener checks tokens.
     ///
     /// # Errors
-    /// There is none, or it is elsewhere.
-    pub(crate) fn token_keys_file(&self, listener: &str) -> Result<PathBuf, String> {
+    /// There is none, or it is of another kind.
+    pub(crate) fn token_keys_source(&self, listener: &str) -> Result<KeysSource, String> {
         let own = self.of_listener_and_mechanism(listener, Mechanism::OAuthBearer);
-        let url = own.sasl_oauthbearer_jwks_endpoint_url.unwrap_or_default();
-        match url.split_at_checked(FILE_URL.len()) {
-            Some((scheme, path))
-                if scheme.eq_ignore_ascii_case(FILE_URL) && path.starts_with('/') =>
-            {
-                Ok(path.into())
-            }
-            _ if url.is_empty() => {
-                Err(format!("{JWKS} is missing: listener {listener} has OAUTHBEARER"))
-            }
-            _ => Err(format!(
-                "{JWKS}={url} for listener {listener}: muster reads keys from a file alone, such \
-                 as file:///etc/muster/jwks.json; another program can fetch it there"
-            )),
+        let url = own.sasl_oauthbearer_jwks_endpoint_url.clone().unwrap_or_default();
+        if url.is_empty() {
+            return Err(format!("{JWKS} is missing: listener {listener} has OAUTHBEARER"));
         }
+        if let Some(path) = behind(&url, FILE_URL).filter(|path| path.starts_with('/')) {
+            return Ok(KeysSource::File(path.into()));
+        }
+        if behind(&url, HTTPS_URL).is_some_and(|host| !host.is_empty()) {
+            let trust = self.trust_of_keys(listener)?;
+            return Ok(KeysSource::Https(KeysUrl {
+                url,
+                refresh_ms: own.sasl_oauthbearer_jwks_endpoint_refresh_ms,
+                backoff_ms: own.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms,
+                backoff_max_ms: own.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms,
+                trust,
+            }));
+        }
+        Err(format!(
+            "{JWKS}={url} for listener {listener}: it is neither a file, such as \
+             file:///etc/muster/jwks.json, nor an https:// URL"
+        ))
     }
+
+    /// The authorities that vouch for the server of the keys, as options of the login module, where
+    /// Kafka has them; None if there are none.
+    fn trust_of_keys(&self, listener: &str) -> Result<Option<TrustStore>, String> {
+        let Some(text) = self.of_mechanism(listener, Mechanism::OAuthBearer, JAAS) else {
+            return Ok(None);
+        };
+        let module = LoginModule::parse(text.text())
+            .map_err(|why| format!("{JAAS} of OAUTHBEARER for listener {listener}: {why}"))?;
+        let option = |name: &str| {
+            let key = format!("ssl.truststore.{name}");
+            let mut options = module.options.iter();
+            options.find(|(option, _)| *option == key).map(|(_, it)| it.text().to_owned())
+        };
+        let store = TrustStore {
+            kind: option("type").unwrap_or_else(|| "JKS".to_owned()).to_uppercase(),
+            location: option("location").map(PathBuf::from),
+            certificates: option("certificates"),
+            password: option("password"),
+        };
+        let is_set = store.location.is_some() || store.certificates.is_some();
+        Ok(is_set.then_some(store))
+    }
+}
+
+/// What follows the beginning of a URL.
+fn behind<'u>(url: &'u str, scheme: &str) -> Option<&'u str> {
+    let (begins, rest) = url.split_at_checked(scheme.len())?;
+    begins.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
 fn plain_users(config: &Config, listener: &str) -> Result<PlainUsers, String> {

@@ -152,9 +152,6 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("sasl.oauthbearer.assertion.template.file", Some(SASL), ""),
     ("sasl.oauthbearer.client.credentials.client.id", Some(SASL), ""),
     ("sasl.oauthbearer.client.credentials.client.secret", Some(SASL), ""),
-    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", None, "3600000"),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", None, "10000"),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", None, "100"),
     (
         "sasl.oauthbearer.jwt.retriever.class",
         Some(SASL),

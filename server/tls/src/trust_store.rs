@@ -45,6 +45,14 @@ impl TrustStore {
         Ok(valid)
     }
 
+    /// Those of the servers that are asked for something.
+    ///
+    /// # Errors
+    /// There are none, or they cannot be read.
+    pub fn authorities(&self, now: i64) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+        self.load(now, &mut Vec::new())
+    }
+
     fn find(&self) -> Result<(String, Vec<Vec<u8>>), LoadError> {
         match (self.kind.as_str(), &self.location, &self.certificates) {
             ("PEM", Some(_), Some(_)) => {

@@ -26,10 +26,8 @@ impl Issuer {
     }
 
     fn put_keys(&self, pairs: &[&EcdsaKeyPair]) {
-        let keys: Vec<_> = pairs.iter().enumerate().map(|(id, pair)| jwk(id, pair)).collect();
-        let text = serde_json::json!({ "keys": keys }).to_string();
         let new = self.files.path().join("new");
-        std::fs::write(&new, text).unwrap();
+        std::fs::write(&new, jwks(pairs)).unwrap();
         std::fs::rename(new, self.path()).unwrap();
     }
 
@@ -38,10 +36,16 @@ impl Issuer {
     }
 }
 
-fn pair() -> EcdsaKeyPair {
+pub(super) fn pair() -> EcdsaKeyPair {
     let (random, algorithm) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
     let secret = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
     EcdsaKeyPair::from_pkcs8(algorithm, secret.as_ref(), &random).unwrap()
+}
+
+/// The set of some keys.
+pub(super) fn jwks(pairs: &[&EcdsaKeyPair]) -> String {
+    let keys: Vec<_> = pairs.iter().enumerate().map(|(id, pair)| jwk(id, pair)).collect();
+    serde_json::json!({ "keys": keys }).to_string()
 }
 
 fn jwk(id: usize, pair: &EcdsaKeyPair) -> serde_json::Value {
@@ -51,7 +55,7 @@ fn jwk(id: usize, pair: &EcdsaKeyPair) -> serde_json::Value {
 }
 
 /// A first message whose token expires in some seconds.
-fn message(pair: &EcdsaKeyPair, name: &str, seconds: i64) -> Vec<u8> {
+pub(super) fn message(pair: &EcdsaKeyPair, name: &str, seconds: i64) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
     let claims = serde_json::json!({"sub": name, "iat": now - 60, "exp": now + seconds});
     let header = serde_json::json!({"alg": "ES256"});
@@ -60,7 +64,7 @@ fn message(pair: &EcdsaKeyPair, name: &str, seconds: i64) -> Vec<u8> {
     format!("n,,\x01auth=Bearer {part}.{}\x01\x01", BASE64URL.encode(signature)).into_bytes()
 }
 
-fn served_with(data: &Path, keys: &str, more: &[&str]) -> (Server, u16) {
+pub(super) fn served_with(data: &Path, keys: &str, more: &[&str]) -> (Server, u16) {
     let url =
         format!("listener.name.outside.oauthbearer.sasl.oauthbearer.jwks.endpoint.url={keys}");
     let own = ["listener.name.outside.sasl.enabled.mechanisms=OAUTHBEARER", &url];
@@ -73,7 +77,7 @@ fn served(data: &Path, issuer: &Issuer) -> (Server, u16) {
 }
 
 /// The answer to a first message.
-fn answer(client: &mut Client, message: &[u8]) -> SaslAuthenticateResponse<'static> {
+pub(super) fn answer(client: &mut Client, message: &[u8]) -> SaslAuthenticateResponse<'static> {
     assert_eq!(handshake(client, 1, "OAUTHBEARER"), ErrorCode::None);
     authenticate(client, message)
 }
@@ -179,8 +183,9 @@ fn configs_without_usable_keys_are_refused() {
     let file = format!("file://{}", issuer.path());
     for (url, words) in [
         ("", "jwks.endpoint.url is missing: listener OUTSIDE has OAUTHBEARER"),
-        ("https://issuer/keys", "muster reads keys from a file alone"),
-        ("file://none.json", "muster reads keys from a file alone"),
+        ("http://issuer/keys", "neither a file"),
+        ("file://none.json", "neither a file"),
+        ("https://127.0.0.1:1/keys", "listener OUTSIDE: https://127.0.0.1:1/keys: "),
         ("file:///none.json", "listener OUTSIDE: /none.json: No such file"),
         (&file, "it has no key of the types RSA, P-256 and P-384"),
     ] {

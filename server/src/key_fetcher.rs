@@ -1,0 +1,108 @@
+//! Fetches the keys by which tokens are checked over HTTPS, each time within a time and with a
+//! bounded answer. It blocks, so shards never do it.
+
+use muster_tls::TrustStore;
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use std::sync::Arc;
+use std::time::Duration;
+use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+
+/// The longest answer.
+pub(crate) const KEYS_BYTES_MAX: u64 = 1 << 20;
+
+/// The time from the look-up of the name to the end of the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where keys are fetched from, how often, and whom to trust.
+#[derive(Clone)]
+pub(crate) struct KeysUrl {
+    pub(crate) url: String,
+    /// `sasl.oauthbearer.jwks.endpoint.refresh.ms`
+    pub(crate) refresh_ms: i64,
+    /// `sasl.oauthbearer.jwks.endpoint.retry.backoff.ms`
+    pub(crate) backoff_ms: i64,
+    /// `sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms`
+    pub(crate) backoff_max_ms: i64,
+    /// None for the authorities of the system.
+    pub(crate) trust: Option<TrustStore>,
+}
+
+impl KeysUrl {
+    /// The next time after a number of failures in a row, in ms from now.
+    pub(crate) fn wait_ms(&self, failures: u32) -> i64 {
+        match failures.checked_sub(1) {
+            None => self.refresh_ms,
+            Some(doublings) => {
+                let factor = 1i64.checked_shl(doublings.min(62)).unwrap_or(i64::MAX);
+                self.backoff_ms.saturating_mul(factor).min(self.backoff_max_ms)
+            }
+        }
+    }
+
+    /// The bytes at the URL. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// The server is not reached, not trusted, answers anything but 200, or too much.
+    pub(crate) fn fetch(&self, now: i64) -> Result<Vec<u8>, String> {
+        let named = |why: String| format!("{}: {why}", self.url);
+        let fetched = self.agent(now).map_err(named)?.get(&self.url).call();
+        let mut response = fetched.map_err(|error| named(error.to_string()))?;
+        let status = response.status().as_u16();
+        if status != 200 {
+            return Err(named(format!("it answers with the status {status}")));
+        }
+        let body = response.body_mut().with_config().limit(KEYS_BYTES_MAX);
+        body.read_to_vec().map_err(|error| named(error.to_string()))
+    }
+
+    /// Made each time, as the authorities may have changed.
+    fn agent(&self, now: i64) -> Result<Agent, String> {
+        let authorities = self.authorities(now)?;
+        let roots = authorities.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+            .root_certs(RootCerts::Specific(Arc::new(roots)))
+            .build();
+        let config = Agent::config_builder()
+            .timeout_global(Some(PATIENCE))
+            .https_only(true)
+            .http_status_as_error(false)
+            // The keys are those of the URL, or none.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
+            .tls_config(tls);
+        Ok(config.build().into())
+    }
+
+    fn authorities(&self, now: i64) -> Result<Vec<CertificateDer<'static>>, String> {
+        match &self.trust {
+            Some(store) => store.authorities(now).map_err(|error| error.to_string()),
+            None => match rustls_native_certs::load_native_certs().certs {
+                none if none.is_empty() => Err("the system has no certificate authorities".into()),
+                all => Ok(all),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_tried_again_sooner_and_then_later() {
+        let url = KeysUrl {
+            url: "https://127.0.0.1/".to_owned(),
+            refresh_ms: 3_600_000,
+            backoff_ms: 100,
+            backoff_max_ms: 10_000,
+            trust: None,
+        };
+        let waits = [0, 1, 2, 3, 8, 100, u32::MAX].map(|failures| url.wait_ms(failures));
+        assert_eq!(waits, [3_600_000, 100, 200, 400, 10_000, 10_000, 10_000]);
+    }
+}
