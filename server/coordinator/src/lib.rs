@@ -40,6 +40,10 @@
 //! for the report of a slot. The epochs of producers, and which markers are stale, are not known
 //! here.
 //!
+//! **Events** for the operator, such as the end of a rebalance with its causes: the caller takes
+//! them after each call and the replay of its records ([`Coordinator::take_events`]). They are of
+//! volatile state: a log that is read makes none.
+//!
 //! **Several coordinators** divide the groups of a shard. They share its limits: the caller passes
 //! each call a [`Budget`] with what the others have.
 //!
@@ -66,16 +70,19 @@ mod consumer;
 pub mod context;
 pub mod coordinator;
 pub mod counters;
+mod event;
 mod group;
 mod groups;
 mod java_order;
 pub mod limits;
 mod migration;
 mod modern;
+mod noted;
 mod offsets;
 mod operation;
 pub mod output;
 mod pending;
+mod rebalances;
 pub mod regex;
 pub mod request_id;
 mod share;
@@ -94,8 +101,13 @@ pub use context::{Context, DeletedTopic, Describes, Ids, NoTopics, Topics};
 pub use coordinator::counts::Counts;
 pub use coordinator::{Caller, Coordinator, Listing, NextGroup, WalkProgress};
 pub use counters::{Counters, Events, Gauges};
+pub use event::{
+    CAUSES_NAMED_MAX, Cause, Causes, EVENT_NAME_BYTES_MAX, Event, EventBody, Moved, Rebalance,
+    Removal, Why,
+};
 pub use groups::{Divergence, GroupDigest, SnapshotWalk};
 pub use muster_snapshot_index::{SnapshotBytes, SnapshotPart};
+pub use noted::EVENTS_MAX;
 pub use operation::operations;
 pub use output::{Answer, Output, RequestId};
 pub use pending::{OpenTransaction, Producer};

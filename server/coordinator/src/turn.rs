@@ -3,6 +3,8 @@
 use crate::config::{Config, GroupConfig, GroupConfigs};
 use crate::context::{Describes, Topics};
 use crate::counters::Events;
+use crate::event::{Cause, Moved, Removal, Why, event_name};
+use crate::noted::{EVENTS_MAX, Noted};
 use crate::output::{Output, RequestId};
 use crate::pending::PendingOffsets;
 use crate::timers::Timers;
@@ -32,6 +34,8 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) timers: &'t mut Timers,
     pub(crate) output: &'t mut Output<'r>,
     pub(crate) events: &'t mut Events,
+    /// The notes of this call for the events of its group.
+    pub(crate) noted: &'t mut Noted,
     /// The position that answers wait for: that of the last write to the group, or of this call's.
     pub(crate) visible_at: u64,
     /// The position of this call's records.
@@ -63,5 +67,61 @@ impl<'r> Turn<'_, 'r> {
 
     pub(crate) fn write_all(&mut self, records: Vec<GroupRecord<'r>>) {
         records.into_iter().for_each(|record| self.write(record));
+    }
+}
+
+/// Notes for the events of the group.
+impl Turn<'_, '_> {
+    /// A new member joined.
+    pub(crate) fn joined(&mut self, member_id: &str) {
+        self.events.members_joined += 1;
+        self.noted.causes.add(Cause::Joined, Some(member_id));
+    }
+
+    /// A member left.
+    pub(crate) fn left(&mut self, member_id: &str) {
+        self.events.members_left += 1;
+        self.noted.causes.add(Cause::Left, Some(member_id));
+    }
+
+    /// A member is removed that was last heard of at `heard_at`.
+    pub(crate) fn removed(&mut self, member_id: &str, why: Why, heard_at: i64) {
+        let cause = match why {
+            Why::Session => Some((&mut self.events.members_expired, Cause::Expired)),
+            Why::Revocation | Why::Join | Why::Sync => {
+                Some((&mut self.events.members_fenced, Cause::Late))
+            }
+            Why::Replaced => None,
+        };
+        if let Some((counter, cause)) = cause {
+            *counter += 1;
+            self.noted.causes.add(cause, Some(member_id));
+        }
+        if self.noted.removals.len() == EVENTS_MAX {
+            self.noted.left_out += 1;
+            return;
+        }
+        let silent_ms = self.now.saturating_sub(heard_at);
+        self.noted.removals.push(Removal { member_id: event_name(member_id), why, silent_ms });
+    }
+
+    /// Notes another cause, of a member if it is one's.
+    pub(crate) fn note_cause(&mut self, cause: Cause, member_id: Option<&str>) {
+        self.noted.causes.add(cause, member_id);
+    }
+
+    /// A rebalance that leads to this epoch or generation begins, or starts again.
+    pub(crate) fn rebalances(&mut self, epoch: i32) {
+        self.noted.epoch = Some(epoch);
+    }
+
+    /// Partitions are given to other members than before.
+    pub(crate) fn moves(&mut self, moved: Moved) {
+        self.noted.moved.add(moved);
+    }
+
+    /// The request is refused in the end: nothing of it is written.
+    pub(crate) fn forget_noted(&mut self) {
+        *self.noted = Noted::default();
     }
 }

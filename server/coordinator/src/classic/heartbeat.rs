@@ -2,6 +2,7 @@
 
 use super::state::State;
 use super::{ClassicGroup, Member, restart_session};
+use crate::event::Why;
 use crate::text::Text;
 use crate::timers::TimerKey;
 use crate::turn::Turn;
@@ -53,8 +54,7 @@ impl ClassicGroup {
     }
 
     fn expire_member(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
-        turn.events.members_expired += 1;
-        self.remove_member(turn, member_id);
+        self.remove_silent(turn, member_id, Why::Session);
         match self.state {
             State::Stable | State::CompletingRebalance => self.prepare_rebalance(turn),
             State::PreparingRebalance => self.complete_join_if_all_joined(turn),
@@ -68,6 +68,13 @@ impl ClassicGroup {
         let Some(mut member) = self.members.remove(member_id) else { return };
         self.pending_syncs.remove(member_id);
         self.dismiss(turn, &mut member);
+    }
+
+    /// Removes a member that did not do something in time.
+    pub(super) fn remove_silent(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, why: Why) {
+        let heard_at = self.members.get(member_id).map_or(turn.now, |it| it.heard_at);
+        turn.removed(member_id, why, heard_at);
+        self.remove_member(turn, member_id);
     }
 
     fn dismiss(&self, turn: &mut Turn<'_, '_>, member: &mut Member) {

@@ -10,6 +10,7 @@ use super::state::State;
 use super::{ClassicGroup, schedule_session};
 use crate::config::Config;
 use crate::context::Ids;
+use crate::event::Cause;
 use crate::limits::{
     GROUP_MEMBERS_MAX, GROUP_PENDING_MEMBERS_MAX, GROUP_PROTOCOLS_BYTES_MAX, MEMBER_NAME_BYTES_MAX,
     MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX,
@@ -17,10 +18,14 @@ use crate::limits::{
 use crate::text::{Text, owned, owned_bytes, prefix};
 use crate::timers::{Timer, TimerKey};
 use crate::turn::Turn;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
-use muster_codec::messages::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
+use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
+use muster_codec::messages::{
+    JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember,
+};
 
 /// The time after which a new member's parked JoinGroup is ended. The client has no member id yet,
 /// so it may have disappeared unnoticed (`CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS` in Kafka).
@@ -217,7 +222,7 @@ impl ClassicGroup {
     }
 
     fn add_member(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>, member_id: Text) {
-        turn.events.members_joined += 1;
+        turn.joined(&member_id);
         let request = &joining.request;
         let mut member = Member::new(
             Identity {
@@ -261,9 +266,35 @@ impl ClassicGroup {
             let response = self.joined(member_id);
             return joining.parked.answer_join(turn, response);
         }
+        if self.state != State::PreparingRebalance {
+            turn.note_cause(self.cause_of(member_id, request), Some(member_id));
+        }
         self.update_member(member_id, request);
         self.park_join(turn, member_id, joining.parked);
         self.rebalance_or_complete_join(turn);
+    }
+
+    /// Why a member that joins again makes the group rebalance. Its metadata also differ if it has
+    /// given up partitions, as it does with a cooperative assignor.
+    fn cause_of(&self, member_id: &str, request: &JoinGroupRequest<'_>) -> Cause {
+        let topics = |metadata: &[u8]| {
+            ConsumerProtocolSubscription::read(metadata).map(|it| {
+                it.topics.iter().map(|topic| Text::from(&**topic)).collect::<BTreeSet<_>>()
+            })
+        };
+        let is_same = |member: &Member| {
+            let mut pairs = member.protocols.iter().zip(&request.protocols);
+            let is_same = |(old, new): (&Protocol, &JoinGroupRequestProtocol<'_>)| {
+                *old.name == *new.name
+                    && (*old.metadata == *new.metadata
+                        || self.uses_consumer_protocol()
+                            && topics(&old.metadata)
+                                .is_ok_and(|old| Ok(old) == topics(&new.metadata)))
+            };
+            member.protocols.len() == request.protocols.len() && pairs.all(is_same)
+        };
+        let is_same = self.members.get(member_id).is_some_and(is_same);
+        if is_same { Cause::Rejoined } else { Cause::Subscribed }
     }
 
     pub(super) fn update_member(&mut self, member_id: &str, request: &JoinGroupRequest<'_>) {

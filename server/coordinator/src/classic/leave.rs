@@ -42,7 +42,7 @@ impl ClassicGroup {
         if member_id.is_empty() {
             let known = instance_id.and_then(|it| self.members.static_member_id(it)).cloned();
             let Some(member_id) = known else { return ErrorCode::UnknownMemberId };
-            turn.events.members_left += 1;
+            turn.left(&member_id);
             self.remove_member(turn, &member_id);
             return ErrorCode::None;
         }
@@ -51,7 +51,7 @@ impl ClassicGroup {
         }
         match self.members.validated(member_id, instance_id) {
             Ok(_) => {
-                turn.events.members_left += 1;
+                turn.left(member_id);
                 self.remove_member(turn, member_id);
                 ErrorCode::None
             }

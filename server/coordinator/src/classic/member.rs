@@ -37,6 +37,8 @@ pub(crate) struct Member {
     /// Whether its first JoinGroup is still unanswered. Until then it has no id to heartbeat with.
     pub(crate) is_new: bool,
     pub(crate) session: Timer,
+    /// When its session last began: at a request of it, or at the answer to one that was parked.
+    pub(crate) heard_at: i64,
     /// Sequence number of the insertion: orders the members of one hash bucket.
     pub(crate) inserted: u64,
 }
@@ -59,6 +61,7 @@ impl Member {
             parked_sync: None,
             is_new: false,
             session: Timer::default(),
+            heard_at: 0,
             inserted: 0,
         }
     }

@@ -15,6 +15,7 @@ mod leave;
 mod member;
 mod members;
 mod migrated;
+mod moved;
 mod offsets;
 mod parked;
 mod rebalance;
@@ -169,6 +170,7 @@ fn schedule_session(
     timeout_ms: i64,
 ) {
     let member_id = &member.identity.member_id;
+    member.heard_at = turn.now;
     let at = turn.now.saturating_add(timeout_ms);
     turn.timers.schedule(&mut member.session, at, || TimerKey::Session {
         group_id: group_id.clone(),

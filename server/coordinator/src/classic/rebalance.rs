@@ -3,6 +3,7 @@
 use super::member::Member;
 use super::state::State;
 use super::{ClassicGroup, InitialDelay, restart_session};
+use crate::event::Why;
 use crate::limits::{GROUP_RECORD_BYTES_MAX, JOIN_AGAIN_MS_MIN};
 use crate::text::{Blob, Text, owned, owned_bytes};
 use crate::timers::TimerKey;
@@ -31,6 +32,7 @@ impl ClassicGroup {
         }
         self.pending_syncs.clear();
         turn.timers.cancel(&mut self.sync_timer);
+        turn.rebalances(self.generation.wrapping_add(1));
         let is_initial = self.state == State::Empty;
         self.transition(State::PreparingRebalance, turn.wall);
         if is_initial {
@@ -101,8 +103,7 @@ impl ClassicGroup {
             return;
         }
         for member_id in core::mem::take(&mut self.pending_syncs) {
-            turn.events.members_fenced += 1;
-            self.remove_member(turn, &member_id);
+            self.remove_silent(turn, &member_id, Why::Sync);
         }
         self.prepare_rebalance(turn);
     }
@@ -126,8 +127,7 @@ impl ClassicGroup {
         turn.timers.cancel(&mut self.join_timer);
         self.initial_delay = None;
         for member_id in self.members.late_dynamic_members() {
-            turn.events.members_fenced += 1;
-            self.remove_member(turn, &member_id);
+            self.remove_silent(turn, &member_id, Why::Join);
         }
         if self.members.is_empty() {
             self.generation_without_members(turn);

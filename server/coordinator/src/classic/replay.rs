@@ -4,6 +4,7 @@ use super::durable::Durable;
 use super::member::{Member, Protocol};
 use super::state::State;
 use super::{ClassicGroup, Members};
+use crate::event::Cause;
 use crate::text::{Blob, Text};
 use crate::timers::Timers;
 use crate::turn::Turn;
@@ -43,6 +44,7 @@ impl ClassicGroup {
         }
         let max = usize::try_from(turn.config.group_max_size).unwrap_or(0);
         if self.members.len() > max {
+            turn.note_cause(Cause::TooLarge, None);
             self.prepare_rebalance(turn);
         }
     }

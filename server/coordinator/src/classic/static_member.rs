@@ -5,6 +5,7 @@ use super::ClassicGroup;
 use super::join::Joining;
 use super::rebalance::is_too_large;
 use super::state::State;
+use crate::event::{Cause, Why};
 use crate::text::{Text, owned, owned_bytes};
 use crate::turn::Turn;
 use muster_codec::ErrorCode;
@@ -33,6 +34,7 @@ impl ClassicGroup {
             self.write(turn, record);
             return self.keep_generation(turn, joining, old_leader, &new_id);
         }
+        turn.note_cause(Cause::Rejoined, Some(&new_id));
         self.park_join(turn, &new_id, joining.parked);
         match self.state {
             // In CompletingRebalance the leader may know the old id already, and assign to it.
@@ -45,6 +47,7 @@ impl ClassicGroup {
     fn fence(&mut self, turn: &mut Turn<'_, '_>, member_id: &Text) {
         let parked_join = self.members.take_parked_join(member_id);
         let Some(member) = self.members.get_mut(member_id) else { return };
+        turn.removed(member_id, Why::Replaced, member.heard_at);
         turn.timers.cancel(&mut member.session);
         member.is_new = false;
         let parked_sync = member.parked_sync.take();

@@ -6,6 +6,7 @@ use super::parked::Parked;
 use super::rebalance::is_too_large;
 use super::state::State;
 use super::{ClassicGroup, restart_session};
+use crate::event::Cause;
 use crate::text::{Text, owned, owned_bytes};
 use crate::turn::Turn;
 use hashbrown::HashMap;
@@ -80,9 +81,11 @@ impl ClassicGroup {
         let record = self.record(|member| of(&member.identity.member_id));
         if is_too_large(&record) {
             self.abandon_assignment(turn, ErrorCode::UnknownServerError);
+            turn.note_cause(Cause::Unwritable, None);
             return self.prepare_rebalance(turn);
         }
         turn.events.classic_rebalances += 1;
+        turn.moves(self.moved_by(&record));
         self.write(turn, record);
         let (protocol_type, protocol) = (self.protocol_type.clone(), self.protocol.clone());
         let group_id = self.id.clone();

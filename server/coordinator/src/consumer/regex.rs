@@ -3,6 +3,7 @@
 use super::member::Profile;
 use super::{ConsumerGroup, records};
 use crate::context::Describes;
+use crate::event::Cause;
 use crate::modern::{Draft, Refusal, refuse};
 use crate::regex::{Regex, Resolution};
 use crate::text::Text;
@@ -324,8 +325,11 @@ impl ConsumerGroup {
         }
         let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
         if is_new || hash != self.metadata_hash {
+            let epoch = self.epoch.saturating_add(1);
             turn.events.consumer_rebalances += 1;
-            draft.push(records::group_epoch(&self.id, self.epoch.saturating_add(1), hash));
+            turn.rebalances(epoch);
+            turn.note_cause(if is_new { Cause::Expression } else { Cause::Topics }, None);
+            draft.push(records::group_epoch(&self.id, epoch, hash));
             self.checked_version = Some(turn.topics.version());
         }
         turn.write_all(draft);

@@ -68,6 +68,8 @@ impl Coordinator {
             counts.members += groups.map(Group::members_and_pending).sum::<usize>();
         }
         debug_assert_eq!(counts.gauges, counts.recounted);
+        let rebalances = self.groups.live().filter(|entry| self.rebalances.of(entry).is_some());
+        debug_assert_eq!(rebalances.count(), self.rebalances.len(), "of groups that are gone");
         counts
     }
 }

@@ -3,6 +3,7 @@
 use super::Coordinator;
 use crate::classic::ClassicGroup;
 use crate::context::Context;
+use crate::event::Why;
 use crate::group::{Entry, Group, Kind};
 use crate::limits::{EXPIRE_RECORDS_MAX, EXPIRE_TIMERS_MAX};
 use crate::migration;
@@ -108,10 +109,10 @@ fn consumer_timer(turn: &mut Turn<'_, '_>, entry: &mut Entry, key: TimerKey) {
         | TimerKey::MemberJoin { member_id, .. }
         | TimerKey::MemberSync { member_id, .. } => {
             let member_id = member_id.clone();
-            let is_session = matches!(key, TimerKey::Session { .. });
+            let why = why(&key);
             if let Some(number) = group.expired_member(turn, &member_id, key) {
-                turn.events.members_expired += u64::from(is_session);
-                turn.events.members_fenced += u64::from(!is_session);
+                let heard_at = group.members.slot(number).map_or(turn.now, |it| it.timers.heard_at);
+                turn.removed(&member_id, why, heard_at);
                 let mut draft = Vec::new();
                 migration::fence(turn, &mut draft, entry, &[number]);
                 turn.write_all(draft);
@@ -142,6 +143,19 @@ fn share_timer(turn: &mut Turn<'_, '_>, group: &mut ShareGroup, key: TimerKey) {
         | TimerKey::Join { .. }
         | TimerKey::PendingSync { .. }
         | TimerKey::Sweep => {}
+    }
+}
+
+/// Why a member is removed when this timer of it is due.
+fn why(key: &TimerKey) -> Why {
+    match key {
+        TimerKey::Revocation { .. } => Why::Revocation,
+        TimerKey::MemberJoin { .. } | TimerKey::Join { .. } => Why::Join,
+        TimerKey::MemberSync { .. } | TimerKey::PendingSync { .. } => Why::Sync,
+        TimerKey::Session { .. }
+        | TimerKey::Assignment { .. }
+        | TimerKey::Expressions { .. }
+        | TimerKey::Sweep => Why::Session,
     }
 }
 

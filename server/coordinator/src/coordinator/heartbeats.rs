@@ -81,6 +81,7 @@ fn serve<'r>(
     match served {
         Ok(_) => turn.write_all(draft),
         Err(_) => {
+            turn.forget_noted();
             let pending = entry.successor.take();
             pending.into_iter().for_each(|mut group| group.removed(turn.timers));
         }
@@ -128,7 +129,7 @@ fn leave<'r>(
 ) -> Result<ConsumerGroupHeartbeatResponse<'r>, Refusal> {
     let Some(Group::Consumer(group)) = &mut entry.group else { return not_found() };
     if let Some(number) = group.leaving(draft, request)? {
-        turn.events.members_left += 1;
+        turn.left(&request.member_id);
         migration::fence(turn, draft, entry, &[number]);
     }
     Ok(left(request))

@@ -21,12 +21,15 @@ use crate::committed::Committed;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
 use crate::context::{Around, Context, DeletedTopic, Describes, Topics};
 use crate::counters::Counters;
+use crate::event::{Event, Rebalance};
 use crate::group::{Entry, Group, Kind};
 use crate::groups::{Groups, Listed};
 use crate::limits::EXPIRE_RECORDS_MAX;
+use crate::noted::Noted;
 use crate::offsets;
 use crate::output::{Output, RequestId};
 use crate::pending::{OpenTransaction, PendingOffsets};
+use crate::rebalances::Rebalances;
 use crate::snapshot::SnapshotDamage;
 use crate::text::Text;
 use crate::timers::{Reason, Timer, TimerKey, Timers};
@@ -61,6 +64,7 @@ pub struct Coordinator {
     pub(crate) groups: Groups,
     pub(crate) pending: PendingOffsets,
     pub(crate) counters: Counters,
+    pub(crate) rebalances: Rebalances,
     refusal: Option<GroupRefusal>,
     pub(crate) timers: Timers,
     pub(crate) sweep: Sweep,
@@ -100,6 +104,7 @@ impl Coordinator {
             groups: Groups::default(),
             pending: PendingOffsets::default(),
             counters: Counters::default(),
+            rebalances: Rebalances::default(),
             refusal: None,
             timers: Timers::default(),
             sweep: Sweep::default(),
@@ -295,6 +300,8 @@ impl Coordinator {
         let visible_at = entry.as_ref().map_or(self.removed_at, |entry| entry.written_at);
         let answered = output.answers.len();
         let member_bytes = self.counters.gauges.member_bytes as usize;
+        self.rebalances.begin_call(around);
+        let mut noted = Noted::default();
         let mut turn = Turn {
             now: around.now,
             wall: around.wall,
@@ -316,6 +323,7 @@ impl Coordinator {
             timers: &mut self.timers,
             output,
             events: &mut self.counters.events,
+            noted: &mut noted,
             visible_at,
             position: around.position,
             describes: None,
@@ -324,6 +332,7 @@ impl Coordinator {
         let visible_at = turn.visible_at;
         if let Some(entry) = entry {
             entry.recount(&mut self.counters.gauges);
+            self.rebalances.note(entry, noted);
         }
         // An answer from before the record was written has to wait for it too.
         output.answers[answered..].iter_mut().for_each(|it| it.visible_at = visible_at);
@@ -338,6 +347,7 @@ impl Coordinator {
         self.counters.gauges.offsets -= entry.offsets.len() as u64;
         entry.recount(&mut self.counters.gauges);
         self.groups.remove(group_id);
+        self.rebalances.forget(group_id);
         self.pending.forget(group_id);
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
@@ -345,6 +355,25 @@ impl Coordinator {
     /// Why a client could not create a group, if that happened since the last call.
     pub fn take_refusal(&mut self) -> Option<GroupRefusal> {
         self.refusal.take()
+    }
+
+    /// The events since the last call, and the number of those that were too many to be kept.
+    #[must_use]
+    pub fn take_events(&mut self) -> (Vec<Event>, u64) {
+        self.rebalances.take_events()
+    }
+
+    /// Whether there are any.
+    pub fn has_events(&self) -> bool {
+        self.rebalances.has_events()
+    }
+
+    /// The rebalance of a group that is under way.
+    pub fn rebalance_under_way(&self, group_id: &str) -> Option<Rebalance> {
+        match self.groups.listed(group_id)? {
+            Listed::Live(entry) => self.rebalances.of(entry),
+            Listed::Unloaded(_) => None,
+        }
     }
 
     /// Creates a classic group for a client at `host` if there is no group of any kind; returns

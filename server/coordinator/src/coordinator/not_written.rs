@@ -29,6 +29,9 @@ impl Coordinator {
             let group_id = of_group[0].group_id();
             // A refused commit leaves a group alone that it did not create.
             let is_commit = of_group.iter().all(|it| matches!(it, GroupRecord::OffsetCommit(..)));
+            if !is_commit {
+                self.rebalances.forget(group_id);
+            }
             self.with(context.around(), &mut output, group_id, |turn, entry| match entry {
                 Some(entry) if !is_commit || is_unwritten(turn, entry) => make_again(turn, entry),
                 Some(_) | None => {}

@@ -32,6 +32,7 @@ impl Coordinator {
         // An offset changes a group only by creating it.
         if !matches!(record, GroupRecord::OffsetCommit(..)) || !entry.is_counted() {
             entry.recount(gauges);
+            self.rebalances.replayed(entry);
         }
         if self.remove_if_vacant(group_id) {
             self.removed_at = position;
@@ -103,7 +104,12 @@ impl Coordinator {
 
     /// Removes a group that has nothing, or was not created in the end; returns whether it did.
     pub(crate) fn remove_if_vacant(&mut self, group_id: &str) -> bool {
-        self.pending.of(group_id).is_none() && self.groups.remove_if_vacant(group_id)
+        let is_removed =
+            self.pending.of(group_id).is_none() && self.groups.remove_if_vacant(group_id);
+        if is_removed {
+            self.rebalances.forget(group_id);
+        }
+        is_removed
     }
 
     fn replay_pending(

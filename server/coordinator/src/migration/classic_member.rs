@@ -47,10 +47,14 @@ pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Join
             joining.parked.answer_join(turn, response);
         }
         Err(Refusal { error: ErrorCode::MemberIdRequired, .. }) => {
+            turn.forget_noted();
             let member_id = &joining.request.member_id;
             joining.parked.refuse_join(turn, ErrorCode::MemberIdRequired, member_id);
         }
-        Err(refusal) => joining.parked.refuse_join(turn, refusal.error, ""),
+        Err(refusal) => {
+            turn.forget_noted();
+            joining.parked.refuse_join(turn, refusal.error, "");
+        }
     }
 }
 
@@ -226,7 +230,9 @@ pub(crate) fn leave<'r>(
     });
     going.sort_unstable();
     going.dedup();
-    turn.events.members_left += going.len() as u64;
+    if let Some(Group::Consumer(group)) = &entry.group {
+        going.iter().filter_map(|it| group.member_id(*it)).for_each(|it| turn.left(it));
+    }
     let mut draft = Draft::new();
     downgrade::fence(turn, &mut draft, entry, &going);
     turn.write_all(draft);

@@ -62,6 +62,7 @@ impl<K: Kind> Group<K> {
         if effect.bumps || hash != K::known_hash(self) {
             epoch = epoch.saturating_add(1);
             *K::rebalances(turn.events) += 1;
+            turn.rebalances(epoch);
             draft.push(K::epoch_record(self, epoch, hash));
         }
         self.checked_version = Some(turn.topics.version());

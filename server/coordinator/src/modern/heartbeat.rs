@@ -1,12 +1,13 @@
 //! The heartbeat of a member that joins or stays.
 
-use super::epoch::ProfileChange;
+use super::epoch::{ProfileChange, ProfileEffect};
 use super::kind::{HeartbeatFields, Kind};
 use super::member::{Client, CurrentOf, Member, MemberOf, MemberState};
 use super::reconcile::Reconciliation;
 use super::target::{MemberTarget, MemberUpdate};
 use super::validate::JOIN;
 use super::{Draft, Group, Refusal, refuse};
+use crate::event::Cause;
 use crate::text::Text;
 use crate::turn::Turn;
 use muster_codec::ErrorCode;
@@ -119,6 +120,9 @@ impl<K: Kind> Group<K> {
         effect.bumps |= self.lacks_target(member_id, &after.profile);
         let (epoch, input) = self.next_epoch(turn, draft, effect, change);
         let is_changed = effect.is_changed;
+        if epoch > self.epoch && (!is_new || replaces.is_some()) {
+            note_cause(turn, member_id, effect);
+        }
         Ok(Subscribed { member_id, before, after, replaces, is_new, is_changed, epoch, input })
     }
 
@@ -131,7 +135,9 @@ impl<K: Kind> Group<K> {
         reported: Option<&K::Reported>,
     ) -> Result<Updated<K>, Refusal> {
         let Subscribed { member_id, before, mut after, is_new, is_changed, epoch, .. } = subscribed;
-        turn.events.members_joined += u64::from(is_new && subscribed.replaces.is_none());
+        if is_new && subscribed.replaces.is_none() {
+            turn.joined(member_id);
+        }
         let number = self.members.take_slot(member_id);
         let replaces = subscribed.replaces.and_then(|it| self.members.slot_number(&it));
         let update = MemberUpdate { number, before: &before, after: &after, is_new, replaces };
@@ -143,6 +149,7 @@ impl<K: Kind> Group<K> {
         if let Some(next) = next {
             draft.push(K::current_record(&self.id, member_id, &next));
             self.watch_revocation(turn, number, &after.profile, &next);
+            turn.moves(after.current.moved_to(&next));
             after.current = next;
         }
         Ok(Updated { number, before, after })
@@ -188,5 +195,16 @@ impl<K: Kind> Group<K> {
         } else {
             self.cancel_rebalance_timer(turn, number);
         }
+    }
+}
+
+/// Notes why a member that is not new raises the group epoch.
+fn note_cause(turn: &mut Turn<'_, '_>, member_id: &str, effect: ProfileEffect) {
+    match effect {
+        ProfileEffect { bumps: false, .. } => turn.note_cause(Cause::Topics, None),
+        ProfileEffect { is_changed: true, .. } => {
+            turn.note_cause(Cause::Subscribed, Some(member_id));
+        }
+        ProfileEffect { .. } => turn.note_cause(Cause::Rejoined, Some(member_id)),
     }
 }

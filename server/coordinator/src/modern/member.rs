@@ -1,7 +1,8 @@
 //! A member of a group: its profile, and how far it is reconciled with the target assignment.
 
 use super::kind::Kind;
-use super::owned::Owned;
+use super::owned::{Key, Owned};
+use crate::event::Moved;
 
 /// A member with a profile `P`, to which partitions of keys `K` are assigned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,5 +96,14 @@ impl<K> Default for Current<K> {
 impl<K> Current<K> {
     pub(crate) fn is_reconciled_to(&self, epoch: i32) -> bool {
         self.state == MemberState::Stable && self.epoch == epoch
+    }
+}
+
+impl<K: Key> Current<K> {
+    /// The partitions that a member is given by a step. It counts as a member once in an epoch.
+    pub(crate) fn moved_to(&self, next: &Self) -> Moved {
+        let partitions = next.assigned.len_without(&self.assigned) as u32;
+        let is_first = partitions > 0 && !self.assigned.has_since(next.epoch);
+        Moved { members: u32::from(is_first), partitions, has_more: false }
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Slot<K: Kind> {
 pub(crate) struct MemberTimers<T> {
     /// Session timeout.
     pub(crate) session: Timer,
+    /// When it last began.
+    pub(crate) heard_at: i64,
     /// Rebalance timeout: the time to revoke partitions.
     pub(crate) rebalance: Timer,
     /// The epoch in which it has to revoke them.

@@ -94,6 +94,23 @@ impl<K: Key> Owned<K> {
         self.epoch(key, partition).is_some()
     }
 
+    /// The number of partitions that are not in `other`.
+    pub(crate) fn len_without(&self, other: &Self) -> usize {
+        let others = self.0.iter().map(|of_key| {
+            let known = other.of_key(&of_key.key);
+            let is_known = |it: &&OwnedPartition| {
+                known.binary_search_by_key(&it.partition, |known| known.partition).is_ok()
+            };
+            of_key.partitions.len() - of_key.partitions.iter().filter(is_known).count()
+        });
+        others.sum()
+    }
+
+    /// Whether a partition was assigned in that epoch.
+    pub(crate) fn has_since(&self, epoch: i32) -> bool {
+        self.0.iter().flat_map(|of_key| &of_key.partitions).any(|it| it.epoch == epoch)
+    }
+
     /// The same partitions with epoch 0.
     pub(crate) fn with_epochs_reset(&self) -> Self {
         let mut reset = self.clone();

@@ -41,6 +41,9 @@ impl<K: Kind> Group<K> {
     pub(crate) fn start_session(&mut self, turn: &mut Turn<'_, '_>, number: u32, timeout_ms: i32) {
         let key = |group_id, member_id| TimerKey::Session { group_id, member_id };
         self.start(turn, number, timeout_ms, |timers| &mut timers.session, key);
+        if let Some(slot) = self.members.slot_mut(number) {
+            slot.timers.heard_at = turn.now;
+        }
     }
 
     pub(super) fn start_rebalance_timer(

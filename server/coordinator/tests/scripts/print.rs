@@ -8,7 +8,7 @@ use muster_codec::records::{
     ConsumerGroupOwnedTopicPartitions, GroupMetadataValue, GroupRecord,
 };
 use muster_codec::{ErrorCode, Response, Uuid};
-use muster_coordinator::OpenTransaction;
+use muster_coordinator::{Event, EventBody, OpenTransaction, Removal};
 
 pub fn record(record: &GroupRecord<'_>) -> String {
     match record {
@@ -287,6 +287,37 @@ pub fn transactional(it: &TxnOffsetCommitResponse<'_>) -> String {
         })
     });
     partitions.collect::<Vec<_>>().join(", ")
+}
+
+/// An event of a group, with its causes and their members.
+pub fn event(event: &Event) -> String {
+    let (group, protocol, at) = (&event.group_id, event.protocol, event.at.0);
+    let what = match &event.body {
+        EventBody::Rebalanced(it) => {
+            let named = |cause| {
+                let named = it.causes.named().iter().filter(move |(of, _)| *of == cause);
+                named.map(|(_, member_id)| format!(" {}", short(member_id))).collect::<String>()
+            };
+            let causes = it.causes.iter();
+            let causes = causes.map(|(cause, n)| format!("; {n} {}{}", cause.name(), named(cause)));
+            let moved = if it.moved.has_more { " and more" } else { "" };
+            format!(
+                "rebalanced to {} in {} ms, restarts {}: members {}, moved {}, partitions {}\
+                 {moved}{}",
+                it.epoch,
+                it.took_ms,
+                it.restarts,
+                it.members,
+                it.moved.members,
+                it.moved.partitions,
+                causes.collect::<String>()
+            )
+        }
+        EventBody::Removed(Removal { member_id, why, silent_ms }) => {
+            format!("removed {}: {}, silent {silent_ms} ms", short(member_id), why.name())
+        }
+    };
+    format!("  {protocol} {group} at {at} {what}")
 }
 
 pub fn open(it: OpenTransaction<'_>) -> String {

@@ -68,6 +68,7 @@ impl World {
             "wall" => self.wall_ahead = line.words[0].parse().unwrap(),
             "recount" => self.topics.recount(),
             "end-txn" => self.end_transaction(&line),
+            "events" => out.extend(self.coordinator().take_events().0.iter().map(print::event)),
             "open" => out.extend(self.coordinator().open_transactions().map(print::open)),
             "advance" => {
                 self.advance(line.words[0].parse().unwrap(), coverage, &mut out);

@@ -9,6 +9,7 @@ use super::{Draft, Group, Refusal, State};
 use crate::config::{Config, GroupConfigs};
 use crate::context::NoTopics;
 use crate::counters::Events;
+use crate::noted::Noted;
 use crate::output::Output;
 use crate::pending::PendingOffsets;
 use crate::timers::{TimerKey, Timers};
@@ -67,6 +68,7 @@ impl World {
             timers: &mut self.timers,
             output: &mut output,
             events: &mut self.events,
+            noted: &mut Noted::default(),
             visible_at: 0,
             describes: None,
             position: 1,

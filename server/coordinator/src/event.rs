@@ -1,0 +1,224 @@
+//! Events of groups, for their operators: rebalances that ended, and members that were removed.
+//! One type for all kinds of groups.
+
+use crate::text::{Text, prefix};
+use alloc::vec::Vec;
+use core::fmt;
+use muster_codec::Wall;
+
+/// The most bytes of a member's id in an event; a longer one is cut.
+pub const EVENT_NAME_BYTES_MAX: usize = 128;
+
+/// The most members that the causes of a rebalance name.
+pub const CAUSES_NAMED_MAX: usize = 4;
+
+/// An event of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub group_id: Text,
+    /// The name of the group's protocol, as in answers: `classic` or `consumer`.
+    pub protocol: &'static str,
+    pub at: Wall,
+    pub body: EventBody,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventBody {
+    /// A rebalance ended.
+    Rebalanced(Rebalance),
+    /// A member was removed, or lost its place, without having left.
+    Removed(Removal),
+}
+
+/// A rebalance: of a classic group from the first JoinGroup that is asked for until the assignment
+/// is durable; of the newer kinds from a new group epoch until all members have their target. One
+/// that starts again before its end is one rebalance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rebalance {
+    /// The group epoch, or the generation, to which it led.
+    pub epoch: i32,
+    pub began: Wall,
+    pub took_ms: i64,
+    /// How often it started again before its end.
+    pub restarts: u32,
+    pub causes: Causes,
+    /// The members at its end.
+    pub members: u32,
+    pub moved: Moved,
+}
+
+/// The partitions that were given to members which did not have them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// The members that were given some; of a classic group those whose assignment differs.
+    pub members: u32,
+    pub partitions: u32,
+    /// Whether assignments were too long to be compared, or not those of consumers: then
+    /// `partitions` lacks them.
+    pub has_more: bool,
+}
+
+/// A member that was removed by the coordinator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal {
+    pub member_id: Text,
+    pub why: Why,
+    /// The time since its last heartbeat, or other request that shows that it is alive.
+    pub silent_ms: i64,
+}
+
+/// An enum whose values have a name.
+macro_rules! named {
+    ($(#[$of_all:meta])* $name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)* }) => {
+        $(#[$of_all])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $value,)*
+        }
+
+        impl $name {
+            pub const ALL: &[Self] = &[$(Self::$value),*];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $text,)*
+                }
+            }
+        }
+    };
+}
+
+named! {
+    /// Why a member was removed.
+    Why {
+        /// Its session expired.
+        Session = "session",
+        /// It did not revoke partitions within its rebalance timeout.
+        Revocation = "revocation",
+        /// It did not join again within the rebalance timeout.
+        Join = "join",
+        /// It did not send its SyncGroup within the rebalance timeout.
+        Sync = "sync",
+        /// Another client joined with its instance id.
+        Replaced = "replaced",
+    }
+}
+
+named! {
+    /// A reason for which a group rebalances.
+    Cause {
+        Joined = "joined",
+        Left = "left",
+        /// A session expired.
+        Expired = "expired",
+        /// A member did not revoke, join or sync in time.
+        Late = "late",
+        /// A member changed its subscription.
+        Subscribed = "subscribed",
+        /// A member asked for it: it joined again, as a classic leader does that finds a change,
+        /// members that gave up partitions, or a static member after a restart.
+        Rejoined = "rejoined",
+        /// A topic of the group was created, extended, moved or deleted.
+        Topics = "topics",
+        /// A regular expression matches other topics.
+        Expression = "expression",
+        /// The group was loaded with more members than it may have.
+        TooLarge = "too-large",
+        /// The leader's assignment is larger than a record may be.
+        Unwritable = "unwritable",
+    }
+}
+
+/// Why a group rebalances: how often each cause came, and the first members.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Causes {
+    counts: [u32; Cause::ALL.len()],
+    named: Vec<(Cause, Text)>,
+}
+
+impl Causes {
+    /// Adds a cause, of a member if it is one's.
+    pub(crate) fn add(&mut self, cause: Cause, member_id: Option<&str>) {
+        let count = &mut self.counts[cause as usize];
+        *count = count.saturating_add(1);
+        if let Some(member_id) = member_id
+            && self.named.len() < CAUSES_NAMED_MAX
+        {
+            self.named.push((cause, event_name(member_id)));
+        }
+    }
+
+    pub(crate) fn append(&mut self, mut later: Self) {
+        self.counts
+            .iter_mut()
+            .zip(later.counts)
+            .for_each(|(all, it)| *all = all.saturating_add(it));
+        later.named.truncate(CAUSES_NAMED_MAX.saturating_sub(self.named.len()));
+        self.named.append(&mut later.named);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.counts.iter().all(|count| *count == 0)
+    }
+
+    /// The causes that came, with how often they did.
+    pub fn iter(&self) -> impl Iterator<Item = (Cause, u32)> {
+        let all = Cause::ALL.iter().map(|cause| (*cause, self.counts[*cause as usize]));
+        all.filter(|(_, count)| *count > 0)
+    }
+
+    /// The first members that were a cause, in order.
+    pub fn named(&self) -> &[(Cause, Text)] {
+        &self.named
+    }
+}
+
+/// As in `2 joined (a b), 1 expired (c)`.
+impl fmt::Display for Causes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (cause, count)) in self.iter().enumerate() {
+            let comma = if place == 0 { "" } else { ", " };
+            write!(f, "{comma}{count} {}", cause.name())?;
+            let named = self.named.iter().filter(|(of, _)| *of == cause);
+            for (place, (_, member_id)) in named.clone().enumerate() {
+                write!(f, "{}{member_id}", if place == 0 { " (" } else { " " })?;
+            }
+            if named.count() > 0 {
+                f.write_str(")")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A member's id in an event.
+pub(crate) fn event_name(member_id: &str) -> Text {
+    Text::from(prefix(member_id, EVENT_NAME_BYTES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn causes_name_the_first_members_and_count_all() {
+        let mut causes = Causes::default();
+        assert_eq!((causes.is_empty(), causes.to_string().as_str()), (true, ""));
+        ["a", "b", "c"].into_iter().for_each(|it| causes.add(Cause::Joined, Some(it)));
+        causes.add(Cause::Topics, None);
+        let mut later = Causes::default();
+        ["d", "e"].into_iter().for_each(|it| later.add(Cause::Expired, Some(it)));
+        causes.append(later);
+        assert_eq!(causes.to_string(), "3 joined (a b c), 2 expired (d), 1 topics");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        let mut causes = Causes::default();
+        causes.add(Cause::Left, Some(&"ü".repeat(200)));
+        assert_eq!(causes.named(), [(Cause::Left, Text::from("ü".repeat(64)))]);
+        causes.add(Cause::Left, Some(&("x".to_string() + &"ü".repeat(200))));
+        assert_eq!(causes.named()[1].1.len(), EVENT_NAME_BYTES_MAX - 1);
+    }
+}

@@ -1,0 +1,173 @@
+//! The rebalances that are under way, and the events that the caller has not taken yet.
+//!
+//! A handler notes what it does ([`Noted`]): the causes of a rebalance, its beginning, partitions
+//! that move. A rebalance ends with the replay of the record that settles the group, so that a
+//! group which is read from the log has none. All this is volatile.
+
+use crate::context::Around;
+use crate::counters::Standing;
+use crate::event::{Causes, Event, EventBody, Moved, Rebalance};
+use crate::group::{Entry, Group};
+use crate::noted::{EVENTS_MAX, Noted};
+use crate::text::Text;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use muster_codec::Wall;
+
+/// The rebalances of a slot's groups.
+#[derive(Debug, Default)]
+pub(crate) struct Rebalances {
+    under_way: HashMap<Text, UnderWay>,
+    events: Vec<Event>,
+    /// Events that were not kept, as there were too many.
+    left_out: u64,
+    /// The time of the last call.
+    now: i64,
+    wall: Wall,
+}
+
+/// A rebalance that is under way.
+#[derive(Debug)]
+struct UnderWay {
+    began_ms: i64,
+    began: Wall,
+    epoch: i32,
+    restarts: u32,
+    causes: Causes,
+    moved: Moved,
+}
+
+impl Rebalances {
+    pub(crate) fn begin_call(&mut self, around: Around<'_>) {
+        (self.now, self.wall) = (around.now, around.wall);
+    }
+
+    /// Takes the notes of a call on a group.
+    pub(crate) fn note(&mut self, entry: &Entry, noted: Noted) {
+        if noted.is_empty() {
+            return;
+        }
+        self.left_out += noted.left_out;
+        for removal in noted.removals {
+            self.push(entry, EventBody::Removed(removal));
+        }
+        if let Some(epoch) = noted.epoch {
+            self.begin(&entry.id, epoch);
+        }
+        if let Some(under_way) = self.under_way.get_mut(&entry.id) {
+            under_way.causes.append(noted.causes);
+            under_way.moved.add(noted.moved);
+        }
+    }
+
+    fn begin(&mut self, group_id: &Text, epoch: i32) {
+        let (began_ms, began) = (self.now, self.wall);
+        let entry = self.under_way.entry(group_id.clone());
+        let under_way = entry.and_modify(|it| it.restarts += 1).or_insert_with(|| UnderWay {
+            began_ms,
+            began,
+            epoch,
+            restarts: 0,
+            causes: Causes::default(),
+            moved: Moved::default(),
+        });
+        under_way.epoch = epoch;
+    }
+
+    /// Called when a record of a group is replayed: its rebalance may have ended.
+    #[inline]
+    pub(crate) fn replayed(&mut self, entry: &Entry) {
+        if !self.under_way.is_empty() {
+            self.settle(entry);
+        }
+    }
+
+    fn settle(&mut self, entry: &Entry) {
+        let Some(group) = &entry.group else { return };
+        let under_way = self.under_way.get(&entry.id);
+        let has_ended = |it: &UnderWay| is_settled(entry) && group.epoch() >= it.epoch;
+        if !under_way.is_some_and(has_ended) {
+            return;
+        }
+        let Some(under_way) = self.under_way.remove(&entry.id) else { return };
+        let rebalance = self.rebalance(&under_way, entry, group.epoch());
+        self.push(entry, EventBody::Rebalanced(rebalance));
+    }
+
+    fn rebalance(&self, under_way: &UnderWay, entry: &Entry, epoch: i32) -> Rebalance {
+        Rebalance {
+            epoch,
+            began: under_way.began,
+            took_ms: self.now.saturating_sub(under_way.began_ms),
+            restarts: under_way.restarts,
+            causes: under_way.causes.clone(),
+            members: entry.counted.members,
+            moved: under_way.moved,
+        }
+    }
+
+    fn push(&mut self, entry: &Entry, body: EventBody) {
+        if self.events.len() >= EVENTS_MAX {
+            self.left_out += 1;
+            return;
+        }
+        let group = entry.group.as_ref().or(entry.successor.as_deref());
+        let protocol = group.and_then(|group| group.kind().type_name()).unwrap_or_default();
+        self.events.push(Event { group_id: entry.id.clone(), protocol, at: self.wall, body });
+    }
+
+    /// Forgets the rebalance of a group that is removed, or made again from its records.
+    pub(crate) fn forget(&mut self, group_id: &str) {
+        if !self.under_way.is_empty() {
+            self.under_way.remove(group_id);
+        }
+    }
+
+    /// The rebalance of a group that is under way, with its causes so far.
+    pub(crate) fn of(&self, entry: &Entry) -> Option<Rebalance> {
+        let under_way = self.under_way.get(&entry.id)?;
+        Some(self.rebalance(under_way, entry, under_way.epoch))
+    }
+
+    pub(crate) fn take_events(&mut self) -> (Vec<Event>, u64) {
+        (core::mem::take(&mut self.events), core::mem::take(&mut self.left_out))
+    }
+
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty() || self.left_out > 0
+    }
+
+    /// The number of rebalances under way.
+    pub(crate) fn len(&self) -> usize {
+        self.under_way.len()
+    }
+}
+
+/// Whether the group, as it is counted, has no rebalance under way.
+fn is_settled(entry: &Entry) -> bool {
+    match entry.counted.standing {
+        Some(
+            Standing::ClassicEmpty
+            | Standing::ClassicStable
+            | Standing::ConsumerEmpty
+            | Standing::ConsumerStable,
+        ) => true,
+        Some(
+            Standing::ClassicPreparingRebalance
+            | Standing::ClassicCompletingRebalance
+            | Standing::ConsumerAssigning
+            | Standing::ConsumerReconciling,
+        )
+        | None => false,
+    }
+}
+
+impl Group {
+    /// The generation, or the group epoch.
+    pub(crate) fn epoch(&self) -> i32 {
+        match self {
+            Self::Classic(group) => group.generation(),
+            Self::Consumer(group) => group.epoch(),
+        }
+    }
+}
