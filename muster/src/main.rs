@@ -6,7 +6,7 @@ mod config_tool;
 mod offline_change;
 mod user_tool;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use config_tool::ConfigCommand;
 use muster::Failure;
 use muster::addresses::{resolve, served};
@@ -87,9 +87,27 @@ struct Serve {
     first_user_password_file: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = MechanismName::Sha256, requires = "first_user")]
     first_user_mechanism: MechanismName,
+    /// The form of the lines of the log.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
     /// Configs, which override the file's and those that clients alter.
     #[arg(value_name = "KEY=VALUE")]
     configs: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl From<LogFormat> for logging::Format {
+    fn from(format: LogFormat) -> Self {
+        match format {
+            LogFormat::Text => Self::Text,
+            LogFormat::Json => Self::Json,
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -105,7 +123,7 @@ fn main() -> ExitCode {
 }
 
 fn serve_until_stopped(arguments: Serve) -> ExitCode {
-    if let Err(error) = logging::start() {
+    if let Err(error) = logging::start(arguments.log_format.into()) {
         eprintln!("could not start to log: {error}");
         return ExitCode::FAILURE;
     }

@@ -2,7 +2,7 @@
 //! configs. Each limit is defined beside the code that it applies to.
 
 use crate::config::REQUEST_BYTES_DEFAULT;
-use crate::groups::ASKED_BYTES_MAX;
+use crate::groups::{ASKED_BYTES_MAX, HISTORY_BYTES_MAX};
 use crate::net::limits::SLICE_BYTES_MAX;
 use crate::net::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX, UNREAD_BYTES_MAX};
 use crate::partitions::{
@@ -14,7 +14,7 @@ use muster_coordinator::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBERS_BYTES_MAX, P
 use muster_transactions::limits::WAITING_BYTES_MAX;
 
 /// The bound on the sum.
-const SHARD_BYTES_MAX: usize = 1_124 << 20;
+const SHARD_BYTES_MAX: usize = 1_126 << 20;
 
 /// Unfinished requests, and the one that is still received over the limit.
 const INPUT: usize =
@@ -29,8 +29,8 @@ const HANDLED: usize = REQUEST_ARRAY_BYTES_MAX + ANSWER_BYTES_MAX;
 
 const _: () = assert!(2 * GROUP_PROTOCOLS_BYTES_MAX <= ANSWER_BYTES_MAX);
 
-/// The profiles of members, and the offsets of open transactions.
-const GROUPS: usize = MEMBERS_BYTES_MAX + PENDING_BYTES_MAX;
+/// The profiles of members, the offsets of open transactions, and the last rebalances.
+const GROUPS: usize = MEMBERS_BYTES_MAX + PENDING_BYTES_MAX + HISTORY_BYTES_MAX;
 
 /// Parked fetches, and the reads for fetches and look-ups.
 const FETCHES: usize =

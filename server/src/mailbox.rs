@@ -2,7 +2,9 @@
 
 use crate::cluster::{self, ClusterImage, OfflineList};
 use crate::quotas::Limit;
+use crate::report::Report;
 use crate::security::TokenKeys;
+use crossbeam_channel::Sender;
 use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
 use muster_coordinator::RequestId;
 use muster_tls::Tls;
@@ -54,6 +56,8 @@ pub enum Message {
     Tls(Arc<[Option<Tls>]>),
     /// The keys by which tokens are checked, as they are now.
     TokenKeys(TokenKeys),
+    /// For the reactor: send a copy of the shard's numbers.
+    Report(Sender<Report>),
     /// From the operator: finish pending requests and end.
     Stop,
 }
@@ -110,6 +114,7 @@ impl Message {
             | Self::LettersTaken { .. }
             | Self::Tls(_)
             | Self::TokenKeys(_)
+            | Self::Report(_)
             | Self::Stop => {}
         }
     }

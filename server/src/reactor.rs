@@ -7,6 +7,7 @@ mod error;
 mod handshakes;
 mod io;
 mod lines;
+mod numbers;
 mod ring;
 mod secured;
 mod shares;
@@ -24,12 +25,10 @@ use crate::files::{FileError, Files, PartsTo};
 use crate::net::ConnectionId;
 use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
 use lines::ConnectionLines;
-use muster_counters::Totals;
 use muster_tls::Tls;
 use secured::{Open, Sessions};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tracing::debug;
 
 /// How a shard continues after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,15 +149,6 @@ impl<I: Io> Reactor<I> {
             return Ok(Next::End(End::Stopped));
         }
         Ok(Next::Wait { until })
-    }
-
-    /// Logs all numbers of a shard that has stopped.
-    fn report_counters(&self, shard: &Shard) {
-        let mut totals = Totals::default();
-        totals.count(&shard.inspect());
-        totals.count(&self.files.counters());
-        totals.count(&self.sessions.numbers(self.times.wall.0));
-        debug!("shard {} counted: {totals}", shard.inspect().number());
     }
 
     /// Performs the first commands of a shard.
@@ -288,6 +278,7 @@ impl<I: Io> Reactor<I> {
                 self.step(io, shard, Event::File(done));
             }
             Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
+            Completion::Mail(Message::Report(to)) => self.report(shard, &to),
             Completion::Mail(message) => self.step(io, shard, Event::Mail(message)),
         }
         self.files.resume(io.files())?;

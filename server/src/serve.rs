@@ -1,18 +1,19 @@
 //! Starts the shards, one thread and one core each, and stops them.
 
+mod lines;
+
 use crate::Failure;
-use crate::addresses::warn_if_unreachable;
 use crate::certificates::Certificates;
 use crate::clock::{self, Clock, wall};
 use crate::cluster::{ClusterImage, Endpoint, Endpoints};
-use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener};
+use crate::config::{Address, Config, Served, ServedListener};
 use crate::data_dir::{DataDir, Meta};
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
 use crate::files::{Freeing, RingIo, block_bytes};
 use crate::host::Host;
 use crate::logging;
-use crate::placement::CONTROLLER;
+use crate::metrics::{self, Admin, ShardState, ShardStates};
 use crate::random::RandomIds;
 use crate::reactor::{End, Parts, Peer, RingReactor};
 use crate::reshard;
@@ -20,6 +21,7 @@ use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
 use crate::trash;
 use crate::users::FirstUser;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use lines::{log_addresses, log_file_size_limit, log_start, log_unused, log_without_effect};
 use muster_tls::Tls;
 use muster_uring::{ConnectionBudget, ListenerId, Ring};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
@@ -28,7 +30,7 @@ use signal_hook::iterator::Signals;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -83,6 +85,8 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     muster_uring::probe(ring.smallest())?;
     let endpoints = endpoints(options)?;
     let certificates = Certificates::load(&options.config, &options.served.listeners)?;
+    let states = ShardStates::new(options.shards);
+    let admin = start_admin(options, &states)?;
     // A write beyond RLIMIT_FSIZE has to fail as on a full disk: with a message, not by a signal.
     flag::register(SIGXFSZ, Arc::default())?;
     let segment_bytes = Some(options.config.segment_bytes());
@@ -123,8 +127,11 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);
     let tls = certificates.of_listeners();
-    let shards = start(options, &common, &budget, ring, &directory, &tls)?;
-    let reload = certificates.watch(shards.iter().map(|shard| shard.peer.clone()).collect())?;
+    let beginning = Beginning { options, common: &common, budget: &budget, ring, states: &states };
+    let shards = start(&beginning, &directory, &tls)?;
+    let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
+    admin.iter().for_each(|admin| admin.set_peers(peers.clone()));
+    let reload = certificates.watch(peers)?;
     // Before the log says that the server runs, so that it can be stopped from then on.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     log_addresses(options)?;
@@ -145,6 +152,22 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
 /// transactions may have lost writes before the start.
 type Stopped = (u64, bool);
 
+/// The admin side, which reports on the shards from their start on.
+fn start_admin(options: &Options, states: &ShardStates) -> Result<Option<Admin>, Failure> {
+    let Some(listener) = metrics::bind(&options.config)? else { return Ok(None) };
+    let names = options.served.listeners.iter().map(|listener| listener.name.clone());
+    Ok(Some(Admin::start(listener, options.version, names.collect(), states.clone())?))
+}
+
+/// The inputs of the start of all shards.
+struct Beginning<'b> {
+    options: &'b Options,
+    common: &'b Common,
+    budget: &'b ConnectionBudget,
+    ring: muster_uring::Config,
+    states: &'b ShardStates,
+}
+
 struct RunningShard {
     peer: Peer,
     thread: JoinHandle<Stopped>,
@@ -162,6 +185,7 @@ struct Start {
     tls: Arc<[Option<Tls>]>,
     mailbox: Receiver<Message>,
     freeing: Freeing,
+    states: ShardStates,
     /// Receives this shard's waker, or why it could not start.
     ready: Sender<Result<(u32, muster_uring::Waker), Failure>>,
     peers: Receiver<Vec<Peer>>,
@@ -171,13 +195,11 @@ struct Start {
 }
 
 fn start(
-    options: &Options,
-    common: &Common,
-    budget: &ConnectionBudget,
-    ring: muster_uring::Config,
+    beginning: &Beginning<'_>,
     directory: &DataDir,
     tls: &Arc<[Option<Tls>]>,
 ) -> Result<Vec<RunningShard>, Failure> {
+    let Beginning { options, common, budget, ring, states } = *beginning;
     let count = options.shards as usize;
     let (ready, readiness) = bounded(count);
     let mailboxes: Vec<_> = (0..count).map(|_| unbounded()).collect();
@@ -199,6 +221,7 @@ fn start(
             tls: tls.clone(),
             mailbox: mailboxes[number].1.clone(),
             freeing: freeing.clone(),
+            states: states.clone(),
             ready: ready.clone(),
             peers: peer_lists[number].1.clone(),
             images: images.clone(),
@@ -230,7 +253,7 @@ fn start(
 /// are durable, and the other shards must not continue without this one.
 fn run(start: Start) -> Stopped {
     let number = start.number;
-    let ready = start.ready.clone();
+    let (ready, states) = (start.ready.clone(), start.states.clone());
     let (data, common) = (start.options.data.clone(), start.common.clone());
     let mut host = Host::new(number, data, common, start.block_bytes);
     match prepare(start, &host) {
@@ -241,7 +264,7 @@ fn run(start: Start) -> Stopped {
         }
         Ok((shard, reactor)) => {
             drop(ready);
-            let run = || run_shard(shard, reactor, &mut host);
+            let run = || run_shard(shard, reactor, &mut host, &states);
             let failure = match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(Ok(end)) => return end,
                 Ok(Err(failure)) => failure.to_string(),
@@ -258,17 +281,23 @@ fn run_shard(
     mut shard: Shard,
     mut reactor: RingReactor,
     host: &mut Host,
+    states: &ShardStates,
 ) -> Result<Stopped, Failure> {
+    states.set(host.number, ShardState::Serving);
     while reactor.run(&mut shard)? == End::Failed {
+        states.set(host.number, ShardState::Loading);
         let left = shard.leave();
         reactor.clear()?;
         let loaded = host.load_again(wall().0)?;
         let ids = Box::new(RandomIds::new()?);
         let (again, commands) = host.reload(left, loaded, ids, reactor.times())?;
         reactor.perform_all(commands)?;
-        info!("shard {} serves again, from its log", host.number);
+        let number = host.number;
+        info!(target: "load", shard = number, "shard {number} serves again, from its log");
+        states.set(host.number, ShardState::Serving);
         shard = again;
     }
+    states.set(host.number, ShardState::Ended);
     let inspection = shard.inspect();
     Ok((inspection.progress().flushed(), inspection.are_transactions_settled()))
 }
@@ -395,58 +424,6 @@ fn ring_sizes(shards: u32) -> Result<muster_uring::Config, Failure> {
         );
     }
     Ok(fitting)
-}
-
-fn log_start(options: &Options) {
-    let data = options.data.display();
-    let file = options.config_file.as_deref().map(Path::display);
-    let file =
-        file.map_or_else(|| "no config file".to_owned(), |file| format!("configs from {file}"));
-    info!("muster {}: data in {data}, {file}, shards: {}", options.version, options.shards);
-}
-
-/// Logs where each shard listens, and warns of addresses that clients cannot use.
-fn log_addresses(options: &Options) -> Result<(), Failure> {
-    let listeners = &options.served.listeners;
-    for number in 0..options.shards {
-        for ServedListener { name, protocol, listen, advertised } in listeners {
-            let (listen, advertised) = (listen.of_shard(number)?, advertised.of_shard(number)?);
-            let of = match &listeners[..] {
-                [_] if *protocol == SecurityProtocol::Plaintext => String::new(),
-                _ => format!(" for {name} ({})", protocol.name()),
-            };
-            info!("shard {number} listens on {listen}{of}, clients connect to {advertised}");
-        }
-    }
-    for (listen, listener) in options.listen.iter().zip(listeners) {
-        warn_if_unreachable(listen.ip(), listener.advertised.clone())?;
-    }
-    Ok(())
-}
-
-/// Logs configs without effect: an operator who moves a file from Kafka has to know them.
-fn log_without_effect(config: &Config) {
-    let keys: Vec<_> = config.set_without_effect().collect();
-    if !keys.is_empty() {
-        info!("set, but without effect in muster: {}", keys.join(", "));
-    }
-}
-
-/// Logs of topics grow to `segment.bytes`, those of shards to their own size.
-fn log_file_size_limit() {
-    if let Some(limit) = muster_uring::file_size_limit() {
-        warn!(
-            "files may have {limit} bytes at most (RLIMIT_FSIZE, ulimit -f): the server ends when \
-             a log needs more"
-        );
-    }
-}
-
-/// Logs altered configs that have no effect because the command line sets them.
-fn log_unused(config: &Config, image: &ClusterImage, number: u32) {
-    let of_all = if number == CONTROLLER { config.unused_dynamic(image, "") } else { Vec::new() };
-    let of_this = config.unused_dynamic(image, &number.to_string());
-    of_all.iter().chain(&of_this).for_each(|line| warn!("{line}"));
 }
 
 /// The kernel's id of this run of the machine: memory is lost when it changes. Where it cannot be

@@ -28,6 +28,7 @@ mod listeners;
 mod log_exchange;
 mod log_tools;
 mod logging;
+mod metrics;
 mod partitions_at_rest;
 mod power_loss;
 mod recover;

@@ -150,7 +150,9 @@ fn is_settled(entry: &Entry) -> bool {
             Standing::ClassicEmpty
             | Standing::ClassicStable
             | Standing::ConsumerEmpty
-            | Standing::ConsumerStable,
+            | Standing::ConsumerStable
+            | Standing::ShareEmpty
+            | Standing::ShareStable,
         ) => true,
         Some(
             Standing::ClassicPreparingRebalance
@@ -168,6 +170,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.generation(),
             Self::Consumer(group) => group.epoch(),
+            Self::Share(group) => group.epoch(),
         }
     }
 }

@@ -28,6 +28,36 @@ impl Histogram {
         self.sum
     }
 
+    /// The values since an earlier copy of it; all of them if it has begun again since.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut later = *self;
+        for (own, before) in later.counts.iter_mut().zip(earlier.counts) {
+            let Some(count) = own.checked_sub(before) else { return *self };
+            *own = count;
+        }
+        later.sum = later.sum.saturating_sub(earlier.sum);
+        later
+    }
+
+    /// A value that this part of the values does not exceed, between the bounds of its bucket; None
+    /// without values.
+    pub fn quantile(&self, part: f64) -> Option<f64> {
+        let count = self.count();
+        let wanted = (part * count as f64).max(1.0);
+        let mut before = 0.0;
+        for (bits, of_bucket) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let of_bucket = *of_bucket as f64;
+            if before + of_bucket >= wanted || before + of_bucket >= count as f64 {
+                let (least, end) = (if bits == 0 { 0 } else { 1_u64 << (bits - 1) }, 1_u64 << bits);
+                let within = (wanted - before) / of_bucket;
+                return Some(least as f64 + (end - 1 - least) as f64 * within);
+            }
+            before += of_bucket;
+        }
+        None
+    }
+
     /// The largest value that falls into each bucket, and the number of those that did; None is the
     /// last bucket, which has no end.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
@@ -37,6 +67,8 @@ impl Histogram {
 }
 
 impl Number for Histogram {
+    const IS_HISTOGRAM: bool = true;
+
     fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(other.counts).for_each(|(own, count)| *own += count);
         self.sum = self.sum.saturating_add(other.sum);
@@ -65,6 +97,33 @@ mod tests {
         ];
         assert!(histogram.buckets().filter(|(_, count)| *count > 0).eq(full));
         assert_eq!((histogram.count(), histogram.sum()), (7, (2 << 30) + 9));
+    }
+
+    #[test]
+    fn quantiles_lie_within_the_bucket_of_their_values() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.quantile(0.5), None);
+        (0..99).for_each(|_| histogram.record(5));
+        histogram.record(1_000);
+        let quantiles = [0.0, 0.5, 0.98, 0.99, 0.999, 1.0].map(|it| histogram.quantile(it));
+        let mut bounds = [(4, 7); 4].to_vec();
+        bounds.extend([(512, 1_023); 2]);
+        for (quantile, (least, most)) in quantiles.iter().zip(bounds) {
+            let quantile = quantile.unwrap();
+            assert!((f64::from(least)..=f64::from(most)).contains(&quantile), "{quantiles:?}");
+        }
+        assert!(quantiles.is_sorted());
+    }
+
+    #[test]
+    fn the_values_since_a_copy_are_those_that_were_added() {
+        let mut histogram = Histogram::default();
+        histogram.record(9);
+        let copy = histogram;
+        (0..3).for_each(|_| histogram.record(100));
+        let since = histogram.since(&copy);
+        assert_eq!((since.count(), since.sum()), (3, 300));
+        assert_eq!(copy.since(&histogram), copy, "it has begun again");
     }
 
     #[test]

@@ -13,6 +13,9 @@ mod totals;
 pub use histogram::Histogram;
 pub use totals::Totals;
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 /// How a number changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -39,6 +42,9 @@ pub struct Metric {
     pub help: &'static str,
     pub kind: Kind,
     pub unit: Unit,
+    /// The names of its labels, if it is several numbers.
+    pub labels: &'static [&'static str],
+    pub is_histogram: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +61,11 @@ pub type Visitor<'v> = dyn FnMut(&Metric, Labels<'_>, Value<'_>) + 'v;
 
 /// The type of a field.
 pub trait Number {
+    /// The names of the labels of its numbers.
+    const LABELS: &'static [&'static str] = &[];
+
+    const IS_HISTOGRAM: bool = false;
+
     /// Adds the same field of another struct, for example of another shard.
     fn add(&mut self, other: &Self);
 
@@ -74,6 +85,21 @@ impl Number for u64 {
 /// Numbers that can be visited, each with its [`Metric`].
 pub trait Walk {
     fn walk(&self, visitor: &mut Visitor<'_>);
+}
+
+impl<W: Walk + ?Sized> Walk for Box<W> {
+    fn walk(&self, visitor: &mut Visitor<'_>) {
+        (**self).walk(visitor);
+    }
+}
+
+/// Copies of the numbers of several parts.
+pub type Copies = Vec<Box<dyn Walk + Send>>;
+
+impl Walk for Copies {
+    fn walk(&self, visitor: &mut Visitor<'_>) {
+        self.iter().for_each(|part| part.walk(visitor));
+    }
 }
 
 /// Declares the numbers of a part, and derives [`Walk`] and `+` for them:
@@ -107,6 +133,19 @@ macro_rules! counters {
             $($(#[doc = $help])+ pub $field: $ty,)*
         }
 
+        impl $name {
+            /// The descriptions of all numbers, in order.
+            #[allow(dead_code, reason = "some are part of a list elsewhere")]
+            $vis const METRICS: &'static [$crate::Metric] = &[$($crate::Metric {
+                name: concat!($part, "_", stringify!($field)),
+                help: concat!($($help),+).trim_ascii_start(),
+                kind: $crate::Kind::$kind,
+                unit: $crate::Unit::$unit,
+                labels: <$ty as $crate::Number>::LABELS,
+                is_histogram: <$ty as $crate::Number>::IS_HISTOGRAM,
+            }),*];
+        }
+
         impl core::ops::Add for $name {
             type Output = Self;
 
@@ -118,16 +157,10 @@ macro_rules! counters {
 
         impl $crate::Walk for $name {
             fn walk(&self, visitor: &mut $crate::Visitor<'_>) {
-                $($crate::Number::visit(
-                    &self.$field,
-                    &$crate::Metric {
-                        name: concat!($part, "_", stringify!($field)),
-                        help: concat!($($help),+).trim_ascii_start(),
-                        kind: $crate::Kind::$kind,
-                        unit: $crate::Unit::$unit,
-                    },
-                    visitor,
-                );)*
+                let mut metrics = Self::METRICS.iter();
+                $(if let Some(metric) = metrics.next() {
+                    $crate::Number::visit(&self.$field, metric, visitor);
+                })*
             }
         }
     };

@@ -89,6 +89,8 @@ impl Config {
 broker_configs! {
     add_partitions_to_txn_retry_backoff_max_ms: i32 = 100, at_least(0), [obeyed];
     add_partitions_to_txn_retry_backoff_ms: i32 = 20, at_least(1), [];
+    // Our own: where metrics and health are served; empty for nowhere.
+    admin_listener: String = "127.0.0.1:9190".into(), Valid::Any, [obeyed];
     advertised_listeners: Option<Vec<String>> = None, Valid::Any, [obeyed];
     allow_everyone_if_no_acl_found: bool = false, Valid::Any, [obeyed];
     alter_log_dirs_replication_quota_window_num: i32 = 11, at_least(1), [];

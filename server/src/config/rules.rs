@@ -1,7 +1,7 @@
 //! Rules that span several configs of a broker, with Kafka's texts where Kafka has them
 //! (`GroupCoordinatorConfig`, `ShareGroupConfig`, `KafkaConfig.validateValues`).
 
-use super::{Config, ListenerSecurity};
+use super::{Address, Config, ListenerSecurity};
 
 /// `middle` lies between `min` and `max`, both included.
 const RANGES: &[[&str; 3]] = &[
@@ -115,6 +115,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
     check.sockets();
     check.security();
     check.access();
+    check.admin();
     check.broken
 }
 
@@ -170,6 +171,15 @@ impl Check<'_> {
             "process.roles: this is the file of a controller; muster needs none, as its first \
              shard is the controller. Start it with the file of a broker"
                 .into()
+        });
+    }
+
+    fn admin(&mut self) {
+        const KEY: &str = "admin.listener";
+        let text = self.config.admin_listener.trim();
+        let why = if text.is_empty() { None } else { Address::of_listen(text).err() };
+        self.require(&[KEY], why.is_none(), || {
+            format!("{KEY}={text}: {}", why.unwrap_or_default())
         });
     }
 

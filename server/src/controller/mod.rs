@@ -130,6 +130,7 @@ impl Controller {
             | Message::Offline { .. }
             | Message::Letters { .. }
             | Message::LettersTaken { .. }
+            | Message::Report(_)
             | Message::Stop => unreachable!("no message to the controller"),
         }
         None

@@ -134,6 +134,15 @@ counters! {
     }
 }
 
+counters! {
+    /// The files of a shard as they are now.
+    #[derive(Copy)]
+    pub struct FileGauges in "files" {
+        /// Descriptors of files of the shard: open, or being closed.
+        descriptors: u64 = Gauge of Count,
+    }
+}
+
 /// Work that is done in the order of the requests.
 #[derive(Debug)]
 enum Work<C> {
@@ -295,6 +304,11 @@ impl<I: FileIo> Files<I> {
     /// The numbers of its operations.
     pub fn counters(&self) -> FileCounters {
         self.counters
+    }
+
+    /// The numbers as they are now.
+    pub fn gauges(&self) -> FileGauges {
+        FileGauges { descriptors: self.descriptors() as u64 }
     }
 
     /// The descriptors that its files take.

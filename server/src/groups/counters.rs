@@ -2,6 +2,17 @@
 
 use muster_counters::{Histogram, counters};
 
+/// The descriptions of the numbers of log, snapshots, checks and rebalances.
+#[cfg(test)]
+pub(crate) const METRICS: &[&[muster_counters::Metric]] = &[
+    LogCounters::METRICS,
+    LogGauges::METRICS,
+    SnapshotCounters::METRICS,
+    CheckCounters::METRICS,
+    super::events::RebalanceCounters::METRICS,
+    super::events::HistoryGauges::METRICS,
+];
+
 counters! {
     /// The log of a shard since its start.
     #[derive(Copy)]
@@ -10,6 +21,8 @@ counters! {
         records: u64 = Counter of Count,
         /// Operations that were too large for the log.
         operations_refused: u64 = Counter of Count,
+        /// Flushes, by the time for which their first operation waited until they began.
+        linger_micros: Histogram = Counter of Microseconds,
         /// Flushes, by the number of their operations.
         flush_operations: Histogram = Counter of Count,
         /// Flushes, by their bytes.
@@ -33,6 +46,8 @@ counters! {
         unsubmitted_bytes_max: u64 = Gauge of Bytes,
         /// Groups that are not loaded from the snapshot yet.
         unloaded_groups: u64 = Gauge of Count,
+        /// Partitions of __consumer_offsets that the shard coordinates.
+        coordinators: u64 = Gauge of Count,
     }
 }
 
@@ -60,7 +75,8 @@ counters! {
     }
 }
 
-/// The flush under way, to be measured when it has ended.
+/// A span of time to be measured when it has ended: of the flush under way, or of the operations
+/// that wait for the next one.
 #[derive(Debug, Default)]
 pub(super) struct FlushClock {
     /// The present time, in microseconds.
@@ -73,11 +89,17 @@ impl FlushClock {
         self.now = micros;
     }
 
+    /// Begins, unless it has begun.
     pub(super) fn begin(&mut self) {
-        self.began = Some(self.now);
+        self.began.get_or_insert(self.now);
     }
 
-    /// The time that the flush took, if one was under way.
+    /// The time since it began.
+    pub(super) fn so_far(&self) -> u64 {
+        self.began.map_or(0, |began| self.now.saturating_sub(began))
+    }
+
+    /// The time that it took, if it had begun.
     pub(super) fn end(&mut self) -> Option<u64> {
         self.began.take().map(|began| self.now.saturating_sub(began))
     }

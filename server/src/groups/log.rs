@@ -34,6 +34,9 @@ const _: () =
 /// Groups visited at once for offsets of deleted topics: about a millisecond of work.
 const FORGETTING_GROUPS: usize = 1_000;
 
+/// A flush that takes so long is logged: the time of the groups stands still beyond it.
+const SLOW_FLUSH_MS: u64 = 1_000;
+
 /// The log refused an operation.
 #[derive(Debug)]
 pub(super) struct NotWritten {
@@ -54,6 +57,7 @@ pub(super) struct GroupLog {
     /// See [`Self::moved`].
     moved: Vec<LogPartition>,
     flush: FlushClock,
+    linger: FlushClock,
     counters: LogCounters,
 }
 
@@ -74,6 +78,7 @@ impl GroupLog {
             clock: GroupClock::new(now),
             moved,
             flush: FlushClock::default(),
+            linger: FlushClock::default(),
             counters: LogCounters::default(),
         }
     }
@@ -138,6 +143,7 @@ impl GroupLog {
     pub(super) fn advance(&mut self, Times { now, wall, micros }: Times) {
         self.clock.advance(now);
         self.flush.advance(micros);
+        self.linger.advance(micros);
         self.log.set_wall(now, wall);
         let progress = self.log.progress();
         self.clock.watch(progress.flushed(), progress.accepted());
@@ -195,7 +201,7 @@ impl GroupLog {
         producer: Option<Producer>,
         records: &[GroupRecord<'_>],
     ) -> Result<u64, NotWritten> {
-        let Self { slots, log, cut_bytes, counters, .. } = self;
+        let Self { slots, log, cut_bytes, linger, counters, .. } = self;
         let partition = slot.log_partition();
         let mut written = 0;
         let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
@@ -209,6 +215,7 @@ impl GroupLog {
             };
             counters.operations_refused += u64::from(appended.is_err());
             let appended = appended.map_err(|error| NotWritten { error, written })?;
+            linger.begin();
             counters.records += operation.len() as u64;
             written += operation.len();
             if injected::is(Fault::ReplayDiffers) && appended.is_multiple_of(128) {
@@ -237,6 +244,7 @@ impl GroupLog {
     ) -> u64 {
         let Producer { id, epoch } = producer;
         self.log.append_marker(slot.log_partition(), now, (id, epoch), marker);
+        self.linger.begin();
         self.counters.records += 1;
         let position = self.position(slot);
         self.slots.on(slot, |coordinator, _| {
@@ -262,6 +270,9 @@ impl GroupLog {
         let operations = self.log.progress().submitted() - submitted;
         if operations > 0 {
             self.flush.begin();
+            if let Some(micros) = self.linger.end() {
+                self.counters.linger_micros.record(micros);
+            }
             self.counters.flush_operations.record(operations);
             self.counters.flush_bytes.record(self.log.written_bytes() - bytes);
         }
@@ -278,22 +289,28 @@ impl GroupLog {
         }
     }
 
-    /// A file operation of the log is done.
-    pub(super) fn done(&mut self, done: FileDone) {
+    /// How long the flush under way has taken so far.
+    pub(super) fn flushing_micros(&self) -> u64 {
+        self.flush.so_far()
+    }
+
+    /// A file operation of the log is done. Returns the milliseconds that a flush has taken if it
+    /// was slow.
+    pub(super) fn done(&mut self, done: FileDone) -> Option<u64> {
         let was_recovered = self.log.is_recovered();
         let flushed = self.log.progress().flushed();
         self.log.done(done);
-        if self.log.progress().flushed() > flushed
-            && let Some(micros) = self.flush.end()
-        {
-            self.counters.flush_micros.record(micros);
-        }
+        let has_flushed = self.log.progress().flushed() > flushed;
+        let micros = has_flushed.then(|| self.flush.end()).flatten();
+        micros.into_iter().for_each(|micros| self.counters.flush_micros.record(micros));
         self.moved.clear();
-        if self.log.is_recovered() != was_recovered {
-            return self.moved.extend(&self.partitions);
+        if self.log.is_recovered() == was_recovered {
+            let of_topics = self.log.flushed().iter().filter(|it| **it != LogPartition::Cluster);
+            self.moved.extend(of_topics);
+        } else {
+            self.moved.extend(&self.partitions);
         }
-        let of_topics = self.log.flushed().iter().filter(|it| **it != LogPartition::Cluster);
-        self.moved.extend(of_topics);
+        micros.map(|micros| micros / 1_000).filter(|ms| *ms >= SLOW_FLUSH_MS)
     }
 
     /// The partitions of internal topics of which the last operation of the log made operations

@@ -29,6 +29,8 @@ mod clock;
 mod configs;
 mod counters;
 mod deleted_topics;
+mod events;
+mod history;
 mod log;
 mod offset_producers;
 mod offset_questions;
@@ -39,7 +41,11 @@ mod snapshot;
 #[cfg(test)]
 mod test_access;
 mod transactions;
+mod views;
 
+#[cfg(test)]
+pub(crate) use counters::METRICS;
+pub(crate) use history::HISTORY_BYTES_MAX;
 pub(crate) use offset_questions::ASKED_BYTES_MAX;
 pub(crate) use slots::ListingOfSlots;
 pub use slots::Slots;
@@ -57,12 +63,11 @@ use crate::partitions::LogRead;
 use crate::placement::{CONTROLLER, Placement, Slot};
 use audit::Audit;
 use check::{BEGIN_MS, LogCheck};
-use counters::LogGauges;
 use deleted_topics::DeletedTopics;
+use events::GroupEvents;
 use log::GroupLog;
 use muster_codec::records::ClusterRecord;
-use muster_coordinator::{Coordinator, Ids};
-use muster_counters::{Visitor, Walk};
+use muster_coordinator::Ids;
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogPartition, ShardLog};
 pub(crate) use offset_producers::OffsetProducers;
@@ -70,7 +75,7 @@ use offset_questions::OffsetQuestions;
 use reads::{Batches, LogReads};
 use snapshot::Snapshots;
 use std::sync::Arc;
-use tracing::error;
+use tracing::{error, warn};
 use transactions::MarkersUnderWay;
 
 /// How often the delay of the first check is doubled for a shard that was loaded again: up to 17
@@ -96,6 +101,7 @@ pub(crate) struct Groups {
     deleted_topics: DeletedTopics,
     snapshots: Snapshots,
     check: LogCheck,
+    events: GroupEvents,
     /// None where it is switched off.
     audit: Option<Audit>,
     /// Why the shard is to fail, though nothing was found.
@@ -190,6 +196,7 @@ impl Groups {
             deleted_topics: DeletedTopics::default(),
             snapshots: Snapshots::new(common_of_snapshots, config, writer, setup.snapshot, now),
             check: LogCheck::new(shard, setup.check_token, rate, now),
+            events: GroupEvents::default(),
             audit: (setup.audits && rate > 0).then(|| Audit::new(now)),
             given_up: None,
             is_failed: false,
@@ -297,7 +304,9 @@ impl Groups {
         out: &mut Vec<Command>,
     ) -> Completed {
         if self.log().owns(done.token()) {
-            self.log.done(done);
+            if let Some(took_ms) = self.log.done(done) {
+                warn!(target: "disk", shard = self.shard, took_ms, "a flush of the log was slow");
+            }
             return Completed::Log;
         }
         if self.snapshots.owns(done.token()) {
@@ -379,6 +388,8 @@ impl Groups {
             let message = Message::Forgotten { from: self.shard, version };
             out.push(Command::Mail { to: CONTROLLER, message });
         }
+        let events = self.log.parts().0.take_events();
+        self.events.take(turn.now, self.shard, events);
         self.log.poll(turn.now, &mut self.ops);
         self.snapshots.turn((&mut self.log, &self.producers), turn, &mut self.ops);
         self.check.turn(&mut self.log, turn, &mut self.ops);
@@ -436,56 +447,8 @@ impl Groups {
         self.snapshots.has_some_to_write(self.log(), now)
     }
 
-    /// Continues a list by about `count` groups.
-    pub(crate) fn list(&mut self, list: &mut ListingOfSlots, count: usize) {
-        self.log.list(list, count);
-    }
-
-    /// How much it is to describe a group, or to list its offsets; little if another shard has it.
-    pub(crate) fn weight(
-        &mut self,
-        group_id: &str,
-        of: impl FnOnce(&Coordinator, &str) -> usize,
-    ) -> usize {
-        self.log.parts().0.weight(group_id, of)
-    }
-
-    /// The coordinators, for checks.
-    pub(crate) fn slots(&self) -> &Slots {
-        self.log.slots()
-    }
-
-    /// The log, for checks.
-    pub(crate) fn log(&self) -> &ShardLog {
-        self.log.log()
-    }
-
     /// The transactions with pending offsets, each with the offset of the first, for checks.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Slot, (i64, i16), i64)> {
         self.producers.places().map(|(slot, it, first)| (slot, (it.id, it.epoch), first))
-    }
-
-    /// The groups' time at a past time.
-    pub(crate) fn time(&self, now: i64) -> i64 {
-        self.log.time(now)
-    }
-
-    /// The numbers of the groups and of their log, for metrics.
-    pub(crate) fn walk(&self, visitor: &mut Visitor<'_>) {
-        self.slots().counters().walk(visitor);
-        self.log.counters().walk(visitor);
-        let gauges = LogGauges {
-            unsubmitted_bytes: self.log().unsubmitted_bytes() as u64,
-            unsubmitted_bytes_max: self.open_bytes_max as u64,
-            unloaded_groups: self.slots().unloaded_groups() as u64,
-        };
-        gauges.walk(visitor);
-        self.snapshots.counters().walk(visitor);
-        self.check.counters().walk(visitor);
-    }
-
-    /// How many groups were compared with the log since the shard's start.
-    pub(crate) fn compared(&self) -> u64 {
-        self.check.counters().compared
     }
 }

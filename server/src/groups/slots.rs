@@ -10,10 +10,13 @@ use crate::placement::{Placement, Slot};
 use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{
-    Budget, Coordinator, Counters, Counts, Divergence, Held, Listing, Producer, SnapshotDamage,
-    Topics,
+    Budget, Coordinator, Counters, Counts, Divergence, EVENTS_MAX, Event, Held, Listing, Producer,
+    Rebalance, SnapshotDamage, Topics,
 };
 use muster_storage::LogPartition;
+
+/// The most events of groups that are kept in a turn; further ones are counted.
+const TURN_EVENTS_MAX: usize = 4 * EVENTS_MAX;
 
 /// The coordinators of the slots that a shard leads.
 #[derive(Debug)]
@@ -21,6 +24,24 @@ pub struct Slots {
     led: Led<Coordinator>,
     budget: Budget,
     damage: Option<SnapshotDamage>,
+    events: EventsOfSlots,
+}
+
+/// The events of groups in a turn.
+#[derive(Debug, Default)]
+pub(crate) struct EventsOfSlots {
+    pub(super) events: Vec<Event>,
+    /// The number of those that were too many to be kept.
+    pub(super) left_out: u64,
+}
+
+impl EventsOfSlots {
+    fn take(&mut self, (mut events, left_out): (Vec<Event>, u64)) {
+        let fit = TURN_EVENTS_MAX.saturating_sub(self.events.len()).min(events.len());
+        self.left_out += left_out + (events.len() - fit) as u64;
+        events.truncate(fit);
+        self.events.append(&mut events);
+    }
 }
 
 impl LedCoordinator for Coordinator {
@@ -44,7 +65,8 @@ impl Slots {
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let config = config.coordinator();
         let led = Led::new(placement, shard, || Coordinator::new(config.clone()));
-        Self { led, budget: Budget::new(config.groups_max), damage: None }
+        let (budget, events) = (Budget::new(config.groups_max), EventsOfSlots::default());
+        Self { led, budget, damage: None, events }
     }
 
     /// Calls the coordinator of a slot, and notes its deadline, its part of the budget and damage.
@@ -56,12 +78,15 @@ impl Slots {
         slot: Slot,
         act: impl FnOnce(&mut Coordinator, &mut Budget) -> R,
     ) -> R {
-        let Self { led, budget, damage } = self;
+        let Self { led, budget, damage, events } = self;
         led.on(slot, |coordinator, others| {
             budget.others = others;
             let result = act(coordinator, budget);
             if damage.is_none() {
                 *damage = coordinator.damage().cloned();
+            }
+            if coordinator.has_events() {
+                events.take(coordinator.take_events());
             }
             result
         })
@@ -181,6 +206,16 @@ impl Slots {
         let slot = self.slot_of(group_id);
         let is_led = self.has(slot);
         is_led.then(|| self.on(slot, |coordinator, _| coordinator.fingerprint(group_id)))?
+    }
+
+    /// The events of groups since the last call.
+    pub(crate) fn take_events(&mut self) -> EventsOfSlots {
+        std::mem::take(&mut self.events)
+    }
+
+    /// The rebalance of a group that is under way.
+    pub(crate) fn rebalance_under_way(&self, group_id: &str) -> Option<Rebalance> {
+        self.led.get(self.slot_of(group_id))?.rebalance_under_way(group_id)
     }
 
     /// The numbers of all of them, for metrics.

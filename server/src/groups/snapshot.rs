@@ -233,13 +233,19 @@ impl Snapshots {
                 self.counters.file_bytes = header.file_bytes;
                 self.is_there = true;
                 info!(
+                    target: "snapshot",
+                    bytes = header.file_bytes,
+                    position = header.from,
                     "a snapshot of {} bytes was written at operation {}",
                     header.file_bytes, header.from
                 );
             }
             SnapshotNews::NoSpace => {
                 self.counters.given_up += 1;
-                warn!("the disk is full: no snapshot was written, and the next start takes longer");
+                warn!(
+                    target: "snapshot",
+                    "the disk is full: no snapshot was written, and the next start takes longer"
+                );
             }
         }
     }
@@ -275,7 +281,7 @@ impl Snapshots {
                 Ok(Some(stage)) => job.stage = stage,
                 Ok(None) => return writer.finish(job.header),
                 Err(error) => {
-                    warn!("no snapshot was written: {error}");
+                    warn!(target: "snapshot", "no snapshot was written: {error}");
                     self.counters.given_up += 1;
                     return writer.give_up(ops);
                 }

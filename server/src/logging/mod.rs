@@ -1,11 +1,13 @@
 //! The server's log: lines go through a bounded queue to a thread that writes them, so that a
 //! reader that is slow or gone can neither block a shard nor end it.
 
+mod name;
 mod queue;
 mod request_errors;
 mod throttle;
 mod writer;
 
+pub(crate) use name::Name;
 pub use request_errors::RequestErrors;
 pub use throttle::Throttle;
 
@@ -24,6 +26,15 @@ use tracing_subscriber::EnvFilter;
 /// The time for which the end of the process waits for the last lines to be written.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
+/// The form of the lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The time, the level, the words, and fields as `name=value`.
+    Text,
+    /// A JSON object.
+    Json,
+}
+
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 /// Starts the log, a line for each event: errors go to the standard error, others to the standard
@@ -32,18 +43,20 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 ///
 /// # Errors
 /// No thread or descriptor can be had.
-pub fn start() -> io::Result<()> {
+pub fn start(format: Format) -> io::Result<()> {
     let (queue, receiver) = queue::new();
-    writer::start(receiver)?;
+    writer::start(receiver, format)?;
     let queue: &'static Queue = QUEUE.get_or_init(|| queue);
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_target(false)
         .with_ansi(false)
         .log_internal_errors(false)
-        .with_writer(queue)
-        .init();
+        .with_writer(queue);
+    match format {
+        Format::Text => lines.with_target(false).init(),
+        Format::Json => lines.json().flatten_event(true).with_current_span(false).init(),
+    }
     panic::set_hook(Box::new(log_panic));
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! The thread that writes the lines. A slow reader may block it, but no other thread.
 
+use super::Format;
 use super::queue::{Item, Kind, Waiting};
+use serde_json::json;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -8,11 +10,11 @@ use std::thread;
 use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-pub(super) fn start(waiting: Waiting) -> io::Result<()> {
+pub(super) fn start(waiting: Waiting, format: Format) -> io::Result<()> {
     // Its own descriptors: no other thread waits for a lock that is held during a write.
     let outputs = [io::stdout().as_fd(), io::stderr().as_fd()].map(|fd| fd.try_clone_to_owned());
     let outputs = outputs.into_iter().map(|fd| fd.map(File::from)).collect::<io::Result<_>>()?;
-    let writer = Writer { outputs, lost: 0, why: None };
+    let writer = Writer { outputs, format, lost: 0, why: None };
     thread::Builder::new().name("log".to_owned()).spawn(move || writer.run(&waiting))?;
     Ok(())
 }
@@ -20,6 +22,7 @@ pub(super) fn start(waiting: Waiting) -> io::Result<()> {
 struct Writer<W> {
     /// An error goes to the last that accepts it, any other line to the first.
     outputs: Vec<W>,
+    format: Format,
     /// Lines lost since the last one that was written.
     lost: u64,
     /// Why the last of them could not be written, if a write was tried.
@@ -50,12 +53,18 @@ impl<W: Write> Writer<W> {
     /// The line that reports lost lines; it begins with a line break, as a failed write may have
     /// left half a line.
     fn report(&self) -> String {
-        let mut line = "\n".to_owned();
+        let mut time = String::new();
         // The time is left out if it cannot be formatted.
-        let _ = SystemTime.format_time(&mut format::Writer::new(&mut line));
+        let _ = SystemTime.format_time(&mut format::Writer::new(&mut time));
         let why = self.why.as_ref().map_or("too many at once".to_owned(), io::Error::to_string);
-        line.push_str(&format!("  WARN {} lines of the log are missing here: {why}\n", self.lost));
-        line
+        let words = format!("{} lines of the log are missing here: {why}", self.lost);
+        match self.format {
+            Format::Text => format!("\n{time}  WARN {words}\n"),
+            Format::Json => {
+                let line = json!({ "timestamp": time, "level": "WARN", "message": words });
+                format!("\n{line}\n")
+            }
+        }
     }
 
     fn write(&mut self, kind: Kind, line: &[u8]) -> bool {
@@ -111,7 +120,7 @@ mod tests {
     fn writer(count: usize) -> (Vec<Output>, Writer<Output>) {
         let outputs = vec![Output::default(); count];
         let outputs: Vec<_> = outputs.iter().map(|_| Output::default()).collect();
-        (outputs.clone(), Writer { outputs, lost: 0, why: None })
+        (outputs.clone(), Writer { outputs, format: Format::Text, lost: 0, why: None })
     }
 
     #[test]
@@ -127,6 +136,17 @@ mod tests {
         let report = text.lines().nth(2).unwrap();
         assert!(report.contains("WARN 3 lines of the log are missing here"), "{report}");
         assert_eq!(text.lines().count(), 5);
+    }
+
+    #[test]
+    fn in_json_each_line_is_an_object() {
+        let (outputs, mut writer) = writer(1);
+        (writer.format, writer.lost) = (Format::Json, 2);
+        writer.line(Kind::Other, b"{}\n");
+        let text = outputs[0].text();
+        let report: serde_json::Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+        assert_eq!(report["message"], "2 lines of the log are missing here: too many at once");
+        assert_eq!((report["level"].as_str(), text.lines().count()), (Some("WARN"), 3));
     }
 
     #[test]

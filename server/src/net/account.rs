@@ -1,5 +1,6 @@
 //! The bytes that a shard holds for its clients, by kind.
 
+use muster_counters::{Metric, Number, Value, Visitor};
 use std::fmt;
 
 /// The purpose for which bytes are held.
@@ -69,12 +70,34 @@ impl Account {
         kinds.iter().map(|kind| self.held(*kind)).sum()
     }
 
+    pub(super) fn by_kind(&self) -> ByKind {
+        ByKind(self.held.map(|bytes| bytes as u64))
+    }
+
     pub fn total(&self) -> usize {
         self.total
     }
 
     pub fn peak(&self) -> usize {
         self.peak
+    }
+}
+
+/// The bytes of each kind, for metrics.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ByKind([u64; KINDS]);
+
+impl Number for ByKind {
+    const LABELS: &'static [&'static str] = &["kind"];
+
+    fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(own, bytes)| *own += bytes);
+    }
+
+    fn visit(&self, metric: &Metric, visitor: &mut Visitor<'_>) {
+        for (name, bytes) in NAMES.iter().zip(self.0) {
+            visitor(metric, &[("kind", name)], Value::Number(bytes));
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::limits::SLICE_BYTES;
 use super::standing::Standing;
 use super::stream::{Frame, Stream};
 use super::throttle::{Charge, Throttled};
+use super::timings::Timing;
 use crate::event::{ConnectionId, ListenerIndex};
 use crate::quotas::Allowance;
 use crate::security::acls::Permissions;
@@ -27,6 +28,7 @@ struct InFlight {
     api_version: i16,
     amendment: Option<Box<dyn Amend>>,
     charge: Option<Box<Charge>>,
+    timing: Option<Box<Timing>>,
     answer: Answer,
 }
 
@@ -66,6 +68,10 @@ pub(super) struct Connection {
     pub(super) host: Arc<str>,
     /// The time when input last arrived, in milliseconds.
     pub(super) last_active: i64,
+    /// When the input came that is handled, by the stopwatch; None if it is not measured.
+    pub(super) received: Option<u64>,
+    /// Measured requests whose answers have left since the last look.
+    pub(super) answered: Vec<Timing>,
     /// The time when the client ended its side of the connection.
     pub(super) input_ended_at: Option<i64>,
     /// Received, but not handled yet: part of a frame, or frames of a stalled connection.
@@ -130,6 +136,8 @@ impl Connection {
             access: Access::Open,
             host,
             last_active: now,
+            received: None,
+            answered: Vec::new(),
             input_ended_at: None,
             input: Vec::new(),
             last_taken: now,
@@ -220,6 +228,7 @@ impl Connection {
             api_version,
             amendment: None,
             charge: None,
+            timing: None,
             answer: Answer::Pending,
         });
         self.first_sequence + self.in_flight.len() as u64 - 1
@@ -247,6 +256,18 @@ impl Connection {
     /// The charge of a request.
     pub(super) fn take_charge(&mut self, sequence: u64) -> Option<Box<Charge>> {
         self.pending(sequence)?.charge.take()
+    }
+
+    /// Measures a request.
+    pub(super) fn time(&mut self, sequence: u64, timing: Box<Timing>) {
+        if let Some(request) = self.pending(sequence) {
+            request.timing = Some(timing);
+        }
+    }
+
+    /// A request that is measured.
+    pub(super) fn timing(&mut self, sequence: u64) -> Option<&mut Timing> {
+        self.pending(sequence)?.timing.as_deref_mut()
     }
 
     fn pending(&mut self, sequence: u64) -> Option<&mut InFlight> {
@@ -332,7 +353,8 @@ impl Connection {
     }
 
     fn pop_first(&mut self) {
-        self.in_flight.pop_front();
+        let request = self.in_flight.pop_front();
+        self.answered.extend(request.and_then(|request| request.timing).map(|timing| *timing));
         self.first_sequence += 1;
     }
 }

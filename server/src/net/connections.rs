@@ -10,6 +10,7 @@ use super::limits::{Limits, SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
 use super::long_input::Leaving;
 use super::stream::Piece;
 use super::throttle::Throttle;
+use super::timings::{Sampler, Timings};
 use crate::event::{ConnectionId, ListenerIndex};
 use muster_codec::{ApiKey, Response, header, wire};
 use muster_coordinator::RequestId;
@@ -62,6 +63,10 @@ pub struct Connections {
     pub(super) throttle: Throttle,
     pub(super) doors: Doors,
     pub(super) counters: ClientCounters,
+    pub(super) timings: Timings,
+    pub(super) sampler: Sampler,
+    /// The request that the shard works on, if it is measured.
+    pub(super) timed: Option<(RequestId, ApiKey)>,
 }
 
 impl Connections {
@@ -83,6 +88,9 @@ impl Connections {
             doors: Doors::new(throttle.window()),
             throttle,
             counters: ClientCounters::default(),
+            timings: Timings::default(),
+            sampler: Sampler::default(),
+            timed: None,
         }
     }
 
@@ -159,6 +167,11 @@ impl Connections {
         self.account.set(kind, bytes);
     }
 
+    /// The time that requests take.
+    pub(super) fn timings(&self) -> &Timings {
+        &self.timings
+    }
+
     /// The bytes held for clients.
     pub fn account(&self) -> &Account {
         &self.account
@@ -224,9 +237,10 @@ impl Connections {
         correlation_id: i32,
         api_version: i16,
     ) -> RequestId {
-        self.counters.requests.count(api);
+        self.counters.requests.count(api, api_version);
         let connection = self.get_mut(id);
         let sequence = connection.map_or(0, |c| c.begin(correlation_id, api_version));
+        self.sample_request(id, sequence, api);
         RequestId { connection: id.0, sequence }
     }
 
@@ -438,10 +452,14 @@ impl Connections {
         let slot = slots.get_mut(id.slot()).and_then(Option::as_mut);
         let Some(connection) = slot.filter(|connection| connection.id == id) else { return };
         connection.advance(flushes, spare);
+        let answered = std::mem::take(&mut connection.answered);
         while spare.last().is_some_and(|frame| {
             frame.capacity() > SPARE_FRAME_BYTES_MAX || spare.len() > SPARE_FRAMES_MAX
         }) {
             spare.pop();
+        }
+        if !answered.is_empty() {
+            self.count_answered(&answered);
         }
         self.mark_dirty(id);
         self.count_unread(id);

@@ -1,5 +1,6 @@
 //! The numbers of a shard's clients.
 
+use super::account::ByKind;
 use super::connection::Connection;
 use super::connections::Connections;
 use muster_codec::{ApiKey, ErrorCode, Response};
@@ -59,36 +60,49 @@ counters! {
         held_bytes: u64 = Gauge of Bytes,
         /// The most that was held for clients.
         held_bytes_peak: u64 = Gauge of Bytes,
+        /// All that is held for clients, by its purpose.
+        held_by_kind_bytes: ByKind = Gauge of Bytes,
     }
 }
 
 /// The number of keys up to the highest one.
 const KEYS: usize = ApiKey::ALL[ApiKey::ALL.len() - 1] as usize + 1;
 
-/// The number of requests of each API.
+/// The versions of an API that are counted apart; the last one has those beyond.
+const VERSIONS: usize = 24;
+
+/// The number of requests of each API and version, of those that have occurred.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Requests([u64; KEYS]);
+pub struct Requests(Box<[[u64; VERSIONS]; KEYS]>);
 
 impl Default for Requests {
     fn default() -> Self {
-        Self([0; KEYS])
+        Self(Box::new([[0; VERSIONS]; KEYS]))
     }
 }
 
 impl Requests {
-    pub(super) fn count(&mut self, api: ApiKey) {
-        self.0[api as usize] += 1;
+    pub(super) fn count(&mut self, api: ApiKey, version: i16) {
+        let version = usize::from(version.unsigned_abs()).min(VERSIONS - 1);
+        self.0[api as usize][version] += 1;
     }
 }
 
 impl Number for Requests {
+    const LABELS: &'static [&'static str] = &["api", "version"];
+
     fn add(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(own, count)| *own += count);
+        let (own, others) = (self.0.iter_mut().flatten(), other.0.iter().flatten());
+        own.zip(others).for_each(|(own, count)| *own += count);
     }
 
     fn visit(&self, metric: &Metric, visitor: &mut Visitor<'_>) {
         for api in ApiKey::ALL {
-            visitor(metric, &[("api", api.name())], Value::Number(self.0[*api as usize]));
+            let versions = self.0[*api as usize].iter().enumerate();
+            for (version, count) in versions.filter(|(_, count)| **count > 0) {
+                let labels = [("api", api.name()), ("version", &*version.to_string())];
+                visitor(metric, &labels, Value::Number(*count));
+            }
         }
     }
 }
@@ -105,6 +119,8 @@ impl Errors {
 }
 
 impl Number for Errors {
+    const LABELS: &'static [&'static str] = &["api", "error"];
+
     fn add(&mut self, other: &Self) {
         other.0.iter().for_each(|(key, count)| *self.0.entry(*key).or_default() += count);
     }
@@ -163,7 +179,7 @@ mod tests {
     fn requests_and_errors_are_counted_by_api() {
         let mut counters = ClientCounters::default();
         let requests = [ApiKey::Fetch, ApiKey::Heartbeat, ApiKey::Fetch];
-        requests.into_iter().for_each(|api| counters.requests.count(api));
+        requests.into_iter().zip([4, 4, 5]).for_each(|(api, it)| counters.requests.count(api, it));
         for error_code in [0, 16, 16, 999] {
             let response = HeartbeatResponse { error_code, ..Default::default() };
             counters.errors.count(&response.into());
@@ -176,10 +192,12 @@ mod tests {
             "clients_errors{api=\"Fetch\",error=\"UNKNOWN_SERVER_ERROR\"} 1, \
              clients_errors{api=\"Heartbeat\",error=\"999\"} 1, \
              clients_errors{api=\"Heartbeat\",error=\"NOT_COORDINATOR\"} 2, \
-             clients_requests{api=\"Fetch\"} 2, clients_requests{api=\"Heartbeat\"} 1"
+             clients_requests{api=\"Fetch\",version=\"4\"} 1, \
+             clients_requests{api=\"Fetch\",version=\"5\"} 1, \
+             clients_requests{api=\"Heartbeat\",version=\"4\"} 1"
         );
         let twice = counters.clone() + counters;
         let count = |it: &ClientCounters| it.errors.0.values().sum::<u64>();
-        assert_eq!((twice.requests.0[12], count(&twice)), (2, 8));
+        assert_eq!((twice.requests.0[12][4], count(&twice)), (2, 8));
     }
 }

@@ -41,6 +41,7 @@ mod standing;
 mod stranger;
 mod stream;
 mod throttle;
+mod timings;
 mod unread;
 
 pub use crate::event::ConnectionId;
@@ -57,4 +58,5 @@ pub(crate) use input::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_
 pub use limits::{Limits, SLICES_MAX};
 pub(crate) use run_queue::Work;
 pub(crate) use stranger::encrypted_expected;
+pub use timings::Timings;
 pub(crate) use unread::UNREAD_BYTES_MAX;

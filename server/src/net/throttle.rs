@@ -71,6 +71,11 @@ impl Throttle {
         Self { rates: Rates::new(window), stopwatch, now: 0, waiting: BinaryHeap::new() }
     }
 
+    /// A reading of the stopwatch, in nanoseconds.
+    pub(super) fn stopwatch(&self) -> u64 {
+        (self.stopwatch)()
+    }
+
     pub(super) fn advance(&mut self, now: i64) {
         self.now = now;
     }
@@ -216,6 +221,8 @@ impl Connections {
             return None;
         }
         self.throttle(id, delay);
+        let api = response.map(|response| response.api_key());
+        api.into_iter().for_each(|api| self.timings.throttled(api, delay));
         response.map(|response| throttled(response, delay))
     }
 

@@ -2,7 +2,7 @@
 
 use super::Partitions;
 use super::limits::READ_BYTES_IN_FLIGHT_MAX;
-use muster_counters::{Visitor, Walk, counters};
+use muster_counters::{Copies, counters};
 
 counters! {
     /// Appends and reads since the shard's start.
@@ -41,9 +41,8 @@ counters! {
 }
 
 impl Partitions {
-    /// The numbers of the partitions, for metrics.
-    pub(crate) fn walk(&self, visitor: &mut Visitor<'_>) {
-        self.io.counters.walk(visitor);
+    /// Copies of the numbers of the partitions, for metrics.
+    pub(crate) fn numbers(&self) -> Copies {
         let gauges = PartitionGauges {
             served: self.partitions.len() as u64,
             offline: self.offline() as u64,
@@ -52,6 +51,6 @@ impl Partitions {
             reading_bytes_max: READ_BYTES_IN_FLIGHT_MAX as u64,
             held_parts: self.holds() as u64,
         };
-        gauges.walk(visitor);
+        vec![Box::new(self.io.counters), Box::new(gauges)]
     }
 }

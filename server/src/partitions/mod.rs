@@ -36,6 +36,8 @@ mod rounds;
 mod transactions;
 
 pub(crate) use batch::is_transactional;
+#[cfg(test)]
+pub(crate) use counters::{PartitionCounters, PartitionGauges};
 pub use effects::{Call, Effects, Outcome, Reply};
 pub(crate) use fetch::{FULL_SESSION_EPOCHS, ISOLATION_LEVELS, replica};
 pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;

@@ -10,5 +10,9 @@ counters! {
         turn_micros: Histogram = Counter of Microseconds,
         /// Requests that were handled; of a long one each item.
         requests_handled: u64 = Counter of Count,
+        /// Always 1.
+        up: u64 = Gauge of Count,
+        /// The time that the load of the shard took, at its start or after a failure.
+        load_micros: u64 = Gauge of Microseconds,
     }
 }

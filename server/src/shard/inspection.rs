@@ -1,13 +1,13 @@
 //! The state of a shard as checks see it while it runs.
 
-use super::Shard;
+use super::{Shard, Stopping};
 use crate::cluster::ClusterImage;
 use crate::groups::TransactionCoordinators;
 use crate::net::{Account, ConnectionId, Connections};
 use crate::placement::Slot;
 use muster_codec::records::{GroupRecord, TransactionRecord};
-use muster_coordinator::{Counts, Producer};
-use muster_counters::{Visitor, Walk};
+use muster_coordinator::{Counts, Event, Producer, Rebalance};
+use muster_counters::Copies;
 use muster_storage::Progress;
 use std::sync::Arc;
 
@@ -21,20 +21,28 @@ impl Shard {
     }
 }
 
-/// All numbers of a shard, for metrics. Each is kept as it changes, so that this takes no longer
-/// with more groups, connections or partitions.
-impl Walk for Inspection<'_> {
-    fn walk(&self, visitor: &mut Visitor<'_>) {
-        let Shard { counters, clients, groups, partitions, .. } = self.0;
-        counters.walk(visitor);
-        clients.counters().walk(visitor);
-        clients.gauges().walk(visitor);
-        groups.walk(visitor);
-        partitions.walk(visitor);
-    }
-}
-
 impl<'s> Inspection<'s> {
+    /// Copies of all numbers of the shard, for metrics. Each is kept as it changes, so that this
+    /// takes no longer with more groups, connections or partitions.
+    pub fn numbers(self) -> Copies {
+        let Shard { counters, clients, groups, partitions, .. } = self.0;
+        let mut numbers: Copies = vec![Box::new(*counters)];
+        numbers.extend(clients.numbers());
+        numbers.extend(groups.numbers());
+        numbers.extend(partitions.numbers());
+        numbers
+    }
+
+    /// How long the flush of its log that is under way has taken so far, in milliseconds.
+    pub fn flushing_ms(self) -> u64 {
+        self.0.groups.flushing_ms()
+    }
+
+    /// Whether a stop was requested.
+    pub fn is_stopping(self) -> bool {
+        self.0.stopping != Stopping::No
+    }
+
     /// The number of the shard.
     pub fn number(self) -> u32 {
         self.0.broker.number()
@@ -92,6 +100,11 @@ impl<'s> Inspection<'s> {
     /// The number of groups that the shard has compared with its log.
     pub fn groups_checked(self) -> u64 {
         self.0.groups.compared()
+    }
+
+    /// The last rebalances of a group that ended, the oldest first, and the one that is under way.
+    pub fn rebalances(self, group_id: &str) -> (Vec<&'s Event>, Option<Rebalance>) {
+        self.0.groups.rebalances(group_id)
     }
 
     /// The shard's image of the cluster.

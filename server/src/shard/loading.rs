@@ -46,6 +46,8 @@ pub struct Loaded {
     snapshot: Option<SnapshotHeader>,
     /// The bytes of the log after it.
     replayed_bytes: u64,
+    /// The time that the load took, in microseconds.
+    load_micros: u64,
 }
 
 /// The directory of a shard's log, relative to the data directory. Its name has the number of
@@ -61,7 +63,7 @@ pub fn log_directory(shards: u32, number: u32) -> PathBuf {
 /// # Errors
 /// The log is damaged, or a file cannot be read.
 pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadError> {
-    let began = Instant::now();
+    let (began, watched) = (Instant::now(), (common.stopwatch)());
     let directory = data.join(log_directory(common.placement.shards, number));
     let snapshot = open_snapshot(&directory, common, number).and_then(|start| match start {
         Some(start) => replay_log(&directory, start)?.checked(&directory).map(Some),
@@ -83,7 +85,12 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         known.check(&directory, &recovered)?;
     }
     image.loaded_at(recovered.position());
+    let took = began.elapsed();
+    let load_micros = (common.stopwatch)().saturating_sub(watched) / 1_000;
     info!(
+        target: "load",
+        shard = number,
+        took_ms = took.as_millis() as u64,
         "shard {number} is at operation {}: {} of {} groups unloaded, {} records of {} bytes \
          replayed, {} of {} transactional ids unloaded, in {} ms",
         recovered.position(),
@@ -93,7 +100,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         start.replayed_bytes,
         transactions.unloaded_ids(),
         transactions.ids(),
-        began.elapsed().as_millis(),
+        took.as_millis(),
     );
     Ok(Loaded {
         number,
@@ -105,6 +112,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         image: (number == CONTROLLER).then(|| Arc::new(image)),
         snapshot: start.snapshot,
         replayed_bytes: start.replayed_bytes,
+        load_micros,
     })
 }
 
@@ -193,6 +201,7 @@ impl Loaded {
         let may_have_lost_writes = self.common.may_have_lost_writes;
         let life = Life { number: self.common.life, may_have_lost_writes };
         let (number, placement) = (self.number, self.common.placement);
+        let load_micros = self.load_micros;
         let transactions = Transactions::new(number, placement, self.transactions, life);
         let writer = WriterConfig {
             dir: log_directory(shards, self.number),
@@ -234,7 +243,7 @@ impl Loaded {
             times,
             errors: RequestErrors::default(),
             commands: Vec::new(),
-            counters: ShardCounters::default(),
+            counters: ShardCounters { up: 1, load_micros, ..ShardCounters::default() },
             turn_began: None,
             stopping: Stopping::No,
         };

@@ -33,7 +33,7 @@ pub use crate::groups::Slots;
 pub use crate::mailbox::{AdminRequest, Letter, Message};
 
 #[cfg(test)]
-pub(crate) use tests::world::commit;
+pub(crate) use tests::world::{World, commit};
 
 use crate::clock::{Stopwatch, Times};
 use crate::cluster::{ClusterImage, Endpoints, OfflinePartitions, View};
@@ -48,7 +48,7 @@ use crate::placement::Placement;
 use crate::security::TokenKeys;
 use crate::transactions::Transactions;
 use broker::Broker;
-use counters::ShardCounters;
+pub(crate) use counters::ShardCounters;
 use muster_coordinator::Ids;
 use muster_storage::limits::{OPEN_BYTES_MAX, OPERATION_BYTES_MAX};
 use std::sync::Arc;

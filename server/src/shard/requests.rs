@@ -70,6 +70,7 @@ impl Shard {
         if is_charged {
             self.clients.answers().works_on(id, false);
         }
+        self.clients.answers().worked(frame.len() + 4);
         Ok(true)
     }
 

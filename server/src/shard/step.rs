@@ -271,8 +271,8 @@ impl Shard {
             Message::LettersTaken { by, letters, bytes } => {
                 self.transactions.letters_taken(by, (letters, bytes));
             }
-            // The reactor has taken it.
-            Message::Tls(_) => {}
+            // The reactor has taken them.
+            Message::Tls(_) | Message::Report(_) => {}
             Message::TokenKeys(keys) => self.clients.set_token_keys(&keys),
             Message::Stop => {
                 if self.stopping == Stopping::No {

@@ -227,13 +227,17 @@ pub fn command(data: &Path, port: u16, shards: u16, configs: &[String]) -> Comma
     )
 }
 
-/// Like [`command`], with the arguments for its addresses among `arguments`.
+/// Like [`command`], with the arguments for its addresses among `arguments`. It has no admin
+/// listener unless they name one: servers of several tests run at once.
 pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     let mut command = binary();
+    let has_admin = arguments.iter().any(|it| it.starts_with("admin.listener="));
+    let no_admin = (!has_admin).then_some("admin.listener=");
     command
         .args(["serve", "--shards", &shards.to_string(), "--data"])
         .arg(data)
         .args(arguments)
+        .args(no_admin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command

@@ -37,6 +37,9 @@ impl Clients {
     /// be handled at once: most frames come alone, and are handled where they were received.
     pub(crate) fn received(&mut self, id: ConnectionId, bytes: usize) -> Option<(Input, bool)> {
         self.connections.counters.received_bytes += bytes as u64;
+        if self.connections.get(id)?.input.is_empty() {
+            self.connections.sample_input(id);
+        }
         let place = self.place(id);
         let nothing_waits = self.queue.is_idle(place);
         let connection = self.connections.get_mut(id)?;

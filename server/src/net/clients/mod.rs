@@ -13,7 +13,7 @@ pub(crate) use time::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
 use super::account::{Kind, UNREAD};
 use super::account_lines::AccountLines;
 use super::connections::Connections;
-use super::counters::{ClientCounters, ClientGauges};
+use super::counters::ClientGauges;
 use super::limits::{ENCRYPTED_SLICE_BYTES, Limits};
 use super::run_queue::{Place, RunQueue};
 use super::throttle::Throttle;
@@ -24,6 +24,7 @@ use crate::quotas::ClientQuotas;
 use crate::security::TokenKeys;
 use access::Unauthenticated;
 use muster_coordinator::RequestId;
+use muster_counters::Copies;
 use muster_storage::FileKey;
 use std::sync::Arc;
 
@@ -268,13 +269,17 @@ impl Clients {
 
 /// Views for checks and metrics.
 impl Clients {
-    /// The numbers of the clients.
-    pub(crate) fn counters(&self) -> &ClientCounters {
-        &self.connections.counters
+    /// Copies of the numbers of the clients.
+    pub(crate) fn numbers(&self) -> Copies {
+        vec![
+            Box::new(self.connections.counters.clone()),
+            Box::new(self.connections.timings().clone()),
+            Box::new(self.gauges()),
+        ]
     }
 
     /// Bytes and requests that are held for clients now.
-    pub(crate) fn gauges(&self) -> ClientGauges {
+    fn gauges(&self) -> ClientGauges {
         let (limits, account) = (self.connections.limits(), self.connections.account());
         ClientGauges {
             connections: self.connections.len() as u64,
@@ -287,6 +292,7 @@ impl Clients {
             unread_bytes_max: limits.unread_bytes as u64,
             held_bytes: account.total() as u64,
             held_bytes_peak: account.peak() as u64,
+            held_by_kind_bytes: account.by_kind(),
         }
     }
 

@@ -88,7 +88,7 @@ fn a_client_that_takes_too_much_time_is_served_later() {
     assert!(throttle_times(&mut world, CLIENT).is_empty());
     world.pass(1);
     assert_eq!(throttle_times(&mut world, CLIENT).len(), 1);
-    assert_eq!(world.shard.clients.counters().requests_throttled, 3);
+    assert_eq!(world.totals().of("clients_requests_throttled"), 3);
     world.pass(20_000);
     send(&mut world, CLIENT, FIND.1, find());
     assert_eq!(throttle_times(&mut world, CLIENT), [0]);

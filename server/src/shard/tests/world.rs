@@ -324,7 +324,7 @@ impl World {
     /// All numbers of the shard.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        totals.count(&self.shard.inspect());
+        totals.count(&self.shard.inspect().numbers());
         totals
     }
 

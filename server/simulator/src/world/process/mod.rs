@@ -236,7 +236,7 @@ impl SimShard {
 
     /// Adds all its numbers.
     pub(crate) fn add_counters(&self, totals: &mut Totals) {
-        totals.count(&self.inspect());
+        totals.count(&self.inspect().numbers());
         totals.count(&self.running().reactor.files().counters());
     }
 

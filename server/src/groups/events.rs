@@ -1,0 +1,143 @@
+//! The events of a shard's groups: logged, counted, and the rebalances kept for a while.
+
+use super::history::History;
+use super::slots::EventsOfSlots;
+use crate::logging::{Name, Throttle};
+use muster_coordinator::{Event, EventBody, Rebalance, Removal, Why};
+use muster_counters::{Copies, Histogram, counters};
+use std::sync::Arc;
+use tracing::info;
+
+counters! {
+    /// The rebalances of a shard's groups since its start.
+    #[derive(Copy)]
+    pub struct RebalanceCounters in "rebalances" {
+        /// Rebalances of classic groups, by the time from the first change until the assignment was
+        /// durable.
+        classic_micros: Histogram = Counter of Microseconds,
+        /// Rebalances of consumer groups, by the time from the new epoch until all members had
+        /// their assignment.
+        consumer_micros: Histogram = Counter of Microseconds,
+        /// Rebalances that started again before their end.
+        restarted: u64 = Counter of Count,
+        /// Members that were given partitions in a rebalance.
+        members_moved: u64 = Counter of Count,
+        /// Partitions that were given to another member.
+        partitions_moved: u64 = Counter of Count,
+        /// Members that lost their place to another client with their instance id.
+        members_replaced: u64 = Counter of Count,
+        /// Events that were too many at once to be logged and kept.
+        events_left_out: u64 = Counter of Count,
+    }
+}
+
+counters! {
+    /// The memory of the history of rebalances.
+    #[derive(Copy)]
+    pub struct HistoryGauges in "rebalances" {
+        /// Bytes of the rebalances that are kept to be looked at.
+        history_bytes: u64 = Gauge of Bytes,
+    }
+}
+
+/// See the head of the file.
+#[derive(Debug, Default)]
+pub(super) struct GroupEvents {
+    history: History,
+    counters: RebalanceCounters,
+    lines: Throttle<Arc<str>>,
+}
+
+impl GroupEvents {
+    /// Takes the events of a turn.
+    pub(super) fn take(&mut self, now: i64, shard: u32, events: EventsOfSlots) {
+        self.counters.events_left_out += events.left_out;
+        for event in events.events {
+            self.count(&event);
+            self.log(now, shard, &event);
+            match event.body {
+                EventBody::Rebalanced(_) => self.history.add(event),
+                EventBody::Removed(_) => {}
+            }
+        }
+    }
+
+    pub(super) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Copies of the numbers.
+    pub(super) fn numbers(&self) -> Copies {
+        let gauges = HistoryGauges { history_bytes: self.history.bytes() as u64 };
+        vec![Box::new(self.counters), Box::new(gauges)]
+    }
+
+    fn count(&mut self, event: &Event) {
+        let counters = &mut self.counters;
+        match &event.body {
+            EventBody::Rebalanced(rebalance) => {
+                let micros = rebalance.took_ms.max(0).unsigned_abs().saturating_mul(1_000);
+                let is_classic = event.protocol == "classic";
+                let of_kind = if is_classic {
+                    &mut counters.classic_micros
+                } else {
+                    &mut counters.consumer_micros
+                };
+                of_kind.record(micros);
+                counters.restarted += u64::from(rebalance.restarts > 0);
+                counters.members_moved += u64::from(rebalance.moved.members);
+                counters.partitions_moved += u64::from(rebalance.moved.partitions);
+            }
+            EventBody::Removed(removal) => {
+                counters.members_replaced += u64::from(removal.why == Why::Replaced);
+            }
+        }
+    }
+
+    fn log(&mut self, now: i64, shard: u32, event: &Event) {
+        if let Some(lines) = self.lines.left_out(now) {
+            info!(target: "rebalance", shard, "{lines} more lines about groups were left out");
+        }
+        if !self.lines.admits(now, Arc::clone(&event.group_id)) {
+            return;
+        }
+        match &event.body {
+            EventBody::Rebalanced(rebalance) => log_rebalance(shard, event, rebalance),
+            EventBody::Removed(removal) => log_removal(shard, event, removal),
+        }
+    }
+}
+
+fn log_rebalance(shard: u32, event: &Event, rebalance: &Rebalance) {
+    let Rebalance { epoch, took_ms, restarts, causes, members, moved, .. } = rebalance;
+    let causes = causes.to_string();
+    info!(
+        target: "rebalance",
+        shard,
+        group = %Name(&event.group_id),
+        kind = event.protocol,
+        epoch,
+        took_ms,
+        restarts,
+        members,
+        members_moved = moved.members,
+        partitions_moved = moved.partitions,
+        more_moved = moved.has_more,
+        causes = %Name(&causes),
+        "rebalanced",
+    );
+}
+
+fn log_removal(shard: u32, event: &Event, removal: &Removal) {
+    let Removal { member_id, why, silent_ms } = removal;
+    info!(
+        target: "member",
+        shard,
+        group = %Name(&event.group_id),
+        kind = event.protocol,
+        member = %Name(member_id),
+        reason = why.name(),
+        silent_ms,
+        "removed a member",
+    );
+}

@@ -1,0 +1,75 @@
+//! The groups as other parts of the shard, checks and metrics see them.
+
+use super::Groups;
+use super::counters::LogGauges;
+use super::slots::{ListingOfSlots, Slots};
+use muster_coordinator::{Coordinator, Event, Rebalance};
+use muster_counters::Copies;
+use muster_storage::ShardLog;
+
+impl Groups {
+    /// Continues a list by about `count` groups.
+    pub(crate) fn list(&mut self, list: &mut ListingOfSlots, count: usize) {
+        self.log.list(list, count);
+    }
+
+    /// How much it is to describe a group, or to list its offsets; little if another shard has it.
+    pub(crate) fn weight(
+        &mut self,
+        group_id: &str,
+        of: impl FnOnce(&Coordinator, &str) -> usize,
+    ) -> usize {
+        self.log.parts().0.weight(group_id, of)
+    }
+
+    /// The coordinators, for checks.
+    pub(crate) fn slots(&self) -> &Slots {
+        self.log.slots()
+    }
+
+    /// The log, for checks.
+    pub(crate) fn log(&self) -> &ShardLog {
+        self.log.log()
+    }
+
+    /// The groups' time at a past time.
+    pub(crate) fn time(&self, now: i64) -> i64 {
+        self.log.time(now)
+    }
+
+    /// Copies of the numbers of the groups and of their log, for metrics.
+    pub(crate) fn numbers(&self) -> Copies {
+        let gauges = LogGauges {
+            unsubmitted_bytes: self.log().unsubmitted_bytes() as u64,
+            unsubmitted_bytes_max: self.open_bytes_max as u64,
+            unloaded_groups: self.slots().unloaded_groups() as u64,
+            coordinators: self.slots().iter().len() as u64,
+        };
+        let coordinators = self.slots().counters();
+        let mut numbers: Copies = vec![
+            Box::new(coordinators.gauges),
+            Box::new(coordinators.events),
+            Box::new(*self.log.counters()),
+            Box::new(gauges),
+            Box::new(*self.snapshots.counters()),
+            Box::new(*self.check.counters()),
+        ];
+        numbers.extend(self.events.numbers());
+        numbers
+    }
+
+    /// How long the flush of the log that is under way has taken so far.
+    pub(crate) fn flushing_ms(&self) -> u64 {
+        self.log.flushing_micros() / 1_000
+    }
+
+    /// The last rebalances of a group that ended, the oldest first, and the one that is under way.
+    pub(crate) fn rebalances(&self, group_id: &str) -> (Vec<&Event>, Option<Rebalance>) {
+        (self.events.history().of(group_id).collect(), self.slots().rebalance_under_way(group_id))
+    }
+
+    /// How many groups were compared with the log since the shard's start.
+    pub(crate) fn compared(&self) -> u64 {
+        self.check.counters().compared
+    }
+}

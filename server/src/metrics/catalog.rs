@@ -1,0 +1,30 @@
+//! All numbers of a shard that there are, for the documentation and its test.
+
+use crate::files::{FileCounters, FileGauges};
+use crate::groups::METRICS as GROUPS;
+use crate::net::{ClientCounters, ClientGauges, Timings};
+use crate::partitions::{PartitionCounters, PartitionGauges};
+use crate::reactor::TlsCounters;
+use crate::shard::ShardCounters;
+use muster_coordinator::{Events, Gauges};
+use muster_counters::Metric;
+
+/// Those of each part, in the order of the walk over a shard.
+pub(super) fn all() -> impl Iterator<Item = &'static Metric> {
+    let parts = [
+        ShardCounters::METRICS,
+        ClientCounters::METRICS,
+        Timings::METRICS,
+        ClientGauges::METRICS,
+        Gauges::METRICS,
+        Events::METRICS,
+    ];
+    let rest = [
+        PartitionCounters::METRICS,
+        PartitionGauges::METRICS,
+        FileCounters::METRICS,
+        FileGauges::METRICS,
+        TlsCounters::METRICS,
+    ];
+    parts.into_iter().chain(GROUPS.iter().copied()).chain(rest).flatten()
+}

@@ -1,0 +1,161 @@
+//! Asks the shards for their numbers, and makes text of them.
+
+use super::family::{Families, Form, Type};
+use super::health::{self, ShardState, ShardStates, Verdict};
+use super::sums::{Sums, Windows};
+use super::{kafka, own, process};
+use crate::reactor::Peer;
+use crate::report::Report;
+use crate::shard::Message;
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
+use std::time::{Duration, Instant};
+
+/// The time in which shards answer; those that do not are left out.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Requests within this time get the same numbers, so that they cost the shards little however many
+/// there are.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// The number of metrics that describe the server as a whole.
+pub(super) const SERVER_ROWS: &[(&str, &str)] = &[
+    ("muster_build_info", "Always 1; the label has the version."),
+    ("muster_shard_serving", "1 if the shard serves, 0 while it loads its log or does not answer."),
+    (
+        "muster_certificate_expiry_timestamp_seconds",
+        "When the certificate of a listener expires, in seconds since 1970.",
+    ),
+];
+
+/// The numbers of the shards, as they were last asked for.
+#[derive(Debug)]
+pub(super) struct Gather {
+    version: &'static str,
+    /// The names of the listeners.
+    listeners: Vec<String>,
+    states: ShardStates,
+    peers: Vec<Peer>,
+    /// The questions that shards have not answered, and since when.
+    pending: Vec<Option<(Instant, Receiver<Report>)>>,
+    reports: Vec<Report>,
+    at: Option<Instant>,
+    windows: Windows,
+}
+
+impl Gather {
+    pub(super) fn new(
+        version: &'static str,
+        listeners: Vec<String>,
+        states: ShardStates,
+        now: Instant,
+    ) -> Self {
+        let pending = (0..states.len()).map(|_| None).collect();
+        Self {
+            version,
+            listeners,
+            states,
+            peers: Vec::new(),
+            pending,
+            reports: Vec::new(),
+            at: None,
+            windows: Windows::new(now),
+        }
+    }
+
+    /// The shards run from now on.
+    pub(super) fn set_peers(&mut self, peers: Vec<Peer>) {
+        self.peers = peers;
+    }
+
+    pub(super) fn metrics(&mut self, form: Form) -> String {
+        self.refresh();
+        let mut families = Families::default();
+        let sums = Sums::of(&self.reports);
+        self.reports.iter().for_each(|report| own::add(&mut families, report));
+        kafka::add(&mut families, &self.windows.recent(Instant::now(), &sums));
+        process::add(&mut families);
+        self.add_server(&mut families);
+        families.write(form)
+    }
+
+    /// Whether the process lives.
+    pub(super) fn alive(&mut self) -> Verdict {
+        self.refresh();
+        let now = Instant::now();
+        let waited = |pending: &Option<(Instant, _)>| {
+            pending.as_ref().map_or(Duration::ZERO, |(since, _)| now.duration_since(*since))
+        };
+        let waited: Vec<Duration> = self.pending.iter().map(waited).collect();
+        health::alive(&self.states, &waited)
+    }
+
+    /// Whether clients are served.
+    pub(super) fn ready(&mut self) -> Verdict {
+        self.refresh();
+        health::ready(&self.states, &self.reports)
+    }
+
+    fn add_server(&self, families: &mut Families) {
+        let [info, serving, expiry] = SERVER_ROWS else { unreachable!("there are three") };
+        let version = vec![("version", self.version.to_owned())];
+        families.family(info.0, info.1, Type::Gauge).add(version, 1.0);
+        for shard in 0..self.states.len() {
+            let has_answered = self.reports.iter().any(|report| report.shard == shard);
+            let serves = has_answered && self.states.of(shard) == ShardState::Serving;
+            let family = families.family(serving.0, serving.1, Type::Gauge);
+            family.add(own::of_shard(shard), f64::from(u8::from(serves)));
+        }
+        let first = self.reports.first().into_iter().flat_map(|report| &report.certificates);
+        for (expires_at, listener) in first.zip(&self.listeners) {
+            if let Some(at) = expires_at {
+                let family = families.family(expiry.0, expiry.1, Type::Gauge);
+                family.add(vec![("listener", listener.clone())], *at as f64);
+            }
+        }
+    }
+
+    /// Asks all shards, unless they were asked just now.
+    fn refresh(&mut self) {
+        if self.at.is_some_and(|at| at.elapsed() < FRESH) {
+            return;
+        }
+        let began = Instant::now();
+        for (peer, pending) in self.peers.iter().zip(&mut self.pending) {
+            if pending.is_none() {
+                let (sender, receiver) = bounded(1);
+                peer.send(Message::Report(sender));
+                *pending = Some((began, receiver));
+            }
+        }
+        self.reports.clear();
+        for pending in &mut self.pending {
+            self.reports.extend(answer(pending, began + PATIENCE));
+        }
+        self.at = Some(Instant::now());
+    }
+}
+
+/// Waits for the answer of a shard. A shard that has not answered an earlier question is not waited
+/// for.
+fn answer(pending: &mut Option<(Instant, Receiver<Report>)>, until: Instant) -> Option<Report> {
+    let (asked, receiver) = pending.as_ref()?;
+    let is_late = asked.elapsed() > PATIENCE;
+    let answer = if is_late {
+        receiver.try_recv().map_err(|error| error == TryRecvError::Disconnected)
+    } else {
+        receiver.recv_deadline(until).map_err(|error| error == RecvTimeoutError::Disconnected)
+    };
+    match answer {
+        Ok(report) => {
+            *pending = None;
+            // An old answer has old numbers: the next request has new ones.
+            (!is_late).then_some(report)
+        }
+        Err(is_lost) => {
+            if is_lost {
+                *pending = None;
+            }
+            None
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Whether the server lives, and whether it serves: `/healthz` and `/readyz`.
+
+use crate::report::Report;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A shard that has not answered for so long is stuck.
+pub(super) const STUCK: Duration = Duration::from_secs(10);
+
+/// The state of a shard's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShardState {
+    Starting = 0,
+    Serving = 1,
+    /// It has failed, and is loaded again.
+    Loading = 2,
+    Ended = 3,
+}
+
+/// The states of all shards. Their threads set them when they start, fail and end.
+#[derive(Debug, Clone)]
+pub(crate) struct ShardStates(Arc<[AtomicU8]>);
+
+impl ShardStates {
+    pub(crate) fn new(shards: u32) -> Self {
+        Self((0..shards).map(|_| AtomicU8::new(ShardState::Starting as u8)).collect())
+    }
+
+    pub(crate) fn set(&self, shard: u32, state: ShardState) {
+        if let Some(own) = self.0.get(shard as usize) {
+            own.store(state as u8, Relaxed);
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    pub(super) fn of(&self, shard: u32) -> ShardState {
+        match self.0.get(shard as usize).map(|state| state.load(Relaxed)) {
+            Some(0) => ShardState::Starting,
+            Some(1) => ShardState::Serving,
+            Some(2) => ShardState::Loading,
+            Some(_) | None => ShardState::Ended,
+        }
+    }
+}
+
+/// The answer of a health check: whether all is well, and the reasons, one a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) is_well: bool,
+    pub(super) text: String,
+}
+
+impl Verdict {
+    fn new(well: &str, obstacles: Vec<String>, warnings: Vec<String>) -> Self {
+        let is_well = obstacles.is_empty();
+        let first = is_well.then(|| well.to_owned());
+        let lines = first.into_iter().chain(obstacles).chain(warnings);
+        Self { is_well, text: lines.map(|line| line + "\n").collect() }
+    }
+}
+
+/// Whether the process lives: shards that load are alive. `waited` has how long each shard has not
+/// answered.
+pub(super) fn alive(states: &ShardStates, waited: &[Duration]) -> Verdict {
+    let is_stuck = |(shard, waited): &(u32, &Duration)| {
+        states.of(*shard) == ShardState::Serving && **waited >= STUCK
+    };
+    let stuck = (0..).zip(waited).filter(is_stuck);
+    let words = |(shard, waited): (u32, &Duration)| {
+        format!("shard {shard} has not answered for {} s", waited.as_secs())
+    };
+    Verdict::new("alive", stuck.map(words).collect(), Vec::new())
+}
+
+/// Whether clients are served.
+pub(super) fn ready(states: &ShardStates, reports: &[Report]) -> Verdict {
+    let mut obstacles = Vec::new();
+    for shard in 0..states.len() {
+        let report = reports.iter().find(|report| report.shard == shard);
+        obstacles.extend(match states.of(shard) {
+            ShardState::Starting => Some(format!("shard {shard} loads its log")),
+            ShardState::Loading => Some(format!("shard {shard} has failed, and is loaded again")),
+            ShardState::Ended => Some(format!("shard {shard} has ended")),
+            ShardState::Serving if report.is_none() => {
+                Some(format!("shard {shard} does not answer"))
+            }
+            ShardState::Serving => None,
+        });
+        obstacles.extend(report.into_iter().flat_map(|report| report.obstacles.clone()));
+    }
+    let warnings = reports.iter().flat_map(|report| report.warnings.clone());
+    Verdict::new("ready", obstacles, warnings.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Signs;
+
+    fn report(shard: u32, signs: impl FnOnce(&mut Signs)) -> Report {
+        let mut of_shard = Signs {
+            shard,
+            is_stopping: false,
+            is_failed: false,
+            flushing_ms: 1_000,
+            is_log_full: false,
+            offline_partitions: 0,
+        };
+        signs(&mut of_shard);
+        let (obstacles, warnings) = (of_shard.obstacles(), of_shard.warnings());
+        let (numbers, certificates) = (Vec::new(), Vec::new());
+        Report { shard, numbers, certificates, obstacles, warnings }
+    }
+
+    fn serving() -> ShardStates {
+        let states = ShardStates::new(2);
+        (0..2).for_each(|shard| states.set(shard, ShardState::Serving));
+        states
+    }
+
+    #[test]
+    fn a_server_is_ready_when_all_shards_serve() {
+        let states = ShardStates::new(2);
+        let verdict = ready(&states, &[]);
+        let text = "shard 0 loads its log\nshard 1 loads its log\n".to_owned();
+        assert_eq!(verdict, Verdict { is_well: false, text });
+        let states = serving();
+        let verdict = ready(&states, &[report(0, |_| {}), report(1, |_| {})]);
+        assert_eq!(verdict, Verdict { is_well: true, text: "ready\n".to_owned() });
+        states.set(1, ShardState::Loading);
+        let verdict = ready(&states, &[report(0, |_| {})]);
+        let text = "shard 1 has failed, and is loaded again\n".to_owned();
+        assert_eq!(verdict, Verdict { is_well: false, text });
+    }
+
+    #[test]
+    fn a_disk_that_stalls_is_a_reason_and_a_damaged_partition_a_warning() {
+        let slow = report(0, |signs| (signs.flushing_ms, signs.is_log_full) = (3_200, true));
+        let damaged = report(1, |signs| signs.offline_partitions = 2);
+        let verdict = ready(&serving(), &[slow, damaged]);
+        let text = "shard 0: the disk has not finished a flush for 3200 ms: clients wait\n\
+             shard 0: too much waits for the disk\n\
+             shard 1: 2 partitions are damaged and not served, the others are\n";
+        assert_eq!(verdict, Verdict { is_well: false, text: text.to_owned() });
+        let both = [report(0, |_| {}), report(1, |signs| signs.offline_partitions = 1)];
+        assert!(ready(&serving(), &both).is_well, "the other partitions are served");
+        let stops = report(0, |signs| (signs.is_stopping, signs.is_failed) = (true, true));
+        assert_eq!(ready(&serving(), &[stops]).text.lines().count(), 3);
+    }
+
+    #[test]
+    fn a_shard_that_is_stuck_is_not_alive_but_one_that_loads_is() {
+        let states = serving();
+        let waited = [Duration::ZERO, STUCK];
+        let text = "shard 1 has not answered for 10 s\n".to_owned();
+        assert_eq!(alive(&states, &waited), Verdict { is_well: false, text });
+        assert!(alive(&states, &[Duration::ZERO, STUCK - Duration::from_millis(1)]).is_well);
+        states.set(1, ShardState::Loading);
+        assert!(alive(&states, &waited).is_well);
+    }
+}

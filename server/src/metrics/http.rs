@@ -1,0 +1,285 @@
+//! The requests that the admin listener takes: GET and HEAD, one on a connection, without a body.
+
+use httparse::{EMPTY_HEADER, Header, Status};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The most bytes of a request's head, and headers in it.
+const HEAD_BYTES_MAX: usize = 8 << 10;
+const HEADERS_MAX: usize = 64;
+
+/// The time in which a request has to arrive, and that in which its answer has to be read.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The time, and the bytes, that a client may still send after its answer.
+const LINGER: Duration = Duration::from_millis(500);
+const LINGER_BYTES_MAX: usize = 64 << 10;
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Request {
+    /// Without the query.
+    pub(super) path: String,
+    /// HEAD: the answer has no body.
+    pub(super) is_head: bool,
+    /// The header `Accept`; empty without one.
+    pub(super) accept: String,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Malformed,
+    Method,
+    TooLate,
+    HasBody,
+    TooLarge,
+    Version,
+}
+
+impl Refusal {
+    fn status(self) -> Code {
+        match self {
+            Self::Malformed => Code(400, "Bad Request"),
+            Self::Method => Code(405, "Method Not Allowed"),
+            Self::TooLate => Code(408, "Request Timeout"),
+            Self::HasBody => Code(413, "Content Too Large"),
+            Self::TooLarge => Code(431, "Request Header Fields Too Large"),
+            Self::Version => Code(505, "HTTP Version Not Supported"),
+        }
+    }
+}
+
+/// The code and the words of a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Code(pub(super) u16, pub(super) &'static str);
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Response {
+    pub(super) status: Code,
+    pub(super) content_type: &'static str,
+    pub(super) body: String,
+}
+
+impl Response {
+    pub(super) fn text(status: Code, body: String) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", body }
+    }
+
+    pub(super) fn refused(refusal: Refusal) -> Self {
+        let status = refusal.status();
+        Self::text(status, format!("{}\n", status.1))
+    }
+
+    fn head(&self) -> String {
+        let Self { status: Code(code, words), content_type, body } = self;
+        let allow = if *code == 405 { "Allow: GET, HEAD\r\n" } else { "" };
+        format!(
+            "HTTP/1.1 {code} {words}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+             {allow}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
+             Connection: close\r\n\r\n",
+            body.len()
+        )
+    }
+}
+
+/// Reads the request of a connection. None if the client left, or sent nothing.
+///
+/// # Errors
+/// The request is refused.
+pub(super) fn read(stream: &TcpStream) -> Result<Option<Request>, Refusal> {
+    let deadline = Instant::now() + REQUEST_PATIENCE;
+    let mut head = Vec::new();
+    loop {
+        let mut piece = [0; 1 << 10];
+        let read = read_until(stream, &mut piece, deadline);
+        match read {
+            Ok(0) => return if head.is_empty() { Ok(None) } else { Err(Refusal::Malformed) },
+            Ok(bytes) => head.extend_from_slice(&piece[..bytes]),
+            Err(error) if is_timeout(&error) && head.is_empty() => return Ok(None),
+            Err(error) if is_timeout(&error) => return Err(Refusal::TooLate),
+            Err(_) => return Ok(None),
+        }
+        if let Some(request) = parse(&head)? {
+            return Ok(Some(request));
+        }
+        if head.len() >= HEAD_BYTES_MAX {
+            return Err(Refusal::TooLarge);
+        }
+    }
+}
+
+/// The request whose head these bytes begin with; None if more of it is to come.
+///
+/// # Errors
+/// It is refused.
+fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
+    let mut headers = [EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(bytes) {
+        Ok(Status::Partial) => return Ok(None),
+        Ok(Status::Complete(length)) if length > HEAD_BYTES_MAX => return Err(Refusal::TooLarge),
+        Ok(Status::Complete(_)) => {}
+        Err(httparse::Error::TooManyHeaders) => return Err(Refusal::TooLarge),
+        Err(httparse::Error::Version) => return Err(Refusal::Version),
+        Err(_) => return Err(Refusal::Malformed),
+    }
+    let is_head = match request.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        Some(_) => return Err(Refusal::Method),
+        None => return Err(Refusal::Malformed),
+    };
+    check_headers(request.version, request.headers)?;
+    let target = request.path.filter(|path| path.starts_with('/')).ok_or(Refusal::Malformed)?;
+    let path = target.split(['?', '#']).next().unwrap_or_default().to_owned();
+    let accept = values(request.headers, "accept").collect::<Result<Vec<_>, _>>()?.join(",");
+    Ok(Some(Request { path, is_head, accept }))
+}
+
+/// # Errors
+/// A body, or not exactly one host, which HTTP/1.1 asks for.
+fn check_headers(version: Option<u8>, headers: &[Header<'_>]) -> Result<(), Refusal> {
+    let hosts = values(headers, "host").collect::<Result<Vec<_>, _>>()?.len();
+    if hosts > 1 || (version == Some(1) && hosts == 0) {
+        return Err(Refusal::Malformed);
+    }
+    let mut lengths = values(headers, "content-length");
+    let has_length =
+        lengths.try_fold(false, |has, length| Ok::<_, Refusal>(has || length?.trim() != "0"))?;
+    if has_length || values(headers, "transfer-encoding").next().is_some() {
+        return Err(Refusal::HasBody);
+    }
+    Ok(())
+}
+
+fn values<'h>(
+    headers: &'h [Header<'_>],
+    name: &'static str,
+) -> impl Iterator<Item = Result<&'h str, Refusal>> {
+    let named = headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
+    named.map(|header| str::from_utf8(header.value).map_err(|_| Refusal::Malformed))
+}
+
+/// Answers a request, and closes the connection. A client that does not read is left.
+///
+/// # Errors
+/// The answer could not be sent.
+pub(super) fn write(stream: &TcpStream, response: &Response, is_head: bool) -> io::Result<()> {
+    let deadline = Instant::now() + ANSWER_PATIENCE;
+    write_until(stream, response.head().as_bytes(), deadline)?;
+    if !is_head {
+        write_until(stream, response.body.as_bytes(), deadline)?;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    linger(stream)
+}
+
+/// Reads what a client still sends: with unread bytes a close would take the answer from it.
+fn linger(stream: &TcpStream) -> io::Result<()> {
+    let (deadline, mut read) = (Instant::now() + LINGER, 0);
+    while read < LINGER_BYTES_MAX {
+        match read_until(stream, &mut [0; 1 << 10], deadline)? {
+            0 => break,
+            bytes => read += bytes,
+        }
+    }
+    Ok(())
+}
+
+fn read_until(mut stream: &TcpStream, into: &mut [u8], deadline: Instant) -> io::Result<usize> {
+    stream.set_read_timeout(Some(left(deadline)?))?;
+    stream.read(into)
+}
+
+fn write_until(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left(deadline)?))?;
+        match stream.write(bytes)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => bytes = &bytes[written..],
+        }
+    }
+    Ok(())
+}
+
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Option<Request>, Refusal> {
+        parse(text.as_bytes())
+    }
+
+    #[test]
+    fn a_request_is_its_path_and_what_it_accepts() {
+        let text =
+            "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\nACCEPT: text/plain\r\nAccept: */*\r\n\r\n";
+        let request = Request {
+            path: "/metrics".to_owned(),
+            is_head: false,
+            accept: "text/plain,*/*".to_owned(),
+        };
+        assert_eq!(parsed(text), Ok(Some(request)));
+        for end in 0..text.len() {
+            assert_eq!(parsed(&text[..end]), Ok(None), "{end}");
+        }
+        let text = "HEAD / HTTP/1.0\r\nContent-Length: 0\r\n\r\nmore";
+        let request = Request { path: "/".to_owned(), is_head: true, accept: String::new() };
+        assert_eq!(parsed(text), Ok(Some(request)));
+    }
+
+    #[test]
+    fn hostile_requests_are_refused() {
+        let many = |count| "X: y\r\n".repeat(count);
+        let cases = [
+            ("POST / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), Refusal::Method),
+            ("GET / HTTP/1.1\r\n\r\n".to_owned(), Refusal::Malformed),
+            ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n".to_owned(), Refusal::Malformed),
+            ("GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), Refusal::Malformed),
+            ("GET / HTTP/2.0\r\nHost: a\r\n\r\n".to_owned(), Refusal::Version),
+            ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n".into(), Refusal::HasBody),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".into(),
+                Refusal::HasBody,
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 9\r\n\r\n"
+                    .into(),
+                Refusal::HasBody,
+            ),
+            ("GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n".to_owned(), Refusal::Malformed),
+            ("GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n".to_owned(), Refusal::Malformed),
+            (format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", many(70)), Refusal::TooLarge),
+            ("\u{16}\u{3}\u{1}".to_owned(), Refusal::Malformed),
+        ];
+        for (text, refusal) in cases {
+            assert_eq!(parsed(&text), Err(refusal), "{text:?}");
+        }
+        let value = [&b"GET / HTTP/1.1\r\nHost: a\r\nAccept: \xff\r\n\r\n"[..]].concat();
+        assert_eq!(parse(&value), Err(Refusal::Malformed));
+    }
+
+    #[test]
+    fn an_answer_says_its_length_and_closes() {
+        let head = Response::refused(Refusal::Method).head();
+        assert!(
+            head.starts_with("HTTP/1.1 405 Method Not Allowed\r\n") && head.ends_with("\r\n\r\n")
+        );
+        for line in ["Content-Length: 19", "Allow: GET, HEAD", "Connection: close"] {
+            assert!(head.contains(&format!("\r\n{line}\r\n")), "{head}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The metrics of Kafka's with one value for each name and labels.
+
+use crate::metrics::family::Type;
+use crate::metrics::sums::Recent;
+
+/// A number of Kafka's: its name, labels, help, and how it follows from those of the shards.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) labels: &'static [(&'static str, &'static str)],
+    pub(super) of_type: Type,
+    pub(super) help: &'static str,
+    pub(super) value: fn(&Recent<'_>) -> f64,
+}
+
+const fn row(
+    name: &'static str,
+    labels: &'static [(&'static str, &'static str)],
+    of_type: Type,
+    help: &'static str,
+    value: fn(&Recent<'_>) -> f64,
+) -> Row {
+    Row { name, labels, of_type, help, value }
+}
+
+const GROUPS_OF_KIND: &str = "Groups of a protocol.";
+const CONSUMER_GROUPS: &str = "Consumer groups in a state.";
+const STREAMS_GROUPS: &str = "Streams groups in a state: there are none yet.";
+const SHARE_GROUPS: &str = "Share groups in a state: there are none yet.";
+const PARTITIONS: &str = "Partitions of __consumer_offsets in a state.";
+const LOAD: &str = "The time of the last load of a shard, in ms.";
+
+/// The numbers with one value for each name and labels. Gauges of Kafka's whose name ends like that
+/// of a counter have no type, as the exporter leaves it.
+pub(super) const ROWS: &[Row] = &[
+    row(classic!("numgroups"), &[], Type::Gauge, "Classic groups.", classic_groups),
+    row(
+        classic!("numgroupscompletingrebalance"),
+        &[],
+        Type::Gauge,
+        "Classic groups that wait for the assignment of their leader.",
+        |it| it.now.number("groups_classic_completing_rebalance"),
+    ),
+    row(classic!("numgroupsdead"), &[], Type::Gauge, "Always 0: dead groups are removed.", none),
+    row(classic!("numgroupsempty"), &[], Type::Gauge, "Classic groups without members.", |it| {
+        it.now.number("groups_classic_empty")
+    }),
+    row(
+        classic!("numgroupspreparingrebalance"),
+        &[],
+        Type::Gauge,
+        "Classic groups that wait for members to join.",
+        |it| it.now.number("groups_classic_preparing_rebalance"),
+    ),
+    row(
+        classic!("numgroupsstable"),
+        &[],
+        Type::Gauge,
+        "Classic groups with an assignment.",
+        |it| it.now.number("groups_classic_stable"),
+    ),
+    row(classic!("numoffsets"), &[], Type::Gauge, "Committed offsets.", |it| {
+        it.now.number("groups_offsets")
+    }),
+    row(
+        coordinator!("group_count"),
+        &[("protocol", "classic")],
+        Type::Unknown,
+        GROUPS_OF_KIND,
+        classic_groups,
+    ),
+    row(
+        coordinator!("group_count"),
+        &[("protocol", "consumer")],
+        Type::Unknown,
+        GROUPS_OF_KIND,
+        |it| {
+            ["empty", "assigning", "reconciling", "stable"]
+                .map(|state| it.now.number(&format!("groups_consumer_{state}")))
+                .iter()
+                .sum()
+        },
+    ),
+    row(coordinator!("group_count"), &[("protocol", "share")], Type::Unknown, GROUPS_OF_KIND, none),
+    row(
+        coordinator!("group_count"),
+        &[("protocol", "streams")],
+        Type::Unknown,
+        GROUPS_OF_KIND,
+        none,
+    ),
+    row(
+        coordinator!("consumer_group_count"),
+        &[("state", "Assigning")],
+        Type::Unknown,
+        CONSUMER_GROUPS,
+        |it| it.now.number("groups_consumer_assigning"),
+    ),
+    row(
+        coordinator!("consumer_group_count"),
+        &[("state", "Dead")],
+        Type::Unknown,
+        CONSUMER_GROUPS,
+        none,
+    ),
+    row(
+        coordinator!("consumer_group_count"),
+        &[("state", "Empty")],
+        Type::Unknown,
+        CONSUMER_GROUPS,
+        |it| it.now.number("groups_consumer_empty"),
+    ),
+    row(
+        coordinator!("consumer_group_count"),
+        &[("state", "Reconciling")],
+        Type::Unknown,
+        CONSUMER_GROUPS,
+        |it| it.now.number("groups_consumer_reconciling"),
+    ),
+    row(
+        coordinator!("consumer_group_count"),
+        &[("state", "Stable")],
+        Type::Unknown,
+        CONSUMER_GROUPS,
+        |it| it.now.number("groups_consumer_stable"),
+    ),
+    of_streams("Assigning"),
+    of_streams("Dead"),
+    of_streams("Empty"),
+    of_streams("NotReady"),
+    of_streams("Reconciling"),
+    of_streams("Stable"),
+    of_share("Dead"),
+    of_share("Empty"),
+    of_share("Stable"),
+    row(coordinator!("num_partitions"), &[("state", "active")], Type::Unknown, PARTITIONS, |it| {
+        it.now.number("log_coordinators")
+    }),
+    row(coordinator!("num_partitions"), &[("state", "failed")], Type::Unknown, PARTITIONS, none),
+    row(coordinator!("num_partitions"), &[("state", "loading")], Type::Unknown, PARTITIONS, none),
+    row(
+        coordinator!("event_queue_size"),
+        &[],
+        Type::Unknown,
+        "Connections with requests that wait for their turn.",
+        |it| it.now.number("clients_waiting"),
+    ),
+    row(
+        coordinator!("thread_idle_ratio_avg"),
+        &[],
+        Type::Unknown,
+        "The part of the time in which the shards handled no events.",
+        idle,
+    ),
+    row(coordinator!("batch_flush_rate"), &[], Type::Unknown, "Flushes in a second.", |it| {
+        it.rate("log_flush_micros")
+    }),
+    row(coordinator!("partition_load_time_avg"), &[], Type::Unknown, LOAD, load),
+    row(coordinator!("partition_load_time_max"), &[], Type::Unknown, LOAD, load),
+    row(
+        "kafka_server_transaction_coordinator_metrics_partition_load_time_avg",
+        &[],
+        Type::Unknown,
+        LOAD,
+        load,
+    ),
+    row(
+        "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
+        &[],
+        Type::Unknown,
+        LOAD,
+        load,
+    ),
+    row(
+        "kafka_server_brokertopicmetrics_bytesin",
+        &[],
+        Type::Counter,
+        "Bytes of batches that were appended.",
+        |it| it.now.number("partitions_appended_bytes"),
+    ),
+    row(
+        "kafka_server_brokertopicmetrics_bytesout",
+        &[],
+        Type::Counter,
+        "Bytes of records in answers to fetches.",
+        |it| it.now.number("partitions_fetched_bytes"),
+    ),
+    row(
+        "kafka_server_brokertopicmetrics_messagesin",
+        &[],
+        Type::Counter,
+        "Records that were appended.",
+        |it| it.now.number("partitions_appended_records"),
+    ),
+    row(
+        "kafka_server_replicamanager_leadercount",
+        &[],
+        Type::Gauge,
+        "Partitions that are served.",
+        |it| it.now.number("partitions_served"),
+    ),
+    row(
+        "kafka_server_replicamanager_partitioncount",
+        &[],
+        Type::Gauge,
+        "Partitions, served or offline.",
+        |it| it.now.number("partitions_served") + it.now.number("partitions_offline"),
+    ),
+    row(
+        "kafka_server_replicamanager_offlinereplicacount",
+        &[],
+        Type::Gauge,
+        "Partitions that are damaged, and not served.",
+        |it| it.now.number("partitions_offline"),
+    ),
+    row(
+        "kafka_server_replicamanager_underreplicatedpartitions",
+        &[],
+        Type::Gauge,
+        "Always 0: there is one replica.",
+        none,
+    ),
+    row(
+        "kafka_controller_kafkacontroller_activecontrollercount",
+        &[],
+        Type::Gauge,
+        "Always 1: shard 0.",
+        |_| 1.0,
+    ),
+    row(
+        "kafka_controller_kafkacontroller_offlinepartitionscount",
+        &[],
+        Type::Gauge,
+        "Partitions that are damaged, and not served.",
+        |it| it.now.number("partitions_offline"),
+    ),
+];
+
+const fn of_streams(state: &'static str) -> Row {
+    let labels: &'static [(&str, &str)] = match state.as_bytes() {
+        b"Assigning" => &[("state", "Assigning")],
+        b"Dead" => &[("state", "Dead")],
+        b"Empty" => &[("state", "Empty")],
+        b"NotReady" => &[("state", "NotReady")],
+        b"Reconciling" => &[("state", "Reconciling")],
+        _ => &[("state", "Stable")],
+    };
+    row(coordinator!("streams_group_count"), labels, Type::Unknown, STREAMS_GROUPS, none)
+}
+
+const fn of_share(state: &'static str) -> Row {
+    let labels: &'static [(&str, &str)] = match state.as_bytes() {
+        b"Dead" => &[("state", "Dead")],
+        b"Empty" => &[("state", "Empty")],
+        _ => &[("state", "Stable")],
+    };
+    row(coordinator!("share_group_count"), labels, Type::Unknown, SHARE_GROUPS, none)
+}
+
+fn classic_groups(recent: &Recent<'_>) -> f64 {
+    ["empty", "preparing_rebalance", "completing_rebalance", "stable"]
+        .map(|state| recent.now.number(&format!("groups_classic_{state}")))
+        .iter()
+        .sum()
+}
+
+fn none(_: &Recent<'_>) -> f64 {
+    0.0
+}
+
+/// The longest of the last loads of the shards.
+fn load(recent: &Recent<'_>) -> f64 {
+    recent.now.number("shard_load_micros") / recent.now.number("shard_count").max(1.0) / 1_000.0
+}
+
+/// The part of the last minute in which the shards were not in a turn.
+fn idle(recent: &Recent<'_>) -> f64 {
+    let busy = recent.histogram("shard_turn_micros", |_| true).sum() as f64 / 1e6;
+    let shards = recent.now.number("shard_count").max(1.0);
+    (1.0 - busy / (recent.seconds * shards)).clamp(0.0, 1.0)
+}

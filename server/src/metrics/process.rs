@@ -1,0 +1,80 @@
+//! The process, by the names that Prometheus' own clients use.
+
+use super::family::{Families, Type};
+use std::fs;
+
+/// Ticks of the processor's clock in a second, as Linux shows them.
+const TICKS: f64 = 100.0;
+
+/// The metrics of the process: name, help, and whether it is a counter.
+pub(super) const ROWS: &[(&str, &str, Type)] = &[
+    ("process_cpu_seconds", "Processor time of the process.", Type::Counter),
+    ("process_max_fds", "The limit of descriptors (RLIMIT_NOFILE).", Type::Gauge),
+    ("process_open_fds", "Open descriptors of the process.", Type::Gauge),
+    ("process_resident_memory_bytes", "Memory of the process that is resident.", Type::Gauge),
+    ("process_start_time_seconds", "When the process started, since 1970.", Type::Gauge),
+    ("process_threads", "Threads of the process.", Type::Gauge),
+    ("process_virtual_memory_bytes", "Address space of the process.", Type::Gauge),
+];
+
+/// Adds what can be read of them.
+pub(super) fn add(families: &mut Families) {
+    for (name, help, of_type) in ROWS {
+        if let Some(value) = value(name) {
+            families.family(name, help, *of_type).add(Vec::new(), value);
+        }
+    }
+}
+
+fn value(name: &str) -> Option<f64> {
+    match name {
+        "process_cpu_seconds" => Some((stat(13)? + stat(14)?) / TICKS),
+        "process_max_fds" => {
+            let limits = fs::read_to_string("/proc/self/limits").ok()?;
+            let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+            line.split_whitespace().next()?.parse().ok()
+        }
+        "process_open_fds" => Some(fs::read_dir("/proc/self/fd").ok()?.count() as f64),
+        "process_resident_memory_bytes" => Some(status("VmRSS:")? * 1_024.0),
+        "process_start_time_seconds" => Some(booted()? + stat(21)? / TICKS),
+        "process_threads" => stat(19),
+        "process_virtual_memory_bytes" => Some(status("VmSize:")? * 1_024.0),
+        _ => None,
+    }
+}
+
+/// A number in `/proc/self/stat`, counted from 0; the name of the process, in parentheses, may have
+/// spaces.
+fn stat(place: usize) -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let (_, behind) = stat.rsplit_once(") ")?;
+    behind.split(' ').nth(place - 2)?.parse().ok()
+}
+
+fn status(name: &str) -> Option<f64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// When the machine was started.
+fn booted() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_metric_of_the_process_can_be_read() {
+        let values: Vec<_> = ROWS.iter().map(|(name, ..)| value(name)).collect();
+        assert!(values.iter().all(|value| value.is_some_and(|it| it >= 0.0)), "{values:?}");
+        let of = |name| value(name).unwrap();
+        assert!(of("process_threads") >= 1.0 && of("process_open_fds") < of("process_max_fds"));
+        assert!(of("process_resident_memory_bytes") < of("process_virtual_memory_bytes"));
+        let age = crate::clock::wall().0 as f64 / 1_000.0 - of("process_start_time_seconds");
+        assert!((-2.0..86_400.0).contains(&age), "{age}");
+    }
+}

@@ -1,0 +1,178 @@
+//! The numbers of all shards together, and how they have changed lately.
+
+use crate::report::Report;
+use muster_counters::{Histogram, Metric, Number, Value, Walk};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// The time over which rates and quantiles are taken: the last one to two of these, as Kafka's
+/// metrics have two samples of `metrics.sample.window.ms`.
+pub(super) const WINDOW: Duration = Duration::from_secs(30);
+
+/// The sum of a number, or the histogram of all values.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Amount {
+    Number(u64),
+    Histogram(Box<Histogram>),
+}
+
+/// The sums over shards, by name and the values of labels.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sums(BTreeMap<&'static str, BTreeMap<Vec<String>, Amount>>);
+
+impl Sums {
+    pub(super) fn of(reports: &[Report]) -> Self {
+        let mut sums = Self::default();
+        for report in reports {
+            report.numbers.walk(&mut |metric, labels, value| {
+                let labels = labels.iter().map(|(_, value)| (*value).to_owned()).collect();
+                sums.add(metric, labels, value);
+            });
+        }
+        sums
+    }
+
+    fn add(&mut self, metric: &Metric, labels: Vec<String>, value: Value<'_>) {
+        let amounts = self.0.entry(metric.name).or_default();
+        match value {
+            Value::Number(number) => {
+                let amount = amounts.entry(labels).or_insert(Amount::Number(0));
+                if let Amount::Number(sum) = amount {
+                    *sum = sum.saturating_add(number);
+                }
+            }
+            Value::Histogram(histogram) => {
+                let empty = || Amount::Histogram(Box::default());
+                if let Amount::Histogram(sum) = amounts.entry(labels).or_insert_with(empty) {
+                    sum.add(histogram);
+                }
+            }
+        }
+    }
+
+    /// The amounts of a name, by the values of their labels.
+    pub(super) fn by_labels(&self, name: &str) -> impl Iterator<Item = (&[String], &Amount)> {
+        self.0.get(name).into_iter().flatten().map(|(labels, amount)| (&labels[..], amount))
+    }
+
+    /// The number of this name, over all labels; of a histogram the number of its values.
+    pub(super) fn number(&self, name: &str) -> f64 {
+        let numbers = self.by_labels(name).map(|(_, amount)| match amount {
+            Amount::Number(number) => *number as f64,
+            Amount::Histogram(histogram) => histogram.count() as f64,
+        });
+        numbers.sum()
+    }
+
+    /// The histogram of this name, over all labels whose first value is wanted.
+    pub(super) fn histogram(&self, name: &str, wanted: impl Fn(&str) -> bool) -> Histogram {
+        let mut all = Histogram::default();
+        for (labels, amount) in self.by_labels(name) {
+            if let Amount::Histogram(histogram) = amount
+                && labels.first().is_none_or(|label| wanted(label))
+            {
+                all.add(histogram);
+            }
+        }
+        all
+    }
+}
+
+/// The sums now, and those of a while ago.
+#[derive(Debug)]
+pub(super) struct Recent<'s> {
+    pub(super) now: &'s Sums,
+    pub(super) before: &'s Sums,
+    pub(super) seconds: f64,
+}
+
+impl Recent<'_> {
+    /// How fast a number grows, in a second.
+    pub(super) fn rate(&self, name: &str) -> f64 {
+        let (now, before) = (self.now.number(name), self.before.number(name));
+        // A shard that was loaded again counts from zero.
+        if now < before { 0.0 } else { (now - before) / self.seconds }
+    }
+
+    /// The values that came meanwhile.
+    pub(super) fn histogram(&self, name: &str, wanted: impl Fn(&str) -> bool) -> Histogram {
+        self.now.histogram(name, &wanted).since(&self.before.histogram(name, &wanted))
+    }
+}
+
+/// Earlier sums, from which the present ones are counted.
+#[derive(Debug)]
+pub(super) struct Windows {
+    /// The older ones, and those since [`WINDOW`] or less.
+    older: (Instant, Sums),
+    newer: (Instant, Sums),
+}
+
+impl Windows {
+    /// Counts from zero at the start of the process.
+    pub(super) fn new(started: Instant) -> Self {
+        Self { older: (started, Sums::default()), newer: (started, Sums::default()) }
+    }
+
+    /// The change until now.
+    pub(super) fn recent<'s>(&'s mut self, now: Instant, sums: &'s Sums) -> Recent<'s> {
+        if now.duration_since(self.newer.0) >= WINDOW {
+            let newest = (now, sums.clone());
+            self.older = std::mem::replace(&mut self.newer, newest);
+        }
+        let seconds = now.duration_since(self.older.0).as_secs_f64().max(0.001);
+        Recent { now: sums, before: &self.older.1, seconds }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_counters::counters;
+
+    counters! {
+        struct Doors in "doors" {
+            /// Rings.
+            rings: u64 = Counter of Count,
+            /// Waits.
+            waits: Histogram = Counter of Microseconds,
+        }
+    }
+
+    fn report(rings: u64, waits: &[u64]) -> Report {
+        let mut doors = Doors { rings, ..Doors::default() };
+        waits.iter().for_each(|it| doors.waits.record(*it));
+        let numbers: muster_counters::Copies = vec![Box::new(doors)];
+        let (certificates, obstacles, warnings) = (Vec::new(), Vec::new(), Vec::new());
+        Report { shard: 0, numbers, certificates, obstacles, warnings }
+    }
+
+    #[test]
+    fn rates_are_of_the_last_one_to_two_windows() {
+        let started = Instant::now();
+        let at = |seconds| started + Duration::from_secs(seconds);
+        let mut windows = Windows::new(started);
+        let mut rate = |seconds, rings| {
+            let sums = Sums::of(&[report(rings, &[]), report(rings, &[])]);
+            windows.recent(at(seconds), &sums).rate("doors_rings")
+        };
+        assert_eq!(rate(10, 50), 10.0, "since the start");
+        assert_eq!(rate(40, 200), 10.0);
+        assert_eq!(rate(50, 250), 10.0, "still since the start");
+        assert_eq!(rate(70, 200), 0.0, "the numbers of 40 s: the next window has begun");
+        assert_eq!(rate(90, 300), 4.0);
+        assert_eq!(rate(95, 100), 0.0, "a shard was loaded again");
+    }
+
+    #[test]
+    fn recent_values_are_those_of_all_shards() {
+        let started = Instant::now();
+        let mut windows = Windows::new(started);
+        let first = Sums::of(&[report(0, &[1, 1, 1])]);
+        windows.recent(started + WINDOW, &first);
+        let second = Sums::of(&[report(0, &[1, 1, 1, 9]), report(0, &[9])]);
+        let recent = windows.recent(started + 2 * WINDOW, &second);
+        assert_eq!(recent.histogram("doors_waits", |_| true).sum(), 18);
+        assert_eq!((recent.now.number("doors_waits"), recent.now.number("windows")), (5.0, 0.0));
+    }
+}

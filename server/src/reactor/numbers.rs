@@ -1,0 +1,47 @@
+//! The numbers of a shard with those of its files and sessions, for the admin side and the log.
+
+use super::{Io, Reactor};
+use crate::report::{Report, Signs};
+use crate::shard::Shard;
+use crossbeam_channel::Sender;
+use muster_counters::{Copies, Totals};
+use tracing::debug;
+
+impl<I: Io> Reactor<I> {
+    /// Copies of all numbers of a shard.
+    fn numbers(&self, shard: &Shard) -> Copies {
+        let mut numbers = shard.inspect().numbers();
+        numbers.push(Box::new(self.files.counters()));
+        numbers.push(Box::new(self.files.gauges()));
+        numbers.push(Box::new(self.sessions.numbers(self.times.wall.0)));
+        numbers
+    }
+
+    /// Sends copies of the numbers of a shard to the admin side, which may have given up.
+    pub(super) fn report(&self, shard: &Shard, to: &Sender<Report>) {
+        let inspection = shard.inspect();
+        let signs = Signs {
+            shard: inspection.number(),
+            is_stopping: inspection.is_stopping(),
+            is_failed: inspection.is_failed(),
+            flushing_ms: inspection.flushing_ms(),
+            is_log_full: inspection.is_log_full(),
+            offline_partitions: inspection.offline_partitions(),
+        };
+        let certificates = self.sessions.listeners.iter();
+        let _ = to.try_send(Report {
+            shard: inspection.number(),
+            numbers: self.numbers(shard),
+            certificates: certificates.map(|tls| Some(tls.as_ref()?.expires_at)).collect(),
+            obstacles: signs.obstacles(),
+            warnings: signs.warnings(),
+        });
+    }
+
+    /// Logs all numbers of a shard that has stopped.
+    pub(super) fn report_counters(&self, shard: &Shard) {
+        let mut totals = Totals::default();
+        totals.count(&self.numbers(shard));
+        debug!("shard {} counted: {totals}", shard.inspect().number());
+    }
+}

@@ -1,0 +1,62 @@
+//! The answer of a shard to the admin side.
+
+use muster_counters::Copies;
+use std::fmt;
+
+/// A flush that is under way for longer keeps clients from being answered.
+const FLUSHING_MS_MAX: u64 = 1_000;
+
+/// The numbers of a shard as they were at one time, and what keeps it from serving.
+pub struct Report {
+    pub shard: u32,
+    pub numbers: Copies,
+    /// When the certificate of each listener expires, in seconds since 1970; None without TLS.
+    pub certificates: Vec<Option<i64>>,
+    /// Why it does not serve as it should, in words; clients have to wait.
+    pub obstacles: Vec<String>,
+    /// Trouble that an operator should know of, though it serves.
+    pub warnings: Vec<String>,
+}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
+/// The signs of a shard's health that its inspection shows.
+pub(crate) struct Signs {
+    pub(crate) shard: u32,
+    pub(crate) is_stopping: bool,
+    pub(crate) is_failed: bool,
+    pub(crate) flushing_ms: u64,
+    pub(crate) is_log_full: bool,
+    pub(crate) offline_partitions: usize,
+}
+
+impl Signs {
+    /// Why it does not serve as it should.
+    pub(crate) fn obstacles(&self) -> Vec<String> {
+        let Self { shard, flushing_ms, .. } = self;
+        let slow = format!(
+            "shard {shard}: the disk has not finished a flush for {flushing_ms} ms: clients wait"
+        );
+        let reasons = [
+            (self.is_stopping, format!("shard {shard} stops")),
+            (self.is_failed, format!("shard {shard} has failed, and is loaded again")),
+            (*flushing_ms > FLUSHING_MS_MAX, slow),
+            (self.is_log_full, format!("shard {shard}: too much waits for the disk")),
+        ];
+        reasons.into_iter().filter_map(|(holds, words)| holds.then_some(words)).collect()
+    }
+
+    /// Trouble that an operator should know of, though the shard serves.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let count = self.offline_partitions;
+        let words = format!(
+            "shard {}: {count} partitions are damaged and not served, the others are",
+            self.shard
+        );
+        (count > 0).then_some(words).into_iter().collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! The lines of the log about a server that starts.
+
+use super::Options;
+use crate::Failure;
+use crate::addresses::warn_if_unreachable;
+use crate::cluster::ClusterImage;
+use crate::config::{Config, SecurityProtocol, ServedListener};
+use crate::placement::CONTROLLER;
+use std::path::Path;
+use tracing::{info, warn};
+
+pub(super) fn log_start(options: &Options) {
+    let data = options.data.display();
+    let file = options.config_file.as_deref().map(Path::display);
+    let file =
+        file.map_or_else(|| "no config file".to_owned(), |file| format!("configs from {file}"));
+    info!("muster {}: data in {data}, {file}, shards: {}", options.version, options.shards);
+}
+
+/// Logs where each shard listens, and warns of addresses that clients cannot use.
+pub(super) fn log_addresses(options: &Options) -> Result<(), Failure> {
+    let listeners = &options.served.listeners;
+    for number in 0..options.shards {
+        for ServedListener { name, protocol, listen, advertised } in listeners {
+            let (listen, advertised) = (listen.of_shard(number)?, advertised.of_shard(number)?);
+            let of = match &listeners[..] {
+                [_] if *protocol == SecurityProtocol::Plaintext => String::new(),
+                _ => format!(" for {name} ({})", protocol.name()),
+            };
+            info!("shard {number} listens on {listen}{of}, clients connect to {advertised}");
+        }
+    }
+    for (listen, listener) in options.listen.iter().zip(listeners) {
+        warn_if_unreachable(listen.ip(), listener.advertised.clone())?;
+    }
+    Ok(())
+}
+
+/// Logs configs without effect: an operator who moves a file from Kafka has to know them.
+pub(super) fn log_without_effect(config: &Config) {
+    let keys: Vec<_> = config.set_without_effect().collect();
+    if !keys.is_empty() {
+        info!("set, but without effect in muster: {}", keys.join(", "));
+    }
+}
+
+/// Logs of topics grow to `segment.bytes`, those of shards to their own size.
+pub(super) fn log_file_size_limit() {
+    if let Some(limit) = muster_uring::file_size_limit() {
+        warn!(
+            "files may have {limit} bytes at most (RLIMIT_FSIZE, ulimit -f): the server ends when \
+             a log needs more"
+        );
+    }
+}
+
+/// Logs altered configs that have no effect because the command line sets them.
+pub(super) fn log_unused(config: &Config, image: &ClusterImage, number: u32) {
+    let of_all = if number == CONTROLLER { config.unused_dynamic(image, "") } else { Vec::new() };
+    let of_this = config.unused_dynamic(image, &number.to_string());
+    of_all.iter().chain(&of_this).for_each(|line| warn!("{line}"));
+}
