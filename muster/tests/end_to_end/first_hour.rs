@@ -255,7 +255,7 @@ fn rings_fit_the_limit_of_locked_memory_or_the_error_names_a_number_that_does() 
     let port = free_ports(6);
     let server = command(data.path(), port, 6, &[]);
     // A third of the memory of six rings of full size.
-    let memory = limited(&["--memlock=845824"], &server);
+    let memory = limited(&["--memlock=854016"], &server);
     let server = Server::of(memory, data.path(), port, 6);
     server.says("RLIMIT_MEMLOCK (ulimit -l) allows no full rings for 6 shards");
     (0..6).for_each(|shard| drop(advertised(server.port + shard)));
@@ -264,7 +264,7 @@ fn rings_fit_the_limit_of_locked_memory_or_the_error_names_a_number_that_does() 
     let server = command(data.path(), free_ports(8), 8, &[]);
     let text = refused(&mut limited(&["--memlock=131072"], &server));
     assert!(text.contains("RLIMIT_MEMLOCK allows 128 KiB"), "{text}");
-    assert!(text.contains("start with `--shards 3`"), "{text}");
+    assert!(text.contains("start with `--shards 2`"), "{text}");
 }
 
 #[test]
