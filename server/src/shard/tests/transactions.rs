@@ -291,19 +291,27 @@ fn seen(world: &mut World, slot: Slot) -> (i64, Vec<(i64, i64, i64)>, [Option<i6
     (world.shard.groups.stable_offset(slot), open, aborted)
 }
 
+/// The time of the records of these tests.
+const NOW: i64 = 1_020;
+
 /// A slot with an offset outside of transactions, one that is aborted, and one that is open.
 fn with_open_and_aborted() -> (World, Slot) {
     let mut world = World::new(&["num.partitions=4"]);
     [7, 9].iter().for_each(|id| begin(&mut world, *id));
+    world.turn();
+    world.pass(10);
+    world.restart();
+    world.pass(10);
+    assert_eq!(world.now, NOW);
     let slot = world.common.placement.group_slot("g1");
     let [open, aborted] = [7, 8].map(|id| Producer { id, epoch: 1 });
     let groups = &mut world.shard.groups;
-    groups.append_of(slot, 1_000, Some(aborted), &[commit(1, 1, Some(10))]);
-    groups.append_of(slot, 1_000, None, &[commit(1, 0, Some(10))]);
-    groups.append_of(slot, 1_000, Some(open), &[commit(1, 2, Some(10))]);
-    groups.append_of(slot, 1_000, Some(aborted), &[commit(1, 1, Some(11))]);
+    groups.append_of(slot, NOW, Some(aborted), &[commit(1, 1, Some(10))]);
+    groups.append_of(slot, NOW, None, &[commit(1, 0, Some(10))]);
+    groups.append_of(slot, NOW, Some(open), &[commit(1, 2, Some(10))]);
+    groups.append_of(slot, NOW, Some(aborted), &[commit(1, 1, Some(11))]);
     let marker = EndTxnMarker { outcome: TransactionOutcome::Abort, coordinator_epoch: 3 };
-    groups.end_transaction(slot, 1_000, aborted, marker);
+    groups.end_transaction(slot, NOW, aborted, marker);
     world.turn();
     world.pass(10);
     (world, slot)
@@ -312,7 +320,7 @@ fn with_open_and_aborted() -> (World, Slot) {
 #[test]
 fn the_places_of_transactions_are_those_of_the_log_after_startup() {
     let (mut world, slot) = with_open_and_aborted();
-    let expected = (2, vec![(7, 2, 1_000)], [Some(0), Some(0)]);
+    let expected = (2, vec![(7, 2, NOW)], [Some(0), Some(0)]);
     assert_eq!(seen(&mut world, slot), expected);
     for _ in 0..2 {
         world.restart();
@@ -331,10 +339,11 @@ fn the_places_of_transactions_are_those_of_the_log_after_startup() {
 
 #[test]
 fn the_places_of_transactions_are_in_a_snapshot() {
-    let (mut world, slot) = with_open_and_aborted();
-    let expected = (2, vec![(7, 2, 1_000)], [Some(0), Some(0)]);
+    let (world, slot) = with_open_and_aborted();
+    let expected = (2, vec![(7, 2, NOW)], [Some(0), Some(0)]);
     let mut world = stop(world);
     world.restart();
+    world.pass(10);
     assert!(world.unloaded > 0, "there is a snapshot");
     assert_eq!(seen(&mut world, slot), expected);
     let first = world.shard.groups.log().log_end_offset(slot.log_partition());
@@ -342,7 +351,7 @@ fn the_places_of_transactions_are_in_a_snapshot() {
     world.shard.groups.append_of(slot, now, Some(later), &[commit(1, 3, Some(10))]);
     world.turn();
     world.pass(10);
-    let with_later = (2, vec![(7, 2, 1_000), (9, first, now)], [Some(0), Some(0)]);
+    let with_later = (2, vec![(7, 2, NOW), (9, first, now)], [Some(0), Some(0)]);
     assert_eq!(seen(&mut world, slot), with_later);
     world.restart();
     world.pass(10);
