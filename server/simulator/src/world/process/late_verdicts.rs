@@ -14,10 +14,13 @@ pub(super) type LateVerdict = (u32, Letter);
 
 impl World {
     /// Holds back some of the verdicts in letters to a shard. Returns those held before whose
-    /// producer has a marker in the letters: they arrive after it. At rest all arrive.
+    /// producer has a marker in the letters: they arrive after it. All arrive once requests have to
+    /// be answered in time.
     pub(super) fn late_verdicts(&mut self, to: u32, message: &mut Message) -> Vec<Message> {
         let Message::Letters { from, letters } = message else { return Vec::new() };
-        let chance = if self.is_resting() { 0.0 } else { self.profile.late_verdict_chance };
+        let now = self.queue.now();
+        let may_hold = !self.is_resting() && self.calm_since.is_none_or(|since| now < since);
+        let chance = if may_hold { self.profile.late_verdict_chance } else { 0.0 };
         let Some(sim) = self.process.shard(to) else { return Vec::new() };
         let ended: BTreeSet<i64> = letters.iter().filter_map(ended_producer).collect();
         let is_due = |held: &mut LateVerdict| {
