@@ -248,7 +248,7 @@ impl<'v> Creation<'v> {
         let describe = |key| self.describer.topic(key, overrides);
         let entries = TopicConfig::KEYS.iter().map(describe);
         let entries = entries.map(|config| CreatableTopicConfigs {
-            name: config.name.into(),
+            name: config.name,
             value: config.text.map(Str::Owned),
             read_only: config.read_only,
             config_source: config.source as i8,
