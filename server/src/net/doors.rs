@@ -83,19 +83,20 @@ impl Doors {
         door.waiting.pop_front()
     }
 
-    /// Counts a new connection, and returns how long it has to wait, in ms.
+    /// Counts a new connection, and returns how long it has to wait, in ms. It counts without a
+    /// limit, too, as in Kafka: one may be set later.
     fn count(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) -> i64 {
         let (window, of_door) = (self.window, limits.of_door(listener));
-        let delay = |rate: &mut Rate, bound: Option<Bound>| match bound {
-            Some(bound) => {
-                rate.record(window, 1.0, now);
-                rate.delay_ms(window, bound.get(), now).min(window.sample_ms)
-            }
-            None => 0,
+        let delay = |rate: &mut Rate, bound: Option<Bound>| {
+            rate.record(window, 1.0, now);
+            let delay = bound.map_or(0, |bound| rate.delay_ms(window, bound.get(), now));
+            delay.min(window.sample_ms)
         };
-        let of_all = limits.new_connections.filter(|_| !of_door.is_spared);
-        delay(&mut self.rate, of_all)
-            .max(delay(&mut self.door(listener).rate, of_door.new_connections))
+        let own = delay(&mut self.door(listener).rate, of_door.new_connections);
+        if of_door.is_spared {
+            return own;
+        }
+        own.max(delay(&mut self.rate, limits.new_connections))
     }
 
     fn has_place(&self, listener: ListenerIndex, limits: &Limits) -> bool {
@@ -113,12 +114,10 @@ impl Doors {
     pub(super) fn turn_away(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) {
         self.leave(listener);
         let (window, of_door) = (self.window, limits.of_door(listener));
-        if limits.new_connections.is_some() && !of_door.is_spared {
+        if !of_door.is_spared {
             self.rate.record(window, -1.0, now);
         }
-        if of_door.new_connections.is_some() {
-            self.door(listener).rate.record(window, -1.0, now);
-        }
+        self.door(listener).rate.record(window, -1.0, now);
     }
 
     /// The connections that were let in and are open.
@@ -264,6 +263,18 @@ mod tests {
         assert_eq!(let_in(&mut doors, &limits, 0).len(), 20);
         arrive(&mut doors, OUTSIDE, 20..40);
         assert_eq!(let_in(&mut doors, &limits, 0).len(), 10);
+    }
+
+    #[test]
+    fn connections_count_before_there_is_a_limit() {
+        let without = limits(99, [door(99, None, false); 2]);
+        let with = Limits { new_connections: Some(Bound::from(1)), ..without.clone() };
+        let mut doors = Doors::new(Window::default());
+        arrive(&mut doors, INSIDE, 0..10);
+        assert_eq!(let_in(&mut doors, &without, 0).len(), 10);
+        arrive(&mut doors, INSIDE, 10..11);
+        assert!(let_in(&mut doors, &with, 0).is_empty());
+        assert_eq!(let_in(&mut doors, &with, 1_000), [10]);
     }
 
     #[test]
