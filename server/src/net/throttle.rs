@@ -191,16 +191,21 @@ impl Connections {
         }
     }
 
-    /// The shard works on a request again, or does not any more.
-    pub(crate) fn works_on(&mut self, request: RequestId, is_working: bool) {
+    /// The shard works on a request again.
+    pub(crate) fn works_on(&mut self, request: RequestId) {
+        self.with_charge(request, |throttle, charge| charge.began = Some((throttle.stopwatch)()));
+    }
+
+    /// The shard does not work on a request any more, which waits.
+    pub(crate) fn rests(&mut self, request: RequestId) {
+        self.with_charge(request, Throttle::record_time);
+    }
+
+    fn with_charge(&mut self, request: RequestId, act: impl FnOnce(&mut Throttle, &mut Charge)) {
         let id = ConnectionId(request.connection);
         let Some(connection) = self.get_mut(id) else { return };
         let Some(mut charge) = connection.take_charge(request.sequence) else { return };
-        if is_working {
-            charge.began = Some((self.throttle.stopwatch)());
-        } else {
-            self.throttle.record_time(&mut charge);
-        }
+        act(&mut self.throttle, &mut charge);
         if let Some(connection) = self.get_mut(id) {
             connection.charge(request.sequence, charge);
         }

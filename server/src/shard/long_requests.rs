@@ -78,9 +78,9 @@ impl Shard {
     /// The time of each slice is charged to the client.
     fn answer_slice(&mut self) {
         let request = self.long.request();
-        request.into_iter().for_each(|it| self.clients.answers().works_on(it, true));
+        request.into_iter().for_each(|it| self.clients.answers().works_on(it));
         self.answer_next_slice();
-        request.into_iter().for_each(|it| self.clients.answers().works_on(it, false));
+        request.into_iter().for_each(|it| self.clients.answers().rests(it));
     }
 
     fn answer_next_slice(&mut self) {

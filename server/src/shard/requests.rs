@@ -68,7 +68,7 @@ impl Shard {
         let id = call.request;
         self.route(call, request);
         if is_charged {
-            self.clients.answers().works_on(id, false);
+            self.clients.answers().rests(id);
         }
         self.clients.answers().worked(frame.len() + 4);
         Ok(true)
