@@ -1,7 +1,7 @@
 //! DescribeAcls: by resource.
 
 use super::View;
-use crate::security::acls::{AclFilter, AclFilterFields, Entry};
+use crate::security::acls::{AclFilter, Entry};
 use muster_codec::messages::{
     AclDescription, DescribeAclsRequest, DescribeAclsResource, DescribeAclsResponse,
 };
@@ -15,16 +15,7 @@ pub fn describe_acls<'r>(
     if !view.config.has_authorizer() {
         return refused(ErrorCode::SecurityDisabled, "No Authorizer is configured.");
     }
-    let fields = AclFilterFields {
-        resource_type: request.resource_type_filter,
-        name: request.resource_name_filter.as_deref(),
-        pattern_type: request.pattern_type_filter,
-        principal: request.principal_filter.as_deref(),
-        host: request.host_filter.as_deref(),
-        operation: request.operation,
-        permission: request.permission_type,
-    };
-    let Some(filter) = AclFilter::new(fields) else {
+    let Some(filter) = AclFilter::new(request.into()) else {
         return refused(ErrorCode::InvalidRequest, "Unknown filter.");
     };
     let mut resources: Vec<DescribeAclsResource<'r>> = Vec::new();

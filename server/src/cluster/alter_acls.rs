@@ -6,8 +6,7 @@ use super::change::{Change, Refused};
 use super::limits::{ACL_BYTES_MAX, ACLS_LOOKED_AT_MAX, ACLS_MAX};
 use crate::security::CLUSTER_NAME;
 use crate::security::acls::{
-    Acl, AclFilter, AclFilterFields, Acls, Entry, Operation, Pattern, PatternType, Permission,
-    ResourceType,
+    Acl, AclFilter, Acls, Entry, Operation, Pattern, PatternType, Permission, ResourceType,
 };
 use muster_codec::messages::{
     AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse, DeleteAclsFilter,
@@ -158,16 +157,8 @@ fn filter_of<'f>(
     if !view.config.has_authorizer() {
         return Err(security_disabled());
     }
-    let fields = AclFilterFields {
-        resource_type: filter.resource_type_filter,
-        name: filter.resource_name_filter.as_deref(),
-        pattern_type: filter.pattern_type_filter,
-        principal: filter.principal_filter.as_deref(),
-        host: filter.host_filter.as_deref(),
-        operation: filter.operation,
-        permission: filter.permission_type,
-    };
-    AclFilter::new(fields).ok_or_else(|| Refused::new(ErrorCode::InvalidRequest, "Unknown filter."))
+    AclFilter::new(filter.into())
+        .ok_or_else(|| Refused::new(ErrorCode::InvalidRequest, "Unknown filter."))
 }
 
 fn refused_filter(refused: Refused) -> DeleteAclsFilterResult<'static> {

@@ -2,6 +2,7 @@
 
 use super::acl::{Entry, Pattern, WILDCARD};
 use super::kinds::{Operation, PatternType, Permission, ResourceType};
+use muster_codec::messages::{DeleteAclsFilter, DescribeAclsRequest};
 
 /// The code that stands for any kind.
 const ANY: i8 = 1;
@@ -40,6 +41,26 @@ pub struct AclFilterFields<'f> {
     pub operation: i8,
     pub permission: i8,
 }
+
+macro_rules! fields_of {
+    ($($message:ident)*) => {$(
+        impl<'f> From<&'f $message<'_>> for AclFilterFields<'f> {
+            fn from(message: &'f $message<'_>) -> Self {
+                Self {
+                    resource_type: message.resource_type_filter,
+                    name: message.resource_name_filter.as_deref(),
+                    pattern_type: message.pattern_type_filter,
+                    principal: message.principal_filter.as_deref(),
+                    host: message.host_filter.as_deref(),
+                    operation: message.operation,
+                    permission: message.permission_type,
+                }
+            }
+        }
+    )*};
+}
+
+fields_of! { DescribeAclsRequest DeleteAclsFilter }
 
 impl<'f> AclFilter<'f> {
     /// None if a code is unknown.
