@@ -4,21 +4,28 @@
 use crate::config::REQUEST_BYTES_DEFAULT;
 use crate::groups::{ASKED_BYTES_MAX, HISTORY_BYTES_MAX};
 use crate::net::limits::SLICE_BYTES_MAX;
-use crate::net::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX, UNREAD_BYTES_MAX};
+use crate::net::{
+    AMENDMENTS_BYTES_MAX, BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX,
+    UNREAD_BYTES_MAX,
+};
 use crate::partitions::{
     PARTITION_OF_FETCH_BYTES, READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX,
 };
+use crate::reactor::handshakes::{HANDSHAKES_BYTES_MAX, HANDSHAKES_MAX, SESSION_BYTES};
 use crate::transactions::LETTER_BYTES_MAX;
 use muster_codec::limits::{ANSWER_BYTES_MAX, REQUEST_ARRAY_BYTES_MAX, STATE_REQUEST_BYTES_MAX};
 use muster_coordinator::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
 use muster_transactions::limits::WAITING_BYTES_MAX;
 
 /// The bound on the sum.
-const SHARD_BYTES_MAX: usize = 1_126 << 20;
+const SHARD_BYTES_MAX: usize = 1_206 << 20;
 
 /// Unfinished requests, and the one that is still received over the limit.
 const INPUT: usize =
     INPUT_BYTES_DEFAULT + SHORT_FRAMES_BYTES_MAX + BURST_BYTES_MAX + REQUEST_BYTES_DEFAULT as usize;
+
+/// Handshakes under way: what their clients have sent, and the state of their sessions.
+const HANDSHAKES: usize = HANDSHAKES_BYTES_MAX + HANDSHAKES_MAX * SESSION_BYTES;
 
 /// The long request under way, and its answer so far.
 const LONG: usize = ANSWER_BYTES_MAX;
@@ -48,6 +55,8 @@ const SLOTS_DEFAULT: usize = 50;
 
 const _: () = assert!(
     INPUT
+        + HANDSHAKES
+        + AMENDMENTS_BYTES_MAX
         + LONG
         + HANDLED
         + UNREAD_BYTES_MAX

@@ -4,7 +4,7 @@
 //! commands -> a wait.
 
 mod error;
-mod handshakes;
+pub(crate) mod handshakes;
 mod io;
 mod lines;
 mod numbers;
@@ -134,7 +134,7 @@ impl<I: Io> Reactor<I> {
         let times = io.times();
         self.began = times.now;
         let overdue = self.close_overdue(io, shard, times.now)?;
-        shard.count_encrypted(self.sessions.held());
+        shard.count_encrypted(self.sessions.held(), self.sessions.state_bytes());
         let due = shard.end_turn(times, self.received_until, &mut self.commands);
         let finished = self.close_finished(io, times.now);
         let due = [due, overdue, finished, self.lines.report_left_out(times.now)];

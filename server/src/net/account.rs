@@ -11,6 +11,10 @@ pub enum Kind {
     Input,
     /// Received with TLS, and not yet decrypted: handshakes, and records that are not whole.
     Encrypted,
+    /// The state of TLS sessions, about.
+    Sessions,
+    /// Answers to denied parts of requests, which wait for the other parts.
+    Amendments,
     /// Requests that wait: parked fetches, look-ups, joins, offsets of transactions.
     Parked,
     /// Reads of files under way, for fetches and look-ups.
@@ -30,8 +34,18 @@ pub(super) const UNREAD: [Kind; 2] = [Kind::Answers, Kind::Unsent];
 
 const KINDS: usize = Kind::Unsent as usize + 1;
 
-const NAMES: [&str; KINDS] =
-    ["input", "encrypted", "parked", "reads", "slices", "long", "answers", "unsent"];
+const NAMES: [&str; KINDS] = [
+    "input",
+    "encrypted",
+    "sessions",
+    "amendments",
+    "parked",
+    "reads",
+    "slices",
+    "long",
+    "answers",
+    "unsent",
+];
 
 /// Bytes held by kind, their sum, and the peak of the sum.
 #[derive(Debug, Clone, Default)]
@@ -132,8 +146,9 @@ mod tests {
         account.take(Kind::Slices, 5 << 20);
         assert_eq!(
             account.to_string(),
-            "input 1 KiB, encrypted 0 KiB, parked 0 KiB, reads 1 KiB, slices 5120 KiB, long 0 KiB, \
-             answers 0 KiB, unsent 1 KiB, 5121 KiB in all, 5121 KiB at the peak"
+            "input 1 KiB, encrypted 0 KiB, sessions 0 KiB, amendments 0 KiB, parked 0 KiB, \
+             reads 1 KiB, slices 5120 KiB, long 0 KiB, answers 0 KiB, unsent 1 KiB, 5121 KiB \
+             in all, 5121 KiB at the peak"
         );
     }
 

@@ -235,10 +235,15 @@ impl Connection {
     }
 
     /// Has the answer to a request changed before it leaves.
-    pub(super) fn amend(&mut self, sequence: u64, amendment: Box<dyn Amend>) {
-        if let Some(request) = self.pending(sequence) {
-            request.amendment = Some(amendment);
-        }
+    /// False if there is no such request.
+    pub(super) fn amend(&mut self, sequence: u64, amendment: Box<dyn Amend>) -> bool {
+        let request = self.pending(sequence);
+        request.is_some_and(|request| request.amendment.replace(amendment).is_none())
+    }
+
+    /// The bytes of the changes of its answers.
+    pub(super) fn held_amendments(&self) -> usize {
+        self.in_flight.iter().filter_map(|it| it.amendment.as_ref()).map(|it| it.held()).sum()
     }
 
     /// The change of the answer to a request.

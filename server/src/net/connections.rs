@@ -145,6 +145,7 @@ impl Connections {
         let connection = slot.and_then(|slot| slot.take_if(|c| c.id == id))?;
         self.drop_input(&connection);
         self.drop_unread(&connection);
+        self.drop_amendments(&connection);
         if let Streaming::UnderWay(_) = connection.streaming {
             self.end_slice();
         }
@@ -299,6 +300,7 @@ impl Connections {
         write: impl FnOnce(i32, i16, &mut Vec<u8>) -> wire::Result<()>,
         visible_at: VisibleAt,
     ) {
+        self.forget_amendment(request);
         let id = ConnectionId(request.connection);
         let is_early = injected::is(Fault::EarlyAnswer);
         let visible_at = if is_early { VisibleAt::Now } else { visible_at };
@@ -343,6 +345,7 @@ impl Connections {
     pub fn skip(&mut self, request: RequestId) {
         let id = ConnectionId(request.connection);
         self.settled(request, None, &[]);
+        self.forget_amendment(request);
         if let Some(connection) = self.get_mut(id) {
             connection.skip(request.sequence);
             self.advance(id);

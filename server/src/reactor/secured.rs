@@ -1,7 +1,7 @@
 //! TLS between the sockets and the shard: received bytes are decrypted before the shard gets them,
 //! and its output is encrypted.
 
-use super::handshakes::Handshakes;
+use super::handshakes::{Handshakes, SESSION_BYTES};
 use super::{Io, Reactor, Share};
 use crate::files::FileError;
 use crate::net::{ConnectionId, encrypted_expected};
@@ -32,6 +32,7 @@ pub(super) struct Sessions {
     pub(super) handshakes: Handshakes,
     /// Bytes that all sessions hold for input.
     held: usize,
+    open: usize,
     out: Output,
     pub(super) counters: TlsCounters,
 }
@@ -60,9 +61,10 @@ impl Sessions {
     ///
     /// # Errors
     /// No session can be made.
-    pub(super) fn open(&self, listener: ListenerIndex) -> Result<Option<Box<Secured>>, Failed> {
+    pub(super) fn open(&mut self, listener: ListenerIndex) -> Result<Option<Box<Secured>>, Failed> {
         let Some(Some(tls)) = self.listeners.get(listener.0) else { return Ok(None) };
         let session = Session::new(tls)?;
+        self.open += 1;
         Ok(Some(Box::new(Secured {
             session,
             listener,
@@ -86,6 +88,7 @@ impl Sessions {
     /// Forgets a connection.
     pub(super) fn closed(&mut self, secured: &Secured) {
         self.held -= secured.counted;
+        self.open -= 1;
         if secured.is_handshaking {
             self.handshakes.end(secured.counted);
         }
@@ -93,13 +96,18 @@ impl Sessions {
 
     /// Forgets all connections.
     pub(super) fn clear(&mut self) {
-        self.held = 0;
+        (self.held, self.open) = (0, 0);
         self.handshakes.clear();
     }
 
     /// Bytes that all sessions hold for input.
     pub(super) fn held(&self) -> usize {
         self.held
+    }
+
+    /// Bytes of the state of all sessions, about.
+    pub(super) fn state_bytes(&self) -> usize {
+        self.open * SESSION_BYTES
     }
 
     /// Counts the bytes that a session holds now.

@@ -63,7 +63,7 @@ impl Shard {
             refuse_silent(request)?;
         }
         let restriction = (permissions, self.broker.image().clone());
-        let amendment = Amendment::new(request, restriction, refused);
+        let amendment = Amendment::new(request, restriction, (version, refused));
         Ok(Screened::Amended { amendment, is_part })
     }
 

@@ -32,9 +32,10 @@ impl Shard {
         while self.work(times, &mut || false, commands) {}
     }
 
-    /// Counts the bytes of input that are not decrypted yet.
-    pub fn count_encrypted(&mut self, bytes: usize) {
+    /// Counts the bytes of input that are not decrypted yet, and those of the sessions.
+    pub fn count_encrypted(&mut self, bytes: usize, sessions: usize) {
         self.clients.answers().count(Kind::Encrypted, bytes);
+        self.clients.answers().count(Kind::Sessions, sessions);
     }
 
     /// Makes new input wait until the end of the turn, which has taken long enough.

@@ -54,7 +54,7 @@ impl Shard {
         match screened {
             Screened::Whole => {}
             Screened::Amended { amendment, is_part } => {
-                self.clients.answers().amend(call.request, Box::new(amendment));
+                self.clients.answers().amend(call.request, Box::new(amendment))?;
                 if is_part {
                     request = write_again(request, version, &mut rest)?;
                     call.body = &rest;

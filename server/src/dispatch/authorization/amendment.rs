@@ -18,6 +18,8 @@ pub(crate) struct Amendment {
     asks_for_operations: bool,
     /// The answer to the denied part of the request.
     refused: Option<Response<'static>>,
+    /// The bytes that it takes, about.
+    held: usize,
 }
 
 impl Amendment {
@@ -25,10 +27,11 @@ impl Amendment {
     pub(crate) fn new(
         request: &Routed<'_>,
         restriction: (Arc<Permissions>, Arc<ClusterImage>),
-        refused: Option<Response<'static>>,
+        (version, refused): (i16, Option<Response<'static>>),
     ) -> Self {
-        let restriction = Some(restriction);
-        Self { restriction, asks_for_operations: asks_for_operations(request), refused }
+        let held = refused.as_ref().map_or(0, |refused| held(refused, version));
+        let asks_for_operations = asks_for_operations(request);
+        Self { restriction: Some(restriction), asks_for_operations, refused, held }
     }
 
     /// That of a request without an authorizer; None if its answer needs none.
@@ -37,6 +40,7 @@ impl Amendment {
             restriction: None,
             asks_for_operations: true,
             refused: None,
+            held: 0,
         })
     }
 }
@@ -53,6 +57,19 @@ impl Amend for Amendment {
             self.refused = join(response, refused, is_last);
         }
     }
+
+    fn held(&self) -> usize {
+        self.held
+    }
+}
+
+/// Elements take more in memory than on the wire.
+fn held(refused: &Response<'_>, version: i16) -> usize {
+    const IN_MEMORY: usize = 4;
+    let mut bytes = Vec::new();
+    // One that cannot be written is never sent either.
+    let _ = refused.write(version, &mut bytes);
+    IN_MEMORY * bytes.len()
 }
 
 fn asks_for_operations(request: &Routed<'_>) -> bool {
