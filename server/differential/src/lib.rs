@@ -6,6 +6,7 @@
 //! - [`transactional`]: the transactional ids of a history. [`climb`]: one near its last epoch.
 //! - [`settle`], [`ends`]: waits for changes of topics, and for the markers of transactions.
 //! - [`acls`]: histories of users whose ACLs change.
+//! - [`quotas`]: clients with quotas, with the times until they are served.
 //! - [`ids`]: which id of muster's plays the role of which id of Kafka's.
 //! - [`compare`]: two answers, field by field. [`batches`]: their records.
 //! - [`known`]: the differences that are argued.
@@ -22,6 +23,7 @@ pub mod generate;
 pub mod history;
 pub mod ids;
 pub mod known;
+pub mod quotas;
 pub mod recording;
 pub mod report;
 pub mod settle;

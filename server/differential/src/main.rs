@@ -6,6 +6,7 @@ use clap::Parser;
 use differential::generate::Choice;
 use differential::history::{self, Plan};
 use differential::known::{self, Known};
+use differential::quotas;
 use differential::recording::{self, Recorded};
 use differential::report::Report;
 use differential::wire::{Answer, Ask, Flaw, Side};
@@ -61,6 +62,9 @@ struct Arguments {
     /// Producers near their last epoch, which takes 32,760 requests a history.
     #[arg(long, requires = "transactions", conflicts_with = "record")]
     last_epochs: bool,
+    /// The times and errors of clients with quotas of each kind, and nothing else.
+    #[arg(long, conflicts_with_all = ["only", "transactions", "secured", "record"])]
+    quotas: bool,
     /// The addresses of Apache Kafka and muster at which users log in: histories are of users whose
     /// ACLs change.
     #[arg(long, num_args = 2, conflicts_with = "record")]
@@ -88,6 +92,11 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> io::Result<bool> {
+    if arguments.quotas {
+        let run = arguments.run.unwrap_or_else(second);
+        served(arguments)?;
+        return quotas::compare(&arguments.kafka, &arguments.muster, run);
+    }
     let mut known = Known::read(known::LIST).map_err(io::Error::other)?;
     if !arguments.secured.is_empty() {
         known.extend(Known::read(known::LIST_OF_ACLS).map_err(io::Error::other)?);

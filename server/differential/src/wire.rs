@@ -81,12 +81,17 @@ impl Ask {
 
     /// The whole frame.
     pub fn frame(&self) -> io::Result<Vec<u8>> {
+        self.frame_of("differential")
+    }
+
+    /// The same, of a client with this id.
+    pub fn frame_of(&self, client_id: &str) -> io::Result<Vec<u8>> {
         let mut out = vec![0; 4];
         let header = RequestHeader {
             api_key: self.api() as i16,
             api_version: self.version,
             correlation_id: 7,
-            client_id: Some("differential".into()),
+            client_id: Some(client_id.into()),
         };
         header.write(&mut out);
         self.request.write(self.version, &mut out).map_err(io::Error::other)?;

@@ -1,0 +1,81 @@
+//! A client that asks one request at a time, and takes the time until each answer.
+
+use crate::wire::{Answer, Ask, Flaw};
+use muster_codec::Request;
+use serde_json::Value;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// The longest that an answer may take: longer than any throttle time of a comparison.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One connection.
+pub(crate) struct Client {
+    stream: TcpStream,
+    client_id: String,
+    /// When the last answer came.
+    answered: Instant,
+}
+
+/// An answer with its times.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) what: String,
+    /// Errors, and whatever else has to be the same.
+    pub(crate) errors: String,
+    pub(crate) throttle_ms: i64,
+    /// From the last answer to this one.
+    pub(crate) after_ms: i64,
+}
+
+impl Client {
+    pub(crate) fn connect(address: &str, client_id: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { stream, client_id: client_id.to_owned(), answered: Instant::now() })
+    }
+
+    /// The body of the answer.
+    pub(crate) fn call(&mut self, version: i16, request: Request<'static>) -> io::Result<Value> {
+        let ask = self.send(version, request)?;
+        self.receive(&ask)?.ok_or_else(|| io::Error::other("the connection was closed"))
+    }
+
+    pub(crate) fn send(&mut self, version: i16, request: Request<'static>) -> io::Result<Ask> {
+        let ask = Ask { version, request, flaw: Flaw::None };
+        self.stream.write_all(&ask.frame_of(&self.client_id)?)?;
+        Ok(ask)
+    }
+
+    /// None if the connection was closed.
+    pub(crate) fn receive(&mut self, ask: &Ask) -> io::Result<Option<Value>> {
+        let mut length = [0; 4];
+        match self.stream.read_exact(&mut length) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            read => read?,
+        }
+        let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+        self.stream.read_exact(&mut frame)?;
+        match ask.read(Some(&frame)) {
+            Answer::Body(body) => Ok(Some(body[ask.api().name()].clone())),
+            answer => Err(io::Error::other(format!("{answer:?}"))),
+        }
+    }
+
+    /// The same, with its times; `errors` is made of the body.
+    pub(crate) fn ask(
+        &mut self,
+        what: &str,
+        (version, request): (i16, Request<'static>),
+        errors: impl Fn(&Value) -> String,
+    ) -> io::Result<Seen> {
+        let body = self.call(version, request)?;
+        let after_ms = self.answered.elapsed().as_millis() as i64;
+        self.answered = Instant::now();
+        let throttle_ms = body["throttleTimeMs"].as_i64().unwrap_or_default();
+        Ok(Seen { what: what.to_owned(), errors: errors(&body), throttle_ms, after_ms })
+    }
+}
