@@ -52,6 +52,10 @@ pub enum Fault {
     OldPermissions,
     /// The refusal of a topic has its id.
     TellingRefusal,
+    /// A connection is served before its throttle time is over.
+    Unmuted,
+    /// Bytes beyond a quota are not throttled.
+    Unlimited,
 }
 
 #[cfg(feature = "injected-faults")]

@@ -55,10 +55,14 @@ pub enum InjectedFault {
     OldPermissions,
     /// The refusal of a topic has its id.
     TellingRefusal,
+    /// A connection is served before its throttle time is over.
+    Unmuted,
+    /// Bytes beyond a quota are not throttled.
+    Unlimited,
 }
 
 impl InjectedFault {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -84,6 +88,8 @@ impl InjectedFault {
         Self::EarlyAccess,
         Self::OldPermissions,
         Self::TellingRefusal,
+        Self::Unmuted,
+        Self::Unlimited,
     ];
 
     pub fn name(self) -> &'static str {
@@ -113,6 +119,8 @@ impl InjectedFault {
             Self::EarlyAccess => "early-access",
             Self::OldPermissions => "old-permissions",
             Self::TellingRefusal => "telling-refusal",
+            Self::Unmuted => "unmuted",
+            Self::Unlimited => "unlimited",
         }
     }
 
@@ -149,7 +157,9 @@ impl InjectedFault {
             | Self::UnwrittenId
             | Self::EarlyAccess
             | Self::OldPermissions
-            | Self::TellingRefusal => self.inject_in_server(),
+            | Self::TellingRefusal
+            | Self::Unmuted
+            | Self::Unlimited => self.inject_in_server(),
         }
     }
 
@@ -185,6 +195,8 @@ impl InjectedFault {
             Self::EarlyAccess => Fault::EarlyAccess,
             Self::OldPermissions => Fault::OldPermissions,
             Self::TellingRefusal => Fault::TellingRefusal,
+            Self::Unmuted => Fault::Unmuted,
+            Self::Unlimited => Fault::Unlimited,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())

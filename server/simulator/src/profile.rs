@@ -102,6 +102,8 @@ pub(crate) struct ClientProfile {
     pub(crate) transactors: u32,
     /// Clients with principals; if there are none, there is no authorizer.
     pub(crate) users: u32,
+    /// Clients that change the quotas of others: one, or none.
+    pub(crate) limiters: u32,
     pub(crate) hostile: u32,
     /// The average time between two starts or stops of members.
     pub(crate) churn_every: u64,
@@ -142,6 +144,7 @@ impl Profile {
         };
         profile.restrict(random);
         profile.late_verdict_chance = random.pick(&[0.0, 0.05, 0.3]);
+        profile.clients.limiters = random.pick(&[0, 1]);
         profile
     }
 
@@ -242,6 +245,7 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         producers: random.between(0, 3) as u32,
         transactors: random.pick(&[0, 1, 2, 4]),
         users: 0,
+        limiters: 0,
         hostile: random.pick(&[0, 0, 2]),
         several: random.pick(&[0, 1, 1]),
         converters: random.pick(&[0, 1]),

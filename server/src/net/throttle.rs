@@ -14,6 +14,7 @@ use muster_codec::Response;
 use muster_codec::messages::FetchResponse;
 use muster_coordinator::RequestId;
 use muster_storage::FileRange;
+use muster_storage::injected::{self, Fault};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -133,6 +134,9 @@ impl Throttle {
 
     fn add(&mut self, key: QuotaKey, limit: &Limit, bytes: usize) -> i64 {
         self.rates.record(key, limit, bytes as f64, self.now);
+        if injected::is(Fault::Unlimited) {
+            return 0;
+        }
         self.rates.delay_ms(key, limit, self.now)
     }
 
@@ -234,6 +238,9 @@ impl Connections {
     /// Serves a connection no further for some time.
     pub(crate) fn throttle(&mut self, id: ConnectionId, delay_ms: i64) {
         self.counters.requests_throttled += 1;
+        if injected::is(Fault::Unmuted) {
+            return;
+        }
         self.hold_until(id, delay_ms, Throttled::Until);
     }
 

@@ -250,6 +250,9 @@ impl Admin {
                 self.topics[at].retain(|known| known.is_some_and(|it| it >= count));
                 is(!self.topics[at].is_empty(), "a topic has more partitions than it can")?;
             }
+            // It has a quota.
+            (Doing::Create(..) | Doing::Grow(..) | Doing::Delete(_), code)
+                if code == ErrorCode::ThrottlingQuotaExceeded.code() => {}
             // The controller was loaded again: the change was made, or was not.
             (doing, code) if code == ErrorCode::UnknownServerError.code() => self.maybe(doing),
             (doing, code) => return Err(format!("{doing:?} is refused with {code}")),

@@ -2,8 +2,8 @@
 //! records which states the server may have.
 
 use super::{
-    Admin, Committer, Converter, Granter, Hostile, Producer, Reader as OffsetsReader, Several,
-    TopicCreator, Transactor, User,
+    Admin, Committer, Converter, Granter, Hostile, Limiter, Producer, Reader as OffsetsReader,
+    Several, TopicCreator, Transactor, User,
 };
 use crate::net::LinkId;
 use crate::random::Random;
@@ -22,6 +22,7 @@ pub(crate) enum Raw {
     Producer(Producer),
     Transactor(Box<Transactor>),
     Granter(Granter),
+    Limiter(Limiter),
     User(User),
     Hostile(Hostile),
 }
@@ -69,6 +70,7 @@ impl Raw {
             | Self::Producer(_)
             | Self::Transactor(_)
             | Self::Granter(_)
+            | Self::Limiter(_)
             | Self::User(_)
             | Self::Hostile(_) => &[],
         }
@@ -86,6 +88,7 @@ impl Raw {
             Self::Producer(producer) => Some(producer.next_request(around)),
             Self::Transactor(transactor) => Some(transactor.next_request(around)),
             Self::Granter(granter) => Some(granter.next_request(around)),
+            Self::Limiter(limiter) => Some(limiter.next_request(around)),
             Self::User(user) => Some(user.next_request(around)),
             Self::Hostile(_) => None,
         }
@@ -116,6 +119,7 @@ impl Raw {
             Self::Producer(_) => Producer::answered(response),
             Self::Transactor(transactor) => transactor.answered(response),
             Self::Granter(granter) => granter.answered(response),
+            Self::Limiter(limiter) => limiter.answered(response),
             Self::User(user) => {
                 user.answered();
                 Ok(())

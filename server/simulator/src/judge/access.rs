@@ -30,7 +30,7 @@ impl<T> Since<T> {
     }
 
     /// Those that held at a time or later.
-    fn from(&self, time: u64) -> impl Iterator<Item = &T> {
+    pub(super) fn from(&self, time: u64) -> impl Iterator<Item = &T> {
         let ends = self.0.iter().skip(1).map(|(at, _)| *at).chain([u64::MAX]);
         self.0.iter().zip(ends).filter(move |(_, end)| *end >= time).map(|((_, value), _)| value)
     }

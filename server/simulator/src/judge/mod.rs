@@ -8,6 +8,7 @@
 //! - [`turns`]: no connection waits for longer than its turn, and no session ends before the input
 //!   of its member is handled;
 //! - [`access`]: users are granted and refused what ACLs say;
+//! - [`throttling`]: clients with quotas are throttled and refused as these allow;
 //! - [`offsets`]: the committed offsets that raw clients know of are there.
 
 mod access;
@@ -18,6 +19,7 @@ mod ids;
 mod offsets;
 mod owners;
 mod places;
+pub(crate) mod throttling;
 mod turns;
 
 use crate::client::Book;
@@ -35,6 +37,7 @@ use loadgen::history::Group;
 use loadgen::time::Time;
 use muster::shard::Inspection;
 use owners::Owners;
+use throttling::Used;
 
 /// How often, in turns, what takes long to check is checked.
 const THOROUGH_EVERY: u64 = 64;
@@ -45,6 +48,8 @@ pub(crate) struct Judge {
     pub(crate) owners: Owners,
     /// The ACLs that are there and those that may be.
     pub(crate) books: Since<Book>,
+    /// The bytes that limited clients have used of each shard.
+    pub(crate) used: Vec<Used>,
     expected: Vec<Expected>,
     checker: Checker,
     turns: u64,

@@ -80,6 +80,8 @@ pub(crate) struct Link {
     pub(crate) leaving: Vec<u8>,
     /// Answers of which the client has not received all bytes, with the byte at which each ends.
     pub(crate) answers: VecDeque<(u64, Asked, Vec<u8>)>,
+    /// The end of the last throttle time in an answer.
+    pub(crate) muted_until: u64,
     /// The server closed its end; the client learns of it after the last byte.
     pub(crate) finished: bool,
 }
@@ -111,6 +113,7 @@ impl Link {
             received: 0,
             leaving: Vec::new(),
             answers: VecDeque::new(),
+            muted_until: 0,
             finished: false,
         }
     }

@@ -8,9 +8,9 @@ mod process;
 mod tests;
 
 use crate::client::{
-    Admin, Book, Committer, Converter, Granter, Hostile, Producer, Raw, Reader, Several, SimClient,
-    SimMember, TRANSACTED, TRANSACTED_PARTITIONS, TopicCreator, TopicPlan, Transactor, User,
-    new_members,
+    Admin, Book, Committer, Converter, Granter, Hostile, Limiter, Producer, Raw, Reader, Several,
+    SimClient, SimMember, TRANSACTED, TRANSACTED_PARTITIONS, TopicCreator, TopicPlan, Transactor,
+    User, new_members,
 };
 use crate::coverage::{Coverage, Seen};
 use crate::disk::{Crash, Disk};
@@ -323,6 +323,8 @@ impl World {
         let granters = u32::from(clients.users > 0);
         let granter = |_| Raw::Granter(Granter::new(asked.clone()));
         let raws = raws.chain((0..granters).map(granter));
+        let limiters = (0..clients.limiters).map(|_| Raw::Limiter(Limiter::new()));
+        let raws = raws.chain(limiters);
         let user = |number| Raw::User(User::new(number, asked.clone()));
         let raws = raws.chain((0..clients.users).map(user));
         let raws = raws.chain((0..clients.hostile).map(|_| Raw::Hostile(Hostile)));

@@ -4,6 +4,7 @@ mod access;
 mod memory;
 mod rest;
 mod state;
+mod throttling;
 mod turns;
 
 use crate::client::{Committer, Raw, member_group};
@@ -36,6 +37,10 @@ impl World {
                 let [created, deleted] = granter.counts();
                 coverage.add(Seen::AclsCreated, created);
                 coverage.add(Seen::AclsDeleted, deleted);
+            } else if let Raw::Limiter(limiter) = &sim.raw {
+                let [set, removed] = limiter.counts();
+                coverage.add(Seen::QuotasSet, set);
+                coverage.add(Seen::QuotasRemoved, removed);
             }
         }
         coverage

@@ -55,6 +55,10 @@ impl World {
                     let images = self.process.shards.iter().map(|shard| shard.inspect().image());
                     images.map(|image| granter.check(image)).find_map(Result::err)
                 }
+                Raw::Limiter(limiter) => {
+                    let images = self.process.shards.iter().map(|shard| shard.inspect().image());
+                    images.map(|image| limiter.check(image)).find_map(Result::err)
+                }
                 Raw::TopicCreator(_)
                 | Raw::User(_)
                 | Raw::Committer(_)
@@ -128,10 +132,14 @@ impl World {
             Raw::Granter(granter) if number == CONTROLLER => {
                 granter.check(started.shard.inspect().image())
             }
+            Raw::Limiter(limiter) if number == CONTROLLER => {
+                limiter.check(started.shard.inspect().image())
+            }
             Raw::Committer(_)
             | Raw::Several(_)
             | Raw::Converter(_)
             | Raw::Granter(_)
+            | Raw::Limiter(_)
             | Raw::User(_)
             | Raw::Admin(_)
             | Raw::TopicCreator(_)

@@ -38,6 +38,7 @@ impl World {
             | Raw::Reader(_)
             | Raw::Producer(_)
             | Raw::Granter(_)
+            | Raw::Limiter(_)
             | Raw::User(_)
             | Raw::Transactor(_) => {}
         }
@@ -59,7 +60,7 @@ impl World {
             api_key: api,
             api_version: version,
             correlation_id: correlation,
-            client_id: Some("raw".into()),
+            client_id: Some(self.client_id(client).into()),
         };
         let mut frame = vec![0; 4];
         header.write(&mut frame);
@@ -68,6 +69,7 @@ impl World {
         }
         let length = (frame.len() - 4) as u32;
         frame[..4].copy_from_slice(&length.to_be_bytes());
+        self.note_sent(client, shard, frame.len());
         let waits_for_members = api == ApiKey::JoinGroup as i16;
         let clients = &self.profile.clients;
         let patience = if waits_for_members { clients.rebalance_timeout } else { 0 };
@@ -92,7 +94,7 @@ impl World {
         if matches!(&sim.raw, Raw::TopicCreator(creator) if creator.is_done()) {
             return self.topics_created();
         }
-        let changes = matches!(sim.raw, Raw::Admin(_) | Raw::Granter(_));
+        let changes = matches!(sim.raw, Raw::Admin(_) | Raw::Granter(_) | Raw::Limiter(_));
         sim.has_lost_change = frame.is_none() && changes;
         let least = if sim.has_lost_change { self.mail_time() } else { 0 };
         self.note_book(client);

@@ -15,7 +15,8 @@ pub(crate) use files::OpenFile;
 pub(crate) use images::Images;
 pub(crate) use lifecycle::{FIRST_PORT, PARTITION_FILES_MAX, StartedShard};
 
-use crate::judge::{RecordBytes, Rules, Turns};
+use crate::client::Quotas;
+use crate::judge::{RecordBytes, Rules, Since, Turns};
 use crate::net::LinkId;
 use crate::world::World;
 pub(crate) use files::CLOSING_MAX;
@@ -122,11 +123,14 @@ pub(crate) struct SimShard {
     stopped: bool,
 }
 
-/// The ACLs that a shard has had since it was loaded.
+/// The ACLs and quotas that a shard has had since it was loaded.
 #[derive(Default)]
 pub(crate) struct AccessSeen {
     pub(crate) version: Option<i64>,
     pub(crate) rules: Rules,
+    /// The last quotas; None until the first turn.
+    pub(crate) last_quotas: Option<Quotas>,
+    pub(crate) quotas: Since<Quotas>,
 }
 
 /// A shard with its reactor.

@@ -4,6 +4,7 @@
 use super::{Inbound, Running, SimShard, StartedShard, is_recovering};
 use crate::coverage::Seen;
 use crate::event::TimedEvent;
+use crate::net::Link;
 use crate::profile::SECOND;
 use crate::random::SeededIds;
 use crate::world::{World, scratch};
@@ -41,6 +42,14 @@ impl World {
         }
     }
 
+    /// Makes the shard that has throttled a connection fail at the end of this turn, now and then.
+    pub(crate) fn fail_throttling(&mut self) {
+        let may_fail = self.is_chaos() && self.profile.faults.failed_shard > 0;
+        if may_fail && self.faults.chance(0.05) {
+            self.turning().fails.get_or_insert(Failing::Soon);
+        }
+    }
+
     /// Called at the end of a turn: fails the shard if an injected failure is due.
     pub(super) fn fail_if_due(&mut self, shard: &mut Shard) {
         let sim = self.turning();
@@ -55,6 +64,13 @@ impl World {
         }
     }
 
+    /// The connections of a shard that are not served for a while.
+    fn throttled_of(&self, number: u32) -> usize {
+        let now = self.queue.now();
+        let is_throttled = |link: &&Link| link.shard == number && link.muted_until > now;
+        self.network.links().filter(is_throttled).count()
+    }
+
     /// Called when a shard has found its groups in a wrong state: a violation, unless the failure
     /// was injected or a snapshot was damaged.
     pub(super) fn shard_failed(&mut self, number: u32) {
@@ -63,6 +79,8 @@ impl World {
             return self.violate(format_args!("shard {number} is not what its log makes"));
         }
         self.note(format_args!("shard {number} fails"));
+        let throttled = self.throttled_of(number);
+        self.coverage.add(Seen::ThrottledReload, throttled as u64);
         self.with_reactor(number, |world, running| running.reactor.leave(world));
         self.process.shards[number as usize].is_leaving = true;
         self.leave_shard(number);

@@ -71,6 +71,7 @@ impl Io for World {
         };
         self.judge_waiting(shard);
         self.note_rules(shard);
+        self.note_quotas(shard);
         shard.work(times, &mut is_over, commands);
         self.judge_slice(shard, 1 + asked.min(frames - 1));
     }
@@ -93,8 +94,10 @@ impl Io for World {
             _ => None,
         };
         self.note_rules(shard);
+        self.note_quotas(shard);
         shard.step(times, event, commands);
         self.note_rules(shard);
+        self.note_quotas(shard);
         self.judge_image_version(shard);
         if let Some(connection) = opened
             && let Some(link) = self.turning().sockets[connection.slot()]
@@ -295,6 +298,7 @@ impl World {
         let end = link.sent;
         self.judge_answer(&asked, frame);
         self.judge_access(id, &asked, frame);
+        self.judge_throttling(id, &asked, frame);
         self.network.link_mut(id).answers.push_back((end, asked, frame.to_vec()));
     }
 

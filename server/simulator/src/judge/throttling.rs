@@ -1,0 +1,154 @@
+//! Throttle times and refusals of clients with quotas: only under a quota that the shard had, not
+//! longer than what was used allows, and as long as what was surely used demands.
+
+use super::Since;
+use crate::client::Quotas;
+use std::collections::VecDeque;
+
+const SECOND: u64 = 1_000_000;
+
+/// A rate covers at least ten seconds, and at most twelve: all samples and the one that overlaps
+/// their beginning.
+const WINDOW_MIN: f64 = 10.0;
+const WINDOW_MAX: f64 = 12.0;
+
+/// Requests that are newer than this are in each window.
+const SURELY_COUNTED: u64 = 9 * SECOND;
+
+/// Times are whole milliseconds.
+const ROUNDED: f64 = 0.002;
+
+/// No request waits for longer than this for its answer.
+const KEPT: u64 = 60 * SECOND;
+
+/// The bytes that limited clients have used.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    /// All that may have been counted, with the time when it was sent.
+    sent: VecDeque<(u64, f64)>,
+    /// Those that were counted for sure.
+    counted: VecDeque<Counted>,
+}
+
+/// A request whose answer has left.
+#[derive(Debug)]
+struct Counted {
+    sent: u64,
+    left: u64,
+    bytes: f64,
+}
+
+/// A request whose answer leaves now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answered {
+    pub(crate) sent: u64,
+    pub(crate) now: u64,
+    pub(crate) bytes: usize,
+    pub(crate) throttle_ms: i32,
+}
+
+impl Used {
+    pub(crate) fn sent(&mut self, now: u64, bytes: usize) {
+        self.sent.push_back((now, bytes as f64));
+        while self.sent.front().is_some_and(|(at, _)| at + KEPT < now) {
+            self.sent.pop_front();
+        }
+    }
+
+    /// An answer leaves that was under a quota since the request was sent.
+    pub(crate) fn counted(&mut self, it: Answered) {
+        let Answered { sent, now, bytes, .. } = it;
+        self.counted.push_back(Counted { sent, left: now, bytes: bytes as f64 });
+        while self.counted.front().is_some_and(|first| first.left + KEPT < now) {
+            self.counted.pop_front();
+        }
+    }
+
+    /// All that may be in a window.
+    fn at_most(&self, it: Answered) -> f64 {
+        let since = it.now.saturating_sub(KEPT);
+        self.sent.iter().filter(|(at, _)| *at >= since).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// All that is in the window for sure: requests that were answered before this one was sent,
+    /// and itself.
+    fn at_least(&self, it: Answered) -> f64 {
+        let since = it.now.saturating_sub(SURELY_COUNTED);
+        let is_in = |other: &&Counted| other.sent >= since && other.left <= it.sent;
+        let others: f64 = self.counted.iter().filter(is_in).map(|other| other.bytes).sum();
+        others + if it.sent >= since { it.bytes as f64 } else { 0.0 }
+    }
+
+    /// Forgets what a shard had counted that is loaded again.
+    pub(crate) fn clear(&mut self) {
+        self.counted.clear();
+    }
+}
+
+/// The values that the quota at a place had from a time on.
+pub(crate) fn bounds(quotas: &Since<Quotas>, at: usize, sent: u64) -> Vec<Option<u32>> {
+    quotas.from(sent).map(|all| all[at]).collect()
+}
+
+/// Checks the throttle time in the answer to a Produce.
+///
+/// # Errors
+/// It cannot be.
+pub(crate) fn check_produce(
+    bounds: &[Option<u32>],
+    used: &Used,
+    answered: Answered,
+) -> Result<(), String> {
+    check_limited(bounds, answered.throttle_ms > 0)?;
+    let seconds = f64::from(answered.throttle_ms) / 1_000.0;
+    let strictest = bounds.iter().flatten().min().copied().map_or(f64::INFINITY, f64::from);
+    let most = (used.at_most(answered) / strictest - WINDOW_MIN).max(0.0);
+    if seconds > most + ROUNDED {
+        return Err(format!("throttled for {seconds} s, with what was sent at most {most} s"));
+    }
+    if bounds.iter().any(Option::is_none) {
+        return Ok(());
+    }
+    let loosest = bounds.iter().flatten().max().copied().map_or(f64::INFINITY, f64::from);
+    let least = used.at_least(answered) / loosest - WINDOW_MAX;
+    if seconds + ROUNDED < least {
+        return Err(format!("throttled for {seconds} s, with what was used at least {least} s"));
+    }
+    Ok(())
+}
+
+/// Checks that what only a quota explains comes under one.
+///
+/// # Errors
+/// There was none.
+pub(crate) fn check_limited(bounds: &[Option<u32>], is_limited: bool) -> Result<(), String> {
+    if is_limited && bounds.iter().all(Option::is_none) {
+        return Err("limited without a quota".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_bounded_by_what_was_sent_and_what_was_counted() {
+        let mut used = Used::default();
+        let (sent, now) = (99 * SECOND, 100 * SECOND);
+        let of = |bytes, throttle_ms| Answered { sent, now, bytes, throttle_ms };
+        used.sent(now, 150_000);
+        used.counted(Answered { sent: now - 3 * SECOND, now: sent, ..of(140_000, 0) });
+        let check = |bounds: &[Option<u32>], throttle_ms| {
+            check_produce(bounds, &used, of(10_000, throttle_ms)).is_ok()
+        };
+        let bound = Some(10_000);
+        assert!(check(&[bound], 5_000) && check(&[bound], 3_000));
+        assert!(!check(&[bound], 5_010), "longer than all that was sent allows");
+        assert!(!check(&[bound], 2_990), "shorter than what was counted demands");
+        assert!(check(&[bound, None], 0), "the quota came or went meanwhile");
+        assert!(!check(&[None], 1), "there is none");
+        used.clear();
+        assert!(check_produce(&[bound], &used, of(10_000, 0)).is_ok(), "it was loaded again");
+    }
+}

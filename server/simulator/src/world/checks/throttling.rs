@@ -1,0 +1,153 @@
+//! The quotas of clients, where they are due.
+
+use crate::client::{LIMITED, Raw, quotas_of, read_response};
+use crate::coverage::Seen;
+use crate::judge::throttling::{Answered, Used, bounds, check_limited, check_produce};
+use crate::net::{Asked, LinkId, Owner};
+use crate::world::World;
+use muster::shard::Shard;
+use muster_codec::{ErrorCode, Response};
+
+/// The place of the quotas of each kind of client in [`LIMITED`].
+const PRODUCER: usize = 0;
+const READER: usize = 1;
+const ADMIN: usize = 2;
+
+/// Clocks of shards count milliseconds.
+const MS: u64 = 1_000;
+
+impl World {
+    /// The client id of a raw client: some have quotas.
+    pub(crate) fn client_id(&self, client: u32) -> &'static str {
+        limited(&self.clients[client as usize].raw).map_or("raw", |at| LIMITED[at].client_id)
+    }
+
+    /// Notes the quotas of a shard when they change.
+    pub(crate) fn note_quotas(&mut self, shard: &Shard) {
+        let (now, quotas) = (self.queue.now(), quotas_of(shard.inspect().image()));
+        let access = &mut self.turning().access;
+        let before = access.last_quotas.replace(quotas);
+        if before != Some(quotas) {
+            access.quotas.set(now, quotas);
+        }
+        if before.is_none() {
+            // It was loaded, and begins to count.
+            let number = self.process.turning();
+            self.used(number).clear();
+        }
+    }
+
+    fn used(&mut self, shard: u32) -> &mut Used {
+        let all = &mut self.judge.used;
+        all.resize_with(all.len().max(shard as usize + 1), Used::default);
+        &mut all[shard as usize]
+    }
+
+    /// A client has sent a request to a shard.
+    pub(crate) fn note_sent(&mut self, client: u32, shard: u32, bytes: usize) {
+        let now = self.queue.now();
+        if limited(&self.clients[client as usize].raw) == Some(PRODUCER) {
+            self.used(shard).sent(now, bytes);
+        }
+    }
+
+    /// The answer to a client leaves a shard: not before the end of a throttle time, and with one
+    /// that can be.
+    pub(crate) fn judge_throttling(&mut self, id: LinkId, asked: &Asked, frame: &[u8]) {
+        let Owner::Client(client) = self.network.link(id).owner else { return };
+        let Ok(mut response) = read_response(asked.api, asked.version, frame) else { return };
+        let (now, muted_until) = (self.queue.now(), self.network.link(id).muted_until);
+        if now + MS < muted_until {
+            return self.violate(format_args!(
+                "link {}: #{} is answered {} us before the end of its throttle time",
+                id.0,
+                asked.correlation,
+                muted_until - now
+            ));
+        }
+        let throttle_ms = response.throttle_time_ms().map_or(0, |ms| *ms);
+        if throttle_ms > 0 {
+            self.coverage.saw(Seen::Throttled);
+            let until = asked.sent + throttle_ms.unsigned_abs() as u64 * MS;
+            self.network.link_mut(id).muted_until = until;
+            self.fail_throttling();
+        }
+        if let Err(what) = self.check_throttling(client, asked, &response, throttle_ms) {
+            let request = format!("API {} v{} #{}", asked.api, asked.version, asked.correlation);
+            self.violate(format_args!("client {client}, {request}: {what}"));
+        }
+    }
+
+    fn check_throttling(
+        &mut self,
+        client: u32,
+        asked: &Asked,
+        response: &Response<'_>,
+        throttle_ms: i32,
+    ) -> Result<(), String> {
+        let number = self.process.turning();
+        let at = limited(&self.clients[client as usize].raw);
+        let access = &self.process.shards[number as usize].access;
+        let of = |at: usize| bounds(&access.quotas, at, asked.sent);
+        match (at, response) {
+            (Some(PRODUCER), Response::Produce(_)) => {
+                let (now, bounds) = (self.queue.now(), of(PRODUCER));
+                let used = self.used(number);
+                let (sent, bytes) = (asked.sent, asked.frame.len());
+                let answered = Answered { sent, now, bytes, throttle_ms };
+                let checked = check_produce(&bounds, used, answered);
+                if bounds.iter().all(Option::is_some) {
+                    used.counted(answered);
+                }
+                checked
+            }
+            (Some(READER), Response::Fetch(body)) => {
+                if throttle_ms > 0 && !body.responses.is_empty() {
+                    return Err("a throttled fetch has records".to_owned());
+                }
+                check_limited(&of(READER), throttle_ms > 0)
+            }
+            (Some(ADMIN), response) => {
+                let is_refused = is_refused(response);
+                self.coverage.add(Seen::ChangeRefused, u64::from(is_refused));
+                // The controller decides by its own image, which may be newer or older.
+                let all = self
+                    .process
+                    .shards
+                    .iter()
+                    .flat_map(|shard| bounds(&shard.access.quotas, ADMIN, asked.sent));
+                check_limited(&all.collect::<Vec<_>>(), throttle_ms > 0 || is_refused)
+            }
+            (_, _) => check_limited(&[], throttle_ms > 0),
+        }
+    }
+}
+
+/// The place of a client's quota in [`LIMITED`].
+fn limited(raw: &Raw) -> Option<usize> {
+    match raw {
+        Raw::Producer(_) => Some(PRODUCER),
+        Raw::Reader(_) => Some(READER),
+        Raw::Admin(_) => Some(ADMIN),
+        Raw::TopicCreator(_)
+        | Raw::Committer(_)
+        | Raw::Several(_)
+        | Raw::Converter(_)
+        | Raw::Granter(_)
+        | Raw::Limiter(_)
+        | Raw::User(_)
+        | Raw::Transactor(_)
+        | Raw::Hostile(_) => None,
+    }
+}
+
+/// Whether a change of topics is refused for its quota.
+fn is_refused(response: &Response<'_>) -> bool {
+    let codes: Vec<i16> = match response {
+        Response::CreateTopics(it) => it.topics.iter().map(|it| it.error_code).collect(),
+        Response::CreatePartitions(it) => it.results.iter().map(|it| it.error_code).collect(),
+        Response::DeleteTopics(it) => it.responses.iter().map(|it| it.error_code).collect(),
+        _ => Vec::new(),
+    };
+    codes.contains(&ErrorCode::ThrottlingQuotaExceeded.code())
+}
