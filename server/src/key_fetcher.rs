@@ -15,7 +15,7 @@ pub(crate) const KEYS_BYTES_MAX: u64 = 1 << 20;
 /// The time from the look-up of the name to the end of the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where keys are fetched from, how often, and whom to trust.
+/// The place that keys are fetched from, how often, and the authorities that vouch for it.
 #[derive(Clone)]
 pub(crate) struct KeysUrl {
     pub(crate) url: String,

@@ -132,8 +132,8 @@ impl Place {
         }
     }
 
-    /// What is there now; None if it has not changed, or it is not the time to look. A file that is
-    /// being written may be incomplete: the next look finds it changed again.
+    /// The bytes that are there now; None if they have not changed, or it is too early to look. A
+    /// file that is being written may be incomplete: the next look finds it changed again.
     fn read_again(&mut self, look: Look) -> Option<Result<Vec<u8>, String>> {
         match self {
             Self::File { file, state: before } => {

@@ -101,7 +101,7 @@ pub fn password_of(text: impl Read) -> Result<String, Failure> {
     }
 }
 
-/// What a client would send to add a user.
+/// The request of a client that adds a user.
 ///
 /// # Errors
 /// The iterations are out of bounds; or there are no random bytes.

@@ -169,7 +169,7 @@ impl Config {
     }
 }
 
-/// What follows the beginning of a URL.
+/// The rest of a URL after its scheme.
 fn behind<'u>(url: &'u str, scheme: &str) -> Option<&'u str> {
     let (begins, rest) = url.split_at_checked(scheme.len())?;
     begins.eq_ignore_ascii_case(scheme).then_some(rest)

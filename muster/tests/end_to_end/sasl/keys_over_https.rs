@@ -45,7 +45,7 @@ impl Provider {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
-                // A client that trusts nobody ends here.
+                // A client that does not trust it ends here.
                 let _ = respond(StreamOwned::new(connection, stream.unwrap()), &answers);
             }
         });
