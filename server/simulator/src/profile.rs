@@ -143,7 +143,7 @@ impl Profile {
             late_verdict_chance: 0.0,
         };
         profile.restrict(random);
-        profile.late_verdict_chance = random.pick(&[0.0, 0.05, 0.3]);
+        profile.late_verdict_chance = random.pick(&[0.0, 0.1, 0.5]);
         profile.clients.limiters = random.pick(&[0, 1]);
         profile
     }

@@ -125,7 +125,7 @@ impl Transactor {
             }
             Step::FindOffset => {
                 (self.commits, self.numbers.1) = (random.chance(0.7), random.between(1, 3) as i64);
-                self.gives_up = random.chance(0.5);
+                self.gives_up = random.chance(0.8);
                 of(of_group, 8, self.find_offset().into())
             }
             Step::Read(reading) => of(leader(reading.partition), FETCH, fetch(reading).into()),

@@ -397,7 +397,10 @@ impl World {
             Phase::Chaos(until) if now >= until || self.steps >= self.profile.chaos_steps => {
                 self.calm_down();
             }
-            Phase::Calm(until) | Phase::Changed(until) => self.check_calm(until),
+            Phase::Calm(until) | Phase::Changed(until) => {
+                self.judge_open_transactions();
+                self.check_calm(until);
+            }
             Phase::Resting => {
                 if self.clients.iter().all(|client| !client.waits) && self.process.is_up() {
                     self.judge_open_transactions();

@@ -80,8 +80,9 @@ impl World {
     pub(crate) fn judge_open_transactions(&mut self) {
         let runs_since = self.process.runs_since(self.queue.now());
         let is_settled = runs_since.is_some_and(|at| self.queue.now() > at + SETTLED_AFTER);
-        if let Some(open) = self.without_coordinator().filter(|_| is_settled) {
-            self.violate(format_args!("at rest: no coordinator has open what is open in {open}"));
+        let open = if is_settled { self.without_coordinator() } else { None };
+        if let Some(open) = open {
+            self.violate(format_args!("no coordinator has open what is open in {open}"));
         }
     }
 
