@@ -281,8 +281,11 @@ fn an_offset_of_a_transaction_that_is_not_written_is_an_error() {
     assert_eq!((errors, pending(&world)), (vec![0], 1));
 }
 
+/// A transaction that is open: its producer, its first offset, and the time of its last record.
+type OpenTransaction = (i64, i64, i64);
+
 /// All that readers of a slot, and DescribeProducers, see of its transactions.
-fn seen(world: &mut World, slot: Slot) -> (i64, Vec<(i64, i64, i64)>, [Option<i64>; 2]) {
+fn seen(world: &mut World, slot: Slot) -> (i64, Vec<OpenTransaction>, [Option<i64>; 2]) {
     let described = OffsetTransactions::describe(&world.shard.groups, slot.0 as i32);
     let open = described.iter().filter(|it| it.current_txn_start_offset >= 0);
     let open = open.map(|it| (it.producer_id, it.current_txn_start_offset, it.last_timestamp));
