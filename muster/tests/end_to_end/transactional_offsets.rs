@@ -156,6 +156,29 @@ fn producers_of_offsets(server: &Server) -> Vec<(u16, i32, DescribedProducer)> {
     (0..server.shards).flat_map(of_shard).collect()
 }
 
+#[test]
+fn the_first_offset_of_an_open_transaction_is_described_after_kill_9() {
+    each(|shards, version| {
+        let (_directory, mut server) = server(shards);
+        let mut producer = Producer::begin(&server, "t", version, TOPIC);
+        assert_eq!(producer.commit(&server, "a", 1), 0);
+        assert_eq!(producer.end(&server, false), 0);
+        assert_eq!(settled_offset(&server, "a", TOPIC), -1);
+        assert_eq!(producer.commit(&server, "a", 2), 0);
+        let described = |server: &Server| {
+            let all = producers_of_offsets(server).into_iter();
+            let untimed = |it| DescribedProducer { last_timestamp: 0, ..it };
+            all.map(|(shard, index, it)| (shard, index, untimed(it))).collect::<Vec<_>>()
+        };
+        let before = described(&server);
+        let [(.., open)] = &before[..] else { panic!("{before:?}") };
+        assert_eq!(open.current_txn_start_offset, 2, "{shards} {version:?}");
+        server.kill();
+        server = server.restart();
+        assert_eq!(described(&server), before, "{shards} {version:?}");
+    });
+}
+
 /// Ends a transaction in a partition of `__consumer_offsets`, as `kafka-transactions` does.
 fn mark(server: &Server, (shard, partition): (u16, i32), marker: WritableTxnMarker<'_>) -> i16 {
     let topic = WritableTxnMarkerTopic {
