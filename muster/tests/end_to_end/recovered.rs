@@ -120,7 +120,7 @@ fn is_answered(data: &Path, version: i16, request: Request<'_>, may: fn(&FileOp)
         ops.extend(turn(&mut shard, &mut commands));
         let mut sendable = Vec::new();
         shard.take_sendable(&mut sendable);
-        if !sendable.is_empty() {
+        if sendable.iter().any(|id| shard.output(*id).is_some()) {
             return true;
         }
         let (now, later) = ops.drain(..).partition::<Vec<_>, _>(may);

@@ -96,7 +96,7 @@ impl Shard {
         self.clients.advance(times.now);
     }
 
-    /// The connections with output since the last call.
+    /// The connections that may have output since the last call; some have none, such as new ones.
     pub fn take_sendable(&mut self, into: &mut Vec<ConnectionId>) {
         self.clients.take_sendable(into);
     }

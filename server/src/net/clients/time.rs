@@ -185,7 +185,7 @@ impl Clients {
         deadlines.into_iter().flatten().min()
     }
 
-    /// The connections with output since the last call.
+    /// The connections that may have output since the last call; some have none, such as new ones.
     pub(crate) fn take_sendable(&mut self, into: &mut Vec<ConnectionId>) {
         std::mem::swap(&mut self.sendable, into);
         self.sendable.clear();
