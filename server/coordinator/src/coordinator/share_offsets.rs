@@ -4,13 +4,14 @@
 
 use super::{Caller, Coordinator};
 use crate::context::Context;
-use crate::group::Group;
+use crate::group::{Entry, Group};
 use crate::modern::{Refusal, refuse};
-use crate::output::Output;
+use crate::output::{Output, RequestId};
 use crate::share::ShareGroup;
 use crate::share::offsets::{self, described_group};
 use crate::share_state::{StateCall, StateResult, Then};
 use crate::text::Text;
+use crate::turn::Turn;
 use alloc::boxed::Box;
 use muster_codec::messages::{
     AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse, DeleteShareGroupOffsetsRequest,
@@ -84,7 +85,7 @@ impl Coordinator {
     fn describe_from(
         &mut self,
         context: &Context<'_>,
-        request: crate::RequestId,
+        request: RequestId,
         response: DescribeShareGroupOffsetsResponse<'static>,
         from: usize,
         output: &mut Output<'_>,
@@ -117,18 +118,7 @@ impl Coordinator {
                         offsets::alter(turn, group, caller.request, &request)
                     }
                     Some(Group::Classic(_) | Group::Consumer(_)) => not_found(),
-                    None => {
-                        let new = ShareGroup::new(entry.id.clone());
-                        let mut new = Box::new(Group::Share(Box::new(new)));
-                        let altered = match &mut *new {
-                            Group::Share(group) => {
-                                offsets::alter(turn, group, caller.request, &request)
-                            }
-                            Group::Classic(_) | Group::Consumer(_) => not_found(),
-                        };
-                        entry.successor = Some(new);
-                        altered
-                    }
+                    None => alter_new(turn, entry, caller.request, &request),
                 }
             });
             if let Err(refusal) = altered {
@@ -170,6 +160,21 @@ impl Coordinator {
             }
         });
     }
+}
+
+/// The group is created with the first records that name it; without records there is none.
+fn alter_new(
+    turn: &mut Turn<'_, '_>,
+    entry: &mut Entry,
+    id: RequestId,
+    request: &AlterShareGroupOffsetsRequest<'_>,
+) -> Result<(), Refusal> {
+    let (mut group, written) = (ShareGroup::new(entry.id.clone()), turn.output.records.len());
+    offsets::alter(turn, &mut group, id, request)?;
+    if turn.output.records.len() > written {
+        entry.successor = Some(Box::new(Group::Share(Box::new(group))));
+    }
+    Ok(())
 }
 
 fn validate_group_id(group_id: &str) -> Result<(), Refusal> {

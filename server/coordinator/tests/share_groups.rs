@@ -1,0 +1,271 @@
+//! Share groups beyond the transcripts of Kafka's coordinator: leaders that do not answer, or refuse;
+//! topics that grow; starts from the log and from snapshots.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod snapshots;
+
+use common::topics::World;
+use common::{NoIds, RecordBytes, bytes, call, read};
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, GroupRequest, Response, Wall};
+use muster_coordinator::{
+    Caller, Config, Coordinator, Output, RequestId, Start, StateCall, StateRequest, StateResult,
+    Summary, Topics,
+};
+use snapshots::{durable, open, snapshot};
+
+const GROUP: &str = "shares";
+
+/// A coordinator with its log, and the requests that it has sent to leaders.
+struct Shard {
+    coordinator: Coordinator,
+    topics: World,
+    now: i64,
+    log: Vec<RecordBytes>,
+    calls: Vec<StateCall>,
+}
+
+impl Shard {
+    fn new() -> Self {
+        let mut topics = World::default();
+        topics.make("t", 2);
+        let mut coordinator = Coordinator::new(config());
+        coordinator.loaded(0, Wall(0), &topics);
+        Self { coordinator, topics, now: 1_000, log: Vec::new(), calls: Vec::new() }
+    }
+
+    fn position(&self) -> u64 {
+        self.log.len() as u64 + 1
+    }
+
+    fn ask(&mut self, api_version: i16, request: GroupRequest<'_>) -> Option<Response<'static>> {
+        let request_id = RequestId { connection: 1, sequence: self.position() };
+        let caller = Caller {
+            request: request_id,
+            api_version,
+            client_id: "client",
+            client_host: "/10.0.0.1",
+            describes: None,
+        };
+        let at = (self.now, self.position());
+        let output = call(&mut self.coordinator, at, &mut NoIds, &self.topics, |it, context| {
+            owned(it.handle(context, caller, request))
+        });
+        self.settle(output)
+    }
+
+    fn settle(&mut self, output: Output<'static>) -> Option<Response<'static>> {
+        let written = bytes(&output.records);
+        for record in &written {
+            self.coordinator.replay(&read(record), self.log.len() as u64 + 1);
+        }
+        self.log.extend(written);
+        self.calls.extend(output.state_calls);
+        output.answers.into_iter().next().map(|it| it.response)
+    }
+
+    /// Returns the epoch of the member.
+    fn heartbeat(&mut self, member_id: &'static str, epoch: i32) -> i32 {
+        let names = (epoch == 0).then(|| vec!["t".into()]);
+        let request = ShareGroupHeartbeatRequest {
+            group_id: GROUP.into(),
+            member_id: member_id.into(),
+            member_epoch: epoch,
+            subscribed_topic_names: names,
+            ..Default::default()
+        };
+        match self.ask(1, request.into()).unwrap() {
+            Response::ShareGroupHeartbeat(answer) => {
+                assert_eq!(answer.error_code, 0, "{answer:?}");
+                answer.member_epoch
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The leaders answer the oldest request, all alike.
+    fn leaders_answer(&mut self, result: Result<Summary, ErrorCode>) -> Option<Response<'static>> {
+        let state_call = self.calls.remove(0);
+        let results: Vec<_> = asked(&state_call)
+            .map(|(topic_id, partition, _)| StateResult { topic_id, partition, result })
+            .collect();
+        let at = (self.now, self.position());
+        let output = call(&mut self.coordinator, at, &mut NoIds, &self.topics, |it, context| {
+            it.state_answered(context, state_call, &results)
+        });
+        self.settle(output)
+    }
+
+    /// The partitions whose leaders are asked for share state, with their starts.
+    fn initialized(&self) -> Vec<(i32, Start)> {
+        self.calls.iter().flat_map(asked).map(|(_, partition, start)| (partition, start)).collect()
+    }
+
+    /// The partitions of each member in its last assignment.
+    fn assigned(&mut self) -> Vec<usize> {
+        let request =
+            ShareGroupDescribeRequest { group_ids: vec![GROUP.into()], ..Default::default() };
+        let Some(Response::ShareGroupDescribe(answer)) = self.ask(1, request.into()) else {
+            panic!()
+        };
+        let members = answer.groups[0].members.iter();
+        let partitions = members.map(|it| it.assignment.topic_partitions.iter());
+        partitions.map(|topics| topics.map(|it| it.partitions.len()).sum()).collect()
+    }
+}
+
+fn config() -> Config {
+    Config { group_share_assignment_interval_ms: 0, ..Config::default() }
+}
+
+fn owned(output: Output<'_>) -> Output<'static> {
+    let records = bytes(&output.records);
+    let records = records.iter().map(|it| Box::leak(Box::new(it.clone()))).map(|it| read(it));
+    let answers = output.answers.into_iter().map(|answer| {
+        let version = *answer.response.api_key().versions().end();
+        let mut out = Vec::new();
+        answer.response.write(version, &mut out).unwrap();
+        let reader = &mut muster_codec::Reader::new(Box::leak(out.into_boxed_slice()));
+        let response = Response::read(answer.response.api_key(), version, reader).unwrap();
+        muster_coordinator::Answer { response, ..answer }
+    });
+    Output {
+        records: records.collect(),
+        producer: output.producer,
+        answers: answers.collect(),
+        state_calls: output.state_calls,
+    }
+}
+
+fn asked(state_call: &StateCall) -> impl Iterator<Item = (muster_codec::Uuid, i32, Start)> {
+    let StateRequest::Initialize { topics, .. } = &state_call.request else {
+        panic!("{state_call:?}")
+    };
+    topics
+        .iter()
+        .flat_map(|(id, all)| all.iter().map(|(partition, start)| (*id, *partition, *start)))
+}
+
+const DONE: Result<Summary, ErrorCode> = Ok(Summary {
+    start_offset: -1,
+    leader_epoch: 0,
+    delivery_complete_count: -1,
+    end_offset: None,
+});
+
+#[test]
+fn partitions_are_assigned_once_they_have_share_state() {
+    let mut shard = Shard::new();
+    assert_eq!(shard.heartbeat("a", 0), 2);
+    assert_eq!(shard.initialized(), [(0, Start::Unknown), (1, Start::Unknown)]);
+    assert_eq!(shard.assigned(), [0]);
+    shard.leaders_answer(DONE);
+    assert_eq!(shard.heartbeat("a", 2), 3);
+    assert_eq!(shard.assigned(), [2]);
+}
+
+#[test]
+fn leaders_are_asked_again_after_they_refused_or_did_not_answer_in_time() {
+    let mut shard = Shard::new();
+    shard.heartbeat("a", 0);
+    shard.leaders_answer(Err(ErrorCode::CoordinatorNotAvailable));
+    assert_eq!(shard.heartbeat("a", 2), 2);
+    assert_eq!(shard.initialized().len(), 2, "after the refusal");
+    let interval_ms = i64::from(config().group_share_initialize_retry_interval_ms);
+    shard.now += interval_ms - 1;
+    shard.heartbeat("a", 2);
+    assert_eq!(shard.initialized().len(), 2, "the time is not over");
+    shard.now += 1;
+    shard.heartbeat("a", 2);
+    assert_eq!(shard.initialized().len(), 4);
+}
+
+#[test]
+fn a_partition_that_is_added_starts_at_its_first_record() {
+    let mut shard = Shard::new();
+    shard.heartbeat("a", 0);
+    shard.leaders_answer(DONE);
+    shard.heartbeat("a", 2);
+    shard.topics.grow("t");
+    shard.heartbeat("a", 3);
+    assert_eq!(shard.initialized(), [(2, Start::At(0))]);
+}
+
+#[test]
+fn offsets_of_topics_that_do_not_exist_create_no_group() {
+    let mut shard = Shard::new();
+    let topics = vec![AlterShareGroupOffsetsRequestTopic {
+        topic_name: "unknown".into(),
+        partitions: vec![AlterShareGroupOffsetsRequestPartition::default()],
+    }];
+    let request = AlterShareGroupOffsetsRequest { group_id: GROUP.into(), topics };
+    let Some(Response::AlterShareGroupOffsets(answer)) = shard.ask(0, request.into()) else {
+        panic!()
+    };
+    let error = answer.responses[0].partitions[0].error_code;
+    assert_eq!(error, ErrorCode::UnknownTopicOrPartition as i16);
+    assert_eq!((shard.coordinator.held().groups, shard.log.len()), (0, 0));
+}
+
+#[test]
+fn offsets_of_a_new_group_are_altered() {
+    let mut shard = Shard::new();
+    let partitions =
+        vec![AlterShareGroupOffsetsRequestPartition { partition_index: 1, start_offset: 7 }];
+    let topics = vec![AlterShareGroupOffsetsRequestTopic { topic_name: "t".into(), partitions }];
+    let request = AlterShareGroupOffsetsRequest { group_id: GROUP.into(), topics };
+    assert_eq!(shard.ask(0, request.into()), None, "it waits for the leaders");
+    assert_eq!(shard.initialized(), [(1, Start::At(7))]);
+    let Some(Response::AlterShareGroupOffsets(answer)) = shard.leaders_answer(DONE) else {
+        panic!()
+    };
+    assert_eq!(answer.responses[0].partitions[0].error_code, 0);
+    shard.heartbeat("a", 0);
+    assert_eq!(shard.initialized(), [(0, Start::At(0))], "the other keeps its offset");
+}
+
+#[test]
+fn a_start_has_the_group_that_was_there_with_and_without_a_snapshot() {
+    let mut shard = Shard::new();
+    shard.heartbeat("a", 0);
+    shard.leaders_answer(DONE);
+    shard.heartbeat("b", 0);
+    let epoch = shard.heartbeat("a", 2);
+    let expected = durable(&mut shard.coordinator);
+    assert!(!expected.is_empty());
+
+    let mut replayed = Coordinator::new(config());
+    for (at, record) in shard.log.iter().enumerate() {
+        replayed.replay(&read(record), at as u64 + 1);
+    }
+    assert_eq!(durable(&mut replayed), expected);
+
+    let position = shard.position();
+    let mut restored = open(config(), &snapshot(&mut shard.coordinator, position)).unwrap();
+    assert_eq!(durable(&mut restored), expected);
+    restored.loaded(shard.now, Wall(shard.now), &shard.topics);
+    shard.coordinator = restored;
+    let before = shard.assigned();
+    assert_eq!(shard.heartbeat("a", epoch), epoch);
+    assert_eq!(shard.assigned(), before);
+}
+
+#[test]
+fn a_topic_that_is_deleted_loses_its_share_state() {
+    let mut shard = Shard::new();
+    shard.heartbeat("a", 0);
+    shard.leaders_answer(DONE);
+    let id = shard.topics.id("t").unwrap();
+    shard.topics.delete("t");
+    let deleted = [muster_coordinator::DeletedTopic { name: "t", id, deleted_at: i64::MAX }];
+    let at = (shard.now, shard.position());
+    let output = call(&mut shard.coordinator, at, &mut NoIds, &shard.topics, |it, context| {
+        it.topics_deleted(context, &deleted)
+    });
+    assert_eq!(output.records.len(), 1);
+    shard.settle(output);
+    shard.topics.make("t", 2);
+    shard.heartbeat("a", 2);
+    assert_eq!(shard.initialized(), [(0, Start::Unknown), (1, Start::Unknown)], "of the new topic");
+}
