@@ -2,8 +2,9 @@
 //! classic group, and the server assigns.
 
 use super::member::{Classic, Current, Member, Profile};
-use super::{Consumer, ConsumerGroup, records};
+use super::{Consumer, ConsumerGroup};
 use crate::modern::heartbeat::Subscribed;
+use crate::modern::kind::Kind as _;
 use crate::modern::member::MemberState;
 use crate::modern::members::{OwnTimers, Slot};
 use crate::modern::owned::{Owned, Partitions};
@@ -72,13 +73,15 @@ impl ConsumerGroup {
         let mut records: Draft<'static> = Vec::new();
         let each = settled.iter();
         records.extend(
-            each.clone().map(|(it, member, _)| records::member_metadata(&id, it, &member.profile)),
+            each.clone().map(|(it, member, _)| Consumer::member_record(&id, it, &member.profile)),
         );
-        records.push(records::group_epoch(&id, generation, hash));
+        records.push(Consumer::epoch_record(&id, generation, hash));
+        records.extend(
+            each.clone().map(|(it, _, target)| Consumer::target_record(&id, it, target.clone())),
+        );
+        records.push(Consumer::target_epoch_record(&id, generation, 0));
         records
-            .extend(each.clone().map(|(it, _, target)| records::target(&id, it, target.clone())));
-        records.push(records::target_metadata(&id, generation, 0));
-        records.extend(each.map(|(it, member, _)| records::current(&id, it, &member.current)));
+            .extend(each.map(|(it, member, _)| Consumer::current_record(&id, it, &member.current)));
         let mut group = Self::new(id);
         for record in records {
             group.replay(turn.timers, &record);
@@ -104,7 +107,7 @@ impl ConsumerGroup {
         let Subscribed { member_id, mut after, is_changed, .. } = subscribed;
         let target = self.last_target(None, &after.profile);
         if let Some(next) = self.stepped(turn, &after, &target, is_changed, Some(reported))? {
-            draft.push(records::current(&self.id, member_id, &next));
+            draft.push(Consumer::current_record(&self.id, member_id, &next));
             after.current = next;
         }
         Ok(after)

@@ -2,7 +2,7 @@
 
 use super::answer::answer;
 use super::classic_member::ClassicTimers;
-use super::member::{Current, Member, Profile};
+use super::member::{Current, Member, Profile, current_to_record};
 use super::{Consumer, ConsumerGroup, records};
 use crate::assignors::{Computation, SubscriptionType};
 use crate::config::{Config, GroupConfig};
@@ -12,6 +12,7 @@ use crate::modern::heartbeat::Existing;
 use crate::modern::kind::{HeartbeatFields, Kind, Report};
 use crate::modern::member::Client;
 use crate::modern::owned::{Owned, Partitions};
+use crate::modern::records::{group_key, member_key, record_methods, target_value};
 use crate::modern::subscriptions::Subscriptions;
 use crate::modern::target::MemberUpdate;
 use crate::modern::topic_targets::TopicTargets;
@@ -23,7 +24,9 @@ use muster_codec::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions as Reported,
 };
-use muster_codec::records::GroupRecord;
+use muster_codec::records::{
+    ConsumerGroupMetadataValue, ConsumerGroupTargetAssignmentMetadataValue, GroupRecord,
+};
 
 impl Kind for Consumer {
     type Heartbeat<'r> = ConsumerGroupHeartbeatRequest<'r>;
@@ -204,50 +207,18 @@ impl Kind for Consumer {
         answer(turn, group_id, heartbeat, current, is_changed)
     }
 
-    fn epoch_record(group: &ConsumerGroup, epoch: i32, metadata_hash: i64) -> GroupRecord<'static> {
-        records::group_epoch(&group.id, epoch, metadata_hash)
+    record_methods! {
+        epoch ConsumerGroupMetadata(ConsumerGroupMetadataValue),
+        member ConsumerGroupMemberMetadata,
+        target ConsumerGroupTargetAssignmentMember,
+        target_epoch ConsumerGroupTargetAssignmentMetadata,
+        current ConsumerGroupCurrentMemberAssignment(current_to_record)
     }
 
     fn remove_old_records(group: &ConsumerGroup, draft: &mut Draft<'_>) {
         if group.own.has_partition_metadata {
             draft.push(records::partition_metadata_tombstone(&group.id));
         }
-    }
-
-    fn member_record(group_id: &str, member_id: &str, profile: &Profile) -> GroupRecord<'static> {
-        records::member_metadata(group_id, member_id, profile)
-    }
-
-    fn target_record(group_id: &str, member_id: &str, target: Partitions) -> GroupRecord<'static> {
-        records::target(group_id, member_id, target)
-    }
-
-    fn target_epoch_record(group_id: &str, epoch: i32, timestamp: i64) -> GroupRecord<'static> {
-        records::target_metadata(group_id, epoch, timestamp)
-    }
-
-    fn current_record(group_id: &str, member_id: &str, current: &Current) -> GroupRecord<'static> {
-        records::current(group_id, member_id, current)
-    }
-
-    fn epoch_tombstone(group_id: &str) -> GroupRecord<'static> {
-        records::group_tombstone(group_id)
-    }
-
-    fn member_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
-        records::member_tombstone(group_id, member_id)
-    }
-
-    fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
-        records::target_tombstone(group_id, member_id)
-    }
-
-    fn target_epoch_tombstone(group_id: &str) -> GroupRecord<'static> {
-        records::target_metadata_tombstone(group_id)
-    }
-
-    fn current_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
-        records::current_tombstone(group_id, member_id)
     }
 
     fn own_records(group: &ConsumerGroup, out: &mut Draft<'_>) {

@@ -2,7 +2,8 @@
 
 use super::member::{Current, Member};
 use super::validate::LEAVE_STATIC;
-use super::{ConsumerGroup, records};
+use super::{Consumer, ConsumerGroup, records};
+use crate::modern::kind::Kind as _;
 use crate::modern::owned::Owned;
 use crate::modern::subscriptions::Subscriptions;
 use crate::modern::validate::unknown_member;
@@ -25,7 +26,7 @@ impl ConsumerGroup {
         let member = self.known(&request.member_id, request.instance_id.as_deref())?;
         if request.member_epoch == LEAVE_STATIC {
             let left = left_for_a_while(&member.current);
-            draft.push(records::current(&self.id, &request.member_id, &left));
+            draft.push(Consumer::current_record(&self.id, &request.member_id, &left));
             return Ok(None);
         }
         self.members.slot_number(&request.member_id).map_or_else(unknown_member, |it| Ok(Some(it)))

@@ -1,9 +1,10 @@
 //! The regular expressions that a group's members subscribe with, and the topics that they match.
 
 use super::member::Profile;
-use super::{ConsumerGroup, records};
+use super::{Consumer, ConsumerGroup, records};
 use crate::context::Describes;
 use crate::event::Cause;
+use crate::modern::kind::Kind as _;
 use crate::modern::{Draft, Refusal, refuse};
 use crate::regex::{Regex, Resolution};
 use crate::text::Text;
@@ -329,7 +330,7 @@ impl ConsumerGroup {
             turn.events.consumer_rebalances += 1;
             turn.rebalances(epoch);
             turn.note_cause(if is_new { Cause::Expression } else { Cause::Topics }, None);
-            draft.push(records::group_epoch(&self.id, epoch, hash));
+            draft.push(Consumer::epoch_record(&self.id, epoch, hash));
             self.checked_version = Some(turn.topics.version());
         }
         turn.write_all(draft);

@@ -3,8 +3,9 @@
 
 use super::member::{Current, Member, Profile};
 use super::validate::LEAVE_STATIC;
-use super::{Consumer, ConsumerGroup, records};
+use super::{Consumer, ConsumerGroup};
 use crate::modern::heartbeat::Existing;
+use crate::modern::kind::Kind as _;
 use crate::modern::validate::{JOIN, unknown_member, validate_epoch};
 use crate::modern::{Draft, Refusal, refuse};
 use crate::text::Text;
@@ -69,9 +70,9 @@ impl ConsumerGroup {
     fn replace(&self, draft: &mut Draft<'_>, former_id: &str, member_id: &str, member: &Member) {
         let target = self.members.slot_number(former_id).map(|number| self.target.of(number));
         draft.extend(Self::member_tombstones(&self.id, former_id));
-        draft.push(records::member_metadata(&self.id, member_id, &member.profile));
-        draft.push(records::target(&self.id, member_id, target.unwrap_or_default()));
-        draft.push(records::current(&self.id, member_id, &member.current));
+        draft.push(Consumer::member_record(&self.id, member_id, &member.profile));
+        draft.push(Consumer::target_record(&self.id, member_id, target.unwrap_or_default()));
+        draft.push(Consumer::current_record(&self.id, member_id, &member.current));
     }
 
     /// The member of a request that is not a join.

@@ -1,4 +1,4 @@
-//! ListGroups, DescribeGroups and ConsumerGroupDescribe.
+//! ListGroups, DescribeGroups, ConsumerGroupDescribe and ShareGroupDescribe.
 //!
 //! - ListGroups: v4 filters by state, v5 by type.
 //! - DescribeGroups: before v6, a group that does not exist is one that is Dead.
@@ -20,10 +20,11 @@ use alloc::vec::Vec;
 use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribeGroupsRequest,
-    DescribeGroupsResponse, DescribedConsumerGroup, DescribedGroup, ListGroupsRequest,
-    ListGroupsResponse, ListedGroup,
+    DescribeGroupsResponse, DescribedConsumerGroup, DescribedGroup, DescribedShareGroup,
+    ListGroupsRequest, ListGroupsResponse, ListedGroup, ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
 };
-use muster_codec::{AnswerBudget, ErrorCode, Str};
+use muster_codec::{AnswerBudget, ErrorCode, Field, Str};
 
 /// The first version of DescribeGroups with an error of its own for unknown groups (KIP-1043).
 const GROUP_ID_NOT_FOUND_FROM: i16 = 6;
@@ -33,7 +34,7 @@ const GROUP_ID_NOT_FOUND_FROM: i16 = 6;
 const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// The error for a group or list for which the answer's budget does not suffice.
-pub(super) const TOO_LARGE: ErrorCode = ErrorCode::UnknownServerError;
+const TOO_LARGE: ErrorCode = ErrorCode::UnknownServerError;
 
 impl Coordinator {
     pub(crate) fn list_groups<'r>(
@@ -71,28 +72,17 @@ impl Coordinator {
     pub(crate) fn describe_groups<'r>(
         &mut self,
         caller: Caller<'r>,
-        mut request: DescribeGroupsRequest<'r>,
+        request: DescribeGroupsRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        request.groups.iter().for_each(|group_id| self.load(group_id));
-        let (mut visible_at, mut budget) = (0, AnswerBudget::of_answer());
-        budget.reserve(&mut request.groups, |group_id| too_large(group_id.clone()));
         let is_asked = request.include_authorized_operations;
-        let describe = |group_id: Str<'r>| {
-            let entry = self.groups.get(&group_id);
-            visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
-            let described = match entry.and_then(|entry| entry.group.as_ref()) {
-                Some(Group::Classic(group)) => group.describe(group_id.clone(), budget),
-                Some(Group::Consumer(_) | Group::Share(_)) | None => {
-                    Some(unknown(group_id.clone(), caller.api_version))
-                }
-            };
-            let described = described.and_then(|group| budget.fit(group));
-            let mut described = described.unwrap_or_else(|| too_large(group_id));
-            described.authorized_operations = operations(is_asked, described.error_code);
-            described
+        let describe = |group: Option<&Group>, group_id: &Str<'r>, budget| match group {
+            Some(Group::Classic(group)) => group.describe(group_id.clone(), budget),
+            Some(Group::Consumer(_) | Group::Share(_)) | None => {
+                Some(unknown(group_id.clone(), caller.api_version))
+            }
         };
-        let groups = request.groups.into_iter().map(describe).collect();
+        let (groups, visible_at) = self.describe_each(request.groups, is_asked, describe);
         let response = DescribeGroupsResponse { groups, ..Default::default() };
         output.answer(caller.request, response, visible_at);
     }
@@ -101,51 +91,104 @@ impl Coordinator {
         &mut self,
         context: &Context<'_>,
         caller: Caller<'r>,
-        mut request: ConsumerGroupDescribeRequest<'r>,
+        request: ConsumerGroupDescribeRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        request.group_ids.iter().for_each(|group_id| self.load(group_id));
-        let (mut visible_at, mut budget) = (0, AnswerBudget::of_answer());
-        budget.reserve(&mut request.group_ids, |group_id| refused(group_id.clone(), TOO_LARGE));
-        let assignors = &self.config.group_consumer_assignors;
         let is_asked = request.include_authorized_operations;
-        let describe = |group_id: Str<'r>| {
-            let entry = self.groups.get(&group_id);
-            visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
-            let described = match entry.and_then(|entry| entry.group.as_ref()) {
-                _ if group_id.is_empty() => {
-                    Some(refused(group_id.clone(), ErrorCode::InvalidGroupId))
-                }
-                Some(Group::Consumer(group)) => {
-                    group.describe(group_id.clone(), assignors, context.topics, budget)
-                }
-                Some(Group::Classic(_) | Group::Share(_)) | None => Some(DescribedConsumerGroup {
-                    error_message: Some(Str::Owned(not_found(&group_id))),
-                    ..refused(group_id.clone(), ErrorCode::GroupIdNotFound)
-                }),
-            };
-            let described = described.and_then(|group| budget.fit(group));
-            let mut described = described.unwrap_or_else(|| refused(group_id, TOO_LARGE));
-            described.authorized_operations = operations(is_asked, described.error_code);
-            described
+        let assignors = self.config.group_consumer_assignors.clone();
+        let describe = |group: Option<&Group>, group_id: &Str<'r>, budget| match group {
+            _ if group_id.is_empty() => {
+                Some(Described::refused(group_id.clone(), ErrorCode::InvalidGroupId))
+            }
+            Some(Group::Consumer(group)) => {
+                group.describe(group_id.clone(), &assignors, context.topics, budget)
+            }
+            Some(Group::Classic(_) | Group::Share(_)) | None => Some(DescribedConsumerGroup {
+                error_message: Some(Str::Owned(not_found(group_id))),
+                ..Described::refused(group_id.clone(), ErrorCode::GroupIdNotFound)
+            }),
         };
-        let groups = request.group_ids.into_iter().map(describe).collect();
+        let (groups, visible_at) = self.describe_each(request.group_ids, is_asked, describe);
         let response = ConsumerGroupDescribeResponse { groups, ..Default::default() };
         output.answer(caller.request, response, visible_at);
     }
+
+    pub(crate) fn describe_share_groups<'r>(
+        &mut self,
+        context: &Context<'_>,
+        caller: Caller<'r>,
+        request: ShareGroupDescribeRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let is_asked = request.include_authorized_operations;
+        let describe = |group: Option<&Group>, group_id: &Str<'r>, budget| match group {
+            _ if group_id.is_empty() => {
+                Some(Described::refused(group_id.clone(), ErrorCode::InvalidGroupId))
+            }
+            Some(Group::Share(group)) => group.describe(group_id.clone(), context.topics, budget),
+            Some(Group::Classic(_) | Group::Consumer(_)) | None => Some(DescribedShareGroup {
+                error_message: Some(Str::Owned(not_found(group_id))),
+                ..Described::refused(group_id.clone(), ErrorCode::GroupIdNotFound)
+            }),
+        };
+        let (groups, visible_at) = self.describe_each(request.group_ids, is_asked, describe);
+        let response = ShareGroupDescribeResponse { groups, ..Default::default() };
+        output.answer(caller.request, response, visible_at);
+    }
+
+    /// Describes each group within the answer's budget. Returns the position that the answer waits
+    /// for, too.
+    fn describe_each<'r, D: Described<'r>>(
+        &mut self,
+        mut group_ids: Vec<Str<'r>>,
+        asks_for_operations: bool,
+        describe: impl Fn(Option<&Group>, &Str<'r>, AnswerBudget) -> Option<D>,
+    ) -> (Vec<D>, u64) {
+        group_ids.iter().for_each(|group_id| self.load(group_id));
+        let (mut visible_at, mut budget) = (0, AnswerBudget::of_answer());
+        budget.reserve(&mut group_ids, |group_id| D::refused(group_id.clone(), TOO_LARGE));
+        let describe_next = |group_id: Str<'r>| {
+            let entry = self.groups.get(&group_id);
+            visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
+            let described =
+                describe(entry.and_then(|entry| entry.group.as_ref()), &group_id, budget);
+            let described = described.and_then(|group| budget.fit(group));
+            let mut described = described.unwrap_or_else(|| D::refused(group_id, TOO_LARGE));
+            let (error_code, operations_of) = described.operations();
+            *operations_of = operations(asks_for_operations, error_code);
+            described
+        };
+        (group_ids.into_iter().map(describe_next).collect(), visible_at)
+    }
 }
+
+/// The description of a group in one of the three APIs.
+trait Described<'r>: Field<'r> {
+    fn refused(group_id: Str<'r>, error: ErrorCode) -> Self;
+
+    /// Its error code, and its field of authorized operations.
+    fn operations(&mut self) -> (i16, &mut i32);
+}
+
+macro_rules! described {
+    ($($name:ident),*) => {
+        $(impl<'r> Described<'r> for $name<'r> {
+            fn refused(group_id: Str<'r>, error: ErrorCode) -> Self {
+                Self { error_code: error as i16, group_id, ..Default::default() }
+            }
+
+            fn operations(&mut self) -> (i16, &mut i32) {
+                (self.error_code, &mut self.authorized_operations)
+            }
+        })*
+    };
+}
+
+described! { DescribedGroup, DescribedConsumerGroup, DescribedShareGroup }
 
 /// The operations on a described group, if they were asked for.
-pub(super) fn operations(is_asked: bool, error_code: i16) -> i32 {
+fn operations(is_asked: bool, error_code: i16) -> i32 {
     if is_asked && error_code == ErrorCode::None as i16 { GROUP_OPERATIONS } else { i32::MIN }
-}
-
-fn refused(group_id: Str<'_>, error: ErrorCode) -> DescribedConsumerGroup<'_> {
-    DescribedConsumerGroup { error_code: error as i16, group_id, ..Default::default() }
-}
-
-fn too_large(group_id: Str<'_>) -> DescribedGroup<'_> {
-    DescribedGroup { error_code: TOO_LARGE as i16, group_id, ..Default::default() }
 }
 
 fn unknown(group_id: Str<'_>, api_version: i16) -> DescribedGroup<'_> {
@@ -163,7 +206,7 @@ fn unknown(group_id: Str<'_>, api_version: i16) -> DescribedGroup<'_> {
     }
 }
 
-pub(super) fn not_found(group_id: &str) -> String {
+fn not_found(group_id: &str) -> String {
     let message = format!("Group {group_id} not found.");
     prefix(&message, STRING_BYTES_MAX).into()
 }

@@ -78,10 +78,20 @@ fn serve<'r>(
         JOIN.. => heartbeat(turn, &mut draft, entry, caller, request),
         _ => leave(turn, &mut draft, entry, request),
     };
+    write_if_served(turn, entry, draft, served)
+}
+
+/// Writes the records of a request that was served. After a refusal they are dropped, with the
+/// group that they would have created.
+pub(super) fn write_if_served<'r, T>(
+    turn: &mut Turn<'_, 'r>,
+    entry: &mut Entry,
+    draft: Draft<'r>,
+    served: Result<T, Refusal>,
+) -> Result<T, Refusal> {
     match served {
         Ok(_) => turn.write_all(draft),
         Err(_) => {
-            turn.forget_noted();
             let pending = entry.successor.take();
             pending.into_iter().for_each(|mut group| group.removed(turn.timers));
         }

@@ -1,7 +1,6 @@
-//! ShareGroupHeartbeat and ShareGroupDescribe, and the results of what share groups asked of the
-//! leaders of their partitions.
+//! Routes a ShareGroupHeartbeat to its group: an existing one, or one that its first member creates.
 
-use super::describe::{TOO_LARGE, not_found as group_not_found, operations};
+use super::heartbeats::write_if_served;
 use super::{Caller, Coordinator};
 use crate::context::Context;
 use crate::group::{Entry, Group};
@@ -13,11 +12,8 @@ use crate::share::validate::validate;
 use crate::share::{ShareGroup, left, refused};
 use crate::turn::Turn;
 use alloc::boxed::Box;
-use muster_codec::messages::{
-    DescribedShareGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse,
-    ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse,
-};
-use muster_codec::{AnswerBudget, ErrorCode, Str};
+use muster_codec::ErrorCode;
+use muster_codec::messages::{ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse};
 
 impl Coordinator {
     pub(crate) fn share_group_heartbeat<'r>(
@@ -40,46 +36,6 @@ impl Coordinator {
             self.remove_if_vacant(&request.group_id);
         }
     }
-
-    pub(crate) fn describe_share_groups<'r>(
-        &mut self,
-        context: &Context<'_>,
-        caller: Caller<'r>,
-        mut request: ShareGroupDescribeRequest<'r>,
-        output: &mut Output<'r>,
-    ) {
-        request.group_ids.iter().for_each(|group_id| self.load(group_id));
-        let (mut visible_at, mut budget) = (0, AnswerBudget::of_answer());
-        budget.reserve(&mut request.group_ids, |group_id| undescribed(group_id.clone(), TOO_LARGE));
-        let is_asked = request.include_authorized_operations;
-        let describe = |group_id: Str<'r>| {
-            let entry = self.groups.get(&group_id);
-            visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
-            let described = match entry.and_then(|entry| entry.group.as_ref()) {
-                _ if group_id.is_empty() => {
-                    Some(undescribed(group_id.clone(), ErrorCode::InvalidGroupId))
-                }
-                Some(Group::Share(group)) => {
-                    group.describe(group_id.clone(), context.topics, budget)
-                }
-                Some(Group::Classic(_) | Group::Consumer(_)) | None => Some(DescribedShareGroup {
-                    error_message: Some(Str::Owned(group_not_found(&group_id))),
-                    ..undescribed(group_id.clone(), ErrorCode::GroupIdNotFound)
-                }),
-            };
-            let described = described.and_then(|group| budget.fit(group));
-            let mut described = described.unwrap_or_else(|| undescribed(group_id, TOO_LARGE));
-            described.authorized_operations = operations(is_asked, described.error_code);
-            described
-        };
-        let groups = request.group_ids.into_iter().map(describe).collect();
-        let response = ShareGroupDescribeResponse { groups, ..Default::default() };
-        output.answer(caller.request, response, visible_at);
-    }
-}
-
-fn undescribed(group_id: Str<'_>, error: ErrorCode) -> DescribedShareGroup<'_> {
-    DescribedShareGroup { error_code: error as i16, group_id, ..Default::default() }
 }
 
 /// Serves a request that was checked by itself. Its records are written unless an error follows.
@@ -95,14 +51,7 @@ fn serve<'r>(
         JOIN.. => heartbeat(turn, &mut draft, entry, caller, request),
         _ => leave(turn, &mut draft, entry, request),
     };
-    match served {
-        Ok(_) => turn.write_all(draft),
-        Err(_) => {
-            let pending = entry.successor.take();
-            pending.into_iter().for_each(|mut group| group.removed(turn.timers));
-        }
-    }
-    served
+    write_if_served(turn, entry, draft, served)
 }
 
 fn heartbeat<'r>(

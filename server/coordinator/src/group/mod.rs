@@ -14,7 +14,6 @@ use crate::text::Text;
 use crate::timers::Timers;
 use crate::turn::Turn;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::consumer_protocol::PROTOCOL_TYPE;
 
@@ -330,16 +329,8 @@ impl Group {
     pub(crate) fn write_tombstones(&self, turn: &mut Turn<'_, '_>, group_id: &str) {
         match self {
             Self::Classic(_) => turn.write(classic::tombstone(group_id)),
-            Self::Consumer(group) => {
-                let mut draft = Vec::new();
-                group.tombstones(&mut draft, |member_id| member_id);
-                turn.write_all(draft);
-            }
-            Self::Share(group) => {
-                let mut draft = Vec::new();
-                group.tombstones(&mut draft, |member_id| member_id);
-                turn.write_all(draft);
-            }
+            Self::Consumer(group) => group.write_tombstones(turn),
+            Self::Share(group) => group.write_tombstones(turn),
         }
     }
 }

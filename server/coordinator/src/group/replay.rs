@@ -1,9 +1,10 @@
 //! Applies records to the state of a group; nothing else changes durable state.
 
-use super::{Entry, Group};
+use super::{Entry, Group, Kind};
 use crate::classic::ClassicGroup;
-use crate::consumer::ConsumerGroup;
-use crate::share::ShareGroup;
+use crate::consumer::Consumer;
+use crate::modern;
+use crate::share::Share;
 use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,8 +16,8 @@ pub(crate) fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRe
         GroupRecord::OffsetCommit(key, Some(value)) => offset_committed(entry, key, value),
         GroupRecord::OffsetCommit(key, None) => entry.offsets.replay(key, None),
         GroupRecord::GroupMetadata(_, Some(value)) => group_recorded(timers, entry, value),
-        GroupRecord::GroupMetadata(_, None) => remove_classic(timers, entry),
-        GroupRecord::ConsumerGroupMetadata(_, None) => remove_consumer(timers, entry),
+        GroupRecord::GroupMetadata(_, None) => remove(timers, entry, Kind::Classic),
+        GroupRecord::ConsumerGroupMetadata(_, None) => remove(timers, entry, Kind::Consumer),
         GroupRecord::ConsumerGroupMetadata(_, Some(_))
         | GroupRecord::ConsumerGroupPartitionMetadata(..)
         | GroupRecord::ConsumerGroupMemberMetadata(..)
@@ -24,66 +25,70 @@ pub(crate) fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRe
         | GroupRecord::ConsumerGroupTargetAssignmentMember(..)
         | GroupRecord::ConsumerGroupCurrentMemberAssignment(..)
         | GroupRecord::ConsumerGroupRegularExpression(..) => {
-            if let Some(group) = consumer_group(timers, entry, record.is_tombstone()) {
-                group.replay(timers, record);
-            }
+            replay_of::<Consumer>(timers, entry, record);
         }
-        GroupRecord::ShareGroupMetadata(_, None) => remove_share(timers, entry),
+        GroupRecord::ShareGroupMetadata(_, None) => remove(timers, entry, Kind::Share),
         GroupRecord::ShareGroupMetadata(_, Some(_))
         | GroupRecord::ShareGroupMemberMetadata(..)
         | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
         | GroupRecord::ShareGroupTargetAssignmentMember(..)
         | GroupRecord::ShareGroupCurrentMemberAssignment(..)
         | GroupRecord::ShareGroupStatePartitionMetadata(..) => {
-            if let Some(group) = share_group(timers, entry, record.is_tombstone()) {
+            replay_of::<Share>(timers, entry, record);
+        }
+    }
+}
+
+/// Applies a record to the group of its kind. The first record of one creates it, even if there is
+/// a group of another kind, which it replaces, such as a classic one that has only offsets.
+fn replay_of<K: KindOfEntry>(timers: &mut Timers, entry: &mut Entry, record: &GroupRecord<'_>) {
+    let is_there = entry.group.as_mut().is_some_and(|group| K::of(group).is_some());
+    if !is_there && record.is_tombstone() {
+        return;
+    }
+    if !is_there {
+        let new = || K::into_group(modern::Group::new(entry.id.clone()));
+        let group = entry.successor.take().map_or_else(new, |group| *group);
+        replace(timers, entry, group);
+    }
+    if let Some(group) = entry.group.as_mut().and_then(K::of) {
+        K::replay(group, timers, record);
+    }
+}
+
+/// A kind of the newer protocols, as a kind of [`Group`].
+trait KindOfEntry: modern::kind::Kind {
+    /// None for a group of another kind.
+    fn of(group: &mut Group) -> Option<&mut modern::Group<Self>>;
+
+    fn into_group(group: modern::Group<Self>) -> Group;
+
+    fn replay(group: &mut modern::Group<Self>, timers: &mut Timers, record: &GroupRecord<'_>);
+}
+
+macro_rules! kinds_of_entries {
+    ($($kind:ident),*) => {
+        $(impl KindOfEntry for $kind {
+            fn of(group: &mut Group) -> Option<&mut modern::Group<Self>> {
+                if let Group::$kind(group) = group { Some(group) } else { None }
+            }
+
+            fn into_group(group: modern::Group<Self>) -> Group {
+                Group::$kind(Box::new(group))
+            }
+
+            fn replay(
+                group: &mut modern::Group<Self>,
+                timers: &mut Timers,
+                record: &GroupRecord<'_>,
+            ) {
                 group.replay(timers, record);
             }
-        }
-    }
+        })*
+    };
 }
 
-/// The consumer group of a record. The first record of one creates it, even if there is a classic
-/// group without a record (a group that has only offsets), which it replaces.
-fn consumer_group<'e>(
-    timers: &mut Timers,
-    entry: &'e mut Entry,
-    is_tombstone: bool,
-) -> Option<&'e mut ConsumerGroup> {
-    match &entry.group {
-        Some(Group::Consumer(_)) => {}
-        Some(Group::Classic(_) | Group::Share(_)) | None if is_tombstone => {}
-        Some(Group::Classic(_) | Group::Share(_)) | None => {
-            let new = || Group::Consumer(Box::new(ConsumerGroup::new(entry.id.clone())));
-            let group = entry.successor.take().map_or_else(new, |group| *group);
-            replace(timers, entry, group);
-        }
-    }
-    match &mut entry.group {
-        Some(Group::Consumer(group)) => Some(group),
-        Some(Group::Classic(_) | Group::Share(_)) | None => None,
-    }
-}
-
-/// The share group of a record; as [`consumer_group`].
-fn share_group<'e>(
-    timers: &mut Timers,
-    entry: &'e mut Entry,
-    is_tombstone: bool,
-) -> Option<&'e mut ShareGroup> {
-    match &entry.group {
-        Some(Group::Share(_)) => {}
-        Some(Group::Classic(_) | Group::Consumer(_)) | None if is_tombstone => {}
-        Some(Group::Classic(_) | Group::Consumer(_)) | None => {
-            let new = || Group::Share(Box::new(ShareGroup::new(entry.id.clone())));
-            let group = entry.successor.take().map_or_else(new, |group| *group);
-            replace(timers, entry, group);
-        }
-    }
-    match &mut entry.group {
-        Some(Group::Share(group)) => Some(group),
-        Some(Group::Classic(_) | Group::Consumer(_)) | None => None,
-    }
-}
+kinds_of_entries! { Consumer, Share }
 
 fn offset_committed(entry: &mut Entry, key: &OffsetCommitKey<'_>, value: &OffsetCommitValue<'_>) {
     has_committed(entry, value.commit_timestamp);
@@ -118,42 +123,19 @@ fn replace(timers: &mut Timers, entry: &mut Entry, group: Group) {
     before.into_iter().for_each(|mut group| group.removed(timers));
 }
 
-fn remove_classic(timers: &mut Timers, entry: &mut Entry) {
-    match entry.group.take() {
-        Some(Group::Classic(mut group)) => group.removed(timers),
-        other @ (Some(Group::Consumer(_) | Group::Share(_)) | None) => entry.group = other,
-    }
-}
-
-fn remove_consumer(timers: &mut Timers, entry: &mut Entry) {
-    match entry.group.take() {
-        Some(Group::Consumer(mut group)) => group.removed(timers),
-        other @ (Some(Group::Classic(_) | Group::Share(_)) | None) => entry.group = other,
-    }
-}
-
-fn remove_share(timers: &mut Timers, entry: &mut Entry) {
-    match entry.group.take() {
-        Some(Group::Share(mut group)) => group.removed(timers),
-        other @ (Some(Group::Classic(_) | Group::Consumer(_)) | None) => entry.group = other,
-    }
+fn remove(timers: &mut Timers, entry: &mut Entry, kind: Kind) {
+    let removed = entry.group.take_if(|group| group.kind() == kind);
+    removed.into_iter().for_each(|mut group| group.removed(timers));
 }
 
 /// The durable state of a group as the records that produce it.
 pub(crate) fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
-    let mut records = match &entry.group {
-        Some(Group::Consumer(group)) => {
-            let mut records = Vec::new();
-            group.durable_records(&mut records);
-            records
-        }
-        Some(Group::Share(group)) => {
-            let mut records = Vec::new();
-            group.durable_records(&mut records);
-            records
-        }
-        Some(Group::Classic(_)) | None => group_records(entry),
-    };
+    let mut records = Vec::new();
+    match &entry.group {
+        Some(Group::Consumer(group)) => group.durable_records(&mut records),
+        Some(Group::Share(group)) => group.durable_records(&mut records),
+        Some(Group::Classic(_)) | None => records = group_records(entry),
+    }
     if entry.offsets.is_unloaded() {
         return records;
     }

@@ -26,7 +26,7 @@ pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Join
     match &entry.group {
         Some(Group::Consumer(group)) if !group.is_empty() => {}
         Some(Group::Consumer(group)) if is_unknown => {
-            write_tombstones(turn, group);
+            group.write_tombstones(turn);
             let mut classic = ClassicGroup::new(entry.id.clone(), turn.wall);
             classic.write_creation(turn);
             classic.join(turn, joining);
@@ -170,12 +170,6 @@ fn profile(
     };
     let protocols = joining.protocols();
     protocol_metadata::subscribed(profile, subscription, request.session_timeout_ms, &protocols)
-}
-
-fn write_tombstones(turn: &mut Turn<'_, '_>, group: &ConsumerGroup) {
-    let mut draft = Draft::new();
-    group.tombstones(&mut draft, |member_id| member_id);
-    turn.write_all(draft);
 }
 
 fn unknown<T>() -> Result<T, Refusal> {

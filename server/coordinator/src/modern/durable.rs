@@ -4,6 +4,7 @@ use super::kind::Kind;
 use super::members::Slot;
 use super::target::INITIAL_EPOCH;
 use super::{Draft, Group};
+use crate::turn::Turn;
 use muster_codec::records::GroupRecord;
 
 impl<K: Kind> Group<K> {
@@ -23,7 +24,7 @@ impl<K: Kind> Group<K> {
                 out.push(K::member_record(&self.id, &slot.id, &member.profile));
             }
         }
-        out.push(K::epoch_record(self, self.epoch, self.metadata_hash));
+        out.push(K::epoch_record(&self.id, self.epoch, self.metadata_hash));
         for slot in slots.iter().filter(|slot| slot.has_target) {
             let Some(number) = self.members.slot_number(&slot.id) else { continue };
             out.push(K::target_record(&self.id, &slot.id, self.target.of(number)));
@@ -55,6 +56,13 @@ impl<K: Kind> Group<K> {
         draft.extend(ids.map(|it| K::member_tombstone(&self.id, it)));
         K::own_tombstones(self, draft);
         draft.push(K::epoch_tombstone(&self.id));
+    }
+
+    /// Writes the tombstones of the group.
+    pub(crate) fn write_tombstones(&self, turn: &mut Turn<'_, '_>) {
+        let mut draft = Draft::new();
+        self.tombstones(&mut draft, |member_id| member_id);
+        turn.write_all(draft);
     }
 
     /// The tombstones of a member, in Kafka's order.

@@ -63,7 +63,7 @@ impl<K: Kind> Group<K> {
             epoch = epoch.saturating_add(1);
             *K::rebalances(turn.events) += 1;
             turn.rebalances(epoch);
-            draft.push(K::epoch_record(self, epoch, hash));
+            draft.push(K::epoch_record(&self.id, epoch, hash));
         }
         self.checked_version = Some(turn.topics.version());
         K::remove_old_records(self, draft);

@@ -25,7 +25,7 @@ impl<K: Kind> Group<K> {
         let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
         let epoch = self.epoch.saturating_add(1);
         turn.rebalances(epoch);
-        draft.push(K::epoch_record(self, epoch, hash));
+        draft.push(K::epoch_record(&self.id, epoch, hash));
         for number in numbers {
             if let Some(slot) = self.members.slot_mut(*number) {
                 slot.timers.cancel(turn.timers);

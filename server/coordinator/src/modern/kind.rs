@@ -223,7 +223,7 @@ pub(crate) trait Kind: Debug + Default {
     // The records.
 
     /// The record of a group epoch.
-    fn epoch_record(group: &Group<Self>, epoch: i32, metadata_hash: i64) -> GroupRecord<'static>;
+    fn epoch_record(group_id: &str, epoch: i32, metadata_hash: i64) -> GroupRecord<'static>;
 
     /// Removes records of earlier versions, when the group's topics are looked at.
     fn remove_old_records(group: &Group<Self>, draft: &mut Draft<'_>);

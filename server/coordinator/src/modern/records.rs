@@ -1,11 +1,82 @@
-//! The parts that the records of consumer and share groups have in common.
+//! The records that consumer and share groups have in common: their keys and targets are the same,
+//! and each kind names its types of records once.
 
 use super::owned::{KeyPartitions, Partitions};
 use crate::text::owned;
 use muster_codec::records::{
     ConsumerGroupKey, ConsumerGroupMemberKey, ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataValue, ConsumerGroupTargetTopicPartitions,
+    ConsumerGroupTargetTopicPartitions,
 };
+
+/// The methods of [`super::kind::Kind`] that make records, for a kind with these types of records:
+/// of the group's epoch, the members' profiles, the target assignment and its epoch, and the
+/// members' current assignments. `$current_value` makes the value of the last.
+macro_rules! record_methods {
+    (
+        epoch $epoch:ident($epoch_value:ident), member $member:ident, target $target:ident,
+        target_epoch $target_epoch:ident, current $current:ident($current_value:path)
+    ) => {
+        fn epoch_record(group_id: &str, epoch: i32, metadata_hash: i64) -> GroupRecord<'static> {
+            let value = $epoch_value { epoch, metadata_hash };
+            GroupRecord::$epoch(group_key(group_id), Some(value))
+        }
+
+        fn epoch_tombstone(group_id: &str) -> GroupRecord<'static> {
+            GroupRecord::$epoch(group_key(group_id), None)
+        }
+
+        fn member_record(
+            group_id: &str,
+            member_id: &str,
+            profile: &Self::Profile,
+        ) -> GroupRecord<'static> {
+            GroupRecord::$member(member_key(group_id, member_id), Some(profile.to_record()))
+        }
+
+        fn member_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+            GroupRecord::$member(member_key(group_id, member_id), None)
+        }
+
+        fn target_record(
+            group_id: &str,
+            member_id: &str,
+            target: Partitions,
+        ) -> GroupRecord<'static> {
+            GroupRecord::$target(member_key(group_id, member_id), Some(target_value(target)))
+        }
+
+        fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+            GroupRecord::$target(member_key(group_id, member_id), None)
+        }
+
+        fn target_epoch_record(group_id: &str, epoch: i32, timestamp: i64) -> GroupRecord<'static> {
+            let value = ConsumerGroupTargetAssignmentMetadataValue {
+                assignment_epoch: epoch,
+                assignment_timestamp: timestamp,
+            };
+            GroupRecord::$target_epoch(group_key(group_id), Some(value))
+        }
+
+        fn target_epoch_tombstone(group_id: &str) -> GroupRecord<'static> {
+            GroupRecord::$target_epoch(group_key(group_id), None)
+        }
+
+        fn current_record(
+            group_id: &str,
+            member_id: &str,
+            current: &Current,
+        ) -> GroupRecord<'static> {
+            let value = $current_value(current);
+            GroupRecord::$current(member_key(group_id, member_id), Some(value))
+        }
+
+        fn current_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+            GroupRecord::$current(member_key(group_id, member_id), None)
+        }
+    };
+}
+
+pub(crate) use record_methods;
 
 pub(crate) fn group_key(group_id: &str) -> ConsumerGroupKey<'static> {
     ConsumerGroupKey { group_id: owned(group_id) }
@@ -13,13 +84,6 @@ pub(crate) fn group_key(group_id: &str) -> ConsumerGroupKey<'static> {
 
 pub(crate) fn member_key(group_id: &str, member_id: &str) -> ConsumerGroupMemberKey<'static> {
     ConsumerGroupMemberKey { group_id: owned(group_id), member_id: owned(member_id) }
-}
-
-pub(crate) fn target_epoch_value(
-    assignment_epoch: i32,
-    assignment_timestamp: i64,
-) -> ConsumerGroupTargetAssignmentMetadataValue {
-    ConsumerGroupTargetAssignmentMetadataValue { assignment_epoch, assignment_timestamp }
 }
 
 pub(crate) fn target_value(partitions: Partitions) -> ConsumerGroupTargetAssignmentMemberValue {

@@ -1,7 +1,7 @@
 //! The steps of [`crate::modern`] as a share group takes them.
 
 use super::answer::answer;
-use super::member::{Current, Member, Profile};
+use super::member::{Current, Member, Profile, current_to_record};
 use super::targets::{Change, ShareTargets};
 use super::{Share, ShareGroup, records, subscription_type};
 use crate::assignors::SubscriptionType;
@@ -13,6 +13,7 @@ use crate::modern::kind::{HeartbeatFields, Kind, Report};
 use crate::modern::member::Client;
 use crate::modern::members::NoTimers;
 use crate::modern::owned::{Owned, Partitions};
+use crate::modern::records::{group_key, member_key, record_methods, target_value};
 use crate::modern::subscriptions::Subscriptions;
 use crate::modern::target::MemberUpdate;
 use crate::modern::validate::{JOIN, unknown_member, validate_epoch};
@@ -22,7 +23,9 @@ use crate::turn::Turn;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 use muster_codec::messages::{ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse};
-use muster_codec::records::GroupRecord;
+use muster_codec::records::{
+    ConsumerGroupTargetAssignmentMetadataValue, GroupRecord, ShareGroupMetadataValue,
+};
 
 /// Members do not report partitions.
 #[derive(Debug)]
@@ -211,47 +214,15 @@ impl Kind for Share {
         answer(turn, group_id, heartbeat, current, is_changed)
     }
 
-    fn epoch_record(group: &ShareGroup, epoch: i32, metadata_hash: i64) -> GroupRecord<'static> {
-        records::group_epoch(&group.id, epoch, metadata_hash)
+    record_methods! {
+        epoch ShareGroupMetadata(ShareGroupMetadataValue),
+        member ShareGroupMemberMetadata,
+        target ShareGroupTargetAssignmentMember,
+        target_epoch ShareGroupTargetAssignmentMetadata,
+        current ShareGroupCurrentMemberAssignment(current_to_record)
     }
 
     fn remove_old_records(_: &ShareGroup, _: &mut Draft<'_>) {}
-
-    fn member_record(group_id: &str, member_id: &str, profile: &Profile) -> GroupRecord<'static> {
-        records::member(group_id, member_id, profile)
-    }
-
-    fn target_record(group_id: &str, member_id: &str, target: Partitions) -> GroupRecord<'static> {
-        records::target(group_id, member_id, target)
-    }
-
-    fn target_epoch_record(group_id: &str, epoch: i32, timestamp: i64) -> GroupRecord<'static> {
-        records::target_epoch(group_id, epoch, timestamp)
-    }
-
-    fn current_record(group_id: &str, member_id: &str, current: &Current) -> GroupRecord<'static> {
-        records::current(group_id, member_id, current)
-    }
-
-    fn epoch_tombstone(group_id: &str) -> GroupRecord<'static> {
-        records::group_tombstone(group_id)
-    }
-
-    fn member_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
-        records::member_tombstone(group_id, member_id)
-    }
-
-    fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
-        records::target_tombstone(group_id, member_id)
-    }
-
-    fn target_epoch_tombstone(group_id: &str) -> GroupRecord<'static> {
-        records::target_epoch_tombstone(group_id)
-    }
-
-    fn current_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
-        records::current_tombstone(group_id, member_id)
-    }
 
     fn own_records(group: &ShareGroup, out: &mut Draft<'_>) {
         if !group.own.state.is_empty() {

@@ -1,8 +1,9 @@
 //! The offsets of a share group, which administrators see, change and delete while it is empty.
 
 use super::state::StatePartitions;
-use super::{ShareGroup, records};
+use super::{Share, ShareGroup};
 use crate::context::Topics;
+use crate::modern::kind::Kind as _;
 use crate::modern::{Refusal, refuse};
 use crate::request_id::RequestId;
 use crate::share_state::{ByTopic, Start, StateCall, StateRequest, StateResult, Then, TopicState};
@@ -115,7 +116,7 @@ pub(crate) fn alter(
         return Ok(());
     }
     let state_epoch = group.epoch.saturating_add(1);
-    turn.write(records::group_epoch(&group.id, state_epoch, group.metadata_hash));
+    turn.write(Share::epoch_record(&group.id, state_epoch, group.metadata_hash));
     group.write_state(turn, &group.own.state.with_initializing(&topics));
     let retry_ms = turn.config.group_share_initialize_retry_interval_ms;
     group.own.state.asked(topics.keys(), turn.now.saturating_add(i64::from(retry_ms)));

@@ -277,9 +277,9 @@ impl Kind for Tasks {
         Answer { epoch: current.epoch, tasks }
     }
 
-    fn epoch_record(group: &Group<Self>, epoch: i32, hash: i64) -> GroupRecord<'static> {
+    fn epoch_record(group_id: &str, epoch: i32, hash: i64) -> GroupRecord<'static> {
         let value = EpochValue { epoch, metadata_hash: hash };
-        GroupRecord::ConsumerGroupMetadata(group_key(&group.id), Some(value))
+        GroupRecord::ConsumerGroupMetadata(group_key(group_id), Some(value))
     }
 
     fn remove_old_records(_: &Group<Self>, _: &mut Draft<'_>) {}
