@@ -1,5 +1,5 @@
-//! Share groups beyond the transcripts of Kafka's coordinator: leaders that do not answer, or refuse;
-//! topics that grow; starts from the log and from snapshots.
+//! Share groups beyond the transcripts of Kafka's coordinator: leaders that do not answer or refuse,
+//! topics that grow, startup from the log and from snapshots.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -226,7 +226,7 @@ fn offsets_of_a_new_group_are_altered() {
 }
 
 #[test]
-fn a_start_has_the_group_that_was_there_with_and_without_a_snapshot() {
+fn startup_has_the_group_that_was_there_with_and_without_a_snapshot() {
     let mut shard = Shard::new();
     shard.heartbeat("a", 0);
     shard.leaders_answer(DONE);
