@@ -3,6 +3,7 @@
 //! its position is durable, and returns it with their results to
 //! [`crate::Coordinator::state_answered`].
 
+use crate::coordinator::DeletingGroups;
 use crate::request_id::RequestId;
 use crate::text::Text;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -126,6 +127,8 @@ pub(crate) enum Then {
         request: RequestId,
         response: AlterShareGroupOffsetsResponse<'static>,
     },
+    /// The share state of a group that is to be deleted is gone.
+    GroupsDeleted(DeletingGroups),
     /// The response says which topics had no state.
     Deleted { request: RequestId, response: DeleteShareGroupOffsetsResponse<'static> },
     /// The offsets are those of one group, by its place in the response. Those of the groups

@@ -1,5 +1,5 @@
-//! Share groups beyond the transcripts of Kafka's coordinator: leaders that do not answer or refuse,
-//! topics that grow, startup from the log and from snapshots.
+//! Share groups beyond the transcripts of Kafka: leaders that do not answer or refuse, topics that
+//! grow, startup from the log and from snapshots.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -88,6 +88,7 @@ impl Shard {
     fn leaders_answer(&mut self, result: Result<Summary, ErrorCode>) -> Option<Response<'static>> {
         let state_call = self.calls.remove(0);
         let results: Vec<_> = asked(&state_call)
+            .into_iter()
             .map(|(topic_id, partition, _)| StateResult { topic_id, partition, result })
             .collect();
         let at = (self.now, self.position());
@@ -138,13 +139,18 @@ fn owned(output: Output<'_>) -> Output<'static> {
     }
 }
 
-fn asked(state_call: &StateCall) -> impl Iterator<Item = (muster_codec::Uuid, i32, Start)> {
-    let StateRequest::Initialize { topics, .. } = &state_call.request else {
-        panic!("{state_call:?}")
-    };
-    topics
-        .iter()
-        .flat_map(|(id, all)| all.iter().map(|(partition, start)| (*id, *partition, *start)))
+/// The partitions of a request, with the starts of those that get share state.
+fn asked(state_call: &StateCall) -> Vec<(muster_codec::Uuid, i32, Start)> {
+    match &state_call.request {
+        StateRequest::Initialize { topics, .. } => topics
+            .iter()
+            .flat_map(|(id, all)| all.iter().map(|(partition, start)| (*id, *partition, *start)))
+            .collect(),
+        StateRequest::Delete(topics) | StateRequest::ReadSummary(topics) => topics
+            .iter()
+            .flat_map(|(id, all)| all.iter().map(|partition| (*id, *partition, Start::Unknown)))
+            .collect(),
+    }
 }
 
 const DONE: Result<Summary, ErrorCode> = Ok(Summary {
@@ -268,4 +274,48 @@ fn a_topic_that_is_deleted_loses_its_share_state() {
     shard.topics.make("t", 2);
     shard.heartbeat("a", 2);
     assert_eq!(shard.initialized(), [(0, Start::Unknown), (1, Start::Unknown)], "of the new topic");
+}
+
+/// The errors of the groups that a DeleteGroups names.
+fn deleted(answer: Option<Response<'static>>) -> Option<Vec<i16>> {
+    match answer? {
+        Response::DeleteGroups(body) => Some(body.results.iter().map(|it| it.error_code).collect()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_group_is_deleted_once_its_share_state_is() {
+    let mut shard = Shard::new();
+    shard.heartbeat("a", 0);
+    shard.leaders_answer(DONE);
+    let names = || DeleteGroupsRequest { groups_names: vec!["unknown".into(), GROUP.into()] };
+    let not_empty = ErrorCode::NonEmptyGroup as i16;
+    let unknown = ErrorCode::GroupIdNotFound as i16;
+    assert_eq!(deleted(shard.ask(2, names().into())), Some(vec![unknown, not_empty]));
+    shard.heartbeat("a", -1);
+    assert_eq!(deleted(shard.ask(2, names().into())), None, "it waits for the leaders");
+    let StateRequest::Delete(gone) = &shard.calls[0].request else { panic!() };
+    assert_eq!(gone.iter().map(|(_, partitions)| partitions.clone()).collect::<Vec<_>>(), [[0, 1]]);
+    let unavailable = ErrorCode::CoordinatorNotAvailable;
+    let answer = shard.leaders_answer(Err(unavailable));
+    assert_eq!(deleted(answer), Some(vec![unknown, unavailable as i16]));
+    assert_eq!(shard.coordinator.held().groups, 1, "a failure leaves the group");
+    assert_eq!(deleted(shard.ask(2, names().into())), None, "what is left is deleted again");
+    assert_eq!(deleted(shard.leaders_answer(DONE)), Some(vec![unknown, 0]));
+    assert_eq!(shard.coordinator.held().groups, 0);
+}
+
+#[test]
+fn a_group_with_a_new_member_is_not_deleted() {
+    let mut shard = Shard::new();
+    shard.heartbeat("a", 0);
+    shard.leaders_answer(DONE);
+    shard.heartbeat("a", -1);
+    let names = DeleteGroupsRequest { groups_names: vec![GROUP.into()] };
+    assert_eq!(deleted(shard.ask(2, names.into())), None);
+    shard.heartbeat("b", 0);
+    let not_empty = ErrorCode::NonEmptyGroup as i16;
+    assert_eq!(deleted(shard.leaders_answer(DONE)), Some(vec![not_empty]));
+    assert_eq!(shard.initialized().len(), 2, "its partitions get share state again");
 }

@@ -1,6 +1,7 @@
 //! The coordinator of the groups of a slot: routes each request to its group.
 
 pub mod counts;
+mod delete_groups;
 mod describe;
 mod expire;
 mod heartbeats;
@@ -12,6 +13,7 @@ mod share_groups;
 mod share_offsets;
 mod snapshots;
 
+pub(crate) use delete_groups::DeletingGroups;
 pub use describe::Listing;
 pub use snapshots::NextGroup;
 

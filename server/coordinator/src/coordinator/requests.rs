@@ -9,11 +9,8 @@ use crate::offsets::{self, Commit, Offsets};
 use crate::output::Output;
 use crate::pending::Producer;
 use crate::turn::Turn;
-use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 use muster_codec::messages::{
-    DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse, HeartbeatRequest,
-    HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse,
+    HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse,
     OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse,
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponseTopic,
@@ -274,33 +271,6 @@ impl Coordinator {
             turn.answer(caller.request, response);
         });
     }
-
-    pub(crate) fn delete_groups<'r>(
-        &mut self,
-        context: &Context<'_>,
-        caller: Caller<'r>,
-        request: DeleteGroupsRequest<'r>,
-        output: &mut Output<'r>,
-    ) {
-        let mut group_ids = request.groups_names;
-        let mut seen = BTreeSet::new();
-        group_ids.retain(|group_id| seen.insert(group_id.clone()));
-        let mut visible_at = 0;
-        let results: Vec<_> = group_ids
-            .into_iter()
-            .map(|group_id| {
-                self.load_offsets(&group_id);
-                let error = self.with(context.around(), output, &group_id, |turn, entry| {
-                    let deleted = delete_group(turn, entry);
-                    visible_at = turn.visible_at.max(visible_at);
-                    deleted.err().unwrap_or(ErrorCode::None)
-                });
-                DeletableGroupResult { group_id, error_code: error as i16 }
-            })
-            .collect();
-        let response = DeleteGroupsResponse { results, ..Default::default() };
-        output.answer(caller.request, response, visible_at);
-    }
 }
 
 /// Whether the group takes a commit; returns its offsets.
@@ -331,16 +301,6 @@ fn accept_commit<'e>(
             Commit::Plain { .. } | Commit::Transactional { .. } => ErrorCode::IllegalGeneration,
         }),
     }
-}
-
-/// Writes the tombstones of a whole group, if it is empty.
-fn delete_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<(), ErrorCode> {
-    let entry = entry.ok_or(ErrorCode::GroupIdNotFound)?;
-    let group = entry.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?;
-    group.validate_delete()?;
-    offsets::delete_all(turn, &entry.offsets, &entry.id);
-    group.write_tombstones(turn, &entry.id);
-    Ok(())
 }
 
 /// The answer's budget does not suffice for the group.

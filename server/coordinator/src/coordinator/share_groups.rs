@@ -1,4 +1,4 @@
-//! Routes a ShareGroupHeartbeat to its group: an existing one, or one that the first member creates.
+//! Routes a ShareGroupHeartbeat to its group: an existing one, or one that its first member makes.
 
 use super::heartbeats::write_if_served;
 use super::{Caller, Coordinator};

@@ -30,6 +30,10 @@ impl Coordinator {
     ) -> Output<'static> {
         let mut output = Output::default();
         let StateCall { group_id, then, .. } = call;
+        if let Then::GroupsDeleted(deleting) = then {
+            self.share_state_deleted(context, deleting, results, &mut output);
+            return output;
+        }
         if let Then::Described { request, mut response, at } = then {
             offsets::fill(&mut response.groups[at], results);
             self.describe_from(context, request, response, at + 1, &mut output);
@@ -53,7 +57,7 @@ impl Coordinator {
                     let response = offsets::deleted(turn, group, response, results);
                     turn.answer(request, response);
                 }
-                Then::Described { .. } => {}
+                Then::Described { .. } | Then::GroupsDeleted(_) => {}
             }
         });
         output

@@ -9,7 +9,7 @@ use crate::request_id::RequestId;
 use crate::share_state::{ByTopic, Start, StateCall, StateRequest, StateResult, Then, TopicState};
 use crate::text::{Text, owned};
 use crate::turn::Turn;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use muster_codec::messages::{
     AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsRequestTopic,
@@ -267,6 +267,32 @@ impl StatePartitions {
             return Ok((id, (0..count).collect()));
         }
         Err(NO_OFFSETS)
+    }
+}
+
+impl ShareGroup {
+    /// Begins to delete the share state of all topics, before the group is deleted. Returns the
+    /// request to the leaders; None if there is none.
+    pub(crate) fn begin_deletion(&self, turn: &mut Turn<'_, '_>) -> Option<StateRequest> {
+        let mut after = self.own.state.clone();
+        let mut gone: BTreeMap<Uuid, BTreeSet<i32>> = BTreeMap::new();
+        for (id, name) in &after.deleting {
+            let count = turn.topics.partitions(name).filter(|_| turn.topics.id(name) == Some(*id));
+            gone.entry(*id).or_default().extend(0..count.unwrap_or(0));
+        }
+        let initializing = core::mem::take(&mut after.initializing);
+        let initialized = core::mem::take(&mut after.initialized);
+        for (id, topic) in initializing.into_iter().chain(initialized) {
+            gone.entry(id).or_default().extend(topic.partitions);
+            after.deleting.insert(id, topic.name);
+        }
+        gone.retain(|_, partitions| !partitions.is_empty());
+        if gone.is_empty() {
+            return None;
+        }
+        self.write_state(turn, &after);
+        let gone = gone.into_iter().map(|(id, all)| (id, all.into_iter().collect()));
+        Some(StateRequest::Delete(gone.collect()))
     }
 }
 

@@ -95,6 +95,11 @@ impl StatePartitions {
         self.initializing.is_empty() && self.initialized.is_empty() && self.deleting.is_empty()
     }
 
+    /// Whether partitions have share state, or their leaders were asked for it.
+    pub(crate) fn has_partitions(&self) -> bool {
+        !self.initializing.is_empty() || !self.initialized.is_empty()
+    }
+
     /// The number of partitions in it.
     pub(crate) fn len(&self) -> usize {
         let topics = self.initializing.values().chain(self.initialized.values());

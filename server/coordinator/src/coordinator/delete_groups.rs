@@ -1,0 +1,167 @@
+//! DeleteGroups. A share group goes when the leaders of its partitions have deleted its share state.
+
+use super::{Caller, Coordinator};
+use crate::context::Context;
+use crate::group::{Entry, Group};
+use crate::offsets;
+use crate::output::{Output, RequestId};
+use crate::share_state::{StateCall, StateRequest, StateResult, Then};
+use crate::text::Text;
+use crate::turn::Turn;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
+use muster_codec::{ErrorCode, Str};
+
+/// A DeleteGroups under way, some of whose groups wait for the leaders of their partitions.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DeletingGroups {
+    request: RequestId,
+    response: DeleteGroupsResponse<'static>,
+    visible_at: u64,
+    /// The share groups whose share state is to be deleted, by their places in the response. The
+    /// leaders were asked about the last one.
+    rest: Vec<usize>,
+}
+
+/// What is left to do for a group.
+enum Deletion {
+    Done,
+    /// Its share state is to be deleted first.
+    OfState(StateRequest),
+}
+
+impl Coordinator {
+    pub(crate) fn delete_groups<'r>(
+        &mut self,
+        context: &Context<'_>,
+        caller: Caller<'r>,
+        request: DeleteGroupsRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let mut group_ids = request.groups_names;
+        let mut seen = BTreeSet::new();
+        group_ids.retain(|group_id| seen.insert(group_id.clone()));
+        let (mut visible_at, mut rest) = (0, Vec::new());
+        let mut results = Vec::with_capacity(group_ids.len());
+        for group_id in group_ids {
+            self.load_offsets(&group_id);
+            let error = self.with(context.around(), output, &group_id, |turn, entry| {
+                let is_share =
+                    entry.as_ref().is_some_and(|it| matches!(it.group, Some(Group::Share(_))));
+                let deleted = match is_share {
+                    true => {
+                        rest.push(results.len());
+                        Ok(())
+                    }
+                    false => delete_group(turn, entry),
+                };
+                visible_at = turn.visible_at.max(visible_at);
+                deleted.err().unwrap_or(ErrorCode::None)
+            });
+            results.push(DeletableGroupResult { group_id, error_code: error as i16 });
+        }
+        let response = DeleteGroupsResponse { results, ..Default::default() };
+        if rest.is_empty() {
+            return output.answer(caller.request, response, visible_at);
+        }
+        let response = owned(response);
+        let deleting = DeletingGroups { request: caller.request, response, visible_at, rest };
+        self.delete_next(context, deleting, output);
+    }
+
+    /// The leaders have deleted the share state of a group, or some refused.
+    pub(super) fn share_state_deleted(
+        &mut self,
+        context: &Context<'_>,
+        mut deleting: DeletingGroups,
+        results: &[StateResult],
+        output: &mut Output<'_>,
+    ) {
+        let refused = results.iter().find_map(|it| it.result.as_ref().err().copied());
+        let Some(at) = deleting.rest.pop() else { return };
+        let group_id = Text::from(&*deleting.response.results[at].group_id);
+        let error = self.with(context.around(), output, &group_id, |turn, entry| {
+            let deleted = refused.map_or_else(|| delete_without_state(turn, entry), Err);
+            deleting.visible_at = turn.visible_at.max(deleting.visible_at);
+            deleted.err().unwrap_or(ErrorCode::None)
+        });
+        deleting.response.results[at].error_code = error as i16;
+        self.delete_next(context, deleting, output);
+    }
+
+    /// Deletes the share groups that are left, up to the next one that has share state.
+    fn delete_next(
+        &mut self,
+        context: &Context<'_>,
+        mut deleting: DeletingGroups,
+        output: &mut Output<'_>,
+    ) {
+        while let Some(at) = deleting.rest.last().copied() {
+            let group_id = Text::from(&*deleting.response.results[at].group_id);
+            let begun = self.with(context.around(), output, &group_id, |turn, entry| {
+                let begun = begin_deletion(turn, entry);
+                deleting.visible_at = turn.visible_at.max(deleting.visible_at);
+                begun
+            });
+            match begun {
+                Ok(Deletion::OfState(request)) => {
+                    let (visible_at, then) = (context.position, Then::GroupsDeleted(deleting));
+                    output.state_calls.push(StateCall { group_id, request, visible_at, then });
+                    return;
+                }
+                Ok(Deletion::Done) => {}
+                Err(error) => deleting.response.results[at].error_code = error as i16,
+            }
+            deleting.rest.pop();
+        }
+        output.answer(deleting.request, deleting.response, deleting.visible_at);
+    }
+}
+
+/// Begins to delete a group: at once, unless it has share state.
+fn begin_deletion(
+    turn: &mut Turn<'_, '_>,
+    entry: Option<&mut Entry>,
+) -> Result<Deletion, ErrorCode> {
+    if let Some(Entry { group: Some(group), .. }) = &entry
+        && let Group::Share(share) = group
+    {
+        group.validate_delete()?;
+        if let Some(request) = share.begin_deletion(turn) {
+            return Ok(Deletion::OfState(request));
+        }
+    }
+    delete_group(turn, entry).map(|()| Deletion::Done)
+}
+
+/// Deletes a share group whose share state is deleted, unless it has got some again.
+fn delete_without_state(
+    turn: &mut Turn<'_, '_>,
+    entry: Option<&mut Entry>,
+) -> Result<(), ErrorCode> {
+    if let Some(Entry { group: Some(Group::Share(group)), .. }) = &entry
+        && group.own.state.has_partitions()
+    {
+        return Err(ErrorCode::NonEmptyGroup);
+    }
+    delete_group(turn, entry)
+}
+
+/// Writes the tombstones of a whole group, if it is empty.
+fn delete_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<(), ErrorCode> {
+    let entry = entry.ok_or(ErrorCode::GroupIdNotFound)?;
+    let group = entry.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?;
+    group.validate_delete()?;
+    offsets::delete_all(turn, &entry.offsets, &entry.id);
+    group.write_tombstones(turn, &entry.id);
+    Ok(())
+}
+
+fn owned(response: DeleteGroupsResponse<'_>) -> DeleteGroupsResponse<'static> {
+    let results = response.results.into_iter().map(|result| DeletableGroupResult {
+        group_id: Str::Owned(result.group_id.into_owned()),
+        error_code: result.error_code,
+    });
+    DeleteGroupsResponse { results: results.collect(), ..Default::default() }
+}
