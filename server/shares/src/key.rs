@@ -24,6 +24,11 @@ impl SharePartitionKey {
         Self { group_id: group_id.into(), topic_id, partition }
     }
 
+    /// Before all keys of a group.
+    pub(crate) fn first_of(group_id: &str) -> Self {
+        Self::new(group_id, Uuid::ZERO, i32::MIN)
+    }
+
     pub(crate) fn to_record(&self) -> ShareStateKey<'static> {
         let group_id = Str::Owned((*self.group_id).into());
         ShareStateKey { group_id, topic_id: self.topic_id, partition: self.partition }

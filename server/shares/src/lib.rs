@@ -8,7 +8,8 @@
 //! - **State**: [`States`] has what is durable of each share partition. Its handlers return
 //!   records; [`States::replay`] alone changes it, in normal work and at recovery alike.
 //! - **Partitions**: a [`SharePartition`] is open while its group has a session on the shard:
-//!   records in flight, and the locks of members on them. All of it is soft.
+//!   records in flight, and the locks of members on them. All of it is soft. [`OpenPartitions`] has
+//!   those of a shard.
 //! - **Sessions**: [`Sessions`] has the share sessions of clients. They are soft, too.
 
 #![no_std]
@@ -19,11 +20,13 @@ extern crate alloc;
 
 mod key;
 pub mod limits;
+mod open_partitions;
 pub mod partition;
 pub mod sessions;
 pub mod state;
 
 pub use key::{SharePartitionKey, TopicPartition};
+pub use open_partitions::{LogNumber, OpenPartitions};
 pub use partition::{Settings, SharePartition};
 pub use sessions::Sessions;
 pub use state::{State, StateBatch, States};

@@ -117,6 +117,11 @@ impl SharePartition {
         if self.batches.is_empty() { 0 } else { self.end - self.start + 1 }
     }
 
+    /// Whether [`Self::take_change`] has something.
+    pub fn has_changes(&self) -> bool {
+        self.has_unwritten
+    }
+
     /// When [`Self::expire`] is to be called.
     pub fn next_deadline(&self) -> Option<i64> {
         self.next_lock

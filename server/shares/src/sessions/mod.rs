@@ -130,7 +130,13 @@ impl Sessions {
         Some(Ended { member_id: key.member_id.clone(), partitions })
     }
 
-    fn has_group(&self, group_id: &str) -> bool {
+    /// Changes the limit; sessions over it stay.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Whether a group has a session.
+    pub fn has_group(&self, group_id: &str) -> bool {
         let first = SessionKey::new(group_id, "");
         self.sessions.range(first..).next().is_some_and(|(key, _)| &*key.group_id == group_id)
     }

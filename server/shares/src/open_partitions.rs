@@ -1,0 +1,146 @@
+//! The share partitions that are open on a shard, and which of them need something: those with
+//! changes that no record has yet, those whose records are not flushed, and those with locks that
+//! end.
+
+use crate::partition::Change;
+use crate::{SharePartition, SharePartitionKey};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+/// A partition of the log of share state; opaque here.
+pub type LogNumber = u32;
+
+/// The share partitions that are open on a shard.
+#[derive(Debug, Default)]
+pub struct OpenPartitions {
+    open: BTreeMap<SharePartitionKey, Open>,
+    /// The next deadline of each that has one.
+    deadlines: BTreeSet<(i64, SharePartitionKey)>,
+    /// Those with changes that no record has yet.
+    changed: BTreeSet<SharePartitionKey>,
+    /// The positions of records that are not flushed, in order.
+    unflushed: BTreeMap<LogNumber, VecDeque<(u64, SharePartitionKey)>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    partition: SharePartition,
+    log: LogNumber,
+    deadline: Option<i64>,
+}
+
+impl OpenPartitions {
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    pub fn get(&self, key: &SharePartitionKey) -> Option<&SharePartition> {
+        self.open.get(key).map(|it| &it.partition)
+    }
+
+    /// In the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&SharePartitionKey, &SharePartition)> {
+        self.open.iter().map(|(key, it)| (key, &it.partition))
+    }
+
+    /// Whether a record of a share partition is not flushed. Until then it is not opened again:
+    /// its state has what may still be lost.
+    pub fn is_unflushed(&self, key: &SharePartitionKey, log: LogNumber) -> bool {
+        let of_log = self.unflushed.get(&log).into_iter().flatten();
+        of_log.into_iter().any(|(_, of)| of == key)
+    }
+
+    /// Adds a share partition, whose records are in this partition of the log.
+    pub fn insert(&mut self, key: SharePartitionKey, log: LogNumber, partition: SharePartition) {
+        self.remove(&key);
+        self.open.insert(key.clone(), Open { partition, log, deadline: None });
+        self.on(&key, |_| ());
+    }
+
+    /// Drops a share partition with what is acquired, and with changes that no record has.
+    pub fn remove(&mut self, key: &SharePartitionKey) -> Option<SharePartition> {
+        let open = self.open.remove(key)?;
+        self.changed.remove(key);
+        if let Some(at) = open.deadline {
+            self.deadlines.remove(&(at, key.clone()));
+        }
+        Some(open.partition)
+    }
+
+    /// Calls a share partition, and notes its deadline and changes; None if it is not open.
+    pub fn on<R>(
+        &mut self,
+        key: &SharePartitionKey,
+        act: impl FnOnce(&mut SharePartition) -> R,
+    ) -> Option<R> {
+        let open = self.open.get_mut(key)?;
+        let result = act(&mut open.partition);
+        if open.partition.has_changes() {
+            self.changed.insert(key.clone());
+        }
+        let next = open.partition.next_deadline();
+        if next != open.deadline {
+            if let Some(at) = core::mem::replace(&mut open.deadline, next) {
+                self.deadlines.remove(&(at, key.clone()));
+            }
+            self.deadlines.extend(next.map(|at| (at, key.clone())));
+        }
+        Some(result)
+    }
+
+    /// The keys of a group.
+    pub fn of_group(&self, group_id: &str) -> Vec<SharePartitionKey> {
+        let first = SharePartitionKey::first_of(group_id);
+        let from = self.open.range(first..).map(|(key, _)| key);
+        from.take_while(|key| &*key.group_id == group_id).cloned().collect()
+    }
+
+    /// Whether changes wait for a record.
+    pub fn has_changes(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// A share partition with changes that no record has, and the partition of the log for it.
+    pub fn next_changed(&self) -> Option<(SharePartitionKey, LogNumber)> {
+        let key = self.changed.first()?;
+        Some((key.clone(), self.open.get(key)?.log))
+    }
+
+    /// The changes of a share partition, for the record at a position; None if there are none.
+    pub fn take_change(&mut self, key: &SharePartitionKey, position: u64) -> Option<Change> {
+        self.changed.remove(key);
+        let open = self.open.get_mut(key)?;
+        let change = open.partition.take_change(position)?;
+        self.unflushed.entry(open.log).or_default().push_back((position, key.clone()));
+        Some(change)
+    }
+
+    /// A partition of the log is flushed up to a position. Returns the share partitions for which
+    /// fetches that wait should be tried again.
+    pub fn flushed(&mut self, log: LogNumber, position: u64) -> Vec<SharePartitionKey> {
+        let Some(unflushed) = self.unflushed.get_mut(&log) else { return Vec::new() };
+        let count = unflushed.partition_point(|(at, _)| *at <= position);
+        let flushed: BTreeSet<_> = unflushed.drain(..count).map(|(_, key)| key).collect();
+        if unflushed.is_empty() {
+            self.unflushed.remove(&log);
+        }
+        for key in &flushed {
+            self.on(key, |partition| partition.flushed(position));
+        }
+        flushed.into_iter().collect()
+    }
+
+    /// When the next lock ends.
+    pub fn next_deadline(&self) -> Option<i64> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// A share partition with a lock that has ended by this time.
+    pub fn due(&self, now: i64) -> Option<SharePartitionKey> {
+        self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, key)| key.clone())
+    }
+}
