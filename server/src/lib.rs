@@ -44,6 +44,7 @@ pub mod reshard;
 pub mod security;
 pub mod serve;
 pub mod shard;
+mod shares;
 mod token_keys;
 mod transactions;
 pub mod trash;

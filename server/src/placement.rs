@@ -19,6 +19,12 @@ impl Slot {
     pub fn log_partition(self) -> LogPartition {
         LogPartition::ConsumerOffsets(self.0)
     }
+
+    /// The partition of the shard's log with the state of share partitions of topic partitions that
+    /// have this slot.
+    pub fn share_state(self) -> LogPartition {
+        LogPartition::ShareState(self.0)
+    }
 }
 
 /// A partition of `__transaction_state`: the transactional ids that have one coordinator. It is led
@@ -55,10 +61,7 @@ impl Coordinated for Slot {
 
 impl Coordinated for TransactionsPartition {
     fn led_by(placement: Placement, shard: u32) -> impl Iterator<Item = Self> {
-        let Placement { offsets_partitions: slots, transactions_partitions: all, .. } = placement;
-        let firsts = (0..all).step_by(slots as usize);
-        let of = move |first| placement.slots_of(shard).map(move |Slot(slot)| Self(first + slot));
-        firsts.flat_map(of).filter(move |it| it.0 < all)
+        placement.led_with_slots(shard, placement.transactions_partitions).map(Self)
     }
 
     fn place(self, placement: Placement) -> usize {
@@ -69,7 +72,7 @@ impl Coordinated for TransactionsPartition {
     }
 }
 
-/// The number of shards, of slots, and of partitions of `__transaction_state`.
+/// The number of shards, of slots, and of partitions of the other internal topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     pub shards: u32,
@@ -77,9 +80,22 @@ pub struct Placement {
     pub offsets_partitions: u32,
     /// `transaction.state.log.num.partitions`
     pub transactions_partitions: u32,
+    /// `share.coordinator.state.topic.num.partitions`, at least the number of slots: each slot has
+    /// the partition of its own number, and those of greater numbers stay empty.
+    pub share_state_partitions: u32,
 }
 
 impl Placement {
+    /// That with as many partitions of each internal topic.
+    pub const fn of_equal(shards: u32, partitions: u32) -> Self {
+        Self {
+            shards,
+            offsets_partitions: partitions,
+            transactions_partitions: partitions,
+            share_state_partitions: partitions,
+        }
+    }
+
     /// The slot of a group, as Kafka computes it: `Utils.abs(groupId.hashCode()) % partitions`.
     pub fn group_slot(self, group_id: &str) -> Slot {
         Slot(positive_hash(group_id) % self.offsets_partitions)
@@ -119,6 +135,7 @@ impl Placement {
             LogPartition::TransactionState(index) => {
                 self.transactions_shard(TransactionsPartition(index))
             }
+            LogPartition::ShareState(index) => self.shard_of(Slot(index % self.offsets_partitions)),
         }
     }
 
@@ -128,6 +145,7 @@ impl Placement {
             LogPartition::Cluster => true,
             LogPartition::ConsumerOffsets(index) => index < self.offsets_partitions,
             LogPartition::TransactionState(index) => index < self.transactions_partitions,
+            LogPartition::ShareState(index) => index < self.share_state_partitions,
         }
     }
 
@@ -135,7 +153,18 @@ impl Placement {
     pub fn log_partitions_of(self, shard: u32) -> impl Iterator<Item = LogPartition> {
         let of_slots = self.slots_of(shard).map(Slot::log_partition);
         let transactions = TransactionsPartition::led_by(self, shard);
-        of_slots.chain(transactions.map(TransactionsPartition::log_partition))
+        let share_state = self.led_with_slots(shard, self.share_state_partitions);
+        of_slots
+            .chain(transactions.map(TransactionsPartition::log_partition))
+            .chain(share_state.map(LogPartition::ShareState))
+    }
+
+    /// The partitions of an internal topic that a shard leads with its slots, in order: partition p
+    /// is led with slot p mod slots.
+    fn led_with_slots(self, shard: u32, partitions: u32) -> impl Iterator<Item = u32> {
+        let firsts = (0..partitions).step_by(self.offsets_partitions as usize);
+        let of = move |first| self.slots_of(shard).map(move |Slot(slot)| first + slot);
+        firsts.flat_map(of).filter(move |index| *index < partitions)
     }
 
     /// The shard that coordinates a group.
@@ -196,35 +225,39 @@ mod tests {
 
     #[test]
     fn the_smallest_hash_belongs_to_slot_zero() {
-        assert_eq!(placement(2, 50).group_slot("polygenelubricants"), Slot(0));
+        assert_eq!(Placement::of_equal(2, 50).group_slot("polygenelubricants"), Slot(0));
     }
 
     #[test]
     fn each_slot_has_one_leader_and_a_place_there() {
         for (shards, offsets_partitions) in [(1, 50), (3, 50), (50, 50), (64, 50), (2, 1)] {
-            let placement = placement(shards, offsets_partitions);
+            let placement = Placement::of_equal(shards, offsets_partitions);
             let led = led::<Slot>(placement, |slot| placement.shard_of(slot));
             assert_eq!(led, (0..offsets_partitions).map(Slot).collect::<Vec<_>>());
         }
     }
 
     #[test]
-    fn each_partition_of_transactions_is_led_with_its_slot() {
+    fn each_partition_of_the_other_topics_is_led_with_a_slot() {
         for (shards, slots, transactions) in
             [(1, 50, 50), (3, 50, 120), (2, 6, 50), (3, 50, 7), (4, 2, 9), (2, 1, 5), (1, 3, 1)]
         {
-            let placement =
-                Placement { transactions_partitions: transactions, ..placement(shards, slots) };
+            let placement = Placement {
+                transactions_partitions: transactions,
+                share_state_partitions: transactions.max(slots),
+                ..Placement::of_equal(shards, slots)
+            };
             let led = led(placement, |it| placement.transactions_shard(it));
             assert_eq!(led, (0..transactions).map(TransactionsPartition).collect::<Vec<_>>());
+            let mut all = 0;
             for shard in 0..shards {
-                let of_shard = placement.log_partitions_of(shard);
-                assert!(
-                    of_shard
-                        .into_iter()
-                        .all(|it| placement.log_shard(it) == shard && placement.has(it))
-                );
+                for partition in placement.log_partitions_of(shard) {
+                    assert!(placement.has(partition), "{partition}");
+                    assert_eq!(placement.log_shard(partition), shard, "{partition}");
+                    all += 1;
+                }
             }
+            assert_eq!(all, slots + transactions + transactions.max(slots));
         }
     }
 
@@ -245,7 +278,7 @@ mod tests {
 
     #[test]
     fn ids_are_in_the_partition_of_their_own_number() {
-        let placement = Placement { transactions_partitions: 7, ..placement(2, 50) };
+        let placement = Placement { transactions_partitions: 7, ..Placement::of_equal(2, 50) };
         assert_eq!(placement.group_slot("group-1"), Slot(49));
         assert_eq!(
             placement.transactions_partition("group-1"),
@@ -253,15 +286,10 @@ mod tests {
         );
     }
 
-    fn placement(shards: u32, partitions: u32) -> Placement {
-        let (offsets_partitions, transactions_partitions) = (partitions, partitions);
-        Placement { shards, offsets_partitions, transactions_partitions }
-    }
-
     #[test]
     fn a_new_partition_is_led_by_the_shard_of_the_formula() {
         for (shards, offsets_partitions) in [(1, 1), (1, 50), (3, 50), (8, 50), (50, 50)] {
-            let placement = placement(shards, offsets_partitions);
+            let placement = Placement::of_equal(shards, offsets_partitions);
             for (topic, partition) in [(1, 0), (2, 9), (7, 100), (250, 19_999)] {
                 let id = Uuid([topic; 16]);
                 let slot = placement.partition_slot(id, partition).unwrap();
@@ -270,13 +298,13 @@ mod tests {
                 assert_eq!(placement.shard_of(slot), by_formula);
             }
         }
-        let many = placement(64, 50);
+        let many = Placement::of_equal(64, 50);
         assert_eq!(many.partition_slot(Uuid([7; 16]), 0), None);
     }
 
     #[test]
     fn partitions_of_a_topic_spread_over_all_shards() {
-        let placement = placement(3, 50);
+        let placement = Placement::of_equal(3, 50);
         let shards: Vec<u32> =
             (0..3).map(|p| placement.partition_shard(Uuid([7; 16]), p)).collect();
         assert_eq!(shards.iter().sum::<u32>(), 3);

@@ -13,6 +13,8 @@ pub enum LogPartition {
     ConsumerOffsets(u32),
     /// A partition of `__transaction_state`, below [`PARTITIONS_MAX`].
     TransactionState(u32),
+    /// A partition of `__share_group_state`, below [`PARTITIONS_MAX`].
+    ShareState(u32),
 }
 
 /// Partitions of an internal topic.
@@ -30,6 +32,9 @@ const CONSUMER_OFFSETS: u32 = 0;
 /// The number of `__transaction_state` in a block.
 const TRANSACTION_STATE: u32 = 1;
 
+/// The number of `__share_group_state` in a block.
+const SHARE_STATE: u32 = 2;
+
 const _: () = assert!(PARTITIONS_MAX <= 1 << INDEX_BITS);
 
 impl LogPartition {
@@ -37,22 +42,22 @@ impl LogPartition {
     pub fn is_valid(self) -> bool {
         match self {
             Self::Cluster => true,
-            Self::ConsumerOffsets(index) | Self::TransactionState(index) => {
-                (index as usize) < PARTITIONS_MAX
-            }
+            Self::ConsumerOffsets(index)
+            | Self::TransactionState(index)
+            | Self::ShareState(index) => (index as usize) < PARTITIONS_MAX,
         }
     }
 
     /// The four bytes before a batch in a block.
     pub(crate) fn to_bytes(self) -> [u8; 4] {
         debug_assert!(self.is_valid(), "{self} is out of range");
-        match self {
-            Self::Cluster => CLUSTER_PARTITION.to_be_bytes(),
-            Self::ConsumerOffsets(index) => (CONSUMER_OFFSETS << INDEX_BITS | index).to_be_bytes(),
-            Self::TransactionState(index) => {
-                (TRANSACTION_STATE << INDEX_BITS | index).to_be_bytes()
-            }
-        }
+        let (topic, index) = match self {
+            Self::Cluster => return CLUSTER_PARTITION.to_be_bytes(),
+            Self::ConsumerOffsets(index) => (CONSUMER_OFFSETS, index),
+            Self::TransactionState(index) => (TRANSACTION_STATE, index),
+            Self::ShareState(index) => (SHARE_STATE, index),
+        };
+        (topic << INDEX_BITS | index).to_be_bytes()
     }
 
     /// Reads what [`LogPartition::to_bytes`] wrote.
@@ -68,6 +73,7 @@ impl LogPartition {
         let partition = match topic {
             CONSUMER_OFFSETS => Self::ConsumerOffsets(index),
             TRANSACTION_STATE => Self::TransactionState(index),
+            SHARE_STATE => Self::ShareState(index),
             _ => return Err(DecodeError::InvalidBatch("a partition of an unknown internal topic")),
         };
         let out_of_range = DecodeError::InvalidBatch("a partition that is out of range");
@@ -82,6 +88,7 @@ impl fmt::Display for LogPartition {
             Self::Cluster => f.write_str("cluster"),
             Self::ConsumerOffsets(index) => write!(f, "__consumer_offsets-{index}"),
             Self::TransactionState(index) => write!(f, "__transaction_state-{index}"),
+            Self::ShareState(index) => write!(f, "__share_group_state-{index}"),
         }
     }
 }
@@ -98,6 +105,8 @@ mod tests {
             (LogPartition::ConsumerOffsets(9_999), [0, 0, 0x27, 0x0f]),
             (LogPartition::TransactionState(0), [1, 0, 0, 0]),
             (LogPartition::TransactionState(9_999), [1, 0, 0x27, 0x0f]),
+            (LogPartition::ShareState(0), [2, 0, 0, 0]),
+            (LogPartition::ShareState(9_999), [2, 0, 0x27, 0x0f]),
         ] {
             assert_eq!(partition.to_bytes(), bytes);
             assert_eq!(LogPartition::from_bytes(bytes), Ok(partition));
@@ -106,7 +115,13 @@ mod tests {
 
     #[test]
     fn other_internal_topics_and_indexes_out_of_range_are_refused() {
-        for bytes in [[0, 0, 0x27, 0x10], [0, 0xff, 0xff, 0xff], [1, 0, 0x27, 0x10], [2, 0, 0, 0]] {
+        for bytes in [
+            [0, 0, 0x27, 0x10],
+            [0, 0xff, 0xff, 0xff],
+            [1, 0, 0x27, 0x10],
+            [2, 0, 0x27, 0x10],
+            [3, 0, 0, 0],
+        ] {
             assert!(LogPartition::from_bytes(bytes).is_err(), "{bytes:?}");
         }
     }

@@ -102,6 +102,11 @@ fn stored_configs_are_changed_while_no_server_runs() {
         let internal = "topic __consumer_offsets: cleanup.policy=compact\n\
                         topic __consumer_offsets: compression.type=producer\n\
                         topic __consumer_offsets: segment.bytes=16777216\n\
+                        topic __share_group_state: cleanup.policy=delete\n\
+                        topic __share_group_state: compression.type=producer\n\
+                        topic __share_group_state: min.insync.replicas=2\n\
+                        topic __share_group_state: retention.ms=-1\n\
+                        topic __share_group_state: segment.bytes=104857600\n\
                         topic __transaction_state: cleanup.policy=compact\n\
                         topic __transaction_state: compression.type=uncompressed\n\
                         topic __transaction_state: min.insync.replicas=2\n\

@@ -31,7 +31,7 @@ fn start(data: &Path) -> (Shard, Vec<FileOp>) {
     let endpoint = Endpoint { host: "muster".to_owned(), port: 9092 };
     let common = Common {
         config: Arc::new(Config::load("", &[]).unwrap()),
-        placement: Placement { shards: 1, offsets_partitions: 1, transactions_partitions: 1 },
+        placement: Placement::of_equal(1, 1),
         endpoints: [endpoint].into_iter().collect(),
         cluster_id: "cluster".into(),
         data: "/data".into(),

@@ -6,7 +6,7 @@ use crate::wire::Answer;
 use crate::world;
 use muster_codec::Bytes;
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
-use muster_codec::records::TRANSACTIONS_TOPIC;
+use muster_codec::records::{SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC};
 use serde_json::Value;
 
 /// A field in which two answers differ.
@@ -139,13 +139,14 @@ impl Comparison<'_> {
         self.element.truncate(outer);
     }
 
-    /// Whether an element belongs to another history, or to none: Kafka creates the topic of
-    /// transactions with the first one of any history, muster always has it.
+    /// Whether an element belongs to another history, or to none: Kafka creates the topics of
+    /// transactions and of share state with the first use by any history, muster always has them.
     fn is_foreign(&self, element: &Value) -> bool {
         let names = ["name", "topic", "groupId", "resourceName", "transactionalId"];
         let name = names.iter().find_map(|field| element.get(field)?.as_str());
         name.is_some_and(|name| {
-            name == TRANSACTIONS_TOPIC || world::owner(name).is_some_and(|it| it != self.own)
+            [TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC].contains(&name)
+                || world::owner(name).is_some_and(|it| it != self.own)
         })
     }
 }

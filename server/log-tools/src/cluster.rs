@@ -48,7 +48,9 @@ pub(super) fn image(data: &Path, meta: &Meta) -> Result<ClusterImage, Failure> {
     shard.each_batch(|partition, batch| {
         match partition {
             LogPartition::Cluster => {}
-            LogPartition::ConsumerOffsets(_) | LogPartition::TransactionState(_) => return,
+            LogPartition::ConsumerOffsets(_)
+            | LogPartition::TransactionState(_)
+            | LogPartition::ShareState(_) => return,
         }
         let Ok(records) = batch.records() else { return };
         for record in records.flatten() {

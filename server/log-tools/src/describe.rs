@@ -2,7 +2,9 @@
 
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{EndTxnMarker, Record, TransactionOutcome};
-use muster_codec::records::{ClusterRecord, GroupRecord, TransactionRecord};
+use muster_codec::records::{
+    ClusterRecord, GroupRecord, ShareRecord, ShareValue, TransactionRecord,
+};
 use muster_storage::LogPartition;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -47,6 +49,7 @@ pub(super) fn record(partition: LogPartition, key: &[u8], value: Option<&[u8]>) 
         LogPartition::Cluster => cluster_record(key, value),
         LogPartition::ConsumerOffsets(_) => group_record(key, value),
         LogPartition::TransactionState(_) => transaction_record(key, value),
+        LogPartition::ShareState(_) => share_record(key, value),
     }
 }
 
@@ -64,6 +67,12 @@ fn cluster_record(key: &[u8], value: Option<&[u8]>) -> Described {
 fn transaction_record(key: &[u8], value: Option<&[u8]>) -> Described {
     let read = TransactionRecord::read(key, value);
     describe(key, value, read.map(|it| it.map(|record| (transaction_fields(&record), None))))
+}
+
+fn share_record(key: &[u8], value: Option<&[u8]>) -> Described {
+    let group = |record: &ShareRecord<'_>| Some(record.key.group_id.to_string());
+    let read = ShareRecord::read(key, value);
+    describe(key, value, read.map(|it| it.map(|record| (share_fields(&record), group(&record)))))
 }
 
 /// The fields of a record that could be read, and its group.
@@ -114,6 +123,17 @@ fn transaction_fields(record: &TransactionRecord<'_>) -> Option<Fields> {
     let key = serde_json::to_value(&record.key).ok()?;
     let value = serde_json::to_value(&record.value).ok()?;
     Some(("TransactionLog".to_owned(), key, value))
+}
+
+/// Kafka calls a record by the name of its schema.
+fn share_fields(record: &ShareRecord<'_>) -> Option<Fields> {
+    let key = serde_json::to_value(&record.key).ok()?;
+    let (name, value) = match &record.value {
+        ShareValue::Snapshot(snapshot) => ("ShareSnapshot", serde_json::to_value(snapshot).ok()?),
+        ShareValue::Update(update) => ("ShareUpdate", serde_json::to_value(update).ok()?),
+        ShareValue::Deleted => ("ShareSnapshot", Value::Null),
+    };
+    Some((name.to_owned(), key, value))
 }
 
 /// The type of a key, or the version of a value.

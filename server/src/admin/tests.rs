@@ -50,7 +50,7 @@ impl Cluster {
             image: &self.image,
             offline: &self.offline,
             config: &self.config,
-            placement: Placement { shards: 2, offsets_partitions: 50, transactions_partitions: 50 },
+            placement: Placement::of_equal(2, 50),
             endpoints: &self.endpoints,
             shard: 0,
             cluster_id: "cluster",
@@ -86,7 +86,7 @@ fn code(code: i16) -> ErrorCode {
 fn all_topics_are_asked_for_with_an_empty_list_at_first_and_with_null_later() {
     let cluster = Cluster::new(&[]);
     let all = MetadataRequest { topics: None, ..Default::default() };
-    for (version, request, topics) in [(0, &asked(&[]), 4), (1, &asked(&[]), 0), (1, &all, 4)] {
+    for (version, request, topics) in [(0, &asked(&[]), 5), (1, &asked(&[]), 0), (1, &all, 5)] {
         let (response, to_create) = metadata(&cluster.view(), version, request);
         assert_eq!((response.topics.len(), to_create.len()), (topics, 0));
     }
@@ -131,7 +131,7 @@ fn operations_are_included_on_request() {
 fn unknown_topics_are_created_if_client_and_server_want_it() {
     let named = |name| (Some(name), NO_ID);
     let names = [named("nope"), named("a b"), named(""), named("t1"), named("t1"), named("nope")];
-    let also = [named("__share_group_state")];
+    let also = [named("__cluster_metadata")];
     let request = asked(&[&names[..], &also].concat());
     let refusing = MetadataRequest { allow_auto_topic_creation: false, ..request.clone() };
     let on = Cluster::new(&[]);
@@ -146,7 +146,7 @@ fn unknown_topics_are_created_if_client_and_server_want_it() {
             answered(&response),
             [
                 (name(""), InvalidTopicException),
-                (name("__share_group_state"), UnknownTopicOrPartition),
+                (name("__cluster_metadata"), UnknownTopicOrPartition),
                 (name("a b"), InvalidTopicException),
                 (name("nope"), UnknownTopicOrPartition),
                 (name("t1"), ErrorCode::None),
@@ -239,14 +239,18 @@ fn page(cluster: &Cluster, (topics, limit, cursor): Page<'_>) -> String {
 
 #[test]
 fn partitions_are_described_a_page_at_a_time() {
-    let cluster =
-        Cluster::new(&["offsets.topic.num.partitions=2", "transaction.state.log.num.partitions=2"]);
+    let cluster = Cluster::new(&[
+        "offsets.topic.num.partitions=2",
+        "share.coordinator.state.topic.num.partitions=2",
+        "transaction.state.log.num.partitions=2",
+    ]);
     let cases: &[(Page<'_>, &str)] = &[
         (
             (&[], 2000, None),
-            "__consumer_offsets[0, 1] __transaction_state[0, 1] t1[0, 1, 2] x.y[0] ",
+            "__consumer_offsets[0, 1] __share_group_state[0, 1] __transaction_state[0, 1] \
+             t1[0, 1, 2] x.y[0] ",
         ),
-        ((&[], 2, None), "__consumer_offsets[0, 1] -> __transaction_state 0"),
+        ((&[], 2, None), "__consumer_offsets[0, 1] -> __share_group_state 0"),
         ((&[], 2, Some(("t1", 1))), "t1[1, 2] -> x.y 0"),
         ((&[], 10, Some(("zzz", 9))), ""),
         (
@@ -365,7 +369,8 @@ fn config_resources_are_listed_by_type() {
     };
     assert_eq!(list(1, &[32]), (0, "32:g".to_owned()));
     assert_eq!(list(1, &[16, 4]), (0, "4:0 4:1".to_owned()));
-    let all = "32:g 8:0 8:1 4:0 4:1 2:__consumer_offsets 2:__transaction_state 2:t1 2:x.y";
+    let all = "32:g 8:0 8:1 4:0 4:1 2:__consumer_offsets 2:__share_group_state \
+               2:__transaction_state 2:t1 2:x.y";
     assert_eq!(list(1, &[]), (0, all.to_owned()));
     assert_eq!(list(0, &[]), (0, String::new()));
     assert_eq!(list(1, &[3]), (ErrorCode::UnsupportedVersion.code(), String::new()));

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use muster_codec::Uuid;
-use muster_codec::records::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use muster_codec::records::{OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC};
 use muster_storage::LogPartition;
 
 /// A topic of the server.
@@ -11,10 +11,11 @@ use muster_storage::LogPartition;
 pub enum InternalTopic {
     ConsumerOffsets,
     TransactionState,
+    ShareState,
 }
 
 impl InternalTopic {
-    pub const ALL: [Self; 2] = [Self::ConsumerOffsets, Self::TransactionState];
+    pub const ALL: [Self; 3] = [Self::ConsumerOffsets, Self::TransactionState, Self::ShareState];
 
     pub fn of_id(id: Uuid) -> Option<Self> {
         Self::ALL.into_iter().find(|topic| topic.id() == id)
@@ -30,6 +31,7 @@ impl InternalTopic {
             LogPartition::Cluster => None,
             LogPartition::ConsumerOffsets(index) => Some((Self::ConsumerOffsets, index as i32)),
             LogPartition::TransactionState(index) => Some((Self::TransactionState, index as i32)),
+            LogPartition::ShareState(index) => Some((Self::ShareState, index as i32)),
         }
     }
 
@@ -38,6 +40,7 @@ impl InternalTopic {
         match self {
             Self::ConsumerOffsets => LogPartition::ConsumerOffsets(index as u32),
             Self::TransactionState => LogPartition::TransactionState(index as u32),
+            Self::ShareState => LogPartition::ShareState(index as u32),
         }
     }
 
@@ -46,6 +49,7 @@ impl InternalTopic {
         match self {
             Self::ConsumerOffsets => Uuid(*b"consumer-offsets"),
             Self::TransactionState => Uuid(*b"transactionstate"),
+            Self::ShareState => Uuid(*b"share-groupstate"),
         }
     }
 
@@ -53,6 +57,7 @@ impl InternalTopic {
         match self {
             Self::ConsumerOffsets => OFFSETS_TOPIC,
             Self::TransactionState => TRANSACTIONS_TOPIC,
+            Self::ShareState => SHARE_STATE_TOPIC,
         }
     }
 
@@ -60,11 +65,13 @@ impl InternalTopic {
         match self {
             Self::ConsumerOffsets => config.offsets_topic_num_partitions,
             Self::TransactionState => config.transaction_state_log_num_partitions,
+            Self::ShareState => config.share_state_partitions(),
         }
     }
 
     /// The configs that Kafka sets for it (`GroupCoordinatorService.groupMetadataTopicConfigs`,
-    /// `TransactionCoordinator.transactionStateTopicConfigs`).
+    /// `TransactionCoordinator.transactionStateTopicConfigs`,
+    /// `ShareCoordinatorService.shareGroupStateTopicConfigs`).
     pub(super) fn overrides(self, config: &Config) -> Vec<(&'static str, String)> {
         match self {
             Self::ConsumerOffsets => vec![
@@ -78,6 +85,13 @@ impl InternalTopic {
                 ("min.insync.replicas", config.transaction_state_log_min_isr.to_string()),
                 ("segment.bytes", config.transaction_state_log_segment_bytes.to_string()),
                 ("unclean.leader.election.enable", "false".to_owned()),
+            ],
+            Self::ShareState => vec![
+                ("cleanup.policy", "delete".to_owned()),
+                ("compression.type", "producer".to_owned()),
+                ("min.insync.replicas", config.share_coordinator_state_topic_min_isr.to_string()),
+                ("retention.ms", "-1".to_owned()),
+                ("segment.bytes", config.share_coordinator_state_topic_segment_bytes.to_string()),
             ],
         }
     }

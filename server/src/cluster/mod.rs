@@ -46,7 +46,7 @@ pub use mutation_quota::MutationQuota;
 pub use offline::{OfflineList, OfflinePartitions};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};
-pub use view::{Endpoint, Endpoints, View, leader, transaction_slot};
+pub use view::{Endpoint, Endpoints, View, leader, state_slot, transaction_slot};
 
 pub(crate) use change::Refused;
 #[cfg(test)]

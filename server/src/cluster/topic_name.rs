@@ -3,7 +3,7 @@
 use super::limits::TOPIC_NAME_CHARS_MAX;
 
 /// Kafka's internal topics beside those that muster has.
-const RESERVED: &[&str] = &["__cluster_metadata", "__share_group_state"];
+const RESERVED: &[&str] = &["__cluster_metadata"];
 
 /// Whether it is the name of an internal topic that muster does not have.
 pub fn is_reserved(name: &str) -> bool {

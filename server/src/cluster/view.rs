@@ -2,7 +2,7 @@
 
 use super::{ClusterImage, InternalTopic, OfflinePartitions, Topic};
 use crate::config::{Config, ListenerIndex};
-use crate::placement::Placement;
+use crate::placement::{Placement, Slot};
 use std::sync::Arc;
 
 /// The address of a shard.
@@ -60,6 +60,14 @@ pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
         Some(slot) => placement.shard_of(slot),
         None => placement.partition_shard(topic.id, partition),
     }
+}
+
+/// The slot in whose partition of `__share_group_state` the share partitions of a topic partition
+/// are, which the leader of that leads: the topic partition's own. A partition without a slot has
+/// the first one of its leader; None if that leads no slot.
+pub fn state_slot(topic: &Topic, partition: i32, placement: Placement) -> Option<Slot> {
+    let of_leader = || placement.slots_of(leader(topic, partition, placement)).next();
+    topic.slot(partition).or_else(of_leader)
 }
 
 /// The address of a partition in messages of transactions: one for all partitions of a shard, as

@@ -320,10 +320,12 @@ broker_configs! {
     share_coordinator_cached_buffer_max_bytes: i32 = 1_048_588, at_least(524_288), [dynamic];
     share_coordinator_cold_partition_snapshot_interval_ms: i32 = 300_000, at_least(1), [internal];
     share_coordinator_load_buffer_size: i32 = 5_242_880, at_least(1), [];
-    share_coordinator_snapshot_update_records_per_snapshot: i32 = 500, between(0, 500), [];
+    share_coordinator_snapshot_update_records_per_snapshot: i32 = 500, between(0, 500),
+        [obeyed];
     share_coordinator_state_topic_compression_codec: i32 = 0, Valid::Any, [];
     share_coordinator_state_topic_min_isr: i16 = 2, at_least(1), [];
-    share_coordinator_state_topic_num_partitions: i32 = 50, at_least(1), [];
+    share_coordinator_state_topic_num_partitions: i32 = 50, between(1, LOG_PARTITIONS),
+        [obeyed];
     share_coordinator_state_topic_prune_interval_ms: i32 = 300_000, at_least(1), [internal];
     share_coordinator_state_topic_replication_factor: i16 = 3, at_least(1), [];
     share_coordinator_state_topic_segment_bytes: i32 = 104_857_600, at_least(1), [];

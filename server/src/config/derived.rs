@@ -26,7 +26,14 @@ impl Config {
             shards,
             offsets_partitions: self.offsets_topic_num_partitions.unsigned_abs(),
             transactions_partitions: self.transaction_state_log_num_partitions.unsigned_abs(),
+            share_state_partitions: self.share_state_partitions().unsigned_abs(),
         }
+    }
+
+    /// The number of partitions of `__share_group_state`, at least one for each slot:
+    /// `share.coordinator.state.topic.num.partitions` may be less only if it is not set.
+    pub fn share_state_partitions(&self) -> i32 {
+        self.share_coordinator_state_topic_num_partitions.max(self.offsets_topic_num_partitions)
     }
 
     /// The configs of the group coordinator.

@@ -108,6 +108,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
             format!("{smaller} must be less than {larger}")
         });
     }
+    check.internal_topics();
     check.assignors();
     check.protocols();
     check.roles();
@@ -138,6 +139,14 @@ impl Check<'_> {
         self.require(&[larger, smaller], holds, || {
             format!("{larger} must be greater than or equal to {smaller}")
         });
+    }
+
+    /// Checks that each slot has a partition of `__share_group_state`, if their number was set.
+    fn internal_topics(&mut self) {
+        const KEY: &str = "share.coordinator.state.topic.num.partitions";
+        if self.config.set_text(KEY).is_some() {
+            self.at_least(KEY, "offsets.topic.num.partitions");
+        }
     }
 
     fn assignors(&mut self) {

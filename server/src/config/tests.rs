@@ -155,6 +155,11 @@ fn what_is_wrong_is_named() {
             "group.streams.max.standby.replicas must be greater than or equal to \
              group.streams.num.standby.replicas",
         ),
+        (
+            &["offsets.topic.num.partitions=51", "share.coordinator.state.topic.num.partitions=50"],
+            "share.coordinator.state.topic.num.partitions must be greater than or equal to \
+             offsets.topic.num.partitions",
+        ),
         (&["group.consumer.assignors="], "group.consumer.assignors must not be empty"),
         (
             &["group.share.assignors=simple,uniform"],
@@ -412,4 +417,18 @@ fn a_group_has_its_own_configs_within_the_bounds_of_its_broker() {
 #[test]
 fn defaults_of_the_coordinator_are_those_of_the_keys() {
     assert_eq!(Config::default().coordinator(), muster_coordinator::Config::default());
+}
+
+#[test]
+fn each_slot_has_a_partition_of_share_state() {
+    for (words, partitions) in [
+        (&[][..], 50),
+        (&["offsets.topic.num.partitions=60"], 60),
+        (&["offsets.topic.num.partitions=6"], 50),
+        (&["offsets.topic.num.partitions=6", "share.coordinator.state.topic.num.partitions=6"], 6),
+    ] {
+        let words: Vec<_> = words.iter().map(|it| (*it).to_owned()).collect();
+        let placement = Config::load("", &words).unwrap().placement(2);
+        assert_eq!(placement.share_state_partitions, partitions, "{words:?}");
+    }
 }

@@ -74,9 +74,16 @@ impl Meta {
         self.logs.len() as u32
     }
 
+    /// The stamp does not have the number of partitions of `__share_group_state`: it may change,
+    /// as only those that have the number of a slot have records.
     pub fn placement(&self) -> Placement {
         let Self { offsets_partitions, transactions_partitions, .. } = *self;
-        Placement { shards: self.shards(), offsets_partitions, transactions_partitions }
+        Placement {
+            shards: self.shards(),
+            offsets_partitions,
+            transactions_partitions,
+            share_state_partitions: offsets_partitions,
+        }
     }
 
     /// Counts a startup in a run of the machine; returns whether writes of an earlier one may be

@@ -19,7 +19,7 @@ const SMALL: LogSizes = LogSizes {
 };
 
 fn open(path: &Path, shards: u32) -> Result<DataDir, DataDirError> {
-    let placement = Placement { shards, offsets_partitions: 50, transactions_partitions: 50 };
+    let placement = Placement::of_equal(shards, 50);
     DataDir::open(path, placement, SMALL, &mut RandomIds::new().unwrap())
 }
 
@@ -184,7 +184,7 @@ fn a_look_keeps_servers_out_and_changes_nothing() {
 fn another_number_of_offsets_partitions_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path(), 1).unwrap());
-    let placement = Placement { shards: 1, offsets_partitions: 10, transactions_partitions: 10 };
+    let placement = Placement::of_equal(1, 10);
     let ids = &mut RandomIds::new().unwrap();
     let error = DataDir::open(dir.path(), placement, SMALL, ids).unwrap_err();
     assert!(error.to_string().contains("offsets.topic.num.partitions=50"), "{error}");
@@ -214,7 +214,7 @@ fn partitions_of_transactions_are_those_of_the_first_start() {
 #[test]
 fn a_new_directory_has_its_first_records_even_if_it_was_interrupted() {
     let dir = tempfile::tempdir().unwrap();
-    let placement = Placement { shards: 2, offsets_partitions: 50, transactions_partitions: 50 };
+    let placement = Placement::of_equal(2, 50);
     let record = crate::cluster::config_record(4, "", "num.partitions", Some("3".to_owned()));
     let open = || {
         let first = |_: &Meta| Ok(vec![record.clone()]);
@@ -235,7 +235,7 @@ fn a_new_directory_has_its_first_records_even_if_it_was_interrupted() {
 fn the_logs_of_a_new_directory_have_the_configured_size() {
     let dir = tempfile::tempdir().unwrap();
     let sizes = LogSizes { segment_bytes: Some(SEGMENT_BYTES_MIN), ..LogSizes::default() };
-    let placement = Placement { shards: 2, offsets_partitions: 50, transactions_partitions: 50 };
+    let placement = Placement::of_equal(2, 50);
     let ids = &mut RandomIds::new().unwrap();
     drop(DataDir::open(dir.path(), placement, sizes, ids).unwrap());
     let len = fs::metadata(segment(dir.path(), 1)).unwrap().len();

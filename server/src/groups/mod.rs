@@ -3,7 +3,8 @@
 //! offsets of deleted topics, and reads of internal topics.
 //!
 //! The coordinators of transactions append to the same log ([`Groups::append_transaction`]), and
-//! send markers to the slots that have offsets of a transaction ([`Groups::mark_transaction`]).
+//! send markers to the slots that have offsets of a transaction ([`Groups::mark_transaction`]). So
+//! do share partitions ([`Groups::append_share`]).
 //!
 //! [`Groups`] is sans-I/O. It is given
 //! - the time, before all else of an event or turn ([`Groups::advance`]);
@@ -338,7 +339,9 @@ impl Groups {
             let end = log.log().high_watermark(*partition);
             let stable = match *partition {
                 LogPartition::ConsumerOffsets(index) => producers.flushed(Slot(index), end),
-                LogPartition::Cluster | LogPartition::TransactionState(_) => end,
+                LogPartition::Cluster
+                | LogPartition::TransactionState(_)
+                | LogPartition::ShareState(_) => end,
             };
             (*partition, end, stable)
         });

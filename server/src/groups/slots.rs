@@ -289,8 +289,7 @@ mod tests {
     use crate::shard::commit;
     use muster_coordinator::NoTopics;
 
-    const PLACEMENT: Placement =
-        Placement { shards: 2, offsets_partitions: 6, transactions_partitions: 6 };
+    const PLACEMENT: Placement = Placement::of_equal(2, 6);
 
     fn slots() -> Slots {
         Slots::new(&Config::default(), PLACEMENT, 1)

@@ -7,7 +7,7 @@ use crate::placement::{Slot, TransactionsPartition};
 use muster_codec::ErrorCode;
 use muster_codec::messages::DescribedProducer;
 use muster_codec::record_batch::EndTxnMarker;
-use muster_codec::records::{OFFSETS_TOPIC, TransactionRecord};
+use muster_codec::records::{OFFSETS_TOPIC, ShareRecord, TransactionRecord};
 use muster_storage::AppendError;
 use muster_transactions::PartitionSet;
 use muster_transactions::message::{FromSlot, Marker, OpenIn, Reported, Stamp};
@@ -44,6 +44,23 @@ impl Groups {
         let (_, log) = self.log.parts();
         let partition = partition.log_partition();
         log.append(partition, now, [record])?;
+        Ok(log.progress_of(partition).accepted())
+    }
+
+    /// Appends records of share partitions of a slot as one atomic operation, for their states to
+    /// replay; returns its position in [`Slot::share_state`].
+    ///
+    /// # Errors
+    /// It is too large for the log; nothing is written.
+    pub(crate) fn append_share(
+        &mut self,
+        slot: Slot,
+        now: i64,
+        records: &[ShareRecord<'_>],
+    ) -> Result<u64, AppendError> {
+        let (_, log) = self.log.parts();
+        let partition = slot.share_state();
+        log.append(partition, now, records)?;
         Ok(log.progress_of(partition).accepted())
     }
 

@@ -139,8 +139,9 @@ impl Flushes {
 fn place(partition: LogPartition) -> usize {
     match partition {
         LogPartition::Cluster => 0,
-        LogPartition::ConsumerOffsets(index) => 1 + 2 * index as usize,
-        LogPartition::TransactionState(index) => 2 + 2 * index as usize,
+        LogPartition::ConsumerOffsets(index) => 1 + 3 * index as usize,
+        LogPartition::TransactionState(index) => 2 + 3 * index as usize,
+        LogPartition::ShareState(index) => 3 + 3 * index as usize,
     }
 }
 

@@ -46,7 +46,7 @@ impl Partitions {
         let found = self.locate_named(call.image, topic, partition_index);
         let all = found.map(|id| match InternalTopic::of_id(id.topic) {
             Some(InternalTopic::ConsumerOffsets) => offsets.describe(id.index),
-            Some(InternalTopic::TransactionState) => Vec::new(),
+            Some(InternalTopic::TransactionState | InternalTopic::ShareState) => Vec::new(),
             None => self.partitions.get(&id).map(active_producers).unwrap_or_default(),
         });
         let fitting = all.and_then(|all| match left.checked_sub(all.len()) {

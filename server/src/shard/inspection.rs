@@ -8,6 +8,7 @@ use crate::placement::Slot;
 use muster_codec::records::{GroupRecord, TransactionRecord};
 use muster_coordinator::{Counts, Event, Producer, Rebalance};
 use muster_counters::Copies;
+use muster_shares::{SharePartitionKey, State};
 use muster_storage::Progress;
 use std::sync::Arc;
 
@@ -64,6 +65,11 @@ impl<'s> Inspection<'s> {
     /// The transactional ids with a record after a position.
     pub fn ids_written_after(self, position: u64) -> impl Iterator<Item = &'s str> {
         self.0.transactions.coordinators().written_after(position)
+    }
+
+    /// The states of its share partitions, by slot.
+    pub fn share_states(self) -> impl Iterator<Item = (&'s SharePartitionKey, &'s State)> {
+        self.0.shares.iter()
     }
 
     /// The progress of its log.

@@ -20,6 +20,7 @@ use crate::long_requests::LongRequests;
 use crate::net::Clients;
 use crate::partitions::{Effects, Identity, Partitions};
 use crate::placement::{CONTROLLER, Placement};
+use crate::shares::Shares;
 use crate::transactions::{Coordinators, Life, Transactions};
 use crate::trash;
 use muster_codec::records::GroupRecord;
@@ -39,6 +40,7 @@ pub struct Loaded {
     slots: Slots,
     producers: OffsetProducers,
     transactions: Coordinators,
+    shares: Shares,
     recovered: Recovered,
     /// On shard 0 only.
     image: Option<Arc<ClusterImage>>,
@@ -79,7 +81,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         }
         Err(Unusable::Log(error)) => return Err(error),
     };
-    let Start { slots, mut producers, transactions, mut image, recovered, .. } = start;
+    let Start { slots, mut producers, transactions, shares, mut image, recovered, .. } = start;
     producers.loaded();
     if let Some(known) = common.known_log(number) {
         known.check(&directory, &recovered)?;
@@ -108,6 +110,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         slots,
         producers,
         transactions,
+        shares,
         recovered,
         image: (number == CONTROLLER).then(|| Arc::new(image)),
         snapshot: start.snapshot,
@@ -235,6 +238,7 @@ impl Loaded {
             groups: Groups::new(setup, &config, now),
             partitions,
             transactions,
+            shares: self.shares,
             controller: self.image.map(|image| Controller::new(image, shards, &config)),
             to_controller: ToController::new(self.number),
             long: LongRequests::default(),

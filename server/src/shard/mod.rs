@@ -46,6 +46,7 @@ use crate::net::Clients;
 use crate::partitions::Partitions;
 use crate::placement::Placement;
 use crate::security::TokenKeys;
+use crate::shares::Shares;
 use crate::transactions::Transactions;
 use broker::Broker;
 pub(crate) use counters::ShardCounters;
@@ -144,6 +145,7 @@ pub struct Shard {
     groups: Groups,
     partitions: Partitions,
     transactions: Transactions,
+    shares: Shares,
     /// On shard 0 only.
     controller: Option<Controller>,
     to_controller: ToController,

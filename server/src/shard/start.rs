@@ -6,10 +6,11 @@ use super::{Common, KnownLog, LoadError};
 use crate::cluster::ClusterImage;
 use crate::groups::{OffsetProducers, Slots, TransactionCoordinators, read_cluster};
 use crate::placement::{Slot, TransactionsPartition};
+use crate::shares::Shares;
 use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Record;
-use muster_codec::records::{ClusterRecord, TransactionRecord};
+use muster_codec::records::{ClusterRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::SnapshotBytes;
 use muster_storage::injected::{self, Fault};
 use muster_storage::snapshot::{
@@ -41,6 +42,7 @@ pub(super) struct Start {
     pub(super) slots: Slots,
     pub(super) producers: OffsetProducers,
     pub(super) transactions: Coordinators,
+    pub(super) shares: Shares,
     pub(super) image: ClusterImage,
     known_log: Option<KnownLog>,
     /// Segments that need not be read.
@@ -61,6 +63,7 @@ impl Start {
             slots: Slots::new(&common.config, common.placement, number),
             producers: OffsetProducers::default(),
             transactions: Coordinators::new(&common.config, common.placement, number, common.life),
+            shares: Shares::new(&common.config, common.placement, number),
             image: ClusterImage::new(&common.config),
             known_log: common.known_log(number).copied(),
             known: KnownSegments::default(),
@@ -94,6 +97,9 @@ impl Start {
                 let partition = TransactionsPartition(index);
                 records.try_for_each(|it| self.replay_transaction(partition, &it?, position))
             }
+            LogPartition::ShareState(index) => {
+                records.try_for_each(|record| self.replay_share(Slot(index), &record?))
+            }
             LogPartition::ConsumerOffsets(_) => {
                 Err(DecodeError::InvalidBatch("records of a partition that another shard has"))
             }
@@ -115,7 +121,9 @@ impl Start {
         let header = self.snapshot?;
         Some(match partition {
             LogPartition::ConsumerOffsets(index) => from(&self.in_snapshot, index, &header),
-            LogPartition::Cluster | LogPartition::TransactionState(_) => header.from,
+            LogPartition::Cluster
+            | LogPartition::TransactionState(_)
+            | LogPartition::ShareState(_) => header.from,
         })
     }
 
@@ -134,6 +142,11 @@ impl Start {
         let read = record.key.map(|key| TransactionRecord::read(key, record.value)).transpose()?;
         let mut records = read.flatten().into_iter();
         records.try_for_each(|record| self.transactions.replay(partition, &record, position))
+    }
+
+    fn replay_share(&mut self, slot: Slot, record: &Record<'_>) -> Result<(), DecodeError> {
+        let read = record.key.map(|key| ShareRecord::read(key, record.value)).transpose()?;
+        read.flatten().iter().try_for_each(|record| self.shares.replay(slot, record))
     }
 
     /// Checks that snapshot and log belong together, when all of the log is read; loads groups with

@@ -166,8 +166,12 @@ mod tests {
     use super::*;
     use muster_transactions::message::{Stamp, ToSlotBody};
 
-    const PLACEMENT: Placement =
-        Placement { shards: 1, offsets_partitions: 1, transactions_partitions: 2 };
+    const PLACEMENT: Placement = Placement {
+        shards: 1,
+        offsets_partitions: 1,
+        transactions_partitions: 2,
+        share_state_partitions: 1,
+    };
 
     fn reported(number: u64) -> Reported {
         Reported { stamp: Stamp::default(), number, known: Vec::new() }

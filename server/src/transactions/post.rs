@@ -122,8 +122,7 @@ mod tests {
     use super::*;
     use muster_transactions::message::ToSlotBody;
 
-    const PLACEMENT: Placement =
-        Placement { shards: 2, offsets_partitions: 4, transactions_partitions: 4 };
+    const PLACEMENT: Placement = Placement::of_equal(2, 4);
 
     fn wanted(slot: u32, visible_at: u64) -> ToSlot {
         let body = ToSlotBody::ReportWanted { coordinator_epoch: 1 };

@@ -5,8 +5,7 @@ use muster_transactions::PartitionSet;
 use muster_transactions::message::{Producer, QuestionKind, Stamp, ToSlotBody};
 
 /// One shard with one coordinator.
-const PLACEMENT: Placement =
-    Placement { shards: 1, offsets_partitions: 1, transactions_partitions: 1 };
+const PLACEMENT: Placement = Placement::of_equal(1, 1);
 
 fn transactions() -> Transactions {
     let coordinators = Coordinators::new(&Config::default(), PLACEMENT, 0, 1);

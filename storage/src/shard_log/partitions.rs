@@ -209,6 +209,7 @@ pub(crate) struct Partitions {
     cluster: Partition,
     consumer_offsets: Vec<Partition>,
     transaction_state: Vec<Partition>,
+    share_state: Vec<Partition>,
 }
 
 impl Partitions {
@@ -218,6 +219,7 @@ impl Partitions {
             LogPartition::Cluster => Some(&self.cluster),
             LogPartition::ConsumerOffsets(index) => self.consumer_offsets.get(index as usize),
             LogPartition::TransactionState(index) => self.transaction_state.get(index as usize),
+            LogPartition::ShareState(index) => self.share_state.get(index as usize),
         }
     }
 
@@ -233,6 +235,7 @@ impl Partitions {
             LogPartition::TransactionState(index) => {
                 at(&mut self.transaction_state, index as usize)
             }
+            LogPartition::ShareState(index) => at(&mut self.share_state, index as usize),
         }
     }
 
@@ -247,15 +250,18 @@ impl Partitions {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LogPartition, &Partition)> {
         let offsets = (0..).map(LogPartition::ConsumerOffsets).zip(&self.consumer_offsets);
         let transactions = (0..).map(LogPartition::TransactionState).zip(&self.transaction_state);
-        std::iter::once((LogPartition::Cluster, &self.cluster)).chain(offsets).chain(transactions)
+        let shares = (0..).map(LogPartition::ShareState).zip(&self.share_state);
+        let cluster = std::iter::once((LogPartition::Cluster, &self.cluster));
+        cluster.chain(offsets).chain(transactions).chain(shares)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (LogPartition, &mut Partition)> {
         let offsets = (0..).map(LogPartition::ConsumerOffsets).zip(&mut self.consumer_offsets);
         let transactions = &mut self.transaction_state;
         let transactions = (0..).map(LogPartition::TransactionState).zip(transactions);
+        let shares = (0..).map(LogPartition::ShareState).zip(&mut self.share_state);
         let cluster = std::iter::once((LogPartition::Cluster, &mut self.cluster));
-        cluster.chain(offsets).chain(transactions)
+        cluster.chain(offsets).chain(transactions).chain(shares)
     }
 }
 

@@ -140,6 +140,7 @@ pub fn number(partition: LogPartition) -> i32 {
         LogPartition::Cluster => CLUSTER_PARTITION,
         LogPartition::ConsumerOffsets(index) => index as i32,
         LogPartition::TransactionState(index) => -2 - index as i32,
+        LogPartition::ShareState(index) => -100_000 - index as i32,
     }
 }
 

@@ -235,10 +235,7 @@ mod tests {
 
     /// The loaded offsets, by topic.
     fn loaded(events: &[Event]) -> Vec<(String, i64, i32)> {
-        let mut load = Load::new(
-            0,
-            Placement { shards: 1, offsets_partitions: 1, transactions_partitions: 1 },
-        );
+        let mut load = Load::new(0, Placement::of_equal(1, 1));
         for (at, event) in (0..).zip(events) {
             match *event {
                 Commit(topic, offset) => load.replay(record(topic, Some(offset)), None, at, 0),

@@ -32,10 +32,12 @@ use topics::Topics;
 /// Kafka's directories are damaged or incomplete; or the data directory exists already.
 pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let kafka = KafkaDirs::find(&arguments.kafka, arguments.unclean)?;
+    let offsets_partitions = offsets_partitions(&kafka, arguments)?;
     let placement = Placement {
         shards: arguments.shards.unwrap_or_else(usable_cores),
-        offsets_partitions: offsets_partitions(&kafka, arguments)?,
+        offsets_partitions,
         transactions_partitions: transactions_partitions(&kafka),
+        share_state_partitions: offsets_partitions,
     };
     let staging = if arguments.dry_run {
         check_empty(&arguments.data).map(|()| None)?

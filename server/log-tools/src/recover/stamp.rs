@@ -11,7 +11,7 @@ use muster::data_dir::{
 use muster::placement::Placement;
 use muster::shard::{KnownLog, log_directory, read_log};
 use muster_codec::record_batch::Record;
-use muster_codec::records::{GroupRecord, TransactionRecord};
+use muster_codec::records::{GroupRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::Ids;
 use muster_storage::LogPartition;
 use std::fs;
@@ -64,8 +64,12 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta, F
         })?,
     };
     let given = arguments.transactions_partitions;
-    let placement =
-        |transactions_partitions| Placement { shards, offsets_partitions, transactions_partitions };
+    let placement = |transactions_partitions| Placement {
+        shards,
+        offsets_partitions,
+        transactions_partitions,
+        share_state_partitions: offsets_partitions,
+    };
     let placement = match given.or(partitions(text, TRANSACTIONS_PARTITIONS).ok()) {
         Some(count) => fitting(data, placement(count))?,
         // Earlier servers had as many of both.
@@ -141,7 +145,7 @@ fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
         }
     })?;
     let Some((name, partition)) = misfit else { return Ok(()) };
-    let Placement { shards, offsets_partitions, transactions_partitions } = placement;
+    let Placement { shards, offsets_partitions, transactions_partitions, .. } = placement;
     Err(format!(
         "{name} is in {partition} of shard {number}, where it does not belong with {shards} \
          shards, {offsets_partitions} partitions of __consumer_offsets and \
@@ -169,6 +173,11 @@ fn belonging(
             let id = &*read.key.transactional_id;
             let there = placement.transactions_partition(id).log_partition();
             Some((format!("transactional id {id:?}"), there))
+        }
+        LogPartition::ShareState(index) => {
+            let read = ShareRecord::read(record.key?, None).ok()??;
+            let there = LogPartition::ShareState(index % placement.offsets_partitions);
+            Some((format!("a share partition of group {:?}", &*read.key.group_id), there))
         }
     }
 }

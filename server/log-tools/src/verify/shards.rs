@@ -10,7 +10,7 @@ use muster::Failure;
 use muster::placement::{Placement, Slot, TransactionsPartition};
 use muster::shard::{Common, LoadError, read_known_log, read_log};
 use muster_codec::record_batch::{Batch, BatchHeader, EndTxnMarker, Record};
-use muster_codec::records::{ClusterRecord, GroupRecord, TransactionRecord};
+use muster_codec::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::Producer;
 use muster_storage::LogPartition;
 use muster_storage::layout::Block;
@@ -240,6 +240,7 @@ impl Check {
             LogPartition::TransactionState(index) => {
                 self.transaction_record(index, key, record.value)
             }
+            LogPartition::ShareState(index) => self.share_record(index, key, record.value),
         }
     }
 
@@ -309,6 +310,13 @@ impl Check {
             )),
             None => Ok(()),
         }
+    }
+
+    fn share_record(&mut self, index: u32, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
+        let read = ShareRecord::read(key, value).map_err(|error| error.to_string())?;
+        self.unknown += u64::from(read.is_none());
+        let is_of_slot = index < self.placement.offsets_partitions;
+        is_of_slot.then_some(()).ok_or_else(|| "the partition is that of no slot".to_owned())
     }
 
     fn summary(&mut self, files: &ShardFiles, recovered: &Recovered) -> String {

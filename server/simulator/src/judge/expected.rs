@@ -244,6 +244,7 @@ fn each_record(block: &Block<'_>, mut each: impl FnMut(Record<'_>)) -> Result<()
                     let record = GroupRecord::read(key, record.value)?;
                     record.iter().for_each(|it| each(Record::Group(Slot(slot), producer, it)));
                 }
+                LogPartition::ShareState(_) => {}
                 LogPartition::TransactionState(_) => {
                     let record = TransactionRecord::read(key, record.value)?;
                     record.iter().for_each(|record| each(Record::Id(record)));

@@ -100,7 +100,7 @@ fn a_deleted_topic_is_noted_until_its_tombstone() {
 #[test]
 fn internal_topics_exist_but_are_no_user_topics() {
     let image = ClusterImage::new(&Config::default());
-    for (internal, configs) in InternalTopic::ALL.into_iter().zip([3, 5]) {
+    for (internal, configs) in InternalTopic::ALL.into_iter().zip([3, 5, 5]) {
         let topic = image.topic_by_id(internal.id()).unwrap();
         assert_eq!((&*topic.name, topic.partitions), (internal.name(), 50));
         assert!(topic.is_internal());

@@ -79,7 +79,7 @@ impl Controller {
             image: &image,
             offline: &OfflinePartitions::default(),
             config: &config,
-            placement: Placement { shards: 2, offsets_partitions: 50, transactions_partitions: 50 },
+            placement: Placement::of_equal(2, 50),
             endpoints: &[],
             shard: 0,
             cluster_id: "cluster",

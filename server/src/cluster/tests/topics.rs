@@ -1,6 +1,7 @@
 //! Topics created, deleted and grown.
 
 use super::*;
+use crate::placement::Slot;
 use ErrorCode::{
     InvalidConfig, InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor,
     InvalidRequest, InvalidTopicException, PolicyViolation, TopicAlreadyExists,
@@ -68,7 +69,7 @@ fn partitions_are_where_they_were_assigned() {
     let mut controller = Controller::new(&[]);
     let leaders = |controller: &Controller, shards| -> Vec<u32> {
         let topic = controller.image.topic("c").unwrap();
-        let placement = Placement { shards, offsets_partitions: 50, transactions_partitions: 50 };
+        let placement = Placement::of_equal(shards, 50);
         (0..topic.partitions).map(|index| leader(topic, index, placement)).collect()
     };
     let created = controller.create(&with_assignment(&[(2, &[1]), (0, &[1]), (1, &[0])])).unwrap();
@@ -91,7 +92,7 @@ fn the_record_of_a_topic_names_the_slot_of_each_partition() {
         let topic = controller.image.topic("c").unwrap();
         (0..topic.partitions).map(|index| topic.slot(index)).collect()
     };
-    let placement = Placement { shards: 2, offsets_partitions: 50, transactions_partitions: 50 };
+    let placement = Placement::of_equal(2, 50);
     let of = |partitions: Range<i32>| {
         partitions.map(|it| placement.partition_slot(created.topic_id, it))
     };
@@ -106,6 +107,18 @@ fn the_record_of_a_topic_names_the_slot_of_each_partition() {
     let topic = controller.image.topic("old").unwrap();
     assert_eq!([0, 1].map(|index| topic.slot(index)), [None; 2], "as before");
     assert_eq!(topic.slot(2), placement.partition_slot(topic.id, 2));
+
+    for index in 0..3 {
+        let state = state_slot(topic, index, placement).unwrap();
+        assert_eq!(topic.slot(index).unwrap_or(state), state);
+        assert_eq!(placement.shard_of(state), leader(topic, index, placement));
+    }
+    let placement = Placement::of_equal(64, 50);
+    for index in 3..67 {
+        let leader = leader(topic, index, placement);
+        let state = state_slot(topic, index, placement);
+        assert_eq!(state, (leader < 50).then_some(Slot(leader)), "of a partition without a slot");
+    }
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl PartitionCopy {
                 TransactionsPartition(index),
                 IdsCopy::new(sample, CHECK_COPY_BYTES_MAX),
             )),
-            LogPartition::Cluster => None,
+            LogPartition::Cluster | LogPartition::ShareState(_) => None,
         }
     }
 

@@ -334,7 +334,7 @@ fn identity(shards: u32) -> Identity {
     let endpoint = |shard: u32| Endpoint { host: "here".to_owned(), port: 9092 + shard as u16 };
     Identity {
         shard: 0,
-        placement: Placement { shards, offsets_partitions: 50, transactions_partitions: 50 },
+        placement: Placement::of_equal(shards, 50),
         endpoints: (0..shards).map(endpoint).collect(),
         first_file: FileId(100),
         open_files_max: 3,

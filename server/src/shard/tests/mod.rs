@@ -11,6 +11,7 @@ mod log_check;
 mod long_requests;
 mod quotas;
 mod regexes;
+mod shares;
 mod snapshots;
 mod token_keys;
 mod transactions;

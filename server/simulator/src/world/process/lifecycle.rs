@@ -283,7 +283,12 @@ impl World {
 
     pub(crate) fn placement(&self, shards: u32) -> Placement {
         let Profile { offsets_partitions, transactions_partitions, .. } = self.profile;
-        Placement { shards, offsets_partitions, transactions_partitions }
+        Placement {
+            shards,
+            offsets_partitions,
+            transactions_partitions,
+            share_state_partitions: offsets_partitions,
+        }
     }
 
     fn next_shards(&mut self) -> u32 {

@@ -1,0 +1,95 @@
+//! Share state in the log of the groups.
+
+use super::world::{FLUSH_MS, Random, World};
+use crate::placement::Slot;
+use muster_codec::records::ShareRecord;
+use muster_codec::{Uuid, Wall};
+use muster_shares::state::{Initialize, Topics, Write};
+use muster_shares::{SharePartitionKey, State, StateBatch, States};
+
+const SLOTS: u32 = 4;
+const KEYS: u64 = 40;
+
+/// All partitions exist.
+struct Everything;
+
+impl Topics for Everything {
+    fn has(&self, _topic_id: Uuid, _partition: i32) -> bool {
+        true
+    }
+}
+
+/// A share partition, and the slot of its topic partition.
+fn key(number: u64) -> (Slot, SharePartitionKey) {
+    let topic_id = Uuid([number as u8 % 3; 16]);
+    let key = SharePartitionKey::new(&format!("g{}", number % 7), topic_id, number as i32);
+    (Slot(number as u32 % SLOTS), key)
+}
+
+/// A record that changes the state of a share partition: half of them initialize or delete it.
+fn change(
+    states: &States,
+    key: &SharePartitionKey,
+    now: i64,
+    random: &mut Random,
+) -> Vec<ShareRecord<'static>> {
+    let (first, now) = (random.below(1_000) as i64, Wall(now));
+    let batches = [StateBatch { first, last: first + 9, delivery_count: 1, delivery_state: 2 }];
+    let record = match random.below(20) {
+        0 => states.delete(key, &Everything).unwrap(),
+        1 => {
+            let request = Initialize { state_epoch: i32::MAX, start_offset: first };
+            states.initialize(key, request, &Everything, now).unwrap()
+        }
+        _ if states.get(key).is_none() => {
+            let request = Initialize { state_epoch: 1, start_offset: 0 };
+            states.initialize(key, request, &Everything, now).unwrap()
+        }
+        _ => {
+            let write = Write {
+                leader_epoch: 0,
+                state_epoch: -1,
+                start_offset: -1,
+                delivery_complete_count: 10,
+                batches: &batches,
+            };
+            states.change(key, &write, now)
+        }
+    };
+    record.into_iter().collect()
+}
+
+impl World {
+    /// Changes the state of a share partition somewhere.
+    fn change_share(&mut self, random: &mut Random) {
+        let (slot, key) = key(random.below(KEYS));
+        let states = self.shard.shares.states(slot).unwrap();
+        let records = change(states, &key, self.now, random);
+        if !records.is_empty() && !self.shard.groups.is_closed() {
+            let (shares, groups) = (&mut self.shard.shares, &mut self.shard.groups);
+            shares.write(groups, slot, self.now, &records).unwrap();
+        }
+        self.turn();
+    }
+
+    fn share_states(&self) -> Vec<(SharePartitionKey, State)> {
+        let all = self.shard.inspect().share_states();
+        all.map(|(key, state)| (key.clone(), state.clone())).collect()
+    }
+}
+
+#[test]
+fn share_state_survives_a_kill() {
+    let (mut world, mut random) = (World::new(&[]), Random(1));
+    for _ in 0..100 {
+        world.change_share(&mut random);
+    }
+    world.pass(FLUSH_MS);
+    let before = world.share_states();
+    assert!(before.len() > 20, "{}", before.len());
+    world.hold_log(true);
+    world.change_share(&mut random);
+    assert_ne!(world.share_states(), before);
+    world.restart();
+    assert_eq!(world.share_states(), before, "what was not flushed is lost");
+}
