@@ -291,6 +291,24 @@ apis! {
         DescribeProducers = 61, 0..=0, flexible 0, SHORT, LARGE,
             DescribeProducersRequest<'a> => DescribeProducersResponse<'a>;
     }
+    /// The APIs of share partitions, answered by the leader of the partition.
+    Share, ShareRequest => ShareResponse {
+        // The records of an answer are limited by the request.
+        ShareFetch = 78, 1..=2, flexible 0, LISTS, SMALL,
+            ShareFetchRequest<'a> => ShareFetchResponse<'a>;
+        ShareAcknowledge = 79, 1..=2, flexible 0, LISTS, SMALL,
+            ShareAcknowledgeRequest<'a> => ShareAcknowledgeResponse<'a>;
+        InitializeShareGroupState = 83, 0..=0, flexible 0, LISTS, SMALL,
+            InitializeShareGroupStateRequest<'a> => InitializeShareGroupStateResponse<'a>;
+        ReadShareGroupState = 84, 0..=0, flexible 0, LISTS, LARGE,
+            ReadShareGroupStateRequest<'a> => ReadShareGroupStateResponse<'a>;
+        WriteShareGroupState = 85, 0..=1, flexible 0, LISTS, SMALL,
+            WriteShareGroupStateRequest<'a> => WriteShareGroupStateResponse<'a>;
+        DeleteShareGroupState = 86, 0..=0, flexible 0, LISTS, SMALL,
+            DeleteShareGroupStateRequest<'a> => DeleteShareGroupStateResponse<'a>;
+        ReadShareGroupStateSummary = 87, 0..=1, flexible 0, LISTS, LARGE,
+            ReadShareGroupStateSummaryRequest<'a> => ReadShareGroupStateSummaryResponse<'a>;
+    }
     /// The APIs of transactions, answered by the coordinator of the transactional id.
     Transaction, TransactionRequest => TransactionResponse {
         AddPartitionsToTxn = 24, 0..=5, flexible 3, LISTS, SMALL,

@@ -35,7 +35,8 @@ pub mod wire;
 pub use answer_budget::AnswerBudget;
 pub use api::{
     ApiKey, BrokerRequest, ClusterRequest, ControllerRequest, ControllerResponse, GroupRequest,
-    GroupResponse, PartitionRequest, Request, Response, Role, Routed, TransactionRequest,
+    GroupResponse, PartitionRequest, Request, Response, Role, Routed, ShareRequest, ShareResponse,
+    TransactionRequest,
 };
 pub use error_code::ErrorCode;
 pub use field::{Field, Nullable, Version};

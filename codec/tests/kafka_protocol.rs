@@ -100,6 +100,14 @@ apis! {
     DescribeShareGroupOffsets, DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse;
     AlterShareGroupOffsets, AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse;
     DeleteShareGroupOffsets, DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse;
+    ShareFetch, ShareFetchRequest, ShareFetchResponse;
+    ShareAcknowledge, ShareAcknowledgeRequest, ShareAcknowledgeResponse;
+    InitializeShareGroupState, InitializeShareGroupStateRequest, InitializeShareGroupStateResponse;
+    ReadShareGroupState, ReadShareGroupStateRequest, ReadShareGroupStateResponse;
+    WriteShareGroupState, WriteShareGroupStateRequest, WriteShareGroupStateResponse;
+    DeleteShareGroupState, DeleteShareGroupStateRequest, DeleteShareGroupStateResponse;
+    ReadShareGroupStateSummary, ReadShareGroupStateSummaryRequest,
+        ReadShareGroupStateSummaryResponse;
     ListConfigResources, ListConfigResourcesRequest, ListConfigResourcesResponse;
     DescribeTopicPartitions, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
 }
@@ -140,6 +148,10 @@ fn both_codecs_agree_on_what_kafka_wrote() {
         (ApiKey::OffsetFetch, 10),
         (ApiKey::WriteTxnMarkers, 2),
         (ApiKey::DescribeLogDirs, 5),
+        (ApiKey::ShareFetch, 2),
+        (ApiKey::ShareAcknowledge, 2),
+        (ApiKey::WriteShareGroupState, 1),
+        (ApiKey::ReadShareGroupStateSummary, 1),
         (ApiKey::DescribeShareGroupOffsets, 1),
     ];
     let lacks: BTreeSet<_> = lacking.iter().map(|(api, version, _)| (*api, *version)).collect();

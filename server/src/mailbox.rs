@@ -6,7 +6,7 @@ use crate::report::Report;
 use crate::security::TokenKeys;
 use crossbeam_channel::Sender;
 use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
-use muster_coordinator::RequestId;
+use muster_coordinator::{RequestId, StateRequest, StateResult};
 use muster_tls::Tls;
 use muster_transactions::message::{FromSlot, ToSlot, ToSlotBody};
 use std::sync::Arc;
@@ -52,6 +52,10 @@ pub enum Message {
     Letters { from: u32, letters: Vec<Letter> },
     /// Shard `by` has taken letters out of its mailbox: their number and bytes.
     LettersTaken { by: u32, letters: usize, bytes: usize },
+    /// From the coordinator of a share group: about share state that this shard has.
+    StateQuestion(StateQuestion),
+    /// The answer.
+    StateAnswer(StateAnswer),
     /// For the reactor: the TLS of each listener, None for one without.
     Tls(Arc<[Option<Tls>]>),
     /// The keys by which tokens are checked, as they are now.
@@ -67,6 +71,24 @@ pub enum Message {
 pub enum Letter {
     ToSlot { coordinator: u32, message: ToSlot },
     ToCoordinator { coordinator: u32, message: FromSlot },
+}
+
+/// A request of the coordinator of a share group, for the leader of some of its partitions.
+#[derive(Debug)]
+pub struct StateQuestion {
+    /// The shard of the coordinator, and its number there.
+    pub(crate) from: u32,
+    pub(crate) number: u64,
+    pub(crate) group_id: Arc<str>,
+    pub(crate) request: StateRequest,
+}
+
+/// The results of such a request.
+#[derive(Debug)]
+pub struct StateAnswer {
+    pub(crate) to: u32,
+    pub(crate) number: u64,
+    pub(crate) results: Vec<StateResult>,
 }
 
 impl Letter {
@@ -112,6 +134,8 @@ impl Message {
             | Self::Offline { .. }
             | Self::Letters { .. }
             | Self::LettersTaken { .. }
+            | Self::StateQuestion(_)
+            | Self::StateAnswer(_)
             | Self::Tls(_)
             | Self::TokenKeys(_)
             | Self::Report(_)

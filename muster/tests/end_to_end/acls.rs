@@ -139,6 +139,12 @@ fn denial_of(api: ApiKey) -> Option<ErrorCode> {
         ApiKey::DescribeGroups | ApiKey::DeleteGroups | ApiKey::FindCoordinator => Some(OnGroup),
         ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe => Some(OnGroup),
         ApiKey::ShareGroupHeartbeat | ApiKey::ShareGroupDescribe => Some(OnGroup),
+        ApiKey::ShareFetch | ApiKey::ShareAcknowledge => Some(OnGroup),
+        ApiKey::InitializeShareGroupState
+        | ApiKey::ReadShareGroupState
+        | ApiKey::WriteShareGroupState
+        | ApiKey::DeleteShareGroupState
+        | ApiKey::ReadShareGroupStateSummary => Some(OnCluster),
         ApiKey::DescribeShareGroupOffsets
         | ApiKey::AlterShareGroupOffsets
         | ApiKey::DeleteShareGroupOffsets => Some(OnGroup),

@@ -3,13 +3,12 @@
 //! its position is durable, and returns it with their results to
 //! [`crate::Coordinator::state_answered`].
 
-use crate::coordinator::DeletingGroups;
 use crate::request_id::RequestId;
 use crate::text::Text;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use muster_codec::messages::{
-    AlterShareGroupOffsetsResponse, DeleteShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponse, DeleteGroupsResponse, DeleteShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponse,
 };
 use muster_codec::{ErrorCode, Uuid};
@@ -138,4 +137,15 @@ pub(crate) enum Then {
         response: DescribeShareGroupOffsetsResponse<'static>,
         at: usize,
     },
+}
+
+/// A DeleteGroups under way, some of whose groups wait for the leaders of their partitions.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DeletingGroups {
+    pub(crate) request: RequestId,
+    pub(crate) response: DeleteGroupsResponse<'static>,
+    pub(crate) visible_at: u64,
+    /// The share groups whose share state is to be deleted, by their places in the response. The
+    /// leaders were asked about the last one.
+    pub(crate) rest: Vec<usize>,
 }

@@ -1,24 +1,25 @@
-//! FindCoordinator: the shard that owns a group or a transactional id.
+//! FindCoordinator: the shard that owns a group, a transactional id or a share partition.
 
 use super::View;
+use crate::cluster::leader;
 use muster_codec::messages::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
-use muster_codec::{AnswerBudget, ErrorCode, Str};
+use muster_codec::{AnswerBudget, ErrorCode, Str, Uuid};
 
 /// Kinds of keys.
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 const SHARE: i8 = 2;
 
+/// The first version with share partitions.
+const SHARE_FROM: i16 = 6;
+
 /// The coordinator of one key, or of several from version 4 on (KIP-699).
-///
-/// Share groups are refused with INVALID_REQUEST, which clients treat as final and report with its
-/// message; after COORDINATOR_NOT_AVAILABLE they would retry without end.
 pub fn find_coordinator<'r>(
     view: &View<'r>,
     version: i16,
     request: &'r FindCoordinatorRequest<'_>,
 ) -> FindCoordinatorResponse<'r> {
-    let find = |key: &'r Str<'_>| coordinator(view, request.key_type, key);
+    let find = |key: &'r Str<'_>| coordinator(view, version, request.key_type, key);
     if version >= 4 {
         let mut budget = AnswerBudget::of_answer();
         let found = request.coordinator_keys.iter().map(find);
@@ -37,17 +38,34 @@ pub fn find_coordinator<'r>(
     }
 }
 
-fn coordinator<'r>(view: &View<'r>, key_type: i8, key: &'r str) -> Coordinator<'r> {
+fn coordinator<'r>(view: &View<'r>, version: i16, key_type: i8, key: &'r str) -> Coordinator<'r> {
     let words = match key_type {
         GROUP => return at(view, key, view.placement.group_shard(key)),
         TRANSACTION => return at(view, key, view.placement.id_shard(key)),
-        SHARE => "muster does not serve share groups.",
+        SHARE if version >= SHARE_FROM => match share_partition(key) {
+            Some((topic_id, partition)) => {
+                let topic = view.image.topic_by_id(topic_id);
+                let shard = topic.map(|topic| leader(topic, partition, view.placement));
+                // Any shard says that a topic does not exist.
+                return at(view, key, shard.unwrap_or(view.shard));
+            }
+            None => "A share partition key is group:topic id:partition.",
+        },
         _ => {
             "This most likely occurs because of a request being malformed by the client library or \
              the message was sent to an incompatible broker. See the broker logs for more details."
         }
     };
     no_coordinator(key, ErrorCode::InvalidRequest, words)
+}
+
+/// The topic id and partition of `group:topicId:partition`. A group id may have colons.
+fn share_partition(key: &str) -> Option<(Uuid, i32)> {
+    let (rest, partition) = key.rsplit_once(':')?;
+    let (group_id, topic_id) = rest.rsplit_once(':')?;
+    let partition = partition.parse().ok().filter(|it| *it >= 0)?;
+    let topic_id = Uuid::parse(topic_id)?;
+    (!group_id.is_empty()).then_some((topic_id, partition))
 }
 
 /// The shard that coordinates a key.

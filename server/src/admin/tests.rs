@@ -311,7 +311,7 @@ fn the_coordinator_of_a_transactional_id_is_found_by_its_hash() {
 fn coordinators_of_other_types_are_refused_with_a_final_error() {
     let cluster = Cluster::new(&[]);
     let kinds = [
-        (2, InvalidRequest, "muster does not serve share groups."),
+        (2, InvalidRequest, "A share partition key is"),
         (-1, InvalidRequest, "This most likely occurs because of"),
     ];
     for (key_type, error, words) in kinds {
@@ -322,7 +322,7 @@ fn coordinators_of_other_types_are_refused_with_a_final_error() {
         assert_eq!((code(*error_code), *node_id, *port), (error, -1, -1));
         assert!(error_message.as_deref().unwrap().starts_with(words));
         let one = find_coordinator(&cluster.view(), 3, &request);
-        assert_eq!((one.error_code, &one.error_message), (*error_code, error_message));
+        assert_eq!(one.error_code, *error_code);
         assert_eq!((one.node_id, one.port), (-1, -1));
     }
 }
@@ -396,8 +396,28 @@ fn consumer_groups_and_transactions_are_finalized_features() {
         (supported, finalized)
     };
     let (supported, finalized) = features(4);
-    assert_eq!(supported, ["group.version 0-1", "transaction.version 0-2"]);
-    assert_eq!(finalized, ["group.version 1", "transaction.version 2"]);
+    assert_eq!(supported, ["group.version 0-1", "share.version 0-1", "transaction.version 0-2"]);
+    assert_eq!(finalized, ["group.version 1", "share.version 1", "transaction.version 2"]);
     // Older clients cannot decode a minimum level of 0.
     assert_eq!(features(3), (vec![], finalized));
+}
+
+#[test]
+fn the_coordinator_of_a_share_partition_is_the_leader_of_the_partition() {
+    let cluster = Cluster::new(&[]);
+    let view = cluster.view();
+    let topic = view.image.topics().next().unwrap();
+    let ask = |key: String, version| {
+        let coordinator_keys = vec![key.into()];
+        let request = FindCoordinatorRequest { key_type: 2, coordinator_keys, key: "".into() };
+        let found = find_coordinator(&view, version, &request).coordinators.remove(0);
+        (found.error_code, found.node_id)
+    };
+    let leader = crate::cluster::leader(topic, 0, view.placement);
+    assert_eq!(ask(format!("group:with:colons:{}:0", topic.id), 6), (0, leader as i32));
+    let invalid = (InvalidRequest.code(), -1);
+    assert_eq!(ask(format!("g:{}:0", topic.id), 5), invalid, "before version 6");
+    for key in ["g:t:0".to_owned(), format!("g:{}:-1", topic.id), format!(":{}:0", topic.id)] {
+        assert_eq!(ask(key.clone(), 6), invalid, "{key}");
+    }
 }

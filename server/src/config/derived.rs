@@ -89,20 +89,11 @@ impl Config {
         self.group_coordinator_rebalance_protocols.iter().any(|protocol| protocol == "consumer")
     }
 
-    /// Whether an API is served: those of consumer groups may be switched off. Those of share
-    /// groups are not served yet: the leaders of partitions do not give out records to them.
+    /// Whether an API is served: those of consumer groups may be switched off.
     pub fn serves(&self, api: ApiKey) -> bool {
         let is_of_consumer_groups =
             matches!(api, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe);
-        let is_of_share_groups = matches!(
-            api,
-            ApiKey::ShareGroupHeartbeat
-                | ApiKey::ShareGroupDescribe
-                | ApiKey::DescribeShareGroupOffsets
-                | ApiKey::AlterShareGroupOffsets
-                | ApiKey::DeleteShareGroupOffsets
-        );
-        !is_of_share_groups && (!is_of_consumer_groups || self.serves_consumer_groups())
+        !is_of_consumer_groups || self.serves_consumer_groups()
     }
 
     /// `offsets.topic.segment.bytes`, as near to it as a shard's log can have it.
@@ -244,12 +235,20 @@ pub fn compaction(
     })
 }
 
+/// The configs of a group, within the bounds of the broker. `config` is that of the shard, with
+/// altered configs ([`Config::with_dynamic`]).
+pub fn group_config(config: &Config, altered: &impl Altered, group: &str) -> GroupConfig {
+    let none = Overrides::new();
+    let overrides = altered.configs(GROUP_RESOURCE, group).unwrap_or(&none);
+    GroupConfig::from(config).with(overrides).clamped(config)
+}
+
 /// The configs that a group has of its own, within the bounds of the broker. `config` is that of
 /// the shard, with what was altered ([`Config::with_dynamic`]).
 pub fn group_overrides(config: &Config, altered: &impl Altered, group: &str) -> GroupOverrides {
     let none = Overrides::new();
     let overrides = altered.configs(GROUP_RESOURCE, group).unwrap_or(&none);
-    let effective = GroupConfig::from(config).with(overrides).clamped(config);
+    let effective = group_config(config, altered, group);
     let own = |name: &str, value: i32| overrides.contains_key(name).then_some(value);
     GroupOverrides {
         consumer_session_timeout_ms: own(

@@ -32,7 +32,7 @@ pub use address::Address;
 pub use altered::{Altered, BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
 pub use broker::Config;
 pub(crate) use broker::REQUEST_BYTES_DEFAULT;
-pub use derived::{compaction, effective, group_overrides};
+pub use derived::{compaction, effective, group_config, group_overrides};
 pub use describe::{Described, Describer, Source, Synonym};
 pub use findings::{Finding, Findings, Kind};
 pub use group::GroupConfig;

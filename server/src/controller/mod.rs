@@ -130,6 +130,8 @@ impl Controller {
             | Message::Offline { .. }
             | Message::Letters { .. }
             | Message::LettersTaken { .. }
+            | Message::StateQuestion(_)
+            | Message::StateAnswer(_)
             | Message::Report(_)
             | Message::Stop => unreachable!("no message to the controller"),
         }

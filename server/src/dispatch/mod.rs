@@ -61,6 +61,7 @@ pub(crate) fn name_once(request: Request<'_>, version: i16) -> Routed<'_> {
             group_apis::once(&mut body.coordinator_keys);
         }
         Routed::Partition(_)
+        | Routed::Share(_)
         | Routed::Transaction(_)
         | Routed::Controller(_)
         | Routed::Cluster(_)

@@ -14,8 +14,8 @@ use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::limits::{GROUP_RECORD_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use muster_coordinator::{
-    Caller, Context, Coordinator, DeletedTopic, GroupRefusal, Output, Producer, WalkProgress,
-    operations,
+    Caller, Context, Coordinator, DeletedTopic, GroupRefusal, Output, Producer, StateCall,
+    WalkProgress, operations,
 };
 use muster_storage::injected::{self, Fault};
 use muster_storage::limits::OPERATION_BYTES_MAX;
@@ -54,6 +54,8 @@ pub(super) struct GroupLog {
     /// The most bytes in an operation of records that may be cut.
     cut_bytes: usize,
     clock: GroupClock,
+    /// Requests of coordinators to the leaders of partitions.
+    state_calls: Vec<(Slot, StateCall)>,
     /// See [`Self::moved`].
     moved: Vec<LogPartition>,
     flush: FlushClock,
@@ -76,6 +78,7 @@ impl GroupLog {
             partitions,
             cut_bytes,
             clock: GroupClock::new(now),
+            state_calls: Vec::new(),
             moved,
             flush: FlushClock::default(),
             linger: FlushClock::default(),
@@ -93,6 +96,24 @@ impl GroupLog {
 
     pub(super) fn log(&self) -> &ShardLog {
         &self.log
+    }
+
+    /// Keeps requests to the leaders of partitions until the records before them are durable.
+    pub(super) fn keep_state_calls(&mut self, slot: Slot, calls: Vec<StateCall>) {
+        let position = self.position(slot);
+        self.state_calls.extend(calls.into_iter().map(|mut it| {
+            it.visible_at = it.visible_at.min(position);
+            (slot, it)
+        }));
+    }
+
+    /// Those whose records are durable.
+    pub(super) fn take_state_calls(&mut self) -> Vec<(Slot, StateCall)> {
+        let log = &self.log;
+        let is_durable = |(slot, call): &mut (Slot, StateCall)| {
+            call.visible_at <= log.progress_of(slot.log_partition()).flushed()
+        };
+        self.state_calls.extract_if(.., is_durable).collect()
     }
 
     /// The partitions of internal topics in the log.
@@ -329,7 +350,7 @@ impl GroupLog {
     }
 
     /// Calls the coordinator of a slot.
-    fn call<R>(
+    pub(super) fn call<R>(
         &mut self,
         slot: Slot,
         inputs: Inputs<'_>,

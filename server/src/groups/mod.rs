@@ -68,13 +68,15 @@ use deleted_topics::DeletedTopics;
 use events::GroupEvents;
 use log::GroupLog;
 use muster_codec::records::ClusterRecord;
-use muster_coordinator::Ids;
+use muster_coordinator::{Ids, RequestId};
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogPartition, ShardLog};
 pub(crate) use offset_producers::OffsetProducers;
 use offset_questions::OffsetQuestions;
 use reads::{Batches, LogReads};
+use requests::LateAnswer;
 use snapshot::Snapshots;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tracing::{error, warn};
 use transactions::MarkersUnderWay;
@@ -90,6 +92,8 @@ pub(crate) struct Groups {
     /// The config of file and command line.
     config: Arc<Config>,
     log: GroupLog,
+    /// Requests for several groups of which some wait for the leaders of partitions.
+    late: HashMap<RequestId, LateAnswer>,
     producers: OffsetProducers,
     /// `producer.id.expiration.ms`.
     producer_expiration_ms: i64,
@@ -192,6 +196,7 @@ impl Groups {
             verifies: config.transaction_partition_verification_enable,
             questions: OffsetQuestions::new(setup.first_number),
             markers: MarkersUnderWay::default(),
+            late: HashMap::new(),
             log: GroupLog::new(slots, log, partitions, cut_bytes, now),
             reads: LogReads::default(),
             deleted_topics: DeletedTopics::default(),

@@ -10,7 +10,9 @@ use crate::net::{Reply, VisibleAt};
 use crate::placement::Slot;
 use muster_codec::{ErrorCode, GroupRequest, Response};
 use muster_coordinator::limits::GROUPS_MAX;
-use muster_coordinator::{Answer, Caller, GroupRefusal, Listing, Output, RequestId};
+use muster_coordinator::{
+    Answer, Caller, GroupRefusal, Listing, Output, RequestId, StateCall, StateResult,
+};
 use muster_storage::injected::{self, Fault};
 
 impl Groups {
@@ -30,7 +32,8 @@ impl Groups {
                 self.log.coordinate(slot, inputs, caller, request, refused, &mut take);
             }
             Destination::Slots(refused) => {
-                self.log.split(inputs, caller, request, refused, &mut take);
+                let late = self.log.split(inputs, caller, request, refused, &mut take);
+                self.late.extend(late.map(|it| (caller.request, it)));
             }
             Destination::Shard => take(self.list_groups(&request, caller.request)),
             Destination::Answered(response) => {
@@ -56,6 +59,31 @@ impl Groups {
         group_apis::screen(request, &ScreenContext { version, topics: image, slot_of: &slot_of })
     }
 
+    /// Passes the results of the leaders on to the coordinator that has asked for them.
+    pub(crate) fn state_answered(
+        &mut self,
+        inputs: Inputs<'_>,
+        slot: Slot,
+        (state_call, results): (StateCall, &[StateResult]),
+        mut take: impl FnMut(Reply<'static>),
+    ) {
+        let Self { log, late, .. } = self;
+        log.state_answered(slot, inputs, (state_call, results), |reply: Reply<'static>| {
+            let request = reply.request;
+            let Some(mut waiting) = late.remove(&request) else { return take(reply) };
+            waiting.join(reply);
+            match waiting.left {
+                0 => waiting.joined.into_iter().for_each(&mut take),
+                _ => drop(late.insert(request, waiting)),
+            }
+        });
+    }
+
+    /// The requests of coordinators to the leaders of partitions whose records are durable.
+    pub(crate) fn take_state_calls(&mut self) -> Vec<(Slot, StateCall)> {
+        self.log.take_state_calls()
+    }
+
     /// Answers a ListGroups that is not a long request: lists the groups of all slots at once.
     fn list_groups(&mut self, request: &GroupRequest<'_>, asked: RequestId) -> Reply<'static> {
         let GroupRequest::ListGroups(body) = request else {
@@ -65,6 +93,47 @@ impl Groups {
         self.list(&mut list, usize::MAX);
         let (response, visible_at) = (list.listing.take().into(), list.visible_at());
         Reply { request: asked, response, visible_at }
+    }
+}
+
+/// The answer to a request for groups of several slots, of which some wait for the leaders of
+/// partitions.
+#[derive(Debug)]
+pub(super) struct LateAnswer {
+    /// The number of answers that are missing.
+    left: usize,
+    joined: Option<Reply<'static>>,
+}
+
+impl LateAnswer {
+    /// `joined` has the refused part, too, if there is any.
+    fn new(
+        request: RequestId,
+        left: usize,
+        joined: Option<Reply<'_>>,
+        refused: Option<Response<'static>>,
+    ) -> Self {
+        let detached = joined.map(|it| Reply {
+            request,
+            response: group_apis::detached(it.response),
+            visible_at: it.visible_at,
+        });
+        let refused = refused.map(|response| {
+            let visible_at = VisibleAt::Now;
+            Reply { request, response, visible_at }
+        });
+        Self { left, joined: detached.or(refused) }
+    }
+
+    fn join(&mut self, reply: Reply<'static>) {
+        self.left -= 1;
+        match &mut self.joined {
+            None => self.joined = Some(reply),
+            Some(joined) => {
+                group_apis::merge(&mut joined.response, reply.response);
+                joined.visible_at.join(reply.visible_at);
+            }
+        }
     }
 }
 
@@ -95,7 +164,7 @@ impl GroupLog {
     }
 
     /// Passes a request for groups of several slots to the coordinator of each, and joins their
-    /// answers, which each call returns (no such request waits for another one).
+    /// answers. Returns what there is of the answer if some wait for the leaders of partitions.
     fn split<'r>(
         &mut self,
         mut inputs: Inputs<'_>,
@@ -103,12 +172,15 @@ impl GroupLog {
         request: GroupRequest<'r>,
         refused: Option<Response<'static>>,
         take: &mut impl FnMut(Reply<'r>),
-    ) {
+    ) -> Option<LateAnswer> {
         let mut joined: Option<Reply<'r>> = None;
+        let mut late = 0;
         let slots = self.slots();
         for (slot, part) in group_apis::by_slot(request, |group_id| slots.slot_of(group_id)) {
             let inputs = inputs.again();
+            late += 1;
             self.coordinate(slot, inputs, caller, part, None, &mut |reply: Reply<'r>| {
+                late -= usize::from(reply.request == caller.request);
                 match &mut joined {
                     _ if reply.request != caller.request => take(reply),
                     None => joined = Some(reply),
@@ -120,11 +192,27 @@ impl GroupLog {
                 }
             });
         }
-        let Some(mut joined) = joined else { return };
-        if let Some(refused) = refused {
+        if let (Some(joined), Some(refused)) = (&mut joined, refused.clone()) {
             group_apis::merge(&mut joined.response, refused);
         }
-        take(joined);
+        if late > 0 {
+            return Some(LateAnswer::new(caller.request, late, joined, refused));
+        }
+        joined.into_iter().for_each(take);
+        None
+    }
+
+    fn state_answered(
+        &mut self,
+        slot: Slot,
+        mut inputs: Inputs<'_>,
+        (state_call, results): (StateCall, &[StateResult]),
+        take: impl FnMut(Reply<'static>),
+    ) {
+        let output = self.call(slot, inputs.again(), |coordinator, context| {
+            coordinator.state_answered(context, state_call, results)
+        });
+        self.write(slot, inputs, output, take);
     }
 
     fn report_refusal(&self, inputs: &mut Inputs<'_>, refusal: GroupRefusal, host: &str) {
@@ -147,6 +235,9 @@ impl GroupLog {
         let position = self.next_position(slot);
         let written = self.write_records(slot, inputs, &output, &mut take);
         let (last, failed) = written.map_or_else(|last| (last, true), |last| (last, false));
+        if !failed {
+            self.keep_state_calls(slot, output.state_calls);
+        }
         for mut answer in output.answers {
             if failed {
                 let error = ErrorCode::UnknownServerError;

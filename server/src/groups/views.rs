@@ -3,6 +3,7 @@
 use super::Groups;
 use super::counters::LogGauges;
 use super::slots::{ListingOfSlots, Slots};
+use crate::placement::Placement;
 use muster_coordinator::{Coordinator, Event, Rebalance};
 use muster_counters::Copies;
 use muster_storage::ShardLog;
@@ -20,6 +21,10 @@ impl Groups {
         of: impl FnOnce(&Coordinator, &str) -> usize,
     ) -> usize {
         self.log.parts().0.weight(group_id, of)
+    }
+
+    pub(crate) fn placement(&self) -> Placement {
+        self.placement
     }
 
     /// The coordinators, for checks.

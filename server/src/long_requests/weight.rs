@@ -30,6 +30,12 @@ impl Sizes<'_> {
         self.groups.weight(group_id, Coordinator::offsets_weight)
     }
 
+    /// Whether a group is a share group.
+    pub(super) fn is_share_group(&mut self, group_id: &str) -> bool {
+        let is_such = |it: &Coordinator, id: &str| usize::from(it.is_share_group(id));
+        self.groups.weight(group_id, is_such) > 0
+    }
+
     /// The weight of a list of all groups.
     pub(super) fn all_groups(&self) -> usize {
         let slots = self.groups.slots();

@@ -1,6 +1,6 @@
 //! The context of a request to [`Partitions`](super::Partitions), and its effects.
 
-use super::{LogRead, OpenBySlot};
+use super::{LogRead, OpenBySlot, PartitionId, ShareReadEnd};
 use crate::cluster::ClusterImage;
 use crate::event::ListenerIndex;
 use muster_codec::{Response, Wall};
@@ -35,6 +35,10 @@ pub struct Effects {
     pub questions: Vec<Question>,
     /// To the coordinators, by their partitions of `__transaction_state`.
     pub messages: Vec<(u32, FromSlot)>,
+    /// The ends of reads for share partitions, by number.
+    pub(crate) share_reads: Vec<(u64, ShareReadEnd)>,
+    /// Partitions with further records, or that are gone, for which share partitions wait.
+    pub(crate) grown: Vec<PartitionId>,
     /// The end of [`Partitions::sync_for_reports`](super::Partitions::sync_for_reports).
     pub(crate) reports: Option<OpenBySlot>,
     /// Reasons of failed reads, for the log; their clients got KAFKA_STORAGE_ERROR.

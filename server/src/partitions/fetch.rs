@@ -1,8 +1,9 @@
 //! Fetch: a request is checked, then read at once or parked until enough bytes are there.
 
 use super::limits::FETCH_PARTITIONS_MAX;
+use super::locate::Missing;
 use super::partition::Bounds;
-use super::partition_set::{Missing, PartitionId};
+use super::partition_set::PartitionId;
 use super::produce::add_endpoint;
 use super::reads::{Fetch, Want};
 use super::{Call, Effects, Partitions};

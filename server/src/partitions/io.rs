@@ -5,6 +5,8 @@ use super::Identity;
 use super::counters::PartitionCounters;
 use super::limits::{READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX, UNWRITTEN_BYTES_MAX};
 use super::partition_set::PartitionId;
+use super::share_reads::ShareRead;
+use muster_codec::messages::AbortedTransaction;
 use muster_storage::{
     BatchSearch, FileOp, FileToken, LogEnd, OpenFiles, PartitionLog, TimestampSearch,
 };
@@ -15,6 +17,9 @@ use std::collections::HashMap;
 pub(super) enum Job {
     Find(Part, BatchSearch),
     Lookup(Part, TimestampSearch),
+    /// Reads for a share partition: of headers, and of batches.
+    FindForShare(ShareRead, BatchSearch),
+    ReadForShare(u64, Vec<AbortedTransaction>),
     /// A read of an internal topic, in the shard's own log.
     Log(Part),
     /// A sync of a partition up to here (`flush.messages`, or a clean stop).

@@ -1,7 +1,7 @@
 //! ListOffsets: the first and last offset at once, an offset by time after a scan.
 
 use super::fetch::{ISOLATION_LEVELS, check_leader_epoch, reads_committed};
-use super::lookups::{Lookup, Target};
+use super::lookups::{Asker, Lookup, Target};
 use super::partition_set::PartitionId;
 use super::{Call, Effects, Partitions};
 use muster_codec::ErrorCode;
@@ -52,7 +52,7 @@ impl Partitions {
         let mut named = count_names(body);
         let mut places = HashMap::with_capacity(body.topics.len());
         let reads_committed = reads_committed(body.isolation_level);
-        let mut lookup = Lookup::new(call.request, reads_committed);
+        let mut lookup = Lookup::new(Asker::Client(call.request), reads_committed);
         // A topic appears in an answer once, and only with partitions.
         for topic in body.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
             let topics = &mut lookup.response.topics;

@@ -3,16 +3,17 @@
 
 use super::io::{Job, Part};
 use super::partition_set::PartitionId;
+use super::share_reads::ShareReadEnd;
 use super::{Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsResponse};
 use muster_coordinator::RequestId;
 use muster_storage::{Searched, TimestampSearch};
 
-/// A ListOffsets that is not answered yet.
+/// A ListOffsets that is not answered yet, or the same for a share partition.
 #[derive(Debug)]
 pub(super) struct Lookup {
-    pub request: RequestId,
+    asker: Asker,
     /// Records from the last stable offset on count as not there.
     pub reads_committed: bool,
     /// Complete but for the results of `wants`.
@@ -21,6 +22,14 @@ pub(super) struct Lookup {
     /// The first of `wants` whose search has not begun.
     next: usize,
     running: usize,
+}
+
+/// The one that a look-up is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asker {
+    Client(RequestId),
+    /// A share partition, by the number of its read.
+    Share(u64),
 }
 
 /// The record that is searched for.
@@ -42,9 +51,28 @@ struct LookupWant {
 }
 
 impl Lookup {
-    pub(super) fn new(request: RequestId, reads_committed: bool) -> Self {
+    pub(super) fn new(asker: Asker, reads_committed: bool) -> Self {
         let response = ListOffsetsResponse::default();
-        Self { request, reads_committed, response, wants: Vec::new(), next: 0, running: 0 }
+        Self { asker, reads_committed, response, wants: Vec::new(), next: 0, running: 0 }
+    }
+
+    /// Whether it is for a client of this connection.
+    pub(super) fn is_of(&self, connection: u64) -> bool {
+        match self.asker {
+            Asker::Client(request) => request.connection == connection,
+            Asker::Share(_) => false,
+        }
+    }
+
+    fn end(self, out: &mut Effects) {
+        match self.asker {
+            Asker::Client(request) => out.send(request, self.response),
+            Asker::Share(number) => {
+                let partitions = self.response.topics.iter().flat_map(|topic| &topic.partitions);
+                let end = partitions.map(share_end).next().unwrap_or(ShareReadEnd::Failed);
+                out.share_reads.push((number, end));
+            }
+        }
     }
 
     pub(super) fn want(&mut self, id: PartitionId, target: Target, topic: usize, partition: usize) {
@@ -79,7 +107,7 @@ impl Partitions {
         if lookup.next < lookup.wants.len() {
             self.fetches.ready.push_back(id);
         } else if lookup.running == 0 {
-            return out.send(lookup.request, lookup.response);
+            return lookup.end(out);
         }
         self.lookups.insert(id, lookup);
     }
@@ -145,7 +173,14 @@ impl Partitions {
         lookup.running -= 1;
         let is_last = lookup.running == 0 && lookup.next == lookup.wants.len();
         if is_last && let Some(lookup) = self.lookups.remove(&id) {
-            out.send(lookup.request, lookup.response);
+            lookup.end(out);
         }
     }
+}
+
+fn share_end(found: &ListOffsetsPartitionResponse) -> ShareReadEnd {
+    if found.error_code != 0 {
+        return ShareReadEnd::Failed;
+    }
+    ShareReadEnd::Offset(Some(found.offset).filter(|it| *it >= 0))
 }

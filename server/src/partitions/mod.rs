@@ -23,6 +23,7 @@ pub mod layout;
 mod limits;
 mod list_offsets;
 mod load;
+mod locate;
 mod lookups;
 mod markers;
 mod offline;
@@ -33,6 +34,7 @@ mod producers;
 mod questions;
 mod reads;
 mod rounds;
+mod share_reads;
 mod transactions;
 
 pub(crate) use batch::is_transactional;
@@ -46,8 +48,10 @@ pub use internal_topics::{LogBatches, LogRead};
 pub(crate) use limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
 pub use load::{CUT_EXTENSION, Cuts, RecoveryPoints, recovered, recovered_if, recovery_points};
 pub use markers::OffsetTransactions;
+pub(crate) use partition::Bounds;
 pub use partition_set::{Identity, PartitionId, Partitions};
 pub(crate) use rounds::OpenBySlot;
+pub(crate) use share_reads::{ShareRead, ShareReadEnd};
 
 #[cfg(test)]
 mod tests;

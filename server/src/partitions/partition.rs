@@ -52,7 +52,7 @@ struct Awaiting {
 
 /// The readable offsets of a partition: from the first to before the second.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     pub log_start: i64,
     pub high_watermark: i64,
     /// The last stable offset, at which reads of committed records end.

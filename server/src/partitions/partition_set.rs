@@ -1,5 +1,6 @@
 //! The entry point: every kind of call, and the partitions by topic.
 
+use super::Effects;
 use super::checkpoint::Checkpoint;
 use super::fetches::Fetches;
 use super::internal_topics::InternalPartition;
@@ -12,16 +13,15 @@ use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
 use super::rounds::Rounds;
-use super::{Call, Effects};
+use super::share_reads::ShareRead;
 use crate::clock::Times;
-use crate::cluster::{ClusterImage, Endpoint, Endpoints, TOPIC_RESOURCE, Topic, leader};
+use crate::cluster::{ClusterImage, Endpoints, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
 use crate::placement::Placement;
 use crate::trash;
-use muster_codec::messages::NodeEndpoint;
-use muster_codec::{ErrorCode, Uuid, Wall};
+use muster_codec::{Uuid, Wall};
 use muster_storage::{FileDone, FileId, FileKey, FileOp, FileToken, LogEnd, PartitionLog};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use tracing::warn;
@@ -73,25 +73,15 @@ pub struct Partitions {
     pub(super) rounds: Rounds,
     pub(super) fetches: Fetches,
     pub(super) lookups: HashMap<u64, Lookup>,
+    /// Reads for share partitions that begin when others have ended.
+    pub(super) waiting_share_reads: VecDeque<ShareRead>,
+    /// Partitions of which share partitions wait for further records.
+    pub(super) awaited_by_shares: BTreeSet<PartitionId>,
     /// The time of the next check of retention and idle producers.
     next_sweep: Option<i64>,
     pub(super) checkpoint: Checkpoint,
     /// The last partition that a clean stop has synced.
     pub(super) synced_until: Option<PartitionId>,
-}
-
-/// The reason why this shard does not answer for a partition.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Missing {
-    pub error: ErrorCode,
-    /// The shard that leads it.
-    pub leader: Option<u32>,
-}
-
-impl Missing {
-    pub(super) fn of(error: ErrorCode) -> Self {
-        Self { error, leader: None }
-    }
 }
 
 /// Clears the directories of topics that do not exist: those whose deletion was noted but not
@@ -129,6 +119,8 @@ impl Partitions {
             rounds: Rounds::default(),
             fetches: Fetches::default(),
             lookups: HashMap::new(),
+            waiting_share_reads: VecDeque::new(),
+            awaited_by_shares: BTreeSet::new(),
             next_sweep: None,
             checkpoint: Checkpoint::default(),
             synced_until: None,
@@ -257,6 +249,7 @@ impl Partitions {
         for fetch in fetches {
             self.unpark(fetch, out);
         }
+        out.grown.extend(self.awaited_by_shares.take(&id));
     }
 
     /// A completion whose token carries this identity's tag.
@@ -268,6 +261,7 @@ impl Partitions {
             self.log_done(PartitionLog::number(token), done, out);
         }
         self.start_ready(out);
+        self.start_share_reads(out);
     }
 
     fn job_done(&mut self, token: FileToken, done: FileDone, out: &mut Effects) {
@@ -283,6 +277,12 @@ impl Partitions {
         };
         match self.io.end(token) {
             Some(Job::Find(part, search)) => self.headers_read(part, search, data.as_deref(), out),
+            Some(Job::FindForShare(read, search)) => {
+                self.share_headers_read(read, search, data.as_deref(), out);
+            }
+            Some(Job::ReadForShare(number, aborted)) => {
+                self.share_batches_read(number, aborted, data, out);
+            }
             Some(Job::Lookup(part, search)) => {
                 self.lookup_read(part, search, data.as_deref(), out);
             }
@@ -303,6 +303,7 @@ impl Partitions {
             }
             if grown.bytes > 0 {
                 self.wake_waiters(id, grown, out);
+                out.grown.extend(self.awaited_by_shares.take(&id));
             }
         }
         match done {
@@ -359,7 +360,7 @@ impl Partitions {
 
     /// Forgets fetches and look-ups of a closed connection; its writes continue.
     pub fn connection_closed(&mut self, connection: u64) {
-        self.lookups.retain(|_, lookup| lookup.request.connection != connection);
+        self.lookups.retain(|_, lookup| !lookup.is_of(connection));
         for fetch in self.fetches.of_connection(connection) {
             self.forget_waiter(fetch);
             self.fetches.remove(fetch);
@@ -411,37 +412,6 @@ impl Partitions {
         self.io.is_quiet()
     }
 
-    /// Finds the leader of a partition that the image has.
-    pub(super) fn locate(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
-        let id = PartitionId { topic: topic.id, index };
-        let leader = leader(topic, index, self.identity.placement);
-        if leader != self.identity.shard {
-            let error = ErrorCode::NotLeaderOrFollower;
-            return Err(Missing { error, leader: Some(leader) });
-        }
-        if topic.is_internal() {
-            return Ok(id);
-        }
-        if self.offline.contains_key(&id) {
-            return Err(Missing::of(ErrorCode::KafkaStorageError));
-        }
-        // In the image but not created yet: the client retries.
-        let known = self.partitions.contains_key(&id);
-        known.then_some(id).ok_or(Missing::of(ErrorCode::UnknownTopicOrPartition))
-    }
-
-    /// A partition by its topic's name.
-    pub(super) fn locate_named(
-        &self,
-        image: &ClusterImage,
-        topic: &str,
-        index: i32,
-    ) -> Result<PartitionId, ErrorCode> {
-        let topic = image.topic(topic).filter(|topic| (0..topic.partitions).contains(&index));
-        let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        self.locate(topic, index).map_err(|missing| missing.error)
-    }
-
     /// The bounds of a partition that was located.
     pub(super) fn bounds(&self, id: PartitionId) -> Bounds {
         if let Some(partition) = self.partitions.get(&id) {
@@ -459,16 +429,12 @@ impl Partitions {
         self.identity.placement
     }
 
-    pub(super) fn shard(&self) -> u32 {
-        self.identity.shard
+    pub(super) fn endpoints(&self) -> &Endpoints {
+        &self.identity.endpoints
     }
 
-    /// The address of a shard for the client of a request.
-    pub(super) fn endpoint(&self, call: Call<'_>, shard: u32) -> Option<NodeEndpoint<'static>> {
-        let Endpoint { host, port } =
-            self.identity.endpoints.of(call.listener).get(shard as usize)?;
-        let (host, port) = (host.clone().into(), i32::from(*port));
-        Some(NodeEndpoint { node_id: shard as i32, host, port, rack: None })
+    pub(super) fn shard(&self) -> u32 {
+        self.identity.shard
     }
 
     /// The partitions of a user topic that this shard leads.

@@ -1,8 +1,9 @@
 //! Produce: appends the batches of a request to their partitions, and answers when all are written.
 
 use super::batch::{self, Refusal, ZSTD_SINCE};
+use super::locate::Missing;
 use super::partition::Appended;
-use super::partition_set::{Missing, PartitionId};
+use super::partition_set::PartitionId;
 use super::questions::AskedBatch;
 use super::{Call, Effects, Outcome, Partitions, Reply};
 use crate::cluster::Topic;

@@ -69,8 +69,13 @@ impl Shard {
 
     /// The topics that the client of a request may describe; None for all.
     pub(super) fn describes(&mut self, request: RequestId) -> Option<Arc<dyn Describes>> {
-        let permissions = self.permissions(ConnectionId(request.connection))?;
+        let permissions = self.permissions_of(request)?;
         Some(permissions)
+    }
+
+    /// The permissions of the client of a request; None without an authorizer.
+    pub(super) fn permissions_of(&mut self, request: RequestId) -> Option<Arc<Permissions>> {
+        self.permissions(ConnectionId(request.connection))
     }
 
     /// None without an authorizer.

@@ -23,6 +23,7 @@ impl Shard {
         }
         self.settle_transactions();
         self.release_gone();
+        self.settle_shares();
         commands.append(&mut self.commands);
         self.has_work()
     }

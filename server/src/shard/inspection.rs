@@ -69,7 +69,7 @@ impl<'s> Inspection<'s> {
 
     /// The states of its share partitions, by slot.
     pub fn share_states(self) -> impl Iterator<Item = (&'s SharePartitionKey, &'s State)> {
-        self.0.shares.iter()
+        self.0.shares.states().iter()
     }
 
     /// The progress of its log.

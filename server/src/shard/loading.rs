@@ -20,7 +20,7 @@ use crate::long_requests::LongRequests;
 use crate::net::Clients;
 use crate::partitions::{Effects, Identity, Partitions};
 use crate::placement::{CONTROLLER, Placement};
-use crate::shares::Shares;
+use crate::shares::{ShareStates, Shares};
 use crate::transactions::{Coordinators, Life, Transactions};
 use crate::trash;
 use muster_codec::records::GroupRecord;
@@ -40,7 +40,7 @@ pub struct Loaded {
     slots: Slots,
     producers: OffsetProducers,
     transactions: Coordinators,
-    shares: Shares,
+    shares: ShareStates,
     recovered: Recovered,
     /// On shard 0 only.
     image: Option<Arc<ClusterImage>>,
@@ -238,7 +238,13 @@ impl Loaded {
             groups: Groups::new(setup, &config, now),
             partitions,
             transactions,
-            shares: self.shares,
+            shares: Shares::new(
+                self.number,
+                self.common.endpoints.clone(),
+                first_number(life.number),
+                self.shares,
+                &config,
+            ),
             controller: self.image.map(|image| Controller::new(image, shards, &config)),
             to_controller: ToController::new(self.number),
             long: LongRequests::default(),

@@ -15,6 +15,7 @@ mod long_requests;
 mod names;
 mod reading;
 mod requests;
+mod shares;
 mod start;
 mod step;
 #[cfg(test)]
@@ -30,7 +31,7 @@ pub use start::groups_of_snapshot;
 
 pub use crate::event::{Command, Event, ListenerIndex, Part};
 pub use crate::groups::Slots;
-pub use crate::mailbox::{AdminRequest, Letter, Message};
+pub use crate::mailbox::{AdminRequest, Letter, Message, StateAnswer, StateQuestion};
 
 #[cfg(test)]
 pub(crate) use tests::world::{World, commit};

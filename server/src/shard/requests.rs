@@ -91,6 +91,7 @@ impl Shard {
         match request {
             Routed::Group(request) => self.group_request(&call, request),
             Routed::Partition(request) => self.partition_request(&call, &request),
+            Routed::Share(request) => self.share_request(&call, &request),
             Routed::Transaction(request) => self.transaction_request(&call, request),
             Routed::Controller(request) => self.ask_controller(&call, request.api_key()),
             Routed::Cluster(request) => self.cluster_request(&call, &request),

@@ -9,7 +9,7 @@ use crate::net::{ConnectionId, Gone, Kind};
 use crate::partitions::{
     Effects, INTERNAL_RECORD_BYTES, LogBatches, LogRead, Outcome, Partitions, Reply,
 };
-use crate::placement::TransactionsPartition;
+use crate::placement::{Slot, TransactionsPartition};
 use muster_storage::{FileDone, FileId, FileKey, LogPartition, ShardLog};
 use std::sync::Arc;
 
@@ -47,6 +47,7 @@ impl Shard {
         }
         self.settle_transactions();
         self.release_gone();
+        self.settle_shares();
         commands.append(&mut self.commands);
     }
 
@@ -68,6 +69,7 @@ impl Shard {
         let quotas = self.broker.image().client_quotas();
         self.clients.resume(self.groups.is_closed(), quotas, &mut self.commands);
         self.release_gone();
+        self.shares_turn();
         let ids = self.transactions.coordinators();
         if self.groups.find_faults(self.times.now, ids, &mut self.commands) {
             self.clients.drop_output();
@@ -111,6 +113,7 @@ impl Shard {
         let Some(Gone { connections, files }) = self.clients.take_gone() else { return };
         for id in connections {
             self.partitions.connection_closed(id.0);
+            self.on_shares(|shares, inputs, _| shares.connection_closed(inputs, id.0));
             self.count_partitions();
             self.long.connection_closed(id);
             self.count_long();
@@ -152,12 +155,21 @@ impl Shard {
     /// A file operation of the log is done: what waits for the positions that it made durable
     /// continues.
     fn log_done(&mut self) {
+        let mut of_shares = Vec::new();
         for (partition, flushed) in self.groups.moved() {
             self.clients.answers().flushed(partition, flushed);
-            if let LogPartition::TransactionState(index) = partition {
-                self.transactions.flushed(TransactionsPartition(index), flushed);
+            match partition {
+                LogPartition::TransactionState(index) => {
+                    self.transactions.flushed(TransactionsPartition(index), flushed);
+                }
+                LogPartition::ShareState(index) => of_shares.push((Slot(index), flushed)),
+                LogPartition::Cluster | LogPartition::ConsumerOffsets(_) => {}
             }
         }
+        for (slot, flushed) in of_shares {
+            self.share_state_flushed(slot, flushed);
+        }
+        self.send_state_answers();
         self.send_marked();
         self.publish();
         self.report_ends();
@@ -199,7 +211,8 @@ impl Shard {
     }
 
     /// Carries out the effects of the partitions.
-    pub(crate) fn perform(&mut self, effects: Effects) {
+    pub(crate) fn perform(&mut self, mut effects: Effects) {
+        self.shares.took_effect(&mut effects);
         self.commands.extend(effects.ops.into_iter().map(Command::File));
         self.count_partitions();
         for question in effects.questions {
@@ -243,7 +256,9 @@ impl Shard {
 
     /// Counts the bytes of requests that wait for something.
     pub(super) fn count_waiting(&mut self) {
-        let waiting = self.partitions.waiting_bytes() + self.groups.asked_bytes();
+        let waiting = self.partitions.waiting_bytes()
+            + self.groups.asked_bytes()
+            + self.shares.waiting_bytes();
         self.clients.answers().count(Kind::Parked, waiting);
     }
 
@@ -271,6 +286,8 @@ impl Shard {
             Message::LettersTaken { by, letters, bytes } => {
                 self.transactions.letters_taken(by, (letters, bytes));
             }
+            Message::StateQuestion(question) => self.state_question(question),
+            Message::StateAnswer(answer) => self.state_answer(answer),
             // The reactor has taken them.
             Message::Tls(_) | Message::Report(_) => {}
             Message::TokenKeys(keys) => self.clients.set_token_keys(&keys),
@@ -313,6 +330,7 @@ impl Shard {
         let mut effects = Effects::default();
         partitions.image_changed(*times, config, image, &mut effects);
         self.perform(effects);
+        self.on_shares(|shares, inputs, _| shares.image_changed(inputs));
     }
 
     fn expire(&mut self) {
@@ -323,7 +341,9 @@ impl Shard {
             self.partitions.expire(self.times, &mut effects);
             self.perform(effects);
         }
-        let parked = |connection| self.partitions.parked_fetches(connection);
+        let Self { partitions, shares, .. } = self;
+        let parked =
+            |connection| partitions.parked_fetches(connection) + shares.parked_fetches(connection);
         self.clients.sweep(parked, &mut self.commands);
         self.release_gone();
     }
@@ -334,6 +354,7 @@ impl Shard {
             self.transactions.questions_deadline(),
             self.transactions_deadline(),
             self.partitions.next_deadline(),
+            self.shares.deadline(),
             self.clients.deadline(),
             self.has_work().then_some(self.times.now),
             self.stop_deadline(),

@@ -1,76 +1,264 @@
-//! The share partitions of a shard: those of the topic partitions that it leads. Their durable
-//! state is in `muster_shares`; its records are in the shard's own log, in the partition of
-//! `__share_group_state` that has the number of the topic partition's slot
-//! ([`state_slot`](crate::cluster::state_slot)).
+//! The share groups of the partitions that a shard leads: share state in the shard's log, share
+//! partitions that are open, share sessions, and the requests of members. The groups themselves
+//! are in `groups/`.
 //!
-//! Invariant: records are appended and replayed in one place, [`Shares::write`].
+//! [`Shares`] is sans-I/O. It is given
+//! - requests, each with the [`Inputs`] of a call;
+//! - the ends of its reads, and the partitions that have grown, of the effects of partitions
+//!   ([`Shares::took_effect`]);
+//! - requests of group coordinators about share state, of this shard and of others;
+//! - the positions that became durable ([`Shares::flushed`]);
+//! - connections that have ended, new images, and the end of a turn ([`Shares::turn`]).
+//!
+//! [`Shares::take_answers`] has the answers.
+//!
+//! Invariants:
+//! - Records of share state are appended and replayed in one place, `Shares::append`.
+//! - An acknowledgement is answered, and a record that was released is acquired again, once the
+//!   record of the change is flushed.
+//! - One request at a time reads a share partition, from its read to its acquisition.
 
+mod answers;
+mod changes;
+mod config;
+mod fetching;
+mod opening;
+mod requests;
+mod state_apis;
+mod state_calls;
+mod states;
+mod table;
+
+pub(crate) use requests::Client;
+pub(crate) use states::ShareStates;
+pub(crate) use table::Asked;
+
+use crate::clock::Times;
+use crate::cluster::{ClusterImage, Endpoints};
 use crate::config::Config;
 use crate::groups::Groups;
-use crate::placement::{Placement, Slot};
-use muster_codec::DecodeError;
-use muster_codec::records::ShareRecord;
-use muster_shares::{SharePartitionKey, State, States};
-use muster_storage::AppendError;
-use std::collections::BTreeMap;
+use crate::net::Reply;
+use crate::partitions::{Effects, PartitionId, Partitions, ShareReadEnd};
+use crate::placement::Slot;
+use config::ShareConfig;
+use muster_codec::ErrorCode;
+use muster_shares::{OpenPartitions, Sessions, SharePartitionKey, TopicPartition};
+use state_calls::StateCalls;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use table::Table;
 
-/// The share partitions of a shard.
+/// The groups whose configs are kept; beyond it they are looked up again.
+const CONFIGS_MAX: usize = 10_000;
+
+/// The share groups of the partitions that a shard leads.
 #[derive(Debug)]
 pub(crate) struct Shares {
-    /// The states in each slot that the shard leads.
-    states: BTreeMap<Slot, States>,
+    shard: u32,
+    endpoints: Endpoints,
+    /// Requests to other shards are numbered from here.
+    first_number: u64,
+    states: ShareStates,
+    open: OpenPartitions,
+    sessions: Sessions,
+    requests: Table,
+    /// The requests that wait for a share partition, and the groups with some by partition.
+    waiters: BTreeMap<SharePartitionKey, BTreeSet<u64>>,
+    by_partition: BTreeMap<TopicPartition, BTreeSet<Box<str>>>,
+    /// The share partitions that are being read.
+    reading: BTreeSet<SharePartitionKey>,
+    /// The reads under way, by number.
+    reads: HashMap<u64, ReadFor>,
+    last_read: u64,
+    /// The share partitions whose start is looked up, and what was found.
+    looked_up: HashSet<SharePartitionKey>,
+    found: BTreeMap<SharePartitionKey, Result<i64, ErrorCode>>,
+    /// Requests with acknowledgements that no record has yet.
+    acknowledging: Vec<u64>,
+    /// Groups that may have no session left.
+    left_groups: BTreeSet<Box<str>>,
+    configs: HashMap<Box<str>, ShareConfig>,
+    state_calls: StateCalls,
+    /// Effects of partitions that are not taken yet.
+    ended_reads: Vec<(u64, ShareReadEnd)>,
+    grown: Vec<PartitionId>,
+    answers: Vec<Reply<'static>>,
+}
+
+/// The purpose of a read.
+#[derive(Debug)]
+enum ReadFor {
+    /// A part of a request.
+    Request { id: u64, part: usize },
+    /// The start of a share partition.
+    Start(SharePartitionKey),
+}
+
+/// The inputs of a call.
+pub(crate) struct Inputs<'i> {
+    pub(crate) times: Times,
+    pub(crate) image: &'i ClusterImage,
+    /// With altered configs applied.
+    pub(crate) config: &'i Config,
+    /// The log for the records.
+    pub(crate) log: &'i mut Groups,
+    pub(crate) partitions: &'i mut Partitions,
+    pub(crate) effects: &'i mut Effects,
 }
 
 impl Shares {
-    /// Those of a shard, without state.
-    pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
-        let updates = config.share_coordinator_snapshot_update_records_per_snapshot.unsigned_abs();
-        let states = placement.slots_of(shard).map(|slot| (slot, States::new(updates)));
-        Self { states: states.collect() }
+    pub(crate) fn new(
+        shard: u32,
+        endpoints: Endpoints,
+        first_number: u64,
+        states: ShareStates,
+        config: &Config,
+    ) -> Self {
+        let sessions_max = config.group_share_max_share_sessions.max(0).unsigned_abs() as usize;
+        Self {
+            shard,
+            endpoints,
+            first_number,
+            states,
+            open: OpenPartitions::default(),
+            sessions: Sessions::new(sessions_max),
+            requests: Table::default(),
+            waiters: BTreeMap::new(),
+            by_partition: BTreeMap::new(),
+            reading: BTreeSet::new(),
+            reads: HashMap::new(),
+            last_read: 0,
+            looked_up: HashSet::new(),
+            found: BTreeMap::new(),
+            acknowledging: Vec::new(),
+            left_groups: BTreeSet::new(),
+            configs: HashMap::new(),
+            state_calls: StateCalls::default(),
+            ended_reads: Vec::new(),
+            grown: Vec::new(),
+            answers: Vec::new(),
+        }
     }
 
-    /// The states of the share partitions of a slot; None if another shard leads it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no request uses it yet"))]
-    pub(crate) fn states(&self, slot: Slot) -> Option<&States> {
-        self.states.get(&slot)
+    /// The share state of this shard, for snapshots and checks.
+    pub(crate) fn states(&self) -> &ShareStates {
+        &self.states
     }
 
-    /// All states, by slot.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&SharePartitionKey, &State)> {
-        self.states.values().flat_map(States::iter)
+    /// The share state, for tests that write records of their own.
+    #[cfg(test)]
+    pub(crate) fn states_mut(&mut self) -> &mut ShareStates {
+        &mut self.states
     }
 
-    /// Applies a record of the log.
-    ///
-    /// # Errors
-    /// The slot is another shard's.
-    pub(crate) fn replay(
-        &mut self,
-        slot: Slot,
-        record: &ShareRecord<'_>,
-    ) -> Result<(), DecodeError> {
-        let foreign = "state of share partitions of a slot that another shard has";
-        let states = self.states.get_mut(&slot).ok_or(DecodeError::InvalidBatch(foreign))?;
-        states.replay(record);
-        Ok(())
+    /// Takes what partitions have done for it, for [`Self::settle`].
+    pub(crate) fn took_effect(&mut self, effects: &mut Effects) {
+        self.ended_reads.append(&mut effects.share_reads);
+        self.grown.append(&mut effects.grown);
     }
 
-    /// Appends records of a slot that the shard leads, as one atomic operation, and replays them.
-    /// Returns the position of the operation in [`Slot::share_state`].
-    ///
-    /// # Errors
-    /// They are too large for the log; nothing is written.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no request uses it yet"))]
-    pub(crate) fn write(
-        &mut self,
-        log: &mut Groups,
-        slot: Slot,
-        now: i64,
-        records: &[ShareRecord<'_>],
-    ) -> Result<u64, AppendError> {
-        let position = log.append_share(slot, now, records)?;
-        let states = self.states.get_mut(&slot);
-        states.into_iter().for_each(|it| records.iter().for_each(|record| it.replay(record)));
-        Ok(position)
+    /// Continues with reads that have ended and partitions that have grown; false if there were
+    /// none.
+    pub(crate) fn settle(&mut self, inputs: &mut Inputs<'_>) -> bool {
+        let ended = std::mem::take(&mut self.ended_reads);
+        let grown = std::mem::take(&mut self.grown);
+        let is_idle = ended.is_empty() && grown.is_empty();
+        for (number, end) in ended {
+            match self.reads.remove(&number) {
+                Some(ReadFor::Request { id, part }) => self.read_ended(inputs, (id, part), end),
+                Some(ReadFor::Start(key)) => self.start_found(inputs, &key, end),
+                None => {}
+            }
+        }
+        for PartitionId { topic: topic_id, index: partition } in grown {
+            let at = TopicPartition { topic_id, partition };
+            for group_id in self.by_partition.remove(&at).unwrap_or_default() {
+                self.wake(inputs, &SharePartitionKey { group_id, topic_id, partition });
+            }
+        }
+        !is_idle
     }
+
+    /// A partition of the log is flushed up to a position.
+    pub(crate) fn flushed(&mut self, inputs: &mut Inputs<'_>, Slot(log): Slot, position: u64) {
+        for key in self.open.flushed(log, position) {
+            self.wake(inputs, &key);
+        }
+    }
+
+    /// Ends a turn: fires what is due, and writes changes.
+    pub(crate) fn turn(&mut self, inputs: &mut Inputs<'_>, handled_until: i64) {
+        self.expire_locks(inputs, handled_until);
+        while let Some(id) = self.requests.due(inputs.times.now) {
+            if let Some(request) = self.unpark(id) {
+                self.try_fetch(inputs, Some(id), request);
+            }
+        }
+        self.write_changes(inputs);
+    }
+
+    /// When the next turn is needed. `handled_until` is the time by which all input was handled.
+    pub(crate) fn deadline(&self) -> Option<i64> {
+        let deadlines =
+            [self.open.next_deadline(), self.requests.next_deadline(), self.state_calls_deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// A connection has ended: its requests are not answered, and what its session holds is
+    /// released.
+    pub(crate) fn connection_closed(&mut self, inputs: &mut Inputs<'_>, connection: u64) {
+        for id in self.requests.of_connection(connection) {
+            let waited = self.unpark(id);
+            if let Some(mut request) = waited.or_else(|| self.requests.take(id)) {
+                let keys = self.release_reads(&mut request);
+                keys.iter().for_each(|key| self.wake(inputs, key));
+            }
+        }
+        let Some(gone) = self.sessions.disconnected(connection) else { return };
+        if let Some(ended) = gone.ended {
+            self.release(inputs, &gone.group_id, &ended);
+        }
+        if gone.is_group_gone {
+            self.left_groups.insert(gone.group_id);
+        }
+    }
+
+    /// Obeys a new image: share partitions of topics that are gone are dropped.
+    pub(crate) fn image_changed(&mut self, inputs: &Inputs<'_>) {
+        self.configs.clear();
+        let sessions_max = inputs.config.group_share_max_share_sessions;
+        self.sessions.set_limit(sessions_max.max(0).unsigned_abs() as usize);
+        let keys = self.open.iter().map(|(key, _)| key);
+        let gone: Vec<_> =
+            keys.filter(|key| inputs.image.topic_by_id(key.topic_id).is_none()).cloned().collect();
+        gone.iter().for_each(|key| self.drop_partition(key));
+    }
+
+    /// The requests of a connection that wait for records.
+    pub(crate) fn parked_fetches(&self, connection: u64) -> usize {
+        self.requests.parked_of(connection)
+    }
+
+    /// About the bytes of requests that wait.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.requests.bytes()
+    }
+
+    /// The answers since the last call.
+    pub(crate) fn take_answers(&mut self) -> Vec<Reply<'static>> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// The configs of a group.
+    fn config(&mut self, inputs: &Inputs<'_>, group_id: &str) -> &ShareConfig {
+        if self.configs.len() >= CONFIGS_MAX && !self.configs.contains_key(group_id) {
+            self.configs.clear();
+        }
+        let new = || ShareConfig::new(inputs.config, inputs.image, group_id);
+        self.configs.entry(group_id.into()).or_insert_with(new)
+    }
+}
+
+/// The partition of a topic as the partitions name it.
+fn partition_id(at: TopicPartition) -> PartitionId {
+    PartitionId { topic: at.topic_id, index: at.partition }
 }

@@ -128,6 +128,18 @@ impl PartitionLog {
         Ok((!is_cut || first_whole).then_some(FileRange { file, offset, len }))
     }
 
+    /// Pushes a read of a range onto `ops`; its completion has `token`, which is the caller's.
+    pub fn read(
+        &self,
+        range: &FileRange,
+        token: FileToken,
+        files: &mut OpenFiles,
+        ops: &mut Vec<FileOp>,
+    ) {
+        let file = self.file(range.file.segment as i64, files, ops);
+        ops.push(FileOp::Read { token, file, offset: range.offset, len: range.len });
+    }
+
     /// Keeps the file of a range from being removed, until [`OpenFiles::release`].
     pub fn hold(&self, range: &FileRange, files: &mut OpenFiles) {
         files.hold(range.file, &self.place.dir);

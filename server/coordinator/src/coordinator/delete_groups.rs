@@ -1,11 +1,11 @@
-//! DeleteGroups. A share group goes when the leaders of its partitions have deleted its share state.
+//! DeleteGroups. A share group goes when the leaders of its partitions have deleted its state.
 
 use super::{Caller, Coordinator};
 use crate::context::Context;
 use crate::group::{Entry, Group};
 use crate::offsets;
-use crate::output::{Output, RequestId};
-use crate::share_state::{StateCall, StateRequest, StateResult, Then};
+use crate::output::Output;
+use crate::share_state::{DeletingGroups, StateCall, StateRequest, StateResult, Then};
 use crate::text::Text;
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
@@ -13,18 +13,7 @@ use alloc::vec::Vec;
 use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
 use muster_codec::{ErrorCode, Str};
 
-/// A DeleteGroups under way, some of whose groups wait for the leaders of their partitions.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct DeletingGroups {
-    request: RequestId,
-    response: DeleteGroupsResponse<'static>,
-    visible_at: u64,
-    /// The share groups whose share state is to be deleted, by their places in the response. The
-    /// leaders were asked about the last one.
-    rest: Vec<usize>,
-}
-
-/// What is left to do for a group.
+/// The work that is left for a group.
 enum Deletion {
     Done,
     /// Its share state is to be deleted first.
@@ -49,12 +38,11 @@ impl Coordinator {
             let error = self.with(context.around(), output, &group_id, |turn, entry| {
                 let is_share =
                     entry.as_ref().is_some_and(|it| matches!(it.group, Some(Group::Share(_))));
-                let deleted = match is_share {
-                    true => {
-                        rest.push(results.len());
-                        Ok(())
-                    }
-                    false => delete_group(turn, entry),
+                let deleted = if is_share {
+                    rest.push(results.len());
+                    Ok(())
+                } else {
+                    delete_group(turn, entry)
                 };
                 visible_at = turn.visible_at.max(visible_at);
                 deleted.err().unwrap_or(ErrorCode::None)

@@ -13,7 +13,6 @@ mod share_groups;
 mod share_offsets;
 mod snapshots;
 
-pub(crate) use delete_groups::DeletingGroups;
 pub use describe::Listing;
 pub use snapshots::NextGroup;
 
@@ -263,14 +262,6 @@ impl Coordinator {
         WalkProgress::After(through.map(|id| id.as_ref().into()))
     }
 
-    fn is_share_group(&self, group_id: &str) -> bool {
-        match self.groups.listed(group_id) {
-            Some(Listed::Live(entry)) => matches!(entry.group, Some(Group::Share(_))),
-            Some(Listed::Unloaded(group)) => group.entry.kind == Kind::Share,
-            None => false,
-        }
-    }
-
     /// The work to describe the members of a group: some 0.3 microseconds for each.
     pub fn group_weight(&self, group_id: &str) -> usize {
         match self.groups.listed(group_id) {
@@ -286,6 +277,15 @@ impl Coordinator {
             Some(Listed::Live(entry)) => 1 + entry.offsets.len(),
             Some(Listed::Unloaded(group)) => 1 + group.offsets_max(),
             None => 1,
+        }
+    }
+
+    /// Whether a group is a share group, loaded or not.
+    pub fn is_share_group(&self, group_id: &str) -> bool {
+        match self.groups.listed(group_id) {
+            Some(Listed::Live(entry)) => matches!(entry.group, Some(Group::Share(_))),
+            Some(Listed::Unloaded(group)) => group.entry.kind == Kind::Share,
+            None => false,
         }
     }
 

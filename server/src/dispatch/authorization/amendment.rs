@@ -81,6 +81,7 @@ fn asks_for_operations(request: &Routed<'_>) -> bool {
         Routed::Group(GroupRequest::ShareGroupDescribe(body)) => body.include_authorized_operations,
         Routed::Group(_)
         | Routed::Partition(_)
+        | Routed::Share(_)
         | Routed::Transaction(_)
         | Routed::Controller(_)
         | Routed::Cluster(_)

@@ -4,7 +4,7 @@ use super::Verdict;
 use super::by::{By, take_denied, words};
 use crate::admin::unknown_type;
 use crate::dispatch::answer::owned;
-use crate::security::acls::Operation::{Describe, DescribeConfigs};
+use crate::security::acls::Operation::{ClusterAction, Describe, DescribeConfigs};
 use muster_codec::messages::*;
 use muster_codec::{ClusterRequest, ErrorCode, Str};
 use std::collections::HashSet;
@@ -79,11 +79,13 @@ const KEYS_FROM: i16 = 4;
 fn find_coordinator(body: &mut FindCoordinatorRequest<'_>, by: &By<'_>) -> Verdict {
     const GROUP: i8 = 0;
     const TRANSACTION: i8 = 1;
+    const SHARE: i8 = 2;
     let of_type = body.key_type;
     // Other types are refused by what answers them.
     let allowed = |key: &str| match of_type {
         GROUP => by.group(Describe, key),
         TRANSACTION => by.transactional_id(Describe, key),
+        SHARE => by.cluster(ClusterAction),
         _ => Ok(()),
     };
     if by.version < KEYS_FROM {

@@ -15,6 +15,7 @@ mod groups;
 mod join;
 mod partitions;
 mod restrict;
+mod shares;
 mod transactions;
 
 pub(crate) use amendment::Amendment;
@@ -40,6 +41,7 @@ pub(crate) fn screen(request: &mut Routed<'_>, by: &By<'_>) -> Verdict {
     match request {
         Routed::Group(request) => groups::screen(request, by),
         Routed::Partition(request) => partitions::screen(request, by),
+        Routed::Share(request) => shares::screen(request, by),
         Routed::Transaction(request) => transactions::screen(request, by),
         Routed::Controller(request) => controller::screen(request, by),
         Routed::Cluster(request) => cluster::screen(request, by),

@@ -52,3 +52,12 @@ impl CoordinatorAnswer for DeleteGroupsResponse<'_> {
         self.results.iter_mut().for_each(|result| result.error_code = error.code());
     }
 }
+
+/// The response without the frame of its request.
+pub(super) fn detached(response: DeleteGroupsResponse<'_>) -> DeleteGroupsResponse<'static> {
+    let results = response.results.iter().map(|result| DeletableGroupResult {
+        group_id: owned(&result.group_id),
+        error_code: result.error_code,
+    });
+    DeleteGroupsResponse { results: results.collect(), ..Default::default() }
+}

@@ -5,7 +5,8 @@ use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
 use crate::placement::Slot;
 use muster_codec::messages::{
     DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponseGroup, DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
 };
 use muster_codec::{ErrorCode, Response};
 
@@ -53,4 +54,36 @@ impl CoordinatorAnswer for DescribeShareGroupOffsetsResponse<'_> {
 
     /// A description writes nothing.
     fn fail(&mut self, _error: ErrorCode) {}
+}
+
+/// The response without the frame of its request.
+pub(super) fn detached(
+    response: DescribeShareGroupOffsetsResponse<'_>,
+) -> DescribeShareGroupOffsetsResponse<'static> {
+    let groups = response.groups.into_iter().map(|group| DescribeShareGroupOffsetsResponseGroup {
+        group_id: owned(&group.group_id),
+        topics: group.topics.into_iter().map(detached_topic).collect(),
+        error_code: group.error_code,
+        error_message: group.error_message.as_ref().map(owned),
+    });
+    DescribeShareGroupOffsetsResponse { groups: groups.collect(), ..Default::default() }
+}
+
+fn detached_topic(
+    topic: DescribeShareGroupOffsetsResponseTopic<'_>,
+) -> DescribeShareGroupOffsetsResponseTopic<'static> {
+    let partitions =
+        topic.partitions.into_iter().map(|it| DescribeShareGroupOffsetsResponsePartition {
+            partition_index: it.partition_index,
+            start_offset: it.start_offset,
+            leader_epoch: it.leader_epoch,
+            lag: it.lag,
+            error_code: it.error_code,
+            error_message: it.error_message.as_ref().map(owned),
+        });
+    DescribeShareGroupOffsetsResponseTopic {
+        topic_name: owned(&topic.topic_name),
+        topic_id: topic.topic_id,
+        partitions: partitions.collect(),
+    }
 }

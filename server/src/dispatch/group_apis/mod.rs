@@ -201,6 +201,22 @@ pub(super) fn name_once(request: &mut GroupRequest<'_>, version: i16) {
     }
 }
 
+/// The response without the frame of its request, for an API whose answers may wait for the leaders
+/// of partitions.
+///
+/// # Panics
+/// If it is one of another API.
+pub(crate) fn detached(response: Response<'_>) -> Response<'static> {
+    let api = response.api_key();
+    if let Response::DeleteGroups(body) = response {
+        delete_groups::detached(body).into()
+    } else if let Response::DescribeShareGroupOffsets(body) = response {
+        describe_share_group_offsets::detached(body).into()
+    } else {
+        unreachable!("{api:?} is answered at once")
+    }
+}
+
 /// The response to a request whose records were not written. (The coordinator answers group APIs
 /// only.)
 pub(crate) fn failed(response: Response<'_>, error: ErrorCode) -> Response<'_> {

@@ -10,8 +10,10 @@ use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGr
 use muster_codec::{Field, Str};
 
 impl LongApi for DeleteGroupsRequest<'_> {
+    /// The answer about a share group waits for the leaders of its partitions; no slice waits.
     fn is_long(&self, _version: i16, sizes: &mut Sizes<'_>) -> bool {
         exceed_a_slice(self.groups_names.iter().map(|group| Self::weight(group, sizes)))
+            && !self.groups_names.iter().any(|group| sizes.is_share_group(group))
     }
 
     fn take_apart(self, _version: i16) -> Box<dyn Rest> {

@@ -1,7 +1,6 @@
 //! The APIs with long requests, one file for each: when a request is long, how it is taken apart,
 //! and the list of its answer.
 
-mod consumer_group_describe;
 mod delete_groups;
 mod describe_configs;
 mod describe_groups;
@@ -11,6 +10,7 @@ mod list_config_resources;
 mod list_groups;
 mod list_transactions;
 mod metadata;
+mod modern_group_describe;
 mod offset_fetch;
 
 use super::answer::Answer;
@@ -68,7 +68,7 @@ macro_rules! long_apis {
 }
 
 long_apis! {
-    in slices: OffsetFetch, DescribeGroups, ConsumerGroupDescribe, DeleteGroups, ListGroups,
+    in slices: OffsetFetch, DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe, DeleteGroups, ListGroups,
         DescribeConfigs, FindCoordinator, Metadata, ListConfigResources, ListTransactions;
     whole: DescribeTopicPartitions
 }

@@ -4,7 +4,7 @@ use super::super::throttle::Used;
 use super::Clients;
 use crate::event::ConnectionId;
 use crate::quotas::{Allowance, ClientQuotas, Limit, QuotaKey};
-use muster_codec::{PartitionRequest, Routed};
+use muster_codec::{PartitionRequest, Routed, ShareRequest};
 use muster_coordinator::RequestId;
 use std::sync::Arc;
 
@@ -29,9 +29,11 @@ impl Clients {
                 }
                 Used::Fetched
             }
+            Routed::Share(ShareRequest::ShareFetch(_)) => Used::Fetched,
             // In Kafka brokers alone send them.
             Routed::Partition(PartitionRequest::WriteTxnMarkers(_)) => return,
             Routed::Partition(_)
+            | Routed::Share(_)
             | Routed::Group(_)
             | Routed::Transaction(_)
             | Routed::Controller(_)

@@ -88,6 +88,14 @@ fn requests(group: &str, topic_id: Uuid) -> Vec<Request<'static>> {
         DescribeGroupsRequest { groups: vec![name()], ..Default::default() }.into(),
         DeleteGroupsRequest { groups_names: vec![name()] }.into(),
         commit_in_transaction(group, topic_id).into(),
+        share_beat(group).into(),
+        ShareGroupDescribeRequest { group_ids: vec![name()], ..Default::default() }.into(),
+        DescribeShareGroupOffsetsRequest {
+            groups: vec![DescribeShareGroupOffsetsRequestGroup { group_id: name(), topics: None }],
+        }
+        .into(),
+        AlterShareGroupOffsetsRequest { group_id: name(), topics: Vec::new() }.into(),
+        DeleteShareGroupOffsetsRequest { group_id: name(), topics: Vec::new() }.into(),
     ]
 }
 
@@ -121,6 +129,15 @@ fn sync(
         protocol_type: Some("consumer".into()),
         protocol_name: Some("range".into()),
         assignments: vec![assignment],
+        ..Default::default()
+    }
+}
+
+fn share_beat(group: &str) -> ShareGroupHeartbeatRequest<'static> {
+    ShareGroupHeartbeatRequest {
+        group_id: group.to_owned().into(),
+        member_id: "m".into(),
+        subscribed_topic_names: Some(vec!["t".into()]),
         ..Default::default()
     }
 }

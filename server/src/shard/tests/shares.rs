@@ -63,11 +63,11 @@ impl World {
     /// Changes the state of a share partition somewhere.
     fn change_share(&mut self, random: &mut Random) {
         let (slot, key) = key(random.below(KEYS));
-        let states = self.shard.shares.states(slot).unwrap();
+        let states = self.shard.shares.states().of(slot).unwrap();
         let records = change(states, &key, self.now, random);
         if !records.is_empty() && !self.shard.groups.is_closed() {
             let (shares, groups) = (&mut self.shard.shares, &mut self.shard.groups);
-            shares.write(groups, slot, self.now, &records).unwrap();
+            shares.states_mut().write(groups, slot, self.now, &records).unwrap();
         }
         self.turn();
     }

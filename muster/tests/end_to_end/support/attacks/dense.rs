@@ -1,6 +1,7 @@
 //! For every API the requests that demand most with the fewest bytes: one item named repeatedly,
 //! different items named once, and everything.
 
+use super::dense_shares;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Bytes, Request, Str, Uuid};
@@ -138,49 +139,25 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
             let group_ids = of(&target.consumer);
             ConsumerGroupDescribeRequest { group_ids, include_authorized_operations: true }.into()
         }
-        ApiKey::ShareGroupHeartbeat => share_heartbeat(form, target).into(),
-        ApiKey::ShareGroupDescribe => {
-            let group_ids = of(&target.consumer);
-            ShareGroupDescribeRequest { group_ids, include_authorized_operations: true }.into()
-        }
-        ApiKey::DescribeShareGroupOffsets => {
-            let group = |group_id| DescribeShareGroupOffsetsRequestGroup { group_id, topics: None };
-            let groups = of(&target.consumer).into_iter().map(group).collect();
-            DescribeShareGroupOffsetsRequest { groups }.into()
-        }
-        ApiKey::AlterShareGroupOffsets => alter_share_offsets(form, target).into(),
-        ApiKey::DeleteShareGroupOffsets => delete_share_offsets(form, target).into(),
+        ApiKey::ShareGroupHeartbeat
+        | ApiKey::ShareGroupDescribe
+        | ApiKey::DescribeShareGroupOffsets
+        | ApiKey::AlterShareGroupOffsets
+        | ApiKey::DeleteShareGroupOffsets
+        | ApiKey::ShareFetch
+        | ApiKey::ShareAcknowledge
+        | ApiKey::InitializeShareGroupState
+        | ApiKey::ReadShareGroupState
+        | ApiKey::WriteShareGroupState
+        | ApiKey::DeleteShareGroupState
+        | ApiKey::ReadShareGroupStateSummary => dense_shares::request(api, form, target),
         ApiKey::ListConfigResources => list_config_resources(form).into(),
         ApiKey::DescribeTopicPartitions => describe_partitions(form, target).into(),
     }
 }
 
-fn share_heartbeat(form: Form, target: &Target) -> ShareGroupHeartbeatRequest<'static> {
-    ShareGroupHeartbeatRequest {
-        group_id: target.consumer.clone().into(),
-        member_id: "m".into(),
-        subscribed_topic_names: Some(names(form, &target.topic)),
-        ..Default::default()
-    }
-}
-
-fn alter_share_offsets(form: Form, target: &Target) -> AlterShareGroupOffsetsRequest<'static> {
-    let topic = |topic_name| AlterShareGroupOffsetsRequestTopic {
-        topic_name,
-        partitions: vec![AlterShareGroupOffsetsRequestPartition::default()],
-    };
-    let topics = names(form, &target.topic).into_iter().map(topic).collect();
-    AlterShareGroupOffsetsRequest { group_id: target.consumer.clone().into(), topics }
-}
-
-fn delete_share_offsets(form: Form, target: &Target) -> DeleteShareGroupOffsetsRequest<'static> {
-    let topic = |topic_name| DeleteShareGroupOffsetsRequestTopic { topic_name };
-    let topics = names(form, &target.topic).into_iter().map(topic).collect();
-    DeleteShareGroupOffsetsRequest { group_id: target.consumer.clone().into(), topics }
-}
-
 /// Names for a list, of which an empty one may mean everything.
-fn names(form: Form, name: &str) -> Vec<Str<'static>> {
+pub(super) fn names(form: Form, name: &str) -> Vec<Str<'static>> {
     match form {
         Form::Repeated(count) => vec![name.to_owned().into(); count],
         Form::Distinct(count) => (0..count).map(short_name).collect(),
@@ -203,7 +180,7 @@ fn short_name(number: usize) -> Str<'static> {
 }
 
 /// Indexes of partitions: one repeated, absent ones, or all of the topic.
-fn indexes(form: Form, target: &Target) -> Vec<i32> {
+pub(super) fn indexes(form: Form, target: &Target) -> Vec<i32> {
     match form {
         Form::Repeated(count) => vec![0; count],
         Form::Distinct(count) => {

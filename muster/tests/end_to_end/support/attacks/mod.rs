@@ -2,6 +2,7 @@
 //! they send are bounded, and they end when they are stopped.
 
 pub mod dense;
+mod dense_shares;
 pub mod floods;
 
 use muster_codec::Request;

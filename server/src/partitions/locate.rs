@@ -1,0 +1,61 @@
+//! Whether this shard answers for a partition, and who does otherwise.
+
+use super::partition_set::PartitionId;
+use super::{Call, Partitions};
+use crate::cluster::{ClusterImage, Endpoint, Topic, leader};
+use muster_codec::ErrorCode;
+use muster_codec::messages::NodeEndpoint;
+
+/// The reason why this shard does not answer for a partition.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Missing {
+    pub error: ErrorCode,
+    /// The shard that leads it.
+    pub leader: Option<u32>,
+}
+
+impl Missing {
+    pub(super) fn of(error: ErrorCode) -> Self {
+        Self { error, leader: None }
+    }
+}
+
+impl Partitions {
+    /// Finds the leader of a partition that the image has.
+    pub(super) fn locate(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
+        let id = PartitionId { topic: topic.id, index };
+        let leader = leader(topic, index, self.placement());
+        if leader != self.shard() {
+            let error = ErrorCode::NotLeaderOrFollower;
+            return Err(Missing { error, leader: Some(leader) });
+        }
+        if topic.is_internal() {
+            return Ok(id);
+        }
+        if self.offline.contains_key(&id) {
+            return Err(Missing::of(ErrorCode::KafkaStorageError));
+        }
+        // In the image but not created yet: the client retries.
+        let known = self.partitions.contains_key(&id);
+        known.then_some(id).ok_or(Missing::of(ErrorCode::UnknownTopicOrPartition))
+    }
+
+    /// A partition by its topic's name.
+    pub(super) fn locate_named(
+        &self,
+        image: &ClusterImage,
+        topic: &str,
+        index: i32,
+    ) -> Result<PartitionId, ErrorCode> {
+        let topic = image.topic(topic).filter(|topic| (0..topic.partitions).contains(&index));
+        let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        self.locate(topic, index).map_err(|missing| missing.error)
+    }
+
+    /// The address of a shard for the client of a request.
+    pub(super) fn endpoint(&self, call: Call<'_>, shard: u32) -> Option<NodeEndpoint<'static>> {
+        let Endpoint { host, port } = self.endpoints().of(call.listener).get(shard as usize)?;
+        let (host, port) = (host.clone().into(), i32::from(*port));
+        Some(NodeEndpoint { node_id: shard as i32, host, port, rack: None })
+    }
+}

@@ -1,0 +1,112 @@
+//! Requests of share partitions, and the messages about share state between group coordinators and
+//! the leaders of partitions.
+
+use super::{Command, Shard};
+use crate::dispatch::Call;
+use crate::mailbox::{StateAnswer, StateQuestion};
+use crate::net::Reply;
+use crate::partitions::Effects;
+use crate::placement::Slot;
+use crate::security::acls::{Operation, ResourceType};
+use crate::shares::{Asked, Client, Inputs, Shares};
+use muster_codec::ShareRequest;
+
+impl Shard {
+    pub(super) fn share_request(&mut self, call: &Call<'_>, request: &ShareRequest<'_>) {
+        self.clients.answers().hold(call.request);
+        let permissions = self.permissions_of(call.request);
+        let may_read = |topic: &str| {
+            let allow = |it: &_| {
+                crate::security::acls::Permissions::allow(
+                    it,
+                    Operation::Read,
+                    ResourceType::Topic,
+                    topic,
+                )
+            };
+            permissions.as_deref().is_none_or(allow)
+        };
+        let asked = Asked { request: call.request, version: call.version, listener: call.listener };
+        let client = Client { asked, may_read: &may_read };
+        self.on_shares(|shares, inputs, _| match request {
+            ShareRequest::ShareFetch(body) => shares.share_fetch(inputs, &client, body),
+            ShareRequest::ShareAcknowledge(body) => shares.share_acknowledge(inputs, &client, body),
+            ShareRequest::InitializeShareGroupState(_)
+            | ShareRequest::ReadShareGroupState(_)
+            | ShareRequest::WriteShareGroupState(_)
+            | ShareRequest::DeleteShareGroupState(_)
+            | ShareRequest::ReadShareGroupStateSummary(_) => {
+                shares.state_request(inputs, call.request, request);
+            }
+        });
+    }
+
+    /// Calls the share groups, and carries out what they cause.
+    pub(super) fn on_shares(
+        &mut self,
+        act: impl FnOnce(&mut Shares, &mut Inputs<'_>, &mut Vec<Command>),
+    ) {
+        let mut effects = Effects::default();
+        let Self { shares, groups, partitions, broker, commands, times, .. } = self;
+        let (image, config) = (&**broker.image(), broker.config());
+        let effect = &mut effects;
+        let mut inputs =
+            Inputs { times: *times, image, config, log: groups, partitions, effects: effect };
+        act(shares, &mut inputs, commands);
+        self.perform(effects);
+    }
+
+    /// Continues until nothing is left to do: reads that have ended, partitions that have grown,
+    /// and requests of group coordinators.
+    pub(super) fn settle_shares(&mut self) {
+        loop {
+            let mut is_idle = true;
+            self.on_shares(|shares, inputs, _| is_idle = !shares.settle(inputs));
+            for (slot, state_call) in self.groups.take_state_calls() {
+                is_idle = false;
+                self.on_shares(|shares, inputs, out| {
+                    shares.ask_leaders(inputs, slot, state_call, out);
+                });
+            }
+            let now = self.times.now;
+            while let Some((slot, state_call, results)) = self.shares.next_answered(now) {
+                is_idle = false;
+                let (groups, inputs, connections) = self.of_groups();
+                let take = |reply: Reply<'_>| connections.reply(reply);
+                groups.state_answered(inputs, slot, (state_call, &results), take);
+            }
+            if is_idle {
+                break;
+            }
+        }
+        for reply in self.shares.take_answers() {
+            self.clients.answers().reply(reply);
+        }
+        self.count_waiting();
+    }
+
+    /// A partition of share state is flushed up to a position.
+    pub(super) fn share_state_flushed(&mut self, slot: Slot, position: u64) {
+        self.on_shares(|shares, inputs, _| shares.flushed(inputs, slot, position));
+    }
+
+    /// Sends what depends on share state that is durable now.
+    pub(super) fn send_state_answers(&mut self) {
+        self.on_shares(|shares, inputs, out| shares.send_state_answers(inputs, out));
+    }
+
+    pub(super) fn state_question(&mut self, question: StateQuestion) {
+        self.on_shares(|shares, inputs, out| shares.answer_coordinator(inputs, question, out));
+    }
+
+    pub(super) fn state_answer(&mut self, answer: StateAnswer) {
+        self.shares.take_state_answer(answer);
+    }
+
+    /// Ends locks and waits that are due, and writes changes of share partitions.
+    pub(super) fn shares_turn(&mut self) {
+        let handled_until = self.clients.handled_until();
+        self.on_shares(|shares, inputs, _| shares.turn(inputs, handled_until));
+        self.settle_shares();
+    }
+}

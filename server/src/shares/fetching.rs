@@ -1,0 +1,292 @@
+//! The fetch of a ShareFetch: it waits until enough records are there, has them read, and acquires
+//! them for its member (Kafka's `DelayedShareFetch`).
+
+use super::opening::Opening;
+use super::table::{Part, Read, Readable, Request};
+use super::{Inputs, Shares};
+use crate::partitions::{ShareRead, ShareReadEnd};
+use muster_codec::ErrorCode;
+use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
+use muster_codec::record_batch::{Batch, BatchHeader, EndTxnMarker, TransactionOutcome};
+use muster_shares::SharePartitionKey;
+use muster_shares::partition::{
+    AbortedTransaction, Fetched, LogBatch, ReadBatch, Wanted, aborted_ranges, kept_batches,
+};
+
+/// The most bytes of a partition that one request reads, unless its first batch is longer: more
+/// than the records that clients ask for by default.
+const READ_BYTES_MAX: u64 = 1 << 20;
+
+/// The most requests that wait for records. Beyond it they are answered with what is there.
+const WAITING_MAX: usize = 65_536;
+
+/// The next step for a request.
+enum Outlook {
+    Read(Vec<Readable>),
+    Wait,
+    /// Nothing will come.
+    End,
+}
+
+impl Shares {
+    /// Reads for a request, lets it wait, or answers it. `id` is its own, if it has waited.
+    pub(super) fn try_fetch(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        id: Option<u64>,
+        mut request: Request,
+    ) {
+        match self.outlook(inputs, &mut request) {
+            Outlook::Read(readable) => self.begin_reads(inputs, id, request, readable),
+            Outlook::Wait => self.park(inputs, id, request),
+            Outlook::End => self.complete(inputs, request),
+        }
+    }
+
+    /// Lets a request wait until its deadline, or until something happens to its partitions.
+    pub(super) fn park(&mut self, inputs: &mut Inputs<'_>, id: Option<u64>, request: Request) {
+        if request.deadline <= inputs.times.now || self.requests.parked() >= WAITING_MAX {
+            return self.complete(inputs, request);
+        }
+        let waiting: Vec<_> = (0..request.parts.len())
+            .filter(|part| request.parts[*part].waits())
+            .map(|part| (request.key(part), request.parts[part].at))
+            .collect();
+        let id = id.unwrap_or_else(|| self.requests.next_id());
+        for (key, at) in waiting {
+            inputs.partitions.await_growth(super::partition_id(at));
+            self.by_partition.entry(at).or_default().insert(key.group_id.clone());
+            self.waiters.entry(key).or_default().insert(id);
+        }
+        self.requests.park(id, request);
+    }
+
+    /// Tries the requests that wait for a share partition, the first ones first, until one of them
+    /// reads it.
+    pub(super) fn wake(&mut self, inputs: &mut Inputs<'_>, key: &SharePartitionKey) {
+        let waiters = self.waiters.remove(key).unwrap_or_default();
+        let mut left = waiters.into_iter();
+        for id in left.by_ref() {
+            let Some(request) = self.unpark(id) else { continue };
+            let is_modest = request.fetch.is_none_or(|it| it.min_bytes <= 1);
+            self.try_fetch(inputs, Some(id), request);
+            let is_read = self.reading.contains(key);
+            if is_read || is_modest && self.requests.is_parked(id) {
+                break;
+            }
+        }
+        self.waiters.entry(key.clone()).or_default().extend(left);
+        if self.waiters.get(key).is_some_and(|waiters| waiters.is_empty()) {
+            self.waiters.remove(key);
+        }
+    }
+
+    /// Takes a request that waits; None if it waits no longer.
+    pub(super) fn unpark(&mut self, id: u64) -> Option<Request> {
+        if !self.requests.is_parked(id) {
+            return None;
+        }
+        let request = self.requests.take(id)?;
+        for part in 0..request.parts.len() {
+            let key = request.key(part);
+            if let Some(waiters) = self.waiters.get_mut(&key) {
+                waiters.remove(&id);
+                if waiters.is_empty() {
+                    self.waiters.remove(&key);
+                }
+            }
+        }
+        Some(request)
+    }
+
+    fn outlook(&mut self, inputs: &mut Inputs<'_>, request: &mut Request) -> Outlook {
+        let Some(wants) = request.fetch else { return Outlook::End };
+        let mut readable = Vec::new();
+        for part in 0..request.parts.len() {
+            if request.parts[part].waits() {
+                readable.extend(self.readable(inputs, request, part));
+            }
+        }
+        if !request.parts.iter().any(Part::waits) {
+            return Outlook::End;
+        }
+        readable.retain(|it| it.bytes > 0);
+        let share = wants.max_bytes / (readable.len() as u64).max(1);
+        let bytes: u64 = readable.iter().map(|it| it.bytes.min(share)).sum();
+        let is_enough = bytes >= wants.min_bytes.max(1);
+        let is_over = request.deadline <= inputs.times.now || wants.min_bytes == 0;
+        if readable.is_empty() {
+            return if is_over { Outlook::End } else { Outlook::Wait };
+        }
+        if is_enough || is_over { Outlook::Read(readable) } else { Outlook::Wait }
+    }
+
+    /// Whether and where a share partition can be read for a request. An error is noted.
+    fn readable(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        request: &mut Request,
+        part: usize,
+    ) -> Option<Readable> {
+        let key = request.key(part);
+        let located = match self.open_partition(inputs, &key) {
+            Ok(Opening::Open(located)) => located,
+            Ok(Opening::Later) => return None,
+            Err((error, leader)) => {
+                let part = &mut request.parts[part];
+                (part.error, part.leader) = (error, leader);
+                return None;
+            }
+        };
+        if self.reading.contains(&key) {
+            return None;
+        }
+        let config = self.config(inputs, &key.group_id);
+        let (settings, reads_committed) = (config.settings, config.reads_committed);
+        let (id, log_start) = (located.id, located.bounds.log_start);
+        let offset = self.open.on(&key, |it| {
+            let can_acquire = it.can_acquire(&settings);
+            if it.next_fetch_offset() < log_start {
+                it.log_starts_at(log_start);
+            }
+            can_acquire.then(|| it.next_fetch_offset())
+        })??;
+        let bytes = inputs.partitions.share_bytes(id, offset, reads_committed).unwrap_or(0);
+        Some(Readable { part, id, offset, bytes })
+    }
+
+    fn begin_reads(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        id: Option<u64>,
+        mut request: Request,
+        readable: Vec<Readable>,
+    ) {
+        let id = id.unwrap_or_else(|| self.requests.next_id());
+        let max_bytes = request.fetch.map_or(0, |it| it.max_bytes) / readable.len().max(1) as u64;
+        let max_bytes = max_bytes.min(READ_BYTES_MAX) as u32;
+        let reads_committed = self.config(inputs, &request.member.group_id).reads_committed;
+        request.reads = readable.len();
+        let mut reads = Vec::with_capacity(readable.len());
+        for Readable { part, id: partition, offset, .. } in readable {
+            self.reading.insert(request.key(part));
+            request.parts[part].read = Some(Read { offset, data: Vec::new(), aborted: Vec::new() });
+            self.last_read += 1;
+            self.reads.insert(self.last_read, super::ReadFor::Request { id, part });
+            let number = self.last_read;
+            reads.push(ShareRead { number, id: partition, offset, reads_committed, max_bytes });
+        }
+        self.requests.put(id, request);
+        for read in reads {
+            inputs.partitions.read_for_share(read, inputs.effects);
+        }
+    }
+
+    /// A read for a request has ended; the last one acquires records, and answers.
+    pub(super) fn read_ended(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        (id, part): (u64, usize),
+        end: ShareReadEnd,
+    ) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        request.reads -= 1;
+        match (end, &mut request.parts[part]) {
+            (ShareReadEnd::Records { data, aborted }, Part { read: Some(read), .. }) => {
+                (read.data, read.aborted) = (data, aborted);
+            }
+            (ShareReadEnd::Failed, part) => part.error = ErrorCode::KafkaStorageError,
+            (ShareReadEnd::Records { .. } | ShareReadEnd::Nothing | ShareReadEnd::Offset(_), _) => {
+            }
+        }
+        if request.reads > 0 {
+            return;
+        }
+        let Some(mut request) = self.requests.take(id) else { return };
+        self.acquire(inputs, &mut request);
+        let keys = self.release_reads(&mut request);
+        self.complete(inputs, request);
+        keys.iter().for_each(|key| self.wake(inputs, key));
+    }
+
+    /// Ends the reads of a request: others may read these share partitions.
+    pub(super) fn release_reads(&mut self, request: &mut Request) -> Vec<SharePartitionKey> {
+        let mut keys = Vec::new();
+        for part in 0..request.parts.len() {
+            if request.parts[part].read.take().is_some() {
+                let key = request.key(part);
+                self.reading.remove(&key);
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// Acquires what was read, partition by partition, as long as more records are wanted.
+    fn acquire(&mut self, inputs: &Inputs<'_>, request: &mut Request) {
+        let Some(wants) = request.fetch else { return };
+        let settings = self.config(inputs, &request.member.group_id).settings;
+        let mut max_records = wants.max_records;
+        for place in 0..request.parts.len() {
+            let key = request.key(place);
+            let part = &mut request.parts[place];
+            let Some(read) = part.read.as_mut().filter(|read| !read.data.is_empty()) else {
+                continue;
+            };
+            let (batches, ends) = batches(&read.data);
+            let aborted: Vec<_> = read.aborted.iter().map(aborted_transaction).collect();
+            let bounds: Vec<LogBatch> = batches.iter().map(|batch| batch.bounds).collect();
+            let fetched = Fetched {
+                offset: read.offset,
+                batches: &bounds,
+                aborted: &aborted_ranges(&batches, &aborted),
+            };
+            let wanted = Wanted {
+                member: &request.member.member_id,
+                mode: wants.mode,
+                max_records,
+                batch_size: wants.batch_size,
+            };
+            let now = inputs.times.now;
+            let acquired = self.open.on(&key, |it| it.acquire(&wanted, &fetched, &settings, now));
+            part.acquired = acquired.unwrap_or_default();
+            let kept = kept_batches(&bounds, &part.acquired);
+            let from = kept.start.checked_sub(1).map_or(0, |before| ends[before]);
+            let upto = kept.end.checked_sub(1).map_or(0, |last| ends[last]);
+            part.records = read.data.get(from..upto.max(from)).unwrap_or_default().to_vec();
+            let count = part.acquired.iter().map(|it| it.last - it.first + 1).sum::<i64>();
+            max_records = max_records.saturating_sub(count);
+        }
+    }
+}
+
+/// The whole batches in bytes of the log, and where each of them ends.
+fn batches(data: &[u8]) -> (Vec<ReadBatch>, Vec<usize>) {
+    let (mut batches, mut ends) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    while let Some(rest) = data.get(at..).filter(|it| it.len() >= RECORD_BATCH_HEADER_BYTES) {
+        let Ok(header) = BatchHeader::read(rest) else { break };
+        let Some(bytes) = rest.get(..header.total_len()) else { break };
+        at += bytes.len();
+        batches.push(read_batch(&header, bytes));
+        ends.push(at);
+    }
+    (batches, ends)
+}
+
+fn read_batch(header: &BatchHeader, bytes: &[u8]) -> ReadBatch {
+    let is_abort_marker = header.is_control() && {
+        let marker = Batch::read(bytes).and_then(|batch| EndTxnMarker::of_batch(&batch));
+        matches!(marker, Ok(Some(EndTxnMarker { outcome: TransactionOutcome::Abort, .. })))
+    };
+    ReadBatch {
+        bounds: LogBatch { base: header.base_offset, last: header.last_offset() },
+        producer_id: header.has_producer_id().then_some(header.producer_id),
+        is_transactional: header.is_transactional(),
+        is_abort_marker,
+    }
+}
+
+fn aborted_transaction(it: &muster_codec::messages::AbortedTransaction) -> AbortedTransaction {
+    AbortedTransaction { producer_id: it.producer_id, first_offset: it.first_offset }
+}

@@ -1,0 +1,137 @@
+//! Opens share partitions from their state, when a member fetches them.
+
+use super::config::Reset;
+use super::table::Located;
+use super::{Inputs, ReadFor, Shares};
+use crate::cluster::state_slot;
+use crate::partitions::ShareReadEnd;
+use crate::placement::Slot;
+use muster_codec::ErrorCode;
+use muster_shares::partition::UnknownState;
+use muster_shares::state::{NO_OFFSET, State};
+use muster_shares::{SharePartition, SharePartitionKey, TopicPartition};
+
+/// The share partitions that are open on a shard, at most.
+const OPEN_MAX: usize = 200_000;
+
+/// A share partition that a member fetches.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Opening {
+    Open(Located),
+    /// Requests for it are tried again.
+    Later,
+}
+
+/// Why a partition is not fetched, and the shard that leads it, if it is another one.
+pub(super) type NotOpened = (ErrorCode, Option<u32>);
+
+impl Shares {
+    /// Opens a share partition, unless it is open.
+    ///
+    /// # Errors
+    /// As Kafka names them: what is wrong with its state is UNKNOWN_SERVER_ERROR.
+    pub(super) fn open_partition(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        key: &SharePartitionKey,
+    ) -> Result<Opening, NotOpened> {
+        let located = locate(inputs, key)?;
+        if self.open.get(key).is_some() {
+            return Ok(Opening::Open(located));
+        }
+        let unknown = (ErrorCode::UnknownServerError, None);
+        let Slot(log) = located.slot;
+        let start_offset = self.state(located.slot, key).ok_or(unknown)?.start_offset;
+        if self.open.is_unflushed(key, log) {
+            return Ok(Opening::Later);
+        }
+        if self.open.len() >= OPEN_MAX {
+            return Err(unknown);
+        }
+        let start = match start_offset {
+            NO_OFFSET => match self.first_offset(inputs, key, &located)? {
+                Some(start) => start,
+                None => return Ok(Opening::Later),
+            },
+            start => start,
+        };
+        let state = self.state(located.slot, key).ok_or(unknown)?;
+        let opened = SharePartition::open(state, start).map_err(|UnknownState(id)| {
+            tracing::error!("{key:?} has records of the unknown state {id}, and is not opened");
+            unknown
+        })?;
+        self.open.insert(key.clone(), log, opened);
+        Ok(Opening::Open(located))
+    }
+
+    /// The durable state of a share partition.
+    fn state(&self, slot: Slot, key: &SharePartitionKey) -> Option<&State> {
+        self.states.of(slot)?.get(key)
+    }
+
+    /// Where a share partition begins that has no start yet; None until it is looked up.
+    fn first_offset(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        key: &SharePartitionKey,
+        located: &Located,
+    ) -> Result<Option<i64>, NotOpened> {
+        let ms = match self.config(inputs, &key.group_id).reset {
+            Reset::Earliest => return Ok(Some(located.bounds.log_start)),
+            Reset::Latest => return Ok(Some(located.bounds.high_watermark)),
+            Reset::ByDuration(ms) => ms,
+        };
+        if let Some(found) = self.found.remove(key) {
+            return found.map(Some).map_err(|error| (error, None));
+        }
+        if self.looked_up.insert(key.clone()) {
+            self.last_read += 1;
+            self.reads.insert(self.last_read, ReadFor::Start(key.clone()));
+            let time = inputs.times.wall.0.saturating_sub(ms);
+            inputs.partitions.first_offset_since(self.last_read, located.id, time, inputs.effects);
+        }
+        Ok(None)
+    }
+
+    /// The start of a share partition was looked up.
+    pub(super) fn start_found(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        key: &SharePartitionKey,
+        end: ShareReadEnd,
+    ) {
+        let found = match end {
+            ShareReadEnd::Offset(Some(offset)) => Ok(offset),
+            ShareReadEnd::Offset(None) => Err(ErrorCode::OffsetNotAvailable),
+            ShareReadEnd::Records { .. } | ShareReadEnd::Nothing | ShareReadEnd::Failed => {
+                Err(ErrorCode::KafkaStorageError)
+            }
+        };
+        self.looked_up.remove(key);
+        self.found.insert(key.clone(), found);
+        self.wake(inputs, key);
+        self.found.remove(key);
+    }
+}
+
+/// Finds a partition that is led here, and the slot of its share state.
+///
+/// # Errors
+/// It does not exist, or another shard leads it.
+pub(super) fn locate(inputs: &Inputs<'_>, key: &SharePartitionKey) -> Result<Located, NotOpened> {
+    let topic = inputs.image.topic_by_id(key.topic_id).ok_or((ErrorCode::UnknownTopicId, None))?;
+    let SharePartitionKey { partition, .. } = *key;
+    let unknown = (ErrorCode::UnknownTopicOrPartition, None);
+    if topic.is_internal() || !(0..topic.partitions).contains(&partition) {
+        return Err(unknown);
+    }
+    let found = inputs.partitions.share_partition(topic, partition);
+    let (id, bounds) = found.map_err(|missing| (missing.error, missing.leader))?;
+    let slot = state_slot(topic, partition, inputs.log.placement()).ok_or(unknown)?;
+    Ok(Located { id, bounds, slot })
+}
+
+/// The partition of a topic that a share partition is of.
+pub(super) fn topic_partition(key: &SharePartitionKey) -> TopicPartition {
+    TopicPartition { topic_id: key.topic_id, partition: key.partition }
+}

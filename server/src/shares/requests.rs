@@ -1,0 +1,293 @@
+//! ShareFetch and ShareAcknowledge as they come: their checks, sessions and acknowledgements, in
+//! the order of Kafka's `KafkaApis`.
+
+use super::table::{Asked, FetchWants, Part, Request};
+use super::{Inputs, Shares};
+use crate::net::VisibleAt;
+use muster_codec::messages::{AcknowledgementBatch, ShareAcknowledgeRequest, ShareFetchRequest};
+use muster_codec::{ErrorCode, Str, Uuid};
+use muster_shares::partition::{Acknowledgement, AcquireMode, are_well_formed};
+use muster_shares::sessions::{FINAL_EPOCH, FetchContext, SessionFetch, SessionKey};
+use muster_shares::{SharePartitionKey, TopicPartition};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The longest member id, in characters.
+const MEMBER_ID_MAX: usize = 36;
+
+/// From this version on a request may renew locks.
+const RENEW_SINCE: i16 = 2;
+
+/// The acquire mode that never gives more records than asked for.
+const RECORD_LIMIT: i8 = 1;
+
+/// The longest time that a ShareFetch may wait, in ms, as for Fetch.
+const WAIT_MS_MAX: i32 = 300_000;
+
+/// The acknowledgements of a request by partition. One that is named twice counts as it came last.
+type Acknowledgements<'r> = BTreeMap<TopicPartition, &'r [AcknowledgementBatch]>;
+
+/// The client of a request.
+pub(crate) struct Client<'c> {
+    pub(crate) asked: Asked,
+    /// The topics that it may read.
+    pub(crate) may_read: &'c dyn Fn(&str) -> bool,
+}
+
+impl Shares {
+    /// ShareFetch v1 and v2.
+    pub(crate) fn share_fetch(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        client: &Client<'_>,
+        body: &ShareFetchRequest<'_>,
+    ) {
+        let mut request = match self.new_fetch(inputs, client.asked, body) {
+            Ok(request) => request,
+            Err(error) => return self.refuse_fetch(inputs, client.asked, body, error),
+        };
+        let acknowledgements = of_fetch(body);
+        self.acknowledge_parts(inputs, client, &mut request, &acknowledgements, body.is_renew_ack);
+        let is_final = request.fetch.is_some_and(|it| it.context == FetchContext::Final);
+        if is_final {
+            self.close_session(inputs, &request.member);
+        }
+        self.check_topics(inputs, client, &mut request);
+        let is_asked = body.max_records > 0 && body.max_bytes > 0 && !body.is_renew_ack;
+        if is_final || !is_asked || !request.parts.iter().any(Part::waits) {
+            self.complete(inputs, request);
+        } else {
+            self.try_fetch(inputs, None, request);
+        }
+    }
+
+    /// ShareAcknowledge v1 and v2.
+    pub(crate) fn share_acknowledge(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        client: &Client<'_>,
+        body: &ShareAcknowledgeRequest<'_>,
+    ) {
+        let epoch = body.share_session_epoch;
+        let member = member(body.group_id.as_ref(), body.member_id.as_ref());
+        let begun = member.and_then(|member| {
+            self.sessions.acknowledge(&member, epoch)?;
+            Ok(member)
+        });
+        let (member, error) = match begun {
+            Ok(member) => (member, ErrorCode::None),
+            Err(error) => (SessionKey::new("", ""), error),
+        };
+        let mut request = new_request(client.asked, member, inputs.times.now);
+        request.error = error;
+        if error == ErrorCode::None {
+            let all = of_acknowledge(body);
+            self.acknowledge_parts(inputs, client, &mut request, &all, body.is_renew_ack);
+            if epoch == FINAL_EPOCH {
+                self.close_session(inputs, &request.member);
+            }
+        }
+        self.complete(inputs, request);
+    }
+
+    /// A ShareFetch that its session allows.
+    ///
+    /// # Errors
+    /// That of the whole request.
+    fn new_fetch(
+        &mut self,
+        inputs: &Inputs<'_>,
+        asked: Asked,
+        body: &ShareFetchRequest<'_>,
+    ) -> Result<Request, ErrorCode> {
+        let member = member(body.group_id.as_ref(), body.member_id.as_ref())?;
+        let wants_records =
+            [body.max_bytes, body.min_bytes, body.max_records, body.max_wait_ms] != [0; 4];
+        if asked.version >= RENEW_SINCE && body.is_renew_ack && wants_records {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        let named = body.topics.iter().flat_map(|topic| {
+            topic.partitions.iter().map(|it| partition(topic.topic_id, it.partition_index))
+        });
+        let forgotten = body.forgotten_topics_data.iter().flat_map(|topic| {
+            topic.partitions.iter().map(|index| partition(topic.topic_id, *index))
+        });
+        let (named, forgotten): (Vec<_>, Vec<_>) = (named.collect(), forgotten.collect());
+        let begun = self.sessions.fetch(
+            &member,
+            &SessionFetch {
+                epoch: body.share_session_epoch,
+                topics: &named,
+                forgotten: &forgotten,
+                has_acknowledgements: !of_fetch(body).is_empty(),
+                connection: asked.request.connection,
+            },
+        )?;
+        let mut request = new_request(asked, member, inputs.times.now);
+        let wait = i64::from(body.max_wait_ms.clamp(0, WAIT_MS_MAX));
+        request.deadline = inputs.times.now.saturating_add(wait);
+        request.fetch = Some(wants(begun.context, inputs, body));
+        request.parts = begun.partitions.into_iter().map(|at| Part::new(at, true)).collect();
+        // Another partition comes first each time.
+        if !request.parts.is_empty() {
+            let first = body.share_session_epoch.unsigned_abs() as usize % request.parts.len();
+            request.parts.rotate_left(first);
+        }
+        Ok(request)
+    }
+
+    /// A client that has to try again waits, so that it does not do so at once.
+    fn refuse_fetch(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        asked: Asked,
+        body: &ShareFetchRequest<'_>,
+        error: ErrorCode,
+    ) {
+        let mut request = new_request(asked, SessionKey::new("", ""), inputs.times.now);
+        request.error = error;
+        request.fetch = Some(wants(FetchContext::Final, inputs, body));
+        if error != ErrorCode::ShareSessionLimitReached {
+            return self.complete(inputs, request);
+        }
+        let wait = i64::from(body.max_wait_ms.clamp(0, WAIT_MS_MAX));
+        request.deadline = inputs.times.now.saturating_add(wait);
+        self.park(inputs, None, request);
+    }
+
+    fn acknowledge_parts(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        client: &Client<'_>,
+        request: &mut Request,
+        all: &Acknowledgements<'_>,
+        is_renew: bool,
+    ) {
+        let renews = is_renew && client.asked.version >= RENEW_SINCE;
+        let mut results = BTreeMap::new();
+        for (at, batches) in all {
+            let group_id = &request.member.group_id;
+            let key = SharePartitionKey::new(group_id, at.topic_id, at.partition);
+            let known = topic_error(inputs, client, *at).map_or(Ok(()), Err);
+            let result = known.and_then(|()| {
+                self.acknowledge(inputs, &key, &request.member.member_id, batches, renews)
+            });
+            if let Ok(true) = result {
+                request.unwritten.insert(key);
+            }
+            results.insert(*at, result.err().unwrap_or(ErrorCode::None));
+        }
+        request.acknowledged(results);
+    }
+
+    /// Takes the acknowledgements of a partition; true if a record has to be written.
+    fn acknowledge(
+        &mut self,
+        inputs: &Inputs<'_>,
+        key: &SharePartitionKey,
+        member_id: &str,
+        batches: &[AcknowledgementBatch],
+        renews: bool,
+    ) -> Result<bool, ErrorCode> {
+        let all = batches.iter().map(|it| Acknowledgement {
+            first: it.first_offset,
+            last: it.last_offset,
+            types: &it.acknowledge_types,
+        });
+        let all: Vec<_> = all.collect();
+        if !are_well_formed(&all, renews) {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        let settings = self.config(inputs, &key.group_id).settings;
+        let now = inputs.times.now;
+        let taken = self.open.on(key, |it| it.acknowledge(member_id, &all, &settings, now));
+        let taken = taken.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        taken.map_err(muster_shares::partition::NotAcknowledged::error)
+    }
+
+    /// Notes the partitions that are not fetched.
+    fn check_topics(&mut self, inputs: &Inputs<'_>, client: &Client<'_>, request: &mut Request) {
+        for part in request.parts.iter_mut().filter(|part| part.is_fetched) {
+            part.error = topic_error(inputs, client, part.at).unwrap_or(ErrorCode::None);
+        }
+    }
+
+    /// Ends the session of a member: what it holds is released, which its answer does not wait for.
+    fn close_session(&mut self, inputs: &Inputs<'_>, member: &SessionKey) {
+        // A session that another request has ended has nothing left to release.
+        if let Ok(ended) = self.sessions.close(member) {
+            self.release(inputs, &member.group_id, &ended);
+        }
+    }
+}
+
+/// Why a partition is not served; None if it is.
+fn topic_error(inputs: &Inputs<'_>, client: &Client<'_>, at: TopicPartition) -> Option<ErrorCode> {
+    match inputs.image.topic_by_id(at.topic_id) {
+        None => Some(ErrorCode::UnknownTopicId),
+        Some(topic) if !(client.may_read)(&topic.name) => Some(ErrorCode::TopicAuthorizationFailed),
+        Some(topic) if !(0..topic.partitions).contains(&at.partition) => {
+            Some(ErrorCode::UnknownTopicOrPartition)
+        }
+        Some(_) => None,
+    }
+}
+
+fn member(
+    group_id: Option<&Str<'_>>,
+    member_id: Option<&Str<'_>>,
+) -> Result<SessionKey, ErrorCode> {
+    let group_id = group_id.ok_or(ErrorCode::InvalidRequest)?;
+    let member_id = member_id.ok_or(ErrorCode::InvalidRequest)?;
+    let is_valid = (1..=MEMBER_ID_MAX).contains(&member_id.encode_utf16().count());
+    is_valid.then(|| SessionKey::new(group_id, member_id)).ok_or(ErrorCode::InvalidRequest)
+}
+
+fn new_request(asked: Asked, member: SessionKey, now: i64) -> Request {
+    Request {
+        asked,
+        member,
+        fetch: None,
+        parts: Vec::new(),
+        error: ErrorCode::None,
+        deadline: now,
+        reads: 0,
+        visible_at: VisibleAt::Now,
+        unwritten: BTreeSet::new(),
+        is_complete: false,
+        lock_ms: 0,
+    }
+}
+
+/// The bytes of an answer are limited by `fetch.max.bytes`, too.
+fn wants(context: FetchContext, inputs: &Inputs<'_>, body: &ShareFetchRequest<'_>) -> FetchWants {
+    let is_limit = body.share_acquire_mode == RECORD_LIMIT;
+    let max_bytes = body.max_bytes.min(inputs.config.fetch_max_bytes).max(0).unsigned_abs();
+    let min_bytes = body.min_bytes.max(0).unsigned_abs().min(max_bytes);
+    FetchWants {
+        context,
+        mode: if is_limit { AcquireMode::RecordLimit } else { AcquireMode::BatchOptimized },
+        max_records: body.max_records.into(),
+        batch_size: body.batch_size.into(),
+        max_bytes: max_bytes.into(),
+        min_bytes: min_bytes.into(),
+    }
+}
+
+fn of_fetch<'r>(body: &'r ShareFetchRequest<'_>) -> Acknowledgements<'r> {
+    let topics = body.topics.iter();
+    let all = topics.flat_map(|topic| topic.partitions.iter().map(move |it| (topic.topic_id, it)));
+    let named = all.filter(|(_, it)| !it.acknowledgement_batches.is_empty());
+    named
+        .map(|(id, it)| (partition(id, it.partition_index), &*it.acknowledgement_batches))
+        .collect()
+}
+
+fn of_acknowledge<'r>(body: &'r ShareAcknowledgeRequest<'_>) -> Acknowledgements<'r> {
+    let topics = body.topics.iter();
+    let all = topics.flat_map(|topic| topic.partitions.iter().map(move |it| (topic.topic_id, it)));
+    all.map(|(id, it)| (partition(id, it.partition_index), &*it.acknowledgement_batches)).collect()
+}
+
+fn partition(topic_id: Uuid, partition: i32) -> TopicPartition {
+    TopicPartition { topic_id, partition }
+}

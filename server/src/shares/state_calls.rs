@@ -1,0 +1,252 @@
+//! Requests of group coordinators about share state, which go to the shards that lead the
+//! partitions, and their results. A shard that fails does not answer: the group's coordinator is
+//! notified after a while, and tries again.
+
+use super::{Inputs, Shares};
+use crate::cluster::leader;
+use crate::event::Command;
+use crate::mailbox::{Message, StateAnswer, StateQuestion};
+use crate::net::VisibleAt;
+use crate::placement::Slot;
+use muster_codec::{ErrorCode, Uuid};
+use muster_coordinator::{StateCall, StateRequest, StateResult, Summary};
+use muster_shares::SharePartitionKey;
+use muster_shares::state::{Initialize, Refusal};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How long a coordinator waits for the shards, in ms: as long as clients wait for an answer.
+const WAIT_MS: i64 = 10_000;
+
+/// The requests that this shard's coordinators wait for, and those that wait here for a flush.
+#[derive(Debug, Default)]
+pub(super) struct StateCalls {
+    last_number: u64,
+    waiting: BTreeMap<u64, Waiting>,
+    /// Results that leave when what they depend on is durable.
+    unflushed: Vec<(VisibleAt, StateAnswer)>,
+}
+
+/// The request of a coordinator whose shards have not all answered.
+#[derive(Debug)]
+struct Waiting {
+    slot: Slot,
+    call: StateCall,
+    results: Vec<StateResult>,
+    /// The shards that have not answered.
+    shards: u32,
+    deadline: i64,
+}
+
+impl Shares {
+    /// Asks the leaders of the partitions that a coordinator names. What it wrote before is
+    /// durable.
+    pub(crate) fn ask_leaders(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        slot: Slot,
+        call: StateCall,
+        out: &mut Vec<Command>,
+    ) {
+        let calls = &mut self.state_calls;
+        // No load of the shard repeats a number of another one, for which a late answer may come.
+        calls.last_number = calls.last_number.max(self.first_number) + 1;
+        let (number, from) = (calls.last_number, self.shard);
+        let (by_shard, results) = split(inputs, &call.request);
+        let group_id: Arc<str> = (*call.group_id).into();
+        let shards = by_shard.len() as u32;
+        let deadline = inputs.times.now.saturating_add(WAIT_MS);
+        calls.waiting.insert(number, Waiting { slot, call, results, shards, deadline });
+        for (to, request) in by_shard {
+            let group_id = Arc::clone(&group_id);
+            let question = StateQuestion { from, number, group_id, request };
+            if to == from {
+                self.answer_coordinator(inputs, question, out);
+            } else {
+                out.push(Command::Mail { to, message: Message::StateQuestion(question) });
+            }
+        }
+    }
+
+    /// Does what the coordinator of a group asks for; the results leave when they are durable.
+    pub(crate) fn answer_coordinator(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        question: StateQuestion,
+        out: &mut Vec<Command>,
+    ) {
+        let StateQuestion { from: to, number, group_id, request } = question;
+        let mut visible_at = VisibleAt::Now;
+        let mut results = Vec::new();
+        each_partition(&request, |topic_id, partition, initialize| {
+            let key = SharePartitionKey::new(&group_id, topic_id, partition);
+            let done = self.answer_one(inputs, &key, (&request, initialize));
+            let result = match done {
+                Ok((summary, at)) => {
+                    visible_at.join(at);
+                    Ok(summary)
+                }
+                Err(Refusal { error, .. }) => Err(error),
+            };
+            results.push(StateResult { topic_id, partition, result });
+        });
+        self.state_calls.unflushed.push((visible_at, StateAnswer { to, number, results }));
+        self.send_state_answers(inputs, out);
+    }
+
+    fn answer_one(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        key: &SharePartitionKey,
+        (request, initialize): (&StateRequest, Option<Initialize>),
+    ) -> Result<(Summary, VisibleAt), Refusal> {
+        match (request, initialize) {
+            (StateRequest::Initialize { .. }, Some(initialize)) => {
+                Ok((Summary::default(), self.initialize(inputs, key, initialize)?))
+            }
+            (StateRequest::Initialize { .. } | StateRequest::Delete(_), _) => {
+                Ok((Summary::default(), self.delete(inputs, key)?))
+            }
+            (StateRequest::ReadSummary(_), _) => {
+                let (found, visible_at) = self.summary(inputs, key)?;
+                let located = super::opening::locate(inputs, key);
+                let summary = Summary {
+                    start_offset: found.start_offset,
+                    leader_epoch: found.leader_epoch,
+                    delivery_complete_count: found.delivery_complete_count,
+                    end_offset: located.ok().map(|it| it.bounds.high_watermark),
+                };
+                Ok((summary, visible_at))
+            }
+        }
+    }
+
+    /// Sends the results that are durable.
+    pub(crate) fn send_state_answers(&mut self, inputs: &Inputs<'_>, out: &mut Vec<Command>) {
+        let log = inputs.log.log();
+        let is_durable = |visible_at: &VisibleAt| {
+            let mut positions = visible_at.positions();
+            positions.all(|(partition, at)| at <= log.progress_of(partition).flushed())
+        };
+        let unflushed = std::mem::take(&mut self.state_calls.unflushed);
+        for (visible_at, answer) in unflushed {
+            if !is_durable(&visible_at) {
+                self.state_calls.unflushed.push((visible_at, answer));
+            } else if answer.to == self.shard {
+                self.take_state_answer(answer);
+            } else {
+                let to = answer.to;
+                out.push(Command::Mail { to, message: Message::StateAnswer(answer) });
+            }
+        }
+    }
+
+    /// Takes the results of a shard.
+    pub(crate) fn take_state_answer(&mut self, answer: StateAnswer) {
+        let Some(waiting) = self.state_calls.waiting.get_mut(&answer.number) else { return };
+        waiting.results.extend(answer.results);
+        waiting.shards = waiting.shards.saturating_sub(1);
+    }
+
+    /// The next request whose shards have all answered, or were given up: with the slot of its
+    /// coordinator.
+    pub(crate) fn next_answered(
+        &mut self,
+        now: i64,
+    ) -> Option<(Slot, StateCall, Vec<StateResult>)> {
+        let mut waiting = self.state_calls.waiting.iter();
+        let (number, _) = waiting.find(|(_, it)| it.shards == 0 || it.deadline <= now)?;
+        let number = *number;
+        let Waiting { slot, call, mut results, .. } = self.state_calls.waiting.remove(&number)?;
+        add_missing(&call.request, &mut results);
+        Some((slot, call, results))
+    }
+
+    /// When a request is given up.
+    pub(super) fn state_calls_deadline(&self) -> Option<i64> {
+        self.state_calls.waiting.values().map(|it| it.deadline).min()
+    }
+}
+
+/// The request for each shard, and the results of partitions that do not exist.
+fn split(
+    inputs: &Inputs<'_>,
+    request: &StateRequest,
+) -> (BTreeMap<u32, StateRequest>, Vec<StateResult>) {
+    let (mut by_shard, mut results) = (BTreeMap::new(), Vec::new());
+    each_partition(request, |topic_id, partition, initialize| {
+        let topic = inputs.image.topic_by_id(topic_id);
+        let Some(topic) = topic.filter(|topic| (0..topic.partitions).contains(&partition)) else {
+            let result = Err(ErrorCode::UnknownTopicOrPartition);
+            return results.push(StateResult { topic_id, partition, result });
+        };
+        let shard = leader(topic, partition, inputs.log.placement());
+        let of_shard = by_shard.entry(shard).or_insert_with(|| empty(request));
+        add(of_shard, topic_id, partition, initialize);
+    });
+    (by_shard, results)
+}
+
+/// The same request for no partition.
+fn empty(request: &StateRequest) -> StateRequest {
+    match request {
+        StateRequest::Initialize { state_epoch, .. } => {
+            StateRequest::Initialize { state_epoch: *state_epoch, topics: Vec::new() }
+        }
+        StateRequest::Delete(_) => StateRequest::Delete(Vec::new()),
+        StateRequest::ReadSummary(_) => StateRequest::ReadSummary(Vec::new()),
+    }
+}
+
+fn add(request: &mut StateRequest, topic_id: Uuid, partition: i32, initialize: Option<Initialize>) {
+    match request {
+        StateRequest::Initialize { topics, .. } => {
+            let start = muster_coordinator::Start::of(initialize.map_or(-1, |it| it.start_offset));
+            of_topic(topics, topic_id).push((partition, start));
+        }
+        StateRequest::Delete(topics) | StateRequest::ReadSummary(topics) => {
+            of_topic(topics, topic_id).push(partition);
+        }
+    }
+}
+
+/// The partitions come topic by topic.
+fn of_topic<T>(topics: &mut Vec<(Uuid, Vec<T>)>, topic_id: Uuid) -> &mut Vec<T> {
+    let is_last = topics.last().is_some_and(|(id, _)| *id == topic_id);
+    if !is_last {
+        topics.push((topic_id, Vec::new()));
+    }
+    let last = topics.len() - 1;
+    &mut topics[last].1
+}
+
+fn each_partition(request: &StateRequest, mut act: impl FnMut(Uuid, i32, Option<Initialize>)) {
+    match request {
+        StateRequest::Initialize { state_epoch, topics } => {
+            for (topic_id, partitions) in topics {
+                for (partition, start) in partitions {
+                    let start_offset = start.offset();
+                    let initialize = Initialize { state_epoch: *state_epoch, start_offset };
+                    act(*topic_id, *partition, Some(initialize));
+                }
+            }
+        }
+        StateRequest::Delete(topics) | StateRequest::ReadSummary(topics) => {
+            for (topic_id, partitions) in topics {
+                partitions.iter().for_each(|partition| act(*topic_id, *partition, None));
+            }
+        }
+    }
+}
+
+/// Partitions whose shard did not answer in time have an error.
+fn add_missing(request: &StateRequest, results: &mut Vec<StateResult>) {
+    let known: std::collections::BTreeSet<_> =
+        results.iter().map(|it| (it.topic_id, it.partition)).collect();
+    each_partition(request, |topic_id, partition, _| {
+        if !known.contains(&(topic_id, partition)) {
+            let result = Err(ErrorCode::CoordinatorNotAvailable);
+            results.push(StateResult { topic_id, partition, result });
+        }
+    });
+}

@@ -1,0 +1,72 @@
+//! The share state of a shard. Its records are in the shard's own log, in the partition of
+//! `__share_group_state` that has the number of the topic partition's slot.
+//!
+//! Invariant: records are appended and replayed in one place, [`ShareStates::write`].
+
+use crate::config::Config;
+use crate::groups::Groups;
+use crate::placement::{Placement, Slot};
+use muster_codec::DecodeError;
+use muster_codec::records::ShareRecord;
+use muster_shares::{SharePartitionKey, State, States};
+use muster_storage::AppendError;
+use std::collections::BTreeMap;
+
+/// The share state of a shard.
+#[derive(Debug)]
+pub(crate) struct ShareStates {
+    /// The states in each slot that the shard leads.
+    states: BTreeMap<Slot, States>,
+}
+
+impl ShareStates {
+    /// Without any share partition yet.
+    pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
+        let updates = config.share_coordinator_snapshot_update_records_per_snapshot.unsigned_abs();
+        let states = placement.slots_of(shard).map(|slot| (slot, States::new(updates)));
+        Self { states: states.collect() }
+    }
+
+    /// The states of the share partitions of a slot; None if another shard leads it.
+    pub(crate) fn of(&self, slot: Slot) -> Option<&States> {
+        self.states.get(&slot)
+    }
+
+    /// All states, by slot.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&SharePartitionKey, &State)> {
+        self.states.values().flat_map(States::iter)
+    }
+
+    /// Applies a record of the log.
+    ///
+    /// # Errors
+    /// The slot is another shard's.
+    pub(crate) fn replay(
+        &mut self,
+        slot: Slot,
+        record: &ShareRecord<'_>,
+    ) -> Result<(), DecodeError> {
+        let foreign = "state of share partitions of a slot that another shard has";
+        let states = self.states.get_mut(&slot).ok_or(DecodeError::InvalidBatch(foreign))?;
+        states.replay(record);
+        Ok(())
+    }
+
+    /// Appends records of a slot that the shard leads, as one atomic operation, and replays them.
+    /// Returns the position of the operation in [`Slot::share_state`].
+    ///
+    /// # Errors
+    /// They are too large for the log; nothing is written.
+    pub(crate) fn write(
+        &mut self,
+        log: &mut Groups,
+        slot: Slot,
+        now: i64,
+        records: &[ShareRecord<'_>],
+    ) -> Result<u64, AppendError> {
+        let position = log.append_share(slot, now, records)?;
+        let states = self.states.get_mut(&slot);
+        states.into_iter().for_each(|it| records.iter().for_each(|record| it.replay(record)));
+        Ok(position)
+    }
+}

@@ -1,0 +1,221 @@
+//! The ShareFetch and ShareAcknowledge requests of a shard that are not answered yet.
+
+use crate::event::ListenerIndex;
+use crate::net::VisibleAt;
+use crate::partitions::Bounds;
+use muster_codec::ErrorCode;
+use muster_codec::messages::AbortedTransaction;
+use muster_coordinator::RequestId;
+use muster_shares::partition::{AcquireMode, AcquiredRange};
+use muster_shares::sessions::{FetchContext, SessionKey};
+use muster_shares::{SharePartitionKey, TopicPartition};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The requests that are not answered yet.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    by_id: HashMap<u64, Request>,
+    last_id: u64,
+    /// The deadlines of those that wait for records.
+    deadlines: BTreeSet<(i64, u64)>,
+    by_connection: BTreeSet<(u64, u64)>,
+    /// The partitions of all of them.
+    parts: usize,
+}
+
+/// How a request came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) request: RequestId,
+    pub(crate) version: i16,
+    pub(crate) listener: ListenerIndex,
+}
+
+/// A ShareFetch or ShareAcknowledge.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) asked: Asked,
+    pub(super) member: SessionKey,
+    /// None for a ShareAcknowledge.
+    pub(super) fetch: Option<FetchWants>,
+    /// In the order in which they are fetched.
+    pub(super) parts: Vec<Part>,
+    /// The error of the whole request.
+    pub(super) error: ErrorCode,
+    pub(super) deadline: i64,
+    /// Reads under way.
+    pub(super) reads: usize,
+    /// The records of its acknowledgements.
+    pub(super) visible_at: VisibleAt,
+    /// Share partitions with acknowledgements that no record has yet.
+    pub(super) unwritten: BTreeSet<SharePartitionKey>,
+    /// Whether it waits for these alone.
+    pub(super) is_complete: bool,
+    /// `share.record.lock.duration.ms`
+    pub(super) lock_ms: i64,
+}
+
+/// The wishes of a ShareFetch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FetchWants {
+    pub(super) context: FetchContext,
+    pub(super) mode: AcquireMode,
+    pub(super) max_records: i64,
+    pub(super) batch_size: i64,
+    pub(super) max_bytes: u64,
+    pub(super) min_bytes: u64,
+}
+
+/// One partition of a request.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) at: TopicPartition,
+    /// Whether records are wanted.
+    pub(super) is_fetched: bool,
+    /// The result of its acknowledgements; None without any.
+    pub(super) acknowledged: Option<ErrorCode>,
+    pub(super) error: ErrorCode,
+    /// The shard that leads it, if that is another one.
+    pub(super) leader: Option<u32>,
+    pub(super) read: Option<Read>,
+    pub(super) records: Vec<u8>,
+    pub(super) acquired: Vec<AcquiredRange>,
+}
+
+/// The batches that were read for a partition, or that are being read.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) offset: i64,
+    pub(super) data: Vec<u8>,
+    pub(super) aborted: Vec<AbortedTransaction>,
+}
+
+/// A partition that can be read for a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Readable {
+    /// The place among the parts of the request.
+    pub(super) part: usize,
+    pub(super) id: crate::partitions::PartitionId,
+    pub(super) offset: i64,
+    pub(super) bytes: u64,
+}
+
+impl Part {
+    pub(super) fn new(at: TopicPartition, is_fetched: bool) -> Self {
+        Self {
+            at,
+            is_fetched,
+            acknowledged: None,
+            error: ErrorCode::None,
+            leader: None,
+            read: None,
+            records: Vec::new(),
+            acquired: Vec::new(),
+        }
+    }
+
+    /// Whether it waits for records.
+    pub(super) fn waits(&self) -> bool {
+        self.is_fetched && self.error == ErrorCode::None
+    }
+}
+
+impl Request {
+    /// The share partition of one of its parts.
+    pub(super) fn key(&self, part: usize) -> SharePartitionKey {
+        let TopicPartition { topic_id, partition } = self.parts[part].at;
+        SharePartitionKey::new(&self.member.group_id, topic_id, partition)
+    }
+
+    /// Notes the results of acknowledgements; partitions that are not fetched are added.
+    pub(super) fn acknowledged(&mut self, mut results: BTreeMap<TopicPartition, ErrorCode>) {
+        for part in &mut self.parts {
+            part.acknowledged = results.remove(&part.at).or(part.acknowledged);
+        }
+        let added = results
+            .into_iter()
+            .map(|(at, result)| Part { acknowledged: Some(result), ..Part::new(at, false) });
+        self.parts.extend(added);
+    }
+}
+
+impl Table {
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    pub(super) fn insert(&mut self, request: Request) -> u64 {
+        let id = self.next_id();
+        self.put(id, request);
+        id
+    }
+
+    /// Returns a request that was taken.
+    pub(super) fn put(&mut self, id: u64, request: Request) {
+        self.by_connection.insert((request.asked.request.connection, id));
+        self.parts += request.parts.len();
+        self.by_id.insert(id, request);
+    }
+
+    /// Takes a request out; it waits no longer.
+    pub(super) fn take(&mut self, id: u64) -> Option<Request> {
+        let request = self.by_id.remove(&id)?;
+        self.deadlines.remove(&(request.deadline, id));
+        self.by_connection.remove(&(request.asked.request.connection, id));
+        self.parts -= request.parts.len();
+        Some(request)
+    }
+
+    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut Request> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// Lets a request wait until its deadline.
+    pub(super) fn park(&mut self, id: u64, request: Request) {
+        self.deadlines.insert((request.deadline, id));
+        self.put(id, request);
+    }
+
+    /// Whether a request waits for records.
+    pub(super) fn is_parked(&self, id: u64) -> bool {
+        let deadline = self.by_id.get(&id).map(|request| request.deadline);
+        deadline.is_some_and(|at| self.deadlines.contains(&(at, id)))
+    }
+
+    pub(super) fn of_connection(&self, connection: u64) -> Vec<u64> {
+        let ids = self.by_connection.range((connection, 0)..=(connection, u64::MAX));
+        ids.map(|(_, id)| *id).collect()
+    }
+
+    /// The number of requests of a connection that wait for records.
+    pub(super) fn parked_of(&self, connection: u64) -> usize {
+        self.of_connection(connection).into_iter().filter(|id| self.is_parked(*id)).count()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<i64> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// A request whose time to wait has passed.
+    pub(super) fn due(&self, now: i64) -> Option<u64> {
+        self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
+    }
+
+    pub(super) fn parked(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    /// About the memory of all of them, without the records.
+    pub(super) fn bytes(&self) -> usize {
+        self.by_id.len() * size_of::<Request>() + self.parts * size_of::<Part>()
+    }
+}
+
+/// A share partition that can be used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Located {
+    pub(super) id: crate::partitions::PartitionId,
+    pub(super) bounds: Bounds,
+    pub(super) slot: crate::placement::Slot,
+}
