@@ -1,9 +1,9 @@
 //! The image of the cluster.
 
 use crate::cluster::image::deleted_topic_record;
-use crate::cluster::{ClusterImage, DeletedTopic, InternalTopic};
+use crate::cluster::{ClusterImage, DeletedTopic, InternalTopic, leader, state_slot};
 use crate::config::{Config, TOPIC_RESOURCE};
-use crate::placement::Slot;
+use crate::placement::{Placement, Slot};
 use muster_codec::Uuid;
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, TopicValue};
 use muster_coordinator::Topics;
@@ -108,4 +108,24 @@ fn internal_topics_exist_but_are_no_user_topics() {
     }
     assert_eq!(image.topics().count(), 0);
     assert_eq!(image.all_topics_from("").count(), InternalTopic::ALL.len());
+}
+
+#[test]
+fn share_state_is_led_with_its_topic_partition() {
+    let mut image = ClusterImage::new(&Config::default());
+    let id = Uuid([9; 16]);
+    let slots = vec![7, -1, 49];
+    let value = TopicValue { name: "t".into(), partitions: 3, slots };
+    image.apply(&ClusterRecord::Topic(TopicKey { topic_id: id }, Some(value)));
+    let topic = image.topic_by_id(id).unwrap();
+    let placement = Placement::of_equal(2, 50);
+    let state = [0, 1, 2].map(|index| state_slot(topic, index, placement));
+    assert_eq!(state, [Some(Slot(7)), Some(Slot(leader(topic, 1, placement))), Some(Slot(49))]);
+
+    let placement = Placement::of_equal(64, 50);
+    for index in 3..67 {
+        let leader = leader(topic, index, placement);
+        let state = state_slot(topic, index, placement);
+        assert_eq!(state, (leader < 50).then_some(Slot(leader)), "of a partition without a slot");
+    }
 }

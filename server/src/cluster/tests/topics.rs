@@ -1,7 +1,6 @@
 //! Topics created, deleted and grown.
 
 use super::*;
-use crate::placement::Slot;
 use ErrorCode::{
     InvalidConfig, InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor,
     InvalidRequest, InvalidTopicException, PolicyViolation, TopicAlreadyExists,
@@ -107,18 +106,6 @@ fn the_record_of_a_topic_names_the_slot_of_each_partition() {
     let topic = controller.image.topic("old").unwrap();
     assert_eq!([0, 1].map(|index| topic.slot(index)), [None; 2], "as before");
     assert_eq!(topic.slot(2), placement.partition_slot(topic.id, 2));
-
-    for index in 0..3 {
-        let state = state_slot(topic, index, placement).unwrap();
-        assert_eq!(topic.slot(index).unwrap_or(state), state);
-        assert_eq!(placement.shard_of(state), leader(topic, index, placement));
-    }
-    let placement = Placement::of_equal(64, 50);
-    for index in 3..67 {
-        let leader = leader(topic, index, placement);
-        let state = state_slot(topic, index, placement);
-        assert_eq!(state, (leader < 50).then_some(Slot(leader)), "of a partition without a slot");
-    }
 }
 
 #[test]
