@@ -6,7 +6,8 @@
 mod common;
 
 use common::{
-    Disk, State, compact, compacting_config, open, part, records, recover, recover_by, settle,
+    Disk, SHARE_STATE, State, compact, compacting_config, open, part, records, recover, recover_by,
+    settle,
 };
 use muster_codec::record_batch::{Batches, EndTxnMarker, TransactionOutcome};
 use muster_storage::{
@@ -42,6 +43,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     let value = prop_oneof![1 => Just(None), 4 => (0..1_200usize).prop_map(Some)];
     let records = prop::collection::vec((0..12u8, value), 1..4);
     let in_transaction = prop::collection::vec((0..12u8, 0..1_200usize), 1..4);
+    let partition = prop_oneof![2 => -1..3, 1 => SHARE_STATE..SHARE_STATE + 2];
     let outcome = prop_oneof![
         2 => Just(TransactionOutcome::Commit),
         1 => Just(TransactionOutcome::Abort),
@@ -53,8 +55,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         15 => (0..3i32, 0..3i64, outcome).prop_map(|(partition, producer, outcome)| {
             Operation::End { partition, producer, outcome }
         }),
-        1 => Just(Operation::Snapshot),
-        30 => (-1..3, records).prop_map(|(partition, records)| {
+        4 => Just(Operation::Snapshot),
+        30 => (partition, records).prop_map(|(partition, records)| {
             Operation::Append { partition, records }
         }),
         20 => Just(Operation::Turn),
@@ -64,6 +66,15 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => prop_oneof![4 => Just(512), 1 => Just(4096)]
             .prop_map(|block_bytes| Operation::Crash { block_bytes }),
     ]
+}
+
+/// The bytes of a key: of share state the snapshots of three share partitions, and their updates.
+fn key_of(partition: i32, key: u8) -> Vec<u8> {
+    if partition < SHARE_STATE {
+        return vec![key; 5];
+    }
+    let is_update = !key.is_multiple_of(4);
+    vec![0, is_update.into(), key / 4]
 }
 
 /// Two logs with the same operations, of which only one is compacted.
@@ -130,7 +141,7 @@ impl Twins {
 
     fn append(&mut self, partition: i32, written: &[(u8, Option<usize>)]) {
         let of = |(key, len): &(u8, Option<usize>)| {
-            (vec![*key; 5], len.map(|len| vec![(len % 251) as u8; len]))
+            (key_of(partition, *key), len.map(|len| vec![(len % 251) as u8; len]))
         };
         let written: Vec<_> = written.iter().map(of).collect();
         let records = || written.iter().map(|(key, value)| (key.as_slice(), value.as_deref()));
@@ -213,7 +224,7 @@ impl Twins {
     /// Checks that a fetch returns exactly the batches that are left.
     fn check_fetch(&mut self) {
         let (_, replayed) = recover(&self.disk, &self.config.dir).unwrap();
-        for partition in -1..3 {
+        for partition in (-1..3).chain(SHARE_STATE..SHARE_STATE + 2) {
             let batches = replayed.iter().filter(|batch| batch.partition == partition);
             let expected: BTreeMap<_, _> =
                 batches.map(|batch| (batch.base_offset, batch.bytes.clone())).collect();

@@ -130,9 +130,17 @@ pub struct Found {
     pub timestamp: i64,
 }
 
-/// The partition of a number in a story: -1 of the cluster, others of `__consumer_offsets`.
+/// From this number on, partitions in a story are of `__share_group_state`.
+pub const SHARE_STATE: i32 = 100;
+
+/// The partition of a number in a story: -1 of the cluster, others of `__consumer_offsets` or
+/// `__share_group_state`.
 pub fn part(number: i32) -> LogPartition {
-    u32::try_from(number).map_or(LogPartition::Cluster, LogPartition::ConsumerOffsets)
+    match u32::try_from(number) {
+        Err(_) => LogPartition::Cluster,
+        Ok(index) if number >= SHARE_STATE => LogPartition::ShareState(index - SHARE_STATE as u32),
+        Ok(index) => LogPartition::ConsumerOffsets(index),
+    }
 }
 
 pub fn number(partition: LogPartition) -> i32 {
@@ -140,7 +148,7 @@ pub fn number(partition: LogPartition) -> i32 {
         LogPartition::Cluster => CLUSTER_PARTITION,
         LogPartition::ConsumerOffsets(index) => index as i32,
         LogPartition::TransactionState(index) => -2 - index as i32,
-        LogPartition::ShareState(index) => -100_000 - index as i32,
+        LogPartition::ShareState(index) => SHARE_STATE + index as i32,
     }
 }
 

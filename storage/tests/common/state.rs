@@ -1,6 +1,6 @@
-//! The state that replay makes of a log, with transactions: a model of the server's.
+//! The state that replay makes of a log, with transactions and share state, as the server does.
 
-use super::Replayed;
+use super::{Replayed, SHARE_STATE};
 use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome};
 use std::collections::BTreeMap;
 
@@ -20,6 +20,9 @@ struct Pending {
 pub struct State {
     values: BTreeMap<Key, Vec<u8>>,
     pending: BTreeMap<Key, Vec<Pending>>,
+    /// The updates after the values of share partitions, and the end of each partition of the log.
+    updates: BTreeMap<Key, Vec<Vec<u8>>>,
+    share_ends: BTreeMap<i32, i64>,
 }
 
 impl State {
@@ -39,10 +42,19 @@ impl State {
     pub fn replay(&mut self, replayed: &Replayed) {
         let (partition, batch) = (replayed.partition, Batch::read(&replayed.bytes).unwrap());
         let producer_id = batch.header.producer_id;
+        let known_to = self.share_ends.get(&partition).copied().unwrap_or(0);
+        if partition >= SHARE_STATE {
+            self.share_ends.insert(partition, known_to.max(batch.header.next_offset()));
+        }
         for record in batch.records().unwrap() {
             let record = record.unwrap();
             let key = record.key.unwrap();
-            if batch.header.is_control() {
+            if partition >= SHARE_STATE {
+                // A block that compaction has rebuilt may have records of both sides of a position.
+                if batch.offset(&record) >= known_to {
+                    self.put_share(partition, key, record.value);
+                }
+            } else if batch.header.is_control() {
                 let marker = EndTxnMarker::of_record(&record).unwrap().unwrap();
                 self.end(partition, producer_id, marker.outcome);
             } else if batch.header.is_transactional() {
@@ -50,6 +62,20 @@ impl State {
             } else {
                 self.put(partition, key, record.value);
             }
+        }
+    }
+
+    /// A record of share state.
+    fn put_share(&mut self, partition: i32, key: &[u8], value: Option<&[u8]>) {
+        let of = (partition, key[2..].to_vec());
+        match (&key[..2], value) {
+            ([0, 0], value) => {
+                self.updates.remove(&of);
+                self.put(partition, key, value);
+            }
+            ([0, 1], Some(value)) => self.updates.entry(of).or_default().push(value.to_vec()),
+            (_, None) => {}
+            (_, Some(_)) => panic!("{key:?}"),
         }
     }
 

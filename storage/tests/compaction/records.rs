@@ -1,6 +1,6 @@
 //! The records that compaction keeps and drops.
 
-use crate::common::{part, records, settle};
+use crate::common::{SHARE_STATE, part, records, settle};
 use crate::story::Story;
 use muster_codec::Wall;
 use muster_codec::record_batch::Batch;
@@ -164,4 +164,50 @@ fn timestamps_of_records_do_not_change_with_a_delete_horizon() {
     assert_eq!(header.attributes, 0x40, "Kafka's bit");
     assert_eq!(header.base_timestamp, header.delete_horizon().unwrap());
     assert_eq!(header.max_timestamp, 777);
+}
+
+/// Writes the snapshot of a share partition, or an update.
+fn share(story: &mut Story, key: &str, value: &str) {
+    story.put(SHARE_STATE, key, value);
+}
+
+const SNAPSHOT: [&str; 2] = ["\0\0a", "\0\0b"];
+const UPDATE: [&str; 2] = ["\0\x01a", "\0\x01b"];
+
+#[test]
+fn a_snapshot_displaces_older_snapshots_and_updates_of_its_share_partition() {
+    let mut story = Story::idle();
+    share(&mut story, SNAPSHOT[0], "1");
+    share(&mut story, UPDATE[0], "2");
+    share(&mut story, UPDATE[1], "3");
+    share(&mut story, SNAPSHOT[0], "4");
+    share(&mut story, UPDATE[0], "5");
+    share(&mut story, UPDATE[0], "6");
+    story.roll();
+    story.compact();
+    let left = ["100@2 \0\x01b=3", "100@3 \0\0a=4", "100@4 \0\x01a=5", "100@5 \0\x01a=6"];
+    assert_eq!(story.texts(), left, "an update displaces nothing, not even of its own key");
+    share(&mut story, UPDATE[0], "7");
+    story.compact_again();
+    assert_eq!(story.texts().len(), 5, "updates stay over passes");
+    share(&mut story, SNAPSHOT[0], "8");
+    story.compact_again();
+    assert_eq!(story.texts(), ["100@2 \0\x01b=3", "100@7 \0\0a=8"]);
+}
+
+#[test]
+fn the_tombstone_of_a_share_partition_goes_after_its_updates() {
+    let mut story = Story::idle();
+    share(&mut story, SNAPSHOT[0], "1");
+    share(&mut story, UPDATE[0], "2");
+    story.delete(SHARE_STATE, SNAPSHOT[0]);
+    story.delete(SHARE_STATE, UPDATE[1]);
+    share(&mut story, SNAPSHOT[1], "3");
+    story.roll();
+    story.compact();
+    let left = ["100@2 \0\0a=-", "100@4 \0\0b=3"];
+    assert_eq!(story.texts(), left, "an update without a value means nothing");
+    story.now += 1_001;
+    story.compact_again();
+    assert_eq!(story.texts(), left[1..]);
 }

@@ -1,12 +1,13 @@
 //! Compaction: keeps the newest record of each key, as Kafka's LogCleaner does, and frees the space
-//! of the others.
+//! of the others. Of share state it also keeps what follows the newest snapshot.
 //!
 //! It runs concurrently with the appends, in slices, and pushes file operations like the rest of
 //! the log; FORMAT.md describes the files at each moment. It compares keys without decoding them.
 //! [`pass`]: one pass, by its [`rules`]; [`scan`]: the records of segments; [`notes`]: what is
-//! noted of them, with [`newest`], the newest record of each key, and [`transactions`]; [`output`]:
-//! the segment that is written.
+//! noted of them, with [`newest`], the newest record of each key, [`keys`], by which they are
+//! compared, and [`transactions`]; [`output`]: the segment that is written.
 
+mod keys;
 mod newest;
 mod notes;
 mod output;

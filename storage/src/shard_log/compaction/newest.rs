@@ -1,6 +1,7 @@
 //! A table of the newest record of each key, for as many keys as fit in its memory
 //! (`SkimpyOffsetMap` of Kafka).
 
+use super::keys::compared;
 use crate::log_partition::LogPartition;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
@@ -50,10 +51,13 @@ impl Newest {
         }
     }
 
+    /// The hash of the key by which a record is compared.
     pub(super) fn hash(&self, partition: LogPartition, key: &[u8]) -> KeyHash {
         let mut hasher = self.hasher;
         hasher.write(&partition.to_bytes());
-        hasher.write(key);
+        let (first, rest) = compared(partition, key);
+        hasher.write(first);
+        hasher.write(rest);
         let hash = hasher.finish128();
         KeyHash([hash.h1, hash.h2])
     }

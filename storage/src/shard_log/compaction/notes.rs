@@ -3,6 +3,7 @@
 //!
 //! A record of a transaction counts once its marker is read: then it is noted by its own offset.
 
+use super::keys::is_update;
 use super::newest::{CHUNK_BYTES, KeyHash, Newest, Noted};
 use super::scan::RawRecord;
 use super::transactions::{OpenTransaction, Place, Transactions};
@@ -62,7 +63,7 @@ impl Notes {
                 outcome.map_or(Ok(1), |outcome| self.end(partition, header, outcome, offset))
             );
         }
-        if self.cut.is_some() {
+        if self.cut.is_some() || is_update(partition, key) {
             return Ok(Ok(1));
         }
         let key = self.newest.hash(partition, key);
@@ -129,7 +130,7 @@ impl Notes {
         self.transactions.is_aborted(partition, header)
     }
 
-    /// The offset of the newest record of a key that counts.
+    /// The offset of the newest record that displaces older ones of a key.
     pub(super) fn newest_of(&self, partition: LogPartition, key: &[u8]) -> Option<i64> {
         self.newest.get(self.newest.hash(partition, key))
     }

@@ -1,5 +1,6 @@
 //! The rules of a pass: the batches and the records that it keeps.
 
+use super::keys::is_update;
 use super::notes::Notes;
 use super::output::Fate;
 use super::scan::RawRecord;
@@ -79,8 +80,9 @@ impl Part {
     }
 }
 
-/// A record is kept if no newer one of its key is known, a tombstone until its delete horizon
-/// (`Cleaner.shouldRetainRecord`). A record without a key is dropped: no record could replace it.
+/// A record is kept if no newer one of its key is known that displaces it, a tombstone until its
+/// delete horizon (`Cleaner.shouldRetainRecord`). A record without a key is dropped, as no record
+/// could replace it, and so is an update without a value, which has no meaning.
 pub(super) fn fate(
     notes: &Notes,
     rules: &Rules,
@@ -92,6 +94,9 @@ pub(super) fn fate(
     let offset = record.offset(header);
     let known = notes.newest_of(partition, key);
     if known.is_some_and(|known| offset < known) {
+        return Fate::Drop;
+    }
+    if record.is_tombstone && is_update(partition, key) {
         return Fate::Drop;
     }
     let is_over = |horizon| rules.now >= horizon;
