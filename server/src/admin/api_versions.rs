@@ -16,9 +16,9 @@ const TRANSACTION_VERSION: &str = "transaction.version";
 /// The feature of share groups (KIP-932).
 const SHARE_VERSION: &str = "share.version";
 
-/// The features with their highest levels, which are finalized.
+/// The features with their highest levels, which are finalized, in Kafka's order.
 const FEATURES: [(&str, i16); 3] =
-    [(GROUP_VERSION, 1), (SHARE_VERSION, 1), (TRANSACTION_VERSION, 2)];
+    [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1)];
 
 /// The first version whose clients accept a feature with minimum level 0 (KAFKA-17492).
 const FEATURES_AT_ZERO_FROM: i16 = 4;

@@ -354,7 +354,7 @@ impl Shard {
             self.transactions.questions_deadline(),
             self.transactions_deadline(),
             self.partitions.next_deadline(),
-            self.shares.deadline(),
+            self.shares_deadline(),
             self.clients.deadline(),
             self.has_work().then_some(self.times.now),
             self.stop_deadline(),
@@ -371,10 +371,19 @@ impl Shard {
         Some(at).filter(|at| self.times.now < *at)
     }
 
-    /// When the groups need the next turn. While input waits that cannot be handled because the log
-    /// accepts no operation, it is blocked.
+    /// Whether input waits that cannot be handled, because the log accepts no operation.
+    fn is_blocked(&self) -> bool {
+        self.clients.has_waiting() && !self.has_work()
+    }
+
+    /// When share partitions need the next turn. While input is blocked no lock ends.
+    fn shares_deadline(&self) -> Option<i64> {
+        self.shares.deadline().filter(|_| !self.is_blocked())
+    }
+
+    /// When the groups need the next turn.
     fn groups_deadline(&self) -> Option<i64> {
-        let is_blocked = self.clients.has_waiting() && !self.has_work();
+        let is_blocked = self.is_blocked();
         let (now, is_stopping) = (self.times.now, self.stopping != Stopping::No);
         let (config, transactions) = (self.broker.config(), self.transactions.coordinators());
         let turn = TurnEnd { now, is_stopping, config, image: None, transactions };

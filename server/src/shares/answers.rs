@@ -54,8 +54,9 @@ impl Shares {
             if responses.last().is_none_or(|last| last.topic_id != topic_id) {
                 responses.push(ShareFetchTopicResponse { topic_id, partitions: Vec::new() });
             }
-            let partitions = responses.last_mut().map(|last| &mut last.partitions);
-            partitions.into_iter().for_each(|it| it.push(fetched(&part)));
+            if let Some(last) = responses.last_mut() {
+                last.partitions.push(fetched(part));
+            }
         }
         ShareFetchResponse {
             acquisition_lock_timeout_ms: lock_ms(request),
@@ -112,7 +113,7 @@ impl Shares {
     }
 }
 
-fn fetched(part: &Part) -> ShareFetchPartitionResponse<'static> {
+fn fetched(part: Part) -> ShareFetchPartitionResponse<'static> {
     let acquired = part.acquired.iter().map(|it| AcquiredRecords {
         first_offset: it.first,
         last_offset: it.last,
@@ -123,7 +124,7 @@ fn fetched(part: &Part) -> ShareFetchPartitionResponse<'static> {
         error_code: part.error.code(),
         acknowledge_error_code: part.acknowledged.unwrap_or(ErrorCode::None).code(),
         current_leader: leader(part.leader),
-        records: Some(part.records.clone().into()),
+        records: Some(part.records.into()),
         acquired_records: acquired.collect(),
         ..Default::default()
     }

@@ -13,10 +13,6 @@ use muster_shares::partition::{
     AbortedTransaction, Fetched, LogBatch, ReadBatch, Wanted, aborted_ranges, kept_batches,
 };
 
-/// The most bytes of a partition that one request reads, unless its first batch is longer: more
-/// than the records that clients ask for by default.
-const READ_BYTES_MAX: u64 = 1 << 20;
-
 /// The most requests that wait for records. Beyond it they are answered with what is there.
 const WAITING_MAX: usize = 65_536;
 
@@ -152,7 +148,8 @@ impl Shares {
             can_acquire.then(|| it.next_fetch_offset())
         })??;
         let bytes = inputs.partitions.share_bytes(id, offset, reads_committed).unwrap_or(0);
-        Some(Readable { part, id, offset, bytes })
+        let records = located.bounds.high_watermark.saturating_sub(offset);
+        Some(Readable { part, id, offset, bytes, records })
     }
 
     fn begin_reads(
@@ -163,12 +160,14 @@ impl Shares {
         readable: Vec<Readable>,
     ) {
         let id = id.unwrap_or_else(|| self.requests.next_id());
-        let max_bytes = request.fetch.map_or(0, |it| it.max_bytes) / readable.len().max(1) as u64;
-        let max_bytes = max_bytes.min(READ_BYTES_MAX) as u32;
+        let Some(wants) = request.fetch else { return };
+        let share = wants.max_bytes / readable.len().max(1) as u64;
         let reads_committed = self.config(inputs, &request.member.group_id).reads_committed;
         request.reads = readable.len();
         let mut reads = Vec::with_capacity(readable.len());
-        for Readable { part, id: partition, offset, .. } in readable {
+        for it in readable {
+            let max_bytes = it.bytes_to_read(wants.max_records).min(share) as u32;
+            let Readable { part, id: partition, offset, .. } = it;
             self.reading.insert(request.key(part));
             request.parts[part].read = Some(Read { offset, data: Vec::new(), aborted: Vec::new() });
             self.last_read += 1;
@@ -253,7 +252,9 @@ impl Shares {
             let kept = kept_batches(&bounds, &part.acquired);
             let from = kept.start.checked_sub(1).map_or(0, |before| ends[before]);
             let upto = kept.end.checked_sub(1).map_or(0, |last| ends[last]);
-            part.records = read.data.get(from..upto.max(from)).unwrap_or_default().to_vec();
+            read.data.truncate(upto.max(from));
+            read.data.drain(..from);
+            part.records = std::mem::take(&mut read.data);
             let count = part.acquired.iter().map(|it| it.last - it.first + 1).sum::<i64>();
             max_records = max_records.saturating_sub(count);
         }

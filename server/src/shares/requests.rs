@@ -23,6 +23,9 @@ const RECORD_LIMIT: i8 = 1;
 /// The longest time that a ShareFetch may wait, in ms, as for Fetch.
 const WAIT_MS_MAX: i32 = 300_000;
 
+/// Partitions that a request may name, as for Fetch. A larger request is refused.
+const PARTITIONS_MAX: usize = 100_000;
+
 /// The acknowledgements of a request by partition. One that is named twice counts as it came last.
 type Acknowledgements<'r> = BTreeMap<TopicPartition, &'r [AcknowledgementBatch]>;
 
@@ -69,7 +72,11 @@ impl Shares {
     ) {
         let epoch = body.share_session_epoch;
         let member = member(body.group_id.as_ref(), body.member_id.as_ref());
+        let count: usize = body.topics.iter().map(|topic| topic.partitions.len()).sum();
         let begun = member.and_then(|member| {
+            if count > PARTITIONS_MAX {
+                return Err(ErrorCode::InvalidRequest);
+            }
             self.sessions.acknowledge(&member, epoch)?;
             Ok(member)
         });
@@ -112,6 +119,9 @@ impl Shares {
             topic.partitions.iter().map(|index| partition(topic.topic_id, *index))
         });
         let (named, forgotten): (Vec<_>, Vec<_>) = (named.collect(), forgotten.collect());
+        if named.len() > PARTITIONS_MAX {
+            return Err(ErrorCode::InvalidRequest);
+        }
         let begun = self.sessions.fetch(
             &member,
             &SessionFetch {

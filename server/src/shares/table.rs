@@ -97,7 +97,24 @@ pub(super) struct Readable {
     pub(super) part: usize,
     pub(super) id: crate::partitions::PartitionId,
     pub(super) offset: i64,
+    /// About the bytes that can be read, and the number of records.
     pub(super) bytes: u64,
+    pub(super) records: i64,
+}
+
+/// The most bytes of a partition that one request reads, unless its first batch is longer.
+const READ_BYTES_MAX: u64 = 1 << 20;
+
+/// Bytes that are read beyond those of the records that are wanted, as these are estimated.
+const READ_BYTES_MORE: u64 = 16 << 10;
+
+impl Readable {
+    /// The bytes of about as many records as are wanted.
+    pub(super) fn bytes_to_read(&self, max_records: i64) -> u64 {
+        let wanted = max_records.clamp(0, self.records).unsigned_abs();
+        let bytes = self.bytes.saturating_mul(wanted) / self.records.max(1).unsigned_abs();
+        bytes.saturating_add(READ_BYTES_MORE).min(READ_BYTES_MAX)
+    }
 }
 
 impl Part {

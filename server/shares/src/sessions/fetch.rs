@@ -5,6 +5,7 @@ use super::{
     next_epoch,
 };
 use crate::TopicPartition;
+use crate::limits::SESSION_PARTITIONS_MAX;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 
@@ -63,7 +64,7 @@ impl Sessions {
             return Err(ErrorCode::InvalidRequest);
         }
         self.remove(key);
-        if self.sessions.len() >= self.limit {
+        if self.sessions.len() >= self.limit || !self.has_room(request) {
             return Err(ErrorCode::ShareSessionLimitReached);
         }
         let SessionFetch { connection, topics, .. } = *request;
@@ -72,18 +73,30 @@ impl Sessions {
         topics.iter().for_each(|at| partitions.add(*at, false));
         let begun =
             Begun { context: FetchContext::Initial, partitions: partitions.iter().collect() };
+        self.partitions += partitions.len();
         self.sessions.insert(key.clone(), Session { epoch, connection, partitions });
         self.by_connection.insert(connection, Opened { key: key.clone(), is_stale: false });
         Ok(begun)
     }
 
     fn resume(&mut self, key: &SessionKey, request: &SessionFetch<'_>) -> Result<Begun, ErrorCode> {
+        let has_room = self.has_room(request);
         let session = self.sessions.get_mut(key).ok_or(ErrorCode::ShareSessionNotFound)?;
         session.take(request.epoch)?;
+        if !has_room {
+            return Err(ErrorCode::ShareSessionLimitReached);
+        }
+        let before = session.partitions.len();
         request.topics.iter().for_each(|at| session.partitions.add(*at, true));
         request.forgotten.iter().for_each(|at| session.partitions.remove(*at));
+        self.partitions = self.partitions - before + session.partitions.len();
         let partitions = session.partitions.iter().collect();
         Ok(Begun { context: FetchContext::Subsequent, partitions })
+    }
+
+    /// Whether the partitions that a request names fit, even if no session has them yet.
+    fn has_room(&self, request: &SessionFetch<'_>) -> bool {
+        self.partitions + request.topics.len() <= SESSION_PARTITIONS_MAX
     }
 
     /// Whether the answer of a subsequent ShareFetch has a partition: if it has records or news, or

@@ -28,6 +28,8 @@ pub struct Sessions {
     by_connection: BTreeMap<Connection, Opened>,
     /// `group.share.max.share.sessions`
     limit: usize,
+    /// The partitions of all sessions.
+    partitions: usize,
 }
 
 /// A member of a group.
@@ -71,7 +73,8 @@ pub struct Disconnected {
 
 impl Sessions {
     pub fn new(limit: usize) -> Self {
-        Self { sessions: BTreeMap::new(), by_connection: BTreeMap::new(), limit }
+        let (sessions, by_connection) = Default::default();
+        Self { sessions, by_connection, limit, partitions: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -123,6 +126,7 @@ impl Sessions {
 
     fn remove(&mut self, key: &SessionKey) -> Option<Ended> {
         let session = self.sessions.remove(key)?;
+        self.partitions -= session.partitions.len();
         if let Some(opened) = self.by_connection.get_mut(&session.connection) {
             opened.is_stale = true;
         }

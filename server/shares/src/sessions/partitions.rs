@@ -18,6 +18,10 @@ struct Place {
 }
 
 impl Partitions {
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = TopicPartition> {
         self.by_place.values().copied()
     }

@@ -1,0 +1,427 @@
+//! Share groups: records that members acquire and acknowledge, across sessions, kills of the server,
+//! and shards.
+
+use crate::support::{Client, Server, create_topic, produce, topic_id};
+use muster_codec::messages::*;
+use muster_codec::record_batch::Batches;
+use muster_codec::{ErrorCode, Request, Response, Uuid};
+use std::time::{Duration, Instant};
+
+const TOPIC: &str = "jobs";
+const GROUP: &str = "workers";
+
+const ACCEPT: i8 = 1;
+const RELEASE: i8 = 2;
+const REJECT: i8 = 3;
+
+/// A time after which a test that waits has failed, in ms, and shorter than a lock.
+const LONG_MS: i32 = 20_000;
+
+/// A member with a session at the leader of a partition.
+struct Member {
+    client: Client,
+    id: &'static str,
+    topic_id: Uuid,
+    epoch: i32,
+}
+
+/// The first and last offset of records that were acquired, and their delivery count.
+type Acquired = (i64, i64, i16);
+
+/// The answer to a ShareFetch about one partition.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Fetched {
+    acquired: Vec<Acquired>,
+    /// The base offsets of the batches.
+    batches: Vec<i64>,
+    acknowledged: i16,
+}
+
+impl Member {
+    fn new(server: &Server, id: &'static str) -> Self {
+        let mut client = server.client(0);
+        let topic_id = topic_id(&mut client, TOPIC);
+        Self { client, id, topic_id, epoch: 0 }
+    }
+
+    /// Fetches with acknowledgements: first and last offset, and type.
+    fn fetch(&mut self, acknowledged: &[(i64, i64, i8)], max_wait_ms: i32) -> Fetched {
+        let request = self.request(acknowledged, max_wait_ms);
+        let Response::ShareFetch(answer) = self.client.call(2, request.into()) else { panic!() };
+        assert_eq!(answer.error_code, 0, "{answer:?}");
+        self.epoch += 1;
+        let partition = answer.responses.iter().flat_map(|topic| &topic.partitions).next();
+        let Some(partition) = partition else { return Fetched::default() };
+        assert_eq!(partition.error_code, 0, "{answer:?}");
+        let acquired = partition.acquired_records.iter();
+        let batches = Batches::new(partition.records.as_deref().unwrap_or_default());
+        Fetched {
+            acquired: acquired
+                .map(|it| (it.first_offset, it.last_offset, it.delivery_count))
+                .collect(),
+            batches: batches.map(|batch| batch.unwrap().header.base_offset).collect(),
+            acknowledged: partition.acknowledge_error_code,
+        }
+    }
+
+    /// Waits for records.
+    fn acquire(&mut self) -> Vec<Acquired> {
+        self.fetch(&[], LONG_MS).acquired
+    }
+
+    /// Fetches what is there at once.
+    fn peek(&mut self) -> Vec<Acquired> {
+        self.fetch(&[], 0).acquired
+    }
+
+    fn request(
+        &self,
+        acknowledged: &[(i64, i64, i8)],
+        max_wait_ms: i32,
+    ) -> ShareFetchRequest<'static> {
+        let partition = ShareFetchPartition {
+            partition_index: 0,
+            acknowledgement_batches: batches(acknowledged),
+        };
+        ShareFetchRequest {
+            group_id: Some(GROUP.into()),
+            member_id: Some(self.id.into()),
+            share_session_epoch: self.epoch,
+            max_wait_ms,
+            min_bytes: 1,
+            max_records: 500,
+            batch_size: 500,
+            topics: vec![ShareFetchTopic { topic_id: self.topic_id, partitions: vec![partition] }],
+            ..Default::default()
+        }
+    }
+
+    /// The error of the whole ShareAcknowledge, and that of the partition.
+    fn acknowledge(&mut self, acknowledged: &[(i64, i64, i8)]) -> (i16, Option<i16>) {
+        let partition = ShareAcknowledgePartition {
+            partition_index: 0,
+            acknowledgement_batches: batches(acknowledged),
+        };
+        let topic = ShareAcknowledgeTopic { topic_id: self.topic_id, partitions: vec![partition] };
+        let topics = if acknowledged.is_empty() { Vec::new() } else { vec![topic] };
+        let request = ShareAcknowledgeRequest {
+            group_id: Some(GROUP.into()),
+            member_id: Some(self.id.into()),
+            share_session_epoch: self.epoch,
+            topics,
+            ..Default::default()
+        };
+        let Response::ShareAcknowledge(answer) = self.client.call(2, request.into()) else {
+            panic!()
+        };
+        self.epoch += i32::from(answer.error_code == 0);
+        let partition = answer.responses.first().map(|topic| topic.partitions[0].error_code);
+        (answer.error_code, partition)
+    }
+
+    /// The error of a ShareFetch in an epoch.
+    fn error_in_epoch(&mut self, epoch: i32, acknowledged: &[(i64, i64, i8)]) -> i16 {
+        self.epoch = epoch;
+        let request = self.request(acknowledged, 0);
+        let Response::ShareFetch(answer) = self.client.call(2, request.into()) else { panic!() };
+        answer.error_code
+    }
+}
+
+fn batches(acknowledged: &[(i64, i64, i8)]) -> Vec<AcknowledgementBatch> {
+    let batch = |(first_offset, last_offset, kind): &(i64, i64, i8)| AcknowledgementBatch {
+        first_offset: *first_offset,
+        last_offset: *last_offset,
+        acknowledge_types: vec![*kind],
+    };
+    acknowledged.iter().map(batch).collect()
+}
+
+/// A server of one shard with a topic of one partition, whose share state begins at its start.
+fn started(data: &std::path::Path, configs: &[&str]) -> Server {
+    let server = Server::start(data, 1, configs);
+    create_topic(&server, TOPIC, 1);
+    initialize(&server, 1, 0);
+    server
+}
+
+fn initialize(server: &Server, state_epoch: i32, start_offset: i64) {
+    let mut client = server.client(0);
+    let topic_id = topic_id(&mut client, TOPIC);
+    let partitions = vec![InitializeStatePartition { partition: 0, state_epoch, start_offset }];
+    let topics = vec![InitializeStateTopic { topic_id, partitions }];
+    let request = InitializeShareGroupStateRequest { group_id: GROUP.into(), topics };
+    let Response::InitializeShareGroupState(answer) = client.call(0, request.into()) else {
+        panic!()
+    };
+    assert_eq!(answer.results[0].partitions[0].error_code, 0, "{answer:?}");
+}
+
+fn produce_records(server: &Server, count: usize) {
+    let mut client = server.client(0);
+    for _ in 0..count {
+        produce(&mut client, TOPIC, b"value").unwrap();
+    }
+}
+
+#[test]
+fn a_record_is_with_one_member_until_it_is_acknowledged() {
+    let data = tempfile::tempdir().unwrap();
+    let server = started(data.path(), &[]);
+    produce_records(&server, 3);
+    let (mut one, mut other) = (Member::new(&server, "one"), Member::new(&server, "other"));
+    assert_eq!(one.acquire(), [(0, 2, 1)]);
+    assert_eq!(other.peek(), []);
+    let acknowledged = one.fetch(&[(0, 0, ACCEPT), (1, 1, RELEASE), (2, 2, REJECT)], 0);
+    assert_eq!(acknowledged.acknowledged, 0);
+    let mut again = acknowledged.acquired;
+    if again.is_empty() {
+        again = other.acquire();
+    }
+    assert_eq!(again, [(1, 1, 2)], "the released record alone comes again");
+    let not_held = ErrorCode::InvalidRecordState as i16;
+    assert_eq!(one.acknowledge(&[(0, 0, ACCEPT)]).1, Some(0), "before the start");
+    assert_eq!(one.acknowledge(&[(2, 2, ACCEPT)]).1, Some(not_held), "rejected before");
+}
+
+#[test]
+fn acknowledged_records_stay_so_when_the_server_is_killed() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(data.path(), &[]);
+    produce_records(&server, 6);
+    let mut member = Member::new(&server, "m");
+    assert_eq!(member.acquire(), [(0, 5, 1)]);
+    let parts = [(0, 1, ACCEPT), (2, 2, RELEASE), (3, 3, REJECT), (5, 5, ACCEPT)];
+    assert_eq!(member.acknowledge(&parts), (0, Some(0)));
+    server.kill();
+    let server = server.restart();
+    let mut member = Member::new(&server, "m");
+    assert_eq!(member.acquire(), [(2, 2, 2), (4, 4, 1)], "what is not done comes again");
+    assert_eq!(member.acknowledge(&[(2, 2, ACCEPT), (4, 4, ACCEPT)]), (0, Some(0)));
+    produce_records(&server, 1);
+    assert_eq!(member.acquire(), [(6, 6, 1)]);
+}
+
+#[test]
+fn records_are_released_with_the_connection_and_with_the_session() {
+    let data = tempfile::tempdir().unwrap();
+    let server = started(data.path(), &[]);
+    produce_records(&server, 1);
+    let mut lost = Member::new(&server, "lost");
+    assert_eq!(lost.acquire(), [(0, 0, 1)]);
+    let mut next = Member::new(&server, "next");
+    drop(lost);
+    let began = Instant::now();
+    assert_eq!(next.acquire(), [(0, 0, 2)]);
+    assert!(began.elapsed() < Duration::from_millis(LONG_MS as u64), "before its lock ends");
+    let mut last = Member::new(&server, "last");
+    assert_eq!(last.peek(), []);
+    next.epoch = -1;
+    assert_eq!(next.acknowledge(&[]), (0, None), "the session ends");
+    assert_eq!(last.acquire(), [(0, 0, 3)]);
+}
+
+#[test]
+fn records_come_again_when_their_lock_ends() {
+    let data = tempfile::tempdir().unwrap();
+    let configs = [
+        "group.share.min.record.lock.duration.ms=1000",
+        "group.share.record.lock.duration.ms=1000",
+    ];
+    let server = started(data.path(), &configs);
+    produce_records(&server, 1);
+    let (mut late, mut next) = (Member::new(&server, "late"), Member::new(&server, "next"));
+    for count in 1..=5 {
+        let member = if count % 2 == 0 { &mut late } else { &mut next };
+        assert_eq!(member.acquire(), [(0, 0, count)]);
+    }
+    produce_records(&server, 1);
+    assert_eq!(late.acquire(), [(1, 1, 1)], "five deliveries are the limit");
+}
+
+#[test]
+fn sessions_have_kafkas_errors() {
+    let data = tempfile::tempdir().unwrap();
+    let server =
+        started(data.path(), &["group.share.max.size=1", "group.share.max.share.sessions=1"]);
+    produce_records(&server, 1);
+    let mut member = Member::new(&server, "m");
+    let invalid_epoch = ErrorCode::InvalidShareSessionEpoch as i16;
+    let not_found = ErrorCode::ShareSessionNotFound as i16;
+    assert_eq!(member.error_in_epoch(1, &[]), not_found);
+    assert_eq!(member.error_in_epoch(-1, &[]), not_found);
+    assert_eq!(member.error_in_epoch(0, &[(0, 0, ACCEPT)]), ErrorCode::InvalidRequest as i16);
+    member.epoch = 0;
+    assert_eq!(member.acknowledge(&[]).0, invalid_epoch);
+    assert_eq!(member.acquire(), [(0, 0, 1)]);
+    assert_eq!(member.error_in_epoch(3, &[]), invalid_epoch);
+    let mut second = Member::new(&server, "second");
+    let limit = ErrorCode::ShareSessionLimitReached as i16;
+    assert_eq!(second.error_in_epoch(0, &[]), limit);
+    member.epoch = 1;
+    let unordered = [(0, 0, ACCEPT), (0, 0, 9)];
+    let invalid = ErrorCode::InvalidRequest as i16;
+    assert_eq!(member.acknowledge(&unordered), (0, Some(invalid)), "a type that does not exist");
+    assert_eq!(member.acknowledge(&[(0, 0, ACCEPT)]), (0, Some(0)));
+}
+
+#[test]
+fn a_share_partition_whose_offset_is_set_starts_there() {
+    let data = tempfile::tempdir().unwrap();
+    let server = started(data.path(), &[]);
+    produce_records(&server, 4);
+    let mut member = Member::new(&server, "m");
+    assert_eq!(member.acquire(), [(0, 3, 1)]);
+    initialize(&server, 2, 2);
+    let not_there = ErrorCode::UnknownTopicOrPartition as i16;
+    assert_eq!(member.acknowledge(&[(0, 3, ACCEPT)]), (0, Some(not_there)));
+    assert_eq!(member.acquire(), [(2, 3, 1)]);
+}
+
+#[test]
+fn large_partitions_are_read_part_by_part() {
+    let data = tempfile::tempdir().unwrap();
+    let server = started(data.path(), &[]);
+    let mut client = server.client(0);
+    let value = vec![7; 300_000];
+    for _ in 0..12 {
+        produce(&mut client, TOPIC, &value).unwrap();
+    }
+    let mut member = Member::new(&server, "m");
+    let mut next = 0;
+    while next < 12 {
+        let Fetched { acquired, batches, .. } = member.fetch(&[], LONG_MS);
+        let (first, last, count) = acquired[0];
+        assert_eq!((first, count), (next, 1));
+        assert_eq!(batches, (first..=last).collect::<Vec<_>>(), "what is acquired is sent");
+        assert!(last - first < 4, "no more than a megabyte at once");
+        next = last + 1;
+    }
+}
+
+/// A member of a group that subscribes to a topic, by its coordinator.
+struct Heartbeats {
+    client: Client,
+    group: String,
+    epoch: i32,
+    assigned: usize,
+}
+
+impl Heartbeats {
+    fn new(server: &Server, group: &str) -> Self {
+        Self { client: server.coordinator(group), group: group.to_owned(), epoch: 0, assigned: 0 }
+    }
+
+    fn beat(&mut self, epoch: i32) {
+        let names = (epoch == 0).then(|| vec![TOPIC.into()]);
+        let request = ShareGroupHeartbeatRequest {
+            group_id: self.group.clone().into(),
+            member_id: "m".into(),
+            member_epoch: epoch,
+            subscribed_topic_names: names,
+            ..Default::default()
+        };
+        let Response::ShareGroupHeartbeat(answer) = self.client.call(1, request.into()) else {
+            panic!()
+        };
+        assert_eq!(answer.error_code, 0, "{answer:?}");
+        self.epoch = answer.member_epoch;
+        let assigned = answer.assignment.into_iter().flat_map(|it| it.topic_partitions);
+        let assigned: usize = assigned.map(|topic| topic.partitions.len()).sum();
+        self.assigned = self.assigned.max(assigned);
+    }
+
+    /// Joins, and heartbeats until all partitions are assigned.
+    fn join(&mut self, partitions: usize) {
+        self.beat(0);
+        let until = Instant::now() + Duration::from_millis(LONG_MS as u64);
+        while self.assigned < partitions {
+            assert!(Instant::now() < until, "{} of {partitions} are assigned", self.assigned);
+            self.beat(self.epoch);
+        }
+    }
+}
+
+/// Two groups with coordinators on different shards.
+fn groups_of_both_shards(server: &Server) -> [String; 2] {
+    let coordinators = server.coordinators();
+    let on = |shard| {
+        let mut names = (0..).map(|number| format!("group-{number}"));
+        names.find(|name| coordinators.shard(name) == Some(shard)).unwrap()
+    };
+    [on(0), on(1)]
+}
+
+#[test]
+fn groups_have_share_state_on_all_shards() {
+    let data = tempfile::tempdir().unwrap();
+    let configs =
+        ["group.share.assignment.interval.ms=0", "group.share.min.assignment.interval.ms=0"];
+    let mut server = Server::start(data.path(), 2, &configs);
+    create_topic(&server, TOPIC, 4);
+    let groups = groups_of_both_shards(&server);
+    for group in &groups {
+        Heartbeats::new(&server, group).join(4);
+    }
+    server.kill();
+    let server = server.restart();
+    for group in &groups {
+        let mut member = Heartbeats::new(&server, group);
+        assert_eq!(starts(&mut member.client, group), [-1; 4]);
+        member.beat(-1);
+        let deletion = DeleteGroupsRequest { groups_names: vec![group.clone().into()] };
+        let Response::DeleteGroups(answer) = member.client.call(2, deletion.into()) else {
+            panic!()
+        };
+        assert_eq!(answer.results[0].error_code, 0, "{answer:?}");
+        // The new group begins with the same epochs: the state of the old one would fence it.
+        Heartbeats::new(&server, group).join(4);
+    }
+}
+
+#[test]
+fn a_request_for_several_groups_waits_for_all_of_them() {
+    let data = tempfile::tempdir().unwrap();
+    let configs =
+        ["group.share.assignment.interval.ms=0", "group.share.min.assignment.interval.ms=0"];
+    let server = Server::start(data.path(), 1, &configs);
+    create_topic(&server, TOPIC, 2);
+    let groups: Vec<String> = (0..5).map(|number| format!("group-{number}")).collect();
+    for group in &groups {
+        let mut member = Heartbeats::new(&server, group);
+        member.join(2);
+        member.beat(-1);
+    }
+    let mut client = server.client(0);
+    let names = || groups.iter().map(|group| group.clone().into());
+    let all =
+        names().map(|group_id| DescribeShareGroupOffsetsRequestGroup { group_id, topics: None });
+    let request = DescribeShareGroupOffsetsRequest { groups: all.collect() };
+    let Response::DescribeShareGroupOffsets(answer) = client.call(1, request.into()) else {
+        panic!()
+    };
+    let described: Vec<_> =
+        answer.groups.iter().map(|it| (it.topics.len(), it.error_code)).collect();
+    assert_eq!(described, [(1, 0); 5]);
+    let groups_names = names().chain(["unknown".into()]).collect();
+    let Response::DeleteGroups(answer) =
+        client.call(2, Request::from(DeleteGroupsRequest { groups_names }))
+    else {
+        panic!()
+    };
+    let mut errors: Vec<_> = answer.results.iter().map(|it| it.error_code).collect();
+    errors.sort_unstable();
+    assert_eq!(errors, [0, 0, 0, 0, 0, ErrorCode::GroupIdNotFound as i16]);
+}
+
+/// The start offsets of a group's partitions.
+fn starts(client: &mut Client, group: &str) -> Vec<i64> {
+    let group =
+        DescribeShareGroupOffsetsRequestGroup { group_id: group.to_owned().into(), topics: None };
+    let request = DescribeShareGroupOffsetsRequest { groups: vec![group] };
+    let Response::DescribeShareGroupOffsets(answer) = client.call(1, request.into()) else {
+        panic!()
+    };
+    let topics = answer.groups.into_iter().flat_map(|group| group.topics);
+    topics.flat_map(|topic| topic.partitions).map(|it| it.start_offset).collect()
+}
