@@ -20,7 +20,7 @@ use crate::long_requests::LongRequests;
 use crate::net::Clients;
 use crate::partitions::{Effects, Identity, Partitions};
 use crate::placement::{CONTROLLER, Placement};
-use crate::shares::{ShareStates, Shares};
+use crate::shares::{SlotStates, Shares};
 use crate::transactions::{Coordinators, Life, Transactions};
 use crate::trash;
 use muster_codec::records::GroupRecord;
@@ -40,7 +40,7 @@ pub struct Loaded {
     slots: Slots,
     producers: OffsetProducers,
     transactions: Coordinators,
-    shares: ShareStates,
+    shares: SlotStates,
     recovered: Recovered,
     /// On shard 0 only.
     image: Option<Arc<ClusterImage>>,

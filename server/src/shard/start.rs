@@ -6,7 +6,7 @@ use super::{Common, KnownLog, LoadError};
 use crate::cluster::ClusterImage;
 use crate::groups::{OffsetProducers, Slots, TransactionCoordinators, read_cluster};
 use crate::placement::{Slot, TransactionsPartition};
-use crate::shares::ShareStates;
+use crate::shares::SlotStates;
 use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Record;
@@ -42,7 +42,7 @@ pub(super) struct Start {
     pub(super) slots: Slots,
     pub(super) producers: OffsetProducers,
     pub(super) transactions: Coordinators,
-    pub(super) shares: ShareStates,
+    pub(super) shares: SlotStates,
     pub(super) image: ClusterImage,
     known_log: Option<KnownLog>,
     /// Segments that need not be read.
@@ -63,7 +63,7 @@ impl Start {
             slots: Slots::new(&common.config, common.placement, number),
             producers: OffsetProducers::default(),
             transactions: Coordinators::new(&common.config, common.placement, number, common.life),
-            shares: ShareStates::new(&common.config, common.placement, number),
+            shares: SlotStates::new(&common.config, common.placement, number),
             image: ClusterImage::new(&common.config),
             known_log: common.known_log(number).copied(),
             known: KnownSegments::default(),

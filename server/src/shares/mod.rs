@@ -30,7 +30,7 @@ mod states;
 mod table;
 
 pub(crate) use requests::Client;
-pub(crate) use states::ShareStates;
+pub(crate) use states::SlotStates;
 pub(crate) use table::Asked;
 
 use crate::clock::Times;
@@ -57,7 +57,7 @@ pub(crate) struct Shares {
     endpoints: Endpoints,
     /// Requests to other shards are numbered from here.
     first_number: u64,
-    states: ShareStates,
+    states: SlotStates,
     open: OpenPartitions,
     sessions: Sessions,
     requests: Table,
@@ -110,7 +110,7 @@ impl Shares {
         shard: u32,
         endpoints: Endpoints,
         first_number: u64,
-        states: ShareStates,
+        states: SlotStates,
         config: &Config,
     ) -> Self {
         let sessions_max = config.group_share_max_share_sessions.max(0).unsigned_abs() as usize;
@@ -140,13 +140,13 @@ impl Shares {
     }
 
     /// The share state of this shard, for snapshots and checks.
-    pub(crate) fn states(&self) -> &ShareStates {
+    pub(crate) fn states(&self) -> &SlotStates {
         &self.states
     }
 
     /// The share state, for tests that write records of their own.
     #[cfg(test)]
-    pub(crate) fn states_mut(&mut self) -> &mut ShareStates {
+    pub(crate) fn states_mut(&mut self) -> &mut SlotStates {
         &mut self.states
     }
 

@@ -1,7 +1,7 @@
 //! The share state of a shard. Its records are in the shard's own log, in the partition of
 //! `__share_group_state` that has the number of the topic partition's slot.
 //!
-//! Invariant: records are appended and replayed in one place, [`ShareStates::write`].
+//! Invariant: records are appended and replayed in one place, [`SlotStates::write`].
 
 use crate::config::Config;
 use crate::groups::Groups;
@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 
 /// The share state of a shard.
 #[derive(Debug)]
-pub(crate) struct ShareStates {
+pub(crate) struct SlotStates {
     /// The states in each slot that the shard leads.
     states: BTreeMap<Slot, States>,
 }
 
-impl ShareStates {
+impl SlotStates {
     /// Without any share partition yet.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let updates = config.share_coordinator_snapshot_update_records_per_snapshot.unsigned_abs();
