@@ -8,6 +8,9 @@ use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
 use muster_coordinator::{
     Budget, Config, Context, Coordinator, Ids, NoTopics, SnapshotPart, SnapshotWalk,
 };
+use muster_shares::States;
+use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
+use muster_shares::state::StatesWalk;
 use muster_storage::KnownSegments;
 use muster_storage::snapshot::{
     SLOT_BYTES, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SlotIndex, Snapshot,
@@ -54,16 +57,27 @@ pub fn file(input: &[u8]) {
                     all.open().count() * 30 + all.aborted(0, i64::MAX).count() * 32 < file.len()
                 );
             }
+            for SlotIndex { index, .. } in snapshot.shares.iter().take(SLOTS) {
+                let mut states = States::new(UPDATES_PER_SNAPSHOT_MAX);
+                let read = index.of_file(&file).map(|bytes| states.read_chunks(bytes));
+                if let Some(Ok(_)) = read {
+                    let (mut walk, mut again) = (StatesWalk::default(), Vec::new());
+                    states.write_chunk(&mut walk, 0, usize::MAX, &mut again);
+                    let mut found = States::new(UPDATES_PER_SNAPSHOT_MAX);
+                    found.read_chunks(&again).unwrap();
+                    assert!(found.iter().eq(states.iter()));
+                }
+            }
         }
     });
 }
 
 fn repair_file(file: &mut [u8]) {
-    const PARTS: [usize; 5] = [48, 72, 96, 120, 144];
+    const PARTS: [usize; 6] = [48, 72, 96, 120, 144, 168];
     if file.len() < SNAPSHOT_HEADER_BYTES {
         return;
     }
-    for table in [PARTS[0], PARTS[3], PARTS[4]] {
+    for table in [PARTS[0], PARTS[3], PARTS[4], PARTS[5]] {
         let (at, len) = (number(file, table, 8), number(file, table + 8, 8));
         let rows =
             (0..(len / SLOT_BYTES).min(SLOTS)).map(|row| at.saturating_add(row * SLOT_BYTES));

@@ -50,7 +50,7 @@ pub(crate) use history::HISTORY_BYTES_MAX;
 pub(crate) use offset_questions::ASKED_BYTES_MAX;
 pub(crate) use slots::ListingOfSlots;
 pub use slots::Slots;
-pub(crate) use snapshot::{TransactionCoordinators, read_cluster};
+pub(crate) use snapshot::{ShareStates, TransactionCoordinators, read_cluster};
 pub(crate) use transactions::Marked;
 
 use crate::clock::Times;
@@ -163,6 +163,8 @@ pub(crate) struct TurnEnd<'t> {
     pub(crate) image: Option<&'t ClusterImage>,
     /// The coordinators of transactions, whose records are in the same log.
     pub(crate) transactions: &'t dyn TransactionCoordinators,
+    /// The states of share partitions, likewise.
+    pub(crate) shares: &'t dyn ShareStates,
 }
 
 /// A completed file operation.

@@ -9,9 +9,10 @@ use crate::placement::{Slot, TransactionsPartition};
 use crate::shares::SlotStates;
 use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
-use muster_codec::record_batch::Record;
+use muster_codec::record_batch::{Batch, Record};
 use muster_codec::records::{ClusterRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::SnapshotBytes;
+use muster_shares::state::StoredEnds;
 use muster_storage::injected::{self, Fault};
 use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotIndex, Snapshot, SnapshotHeader,
@@ -19,6 +20,7 @@ use muster_storage::snapshot::{
 };
 use muster_storage::{KnownSegments, LogPartition, Recovered, RecoveredBatch, Recovery};
 use muster_uring::MappedFile;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -51,6 +53,9 @@ pub(super) struct Start {
     /// The slots with groups in it, and those with transactions.
     in_snapshot: Vec<SlotIndex>,
     transactions_in_snapshot: Vec<SlotIndex>,
+    /// Those with share states, and which records these have.
+    shares_in_snapshot: Vec<SlotIndex>,
+    share_ends: BTreeMap<Slot, StoredEnds>,
     pub(super) recovered: Recovered,
     pub(super) replayed_bytes: u64,
     pub(super) replayed_records: u64,
@@ -70,6 +75,8 @@ impl Start {
             snapshot: None,
             in_snapshot: Vec::new(),
             transactions_in_snapshot: Vec::new(),
+            shares_in_snapshot: Vec::new(),
+            share_ends: BTreeMap::new(),
             recovered: Recovered::default(),
             replayed_bytes: 0,
             replayed_records: 0,
@@ -98,7 +105,7 @@ impl Start {
                 records.try_for_each(|it| self.replay_transaction(partition, &it?, position))
             }
             LogPartition::ShareState(index) => {
-                records.try_for_each(|record| self.replay_share(Slot(index), &record?))
+                records.try_for_each(|record| self.replay_share(Slot(index), &batch, &record?))
             }
             LogPartition::ConsumerOffsets(_) => {
                 Err(DecodeError::InvalidBatch("records of a partition that another shard has"))
@@ -121,9 +128,8 @@ impl Start {
         let header = self.snapshot?;
         Some(match partition {
             LogPartition::ConsumerOffsets(index) => from(&self.in_snapshot, index, &header),
-            LogPartition::Cluster
-            | LogPartition::TransactionState(_)
-            | LogPartition::ShareState(_) => header.from,
+            LogPartition::ShareState(index) => from(&self.shares_in_snapshot, index, &header),
+            LogPartition::Cluster | LogPartition::TransactionState(_) => header.from,
         })
     }
 
@@ -144,9 +150,19 @@ impl Start {
         records.try_for_each(|record| self.transactions.replay(partition, &record, position))
     }
 
-    fn replay_share(&mut self, slot: Slot, record: &Record<'_>) -> Result<(), DecodeError> {
+    fn replay_share(
+        &mut self,
+        slot: Slot,
+        batch: &Batch<'_>,
+        record: &Record<'_>,
+    ) -> Result<(), DecodeError> {
         let read = record.key.map(|key| ShareRecord::read(key, record.value)).transpose()?;
-        read.flatten().iter().try_for_each(|record| self.shares.replay(slot, record))
+        let Some(read) = read.flatten() else { return Ok(()) };
+        let ends = self.share_ends.get(&slot);
+        if ends.is_some_and(|ends| ends.have(&read, batch.offset(record))) {
+            return Ok(());
+        }
+        self.shares.replay(slot, &read)
     }
 
     /// Checks that snapshot and log belong together, when all of the log is read; loads groups with
@@ -222,7 +238,7 @@ pub(super) fn open_snapshot(
 fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Start, Unusable> {
     let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
     let file = (*bytes).as_ref();
-    let Snapshot { header, slots, cluster, log, transactions, offset_transactions } =
+    let Snapshot { header, slots, cluster, log, transactions, offset_transactions, shares } =
         Snapshot::open(file).map_err(|why| unusable(&why))?;
     let mut start = Start::new(common, number);
     start.snapshot = Some(header);
@@ -249,7 +265,14 @@ fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Star
         });
         opened.map_err(|damage| unusable(&damage))?;
     }
+    for SlotIndex { slot, index, .. } in &shares {
+        let what = SnapshotRefusal::Damaged("the share states of a slot");
+        let bytes = index.of_file(file).ok_or_else(|| unusable(&what))?;
+        let ends = start.shares.open(Slot(*slot), bytes).map_err(|error| unusable(&error))?;
+        start.share_ends.insert(Slot(*slot), ends);
+    }
     (start.in_snapshot, start.transactions_in_snapshot) = (slots, offset_transactions);
+    start.shares_in_snapshot = shares;
     Ok(start)
 }
 

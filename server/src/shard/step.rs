@@ -203,11 +203,22 @@ impl Shard {
     }
 
     fn end_turn_of_groups(&mut self) {
-        let Self { groups, controller, broker, transactions, commands, times, stopping, .. } = self;
+        let Self {
+            groups,
+            controller,
+            broker,
+            transactions,
+            shares,
+            commands,
+            times,
+            stopping,
+            ..
+        } = self;
         let image = controller.as_ref().map(Controller::accepted);
         let (now, is_stopping) = (times.now, *stopping != Stopping::No);
         let (config, transactions) = (broker.config(), transactions.coordinators());
-        groups.end_turn(&TurnEnd { now, is_stopping, config, image, transactions }, commands);
+        let turn = TurnEnd { now, is_stopping, config, image, transactions, shares };
+        groups.end_turn(&turn, commands);
     }
 
     /// Carries out the effects of the partitions.
@@ -386,7 +397,8 @@ impl Shard {
         let is_blocked = self.is_blocked();
         let (now, is_stopping) = (self.times.now, self.stopping != Stopping::No);
         let (config, transactions) = (self.broker.config(), self.transactions.coordinators());
-        let turn = TurnEnd { now, is_stopping, config, image: None, transactions };
+        let shares = &self.shares;
+        let turn = TurnEnd { now, is_stopping, config, image: None, transactions, shares };
         self.groups.deadline(&turn, is_blocked)
     }
 

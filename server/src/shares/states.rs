@@ -4,10 +4,11 @@
 //! Invariant: records are appended and replayed in one place, [`SlotStates::write`].
 
 use crate::config::Config;
-use crate::groups::Groups;
+use crate::groups::{Groups, ShareStates};
 use crate::placement::{Placement, Slot};
 use muster_codec::DecodeError;
 use muster_codec::records::ShareRecord;
+use muster_shares::state::StoredEnds;
 use muster_shares::{SharePartitionKey, State, States};
 use muster_storage::AppendError;
 use std::collections::BTreeMap;
@@ -32,6 +33,19 @@ impl SlotStates {
         self.states.get(&slot)
     }
 
+    /// Reads the states of a slot from a snapshot. Returns the end of the log as they have it.
+    ///
+    /// # Errors
+    /// They are damaged, or the slot is another shard's.
+    pub(crate) fn open(&mut self, slot: Slot, bytes: &[u8]) -> Result<StoredEnds, DecodeError> {
+        self.of(slot)?.read_chunks(bytes)
+    }
+
+    fn of(&mut self, slot: Slot) -> Result<&mut States, DecodeError> {
+        let foreign = "state of share partitions of a slot that another shard has";
+        self.states.get_mut(&slot).ok_or(DecodeError::InvalidBatch(foreign))
+    }
+
     /// All states, by slot.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&SharePartitionKey, &State)> {
         self.states.values().flat_map(States::iter)
@@ -46,9 +60,7 @@ impl SlotStates {
         slot: Slot,
         record: &ShareRecord<'_>,
     ) -> Result<(), DecodeError> {
-        let foreign = "state of share partitions of a slot that another shard has";
-        let states = self.states.get_mut(&slot).ok_or(DecodeError::InvalidBatch(foreign))?;
-        states.replay(record);
+        self.of(slot)?.replay(record);
         Ok(())
     }
 
@@ -68,5 +80,11 @@ impl SlotStates {
         let states = self.states.get_mut(&slot);
         states.into_iter().for_each(|it| records.iter().for_each(|record| it.replay(record)));
         Ok(position)
+    }
+}
+
+impl ShareStates for SlotStates {
+    fn states(&self, slot: Slot) -> Option<&States> {
+        self.states(slot)
     }
 }

@@ -2,9 +2,10 @@
 //! has the bytes.
 //!
 //! The file consists of parts: the sections of the groups, an index of them for each slot, an index
-//! of the transactional ids of each, the transactions in each slot, the cluster's records, and an
-//! index of the log's segments, which are all opaque here; and tables of the slots with groups, of
-//! those with ids, and of those with transactions. The header has their places, the id of their
+//! of the transactional ids of each, the transactions in each slot, the share states of each, the
+//! cluster's records, and an index of the log's segments, which are all opaque here; and tables of
+//! the slots with groups, of those with ids, of those with transactions, and of those with share
+//! states. The header has their places, the id of their
 //! log, the position from which that log has to be replayed, and the position that it must reach at
 //! least.
 //!
@@ -31,8 +32,8 @@ pub const SNAPSHOT_DAMAGED_FILE_NAME: &str = "snapshot.damaged";
 /// "MSNP"
 pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
 /// The version of the file with all its parts; other versions are not read.
-pub const SNAPSHOT_VERSION: u16 = 7;
-pub const SNAPSHOT_HEADER_BYTES: usize = 168;
+pub const SNAPSHOT_VERSION: u16 = 8;
+pub const SNAPSHOT_HEADER_BYTES: usize = 192;
 
 /// The place of the first section: the header has its own block, as it is written last.
 pub const SNAPSHOT_BODY_AT: u64 = BLOCK_BYTES_MAX as u64;
@@ -42,7 +43,7 @@ const CRC_FROM: usize = 12;
 const PARTS_AT: usize = 48;
 const PART_BYTES: usize = 24;
 
-const PARTS: usize = 5;
+const PARTS: usize = 6;
 
 const _: () = assert!(PARTS_AT + PARTS * PART_BYTES == SNAPSHOT_HEADER_BYTES);
 const _: () = assert!(SNAPSHOT_HEADER_BYTES as u64 <= SNAPSHOT_BODY_AT);
@@ -60,6 +61,13 @@ impl Part {
     /// The part for `bytes` that are at `at` in the file.
     pub fn of(at: u64, bytes: &[u8]) -> Self {
         Self { at, len: bytes.len() as u64, crc: crc32c::crc32c(bytes) }
+    }
+
+    /// The same part with more bytes at its end.
+    #[must_use]
+    pub fn followed_by(self, bytes: &[u8]) -> Self {
+        let (len, crc) = (self.len + bytes.len() as u64, crc32c::crc32c_append(self.crc, bytes));
+        Self { len, crc, ..self }
     }
 
     /// Its place in the bytes of the file, which may be shorter.
@@ -102,6 +110,8 @@ pub struct SnapshotHeader {
     pub transactions: Part,
     /// The table of the slots in which transactions have offsets.
     pub offset_transactions: Part,
+    /// The table of the slots with share states.
+    pub shares: Part,
 }
 
 /// The reason why a snapshot cannot be used; the log is replayed instead.
@@ -151,8 +161,10 @@ impl SnapshotHeader {
         put(32, &self.newest.to_be_bytes());
         put(40, &self.file_bytes.to_be_bytes());
         let mut parts = Vec::with_capacity(PARTS * PART_BYTES);
-        let all = [self.slots, self.cluster, self.log, self.transactions, self.offset_transactions];
-        all.iter().for_each(|part| part.write(&mut parts));
+        let Self { slots, cluster, log, transactions, offset_transactions, shares, .. } = self;
+        [slots, cluster, log, transactions, offset_transactions, shares]
+            .iter()
+            .for_each(|part| part.write(&mut parts));
         put(PARTS_AT, &parts);
         let crc = crc32c::crc32c(&bytes[CRC_FROM..]);
         bytes[CRC_AT..CRC_FROM].copy_from_slice(&crc.to_be_bytes());
@@ -181,6 +193,7 @@ impl SnapshotHeader {
                 log: read_part(&mut reader)?,
                 transactions: read_part(&mut reader)?,
                 offset_transactions: read_part(&mut reader)?,
+                shares: read_part(&mut reader)?,
             };
             Ok((magic, version, crc, header))
         };
@@ -220,6 +233,8 @@ pub struct Snapshot {
     pub transactions: Vec<SlotIndex>,
     /// The slots in which transactions have offsets, in order.
     pub offset_transactions: Vec<SlotIndex>,
+    /// The slots with share states, in order.
+    pub shares: Vec<SlotIndex>,
     /// The places of the other parts.
     pub cluster: Range<usize>,
     pub log: Range<usize>,
@@ -240,6 +255,7 @@ impl Snapshot {
             slots: table(header.slots, "the table of the slots")?,
             transactions: table(header.transactions, "the table of the transactional ids")?,
             offset_transactions: table(header.offset_transactions, "the table of transactions")?,
+            shares: table(header.shares, "the table of share states")?,
             cluster: checked(bytes, header.cluster, "the cluster's records")?,
             log: checked(bytes, header.log, "the index of the log")?,
             header,
@@ -279,6 +295,7 @@ mod tests {
             log: part(SNAPSHOT_BODY_AT + 200, 100),
             transactions: part(SNAPSHOT_BODY_AT + 300, SLOT_BYTES),
             offset_transactions: part(SNAPSHOT_BODY_AT + 300 + SLOT_BYTES as u64, SLOT_BYTES),
+            shares: part(SNAPSHOT_BODY_AT, SLOT_BYTES),
         };
         bytes[..SNAPSHOT_HEADER_BYTES].copy_from_slice(&header.to_bytes());
         bytes
@@ -291,6 +308,7 @@ mod tests {
         assert_eq!((opened.slots, opened.log), (rows().to_vec(), 4296..4396));
         assert_eq!(opened.transactions, [rows()[0]]);
         assert_eq!(opened.offset_transactions, [rows()[1]]);
+        assert_eq!(opened.shares, [rows()[0]]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The tables of a snapshot's slots: where the index of each one's groups, or transactional ids, or
-//! its transactions are, and their positions.
+//! its transactions or share states are, and their positions.
 
 use super::{PART_BYTES, Part, SnapshotRefusal, read_part};
 use muster_codec::wire::{Reader, Result};
@@ -7,17 +7,17 @@ use muster_codec::wire::{Reader, Result};
 /// The bytes of a row.
 pub const SLOT_BYTES: usize = 24 + PART_BYTES;
 
-/// The groups, transactional ids, or transactions of a slot in a snapshot. A slot without has no
-/// row.
+/// The groups, transactional ids, transactions or share states of a slot in a snapshot. A slot
+/// without has no row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotIndex {
-    /// The partition of `__consumer_offsets`, or of `__transaction_state`.
+    /// The partition of `__consumer_offsets`, of `__transaction_state` or of `__share_group_state`.
     pub slot: u32,
     /// All operations of the slot up to this position are in the snapshot.
     pub from: u64,
-    /// The latest position of a group, id or transaction of the slot.
+    /// The latest position of a group, id, transaction or share state of the slot.
     pub newest: u64,
-    /// The index of the groups' sections, or of the ids, or the transactions.
+    /// The index of the groups' sections, or of the ids, or the transactions, or the share states.
     pub index: Part,
 }
 

@@ -33,12 +33,21 @@ impl State {
     pub(super) fn next_snapshot(&self, now: Wall) -> ShareSnapshotValue {
         ShareSnapshotValue {
             snapshot_epoch: self.snapshot_epoch.wrapping_add(1),
+            write_timestamp: now.0,
+            ..self.snapshot()
+        }
+    }
+
+    /// The whole state as a snapshot, without its fence and its number of updates.
+    pub fn snapshot(&self) -> ShareSnapshotValue {
+        ShareSnapshotValue {
+            snapshot_epoch: self.snapshot_epoch,
             state_epoch: self.state_epoch,
             leader_epoch: self.leader_epoch,
             start_offset: self.start_offset,
             delivery_complete_count: self.delivery_complete_count,
             create_timestamp: self.created,
-            write_timestamp: now.0,
+            write_timestamp: self.written,
             state_batches: to_records(&self.batches),
         }
     }

@@ -1,13 +1,16 @@
 //! The durable state of share partitions, as Kafka's share coordinator keeps it: start offset,
-//! delivered records, epochs. `requests.rs` has the five APIs of share state.
+//! delivered records, epochs. `requests.rs` has the five APIs of share state; `stored.rs` has the
+//! states in a snapshot of the server's log.
 
 mod combine;
 mod decide;
 mod jobs;
 mod replay;
 mod requests;
+mod stored;
 
 pub use requests::{Initialize, Reading, Refusal, Summary, Topics, Write, is_answered_empty};
+pub use stored::{StatesWalk, StoredEnds};
 
 use crate::SharePartitionKey;
 use crate::limits::UPDATES_PER_SNAPSHOT_MAX;
@@ -22,7 +25,7 @@ pub const NO_COUNT: i32 = -1;
 /// An epoch that is not given, and fences nothing.
 pub const NO_EPOCH: i32 = -1;
 
-/// The states of all share partitions of a shard.
+/// The states of the share partitions of a slot.
 #[derive(Debug)]
 pub struct States {
     states: BTreeMap<SharePartitionKey, State>,

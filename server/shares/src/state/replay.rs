@@ -38,7 +38,7 @@ impl States {
 }
 
 impl State {
-    fn of_snapshot(snapshot: &ShareSnapshotValue) -> Self {
+    pub(super) fn of_snapshot(snapshot: &ShareSnapshotValue) -> Self {
         let ShareSnapshotValue { leader_epoch, state_epoch, .. } = *snapshot;
         Self {
             snapshot_epoch: snapshot.snapshot_epoch,

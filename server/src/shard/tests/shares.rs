@@ -2,10 +2,11 @@
 
 use super::world::{FLUSH_MS, Random, World};
 use crate::placement::Slot;
-use muster_codec::records::ShareRecord;
+use muster_codec::records::{ShareRecord, ShareSnapshotValue};
 use muster_codec::{Uuid, Wall};
 use muster_shares::state::{Initialize, Topics, Write};
 use muster_shares::{SharePartitionKey, State, StateBatch, States};
+use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
 
 const SLOTS: u32 = 4;
 const KEYS: u64 = 40;
@@ -33,7 +34,8 @@ fn change(
     now: i64,
     random: &mut Random,
 ) -> Vec<ShareRecord<'static>> {
-    let (first, now) = (random.below(1_000) as i64, Wall(now));
+    let start = states.get(key).map_or(0, |state| state.start_offset);
+    let (first, now) = (start + random.below(100) as i64, Wall(now));
     let batches = [StateBatch { first, last: first + 9, delivery_count: 1, delivery_state: 2 }];
     let record = match random.below(20) {
         0 => states.delete(key, &Everything).unwrap(),
@@ -49,8 +51,8 @@ fn change(
             let write = Write {
                 leader_epoch: 0,
                 state_epoch: -1,
-                start_offset: -1,
-                delivery_complete_count: 10,
+                start_offset: if random.below(2) == 0 { start + 1 } else { -1 },
+                delivery_complete_count: random.below(10) as i32,
                 batches: &batches,
             };
             states.change(key, &write, now)
@@ -70,6 +72,12 @@ impl World {
             shares.states_mut().write(groups, slot, self.now, &records).unwrap();
         }
         self.turn();
+    }
+
+    /// The share states without what only the records before the newest snapshots have.
+    fn share_snapshots(&self) -> Vec<(SharePartitionKey, ShareSnapshotValue)> {
+        let all = self.shard.inspect().share_states();
+        all.map(|(key, state)| (key.clone(), state.snapshot())).collect()
     }
 
     fn share_states(&self) -> Vec<(SharePartitionKey, State)> {
@@ -92,4 +100,26 @@ fn share_state_survives_a_kill() {
     assert_ne!(world.share_states(), before);
     world.restart();
     assert_eq!(world.share_states(), before, "what was not flushed is lost");
+}
+
+#[test]
+fn compaction_snapshots_and_kills_leave_share_state_as_it_was() {
+    let mut with_snapshot = 0;
+    for seed in 1..9 {
+        let retention = "log.cleaner.delete.retention.ms=50";
+        let (mut world, mut random) = (World::new(&[retention]), Random(seed));
+        for number in 0..4_000 {
+            world.change_share(&mut random);
+            world.pass(random.below(2) as i64);
+            if number % 800 == 799 {
+                world.pass(FLUSH_MS);
+                let before = world.share_snapshots();
+                world.restart();
+                assert_eq!(world.share_snapshots(), before, "seed {seed}, change {number}");
+                with_snapshot += u64::from(world.path(SNAPSHOT_FILE_NAME).exists());
+            }
+        }
+        assert!(world.swaps > 0, "nothing was compacted");
+    }
+    assert!(with_snapshot > 10, "{with_snapshot}");
 }

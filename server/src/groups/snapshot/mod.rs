@@ -1,23 +1,22 @@
 //! Snapshots of a serving shard: when one begins, and its slices. The coordinator encodes groups,
 //! the log its segments, and the writer makes the file.
 
+mod job;
+
+pub(crate) use job::read_cluster;
+
 use super::TurnEnd;
 use super::counters::SnapshotCounters;
 use super::log::GroupLog;
 use super::offset_producers::OffsetProducers;
-use super::slots::Slots;
-use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::placement::{Slot, TransactionsPartition};
-use muster_codec::records::ClusterRecord;
-use muster_codec::{DecodeError, Reader};
-use muster_coordinator::{SnapshotDamage, SnapshotPart, SnapshotWalk};
+use job::Job;
 use muster_storage::snapshot::{
-    Part, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotIndex, SnapshotHeader, SnapshotNews,
-    SnapshotWriter, WriterConfig,
+    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SnapshotHeader, SnapshotNews, SnapshotWriter,
+    WriterConfig,
 };
-use muster_storage::{FileDone, FileOp, FileToken, Pace, SegmentWalk, ShardLog};
-use muster_transactions::IdsWalk;
+use muster_storage::{FileDone, FileOp, FileToken, Pace, ShardLog};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{info, warn};
@@ -46,6 +45,12 @@ pub(crate) trait TransactionCoordinators {
     fn damage(&self) -> Option<&'static str>;
 }
 
+/// The states of share partitions of a shard, whose records are in the same log.
+pub(crate) trait ShareStates {
+    /// Those of a slot; None if another shard leads it.
+    fn states(&self, slot: Slot) -> Option<&muster_shares::States>;
+}
+
 /// The snapshots of a shard.
 #[derive(Debug)]
 pub(super) struct Snapshots {
@@ -71,36 +76,6 @@ pub(super) struct Snapshots {
     from: u64,
     /// With the size of the last one.
     counters: SnapshotCounters,
-}
-
-/// A snapshot that is being written.
-#[derive(Debug)]
-struct Job {
-    stage: Stage,
-    /// The slots whose groups are written, the partitions whose transactional ids are, and the
-    /// slots whose transactions are.
-    slots: Vec<SlotIndex>,
-    ids: Vec<SlotIndex>,
-    offset_transactions: Vec<SlotIndex>,
-    header: SnapshotHeader,
-}
-
-/// The part that is written next.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one, in a job")]
-enum Stage {
-    Cluster,
-    /// The transactional ids of the partition that follows the last one.
-    Ids(Option<TransactionsPartition>),
-    /// Those of a partition that is begun.
-    IdsOf(SlotIndex, IdsWalk),
-    /// The transactions in the slot that follows the last one.
-    OffsetTransactions(Option<Slot>),
-    /// The groups of the slot that follows the last one.
-    Groups(Option<Slot>),
-    /// Those of a slot that is begun.
-    GroupsOf(SlotIndex, SnapshotWalk),
-    Segments(SegmentWalk),
 }
 
 impl Snapshots {
@@ -258,8 +233,7 @@ impl Snapshots {
         self.writer.begin(ops);
         let header =
             SnapshotHeader { log_id: log.log_id(), from, newest: from, ..Default::default() };
-        let (slots, ids, offset_transactions) = Default::default();
-        self.job = Some(Job { stage: Stage::Cluster, slots, ids, offset_transactions, header });
+        self.job = Some(Job::new(header));
     }
 
     /// Writes the next slice. No operation is open in the log, so the slice has the state at the
@@ -289,198 +263,4 @@ impl Snapshots {
         }
         self.job = Some(job);
     }
-}
-
-impl Job {
-    /// Writes some of the present stage; returns the next one, or None behind the last.
-    fn write_some(
-        &mut self,
-        (log, producers): (&mut GroupLog, &OffsetProducers),
-        turn: &TurnEnd<'_>,
-        config: &Config,
-        writer: &mut SnapshotWriter,
-    ) -> Result<Option<Stage>, SnapshotDamage> {
-        let (slots, log) = log.parts();
-        let position = log.progress().accepted();
-        // That a slot has no groups is of this position, too, and takes no bytes.
-        self.header.newest = position;
-        Ok(Some(match std::mem::replace(&mut self.stage, Stage::Cluster) {
-            Stage::Cluster => {
-                self.header.cluster = write_cluster(turn.image, config, writer);
-                Stage::Ids(None)
-            }
-            Stage::Ids(partition) => match turn.transactions.next_with_ids(partition) {
-                Some(TransactionsPartition(index)) => {
-                    Stage::IdsOf(row(index, position), IdsWalk::new(writer.body_end()))
-                }
-                None => {
-                    self.header.transactions = write_table(&self.ids, writer);
-                    Stage::OffsetTransactions(None)
-                }
-            },
-            Stage::IdsOf(row, walk) => {
-                self.write_ids(turn.transactions, row, walk, position, writer)?
-            }
-            Stage::OffsetTransactions(slot) => match producers.next_with_some(slot) {
-                Some(slot) => {
-                    let row = row(slot.0, position);
-                    self.offset_transactions.push(write_transactions(producers, row, writer));
-                    Stage::OffsetTransactions(Some(slot))
-                }
-                None => {
-                    let table = write_table(&self.offset_transactions, writer);
-                    self.header.offset_transactions = table;
-                    Stage::Groups(None)
-                }
-            },
-            Stage::Groups(slot) => match slots.next_with_groups(slot) {
-                Some(Slot(slot)) => {
-                    Stage::GroupsOf(row(slot, position), SnapshotWalk::new(writer.body_end()))
-                }
-                None => {
-                    self.header.slots = write_table(&self.slots, writer);
-                    Stage::Segments(SegmentWalk::new(writer.body_end(), self.header.from))
-                }
-            },
-            Stage::GroupsOf(slot, walk) => {
-                self.write_groups(slots, slot, walk, position, writer)?
-            }
-            Stage::Segments(mut walk) => match log.write_segments(&mut walk, writer.body()) {
-                Some(segments) => {
-                    self.header.log = segments;
-                    return Ok(None);
-                }
-                None => Stage::Segments(walk),
-            },
-        }))
-    }
-
-    /// Writes some transactional ids of a partition, or a part of their index.
-    fn write_ids(
-        &mut self,
-        transactions: &dyn TransactionCoordinators,
-        mut ids: SlotIndex,
-        mut walk: IdsWalk,
-        position: u64,
-        writer: &mut SnapshotWriter,
-    ) -> Result<Stage, SnapshotDamage> {
-        let (partition, body) = (TransactionsPartition(ids.slot), writer.body());
-        ids.newest = position;
-        let coordinator = transactions.coordinator(partition);
-        let written = coordinator.map(|it| it.write_snapshot(&mut walk, SLICE_BYTES, body));
-        let written =
-            written.transpose().map_err(|what| SnapshotDamage { group_id: None, what })?;
-        Ok(match complete(ids, written.flatten()) {
-            Some(row) => {
-                self.ids.push(row);
-                Stage::Ids(Some(partition))
-            }
-            None => Stage::IdsOf(ids, walk),
-        })
-    }
-
-    /// Writes some groups of a slot, or a part of their index.
-    fn write_groups(
-        &mut self,
-        slots: &mut Slots,
-        mut groups: SlotIndex,
-        mut walk: SnapshotWalk,
-        position: u64,
-        writer: &mut SnapshotWriter,
-    ) -> Result<Stage, SnapshotDamage> {
-        let (slot, body) = (Slot(groups.slot), writer.body());
-        groups.newest = position;
-        let written = slots.on(slot, |coordinator, _| {
-            coordinator.write_snapshot(&mut walk, position, SLICE_BYTES, body)
-        });
-        Ok(match complete(groups, written?) {
-            Some(row) => {
-                self.slots.push(row);
-                Stage::Groups(Some(slot))
-            }
-            None => Stage::GroupsOf(groups, walk),
-        })
-    }
-}
-
-/// The row of a slot of which some was written; None if it is not complete.
-fn complete(row: SlotIndex, part: Option<SnapshotPart>) -> Option<SlotIndex> {
-    let SnapshotPart { at, len, crc } = part?;
-    Some(SlotIndex { index: Part { at, len, crc }, ..row })
-}
-
-/// The row of a slot, or partition of transactional ids, that is begun at a position.
-fn row(slot: u32, position: u64) -> SlotIndex {
-    SlotIndex { slot, from: position, newest: position, index: Part::default() }
-}
-
-/// Writes the transactions in the slot of a row.
-fn write_transactions(
-    producers: &OffsetProducers,
-    row: SlotIndex,
-    writer: &mut SnapshotWriter,
-) -> SlotIndex {
-    let (at, mut out) = (writer.body_end(), Vec::new());
-    producers.write_snapshot(Slot(row.slot), &mut out);
-    let index = Part::of(at, &out);
-    writer.body().extend(out);
-    SlotIndex { index, ..row }
-}
-
-/// Writes a table of slots.
-fn write_table(rows: &[SlotIndex], writer: &mut SnapshotWriter) -> Part {
-    let (at, mut table) = (writer.body_end(), Vec::new());
-    rows.iter().for_each(|row| row.write(&mut table));
-    let part = Part::of(at, &table);
-    writer.body().extend(table);
-    part
-}
-
-/// Writes the records of an image, if there is one: a key and a value each, behind their lengths; a
-/// length of -1 stands for no value.
-fn write_cluster(
-    image: Option<&ClusterImage>,
-    config: &Config,
-    writer: &mut SnapshotWriter,
-) -> Part {
-    let (at, mut out) = (writer.body_end(), Vec::new());
-    for record in image.into_iter().flat_map(|image| image.records(config)) {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        record.write_key(&mut key);
-        let has_value = record.write_value(&mut value);
-        write_record(&key, has_value.then_some(&value[..]), &mut out);
-    }
-    let part = Part::of(at, &out);
-    writer.body().extend(out);
-    part
-}
-
-/// Appends a key and a value, each after its length; a length of -1 stands for no value.
-fn write_record(key: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
-    out.extend((key.len() as i32).to_be_bytes());
-    out.extend(key);
-    out.extend(value.map_or(-1, |value| value.len() as i32).to_be_bytes());
-    out.extend(value.unwrap_or_default());
-}
-
-fn read_record<'b>(reader: &mut Reader<'b>) -> Result<(&'b [u8], Option<&'b [u8]>), DecodeError> {
-    let key_len = usize::try_from(reader.i32()?).map_err(|_| DecodeError::UnexpectedEnd)?;
-    let key = reader.take(key_len)?;
-    let value_len = usize::try_from(reader.i32()?).ok();
-    Ok((key, value_len.map(|len| reader.take(len)).transpose()?))
-}
-
-/// Applies the records of [`write_cluster`].
-///
-/// # Errors
-/// The bytes are no such records.
-pub(crate) fn read_cluster(bytes: &[u8], image: &mut ClusterImage) -> Result<(), DecodeError> {
-    let mut reader = Reader::new(bytes);
-    while !reader.rest().is_empty() {
-        let (key, value) = read_record(&mut reader)?;
-        if let Some(record) = ClusterRecord::read(key, value)? {
-            image.apply(&record);
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,143 @@
+//! States in a snapshot of the server's log: written some at a time while they change, and read at
+//! startup.
+//!
+//! The states of a slot are in the order of their keys, in chunks. All of a chunk are as they were
+//! when the slot's log ended at an offset; so is the absence of those that would be between them.
+//! An update counts each time it is replayed: [`StoredEnds`] says which records a state has.
+
+use super::{Fence, State, States};
+use crate::SharePartitionKey;
+use alloc::vec::Vec;
+use core::ops::Bound;
+use muster_codec::records::{ShareRecord, ShareValue};
+use muster_codec::wire::{DecodeError, Reader, Result};
+
+/// No updates were counted yet.
+const NO_UPDATES: i32 = -1;
+
+const LENGTH_BYTES: usize = 4;
+
+/// A walk through the states of a slot.
+#[derive(Debug, Clone, Default)]
+pub struct StatesWalk {
+    last: Option<SharePartitionKey>,
+    is_complete: bool,
+}
+
+impl StatesWalk {
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+}
+
+/// The offsets from which the log is to be replayed on states that were read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoredEnds {
+    /// The last key of each chunk but the last chunk, and the offset of the chunk.
+    chunks: Vec<(SharePartitionKey, i64)>,
+    /// That of the last chunk, which has all greater keys.
+    rest: i64,
+}
+
+impl StoredEnds {
+    /// The end of the log as the state of a share partition has it, or as it was absent.
+    pub fn of(&self, key: &SharePartitionKey) -> i64 {
+        let at = self.chunks.partition_point(|(last, _)| last < key);
+        self.chunks.get(at).map_or(self.rest, |(_, offset)| *offset)
+    }
+
+    /// Whether a record at an offset is in the states.
+    pub fn have(&self, record: &ShareRecord<'_>, offset: i64) -> bool {
+        offset < self.of(&SharePartitionKey::of_record(&record.key))
+    }
+}
+
+impl States {
+    /// Appends the next chunk of a walk, of about `bytes` bytes. The slot's log ends at `offset`,
+    /// and all of its records are replayed.
+    pub fn write_chunk(&self, walk: &mut StatesWalk, offset: i64, bytes: usize, out: &mut Vec<u8>) {
+        out.extend(offset.to_be_bytes());
+        let (last, mut reached) = (walk.last.take(), None);
+        let mut left = self.after(last.as_ref()).peekable();
+        write_sized(out, |chunk| {
+            let until = chunk.len().saturating_add(bytes);
+            while let Some((key, state)) = left.next_if(|_| chunk.len() < until) {
+                write_state(key, state, chunk);
+                reached = Some(key);
+            }
+        });
+        walk.is_complete = left.peek().is_none();
+        walk.last = reached.cloned();
+    }
+
+    /// The states after a key; all for None.
+    fn after(
+        &self,
+        key: Option<&SharePartitionKey>,
+    ) -> impl Iterator<Item = (&SharePartitionKey, &State)> {
+        let from = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.states.range::<SharePartitionKey, _>((from, Bound::Unbounded))
+    }
+
+    /// Reads the chunks of a whole walk.
+    ///
+    /// # Errors
+    /// The bytes are none.
+    pub fn read_chunks(&mut self, bytes: &[u8]) -> Result<StoredEnds> {
+        let (mut reader, mut ends, mut last) = (Reader::new(bytes), StoredEnds::default(), None);
+        while !reader.rest().is_empty() {
+            if let Some(key) = last.clone() {
+                ends.chunks.push((key, ends.rest));
+            }
+            ends.rest = reader.i64()?;
+            let mut chunk = Reader::new(read_bytes(&mut reader)?);
+            while !chunk.rest().is_empty() {
+                let (key, state) = read_state(&mut chunk)?;
+                if last.is_some_and(|last| last >= key) {
+                    return Err(DecodeError::InvalidBatch("share states that are not in order"));
+                }
+                self.states.insert(key.clone(), state);
+                last = Some(key);
+            }
+        }
+        Ok(ends)
+    }
+}
+
+/// Appends the state's snapshot as it is in the log, key and value, and what that lacks.
+fn write_state(key: &SharePartitionKey, state: &State, out: &mut Vec<u8>) {
+    let value = ShareValue::Snapshot(state.snapshot());
+    let record = ShareRecord { key: key.to_record(), value };
+    write_sized(out, |out| record.write_key(out));
+    write_sized(out, |out| _ = record.write_value(out));
+    let updates = state.updates.map_or(NO_UPDATES, |it| i32::try_from(it).unwrap_or(i32::MAX));
+    let Fence { leader_epoch, state_epoch } = state.fence;
+    [leader_epoch, state_epoch, updates].iter().for_each(|it| out.extend(it.to_be_bytes()));
+}
+
+fn read_state(reader: &mut Reader<'_>) -> Result<(SharePartitionKey, State)> {
+    let (key, value) = (read_bytes(reader)?, read_bytes(reader)?);
+    let fence = Fence { leader_epoch: reader.i32()?, state_epoch: reader.i32()? };
+    let updates = u32::try_from(reader.i32()?).ok();
+    match ShareRecord::read(key, Some(value))? {
+        Some(ShareRecord { key, value: ShareValue::Snapshot(snapshot) }) => {
+            let state = State { fence, updates, ..State::of_snapshot(&snapshot) };
+            Ok((SharePartitionKey::of_record(&key), state))
+        }
+        Some(_) | None => Err(DecodeError::InvalidBatch("a share state that is no snapshot")),
+    }
+}
+
+/// Appends what `write` appends, after its length.
+fn write_sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    out.extend([0; LENGTH_BYTES]);
+    write(out);
+    let len = (out.len() - at - LENGTH_BYTES) as u32;
+    out[at..at + LENGTH_BYTES].copy_from_slice(&len.to_be_bytes());
+}
+
+fn read_bytes<'b>(reader: &mut Reader<'b>) -> Result<&'b [u8]> {
+    let len = reader.array().map(u32::from_be_bytes)?;
+    reader.take(len as usize)
+}
