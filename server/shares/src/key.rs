@@ -29,7 +29,8 @@ impl SharePartitionKey {
         Self::new(group_id, Uuid::ZERO, i32::MIN)
     }
 
-    pub(crate) fn to_record(&self) -> ShareStateKey<'static> {
+    /// The key of its records.
+    pub fn to_record(&self) -> ShareStateKey<'static> {
         let group_id = Str::Owned((*self.group_id).into());
         ShareStateKey { group_id, topic_id: self.topic_id, partition: self.partition }
     }

@@ -1,12 +1,13 @@
-//! The audit of groups and transactional ids: one after the other is compared with the state to
-//! which its records replay, without the log.
+//! The audit of groups, transactional ids and share states: one after the other is compared with
+//! the state to which its records replay, without the log.
 
-use super::TransactionCoordinators;
 use super::slots::{Audited, Slots};
-use crate::placement::TransactionsPartition;
+use super::{ShareStates, TransactionCoordinators};
+use crate::placement::{Slot, TransactionsPartition};
+use muster_shares::SharePartitionKey;
 use std::sync::Arc;
 
-/// How often a group is compared, and an id.
+/// How often a group is compared, an id, and a share state.
 const AUDIT_INTERVAL_MS: i64 = 1_000;
 
 /// The progress of the audit.
@@ -14,13 +15,14 @@ const AUDIT_INTERVAL_MS: i64 = 1_000;
 pub(super) struct Audit {
     last: Audited,
     last_id: Option<(TransactionsPartition, Arc<str>)>,
+    last_share: Option<(Slot, SharePartitionKey)>,
     next_at: i64,
 }
 
 impl Audit {
     pub(super) fn new(now: i64) -> Self {
         let next_at = now.saturating_add(AUDIT_INTERVAL_MS);
-        Self { last: None, last_id: None, next_at }
+        Self { last: None, last_id: None, last_share: None, next_at }
     }
 
     /// Delays the next comparison.
@@ -28,7 +30,7 @@ impl Audit {
         self.next_at = at;
     }
 
-    /// Compares the next group and the next id, if it is time.
+    /// Compares the next group, the next id and the next share state, if it is time.
     ///
     /// # Errors
     /// One that differs.
@@ -37,6 +39,7 @@ impl Audit {
         now: i64,
         slots: &mut Slots,
         transactions: &dyn TransactionCoordinators,
+        shares: &dyn ShareStates,
     ) -> Result<(), String> {
         if now < self.next_at {
             return Ok(());
@@ -45,7 +48,8 @@ impl Audit {
         let (audited, found) = slots.audit_after(self.last.take());
         self.last = audited;
         found.map_err(|divergence| divergence.to_string())?;
-        self.audit_id(transactions)
+        self.audit_id(transactions)?;
+        self.audit_share(slots, shares)
     }
 
     fn audit_id(&mut self, transactions: &dyn TransactionCoordinators) -> Result<(), String> {
@@ -61,6 +65,23 @@ impl Audit {
                 return is_same.then_some(()).ok_or(differs);
             }
             (partition, id) = (transactions.next_with_ids(Some(of)), None);
+        }
+        Ok(())
+    }
+
+    fn audit_share(&mut self, slots: &Slots, shares: &dyn ShareStates) -> Result<(), String> {
+        let (mut slot, mut key) = match self.last_share.take() {
+            Some((slot, key)) => (Some(slot), Some(key)),
+            None => (slots.next(None), None),
+        };
+        while let Some(of) = slot {
+            let audited = shares.states(of).and_then(|it| it.audit_after(key.as_ref()));
+            if let Some((key, is_same)) = audited {
+                let differs = format!("share state {key:?} is not what its record makes");
+                self.last_share = Some((of, key));
+                return is_same.then_some(()).ok_or(differs);
+            }
+            (slot, key) = (slots.next(Some(of)), None);
         }
         Ok(())
     }

@@ -360,12 +360,12 @@ impl Groups {
     pub(crate) fn find_faults(
         &mut self,
         now: i64,
-        transactions: &dyn TransactionCoordinators,
+        (transactions, shares): (&dyn TransactionCoordinators, &dyn ShareStates),
         out: &mut Vec<Command>,
     ) -> bool {
         let (slots, _) = self.log.parts();
-        let audited =
-            self.audit.as_mut().map_or(Ok(()), |audit| audit.turn(now, slots, transactions));
+        let audit = |audit: &mut Audit| audit.turn(now, slots, transactions, shares);
+        let audited = self.audit.as_mut().map_or(Ok(()), audit);
         if let Err(what) = audited {
             self.fail(format!("{what}; it is loaded again from the log"), out);
         }

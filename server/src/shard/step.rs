@@ -4,7 +4,7 @@ use super::{Command, Event, Message, Shard, Stopping};
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, InternalTopic};
 use crate::controller::{self, Controller};
-use crate::groups::{Completed, Inputs, TurnEnd};
+use crate::groups::{Completed, Inputs, ShareStates, TransactionCoordinators, TurnEnd};
 use crate::net::{ConnectionId, Gone, Kind};
 use crate::partitions::{
     Effects, INTERNAL_RECORD_BYTES, LogBatches, LogRead, Outcome, Partitions, Reply,
@@ -70,8 +70,9 @@ impl Shard {
         self.clients.resume(self.groups.is_closed(), quotas, &mut self.commands);
         self.release_gone();
         self.shares_turn();
-        let ids = self.transactions.coordinators();
-        if self.groups.find_faults(self.times.now, ids, &mut self.commands) {
+        let states: (&dyn TransactionCoordinators, &dyn ShareStates) =
+            (self.transactions.coordinators(), self.shares.states());
+        if self.groups.find_faults(self.times.now, states, &mut self.commands) {
             self.clients.drop_output();
             commands.append(&mut self.commands);
             return Some(self.times.now);
@@ -217,6 +218,7 @@ impl Shard {
         let image = controller.as_ref().map(Controller::accepted);
         let (now, is_stopping) = (times.now, *stopping != Stopping::No);
         let (config, transactions) = (broker.config(), transactions.coordinators());
+        let shares = shares.states();
         let turn = TurnEnd { now, is_stopping, config, image, transactions, shares };
         groups.end_turn(&turn, commands);
     }
@@ -397,7 +399,7 @@ impl Shard {
         let is_blocked = self.is_blocked();
         let (now, is_stopping) = (self.times.now, self.stopping != Stopping::No);
         let (config, transactions) = (self.broker.config(), self.transactions.coordinators());
-        let shares = &self.shares;
+        let shares = self.shares.states();
         let turn = TurnEnd { now, is_stopping, config, image: None, transactions, shares };
         self.groups.deadline(&turn, is_blocked)
     }

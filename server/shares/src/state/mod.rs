@@ -2,6 +2,7 @@
 //! delivered records, epochs. `requests.rs` has the five APIs of share state; `stored.rs` has the
 //! states in a snapshot of the server's log.
 
+mod checks;
 mod combine;
 mod decide;
 mod jobs;

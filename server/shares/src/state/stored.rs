@@ -71,7 +71,7 @@ impl States {
     }
 
     /// The states after a key; all for None.
-    fn after(
+    pub(super) fn after(
         &self,
         key: Option<&SharePartitionKey>,
     ) -> impl Iterator<Item = (&SharePartitionKey, &State)> {
@@ -105,7 +105,7 @@ impl States {
 }
 
 /// Appends the state's snapshot as it is in the log, key and value, and what that lacks.
-fn write_state(key: &SharePartitionKey, state: &State, out: &mut Vec<u8>) {
+pub(super) fn write_state(key: &SharePartitionKey, state: &State, out: &mut Vec<u8>) {
     let value = ShareValue::Snapshot(state.snapshot());
     let record = ShareRecord { key: key.to_record(), value };
     write_sized(out, |out| record.write_key(out));
@@ -115,7 +115,7 @@ fn write_state(key: &SharePartitionKey, state: &State, out: &mut Vec<u8>) {
     [leader_epoch, state_epoch, updates].iter().for_each(|it| out.extend(it.to_be_bytes()));
 }
 
-fn read_state(reader: &mut Reader<'_>) -> Result<(SharePartitionKey, State)> {
+pub(super) fn read_state(reader: &mut Reader<'_>) -> Result<(SharePartitionKey, State)> {
     let (key, value) = (read_bytes(reader)?, read_bytes(reader)?);
     let fence = Fence { leader_epoch: reader.i32()?, state_epoch: reader.i32()? };
     let updates = u32::try_from(reader.i32()?).ok();

@@ -1,7 +1,8 @@
-//! The check copy of a partition, and the live state beside it: groups of a slot, or transactional
-//! ids of a partition.
+//! The check copy of a partition, and the live state beside it: groups of a slot, transactional ids
+//! of a partition, or the share states of a slot, by group.
 
-use crate::groups::{Slots, TransactionCoordinators};
+use super::shares_copy::{SharesCopy, digest_of_group};
+use crate::groups::{ShareStates, Slots, TransactionCoordinators};
 use crate::placement::{Slot, TransactionsPartition};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{BatchHeader, Record};
@@ -17,6 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(super) struct Live<'l> {
     pub(super) slots: &'l mut Slots,
     pub(super) transactions: &'l dyn TransactionCoordinators,
+    pub(super) shares: &'l dyn ShareStates,
 }
 
 /// A copy of what a partition of the log makes.
@@ -25,10 +27,11 @@ pub(super) struct Live<'l> {
 pub(super) enum PartitionCopy {
     Groups(Slot, CheckCopy),
     Ids(TransactionsPartition, IdsCopy),
+    Shares(Slot, SharesCopy),
 }
 
 impl PartitionCopy {
-    /// An empty one; None for a partition that has neither.
+    /// An empty one; None for a partition that has none of these.
     pub(super) fn new(
         partition: LogPartition,
         config: muster_coordinator::Config,
@@ -43,7 +46,10 @@ impl PartitionCopy {
                 TransactionsPartition(index),
                 IdsCopy::new(sample, CHECK_COPY_BYTES_MAX),
             )),
-            LogPartition::Cluster | LogPartition::ShareState(_) => None,
+            LogPartition::ShareState(index) => {
+                Some(Self::Shares(Slot(index), SharesCopy::new(sample, CHECK_COPY_BYTES_MAX)))
+            }
+            LogPartition::Cluster => None,
         }
     }
 
@@ -51,6 +57,7 @@ impl PartitionCopy {
         match self {
             Self::Groups(_, copy) => copy.sample(),
             Self::Ids(_, copy) => copy.sample,
+            Self::Shares(_, copy) => copy.sample(),
         }
     }
 
@@ -58,6 +65,7 @@ impl PartitionCopy {
         match self {
             Self::Groups(_, copy) => copy.has(id),
             Self::Ids(_, copy) => copy.sample.has(id),
+            Self::Shares(_, copy) => copy.sample().has(id),
         }
     }
 
@@ -73,6 +81,7 @@ impl PartitionCopy {
         match self {
             Self::Groups(_, copy) => copy.replay(header, records),
             Self::Ids(_, copy) => copy.replay(records),
+            Self::Shares(_, copy) => copy.replay(records),
         }
     }
 
@@ -81,6 +90,7 @@ impl PartitionCopy {
         match self {
             Self::Groups(_, copy) => copy.digest(id),
             Self::Ids(_, copy) => digest(copy.ids.record(id, usize::MAX)).unwrap_or_default(),
+            Self::Shares(_, copy) => copy.digest(id),
         }
     }
 
@@ -93,6 +103,9 @@ impl PartitionCopy {
             Self::Ids(partition, _) => digest(
                 live.transactions.coordinator(*partition)?.record(id, REPLICA_GROUP_ITEMS_MAX),
             ),
+            Self::Shares(slot, _) => {
+                digest_of_group(live.shares.states(*slot)?, id, REPLICA_GROUP_ITEMS_MAX)
+            }
         }
     }
 
@@ -101,6 +114,7 @@ impl PartitionCopy {
         match self {
             Self::Groups(_, copy) => copy.next_group(after),
             Self::Ids(_, copy) => copy.ids.ids_after(after.map(|it| &**it)).next().map(Arc::from),
+            Self::Shares(_, copy) => copy.next(after.map(|it| &**it)).map(Arc::from),
         }
     }
 
@@ -121,6 +135,11 @@ impl PartitionCopy {
                 let ids = coordinator.flat_map(|it| it.ids_after(after.map(|it| &**it)));
                 next_of(ids, after, visits, is_wanted)
             }
+            Self::Shares(slot, _) => {
+                let states = live.shares.states(*slot).into_iter();
+                let groups = states.flat_map(|it| it.groups_after(after.map(|it| &**it)));
+                next_of(groups, after, visits, is_wanted)
+            }
         }
     }
 
@@ -128,15 +147,15 @@ impl PartitionCopy {
     pub(super) fn name(&self, divergence: &Divergence) -> String {
         match self {
             Self::Groups(..) => divergence.to_string(),
-            Self::Ids(..) => {
-                let Divergence { group_id, live, replayed } = divergence;
-                format!(
-                    "transactional id {group_id:?} is {live:016x}, but its records make \
-                     {replayed:016x}"
-                )
-            }
+            Self::Ids(..) => differs("transactional id", divergence),
+            Self::Shares(..) => differs("the share state of group", divergence),
         }
     }
+}
+
+fn differs(what: &str, divergence: &Divergence) -> String {
+    let Divergence { group_id, live, replayed } = divergence;
+    format!("{what} {group_id:?} is {live:016x}, but its records make {replayed:016x}")
 }
 
 /// The first id that is wanted, among at most `visits`.

@@ -1,8 +1,8 @@
-//! The running check that the groups and transactional ids of a shard are in the state to which its
-//! log replays. (A group stands for both below.)
+//! The running check that the groups, transactional ids and share states of a shard are those to
+//! which its log replays. (A group stands for each below; share states are compared by group.)
 //!
-//! One partition of `__consumer_offsets` or `__transaction_state` after the other is read back from
-//! the log, from its first record to its last, in slices. The records of a sample of its groups are
+//! One partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` after the
+//! other is read back from the log, from its first record to its last, in slices. The records of a sample of its groups are
 //! replayed to a [`PartitionCopy`]; near the end of the log digests of the live groups are taken, a
 //! few in each turn, and compared when the copy has reached the position that the log had then.
 //!
@@ -11,6 +11,7 @@
 //! and for positions before the end: digests of those are taken again.
 
 mod copies;
+mod shares_copy;
 
 use super::TurnEnd;
 use super::counters::CheckCounters;
@@ -307,7 +308,10 @@ impl LogCheck {
     /// Takes digests of the next live groups, at the end of a block.
     fn look(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, round: &mut Round) {
         let (slots, log) = log.parts();
-        round.take_digests(&mut Live { slots, transactions: turn.transactions }, log);
+        round.take_digests(
+            &mut Live { slots, transactions: turn.transactions, shares: turn.shares },
+            log,
+        );
         self.compare(round);
         self.next_at = turn.now.saturating_add(1);
         // New records are read first.

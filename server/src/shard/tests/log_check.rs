@@ -12,6 +12,9 @@ const LONG_MS: i64 = 20_000;
 /// Transactional ids.
 const IDS: u64 = 12;
 
+/// Share partitions.
+const SHARES: usize = 30;
+
 #[test]
 fn no_fault_is_found_without_one() {
     for (seed, retention_ms) in [(1, 0), (2, 50), (3, 5_000), (4, 86_400_000)] {
@@ -27,6 +30,7 @@ fn no_fault_is_found_without_one() {
                 world.change(&mut random);
                 let epoch = (random.below(3) > 0).then(|| random.below(1_000) as i16);
                 world.append_id(random.below(IDS), epoch);
+                world.change_share(&mut random);
                 world.pass(random.below(3) as i64);
             }
             world.pass(LONG_MS);
@@ -71,6 +75,13 @@ fn a_transactional_id_without_records_is_found() {
 #[test]
 fn a_transactional_id_that_is_missing_is_found() {
     assert_found(|world| world.replay_id(3, None));
+}
+
+#[test]
+fn share_state_that_differs_from_its_records_is_found() {
+    for (number, start_offset) in [(3, Some(4_711)), (1_000, Some(1)), (3, None)] {
+        assert_found(|world| world.replay_share(number, start_offset));
+    }
 }
 
 #[test]
@@ -124,6 +135,11 @@ fn assert_found(inject: impl FnOnce(&mut World)) {
     let mut world = World::new(&[]);
     world.fill();
     (0..IDS).for_each(|number| world.append_id(number, Some(1)));
+    let mut random = Random(1);
+    while world.share_snapshots().len() < SHARES {
+        world.change_share(&mut random);
+    }
+    let shares = world.share_snapshots();
     world.pass(LONG_MS);
     assert!(!world.is_failed() && world.shard.inspect().groups_checked() >= GROUPS);
     let ids = world.shard.inspect().transactional_ids();
@@ -136,6 +152,7 @@ fn assert_found(inject: impl FnOnce(&mut World)) {
     world.restart();
     assert_eq!((world.committed(7, 3), world.committed(1_000, 0)), (Some(703), None));
     assert_eq!(world.shard.inspect().transactional_ids(), ids);
+    assert_eq!(world.share_snapshots(), shares);
     world.pass(LONG_MS);
     assert!(!world.is_failed());
 }

@@ -2,7 +2,7 @@
 
 use super::world::{FLUSH_MS, Random, World};
 use crate::placement::Slot;
-use muster_codec::records::{ShareRecord, ShareSnapshotValue};
+use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareUpdateValue, ShareValue};
 use muster_codec::{Uuid, Wall};
 use muster_shares::state::{Initialize, Topics, Write};
 use muster_shares::{SharePartitionKey, State, StateBatch, States};
@@ -63,7 +63,7 @@ fn change(
 
 impl World {
     /// Changes the state of a share partition somewhere.
-    fn change_share(&mut self, random: &mut Random) {
+    pub(super) fn change_share(&mut self, random: &mut Random) {
         let (slot, key) = key(random.below(KEYS));
         let states = self.shard.shares.states().of(slot).unwrap();
         let records = change(states, &key, self.now, random);
@@ -74,8 +74,18 @@ impl World {
         self.turn();
     }
 
+    /// Replays a record of a share partition that is not in the log: the tombstone, or an update.
+    pub(super) fn replay_share(&mut self, number: u64, start_offset: Option<i64>) {
+        let (slot, key) = key(number);
+        let value = start_offset.map_or(ShareValue::Deleted, |start_offset| {
+            ShareValue::Update(ShareUpdateValue { start_offset, ..Default::default() })
+        });
+        let record = ShareRecord { key: key.to_record(), value };
+        self.shard.shares.replay(slot, &record).unwrap();
+    }
+
     /// The share states without what only the records before the newest snapshots have.
-    fn share_snapshots(&self) -> Vec<(SharePartitionKey, ShareSnapshotValue)> {
+    pub(super) fn share_snapshots(&self) -> Vec<(SharePartitionKey, ShareSnapshotValue)> {
         let all = self.shard.inspect().share_states();
         all.map(|(key, state)| (key.clone(), state.snapshot())).collect()
     }
