@@ -20,7 +20,7 @@ use crate::long_requests::LongRequests;
 use crate::net::Clients;
 use crate::partitions::{Effects, Identity, Partitions};
 use crate::placement::{CONTROLLER, Placement};
-use crate::shares::{SlotStates, Shares};
+use crate::shares::{Shares, SlotStates};
 use crate::transactions::{Coordinators, Life, Transactions};
 use crate::trash;
 use muster_codec::records::GroupRecord;

@@ -38,10 +38,10 @@ impl SlotStates {
     /// # Errors
     /// They are damaged, or the slot is another shard's.
     pub(crate) fn open(&mut self, slot: Slot, bytes: &[u8]) -> Result<StoredEnds, DecodeError> {
-        self.of(slot)?.read_chunks(bytes)
+        self.led(slot)?.read_chunks(bytes)
     }
 
-    fn of(&mut self, slot: Slot) -> Result<&mut States, DecodeError> {
+    fn led(&mut self, slot: Slot) -> Result<&mut States, DecodeError> {
         let foreign = "state of share partitions of a slot that another shard has";
         self.states.get_mut(&slot).ok_or(DecodeError::InvalidBatch(foreign))
     }
@@ -60,7 +60,7 @@ impl SlotStates {
         slot: Slot,
         record: &ShareRecord<'_>,
     ) -> Result<(), DecodeError> {
-        self.of(slot)?.replay(record);
+        self.led(slot)?.replay(record);
         Ok(())
     }
 
@@ -85,6 +85,6 @@ impl SlotStates {
 
 impl ShareStates for SlotStates {
     fn states(&self, slot: Slot) -> Option<&States> {
-        self.states(slot)
+        self.of(slot)
     }
 }

@@ -81,7 +81,7 @@ impl World {
             ShareValue::Update(ShareUpdateValue { start_offset, ..Default::default() })
         });
         let record = ShareRecord { key: key.to_record(), value };
-        self.shard.shares.replay(slot, &record).unwrap();
+        self.shard.shares.states_mut().replay(slot, &record).unwrap();
     }
 
     /// The share states without what only the records before the newest snapshots have.
