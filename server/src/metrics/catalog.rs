@@ -6,6 +6,7 @@ use crate::net::{ClientCounters, ClientGauges, Timings};
 use crate::partitions::{PartitionCounters, PartitionGauges};
 use crate::reactor::TlsCounters;
 use crate::shard::ShardCounters;
+use crate::shares::{ShareCounters, ShareGauges};
 use muster_coordinator::{Events, Gauges};
 use muster_counters::Metric;
 
@@ -22,6 +23,8 @@ pub(super) fn all() -> impl Iterator<Item = &'static Metric> {
     let rest = [
         PartitionCounters::METRICS,
         PartitionGauges::METRICS,
+        ShareCounters::METRICS,
+        ShareGauges::METRICS,
         FileCounters::METRICS,
         FileGauges::METRICS,
         TlsCounters::METRICS,

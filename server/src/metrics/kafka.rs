@@ -57,7 +57,11 @@ pub(super) const METERS: &[Meter] = &[
         "Offsets whose retention has ended",
         Some("groups_offsets_expired"),
     ),
-    meter(coordinator!("share_group_rebalance"), "Rebalances of share groups: none yet", None),
+    meter(
+        coordinator!("share_group_rebalance"),
+        "New epochs of share groups, as of consumer groups",
+        Some("groups_share_rebalances"),
+    ),
     meter(coordinator!("streams_group_rebalance"), "Rebalances of streams groups: none yet", None),
 ];
 

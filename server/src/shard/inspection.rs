@@ -26,11 +26,12 @@ impl<'s> Inspection<'s> {
     /// Copies of all numbers of the shard, for metrics. Each is kept as it changes, so that this
     /// takes no longer with more groups, connections or partitions.
     pub fn numbers(self) -> Copies {
-        let Shard { counters, clients, groups, partitions, .. } = self.0;
+        let Shard { counters, clients, groups, partitions, shares, .. } = self.0;
         let mut numbers: Copies = vec![Box::new(*counters)];
         numbers.extend(clients.numbers());
         numbers.extend(groups.numbers());
         numbers.extend(partitions.numbers());
+        numbers.extend(shares.numbers());
         numbers
     }
 

@@ -15,7 +15,8 @@ impl Shares {
     pub(super) fn expire_locks(&mut self, inputs: &Inputs<'_>, handled_until: i64) {
         while let Some(key) = self.open.due(handled_until) {
             let settings = self.config(inputs, &key.group_id).settings;
-            self.open.on(&key, |it| it.expire(handled_until, &settings));
+            let expired = self.open.on(&key, |it| it.expire(handled_until, &settings));
+            self.counters.lock_timeouts += u64::from(expired == Some(true));
         }
     }
 
@@ -72,7 +73,10 @@ impl Shares {
     ) -> VisibleAt {
         let (now, records) = (inputs.times.now, std::slice::from_ref(record));
         match self.states.write(inputs.log, slot, now, records) {
-            Ok(position) => VisibleAt::position(slot.share_state(), position),
+            Ok(position) => {
+                self.counters.state_records += 1;
+                VisibleAt::position(slot.share_state(), position)
+            }
             // Its size is limited: nothing that a client does makes it too large.
             Err(error) => {
                 inputs.log.give_up(&format!("share state was not written: {error}"));

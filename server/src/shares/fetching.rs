@@ -257,6 +257,7 @@ impl Shares {
             part.records = std::mem::take(&mut read.data);
             let count = part.acquired.iter().map(|it| it.last - it.first + 1).sum::<i64>();
             max_records = max_records.saturating_sub(count);
+            self.counters.acquired_records += count.unsigned_abs();
         }
     }
 }

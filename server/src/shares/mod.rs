@@ -21,6 +21,7 @@
 mod answers;
 mod changes;
 mod config;
+mod counters;
 mod fetching;
 mod opening;
 mod requests;
@@ -29,6 +30,9 @@ mod state_calls;
 mod states;
 mod table;
 
+pub(crate) use counters::ShareCounters;
+#[cfg(test)]
+pub(crate) use counters::ShareGauges;
 pub(crate) use requests::Client;
 pub(crate) use states::SlotStates;
 pub(crate) use table::Asked;
@@ -82,6 +86,7 @@ pub(crate) struct Shares {
     ended_reads: Vec<(u64, ShareReadEnd)>,
     grown: Vec<PartitionId>,
     answers: Vec<Reply<'static>>,
+    counters: ShareCounters,
 }
 
 /// The purpose of a read.
@@ -136,6 +141,7 @@ impl Shares {
             ended_reads: Vec::new(),
             grown: Vec::new(),
             answers: Vec::new(),
+            counters: ShareCounters::default(),
         }
     }
 
@@ -190,6 +196,7 @@ impl Shares {
         self.expire_locks(inputs, handled_until);
         while let Some(id) = self.requests.due(inputs.times.now) {
             if let Some(request) = self.unpark(id) {
+                self.counters.expired_fetches += 1;
                 self.try_fetch(inputs, Some(id), request);
             }
         }

@@ -6,7 +6,7 @@ use super::{Inputs, Shares};
 use crate::net::VisibleAt;
 use muster_codec::messages::{AcknowledgementBatch, ShareAcknowledgeRequest, ShareFetchRequest};
 use muster_codec::{ErrorCode, Str, Uuid};
-use muster_shares::partition::{Acknowledgement, AcquireMode, are_well_formed};
+use muster_shares::partition::{Acknowledgement, AcquireMode, NotAcknowledged, are_well_formed};
 use muster_shares::sessions::{FINAL_EPOCH, FetchContext, SessionFetch, SessionKey};
 use muster_shares::{SharePartitionKey, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -184,6 +184,7 @@ impl Shares {
             if let Ok(true) = result {
                 request.unwritten.insert(key);
             }
+            self.counters.refused_acknowledgements += u64::from(result.is_err());
             results.insert(*at, result.err().unwrap_or(ErrorCode::None));
         }
         request.acknowledged(results);
@@ -211,7 +212,11 @@ impl Shares {
         let now = inputs.times.now;
         let taken = self.open.on(key, |it| it.acknowledge(member_id, &all, &settings, now));
         let taken = taken.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        taken.map_err(muster_shares::partition::NotAcknowledged::error)
+        let changed = taken.map_err(NotAcknowledged::error)?;
+        for it in &all {
+            self.counters.acknowledged(it.last - it.first + 1, it.types);
+        }
+        Ok(changed)
     }
 
     /// Notes the partitions that are not fetched.

@@ -134,6 +134,16 @@ impl Sessions {
         Some(Ended { member_id: key.member_id.clone(), partitions })
     }
 
+    /// The most sessions.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The partitions of all sessions.
+    pub fn partition_count(&self) -> usize {
+        self.partitions
+    }
+
     /// Changes the limit; sessions over it stay.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;

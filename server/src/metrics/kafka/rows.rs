@@ -25,7 +25,7 @@ const fn row(
 const GROUPS_OF_KIND: &str = "Groups of a protocol.";
 const CONSUMER_GROUPS: &str = "Consumer groups in a state.";
 const STREAMS_GROUPS: &str = "Streams groups in a state: there are none yet.";
-const SHARE_GROUPS: &str = "Share groups in a state: there are none yet.";
+const SHARE_GROUPS: &str = "Share groups in a state.";
 const PARTITIONS: &str = "Partitions of __consumer_offsets in a state.";
 const LOAD: &str = "The time of the last load of a shard, in ms.";
 
@@ -80,7 +80,13 @@ pub(super) const ROWS: &[Row] = &[
                 .sum()
         },
     ),
-    row(coordinator!("group_count"), &[("protocol", "share")], Type::Unknown, GROUPS_OF_KIND, none),
+    row(
+        coordinator!("group_count"),
+        &[("protocol", "share")],
+        Type::Unknown,
+        GROUPS_OF_KIND,
+        |it| it.now.number("groups_share_empty") + it.now.number("groups_share_stable"),
+    ),
     row(
         coordinator!("group_count"),
         &[("protocol", "streams")],
@@ -129,9 +135,21 @@ pub(super) const ROWS: &[Row] = &[
     of_streams("NotReady"),
     of_streams("Reconciling"),
     of_streams("Stable"),
-    of_share("Dead"),
-    of_share("Empty"),
-    of_share("Stable"),
+    row(coordinator!("share_group_count"), &[("state", "Dead")], Type::Unknown, SHARE_GROUPS, none),
+    row(
+        coordinator!("share_group_count"),
+        &[("state", "Empty")],
+        Type::Unknown,
+        SHARE_GROUPS,
+        |it| it.now.number("groups_share_empty"),
+    ),
+    row(
+        coordinator!("share_group_count"),
+        &[("state", "Stable")],
+        Type::Unknown,
+        SHARE_GROUPS,
+        |it| it.now.number("groups_share_stable"),
+    ),
     row(coordinator!("num_partitions"), &[("state", "active")], Type::Unknown, PARTITIONS, |it| {
         it.now.number("log_coordinators")
     }),
@@ -220,6 +238,20 @@ pub(super) const ROWS: &[Row] = &[
         none,
     ),
     row(
+        "kafka_server_sharesessioncache_sharesessionscount",
+        &[],
+        Type::Gauge,
+        "Share sessions.",
+        |it| it.now.number("shares_sessions"),
+    ),
+    row(
+        "kafka_server_sharesessioncache_sharepartitionscount",
+        &[],
+        Type::Gauge,
+        "Partitions of all share sessions.",
+        |it| it.now.number("shares_session_partitions"),
+    ),
+    row(
         "kafka_controller_kafkacontroller_activecontrollercount",
         &[],
         Type::Gauge,
@@ -245,15 +277,6 @@ const fn of_streams(state: &'static str) -> Row {
         _ => &[("state", "Stable")],
     };
     row(coordinator!("streams_group_count"), labels, Type::Unknown, STREAMS_GROUPS, none)
-}
-
-const fn of_share(state: &'static str) -> Row {
-    let labels: &'static [(&str, &str)] = match state.as_bytes() {
-        b"Dead" => &[("state", "Dead")],
-        b"Empty" => &[("state", "Empty")],
-        _ => &[("state", "Stable")],
-    };
-    row(coordinator!("share_group_count"), labels, Type::Unknown, SHARE_GROUPS, none)
 }
 
 fn classic_groups(recent: &Recent<'_>) -> f64 {

@@ -1,0 +1,85 @@
+//! The numbers of a shard's share groups.
+
+use super::Shares;
+use muster_counters::{Copies, counters};
+use muster_shares::limits::SESSION_PARTITIONS_MAX;
+
+counters! {
+    /// The work since the shard's start.
+    #[derive(Copy)]
+    pub struct ShareCounters in "shares" {
+        /// Records that members acquired.
+        acquired_records: u64 = Counter of Count,
+        /// Records that members accepted.
+        accepted_records: u64 = Counter of Count,
+        /// Records that members released.
+        released_records: u64 = Counter of Count,
+        /// Records that members rejected.
+        rejected_records: u64 = Counter of Count,
+        /// Records whose locks members renewed.
+        renewed_records: u64 = Counter of Count,
+        /// Acknowledgements of a partition that were refused.
+        refused_acknowledgements: u64 = Counter of Count,
+        /// Share partitions some of whose locks ended.
+        lock_timeouts: u64 = Counter of Count,
+        /// Fetches that waited until their deadline.
+        expired_fetches: u64 = Counter of Count,
+        /// Records of share state that were written.
+        state_records: u64 = Counter of Count,
+    }
+}
+
+counters! {
+    /// The share groups as they are now, with limits.
+    #[derive(Copy)]
+    pub struct ShareGauges in "shares" {
+        /// Share partitions that are open.
+        partitions: u64 = Gauge of Count,
+        /// Share sessions.
+        sessions: u64 = Gauge of Count,
+        /// The limit of them (`group.share.max.share.sessions`).
+        sessions_max: u64 = Gauge of Count,
+        /// Partitions of all share sessions.
+        session_partitions: u64 = Gauge of Count,
+        /// The limit of them.
+        session_partitions_max: u64 = Gauge of Count,
+        /// Fetches that wait for records.
+        waiting_fetches: u64 = Gauge of Count,
+        /// Reads under way.
+        reads: u64 = Gauge of Count,
+    }
+}
+
+impl ShareCounters {
+    /// Counts acknowledgements that were taken, each with its number of offsets and its types.
+    pub(super) fn acknowledged(&mut self, offsets: i64, types: &[i8]) {
+        let of_each = if types.len() == 1 { offsets.unsigned_abs() } else { 1 };
+        for kind in types {
+            let counter = match kind {
+                1 => &mut self.accepted_records,
+                2 => &mut self.released_records,
+                3 => &mut self.rejected_records,
+                4 => &mut self.renewed_records,
+                // Gaps are no records.
+                _ => continue,
+            };
+            *counter += of_each;
+        }
+    }
+}
+
+impl Shares {
+    /// Copies of the numbers, for metrics.
+    pub(crate) fn numbers(&self) -> Copies {
+        let gauges = ShareGauges {
+            partitions: self.open.len() as u64,
+            sessions: self.sessions.len() as u64,
+            sessions_max: self.sessions.limit() as u64,
+            session_partitions: self.sessions.partition_count() as u64,
+            session_partitions_max: SESSION_PARTITIONS_MAX as u64,
+            waiting_fetches: self.requests.parked() as u64,
+            reads: self.reads.len() as u64,
+        };
+        vec![Box::new(self.counters), Box::new(gauges)]
+    }
+}
