@@ -11,7 +11,7 @@ pub const CONTROLLER: u32 = 0;
 
 /// A partition of `__consumer_offsets` with everything that falls on it: the groups whose offsets
 /// it has, and partitions of user topics. The unit of placement: a shard leads whole slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
 impl Slot {

@@ -318,7 +318,8 @@ broker_configs! {
     sasl_server_max_receive_size: i32 = 524_288, at_least(1), [obeyed];
     share_coordinator_append_linger_ms: i32 = -1, at_least(-1), [];
     share_coordinator_cached_buffer_max_bytes: i32 = 1_048_588, at_least(524_288), [dynamic];
-    share_coordinator_cold_partition_snapshot_interval_ms: i32 = 300_000, at_least(1), [internal];
+    share_coordinator_cold_partition_snapshot_interval_ms: i32 = 300_000, at_least(1),
+        [obeyed internal];
     share_coordinator_load_buffer_size: i32 = 5_242_880, at_least(1), [];
     share_coordinator_snapshot_update_records_per_snapshot: i32 = 500, between(0, 500),
         [obeyed];

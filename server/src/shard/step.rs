@@ -329,8 +329,7 @@ impl Shard {
 
     /// Takes a new image: adds and removes partitions, and removes offsets of deleted topics.
     fn image_changed(&mut self, image: Arc<ClusterImage>) {
-        let Self { broker, clients, groups, partitions, transactions, ids, errors, times, .. } =
-            self;
+        let Self { broker, clients, groups, partitions, ids, errors, times, .. } = self;
         let Some(before) = broker.set_image(image) else { return };
         if broker.image().access_version() != before.access_version() {
             broker.report_access(&mut self.commands);
@@ -339,11 +338,11 @@ impl Shard {
         clients.set_config(config);
         let inputs = Inputs { times: *times, ids: ids.as_mut(), image, errors };
         groups.image_changed(config, &before, inputs, |reply| clients.answers().reply(reply));
-        transactions.set_config(config);
+        self.transactions.set_config(config);
         let mut effects = Effects::default();
         partitions.image_changed(*times, config, image, &mut effects);
         self.perform(effects);
-        self.on_shares(|shares, inputs, _| shares.image_changed(inputs));
+        self.on_shares(|shares, inputs, _| shares.image_changed(inputs, &before));
     }
 
     fn expire(&mut self) {
@@ -391,7 +390,9 @@ impl Shard {
 
     /// When share partitions need the next turn. While input is blocked no lock ends.
     fn shares_deadline(&self) -> Option<i64> {
-        self.shares.deadline().filter(|_| !self.is_blocked())
+        let jobs = self.shares.jobs_deadline(self.times.now).filter(|_| !self.groups.is_closed());
+        let others = self.shares.deadline().filter(|_| !self.is_blocked());
+        [jobs, others].into_iter().flatten().min()
     }
 
     /// When the groups need the next turn.

@@ -23,6 +23,7 @@ mod changes;
 mod config;
 mod counters;
 mod fetching;
+mod jobs;
 mod opening;
 mod requests;
 mod state_apis;
@@ -193,6 +194,7 @@ impl Shares {
 
     /// Ends a turn: fires what is due, and writes changes.
     pub(crate) fn turn(&mut self, inputs: &mut Inputs<'_>, handled_until: i64) {
+        self.states.work(inputs.log, inputs.times, inputs.image);
         self.expire_locks(inputs, handled_until);
         while let Some(id) = self.requests.due(inputs.times.now) {
             if let Some(request) = self.unpark(id) {
@@ -203,7 +205,12 @@ impl Shares {
         self.write_changes(inputs);
     }
 
-    /// When the next turn is needed. `handled_until` is the time by which all input was handled.
+    /// When the jobs on share state need the next turn, if the log takes records.
+    pub(crate) fn jobs_deadline(&self, now: i64) -> Option<i64> {
+        self.states.deadline(now)
+    }
+
+    /// When all else needs the next turn.
     pub(crate) fn deadline(&self) -> Option<i64> {
         let deadlines =
             [self.open.next_deadline(), self.requests.next_deadline(), self.state_calls_deadline()];
@@ -229,8 +236,10 @@ impl Shares {
         }
     }
 
-    /// Obeys a new image: share partitions of topics that are gone are dropped.
-    pub(crate) fn image_changed(&mut self, inputs: &Inputs<'_>) {
+    /// Obeys a new image: share partitions of topics that are gone are dropped. `before` is the
+    /// previous image.
+    pub(crate) fn image_changed(&mut self, inputs: &Inputs<'_>, before: &ClusterImage) {
+        self.states.image_changed(before, inputs.image);
         self.configs.clear();
         let sessions_max = inputs.config.group_share_max_share_sessions;
         self.sessions.set_limit(sessions_max.max(0).unsigned_abs() as usize);

@@ -3,6 +3,7 @@
 //!
 //! Invariant: records are appended and replayed in one place, [`SlotStates::write`].
 
+use super::jobs::Jobs;
 use crate::config::Config;
 use crate::groups::{Groups, ShareStates};
 use crate::placement::{Placement, Slot};
@@ -17,7 +18,10 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(crate) struct SlotStates {
     /// The states in each slot that the shard leads.
-    states: BTreeMap<Slot, States>,
+    pub(super) states: BTreeMap<Slot, States>,
+    pub(super) jobs: Jobs,
+    /// `share.coordinator.cold.partition.snapshot.interval.ms`
+    pub(super) cold_ms: i64,
 }
 
 impl SlotStates {
@@ -25,7 +29,11 @@ impl SlotStates {
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let updates = config.share_coordinator_snapshot_update_records_per_snapshot.unsigned_abs();
         let states = placement.slots_of(shard).map(|slot| (slot, States::new(updates)));
-        Self { states: states.collect() }
+        Self {
+            states: states.collect(),
+            jobs: Jobs::default(),
+            cold_ms: config.share_coordinator_cold_partition_snapshot_interval_ms.into(),
+        }
     }
 
     /// The states of the share partitions of a slot; None if another shard leads it.

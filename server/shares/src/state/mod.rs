@@ -10,6 +10,7 @@ mod replay;
 mod requests;
 mod stored;
 
+pub use jobs::JobSlice;
 pub use requests::{Initialize, Reading, Refusal, Summary, Topics, Write, is_answered_empty};
 pub use stored::{StatesWalk, StoredEnds};
 
@@ -79,6 +80,10 @@ impl States {
 
     pub fn get(&self, key: &SharePartitionKey) -> Option<&State> {
         self.states.get(key)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.states.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&SharePartitionKey, &State)> {

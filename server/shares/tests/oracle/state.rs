@@ -16,6 +16,9 @@ use muster_shares::{SharePartitionKey, State, States};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The states that a job visits.
+const ALL: (Option<&SharePartitionKey>, usize) = (None, usize::MAX);
+
 pub type Check = Result<(), String>;
 
 #[derive(Debug)]
@@ -125,8 +128,8 @@ impl Coordinator {
 
     fn topics(&mut self, op: &Value) {
         let gone = self.world.change(op);
-        let ends = self.states.without_topics(|id| gone.contains(&id));
-        self.append_all(ends);
+        let ends = self.states.without_topics(ALL, |id| gone.contains(&id));
+        self.append_all(ends.records);
     }
 
     /// The snapshots of cold share partitions, at the times at which Kafka wrote some; and none at
@@ -179,8 +182,10 @@ impl Coordinator {
     }
 
     pub fn snapshot_cold(&mut self, now: i64) {
-        let cold = self.states.cold_snapshots(self.config.cold_interval_ms, Wall(now));
-        self.append_all(cold);
+        if !self.states.are_quiet() {
+            let cold = self.states.cold_snapshots(ALL, self.config.cold_interval_ms, Wall(now));
+            self.append_all(cold.records);
+        }
     }
 
     /// Appends what Kafka writes as one batch.

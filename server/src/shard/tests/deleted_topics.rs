@@ -133,21 +133,21 @@ fn a_transaction_keeps_the_offsets_of_a_topic_that_is_created_again() {
 }
 
 /// Deletes a topic as DeleteTopics does.
-fn delete(world: &mut World, id: Uuid, name: &str) {
+pub(super) fn delete(world: &mut World, id: Uuid, name: &str) {
     let records = deletion(id, name, world.now);
     world.shard.write_records(records);
     world.turn();
 }
 
 /// Writes the same records, but no shard gets the image.
-fn write_deletion(world: &mut World, id: Uuid, name: &str, deleted_at: i64) {
+pub(super) fn write_deletion(world: &mut World, id: Uuid, name: &str, deleted_at: i64) {
     let records = deletion(id, name, deleted_at);
     world.shard.groups.append_cluster(world.now, &records).unwrap();
     world.turn();
     world.pass(FLUSH_MS);
 }
 
-fn topic(number: u8) -> ClusterRecord<'static> {
+pub(super) fn topic(number: u8) -> ClusterRecord<'static> {
     let name = format!("t{number}").into();
     let value = TopicValue { name, partitions: 1, ..Default::default() };
     ClusterRecord::Topic(TopicKey { topic_id: Uuid([number; 16]) }, Some(value))

@@ -20,6 +20,7 @@ fn no_fault_is_found_without_one() {
     for (seed, retention_ms) in [(1, 0), (2, 50), (3, 5_000), (4, 86_400_000)] {
         let retention = format!("log.cleaner.delete.retention.ms={retention_ms}");
         let mut world = World::new(&[&retention]);
+        world.create_share_topics();
         let mut random = Random(seed);
         let mut compared = 0;
         for _ in 0..5 {
@@ -133,6 +134,7 @@ fn a_damaged_log_is_reported_and_the_server_continues() {
 /// of the log.
 fn assert_found(inject: impl FnOnce(&mut World)) {
     let mut world = World::new(&[]);
+    world.create_share_topics();
     world.fill();
     (0..IDS).for_each(|number| world.append_id(number, Some(1)));
     let mut random = Random(1);

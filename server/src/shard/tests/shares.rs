@@ -1,15 +1,19 @@
 //! Share state in the log of the groups.
 
+use super::deleted_topics::{delete, topic, write_deletion};
 use super::world::{FLUSH_MS, Random, World};
+use crate::cluster::state_slot;
 use crate::placement::Slot;
 use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareUpdateValue, ShareValue};
 use muster_codec::{Uuid, Wall};
 use muster_shares::state::{Initialize, Topics, Write};
 use muster_shares::{SharePartitionKey, State, StateBatch, States};
 use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
+use std::collections::BTreeMap;
 
 const SLOTS: u32 = 4;
 const KEYS: u64 = 40;
+const TOPICS: u8 = 3;
 
 /// All partitions exist.
 struct Everything;
@@ -22,7 +26,7 @@ impl Topics for Everything {
 
 /// A share partition, and the slot of its topic partition.
 fn key(number: u64) -> (Slot, SharePartitionKey) {
-    let topic_id = Uuid([number as u8 % 3; 16]);
+    let topic_id = Uuid([1 + number as u8 % TOPICS; 16]);
     let key = SharePartitionKey::new(&format!("g{}", number % 7), topic_id, number as i32);
     (Slot(number as u32 % SLOTS), key)
 }
@@ -62,6 +66,12 @@ fn change(
 }
 
 impl World {
+    /// Creates the topics of share partitions: the state of others would go.
+    pub(super) fn create_share_topics(&mut self) {
+        self.shard.write_records((1..=TOPICS).map(topic).collect());
+        self.pass(FLUSH_MS);
+    }
+
     /// Changes the state of a share partition somewhere.
     pub(super) fn change_share(&mut self, random: &mut Random) {
         let (slot, key) = key(random.below(KEYS));
@@ -99,6 +109,7 @@ impl World {
 #[test]
 fn share_state_survives_a_kill() {
     let (mut world, mut random) = (World::new(&[]), Random(1));
+    world.create_share_topics();
     for _ in 0..100 {
         world.change_share(&mut random);
     }
@@ -118,6 +129,7 @@ fn compaction_snapshots_and_kills_leave_share_state_as_it_was() {
     for seed in 1..9 {
         let retention = "log.cleaner.delete.retention.ms=50";
         let (mut world, mut random) = (World::new(&[retention]), Random(seed));
+        world.create_share_topics();
         for number in 0..4_000 {
             world.change_share(&mut random);
             world.pass(random.below(2) as i64);
@@ -132,4 +144,81 @@ fn compaction_snapshots_and_kills_leave_share_state_as_it_was() {
         assert!(world.swaps > 0, "nothing was compacted");
     }
     assert!(with_snapshot > 10, "{with_snapshot}");
+}
+
+impl World {
+    /// Initializes share partitions of a topic, as many as there are groups.
+    fn initialize(&mut self, topic_id: Uuid, groups: u64) {
+        for group in 0..groups {
+            let key = SharePartitionKey::new(&format!("g{group}"), topic_id, 0);
+            let slot = state_slot(
+                self.shard.broker.image().topic_by_id(topic_id).unwrap(),
+                0,
+                self.common.placement,
+            );
+            let (slot, request) = (slot.unwrap(), Initialize { state_epoch: 1, start_offset: 0 });
+            let states = self.shard.shares.states().of(slot).unwrap();
+            let record = states.initialize(&key, request, &Everything, Wall(self.now)).unwrap();
+            let (shares, groups) = (&mut self.shard.shares, &mut self.shard.groups);
+            shares.states_mut().write(groups, slot, self.now, record.as_slice()).unwrap();
+            self.turn();
+            self.pass(1);
+        }
+        self.pass(FLUSH_MS);
+    }
+
+    fn share_topics(&self) -> BTreeMap<Uuid, usize> {
+        let mut topics = BTreeMap::new();
+        for (key, _) in self.shard.inspect().share_states() {
+            *topics.entry(key.topic_id).or_default() += 1;
+        }
+        topics
+    }
+}
+
+#[test]
+fn share_state_of_a_deleted_topic_goes_in_slices() {
+    let mut world = World::new(&[]);
+    let [kept, gone] = ["kept", "gone"].map(|name| world.create_topic(name));
+    [kept, gone].iter().for_each(|id| world.initialize(*id, 300));
+    assert_eq!(world.share_topics(), [(kept, 300), (gone, 300)].into());
+    delete(&mut world, gone, "gone");
+    world.pass(FLUSH_MS);
+    assert_eq!(world.share_topics(), [(kept, 300)].into());
+    world.restart();
+    assert_eq!(world.share_topics(), [(kept, 300)].into());
+}
+
+#[test]
+fn share_state_of_a_topic_that_was_deleted_while_the_shard_was_down_goes() {
+    // No snapshot has the image that the shard still has.
+    let mut world = World::new(&["metadata.log.max.record.bytes.between.snapshots=10000000"]);
+    let gone = world.create_topic("gone");
+    world.initialize(gone, 200);
+    let deleted_at = world.now;
+    write_deletion(&mut world, gone, "gone", deleted_at);
+    assert_eq!(world.share_topics(), [(gone, 200)].into());
+    world.restart();
+    world.pass(FLUSH_MS);
+    assert_eq!(world.share_topics(), [].into());
+}
+
+#[test]
+fn cold_share_partitions_get_a_snapshot() {
+    let mut world = World::new(&["share.coordinator.cold.partition.snapshot.interval.ms=60000"]);
+    let topic_id = world.create_topic("t");
+    world.initialize(topic_id, 300);
+    let epochs = |world: &World| -> BTreeMap<i32, usize> {
+        let mut epochs = BTreeMap::new();
+        for (_, state) in world.shard.inspect().share_states() {
+            *epochs.entry(state.snapshot_epoch).or_default() += 1;
+        }
+        epochs
+    };
+    assert_eq!(epochs(&world), [(0, 300)].into());
+    world.pass(125_000);
+    assert_eq!(epochs(&world), [(1, 300)].into(), "once: then the cluster is quiet");
+    let before = world.share_snapshots();
+    world.restart();
+    assert_eq!(world.share_snapshots(), before);
 }

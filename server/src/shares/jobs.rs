@@ -1,0 +1,138 @@
+//! The work of share partitions that no request asks for, in slices: the end of those whose topic
+//! was deleted, also while the shard was down, and snapshots of cold ones.
+
+use super::states::SlotStates;
+use crate::clock::Times;
+use crate::cluster::ClusterImage;
+use crate::groups::Groups;
+use crate::placement::Slot;
+use muster_codec::records::ShareRecord;
+use muster_coordinator::Topics;
+use muster_shares::state::JobSlice;
+use muster_shares::{SharePartitionKey, States};
+use tracing::warn;
+
+/// The states that are visited in a turn: some 100 microseconds of work.
+const VISITS: usize = 128;
+
+/// The progress of the jobs.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    /// Where the search for deleted topics is; None if none is under way.
+    search: Option<Place>,
+    /// Where the round of cold snapshots is, and when the next one begins.
+    round: Option<Place>,
+    next_round: Option<i64>,
+}
+
+/// The place of a job: in a slot, after a state.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    slot: Slot,
+    after: Option<SharePartitionKey>,
+}
+
+/// A search is due: topics may have been deleted while the shard was down.
+impl Default for Jobs {
+    fn default() -> Self {
+        Self { search: Some(Place::default()), round: None, next_round: None }
+    }
+}
+
+impl SlotStates {
+    /// Takes a new image of the cluster: a search is due if topics were deleted. `before` is the
+    /// previous one.
+    pub(super) fn image_changed(&mut self, before: &ClusterImage, image: &ClusterImage) {
+        let mut deleted = image.deleted();
+        if deleted.any(|(_, topic)| topic.version > before.version()) {
+            self.jobs.search = Some(Place::default());
+        }
+    }
+
+    /// Continues the jobs by a slice each. To be called once in a turn.
+    pub(super) fn work(&mut self, log: &mut Groups, times: Times, image: &ClusterImage) {
+        if log.is_closed() {
+            return;
+        }
+        if let Some(place) = self.jobs.search.take() {
+            self.jobs.search = self.search(log, times, image, place);
+        }
+        let next = self.jobs.next_round.get_or_insert(times.now.saturating_add(self.cold_ms));
+        if self.jobs.round.is_none() && *next <= times.now {
+            *next = times.now.saturating_add(self.cold_ms);
+            self.jobs.round = Some(Place::default());
+        }
+        if let Some(place) = self.jobs.round.take() {
+            self.jobs.round = self.snapshot(log, times, place);
+        }
+    }
+
+    /// When [`Self::work`] has something to do, if the log takes records.
+    pub(super) fn deadline(&self, now: i64) -> Option<i64> {
+        let Jobs { search, round, next_round } = &self.jobs;
+        let is_busy = search.is_some() || round.is_some();
+        if is_busy { Some(now) } else { *next_round }
+    }
+
+    /// The first slot with states from one on.
+    fn next_with_some(&self, from: Slot) -> Option<(Slot, &States)> {
+        let mut slots = self.states.range(from..);
+        slots.find(|(_, states)| !states.is_empty()).map(|(slot, states)| (*slot, states))
+    }
+
+    /// Deletes the next states whose topics are gone; returns where to continue.
+    fn search(
+        &mut self,
+        log: &mut Groups,
+        times: Times,
+        image: &ClusterImage,
+        place: Place,
+    ) -> Option<Place> {
+        let (slot, states) = self.next_with_some(place.slot)?;
+        let is_deleted = |topic_id| image.topic_by_id(topic_id).is_none();
+        let slice = states.without_topics((place.of(slot), VISITS), is_deleted);
+        Some(self.take(log, times, slot, slice))
+    }
+
+    /// Writes the next cold snapshots; returns where to continue.
+    fn snapshot(&mut self, log: &mut Groups, times: Times, place: Place) -> Option<Place> {
+        let (slot, states) = self.next_with_some(place.slot)?;
+        let after = place.of(slot);
+        if after.is_none() && states.are_quiet() {
+            return Some(Place::after(slot));
+        }
+        let slice = states.cold_snapshots((after, VISITS), self.cold_ms, times.wall);
+        Some(self.take(log, times, slot, slice))
+    }
+
+    /// Writes the records of a slice, each an operation of its own; returns the place after it.
+    fn take(&mut self, log: &mut Groups, times: Times, slot: Slot, slice: JobSlice) -> Place {
+        for record in &slice.records {
+            self.write_one(log, times, slot, record);
+        }
+        match slice.reached {
+            Some(key) => Place { slot, after: Some(key) },
+            None => Place::after(slot),
+        }
+    }
+
+    fn write_one(&mut self, log: &mut Groups, times: Times, slot: Slot, record: &ShareRecord<'_>) {
+        let written = self.write(log, slot, times.now, std::slice::from_ref(record));
+        if let Err(error) = written {
+            let group = &record.key.group_id;
+            warn!(target: "shares", "a record of group {group:?} was not written: {error}");
+        }
+    }
+}
+
+impl Place {
+    /// The last state visited in a slot.
+    fn of(&self, slot: Slot) -> Option<&SharePartitionKey> {
+        self.after.as_ref().filter(|_| self.slot == slot)
+    }
+
+    /// The start of the next slot.
+    fn after(slot: Slot) -> Self {
+        Self { slot: Slot(slot.0 + 1), after: None }
+    }
+}
