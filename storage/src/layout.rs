@@ -251,7 +251,7 @@ impl<'a> Block<'a> {
 
     /// The batches with their partitions.
     pub fn entries(&self) -> Entries<'a> {
-        Entries { rest: self.entries }
+        Entries::new(self.entries)
     }
 }
 
@@ -259,6 +259,13 @@ impl<'a> Block<'a> {
 #[derive(Debug, Clone)]
 pub struct Entries<'a> {
     rest: &'a [u8],
+}
+
+impl<'a> Entries<'a> {
+    /// Those in the bytes of a block after its header.
+    pub(crate) fn new(entries: &'a [u8]) -> Self {
+        Self { rest: entries }
+    }
 }
 
 impl<'a> Iterator for Entries<'a> {

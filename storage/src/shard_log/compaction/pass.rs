@@ -176,7 +176,7 @@ impl Pass {
             }
             let place = Place { source: self.at, block: self.scan.block_start() };
             match self.scan.next()? {
-                Item::Block(header, _) => {
+                Item::Block(header) => {
                     self.block = place;
                     slice.bytes = slice.bytes.saturating_sub(header.length as usize);
                 }
@@ -289,13 +289,13 @@ impl Pass {
         while slice.is_left() {
             let place = Place { source: self.at, block: self.scan.block_start() };
             match self.scan.next()? {
-                Item::Block(header, has_transactions) => {
+                Item::Block(header) => {
                     slice.bytes = slice.bytes.saturating_sub(header.length as usize);
                     (self.block, self.position) = (place, header.last_position());
                     if self.part.cut == Some(place) {
                         output.dirty_from_here();
                     }
-                    output.begin_block(&header, has_transactions);
+                    output.begin_block(&header, self.scan.has_transactions());
                 }
                 Item::Batch(partition, mut header) => {
                     let here = (self.block, self.position);

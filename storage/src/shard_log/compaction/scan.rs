@@ -1,7 +1,7 @@
 //! Reads the blocks of a sealed segment: bytes in, records out. It can stop after each record, as a
 //! block may hold more records than one turn has time for.
 
-use crate::layout::{BLOCK_HEADER_BYTES, Block, BlockHeader, PARTITION_BYTES};
+use crate::layout::{BLOCK_HEADER_BYTES, Block, BlockHeader, Entries, PARTITION_BYTES};
 use crate::limits::COMPACTION_IO_BYTES;
 use crate::log_partition::LogPartition;
 use crate::shard_log::segments::Segment;
@@ -12,8 +12,7 @@ use muster_codec::wire::{DecodeError, Reader, Result};
 /// The next part of a segment.
 #[derive(Debug)]
 pub(super) enum Item<'a> {
-    /// Also whether it has batches of transactions, or markers.
-    Block(BlockHeader, bool),
+    Block(BlockHeader),
     Batch(LogPartition, BatchHeader),
     Record(RawRecord<'a>),
     BatchEnd,
@@ -139,6 +138,16 @@ impl Scan {
         self.read_to - (self.buffer.len() - next) as u32
     }
 
+    /// Whether the open block has batches of transactions, or markers. Reads the headers of all its
+    /// batches.
+    pub(super) fn has_transactions(&self) -> bool {
+        let open = self.open.as_ref().map_or(&[][..], |open| &self.buffer[open.next..open.end]);
+        let is_of_transaction = |entry: Result<(_, Batch<'_>)>| {
+            entry.is_ok_and(|(_, batch)| batch.header.is_transactional())
+        };
+        Entries::new(open).any(is_of_transaction)
+    }
+
     /// The next read: offset and length.
     pub(super) fn wanted(&self) -> (u32, u32) {
         (self.read_to, COMPACTION_IO_BYTES.min(self.end - self.read_to))
@@ -215,11 +224,7 @@ impl Scan {
             padded_end: self.at + padded,
             batch: None,
         });
-        let is_of_transaction = |entry: Result<(_, Batch<'_>)>| {
-            entry.is_ok_and(|(_, batch)| batch.header.is_transactional())
-        };
-        let has_transactions = block.entries().any(is_of_transaction);
-        Ok(Item::Block(block.header, has_transactions))
+        Ok(Item::Block(block.header))
     }
 }
 
