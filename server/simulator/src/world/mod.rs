@@ -88,8 +88,10 @@ enum Phase {
     Calm(u64),
     /// So it has to after a change of the groups whose rebalance no member ended.
     Changed(u64),
-    /// Raw clients end; when the last is answered, the machine loses power once more.
+    /// Raw clients end.
     Resting,
+    /// All are answered; at this time the machine loses power once more.
+    Answered(u64),
     /// It starts for the last time.
     Last,
     Over,
@@ -111,6 +113,9 @@ const CROWD_MEMBERS: usize = 1_000;
 const ABSENT: &str = "absent";
 
 const CHECK_EVERY: u64 = 200 * MS;
+/// The time for what follows from the last answer: after the deletion of a topic, all shards report
+/// that its offsets are gone, and the topic is noted as deleted no longer.
+const AFTERMATH: u64 = SECOND;
 
 /// The groups of a client that names several in a request.
 const GROUPS_OF_SEVERAL: u32 = 5;
@@ -204,7 +209,7 @@ impl World {
     }
 
     pub(crate) fn is_resting(&self) -> bool {
-        matches!(self.phase, Phase::Resting | Phase::Last | Phase::Over)
+        matches!(self.phase, Phase::Resting | Phase::Answered(_) | Phase::Last | Phase::Over)
     }
 
     pub(crate) fn disk_profile(&self) -> &DiskProfile {
@@ -401,15 +406,10 @@ impl World {
                 self.judge_open_transactions();
                 self.check_calm(until);
             }
-            Phase::Resting => {
-                if self.clients.iter().all(|client| !client.waits) && self.process.is_up() {
-                    self.judge_open_transactions();
-                    self.phase = Phase::Last;
-                    self.calm_since = None;
-                    self.crash(Crash::PowerLoss);
-                }
-            }
-            Phase::CreatingTopics | Phase::Chaos(_) | Phase::Last | Phase::Over => {}
+            Phase::Resting if self.is_answered() => self.phase = Phase::Answered(now + AFTERMATH),
+            Phase::Answered(until) if now >= until && self.is_answered() => self.crash_last(),
+            Phase::CreatingTopics | Phase::Chaos(_) | Phase::Resting => {}
+            Phase::Answered(_) | Phase::Last | Phase::Over => {}
         }
     }
 

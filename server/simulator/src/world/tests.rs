@@ -1,7 +1,7 @@
 //! Histories that seeds draw rarely, set up by hand: no faults but those of the test.
 
-use super::World;
 use super::process::Failing;
+use super::{Phase, World};
 use crate::client::SimMember;
 use crate::options::Options;
 use crate::profile::{ClientProfile, MS, SECOND};
@@ -64,6 +64,16 @@ fn a_static_member_of_a_consumer_group_is_never_fenced_by_a_load() {
     fail_coordinator(&mut world);
     assert!(!world.may_be_fenced(STATIC, FENCED));
     settle(&mut world, &[STATIC, FIRST]);
+}
+
+#[test]
+fn what_follows_from_the_last_answer_has_time_before_the_last_power_loss() {
+    let mut world = world(classic());
+    assert!(world.is_answered());
+    (world.phase, world.calm_since) = (Phase::Resting, Some(0));
+    let answered = world.queue.now();
+    until(&mut world, |world| world.phase == Phase::Last);
+    assert!(world.queue.now() >= answered + SECOND);
 }
 
 fn classic() -> Protocol {

@@ -2,10 +2,11 @@
 //! of crash images at any moment.
 
 use crate::client::Raw;
+use crate::disk::Crash;
 use crate::judge::Offsets;
 use crate::profile::SECOND;
-use crate::world::World;
 use crate::world::process::StartedShard;
+use crate::world::{Phase, World};
 use loadgen::plan::GroupIndex;
 use muster::placement::CONTROLLER;
 use muster_codec::records::{GroupRecord, OffsetCommitKey};
@@ -38,6 +39,19 @@ impl World {
             true => groups,
             false => Vec::new(),
         }
+    }
+
+    /// Whether the server runs and no raw client waits.
+    pub(in crate::world) fn is_answered(&self) -> bool {
+        self.clients.iter().all(|client| !client.waits) && self.process.is_up()
+    }
+
+    /// The last power loss, after which all is compared.
+    pub(in crate::world) fn crash_last(&mut self) {
+        self.judge_open_transactions();
+        self.phase = Phase::Last;
+        self.calm_since = None;
+        self.crash(Crash::PowerLoss);
     }
 
     /// Checks the state of the shards against the records of all raw clients.
