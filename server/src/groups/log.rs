@@ -107,6 +107,11 @@ impl GroupLog {
         }));
     }
 
+    /// Whether some are kept.
+    pub(super) fn has_state_calls(&self) -> bool {
+        !self.state_calls.is_empty()
+    }
+
     /// Those whose records are durable.
     pub(super) fn take_state_calls(&mut self) -> Vec<(Slot, StateCall)> {
         let log = &self.log;

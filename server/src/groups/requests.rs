@@ -84,6 +84,11 @@ impl Groups {
         self.log.take_state_calls()
     }
 
+    /// Whether coordinators have requests to the leaders of partitions, durable or not.
+    pub(crate) fn has_state_calls(&self) -> bool {
+        self.log.has_state_calls()
+    }
+
     /// Answers a ListGroups that is not a long request: lists the groups of all slots at once.
     fn list_groups(&mut self, request: &GroupRequest<'_>, asked: RequestId) -> Reply<'static> {
         let GroupRequest::ListGroups(body) = request else {

@@ -86,7 +86,9 @@ impl Partitions {
         let stable_bytes = records.saturating_mul(INTERNAL_RECORD_BYTES);
         (known.log_start, known.high_watermark) = (log_start, high_watermark);
         known.stable = stable;
-        self.wake_waiters(id, Grown { bytes, stable_bytes }, out);
+        if !known.waiters.is_empty() {
+            self.wake_waiters(id, Grown { bytes, stable_bytes }, out);
+        }
     }
 
     /// The batches that a [`LogRead`] asked for: none if there was nothing to plan, the reason

@@ -59,6 +59,9 @@ impl Shard {
     /// Continues until nothing is left to do: reads that have ended, partitions that have grown,
     /// and requests of group coordinators.
     pub(super) fn settle_shares(&mut self) {
+        if self.shares.is_settled() && !self.groups.has_state_calls() {
+            return;
+        }
         loop {
             let mut is_idle = true;
             self.on_shares(|shares, inputs, _| is_idle = !shares.settle(inputs));

@@ -163,6 +163,15 @@ impl Shares {
         self.grown.append(&mut effects.grown);
     }
 
+    /// Whether [`Self::settle`] has nothing to do, no answer is to be taken, and no request of a
+    /// group coordinator is under way.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.ended_reads.is_empty()
+            && self.grown.is_empty()
+            && self.answers.is_empty()
+            && self.state_calls.are_none_waiting()
+    }
+
     /// Continues with reads that have ended and partitions that have grown; false if there were
     /// none.
     pub(crate) fn settle(&mut self, inputs: &mut Inputs<'_>) -> bool {

@@ -38,6 +38,13 @@ struct Waiting {
     deadline: i64,
 }
 
+impl StateCalls {
+    /// Whether no coordinator of this shard waits for results.
+    pub(super) fn are_none_waiting(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
 impl Shares {
     /// Asks the leaders of the partitions that a coordinator names. What it wrote before is
     /// durable.

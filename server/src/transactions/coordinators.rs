@@ -19,6 +19,8 @@ use std::ops::Range;
 pub(crate) struct Coordinators {
     led: Led<Coordinator>,
     shares: Shares,
+    /// The partitions with ids of a snapshot: no other can be damaged.
+    opened: Vec<TransactionsPartition>,
 }
 
 impl LedCoordinator for Coordinator {
@@ -38,7 +40,8 @@ impl Coordinators {
     /// Those of a shard, without ids. `epoch` is higher than that of any that these partitions had.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32, epoch: i32) -> Self {
         let new = || Coordinator::new(config.transactions(), epoch);
-        Self { led: Led::new(placement, shard, new), shares: Shares::new(ID_SHARE) }
+        let (led, shares) = (Led::new(placement, shard, new), Shares::new(ID_SHARE));
+        Self { led, shares, opened: Vec::new() }
     }
 
     /// Whether the shard leads a partition.
@@ -78,6 +81,7 @@ impl Coordinators {
         if !self.has(partition) {
             return Err("it has transactional ids of a partition that another shard has");
         }
+        self.opened.push(partition);
         let open = |it: &mut Coordinator, _| it.open_snapshot(bytes, place, crc, position);
         self.led.on(partition, open)
     }
@@ -157,7 +161,7 @@ impl Coordinators {
         inputs: &mut Inputs<'_>,
         act: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> R,
     ) -> R {
-        let Self { led, shares } = self;
+        let Self { led, shares, .. } = self;
         let topics = TopicsOf { image: inputs.image, placement: led.placement() };
         let (now, wall) = (inputs.times.now, inputs.times.wall);
         let progress = inputs.log.log().progress_of(partition.log_partition());
@@ -183,7 +187,8 @@ impl TransactionCoordinators for Coordinators {
     }
 
     fn damage(&self) -> Option<&'static str> {
-        self.led.coordinators().find_map(Coordinator::damage)
+        let mut opened = self.opened.iter().filter_map(|partition| self.led.get(*partition));
+        opened.find_map(Coordinator::damage)
     }
 }
 
