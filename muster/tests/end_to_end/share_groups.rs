@@ -1,4 +1,4 @@
-//! Share groups: records that members acquire and acknowledge, across sessions, kills of the server,
+//! Share groups: records that members acquire and acknowledge, across sessions, kills of the server
 //! and shards.
 
 use crate::support::{Client, Server, create_topic, produce, topic_id};
