@@ -98,12 +98,12 @@ impl Placement {
 
     /// The slot of a group, as Kafka computes it: `Utils.abs(groupId.hashCode()) % partitions`.
     pub fn group_slot(self, group_id: &str) -> Slot {
-        Slot(positive_hash(group_id) % self.offsets_partitions)
+        Slot(kafka_partition_of(group_id, self.offsets_partitions))
     }
 
     /// The partition of a transactional id, which Kafka computes alike.
     pub fn transactions_partition(self, transactional_id: &str) -> TransactionsPartition {
-        TransactionsPartition(positive_hash(transactional_id) % self.transactions_partitions)
+        TransactionsPartition(kafka_partition_of(transactional_id, self.transactions_partitions))
     }
 
     /// The slot with which a partition of `__transaction_state` is led.
@@ -198,6 +198,12 @@ impl Placement {
 fn place_in_sequence(topic_id: Uuid, partition: i32) -> u32 {
     let start = topic_id.0.iter().fold(0u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));
     start.wrapping_add(partition as u32)
+}
+
+/// The partition of an internal topic in which Kafka looks for a name: a group, a transactional id,
+/// or a share partition.
+pub fn kafka_partition_of(name: &str, partitions: u32) -> u32 {
+    positive_hash(name) % partitions
 }
 
 /// `Utils.abs(name.hashCode())` of Kafka.

@@ -42,7 +42,7 @@ struct Cli {
 }
 
 /// Runs a command in this process; returns the verdict, or the error.
-fn carried_out(words: &[&str]) -> Result<(Verdict, String), String> {
+pub(crate) fn carried_out(words: &[&str]) -> Result<(Verdict, String), String> {
     let cli = Cli::parse_from(["log"].iter().chain(words));
     let mut out = Vec::new();
     let verdict = carry_out(&cli.command, &mut out).map_err(|failure| failure.to_string())?;
@@ -54,7 +54,7 @@ fn golden() -> PathBuf {
 }
 
 /// A copy that can be changed.
-fn golden_copy() -> tempfile::TempDir {
+pub(crate) fn golden_copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     copy_tree(&golden(), copy.path());
     copy
@@ -73,7 +73,11 @@ fn copy_tree(from: &Path, to: &Path) {
 }
 
 /// Imports into a new directory that does not exist yet.
-fn import(kafka: &Path, data: &Path, more: &[&str]) -> Result<(Verdict, String), String> {
+pub(crate) fn import(
+    kafka: &Path,
+    data: &Path,
+    more: &[&str],
+) -> Result<(Verdict, String), String> {
     let words = ["import", kafka.to_str().unwrap(), "--data", data.to_str().unwrap()];
     carried_out(&[&words[..], more].concat())
 }
@@ -226,7 +230,7 @@ fn the_offsets_topic_ends_where_it_ended_from_the_first_answer_on() {
     }
 }
 
-type Records = BTreeMap<i64, (Vec<u8>, Option<Vec<u8>>)>;
+pub(crate) type Records = BTreeMap<i64, (Vec<u8>, Option<Vec<u8>>)>;
 
 /// All records of a partition, from its leader.
 fn fetched(server: &Server, topic: &'static str, partition: i32) -> Records {
@@ -247,7 +251,7 @@ fn fetched(server: &Server, topic: &'static str, partition: i32) -> Records {
 }
 
 /// The records of whole batches, by offset.
-fn records(bytes: &[u8]) -> Records {
+pub(crate) fn records(bytes: &[u8]) -> Records {
     let mut found = Records::new();
     for batch in Batches::new(bytes) {
         let batch = batch.unwrap();

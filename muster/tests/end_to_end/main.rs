@@ -35,6 +35,7 @@ mod recover;
 mod recovered;
 mod sasl;
 mod sessions;
+mod share_exchange;
 mod share_groups;
 mod snapshots;
 mod soak;

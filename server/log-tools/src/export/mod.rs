@@ -1,7 +1,8 @@
 //! `muster log export`: writes partitions as Kafka's directories and segment files. The batches are
-//! those that a fetch returns, in Kafka's own format.
+//! those that a fetch returns, in Kafka's own format; share state is gathered to snapshots.
 
 mod kafka_partition;
+mod share_state;
 
 use crate::Verdict;
 use crate::args::Export;
@@ -45,10 +46,13 @@ pub(super) fn export(arguments: &Export, out: &mut dyn Write) -> Result<Verdict,
     fs::create_dir_all(to).map_err(|error| format!("could not make {}: {error}", to.display()))?;
     let mut start_offsets = BTreeMap::new();
     for topic in topics {
-        let written = if topic.is_internal() {
-            internal_topic(data, directory.meta.shards(), topic, to)?
-        } else {
-            user_topic(data, topic, to)?
+        let shards = directory.meta.shards();
+        let written = match InternalTopic::of_id(topic.id) {
+            Some(InternalTopic::ShareState) => share_state::export(data, shards, topic, to)?,
+            Some(InternalTopic::ConsumerOffsets | InternalTopic::TransactionState) => {
+                internal_topic(data, shards, topic, to)?
+            }
+            None => user_topic(data, topic, to)?,
         };
         for partition in written {
             writeln!(out, "{partition}")?;

@@ -5,6 +5,7 @@ mod groups;
 mod kafka_dirs;
 mod kafka_partition;
 mod metadata;
+mod shares;
 mod topics;
 mod write;
 
@@ -19,8 +20,9 @@ use muster::config::Config;
 use muster::data_dir::OFFSETS_PARTITIONS;
 use muster::directories;
 use muster::placement::Placement;
-use muster_codec::records::TRANSACTIONS_TOPIC;
+use muster_codec::records::{SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC};
 use muster_storage::PARTITIONS_MAX;
+use shares::Shares;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -45,14 +47,17 @@ pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict,
         Some(Staging::create(&arguments.data)?)
     };
     let topics = Topics::read(&kafka, arguments)?;
-    let groups = match staging {
+    let (groups, shares) = match staging {
         Some(staging) => bring_over(&kafka, placement, &topics, staging, &arguments.data)?,
         None => read(&kafka, placement, &topics)?,
     };
-    for note in topics.notes().chain(groups.notes()) {
+    for note in topics.notes().chain(groups.notes()).chain(shares.notes()) {
         writeln!(out, "note: {note}")?;
     }
     writeln!(out, "{}: {groups}, {topics}", arguments.data.display())?;
+    if shares.imported > 0 {
+        writeln!(out, "the state of {} share partitions", shares.imported)?;
+    }
     let default = Config::default().placement(placement.shards);
     if placement.offsets_partitions != default.offsets_partitions {
         writeln!(out, "to be served with {OFFSETS_PARTITIONS}={}", placement.offsets_partitions)?;
@@ -67,18 +72,23 @@ fn bring_over(
     topics: &Topics,
     staging: Staging,
     data: &Path,
-) -> Result<Groups, Failure> {
-    let groups = write::write(&staging.path, kafka, placement, topics)?;
+) -> Result<(Groups, Shares), Failure> {
+    let found = write::write(&staging.path, kafka, placement, topics)?;
     topics.write_partitions(&staging.path, kafka)?;
     check(&staging.path)?;
     staging.finish(data)?;
-    Ok(groups)
+    Ok(found)
 }
 
 /// Reads everything that would be imported.
-fn read(kafka: &KafkaDirs, placement: Placement, topics: &Topics) -> Result<Groups, Failure> {
+fn read(
+    kafka: &KafkaDirs,
+    placement: Placement,
+    topics: &Topics,
+) -> Result<(Groups, Shares), Failure> {
     topics.each_partition(kafka, |_| Ok(()))?;
-    Groups::read(kafka, placement, |_, _| Ok(()))
+    let groups = Groups::read(kafka, placement, |_, _| Ok(()))?;
+    Ok((groups, Shares::read(kafka, placement, topics, |_, _| Ok(()))?))
 }
 
 /// The number of Kafka's partitions: it determines the partition of each group.
@@ -90,6 +100,7 @@ fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Fail
     }
     if !arguments.partial {
         kafka.require_all(OFFSETS_TOPIC, count)?;
+        kafka.require_all(SHARE_STATE_TOPIC, kafka.partition_count(SHARE_STATE_TOPIC))?;
     }
     Ok(count)
 }

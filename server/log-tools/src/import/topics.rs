@@ -16,6 +16,7 @@ use muster::cluster::{InternalTopic, check_topic_name, config_record, is_reserve
 use muster::config::Config;
 use muster::partitions::layout::directory as partition_directory;
 use muster::partitions::{PartitionId, RecoveryPoints, recovered};
+use muster::placement::{Placement, Slot};
 use muster::random::RandomIds;
 use muster_codec::Uuid;
 use muster_codec::record_batch::{Batch, set_partition_leader_epoch};
@@ -124,12 +125,20 @@ impl Topics {
         Ok(())
     }
 
+    /// The slot of a partition; None if it is not imported, or has none.
+    pub(super) fn slot(&self, id: Uuid, partition: i32, placement: Placement) -> Option<Slot> {
+        let topic = self.topics.iter().find(|topic| topic.id == id)?;
+        let is_there = (0..topic.partitions as i32).contains(&partition);
+        placement.partition_slot(id, partition).filter(|_| is_there)
+    }
+
     /// The first records of the cluster's log.
-    pub(super) fn records(&self) -> impl Iterator<Item = ClusterRecord<'_>> {
-        let topics = self.topics.iter().map(|topic| {
-            let name = topic.name.as_str().into();
-            let value =
-                TopicValue { name, partitions: topic.partitions as i32, ..Default::default() };
+    pub(super) fn records(&self, placement: Placement) -> impl Iterator<Item = ClusterRecord<'_>> {
+        let topics = self.topics.iter().map(move |topic| {
+            let (name, partitions) = (topic.name.as_str().into(), topic.partitions as i32);
+            let slots = (0..partitions).map_while(|it| placement.partition_slot(topic.id, it));
+            let slots = slots.map(|Slot(slot)| slot as i32).collect();
+            let value = TopicValue { name, partitions, slots };
             ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value))
         });
         let configs = self.configs.iter().flat_map(|((resource_type, resource), overrides)| {

@@ -2,6 +2,7 @@
 
 use super::groups::{Groups, Live, group_id};
 use super::kafka_dirs::KafkaDirs;
+use super::shares::Shares;
 use super::topics::Topics;
 use muster::Failure;
 use muster::clock::wall;
@@ -14,7 +15,8 @@ use muster::shard::LogSizes;
 use muster_storage::LogPartition;
 use std::path::Path;
 
-/// Writes the shards' logs: the topics, then the groups, one partition of Kafka's after the other.
+/// Writes the shards' logs: the topics, then the groups, then share state, one partition of Kafka's
+/// after the other.
 ///
 /// # Errors
 /// Kafka's files are damaged, the file system refuses, or a record is too long for the log.
@@ -23,12 +25,12 @@ pub(super) fn write(
     kafka: &KafkaDirs,
     placement: Placement,
     topics: &Topics,
-) -> Result<Groups, Failure> {
+) -> Result<(Groups, Shares), Failure> {
     let mut ids = RandomIds::new()?;
     let mut meta = Meta::new(placement, &mut ids);
     let mut logs = new_logs(data, &meta, LogSizes::default())?;
     let now = wall().0;
-    for record in topics.records() {
+    for record in topics.records(placement) {
         let log = &mut logs[CONTROLLER as usize];
         log.log.append(LogPartition::Cluster, now, [record])?;
         flush_if_full(log)?;
@@ -37,6 +39,11 @@ pub(super) fn write(
         let log = &mut logs[placement.shard_of(Slot(partition)) as usize];
         records.iter().try_for_each(|(key, live)| append(log, partition, key, live))
     })?;
+    let shares = Shares::read(kafka, placement, topics, |slot, record| {
+        let log = &mut logs[placement.shard_of(slot) as usize];
+        log.log.append(slot.share_state(), now, [record])?;
+        flush_if_full(log)
+    })?;
     for (log, known) in logs.iter_mut().zip(&mut meta.logs) {
         known.end = log.finish()?;
     }
@@ -44,7 +51,7 @@ pub(super) fn write(
         meta.cluster_id.clone_from(cluster_id);
     }
     Meta { state: State::Made, ..meta }.write(data)?;
-    Ok(groups)
+    Ok((groups, shares))
 }
 
 /// Each record is an operation of its own: the directory is renamed only when all are written.
