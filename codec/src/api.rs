@@ -298,15 +298,15 @@ apis! {
             ShareFetchRequest<'a> => ShareFetchResponse<'a>;
         ShareAcknowledge = 79, 1..=2, flexible 0, LISTS, SMALL,
             ShareAcknowledgeRequest<'a> => ShareAcknowledgeResponse<'a>;
-        InitializeShareGroupState = 83, 0..=0, flexible 0, LISTS, SMALL,
+        InitializeShareGroupState = 83, 0..=0, flexible 0, SHORT, SMALL,
             InitializeShareGroupStateRequest<'a> => InitializeShareGroupStateResponse<'a>;
-        ReadShareGroupState = 84, 0..=0, flexible 0, LISTS, LARGE,
+        ReadShareGroupState = 84, 0..=0, flexible 0, SHORT, LARGE,
             ReadShareGroupStateRequest<'a> => ReadShareGroupStateResponse<'a>;
-        WriteShareGroupState = 85, 0..=1, flexible 0, LISTS, SMALL,
+        WriteShareGroupState = 85, 0..=1, flexible 0, SHORT, SMALL,
             WriteShareGroupStateRequest<'a> => WriteShareGroupStateResponse<'a>;
-        DeleteShareGroupState = 86, 0..=0, flexible 0, LISTS, SMALL,
+        DeleteShareGroupState = 86, 0..=0, flexible 0, SHORT, SMALL,
             DeleteShareGroupStateRequest<'a> => DeleteShareGroupStateResponse<'a>;
-        ReadShareGroupStateSummary = 87, 0..=1, flexible 0, LISTS, LARGE,
+        ReadShareGroupStateSummary = 87, 0..=1, flexible 0, SHORT, LARGE,
             ReadShareGroupStateSummaryRequest<'a> => ReadShareGroupStateSummaryResponse<'a>;
     }
     /// The APIs of transactions, answered by the coordinator of the transactional id.

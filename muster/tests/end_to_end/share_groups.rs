@@ -1,7 +1,7 @@
 //! Share groups: records that members acquire and acknowledge, across sessions, kills of the server
 //! and shards.
 
-use crate::support::{Client, Server, create_topic, produce, topic_id};
+use crate::support::{Client, Server, create_topic, produce, produce_to_all, topic_id};
 use muster_codec::messages::*;
 use muster_codec::record_batch::Batches;
 use muster_codec::{ErrorCode, Request, Response, Uuid};
@@ -424,4 +424,103 @@ fn starts(client: &mut Client, group: &str) -> Vec<i64> {
     };
     let topics = answer.groups.into_iter().flat_map(|group| group.topics);
     topics.flat_map(|topic| topic.partitions).map(|it| it.start_offset).collect()
+}
+
+#[test]
+fn acknowledgements_of_a_fetch_that_waits_are_answered_with_it() {
+    let data = tempfile::tempdir().unwrap();
+    let server = started(data.path(), &[]);
+    produce_records(&server, 2);
+    let mut member = Member::new(&server, "m");
+    assert_eq!(member.acquire(), [(0, 1, 1)]);
+    let began = Instant::now();
+    let parked = member.fetch(&[(0, 0, ACCEPT)], 1_000);
+    assert_eq!((parked.acknowledged, parked.acquired), (0, vec![]));
+    assert!(began.elapsed() < Duration::from_millis(LONG_MS as u64), "at the end of its wait");
+    let released = member.fetch(&[(1, 1, RELEASE)], LONG_MS);
+    assert_eq!((released.acknowledged, released.acquired), (0, vec![(1, 1, 2)]));
+}
+
+#[test]
+fn states_at_the_end_of_all_offsets_harm_nobody() {
+    let data = tempfile::tempdir().unwrap();
+    let server = started(data.path(), &[]);
+    produce_records(&server, 1);
+    let mut member = Member::new(&server, "m");
+    for (epoch, start) in [(2, i64::MAX), (3, i64::MAX - 1), (4, i64::MIN)] {
+        initialize(&server, epoch, start);
+        member.peek();
+    }
+    let batch = |first_offset, last_offset| ShareGroupStateBatch {
+        first_offset,
+        last_offset,
+        delivery_state: 0,
+        delivery_count: 1,
+    };
+    for batch in [batch(i64::MAX - 1, i64::MAX), batch(0, i64::MAX), batch(i64::MIN, i64::MAX)] {
+        let partition = WriteStatePartition {
+            state_epoch: -1,
+            leader_epoch: -1,
+            state_batches: vec![batch],
+            ..Default::default()
+        };
+        let topic_id = member.topic_id;
+        let topics = vec![WriteStateTopic { topic_id, partitions: vec![partition] }];
+        let request = WriteShareGroupStateRequest { group_id: GROUP.into(), topics };
+        let Response::WriteShareGroupState(answer) = server.client(0).call(1, request.into())
+        else {
+            panic!()
+        };
+        assert_eq!(answer.results[0].partitions[0].error_code, 0);
+        member.peek();
+    }
+    initialize(&server, 5, 0);
+    assert_eq!(member.acquire(), [(0, 0, 1)]);
+}
+
+#[test]
+fn a_request_reads_no_more_than_the_bytes_that_it_asks_for() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), 1, &[]);
+    create_topic(&server, TOPIC, 20);
+    let mut client = server.client(0);
+    produce_to_all(&mut client, TOPIC, 0..20, &vec![7; 200_000]).unwrap();
+    let topic_id = topic_id(&mut client, TOPIC);
+    let state = |partition| InitializeStatePartition { partition, state_epoch: 1, start_offset: 0 };
+    let topics = vec![InitializeStateTopic { topic_id, partitions: (0..20).map(state).collect() }];
+    let request = InitializeShareGroupStateRequest { group_id: GROUP.into(), topics };
+    client.call(0, request.into());
+    let wanted = |partition_index| ShareFetchPartition {
+        partition_index,
+        acknowledgement_batches: Vec::new(),
+    };
+    let (mut seen, mut epoch) = (0, 0);
+    while seen < 20 {
+        let topics = vec![ShareFetchTopic { topic_id, partitions: (0..20).map(wanted).collect() }];
+        let request = ShareFetchRequest {
+            group_id: Some(GROUP.into()),
+            member_id: Some("m".into()),
+            share_session_epoch: epoch,
+            max_wait_ms: LONG_MS,
+            min_bytes: 1,
+            max_bytes: 500_000,
+            max_records: 500,
+            batch_size: 500,
+            topics: if epoch == 0 { topics } else { Vec::new() },
+            ..Default::default()
+        };
+        let Response::ShareFetch(answer) = client.call(2, request.into()) else { panic!() };
+        assert_eq!(answer.error_code, 0);
+        let partitions: Vec<_> =
+            answer.responses.iter().flat_map(|topic| &topic.partitions).collect();
+        let bytes: usize =
+            partitions.iter().filter_map(|it| it.records.as_deref()).map(<[u8]>::len).sum();
+        assert!((1..=700_000).contains(&bytes), "{bytes}");
+        let counts = partitions.iter().flat_map(|it| &it.acquired_records);
+        for acquired in counts {
+            assert_eq!(acquired.delivery_count, 1, "no record is acquired without being sent");
+            seen += 1;
+        }
+        epoch += 1;
+    }
 }

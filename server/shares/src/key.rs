@@ -35,7 +35,8 @@ impl SharePartitionKey {
         ShareStateKey { group_id, topic_id: self.topic_id, partition: self.partition }
     }
 
-    pub(crate) fn of_record(key: &ShareStateKey<'_>) -> Self {
+    /// The share partition of a record.
+    pub fn of_record(key: &ShareStateKey<'_>) -> Self {
         Self::new(&key.group_id, key.topic_id, key.partition)
     }
 }

@@ -20,6 +20,8 @@ pub struct OpenPartitions {
     changed: BTreeSet<SharePartitionKey>,
     /// The positions of records that are not flushed, in order.
     unflushed: BTreeMap<LogNumber, VecDeque<(u64, SharePartitionKey)>>,
+    /// The number of share partitions that were opened.
+    opened: u64,
 }
 
 #[derive(Debug)]
@@ -27,6 +29,7 @@ struct Open {
     partition: SharePartition,
     log: LogNumber,
     deadline: Option<i64>,
+    opening: u64,
 }
 
 impl OpenPartitions {
@@ -40,6 +43,12 @@ impl OpenPartitions {
 
     pub fn get(&self, key: &SharePartitionKey) -> Option<&SharePartition> {
         self.open.get(key).map(|it| &it.partition)
+    }
+
+    /// The number of the opening of a share partition: another one once it was dropped and opened
+    /// again, and what was read for it is of no use. None if it is not open.
+    pub fn opening(&self, key: &SharePartitionKey) -> Option<u64> {
+        self.open.get(key).map(|it| it.opening)
     }
 
     /// In the order of the keys.
@@ -57,7 +66,9 @@ impl OpenPartitions {
     /// Adds a share partition, whose records are in this partition of the log.
     pub fn insert(&mut self, key: SharePartitionKey, log: LogNumber, partition: SharePartition) {
         self.remove(&key);
-        self.open.insert(key.clone(), Open { partition, log, deadline: None });
+        self.opened += 1;
+        let open = Open { partition, log, deadline: None, opening: self.opened };
+        self.open.insert(key.clone(), open);
         self.on(&key, |_| ());
     }
 
@@ -114,9 +125,12 @@ impl OpenPartitions {
     pub fn take_change(&mut self, key: &SharePartitionKey, position: u64) -> Option<Change> {
         self.changed.remove(key);
         let open = self.open.get_mut(key)?;
-        let change = open.partition.take_change(position)?;
-        self.unflushed.entry(open.log).or_default().push_back((position, key.clone()));
-        Some(change)
+        open.partition.take_change(position)
+    }
+
+    /// Notes a record of a share partition, open or not.
+    pub fn written(&mut self, key: &SharePartitionKey, log: LogNumber, position: u64) {
+        self.unflushed.entry(log).or_default().push_back((position, key.clone()));
     }
 
     /// A partition of the log is flushed up to a position. Returns the share partitions for which

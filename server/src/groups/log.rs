@@ -56,6 +56,7 @@ pub(super) struct GroupLog {
     clock: GroupClock,
     /// Requests of coordinators to the leaders of partitions.
     state_calls: Vec<(Slot, StateCall)>,
+    pub(super) refused_calls: Vec<(Slot, StateCall)>,
     /// See [`Self::moved`].
     moved: Vec<LogPartition>,
     flush: FlushClock,
@@ -79,6 +80,7 @@ impl GroupLog {
             cut_bytes,
             clock: GroupClock::new(now),
             state_calls: Vec::new(),
+            refused_calls: Vec::new(),
             moved,
             flush: FlushClock::default(),
             linger: FlushClock::default(),
@@ -109,7 +111,12 @@ impl GroupLog {
 
     /// Whether some are kept.
     pub(super) fn has_state_calls(&self) -> bool {
-        !self.state_calls.is_empty()
+        !self.state_calls.is_empty() || !self.refused_calls.is_empty()
+    }
+
+    /// Those whose records the log refused.
+    pub(super) fn take_refused_calls(&mut self) -> Vec<(Slot, StateCall)> {
+        std::mem::take(&mut self.refused_calls)
     }
 
     /// Those whose records are durable.

@@ -84,6 +84,11 @@ impl Groups {
         self.log.take_state_calls()
     }
 
+    /// Requests to the leaders whose records the log refused: they are not sent.
+    pub(crate) fn take_refused_calls(&mut self) -> Vec<(Slot, StateCall)> {
+        self.log.take_refused_calls()
+    }
+
     /// Whether coordinators have requests to the leaders of partitions, durable or not.
     pub(crate) fn has_state_calls(&self) -> bool {
         self.log.has_state_calls()
@@ -240,7 +245,9 @@ impl GroupLog {
         let position = self.next_position(slot);
         let written = self.write_records(slot, inputs, &output, &mut take);
         let (last, failed) = written.map_or_else(|last| (last, true), |last| (last, false));
-        if !failed {
+        if failed {
+            self.refused_calls.extend(output.state_calls.into_iter().map(|it| (slot, it)));
+        } else {
             self.keep_state_calls(slot, output.state_calls);
         }
         for mut answer in output.answers {

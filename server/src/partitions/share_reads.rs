@@ -21,8 +21,9 @@ pub(crate) struct ShareRead {
     pub(crate) id: PartitionId,
     pub(crate) offset: i64,
     pub(crate) reads_committed: bool,
-    /// The first batch is read in whole, even if it is longer.
     pub(crate) max_bytes: u32,
+    /// Whether the first batch is read in whole, even if it is longer.
+    pub(crate) first_whole: bool,
 }
 
 /// How a read for a share partition ended.
@@ -140,14 +141,14 @@ impl Partitions {
 
     /// Reads batches from a place on.
     fn read_batches(&mut self, read: ShareRead, place: BatchPlace, out: &mut Effects) {
-        let ShareRead { number, id, offset, reads_committed, max_bytes } = read;
+        let ShareRead { number, id, offset, reads_committed, max_bytes, first_whole } = read;
         let Some(partition) = self.partitions.get(&id) else {
             return out.share_reads.push((number, ShareReadEnd::Nothing));
         };
         let stable = partition.stable();
         let is_stable = !reads_committed || offset < stable.offset;
         let end = if reads_committed { stable.end } else { None };
-        match partition.log.range(place, end, max_bytes, true) {
+        match partition.log.range(place, end, max_bytes, first_whole) {
             Ok(Some(range)) if is_stable => {
                 let end = partition.log.end_offset_of(place, range.len);
                 let aborted =

@@ -71,6 +71,10 @@ impl Shard {
                     shares.ask_leaders(inputs, slot, state_call, out);
                 });
             }
+            for (slot, state_call) in self.groups.take_refused_calls() {
+                is_idle = false;
+                self.shares.refuse_call(slot, state_call);
+            }
             let now = self.times.now;
             while let Some((slot, state_call, results)) = self.shares.next_answered(now) {
                 is_idle = false;

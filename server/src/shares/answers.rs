@@ -21,8 +21,7 @@ impl Shares {
         if request.unwritten.is_empty() {
             return self.answer(request);
         }
-        let id = self.requests.insert(request);
-        self.acknowledging.push(id);
+        self.requests.insert(request);
     }
 
     /// Answers a request; the answer leaves when what it waits for is durable.

@@ -6,8 +6,10 @@ use crate::net::VisibleAt;
 use crate::placement::Slot;
 use muster_codec::ErrorCode;
 use muster_codec::records::ShareRecord;
+use muster_shares::SharePartitionKey;
 use muster_shares::sessions::Ended;
-use muster_shares::{SharePartitionKey, state::Refusal};
+use muster_shares::state::Refusal;
+use muster_storage::AppendError;
 use std::collections::BTreeMap;
 
 impl Shares {
@@ -48,57 +50,45 @@ impl Shares {
             let slot = Slot(log);
             let position = inputs.log.log().progress_of(slot.share_state()).accepted() + 1;
             let Some(change) = self.open.take_change(&key, position) else { continue };
-            let states = self.states.of(slot);
-            let record =
-                states.and_then(|it| it.change(&key, &change.as_write(), inputs.times.wall));
-            let visible_at = match record {
-                Some(record) => self.append(inputs, slot, &record),
-                // The state is gone, and the share partition with it.
-                None => {
-                    self.open.remove(&key);
-                    VisibleAt::Now
-                }
-            };
-            written.insert(key, visible_at);
+            let write = change.as_write();
+            let states = self.states.of(slot).filter(|it| it.fits(&key, &write));
+            let record = states.and_then(|it| it.change(&key, &write, inputs.times.wall));
+            match record.map(|record| self.append(inputs, slot, &record)) {
+                Some(Ok(visible_at)) => drop(written.insert(key, visible_at)),
+                // Its state is gone, or has no room: what was acquired is acquired again.
+                Some(Err(_)) | None => self.drop_partition(&key, ErrorCode::UnknownServerError),
+            }
         }
         written
     }
 
     /// Appends a record, and replays it.
+    ///
+    /// # Errors
+    /// The log refuses it for its size; nothing has changed.
     pub(super) fn append(
         &mut self,
         inputs: &mut Inputs<'_>,
         slot: Slot,
         record: &ShareRecord<'_>,
-    ) -> VisibleAt {
+    ) -> Result<VisibleAt, AppendError> {
         let (now, records) = (inputs.times.now, std::slice::from_ref(record));
-        match self.states.write(inputs.log, slot, now, records) {
-            Ok(position) => {
-                self.counters.state_records += 1;
-                VisibleAt::position(slot.share_state(), position)
-            }
-            // Its size is limited: nothing that a client does makes it too large.
-            Err(error) => {
-                inputs.log.give_up(&format!("share state was not written: {error}"));
-                VisibleAt::Now
-            }
-        }
+        let position = self.states.write(inputs.log, slot, now, records).inspect_err(|error| {
+            tracing::warn!(target: "shares", "a record of share state was not written: {error}");
+        })?;
+        self.counters.state_records += 1;
+        self.open.written(&SharePartitionKey::of_record(&record.key), slot.0, position);
+        Ok(VisibleAt::position(slot.share_state(), position))
     }
 
+    /// Notes the records of acknowledgements; requests that wait for these alone are answered.
     fn answer_written(&mut self, written: &BTreeMap<SharePartitionKey, VisibleAt>) {
-        let waiting = std::mem::take(&mut self.acknowledging);
-        for id in waiting {
-            let Some(request) = self.requests.get_mut(id) else { continue };
-            request.unwritten.retain(|key| match written.get(key) {
-                Some(visible_at) => {
-                    request.visible_at.join(visible_at.clone());
-                    false
-                }
-                None => true,
+        for id in self.requests.unwritten() {
+            let is_over = self.requests.on(id, |request| {
+                request.written(written);
+                request.unwritten.is_empty() && request.is_complete
             });
-            if !request.unwritten.is_empty() {
-                self.acknowledging.push(id);
-            } else if request.is_complete
+            if is_over == Some(true)
                 && let Some(request) = self.requests.take(id)
             {
                 self.answer(request);
@@ -106,16 +96,17 @@ impl Shares {
         }
     }
 
-    /// Drops a share partition whose state was replaced or deleted. Acknowledgements that have no
-    /// record yet fail, as those of a share partition that is fenced do in Kafka.
-    pub(super) fn drop_partition(&mut self, key: &SharePartitionKey) {
+    /// Drops a share partition: its state was replaced or deleted, or could not be written.
+    /// Acknowledgements that have no record yet fail with an error.
+    pub(super) fn drop_partition(&mut self, key: &SharePartitionKey, error: ErrorCode) {
         self.open.remove(key);
-        for id in self.acknowledging.clone() {
-            let Some(request) = self.requests.get_mut(id) else { continue };
-            if request.unwritten.remove(key) {
-                let at = super::opening::topic_partition(key);
-                request.acknowledged(BTreeMap::from([(at, ErrorCode::NotLeaderOrFollower)]));
-            }
+        let at = super::opening::topic_partition(key);
+        for id in self.requests.unwritten() {
+            self.requests.on(id, |request| {
+                if request.unwritten.remove(key) {
+                    request.acknowledged(BTreeMap::from([(at, error)]));
+                }
+            });
         }
         self.answer_written(&BTreeMap::new());
     }
@@ -132,21 +123,25 @@ impl Shares {
         }
     }
 
-    /// The result of a request about share state: a record to append, if it needs one.
+    /// Writes the record that a request about share state needs, if it needs one.
     pub(super) fn write_state(
         &mut self,
         inputs: &mut Inputs<'_>,
         slot: Slot,
-        record: Result<Option<ShareRecord<'static>>, Refusal>,
+        record: Option<ShareRecord<'static>>,
     ) -> Result<VisibleAt, Refusal> {
-        Ok(match record? {
-            Some(record) => self.append(inputs, slot, &record),
+        const NOT_WRITTEN: Refusal = Refusal {
+            error: ErrorCode::UnknownServerError,
+            message: "Unable to write share group state: the record is too large.",
+        };
+        match record {
+            Some(record) => self.append(inputs, slot, &record).map_err(|_| NOT_WRITTEN),
             // The state may not be durable yet.
             None => {
                 let position = inputs.log.log().progress_of(slot.share_state()).accepted();
-                VisibleAt::position(slot.share_state(), position)
+                Ok(VisibleAt::position(slot.share_state(), position))
             }
-        })
+        }
     }
 }
 

@@ -63,7 +63,7 @@ impl ShareCounters {
                 // Gaps are no records.
                 _ => continue,
             };
-            *counter += of_each;
+            *counter = counter.saturating_add(of_each);
         }
     }
 }

@@ -107,7 +107,7 @@ impl Shares {
             return Outlook::End;
         }
         readable.retain(|it| it.bytes > 0);
-        let share = wants.max_bytes / (readable.len() as u64).max(1);
+        let share = (wants.max_bytes / (readable.len() as u64).max(1)).max(1);
         let bytes: u64 = readable.iter().map(|it| it.bytes.min(share)).sum();
         let is_enough = bytes >= wants.min_bytes.max(1);
         let is_over = request.deadline <= inputs.times.now || wants.min_bytes == 0;
@@ -159,21 +159,39 @@ impl Shares {
         mut request: Request,
         readable: Vec<Readable>,
     ) {
+        let Some(wants) = request.fetch else { return self.complete(inputs, request) };
         let id = id.unwrap_or_else(|| self.requests.next_id());
-        let Some(wants) = request.fetch else { return };
-        let share = wants.max_bytes / readable.len().max(1) as u64;
+        let share = (wants.max_bytes / readable.len().max(1) as u64).max(1);
         let reads_committed = self.config(inputs, &request.member.group_id).reads_committed;
-        request.reads = readable.len();
         let mut reads = Vec::with_capacity(readable.len());
+        let mut records = 0i64;
         for it in readable {
-            let max_bytes = it.bytes_to_read(wants.max_records).min(share) as u32;
-            let Readable { part, id: partition, offset, .. } = it;
-            self.reading.insert(request.key(part));
-            request.parts[part].read = Some(Read { offset, data: Vec::new(), aborted: Vec::new() });
+            // The next request begins with another partition.
+            if records >= wants.max_records {
+                break;
+            }
+            let key = request.key(it.part);
+            let Some(opening) = self.open.opening(&key) else { continue };
+            records = records.saturating_add(it.records);
+            self.reading.insert(key);
+            let (data, aborted) = Default::default();
+            request.parts[it.part].read = Some(Read { offset: it.offset, data, aborted, opening });
             self.last_read += 1;
-            self.reads.insert(self.last_read, super::ReadFor::Request { id, part });
             let number = self.last_read;
-            reads.push(ShareRead { number, id: partition, offset, reads_committed, max_bytes });
+            self.reads.insert(number, super::ReadFor::Request { id, part: it.part });
+            reads.push(ShareRead {
+                number,
+                id: it.id,
+                offset: it.offset,
+                reads_committed,
+                max_bytes: it.bytes_to_read(wants.max_records).min(share) as u32,
+                // As in Kafka, the first partition alone may exceed the bytes that are asked for.
+                first_whole: reads.is_empty(),
+            });
+        }
+        request.reads = reads.len();
+        if reads.is_empty() {
+            return self.complete(inputs, request);
         }
         self.requests.put(id, request);
         for read in reads {
@@ -188,17 +206,12 @@ impl Shares {
         (id, part): (u64, usize),
         end: ShareReadEnd,
     ) {
-        let Some(request) = self.requests.get_mut(id) else { return };
-        request.reads -= 1;
-        match (end, &mut request.parts[part]) {
-            (ShareReadEnd::Records { data, aborted }, Part { read: Some(read), .. }) => {
-                (read.data, read.aborted) = (data, aborted);
-            }
-            (ShareReadEnd::Failed, part) => part.error = ErrorCode::KafkaStorageError,
-            (ShareReadEnd::Records { .. } | ShareReadEnd::Nothing | ShareReadEnd::Offset(_), _) => {
-            }
-        }
-        if request.reads > 0 {
+        let left = self.requests.on(id, |request| {
+            request.reads -= 1;
+            take_read(&mut request.parts[part], end);
+            request.reads
+        });
+        if left != Some(0) {
             return;
         }
         let Some(mut request) = self.requests.take(id) else { return };
@@ -229,9 +242,9 @@ impl Shares {
         for place in 0..request.parts.len() {
             let key = request.key(place);
             let part = &mut request.parts[place];
-            let Some(read) = part.read.as_mut().filter(|read| !read.data.is_empty()) else {
-                continue;
-            };
+            let is_open = self.open.opening(&key);
+            let is_of_use = |it: &&mut Read| !it.data.is_empty() && is_open == Some(it.opening);
+            let Some(read) = part.read.as_mut().filter(is_of_use) else { continue };
             let (batches, ends) = batches(&read.data);
             let aborted: Vec<_> = read.aborted.iter().map(aborted_transaction).collect();
             let bounds: Vec<LogBatch> = batches.iter().map(|batch| batch.bounds).collect();
@@ -259,6 +272,19 @@ impl Shares {
             max_records = max_records.saturating_sub(count);
             self.counters.acquired_records += count.unsigned_abs();
         }
+    }
+}
+
+/// Takes the end of the read of a part.
+fn take_read(part: &mut Part, end: ShareReadEnd) {
+    match end {
+        ShareReadEnd::Records { data, aborted } => {
+            if let Some(read) = &mut part.read {
+                (read.data, read.aborted) = (data, aborted);
+            }
+        }
+        ShareReadEnd::Failed => part.error = ErrorCode::KafkaStorageError,
+        ShareReadEnd::Nothing | ShareReadEnd::Offset(_) => {}
     }
 }
 

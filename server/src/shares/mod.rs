@@ -77,8 +77,6 @@ pub(crate) struct Shares {
     /// The share partitions whose start is looked up, and what was found.
     looked_up: HashSet<SharePartitionKey>,
     found: BTreeMap<SharePartitionKey, Result<i64, ErrorCode>>,
-    /// Requests with acknowledgements that no record has yet.
-    acknowledging: Vec<u64>,
     /// Groups that may have no session left.
     left_groups: BTreeSet<Box<str>>,
     configs: HashMap<Box<str>, ShareConfig>,
@@ -135,7 +133,6 @@ impl Shares {
             last_read: 0,
             looked_up: HashSet::new(),
             found: BTreeMap::new(),
-            acknowledging: Vec::new(),
             left_groups: BTreeSet::new(),
             configs: HashMap::new(),
             state_calls: StateCalls::default(),
@@ -255,7 +252,7 @@ impl Shares {
         let keys = self.open.iter().map(|(key, _)| key);
         let gone: Vec<_> =
             keys.filter(|key| inputs.image.topic_by_id(key.topic_id).is_none()).cloned().collect();
-        gone.iter().for_each(|key| self.drop_partition(key));
+        gone.iter().for_each(|key| self.drop_partition(key, ErrorCode::UnknownTopicOrPartition));
     }
 
     /// The requests of a connection that wait for records.

@@ -57,7 +57,7 @@ impl Shares {
         };
         let state = self.state(located.slot, key).ok_or(unknown)?;
         let opened = SharePartition::open(state, start).map_err(|UnknownState(id)| {
-            tracing::error!("{key:?} has records of the unknown state {id}, and is not opened");
+            tracing::debug!("{key:?} has records of the unknown state {id}, and is not opened");
             unknown
         })?;
         self.open.insert(key.clone(), log, opened);
@@ -109,6 +109,10 @@ impl Shares {
         };
         self.looked_up.remove(key);
         self.found.insert(key.clone(), found);
+        // Also without a request that waits: the next one finds it open.
+        if self.waiters.get(key).is_none() {
+            let _opened = self.open_partition(inputs, key);
+        }
         self.wake(inputs, key);
         self.found.remove(key);
     }

@@ -8,7 +8,7 @@ use muster_codec::messages::{AcknowledgementBatch, ShareAcknowledgeRequest, Shar
 use muster_codec::{ErrorCode, Str, Uuid};
 use muster_shares::partition::{Acknowledgement, AcquireMode, NotAcknowledged, are_well_formed};
 use muster_shares::sessions::{FINAL_EPOCH, FetchContext, SessionFetch, SessionKey};
-use muster_shares::{SharePartitionKey, TopicPartition};
+use muster_shares::{SharePartition, SharePartitionKey, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest member id, in characters.
@@ -16,6 +16,9 @@ const MEMBER_ID_MAX: usize = 36;
 
 /// From this version on a request may renew locks.
 const RENEW_SINCE: i16 = 2;
+
+/// The acquire mode that gives whole batches.
+const BATCH_OPTIMIZED: i8 = 0;
 
 /// The acquire mode that never gives more records than asked for.
 const RECORD_LIMIT: i8 = 1;
@@ -111,6 +114,10 @@ impl Shares {
             [body.max_bytes, body.min_bytes, body.max_records, body.max_wait_ms] != [0; 4];
         if asked.version >= RENEW_SINCE && body.is_renew_ack && wants_records {
             return Err(ErrorCode::InvalidRequest);
+        }
+        // Kafka fails on a mode that does not exist.
+        if ![BATCH_OPTIMIZED, RECORD_LIMIT].contains(&body.share_acquire_mode) {
+            return Err(ErrorCode::UnknownServerError);
         }
         let named = body.topics.iter().flat_map(|topic| {
             topic.partitions.iter().map(|it| partition(topic.topic_id, it.partition_index))
@@ -213,8 +220,9 @@ impl Shares {
         let taken = self.open.on(key, |it| it.acknowledge(member_id, &all, &settings, now));
         let taken = taken.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let changed = taken.map_err(NotAcknowledged::error)?;
-        for it in &all {
-            self.counters.acknowledged(it.last - it.first + 1, it.types);
+        let start = self.open.get(key).map_or(0, SharePartition::start_offset);
+        for it in all.iter().filter(|it| it.last >= start) {
+            self.counters.acknowledged(it.last - it.first.max(start) + 1, it.types);
         }
         Ok(changed)
     }
@@ -282,7 +290,7 @@ fn wants(context: FetchContext, inputs: &Inputs<'_>, body: &ShareFetchRequest<'_
         context,
         mode: if is_limit { AcquireMode::RecordLimit } else { AcquireMode::BatchOptimized },
         max_records: body.max_records.into(),
-        batch_size: body.batch_size.into(),
+        batch_size: body.batch_size.max(1).into(),
         max_bytes: max_bytes.into(),
         min_bytes: min_bytes.into(),
     }

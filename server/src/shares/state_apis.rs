@@ -7,6 +7,7 @@ use crate::cluster::ClusterImage;
 use crate::net::{Reply, VisibleAt};
 use crate::placement::Slot;
 use muster_codec::messages::*;
+use muster_codec::records::ShareRecord;
 use muster_codec::{ErrorCode, ShareRequest, Str, Uuid};
 use muster_coordinator::RequestId;
 use muster_shares::SharePartitionKey;
@@ -85,11 +86,8 @@ impl Shares {
     ) -> Result<VisibleAt, Refusal> {
         let slot = slot_of(inputs, key)?;
         let (topics, wall) = (TopicsOf(inputs.image), inputs.times.wall);
-        let record = self.states.of(slot).ok_or(MOVED)?.initialize(key, request, &topics, wall);
-        if let Ok(Some(_)) = record {
-            self.drop_partition(key);
-        }
-        self.write_state(inputs, slot, record)
+        let record = self.states.of(slot).ok_or(MOVED)?.initialize(key, request, &topics, wall)?;
+        self.replace_state(inputs, slot, (key, record))
     }
 
     /// Deletes the state of a share partition.
@@ -100,11 +98,24 @@ impl Shares {
     ) -> Result<VisibleAt, Refusal> {
         let slot = slot_of(inputs, key)?;
         let topics = TopicsOf(inputs.image);
-        let record = self.states.of(slot).ok_or(MOVED)?.delete(key, &topics);
-        if let Ok(Some(_)) = record {
-            self.drop_partition(key);
+        let record = self.states.of(slot).ok_or(MOVED)?.delete(key, &topics)?;
+        self.replace_state(inputs, slot, (key, record))
+    }
+
+    /// Writes a record after which the share partition is another one. As in Kafka, which fences
+    /// it, acknowledgements that have no record yet fail.
+    fn replace_state(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        slot: Slot,
+        (key, record): (&SharePartitionKey, Option<ShareRecord<'static>>),
+    ) -> Result<VisibleAt, Refusal> {
+        let is_replaced = record.is_some();
+        let written = self.write_state(inputs, slot, record)?;
+        if is_replaced {
+            self.drop_partition(key, ErrorCode::NotLeaderOrFollower);
         }
-        self.write_state(inputs, slot, record)
+        Ok(written)
     }
 
     /// The numbers of a share partition.
@@ -116,7 +127,7 @@ impl Shares {
         let slot = slot_of(inputs, key)?;
         let topics = TopicsOf(inputs.image);
         let summary = self.states.of(slot).ok_or(MOVED)?.summary(key, &topics)?;
-        Ok((summary, self.write_state(inputs, slot, Ok(None))?))
+        Ok((summary, self.write_state(inputs, slot, None)?))
     }
 }
 
@@ -167,7 +178,7 @@ impl<'j, 'i> Job<'j, 'i> {
                 let states = job.shares.states.of(slot).ok_or(MOVED)?;
                 let (found, record) = states.read(&key, it.leader_epoch, &topics, wall)?;
                 reading = found;
-                job.shares.write_state(job.inputs, slot, Ok(record))
+                job.shares.write_state(job.inputs, slot, record)
             });
             let (error_code, error_message) = job.result(done);
             let Reading { state_epoch, start_offset, batches } = reading;
@@ -208,8 +219,7 @@ impl<'j, 'i> Job<'j, 'i> {
                 let (topics, wall) = (TopicsOf(job.inputs.image), job.inputs.times.wall);
                 let states = job.shares.states.of(slot).ok_or(MOVED)?;
                 let record = states.write(&key, &write, &topics, wall)?;
-                job.shares.drop_partition(&key);
-                job.shares.write_state(job.inputs, slot, Ok(Some(record)))
+                job.shares.replace_state(job.inputs, slot, (&key, Some(record)))
             });
             let (error_code, error_message) = job.result(done);
             let result =

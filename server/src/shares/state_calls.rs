@@ -75,6 +75,15 @@ impl Shares {
         }
     }
 
+    /// Has a request answered with errors that is not sent.
+    pub(crate) fn refuse_call(&mut self, slot: Slot, call: StateCall) {
+        let calls = &mut self.state_calls;
+        calls.last_number = calls.last_number.max(self.first_number) + 1;
+        let (results, shards, deadline) = (Vec::new(), 0, i64::MAX);
+        let waiting = Waiting { slot, call, results, shards, deadline };
+        calls.waiting.insert(calls.last_number, waiting);
+    }
+
     /// Does what the coordinator of a group asks for; the results leave when they are durable.
     pub(crate) fn answer_coordinator(
         &mut self,

@@ -19,8 +19,11 @@ pub(super) struct Table {
     /// The deadlines of those that wait for records.
     deadlines: BTreeSet<(i64, u64)>,
     by_connection: BTreeSet<(u64, u64)>,
-    /// The partitions of all of them.
+    /// Those with acknowledgements that no record has yet.
+    unwritten: BTreeSet<u64>,
+    /// The partitions of all of them, and the bytes that were read for them.
     parts: usize,
+    read_bytes: usize,
 }
 
 /// How a request came.
@@ -88,6 +91,8 @@ pub(super) struct Read {
     pub(super) offset: i64,
     pub(super) data: Vec<u8>,
     pub(super) aborted: Vec<AbortedTransaction>,
+    /// The opening of the share partition that it is of.
+    pub(super) opening: u64,
 }
 
 /// A partition that can be read for a request.
@@ -144,6 +149,23 @@ impl Request {
         SharePartitionKey::new(&self.member.group_id, topic_id, partition)
     }
 
+    /// Notes the records of its acknowledgements.
+    pub(super) fn written(&mut self, written: &BTreeMap<SharePartitionKey, VisibleAt>) {
+        let Self { unwritten, visible_at, .. } = self;
+        unwritten.retain(|key| match written.get(key) {
+            Some(at) => {
+                visible_at.join(at.clone());
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// The bytes that were read for it.
+    fn read_bytes(&self) -> usize {
+        self.parts.iter().filter_map(|part| part.read.as_ref()).map(|read| read.data.len()).sum()
+    }
+
     /// Notes the results of acknowledgements; partitions that are not fetched are added.
     pub(super) fn acknowledged(&mut self, mut results: BTreeMap<TopicPartition, ErrorCode>) {
         for part in &mut self.parts {
@@ -171,7 +193,11 @@ impl Table {
     /// Returns a request that was taken.
     pub(super) fn put(&mut self, id: u64, request: Request) {
         self.by_connection.insert((request.asked.request.connection, id));
+        if !request.unwritten.is_empty() {
+            self.unwritten.insert(id);
+        }
         self.parts += request.parts.len();
+        self.read_bytes += request.read_bytes();
         self.by_id.insert(id, request);
     }
 
@@ -180,12 +206,28 @@ impl Table {
         let request = self.by_id.remove(&id)?;
         self.deadlines.remove(&(request.deadline, id));
         self.by_connection.remove(&(request.asked.request.connection, id));
+        self.unwritten.remove(&id);
         self.parts -= request.parts.len();
+        self.read_bytes -= request.read_bytes();
         Some(request)
     }
 
-    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut Request> {
-        self.by_id.get_mut(&id)
+    /// Changes a request.
+    pub(super) fn on<R>(&mut self, id: u64, act: impl FnOnce(&mut Request) -> R) -> Option<R> {
+        let mut request = self.by_id.remove(&id)?;
+        let before = request.read_bytes();
+        let result = act(&mut request);
+        self.read_bytes = self.read_bytes - before + request.read_bytes();
+        if request.unwritten.is_empty() {
+            self.unwritten.remove(&id);
+        }
+        self.by_id.insert(id, request);
+        Some(result)
+    }
+
+    /// The requests with acknowledgements that no record has yet.
+    pub(super) fn unwritten(&self) -> Vec<u64> {
+        self.unwritten.iter().copied().collect()
     }
 
     /// Lets a request wait until its deadline.
@@ -223,11 +265,15 @@ impl Table {
         self.deadlines.len()
     }
 
-    /// About the memory of all of them, without the records.
+    /// About the memory of all of them.
     pub(super) fn bytes(&self) -> usize {
-        self.by_id.len() * size_of::<Request>() + self.parts * size_of::<Part>()
+        let parts = self.parts * (size_of::<Part>() + KEY_BYTES);
+        self.by_id.len() * size_of::<Request>() + parts + self.read_bytes
     }
 }
+
+/// About the bytes of the keys by which a part of a request is found.
+const KEY_BYTES: usize = 256;
 
 /// A share partition that can be used.
 #[derive(Debug, Clone, Copy)]

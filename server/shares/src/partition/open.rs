@@ -5,6 +5,7 @@ use super::members::Members;
 use super::status::{RecordState, Status};
 use super::{Holes, SharePartition, State};
 use crate::StateBatch;
+use crate::limits::OFFSET_MAX;
 use crate::state::NO_OFFSET;
 use alloc::vec::Vec;
 
@@ -19,8 +20,10 @@ impl SharePartition {
     /// A delivery state with an unknown id.
     pub fn open(state: &State, reset: i64) -> Result<Self, UnknownState> {
         let start = if state.start_offset == NO_OFFSET { reset } else { state.start_offset };
+        let start = start.clamp(0, OFFSET_MAX);
+        let known = state.batches.iter().filter_map(|batch| within(*batch, start));
         let batches: Vec<Batch> =
-            state.batches.iter().map(opened).collect::<Result<_, UnknownState>>()?;
+            known.map(|batch| opened(&batch)).collect::<Result<_, UnknownState>>()?;
         let end = batches.last().map_or(start, |it| it.last);
         let mut partition = Self {
             start,
@@ -35,6 +38,12 @@ impl SharePartition {
         partition.advance();
         Ok(partition)
     }
+}
+
+/// The part of a batch with offsets that records can have; a write may name any.
+fn within(batch: StateBatch, start: i64) -> Option<StateBatch> {
+    let (first, last) = (batch.first.max(start), batch.last.min(OFFSET_MAX));
+    (first <= last).then_some(StateBatch { first, last, ..batch })
 }
 
 /// A record that was acquired is available, as its member is not known; one of Kafka 4.4's dead

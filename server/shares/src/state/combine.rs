@@ -3,28 +3,76 @@
 //! id, whatever came first.
 
 use super::{NO_OFFSET, StateBatch};
-use alloc::collections::BTreeSet;
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 
-/// The batches from the start offset on, in order and without overlap.
+/// The batches from the start offset on, in order and without overlap: a sweep over their bounds, so
+/// that it takes O(n log n) however they overlap.
 pub(super) fn combine(
     known: &[StateBatch],
     new: &[StateBatch],
     start_offset: i64,
 ) -> Vec<StateBatch> {
     let all = known.iter().chain(new).filter_map(|&batch| from_start(batch, start_offset));
-    let mut left: BTreeSet<StateBatch> = all.collect();
-    let mut combined = Vec::with_capacity(left.len());
-    while let Some(first) = left.pop_first() {
-        match left.first().copied().filter(|&next| touches(first, next)) {
-            Some(next) => {
-                left.remove(&next);
-                left.extend(joined(first, next).into_iter().flatten());
+    let mut begins: Vec<StateBatch> = all.collect();
+    begins.sort_unstable_by_key(|batch| core::cmp::Reverse(batch.first));
+    let mut combined = Combined::default();
+    while let Some(batch) = begins.last() {
+        combined.at = batch.first;
+        while let Some(batch) = begins.pop_if(|it| it.first <= combined.at) {
+            combined.open.push(Open { rank: rank(batch), last: batch.last });
+        }
+        combined.until(begins.last().map(|it| it.first));
+    }
+    combined.batches
+}
+
+/// A batch that has begun at the place of the sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Open {
+    rank: (i16, i8),
+    last: i64,
+}
+
+/// The result so far, up to the place of the sweep.
+#[derive(Debug, Default)]
+struct Combined {
+    at: i64,
+    /// The batches that have begun, the one that holds first.
+    open: BinaryHeap<Open>,
+    batches: Vec<StateBatch>,
+}
+
+impl Combined {
+    /// Goes on to the next beginning, or to the end of all that have begun.
+    fn until(&mut self, next: Option<i64>) {
+        while let Some(Open { rank, last }) = self.open.peek().copied() {
+            if last < self.at {
+                self.open.pop();
+                continue;
             }
-            None => combined.push(first),
+            let before_next = next.map_or(i64::MAX, |next| next - 1);
+            if before_next < self.at {
+                return;
+            }
+            let last = last.min(before_next);
+            self.add(rank, last);
+            match last.checked_add(1) {
+                Some(after) => self.at = after,
+                None => return self.open.clear(),
+            }
         }
     }
-    combined
+
+    /// Adds the batch from the present place on.
+    fn add(&mut self, rank: (i16, i8), last: i64) {
+        let (delivery_count, delivery_state) = rank;
+        let batch = StateBatch { first: self.at, last, delivery_count, delivery_state };
+        match self.batches.last_mut() {
+            Some(before) if continues(*before, batch) => before.last = last,
+            Some(_) | None => self.batches.push(batch),
+        }
+    }
 }
 
 /// A batch that ends before it begins says nothing.
@@ -33,24 +81,11 @@ fn from_start(batch: StateBatch, start_offset: i64) -> Option<StateBatch> {
     (first <= batch.last).then_some(StateBatch { first, ..batch })
 }
 
-/// Whether two batches in order overlap, or are one.
-fn touches(first: StateBatch, next: StateBatch) -> bool {
-    let is_behind = first.last.checked_add(1) == Some(next.first);
-    next.first <= first.last || is_behind && rank(first) == rank(next)
-}
-
-/// Two batches that touch, in order, as at most three that do not overlap.
-fn joined(first: StateBatch, next: StateBatch) -> [Option<StateBatch>; 3] {
-    if rank(first) == rank(next) {
-        return [Some(StateBatch { last: first.last.max(next.last), ..first }), None, None];
-    }
-    if rank(next) < rank(first) {
-        let tail = (next.last > first.last).then(|| StateBatch { first: first.last + 1, ..next });
-        return [Some(first), tail, None];
-    }
-    let head = (first.first < next.first).then(|| StateBatch { last: next.first - 1, ..first });
-    let tail = (first.last > next.last).then(|| StateBatch { first: next.last + 1, ..first });
-    [head, Some(next), tail]
+/// Whether two batches in order are one.
+fn continues(before: StateBatch, next: StateBatch) -> bool {
+    before.last.checked_add(1) == Some(next.first)
+        && (before.delivery_count, before.delivery_state)
+            == (next.delivery_count, next.delivery_state)
 }
 
 /// The greater one holds.
@@ -75,6 +110,46 @@ mod tests {
         let batches = |all: &[_]| all.iter().copied().map(batch).collect::<Vec<_>>();
         let combined = combine(&batches(known), &batches(new), start_offset);
         assert_eq!(combined, batches(expected));
+    }
+
+    /// Long batches of little rank below short ones: each beginning would be compared with all.
+    #[test]
+    fn adversarial_batches_take_no_quadratic_time() {
+        let count = 200_000;
+        let long = (0..count).map(|at| batch((at, 10 * count + at, 0, 1 + (at % 400) as i16)));
+        let short = (0..count).map(|at| batch((at, at, 2, 1_000 + (at % 2) as i16)));
+        let combined = combine(&long.collect::<Vec<_>>(), &short.collect::<Vec<_>>(), -1);
+        assert!(combined.len() >= count as usize);
+        assert!(combined.windows(2).all(|pair| pair[0].last < pair[1].first));
+    }
+
+    /// For each offset the greatest rank holds.
+    #[test]
+    fn random_batches_have_the_greatest_rank_at_each_offset() {
+        let mut seed = 7u64;
+        let mut random = |below: i64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((seed >> 33) as i64) % below
+        };
+        for _ in 0..2_000 {
+            let batches: Vec<_> = (0..random(8))
+                .map(|_| {
+                    let first = random(20);
+                    batch((first, first + random(8), random(3) as i8, random(3) as i16))
+                })
+                .collect();
+            let (known, new) = batches.split_at(batches.len() / 2);
+            let combined = combine(known, new, 3);
+            let at = |all: &[StateBatch], offset: i64| {
+                let here = all.iter().filter(|it| (it.first..=it.last).contains(&offset));
+                here.map(|it| rank(*it)).max()
+            };
+            for offset in 0..30 {
+                let expected = at(&batches, offset).filter(|_| offset >= 3);
+                assert_eq!(at(&combined, offset), expected, "{batches:?} at {offset}");
+            }
+            assert!(combined.windows(2).all(|it| !continues(it[0], it[1])), "{combined:?}");
+        }
     }
 
     #[test]

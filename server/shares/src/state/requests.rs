@@ -5,6 +5,7 @@
 
 use super::{NO_COUNT, NO_EPOCH, NO_OFFSET, State, StateBatch, States, decide};
 use crate::SharePartitionKey;
+use crate::limits::STATE_BATCHES_MAX;
 use alloc::vec::Vec;
 use muster_codec::records::{ShareRecord, ShareValue};
 use muster_codec::{ErrorCode, Uuid, Wall};
@@ -134,11 +135,19 @@ impl States {
         check_leader_epoch(state, request.leader_epoch)?;
         check_state_epoch(Some(state), request.state_epoch)?;
         check_topic(key, topics)?;
+        if !state.fits(request) {
+            return Err(Refusal::TOO_LARGE);
+        }
         Ok(record(key, state.change(request, self.updates_per_snapshot, now)))
     }
 
+    /// Whether the state of a share partition has room for a change: see [`STATE_BATCHES_MAX`].
+    pub fn fits(&self, key: &SharePartitionKey, change: &Write<'_>) -> bool {
+        self.states.get(key).is_none_or(|state| state.fits(change))
+    }
+
     /// The record of changes by the share partition itself, which no epoch fences; None if it has
-    /// no state any more.
+    /// no state any more. The caller has asked [`Self::fits`].
     pub fn change(
         &self,
         key: &SharePartitionKey,
@@ -218,6 +227,14 @@ fn check_topic(key: &SharePartitionKey, topics: &dyn Topics) -> Result<(), Refus
 }
 
 impl State {
+    fn fits(&self, change: &Write<'_>) -> bool {
+        if self.batches.len() + change.batches.len() <= STATE_BATCHES_MAX {
+            return true;
+        }
+        let after = self.clone().merged(change).batches.len();
+        after <= STATE_BATCHES_MAX || after <= self.batches.len()
+    }
+
     fn reading(&self) -> Reading {
         Reading {
             state_epoch: self.state_epoch,
@@ -266,6 +283,10 @@ impl Refusal {
         error: ErrorCode::FencedStateEpoch,
         message: "The share coordinator rejected the request because the share-group state epoch \
                   did not match.",
+    };
+    const TOO_LARGE: Self = Self {
+        error: ErrorCode::UnknownServerError,
+        message: "The share partition has too many batches.",
     };
     const UNKNOWN_PARTITION: Self = Self {
         error: ErrorCode::UnknownTopicOrPartition,
