@@ -1,18 +1,18 @@
 //! The expected state of a shard: that of the blocks which are durable in its log, read back from
 //! the simulated disk. The shard itself must have it, and a start must find it.
 
+use super::block_records::{Record, each_record};
 use super::ids::compare_ids;
 use super::places::Places;
+use super::shares::{Shares, check_same};
 use super::{Facts, Judge};
 use muster::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE};
 use muster::config::Config;
 use muster::placement::{CONTROLLER, Placement, Slot, TransactionsPartition};
 use muster::shard::Inspection;
 use muster_codec::DecodeError;
-use muster_codec::record_batch::{BatchHeader, EndTxnMarker, TransactionOutcome};
-use muster_codec::records::{ClusterRecord, GroupRecord, TransactionRecord};
+use muster_codec::records::{GroupRecord, TransactionRecord};
 use muster_coordinator::{Coordinator, Producer};
-use muster_storage::LogPartition;
 use muster_storage::layout::Block;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::Xxh3;
@@ -27,6 +27,7 @@ pub(super) struct Expected {
     coordinators: BTreeMap<Slot, Coordinator>,
     /// Those of transactions.
     transactions: BTreeMap<TransactionsPartition, muster_transactions::Coordinator>,
+    shares: Shares,
     places: Places,
     image: ClusterImage,
     /// The position of the last applied operation.
@@ -46,6 +47,7 @@ impl Expected {
             placement: config.placement(1),
             coordinators: BTreeMap::new(),
             transactions: BTreeMap::new(),
+            shares: Shares::default(),
             places: Places::default(),
             image: ClusterImage::new(config),
             position: 0,
@@ -61,6 +63,7 @@ impl Expected {
         expected.replay_all(&shard.durable_state());
         let ids = shard.transactional_ids().unwrap_or_default();
         ids.iter().for_each(|record| expected.replay_id(record));
+        expected.shares = Shares::of(shard);
         expected.places = Places::of(shard);
         expected.image = (**shard.image()).clone();
         expected.position = position;
@@ -82,6 +85,7 @@ impl Expected {
         copy.replay_all(&self.state());
         self.ids().iter().for_each(|record| copy.replay_id(record));
         (copy.places, copy.image) = (self.places.clone(), self.image.clone());
+        copy.shares = self.shares.copy();
         copy.position = self.position;
         copy
     }
@@ -98,6 +102,7 @@ impl Expected {
                 self.slot(slot).replay_end_transaction(producer_id, outcome, 0);
             }
             Record::Id(record) => self.replay_id(record),
+            Record::Share(record) => self.shares.replay(record),
             Record::Cluster(record) => self.image.apply(record),
         })?;
         self.places.apply(&block)?;
@@ -137,6 +142,7 @@ impl Expected {
             let begun = shard.ids_written_after(found).collect();
             compare_ids(with.ids(), ids, &begun)?;
         }
+        with.shares.check(shard)?;
         with.places.check(found, shard)?;
         let same_image = number != CONTROLLER || is_same(&with.image, shard.image());
         if same_image { Ok(()) } else { Err("the cluster is another".to_owned()) }
@@ -214,54 +220,13 @@ impl Expected {
 /// The durable state of groups, with the producers of pending offsets.
 type State<'s> = Vec<(Option<Producer>, GroupRecord<'s>)>;
 
-enum Record<'a> {
-    /// A record of a group, in a transaction if it has a producer.
-    Group(Slot, Option<Producer>, &'a GroupRecord<'a>),
-    /// The marker of a producer.
-    End(Slot, i64, TransactionOutcome),
-    Id(&'a TransactionRecord<'a>),
-    Cluster(&'a ClusterRecord<'a>),
-}
-
-fn each_record(block: &Block<'_>, mut each: impl FnMut(Record<'_>)) -> Result<(), DecodeError> {
-    for entry in block.entries() {
-        let (partition, batch) = entry?;
-        let BatchHeader { producer_id: id, producer_epoch: epoch, .. } = batch.header;
-        let producer = batch.header.is_transactional().then_some(Producer { id, epoch });
-        for record in batch.records()? {
-            let record = record?;
-            let Some(key) = record.key else { continue };
-            match partition {
-                LogPartition::ConsumerOffsets(slot) if batch.header.is_control() => {
-                    let marker = EndTxnMarker::of_record(&record)?;
-                    marker.iter().for_each(|it| each(Record::End(Slot(slot), id, it.outcome)));
-                }
-                LogPartition::Cluster => {
-                    let record = ClusterRecord::read(key, record.value)?;
-                    record.iter().for_each(|record| each(Record::Cluster(record)));
-                }
-                LogPartition::ConsumerOffsets(slot) => {
-                    let record = GroupRecord::read(key, record.value)?;
-                    record.iter().for_each(|it| each(Record::Group(Slot(slot), producer, it)));
-                }
-                LogPartition::ShareState(_) => {}
-                LogPartition::TransactionState(_) => {
-                    let record = TransactionRecord::read(key, record.value)?;
-                    record.iter().for_each(|record| each(Record::Id(record)));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
     let block = Block::read(bytes)?;
     each_record(&block, |record| match record {
         // Offsets of transactions, too: clients that have them see whether they were committed.
         Record::Group(_, _, record) => facts.group_record(record, now),
         // The clients that have transactions check their outcome.
-        Record::End(..) | Record::Id(_) => {}
+        Record::End(..) | Record::Id(_) | Record::Share(_) => {}
         Record::Cluster(record) => facts.cluster_record(record),
     })
 }
@@ -337,6 +302,7 @@ impl Judge {
         if log != live {
             return Err(format!("pending offsets are {live:?}, by the log {log:?}"));
         }
+        expected.shares.check(shard)?;
         expected.places.check(u64::MAX, shard)?;
         let (log, live) = (expected.ids(), shard.transactional_ids());
         if let Some(live) = live.filter(|live| *live != log) {
@@ -429,6 +395,8 @@ impl Judge {
         }
         let begun = begun.iter().map(String::as_str).collect();
         compare_ids(sorted_ids(&before), sorted_ids(&self.expected), &begun)?;
+        let (old, new) = (before.iter(), self.expected.iter());
+        check_same(old.map(|it| &it.shares), new.map(|it| &it.shares))?;
         match (before.first(), self.expected.first()) {
             (Some(old), Some(new)) if is_same(&old.image, &new.image) => Ok(()),
             _ => Err("the cluster is another".to_owned()),

@@ -12,6 +12,7 @@
 //! - [`offsets`]: the committed offsets that raw clients know of are there.
 
 mod access;
+mod block_records;
 mod cut;
 mod expected;
 mod facts;
@@ -19,6 +20,7 @@ mod ids;
 mod offsets;
 mod owners;
 mod places;
+mod shares;
 pub(crate) mod throttling;
 mod turns;
 

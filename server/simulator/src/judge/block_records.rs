@@ -1,0 +1,62 @@
+//! The records of a block, by what they are of.
+
+use muster::placement::Slot;
+use muster_codec::DecodeError;
+use muster_codec::record_batch::{BatchHeader, EndTxnMarker, TransactionOutcome};
+use muster_codec::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
+use muster_coordinator::Producer;
+use muster_storage::LogPartition;
+use muster_storage::layout::Block;
+
+/// A record of a block.
+pub(super) enum Record<'a> {
+    /// A record of a group, in a transaction if it has a producer.
+    Group(Slot, Option<Producer>, &'a GroupRecord<'a>),
+    /// The marker of a producer.
+    End(Slot, i64, TransactionOutcome),
+    Id(&'a TransactionRecord<'a>),
+    Share(&'a ShareRecord<'a>),
+    Cluster(&'a ClusterRecord<'a>),
+}
+
+/// Passes the records of a block to `each`.
+///
+/// # Errors
+/// One cannot be read.
+pub(super) fn each_record(
+    block: &Block<'_>,
+    mut each: impl FnMut(Record<'_>),
+) -> Result<(), DecodeError> {
+    for entry in block.entries() {
+        let (partition, batch) = entry?;
+        let BatchHeader { producer_id: id, producer_epoch: epoch, .. } = batch.header;
+        let producer = batch.header.is_transactional().then_some(Producer { id, epoch });
+        for record in batch.records()? {
+            let record = record?;
+            let Some(key) = record.key else { continue };
+            match partition {
+                LogPartition::ConsumerOffsets(slot) if batch.header.is_control() => {
+                    let marker = EndTxnMarker::of_record(&record)?;
+                    marker.iter().for_each(|it| each(Record::End(Slot(slot), id, it.outcome)));
+                }
+                LogPartition::Cluster => {
+                    let record = ClusterRecord::read(key, record.value)?;
+                    record.iter().for_each(|record| each(Record::Cluster(record)));
+                }
+                LogPartition::ConsumerOffsets(slot) => {
+                    let record = GroupRecord::read(key, record.value)?;
+                    record.iter().for_each(|it| each(Record::Group(Slot(slot), producer, it)));
+                }
+                LogPartition::ShareState(_) => {
+                    let record = ShareRecord::read(key, record.value)?;
+                    record.iter().for_each(|record| each(Record::Share(record)));
+                }
+                LogPartition::TransactionState(_) => {
+                    let record = TransactionRecord::read(key, record.value)?;
+                    record.iter().for_each(|record| each(Record::Id(record)));
+                }
+            }
+        }
+    }
+    Ok(())
+}
