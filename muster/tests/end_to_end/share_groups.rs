@@ -1,10 +1,12 @@
 //! Share groups: records that members acquire and acknowledge, across sessions, kills of the server
 //! and shards.
 
+mod coordinators;
+
 use crate::support::{Client, Server, create_topic, produce, produce_to_all, topic_id};
 use muster_codec::messages::*;
 use muster_codec::record_batch::Batches;
-use muster_codec::{ErrorCode, Request, Response, Uuid};
+use muster_codec::{ErrorCode, Response, Uuid};
 use std::time::{Duration, Instant};
 
 const TOPIC: &str = "jobs";
@@ -299,133 +301,6 @@ fn large_partitions_are_read_part_by_part() {
     }
 }
 
-/// A member of a group that subscribes to a topic, by its coordinator.
-struct Heartbeats {
-    client: Client,
-    group: String,
-    epoch: i32,
-    assigned: usize,
-}
-
-impl Heartbeats {
-    fn new(server: &Server, group: &str) -> Self {
-        Self { client: server.coordinator(group), group: group.to_owned(), epoch: 0, assigned: 0 }
-    }
-
-    fn beat(&mut self, epoch: i32) {
-        let names = (epoch == 0).then(|| vec![TOPIC.into()]);
-        let request = ShareGroupHeartbeatRequest {
-            group_id: self.group.clone().into(),
-            member_id: "m".into(),
-            member_epoch: epoch,
-            subscribed_topic_names: names,
-            ..Default::default()
-        };
-        let Response::ShareGroupHeartbeat(answer) = self.client.call(1, request.into()) else {
-            panic!()
-        };
-        assert_eq!(answer.error_code, 0, "{answer:?}");
-        self.epoch = answer.member_epoch;
-        let assigned = answer.assignment.into_iter().flat_map(|it| it.topic_partitions);
-        let assigned: usize = assigned.map(|topic| topic.partitions.len()).sum();
-        self.assigned = self.assigned.max(assigned);
-    }
-
-    /// Joins, and heartbeats until all partitions are assigned.
-    fn join(&mut self, partitions: usize) {
-        self.beat(0);
-        let until = Instant::now() + Duration::from_millis(LONG_MS as u64);
-        while self.assigned < partitions {
-            assert!(Instant::now() < until, "{} of {partitions} are assigned", self.assigned);
-            self.beat(self.epoch);
-        }
-    }
-}
-
-/// Two groups with coordinators on different shards.
-fn groups_of_both_shards(server: &Server) -> [String; 2] {
-    let coordinators = server.coordinators();
-    let on = |shard| {
-        let mut names = (0..).map(|number| format!("group-{number}"));
-        names.find(|name| coordinators.shard(name) == Some(shard)).unwrap()
-    };
-    [on(0), on(1)]
-}
-
-#[test]
-fn groups_have_share_state_on_all_shards() {
-    let data = tempfile::tempdir().unwrap();
-    let configs =
-        ["group.share.assignment.interval.ms=0", "group.share.min.assignment.interval.ms=0"];
-    let mut server = Server::start(data.path(), 2, &configs);
-    create_topic(&server, TOPIC, 4);
-    let groups = groups_of_both_shards(&server);
-    for group in &groups {
-        Heartbeats::new(&server, group).join(4);
-    }
-    server.kill();
-    let server = server.restart();
-    for group in &groups {
-        let mut member = Heartbeats::new(&server, group);
-        assert_eq!(starts(&mut member.client, group), [-1; 4]);
-        member.beat(-1);
-        let deletion = DeleteGroupsRequest { groups_names: vec![group.clone().into()] };
-        let Response::DeleteGroups(answer) = member.client.call(2, deletion.into()) else {
-            panic!()
-        };
-        assert_eq!(answer.results[0].error_code, 0, "{answer:?}");
-        // The new group begins with the same epochs: the state of the old one would fence it.
-        Heartbeats::new(&server, group).join(4);
-    }
-}
-
-#[test]
-fn a_request_for_several_groups_waits_for_all_of_them() {
-    let data = tempfile::tempdir().unwrap();
-    let configs =
-        ["group.share.assignment.interval.ms=0", "group.share.min.assignment.interval.ms=0"];
-    let server = Server::start(data.path(), 1, &configs);
-    create_topic(&server, TOPIC, 2);
-    let groups: Vec<String> = (0..5).map(|number| format!("group-{number}")).collect();
-    for group in &groups {
-        let mut member = Heartbeats::new(&server, group);
-        member.join(2);
-        member.beat(-1);
-    }
-    let mut client = server.client(0);
-    let names = || groups.iter().map(|group| group.clone().into());
-    let all =
-        names().map(|group_id| DescribeShareGroupOffsetsRequestGroup { group_id, topics: None });
-    let request = DescribeShareGroupOffsetsRequest { groups: all.collect() };
-    let Response::DescribeShareGroupOffsets(answer) = client.call(1, request.into()) else {
-        panic!()
-    };
-    let described: Vec<_> =
-        answer.groups.iter().map(|it| (it.topics.len(), it.error_code)).collect();
-    assert_eq!(described, [(1, 0); 5]);
-    let groups_names = names().chain(["unknown".into()]).collect();
-    let Response::DeleteGroups(answer) =
-        client.call(2, Request::from(DeleteGroupsRequest { groups_names }))
-    else {
-        panic!()
-    };
-    let mut errors: Vec<_> = answer.results.iter().map(|it| it.error_code).collect();
-    errors.sort_unstable();
-    assert_eq!(errors, [0, 0, 0, 0, 0, ErrorCode::GroupIdNotFound as i16]);
-}
-
-/// The start offsets of a group's partitions.
-fn starts(client: &mut Client, group: &str) -> Vec<i64> {
-    let group =
-        DescribeShareGroupOffsetsRequestGroup { group_id: group.to_owned().into(), topics: None };
-    let request = DescribeShareGroupOffsetsRequest { groups: vec![group] };
-    let Response::DescribeShareGroupOffsets(answer) = client.call(1, request.into()) else {
-        panic!()
-    };
-    let topics = answer.groups.into_iter().flat_map(|group| group.topics);
-    topics.flat_map(|topic| topic.partitions).map(|it| it.start_offset).collect()
-}
-
 #[test]
 fn acknowledgements_of_a_fetch_that_waits_are_answered_with_it() {
     let data = tempfile::tempdir().unwrap();
@@ -442,7 +317,7 @@ fn acknowledgements_of_a_fetch_that_waits_are_answered_with_it() {
 }
 
 #[test]
-fn states_at_the_end_of_all_offsets_harm_nobody() {
+fn states_at_the_end_of_all_offsets_do_no_harm() {
     let data = tempfile::tempdir().unwrap();
     let server = started(data.path(), &[]);
     produce_records(&server, 1);

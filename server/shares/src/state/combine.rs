@@ -6,8 +6,8 @@ use super::{NO_OFFSET, StateBatch};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 
-/// The batches from the start offset on, in order and without overlap: a sweep over their bounds, so
-/// that it takes O(n log n) however they overlap.
+/// The batches from the start offset on, in order and without overlap, in O(n log n) by a sweep over
+/// their bounds.
 pub(super) fn combine(
     known: &[StateBatch],
     new: &[StateBatch],
@@ -44,7 +44,7 @@ struct Combined {
 }
 
 impl Combined {
-    /// Goes on to the next beginning, or to the end of all that have begun.
+    /// Continues to the next beginning, or to the end of all that have begun.
     fn until(&mut self, next: Option<i64>) {
         while let Some(Open { rank, last }) = self.open.peek().copied() {
             if last < self.at {
