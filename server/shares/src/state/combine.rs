@@ -6,8 +6,8 @@ use super::{NO_OFFSET, StateBatch};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 
-/// The batches from the start offset on, in order and without overlap, in O(n log n) by a sweep over
-/// their bounds.
+/// The batches from the start offset on, in order and without overlap: a sweep over their
+/// bounds, which takes O(n log n) however they overlap.
 pub(super) fn combine(
     known: &[StateBatch],
     new: &[StateBatch],
