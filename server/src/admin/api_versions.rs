@@ -16,7 +16,8 @@ const TRANSACTION_VERSION: &str = "transaction.version";
 /// The feature of share groups (KIP-932).
 const SHARE_VERSION: &str = "share.version";
 
-/// The features with their highest levels, which are finalized, in Kafka's order.
+/// The features with their highest levels, which are finalized, in the order in which Kafka names
+/// the finalized ones.
 const FEATURES: [(&str, i16); 3] =
     [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1)];
 
@@ -49,11 +50,13 @@ pub fn api_versions(
         min_version_level: level,
     };
     let is_on = |(name, _): &(&str, i16)| *name != GROUP_VERSION || config.serves_consumer_groups();
+    let mut supported_features = FEATURES.map(supported).to_vec();
+    supported_features.sort_by(|one, other| one.name.cmp(&other.name));
     let served = ApiKey::ALL.iter().filter(|api| config.serves(**api));
     ApiVersionsResponse {
         api_keys: served.map(|api| api_version(*api)).collect(),
         supported_features: if version >= FEATURES_AT_ZERO_FROM {
-            FEATURES.map(supported).to_vec()
+            supported_features
         } else {
             Vec::new()
         },
