@@ -110,7 +110,7 @@ impl Shares {
         self.looked_up.remove(key);
         self.found.insert(key.clone(), found);
         // Also without a request that waits: the next one finds it open.
-        if self.waiters.get(key).is_none() {
+        if !self.waiters.contains_key(key) {
             let _opened = self.open_partition(inputs, key);
         }
         self.wake(inputs, key);
