@@ -5,6 +5,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from confluent_share import Sharer
 from protocol import (
     ABORTED, COMMITTED, SERVER_SIDE, chunks, emit, id_of, key_of, main, text_of, value_of,
 )
@@ -168,6 +169,10 @@ class Confluent:
                 emit_records("records", messages)
                 self._commit(consumer, messages)
         consumer.close()
+
+    def share(self, leaving):
+        config = {**self.common, "group.id": self.group}
+        Sharer(config, self.topic, self.option).run(leaving)
 
     def _assignment(self):
         """How partitions are given out: by the server's assignor, or by one of the members."""

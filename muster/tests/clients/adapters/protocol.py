@@ -64,6 +64,9 @@ def main(adapter_class):
         if mode == "consume":
             make(place, option).consume(_leaving())
             emit("left")
+        elif mode == "share":
+            make(place, option).share(_leaving())
+            emit("left")
         else:
             _control(make, place, option)
     except Exception:

@@ -13,6 +13,8 @@ ALL_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: The server's own (KIP-848), by the names under which adapters know them.
 SERVER_SIDE = ("consumer-uniform", "consumer-range")
 UPGRADE = "-to-"  # between the two assignors of a group that changes its protocol
+SHARE_WAYS = ("implicit", "explicit")
+SHARE_WAYS_WITH_LIMIT = ("implicit-record_limit", "explicit-record_limit")
 FOUR_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
@@ -29,6 +31,8 @@ class Client:
     #: Words of its errors: a wrong password, a server that it does not trust, no
     #: certificate; and a wrong token, if it can tell.
     refusals: tuple = ()
+    share_ways: tuple = ()  # options of its members in share groups (share.py)
+    renews: bool = False  # what they have acquired
 
     def protocol(self, assignor, members):
         """What a description of the group names as its protocol or assignor."""
@@ -67,12 +71,15 @@ CLIENTS = {
             protocols=(("default", "range"),),
             refusals=("SaslAuthenticationException", "SslAuthenticationException",
                       "SslAuthenticationException", "SaslAuthenticationException"),
+            share_ways=SHARE_WAYS + SHARE_WAYS_WITH_LIMIT,
+            renews=True,
         ),
         Client("confluent-kafka", "python", "confluent_client.py",
                ("range", "roundrobin", "cooperative-sticky") + SERVER_SIDE
                + ("roundrobin-to-consumer-range",),
                transactional=True,
-               refusals=("_AUTHENTICATION", "certificate verify failed", "alert", "_AUTHENTICATION")),
+               refusals=("_AUTHENTICATION", "certificate verify failed", "alert", "_AUTHENTICATION"),
+               share_ways=SHARE_WAYS),
         Client("kafka-python", "python", "kafka_python_client.py", FOUR_ASSIGNORS,
                idempotent=True, transactional=True,
                # It loses what the server answers to a wrong password.
@@ -105,7 +112,8 @@ CLIENTS = {
                FOUR_ASSIGNORS + SERVER_SIDE + ("cooperative-sticky-to-consumer-uniform",),
                idempotent=True, transactional=True,
                refusals=("SASL_AUTHENTICATION_FAILED", "signed by unknown authority",
-                         "certificate", "unexpected data in oauth response")),
+                         "certificate", "unexpected data in oauth response"),
+               share_ways=SHARE_WAYS + SHARE_WAYS_WITH_LIMIT, renews=True),
     )
 }
 

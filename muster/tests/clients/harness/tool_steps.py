@@ -3,66 +3,8 @@
 `{broker}` stands for the id of a broker, `{dir}` for a directory of the run's own.
 """
 
-from dataclasses import dataclass
-
-PACKAGE = "org.apache.kafka.tools."
-JAVA_TOOLS = {
-    "acls": PACKAGE + "AclCommand",
-    "api-versions": PACKAGE + "BrokerApiVersionsCommand",
-    "configs": "kafka.admin.ConfigCommand",
-    "console-consumer": PACKAGE + "consumer.ConsoleConsumer",
-    "console-producer": PACKAGE + "ConsoleProducer",
-    "consumer-groups": PACKAGE + "consumer.group.ConsumerGroupCommand",
-    "delete-records": PACKAGE + "DeleteRecordsCommand",
-    "dump-log": PACKAGE + "DumpLogSegments",
-    "features": PACKAGE + "FeatureCommand",
-    "get-offsets": PACKAGE + "GetOffsetShell",
-    "groups": PACKAGE + "GroupsCommand",
-    "topics": PACKAGE + "TopicCommand",
-    "transaction-holder": "Holder",  # not Kafka's: adapters/java
-    "transactions": PACKAGE + "TransactionsCommand",
-}
-
-
-@dataclass(frozen=True)
-class Step:
-    """One command.
-
-    With `lines`, it continues in the background once it has printed this many. One that prints the
-    same for each broker is `per_broker`: equal lines count once.
-    """
-
-    tool: str
-    arguments: str
-    stdin: str = ""
-    lines: int = 0
-    per_broker: bool = False
-
-    def __str__(self):
-        return f"{self.tool} {self.arguments}"
-
-
-@dataclass(frozen=True)
-class EndBackground:
-    """Ends (SIGTERM) the oldest that a step with `lines` left running, and waits for it."""
-
-
-@dataclass(frozen=True)
-class TransactionLog:
-    """Stops the server; what kafka-dump-log reads of its `__transaction_state`, which comes from
-    `muster log export` or is Kafka's own. The last step."""
-
-    def __str__(self):
-        return "dump-log --transaction-log-decoder"
-
-
-@dataclass(frozen=True)
-class WriteFile:
-    """Puts a file into `{dir}` for the steps that follow."""
-
-    name: str
-    text: str
-
+from harness.share_tool_steps import SHARE
+from harness.tool_step import PACKAGE, EndBackground, Step, TransactionLog, WriteFile
 
 KEYED = "--reader-property parse.key=true --reader-property key.separator=:"
 RECORDS = "".join(f"key{i}:value{i}\n" for i in range(30))
@@ -481,6 +423,7 @@ PARTS = {
     "group-configs": GROUP_CONFIGS,
     "kcat": KCAT,
     "transactions": TRANSACTIONS,
+    "share": SHARE,
     "acls": ACLS,
     "users": USERS,
     "quotas": QUOTAS,

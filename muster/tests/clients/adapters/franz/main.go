@@ -63,6 +63,8 @@ func main() {
 		a.consume(a.option, untilStdinSpeaks())
 	case "process":
 		a.process()
+	case "share":
+		a.share()
 	default:
 		a.control()
 	}
@@ -377,14 +379,18 @@ func (a *adapter) common() []kgo.Opt {
 func records(fetches kgo.Fetches) []record {
 	all := []record{}
 	fetches.EachRecord(func(r *kgo.Record) {
-		id, err := strconv.ParseInt(string(r.Key), 10, 64)
-		check(err)
-		if string(r.Value) != string(valueOf(id)) {
-			log.Fatalf("record %d came back as %q", id, r.Value)
-		}
-		all = append(all, record{id, int64(r.Partition), r.Offset})
+		all = append(all, record{idOf(r), int64(r.Partition), r.Offset})
 	})
 	return all
+}
+
+func idOf(r *kgo.Record) int64 {
+	id, err := strconv.ParseInt(string(r.Key), 10, 64)
+	check(err)
+	if string(r.Value) != string(valueOf(id)) {
+		log.Fatalf("record %d came back as %q", id, r.Value)
+	}
+	return id
 }
 
 func keyOf(id int64) []byte { return fmt.Append(nil, id) }

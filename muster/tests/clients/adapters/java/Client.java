@@ -3,6 +3,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -62,6 +63,7 @@ public final class Client {
         switch (args[0]) {
             case "consume" -> client.consume(client.option, Events.leaving());
             case "process" -> new Processor(args[1], args[2], args[3], args[4], args[5]).run();
+            case "share" -> new Sharer(client.common(), args[2], args[3], args[4]).run();
             default -> client.control();
         }
     }
@@ -78,6 +80,7 @@ public final class Client {
                 case "committed" -> committed(topic);
                 case "committed_of" -> committed(words[1]);
                 case "group_state" -> groupState();
+                case "share_configure", "share_state", "share_offsets" -> share(words);
                 case "dump" -> dump();
                 case "transact" -> transact();
                 case "connect" -> connect(Security.place(words));
@@ -182,6 +185,17 @@ public final class Client {
             var found = groups.get(group).get();
             Events.emit("group", ",\"state\":\"" + found.groupState() + "\",\"protocol\":\""
                 + found.partitionAssignor() + "\",\"members\":" + found.members().size());
+        }
+    }
+
+    private void share(String[] words) throws Exception {
+        try (Admin admin = Admin.create(Events.quick(common()))) {
+            switch (words[0]) {
+                case "share_configure" -> ShareAdmin.configure(
+                    admin, group, Arrays.asList(words).subList(1, words.length));
+                case "share_state" -> ShareAdmin.state(admin, group);
+                default -> ShareAdmin.offsets(admin, group);
+            }
         }
     }
 

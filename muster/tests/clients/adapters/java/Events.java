@@ -71,13 +71,18 @@ final class Events {
     static void emitRecords(String event, ConsumerRecords<byte[], byte[]> records) {
         List<String> all = new ArrayList<>();
         for (ConsumerRecord<byte[], byte[]> r : records) {
-            int id = Integer.parseInt(new String(r.key(), StandardCharsets.UTF_8));
-            if (!Arrays.equals(r.value(), valueOf(id))) {
-                throw new IllegalStateException("record " + id + " came back changed");
-            }
-            all.add(record(id, r.partition(), r.offset()));
+            all.add(record(id(r), r.partition(), r.offset()));
         }
         emit(event, ",\"records\":" + all);
+    }
+
+    /** The id of a record; one that is not as it was written ends the adapter. */
+    static int id(ConsumerRecord<byte[], byte[]> r) {
+        int id = Integer.parseInt(new String(r.key(), StandardCharsets.UTF_8));
+        if (!Arrays.equals(r.value(), valueOf(id))) {
+            throw new IllegalStateException("record " + id + " came back changed");
+        }
+        return id;
     }
 
     static byte[] keyOf(int id) {

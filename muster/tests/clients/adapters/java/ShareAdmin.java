@@ -1,0 +1,58 @@
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ListShareGroupOffsetsSpec;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
+
+/** The verbs about share groups: their configs, their state and how far they are. */
+final class ShareAdmin {
+    private ShareAdmin() {}
+
+    /** `words`: KEY=VALUE, the group's. */
+    static void configure(Admin admin, String group, List<String> words) throws Exception {
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group);
+        List<AlterConfigOp> changes = new ArrayList<>();
+        for (String word : words) {
+            String[] parts = word.split("=", 2);
+            changes.add(new AlterConfigOp(
+                new ConfigEntry(parts[0], parts[1]), AlterConfigOp.OpType.SET));
+        }
+        admin.incrementalAlterConfigs(Map.of(resource, changes)).all().get();
+        Events.emit("configured", "");
+    }
+
+    static void state(Admin admin, String group) throws Exception {
+        try {
+            var groups = admin.describeShareGroups(List.of(group)).describedGroups();
+            var found = groups.get(group).get();
+            Events.emit("group", ",\"state\":\"" + found.groupState() + "\",\"members\":"
+                + found.members().size());
+        } catch (ExecutionException error) {
+            if (!(error.getCause() instanceof GroupIdNotFoundException)) {
+                throw error;
+            }
+            Events.emit("group", ",\"state\":\"Dead\",\"members\":0");
+        }
+    }
+
+    /** By partition: the start offset, and the lag (-1 where it is unknown). */
+    static void offsets(Admin admin, String group) throws Exception {
+        var found = admin.listShareGroupOffsets(Map.of(group, new ListShareGroupOffsetsSpec()))
+            .partitionsToOffsetInfo(group).get();
+        List<String> starts = new ArrayList<>();
+        List<String> lags = new ArrayList<>();
+        found.forEach((partition, info) -> {
+            if (info != null) {
+                starts.add("\"" + partition.partition() + "\":" + info.startOffset());
+                lags.add("\"" + partition.partition() + "\":" + info.lag().orElse(-1L));
+            }
+        });
+        Events.emit("share_offsets", ",\"starts\":{" + String.join(",", starts) + "},\"lags\":{"
+            + String.join(",", lags) + "}");
+    }
+}

@@ -1,0 +1,124 @@
+"""What became of each record of a share group, from what its members say."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from harness.processes import Failure
+
+ENDS = ("accept", "reject")
+SHOWN = 5
+
+
+@dataclass
+class Delivery:
+    """A record as a member got it, what that was going to ask for, and what was answered."""
+
+    member: str
+    count: int
+    verdict: str
+    answer: str = ""
+
+    @property
+    def ended(self):
+        return self.verdict in ENDS and self.answer == "confirmed"
+
+    def __str__(self):
+        return f"{self.member} {self.count} {self.verdict} {self.answer or 'unanswered'}"
+
+
+class Ledger:
+    """Reads the reports of all adapters; places are pairs of partition and offset."""
+
+    def __init__(self, clock, limit):
+        self.clock, self.limit, self.read = clock, limit, 0
+        self.deliveries = defaultdict(list)  # by place, in order of arrival
+        self.ids = {}
+        #: Members that acknowledge when all is done, which is no error below the start offset.
+        self.late = set()
+        self.ended = 0  # deliveries with an end that was confirmed
+
+    def update(self):
+        with self.clock.changed:
+            new = self.clock.reports[self.read:]
+        self.read += len(new)
+        for adapter, event in new:
+            match event["event"]:
+                case "acquired":
+                    self._acquire(adapter.name, event["records"])
+                case "confirmed" | "refused":
+                    self._answer(adapter.name, event)
+        return self
+
+    def _acquire(self, member, records):
+        for id, partition, offset, count, verdict in records:
+            place = partition, offset
+            if self.ids.setdefault(place, id) != id:
+                raise Failure(f"{place} was record {self.ids[place]} and is {id}")
+            deliveries = self.deliveries[place]
+            last = next((d for d in reversed(deliveries) if d.member == member), None)
+            if last and last.count == count and last.verdict in ("renew", "hold"):
+                last.verdict = verdict  # which it says now of what it held
+            else:
+                deliveries.append(Delivery(member, count, verdict))
+
+    def _answer(self, member, event):
+        for partition, offset in event["records"]:
+            mine = [d for d in self.deliveries[partition, offset] if d.member == member]
+            if not mine:
+                raise Failure(f"{member} was answered about {partition, offset} without a delivery")
+            mine[-1].answer = "late" if member in self.late else event["event"]
+            self.ended += mine[-1].ended
+
+    def held_by(self, member):
+        """By place: the counts of what this member has got."""
+        return {place: d.count for place, found in self.deliveries.items()
+                for d in found if d.member == member}
+
+    def history(self, place):
+        return ", ".join(map(str, self.deliveries[place]))
+
+    def check(self, produced, crashed):
+        """`crashed`: the server was, so that answers and delivery counts may be lost."""
+        faults = [
+            f"record {id} at {partition, offset}: {fault}; {self.history((partition, offset))}"
+            for id, partition, offset in produced
+            for fault in self._faults((partition, offset), crashed)
+        ]
+        if faults:
+            raise Failure(f"{len(faults)} faults:\n  " + "\n  ".join(faults[:SHOWN]))
+
+    def _faults(self, place, crashed):
+        found = self.deliveries[place]
+        if not found:
+            yield "was never delivered"
+            return
+        counts = [d.count for d in found]
+        confirmed = [d for d in found if d.answer == "confirmed"]
+        ends = [d for d in confirmed if d.ended]
+        if max(counts) > self.limit:
+            yield "was delivered more often than allowed"
+        if len({d.count for d in confirmed}) != len(confirmed):
+            yield "two acknowledgements of one delivery were confirmed"
+        if len(ends) > 1:
+            yield "ended twice"
+        if ends and ends[0].count != max(d.count for d in confirmed):
+            yield "was acknowledged after its end"
+        if not crashed:
+            yield from self._strict_faults(counts, ends)
+        yield from self._without_end(found, ends, crashed)
+
+    @staticmethod
+    def _strict_faults(counts, ends):
+        if len(set(counts)) != len(counts):
+            yield "was delivered twice with one count"
+        if ends and ends[0].count != max(counts):
+            yield "came again after its end"
+
+    def _without_end(self, found, ends, crashed):
+        if ends or max(d.count for d in found) == self.limit:
+            return
+        last = max(found, key=lambda d: d.count)
+        if last.answer == "confirmed":
+            yield "was released and did not come again"
+        elif not (crashed and any(d.verdict in ENDS for d in found)):
+            yield "has no end"
