@@ -151,7 +151,7 @@ class Muster(Spawned):
 
     def files_of(self, topic):
         """The topic's segments, in Kafka's form; the server must have stopped."""
-        exported = self.directory / "exported"
+        exported = self.directory / f"exported-{topic}"
         words = [self.binary, "log", "export", self.data, "--to", exported, "--topic", topic]
         done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
         if done.returncode != 0:

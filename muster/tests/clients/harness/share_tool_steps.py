@@ -224,3 +224,14 @@ REMOVED = [
 SHARE = [
     *ABSENT, *CONFIGS, *CONSUMED, *ALIVE, *EMPTY, *KINDS, *OTHERS, *REMOVED,
 ]
+# What is in the log at the end: of one partition some records are done, some released.
+SHARE_STATE = [
+    Step("topics", "--create --topic kept --partitions 1"),
+    earliest("keepers"),
+    produce(0, 3, "kept"),
+    Step("console-share-consumer", f"--topic kept --group keepers --max-messages 3 {ENDS}"),
+    produce(3, 8, "kept"),
+    Step("console-share-consumer", "--topic kept --group keepers --release --max-messages 5 "
+                                   f"{ENDS}"),
+    Step("share-groups", "--describe --group keepers --offsets --verbose"),
+]

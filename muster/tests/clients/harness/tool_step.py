@@ -49,12 +49,17 @@ class EndBackground:
 
 
 @dataclass(frozen=True)
-class TransactionLog:
-    """Stops the server; what kafka-dump-log reads of its `__transaction_state`, which comes from
-    `muster log export` or is Kafka's own. The last step."""
+class Log:
+    """Stops the server; what kafka-dump-log reads of one of its internal topics, which comes from
+    `muster log export` or is Kafka's own. With `newest` of each key the last record alone. Steps of
+    another kind cannot follow."""
+
+    topic: str
+    decoder: str
+    newest: bool = False
 
     def __str__(self):
-        return "dump-log --transaction-log-decoder"
+        return f"dump-log --{self.decoder}"
 
 
 @dataclass(frozen=True)

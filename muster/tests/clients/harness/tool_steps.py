@@ -3,8 +3,8 @@
 `{broker}` stands for the id of a broker, `{dir}` for a directory of the run's own.
 """
 
-from harness.share_tool_steps import SHARE
-from harness.tool_step import PACKAGE, EndBackground, Step, TransactionLog, WriteFile
+from harness.share_tool_steps import SHARE, SHARE_STATE
+from harness.tool_step import PACKAGE, EndBackground, Log, Step, WriteFile
 
 KEYED = "--reader-property parse.key=true --reader-property key.separator=:"
 RECORDS = "".join(f"key{i}:value{i}\n" for i in range(30))
@@ -16,8 +16,15 @@ DELETE_RECORDS = """{"version": 1, "partitions": [
 DELETE_TOO_MANY = """{"version": 1, "partitions": [
   {"topic": "orders", "partition": 0, "offset": 1000}]}"""
 
-# The first look for a coordinator creates __consumer_offsets in Kafka; muster always has it.
-FIRST = [Step("consumer-groups", "--describe --group missing")]
+# The first look for each kind of coordinator creates its topic in Kafka; muster always has it.
+FIRST = [
+    Step("consumer-groups", "--describe --group missing"),
+    Step("transactions", "describe --transactional-id missing"),
+    Step("topics", "--create --topic first --partitions 1"),
+    Step("share-groups", "--reset-offsets --group first --topic first --to-latest --execute"),
+    Step("share-groups", "--delete --group first"),
+    Step("topics", "--delete --topic first"),
+]
 
 TOPICS = [
     Step("topics", "--list"),
@@ -424,9 +431,11 @@ PARTS = {
     "kcat": KCAT,
     "transactions": TRANSACTIONS,
     "share": SHARE,
+    "share-state": SHARE_STATE,
     "acls": ACLS,
     "users": USERS,
     "quotas": QUOTAS,
     "end": END,
-    "transaction-log": [TransactionLog()],
+    "transaction-log": [Log("__transaction_state", "transaction-log-decoder")],
+    "share-log": [Log("__share_group_state", "share-group-state-decoder", newest=True)],
 }
