@@ -74,7 +74,7 @@ struct Serve {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The number of shards, each with a core and a port of its own [default: one for each usable
-    /// core].
+    /// core, at most offsets.topic.num.partitions].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: Option<u32>,
     /// Make a new data directory with this user of SCRAM, so that clients can log in at the first
@@ -161,7 +161,7 @@ fn options(arguments: Serve) -> Result<Options, Failure> {
         listen,
         served,
         data,
-        shards: arguments.shards.unwrap_or_else(usable_cores),
+        shards: arguments.shards.unwrap_or_else(|| default_shards(&config)),
         config_file: arguments.config,
         config,
         first_user,
@@ -202,6 +202,8 @@ fn check_config(file: &Path, words: &[String]) -> ExitCode {
     }
 }
 
-fn usable_cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+/// A shard for each usable core, unless some would have nothing to do.
+fn default_shards(config: &Config) -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    cores.min(config.offsets_topic_num_partitions.max(1).unsigned_abs())
 }

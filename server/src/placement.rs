@@ -178,14 +178,15 @@ impl Placement {
     }
 
     /// The slot of a new partition of a topic. Topics start at different slots, so that topics with
-    /// one partition spread; consecutive partitions are led by consecutive shards.
-    ///
-    /// None if there are more shards than slots: the shards without a slot would lead nothing.
-    pub fn partition_slot(self, topic_id: Uuid, partition: i32) -> Option<Slot> {
+    /// one partition spread; consecutive partitions are led by consecutive shards. With more shards
+    /// than slots, those without a slot lead nothing: share state needs a slot of its leader.
+    pub fn partition_slot(self, topic_id: Uuid, partition: i32) -> Slot {
         // The last slots, of which not every shard leads one, would break the sequence of shards.
-        let slots = self.offsets_partitions / self.shards * self.shards;
-        let slot = place_in_sequence(topic_id, partition).checked_rem(slots)?;
-        Some(Slot(slot))
+        let slots = match self.offsets_partitions / self.shards {
+            0 => self.offsets_partitions,
+            of_shard => of_shard * self.shards,
+        };
+        Slot(place_in_sequence(topic_id, partition) % slots)
     }
 
     /// The shard that leads a partition without a slot.
@@ -220,6 +221,7 @@ fn java_hash(text: &str) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn hashes_are_those_of_java() {
@@ -298,14 +300,19 @@ mod tests {
             let placement = Placement::of_equal(shards, offsets_partitions);
             for (topic, partition) in [(1, 0), (2, 9), (7, 100), (250, 19_999)] {
                 let id = Uuid([topic; 16]);
-                let slot = placement.partition_slot(id, partition).unwrap();
+                let slot = placement.partition_slot(id, partition);
                 assert!(slot.0 < offsets_partitions);
                 let by_formula = placement.partition_shard(id, partition);
                 assert_eq!(placement.shard_of(slot), by_formula);
             }
         }
+    }
+
+    #[test]
+    fn every_slot_has_new_partitions_if_there_are_more_shards() {
         let many = Placement::of_equal(64, 50);
-        assert_eq!(many.partition_slot(Uuid([7; 16]), 0), None);
+        let slots: BTreeSet<_> = (0..50).map(|it| many.partition_slot(Uuid([7; 16]), it)).collect();
+        assert_eq!(slots, (0..50).map(Slot).collect());
     }
 
     #[test]

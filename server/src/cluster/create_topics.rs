@@ -283,12 +283,10 @@ fn check_replicas(factor: i16) -> Result<(), Refused> {
 const ONE_REPLICA: &str =
     "muster keeps one replica of each partition, whatever the number of brokers.";
 
-/// The slots of new partitions; none if partitions have none: see [`Placement::partition_slot`].
-///
-/// [`Placement::partition_slot`]: crate::placement::Placement::partition_slot
+/// The slots of new partitions.
 pub(super) fn slots(view: &View<'_>, topic_id: Uuid, partitions: Range<i32>) -> Vec<i32> {
     let slot = |partition| view.placement.partition_slot(topic_id, partition);
-    partitions.filter_map(slot).map(|slot| slot.0 as i32).collect()
+    partitions.map(slot).map(|slot| slot.0 as i32).collect()
 }
 
 /// The node of each partition, by index, after Kafka's checks. It leads the slot of its number.

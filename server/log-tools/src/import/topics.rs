@@ -125,18 +125,18 @@ impl Topics {
         Ok(())
     }
 
-    /// The slot of a partition; None if it is not imported, or has none.
+    /// The slot of a partition; None if it is not imported.
     pub(super) fn slot(&self, id: Uuid, partition: i32, placement: Placement) -> Option<Slot> {
         let topic = self.topics.iter().find(|topic| topic.id == id)?;
         let is_there = (0..topic.partitions as i32).contains(&partition);
-        placement.partition_slot(id, partition).filter(|_| is_there)
+        is_there.then(|| placement.partition_slot(id, partition))
     }
 
     /// The first records of the cluster's log.
     pub(super) fn records(&self, placement: Placement) -> impl Iterator<Item = ClusterRecord<'_>> {
         let topics = self.topics.iter().map(move |topic| {
             let (name, partitions) = (topic.name.as_str().into(), topic.partitions as i32);
-            let slots = (0..partitions).map_while(|it| placement.partition_slot(topic.id, it));
+            let slots = (0..partitions).map(|it| placement.partition_slot(topic.id, it));
             let slots = slots.map(|Slot(slot)| slot as i32).collect();
             let value = TopicValue { name, partitions, slots };
             ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value))

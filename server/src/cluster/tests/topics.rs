@@ -93,7 +93,7 @@ fn the_record_of_a_topic_names_the_slot_of_each_partition() {
     };
     let placement = Placement::of_equal(2, 50);
     let of = |partitions: Range<i32>| {
-        partitions.map(|it| placement.partition_slot(created.topic_id, it))
+        partitions.map(|it| Some(placement.partition_slot(created.topic_id, it)))
     };
     assert_eq!(slots(&controller), of(0..9).collect::<Vec<_>>());
     controller.grow_all(&[("c", 60)], None).remove(0).unwrap();
@@ -105,7 +105,7 @@ fn the_record_of_a_topic_names_the_slot_of_each_partition() {
     controller.grow_all(&[("old", 3)], None).remove(0).unwrap();
     let topic = controller.image.topic("old").unwrap();
     assert_eq!([0, 1].map(|index| topic.slot(index)), [None; 2], "as before");
-    assert_eq!(topic.slot(2), placement.partition_slot(topic.id, 2));
+    assert_eq!(topic.slot(2), Some(placement.partition_slot(topic.id, 2)));
 }
 
 #[test]
