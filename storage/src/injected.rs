@@ -56,6 +56,18 @@ pub enum Fault {
     Unmuted,
     /// Bytes beyond a quota are not throttled.
     Unlimited,
+    /// Locks on records of share groups do not end.
+    EndlessLock,
+    /// Acknowledgements of share groups are answered before their record is flushed.
+    EarlyAcknowledgement,
+    /// Some changes of share partitions are not written.
+    LostUpdate,
+    /// The start offset in some records of share state is one too far.
+    ShareStartTooFar,
+    /// Records that a member has acquired are given to others.
+    DoubleGrant,
+    /// The records of a member are not released when its session ends.
+    ForgottenRelease,
 }
 
 #[cfg(feature = "injected-faults")]

@@ -35,6 +35,9 @@ impl Partitions {
         if self.offline.contains_key(&id) {
             return Err(Missing::of(ErrorCode::KafkaStorageError));
         }
+        if self.withheld.0.contains(&id) {
+            return Err(Missing::of(ErrorCode::NotLeaderOrFollower));
+        }
         // In the image but not created yet: the client retries.
         let known = self.partitions.contains_key(&id);
         known.then_some(id).ok_or(Missing::of(ErrorCode::UnknownTopicOrPartition))

@@ -59,6 +59,8 @@ pub struct Partitions {
     pub(super) partitions: BTreeMap<PartitionId, Partition>,
     /// Partitions that could not be opened at startup.
     pub(super) offline: BTreeMap<PartitionId, Offline>,
+    /// Partitions that clients do not find until the shard's log is flushed up to a position.
+    pub(super) withheld: (BTreeSet<PartitionId>, u64),
     /// Partitions of internal topics that were reported or fetched.
     pub(super) internal: BTreeMap<PartitionId, InternalPartition>,
     /// The partitions by the numbers of their logs, which the tokens of their writes contain.
@@ -111,6 +113,7 @@ impl Partitions {
             image: ClusterImage::default(),
             partitions: BTreeMap::new(),
             offline: BTreeMap::new(),
+            withheld: Default::default(),
             internal: BTreeMap::new(),
             by_number: HashMap::new(),
             last_request,

@@ -8,6 +8,7 @@ use crate::placement::Slot;
 use muster_codec::records::{GroupRecord, TransactionRecord};
 use muster_coordinator::{Counts, Event, Producer, Rebalance};
 use muster_counters::Copies;
+use muster_shares::partition::InFlight;
 use muster_shares::{SharePartitionKey, State};
 use muster_storage::Progress;
 use std::sync::Arc;
@@ -71,6 +72,14 @@ impl<'s> Inspection<'s> {
     /// The states of its share partitions, by slot.
     pub fn share_states(self) -> impl Iterator<Item = (&'s SharePartitionKey, &'s State)> {
         self.0.shares.states().iter()
+    }
+
+    /// The runs of records in flight in its share partitions, and whether the member that has
+    /// acquired them, if any, has a session.
+    pub fn shares_in_flight(
+        self,
+    ) -> impl Iterator<Item = (&'s SharePartitionKey, InFlight<'s>, bool)> {
+        self.0.shares.in_flight()
     }
 
     /// The progress of its log.

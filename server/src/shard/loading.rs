@@ -255,6 +255,7 @@ impl Loaded {
             commands: Vec::new(),
             counters: ShardCounters { up: 1, load_micros, ..ShardCounters::default() },
             turn_began: None,
+            may_have_lost_records: may_have_lost_writes,
             stopping: Stopping::No,
         };
         shard.report_ends();

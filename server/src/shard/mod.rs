@@ -159,6 +159,8 @@ pub struct Shard {
     counters: ShardCounters,
     /// When this turn began, in microseconds; None between turns.
     turn_began: Option<u64>,
+    /// The power was lost, and the first turn has not begun.
+    may_have_lost_records: bool,
     stopping: Stopping,
 }
 

@@ -92,6 +92,20 @@ impl Shard {
         self.count_waiting();
     }
 
+    /// The power was lost: share state may know of records that logs have lost.
+    pub(super) fn forget_lost_shares(&mut self) {
+        let states = self.shares.states_mut();
+        let waiting = states.forget_lost(&mut self.groups, self.times, &self.partitions);
+        if !waiting.is_empty() {
+            tracing::warn!(
+                "{} partitions have lost records that share groups knew and that were not synced",
+                waiting.len()
+            );
+        }
+        let until = self.groups.log().progress().accepted();
+        self.partitions.withhold(waiting, until);
+    }
+
     /// A partition of share state is flushed up to a position.
     pub(super) fn share_state_flushed(&mut self, slot: Slot, position: u64) {
         self.on_shares(|shares, inputs, _| shares.flushed(inputs, slot, position));

@@ -20,6 +20,9 @@ impl Shard {
         if self.groups.is_failed() {
             return;
         }
+        if std::mem::take(&mut self.may_have_lost_records) {
+            self.forget_lost_shares();
+        }
         match event {
             Event::Opened { connection, listener, host } => {
                 let Self { clients, broker, commands, .. } = self;
@@ -167,6 +170,7 @@ impl Shard {
                 LogPartition::Cluster | LogPartition::ConsumerOffsets(_) => {}
             }
         }
+        self.partitions.shard_log_flushed(self.groups.log().progress().flushed());
         for (slot, flushed) in of_shares {
             self.share_state_flushed(slot, flushed);
         }

@@ -2,7 +2,7 @@
 
 use super::table::{Part, Request};
 use super::{Inputs, Shares};
-use crate::net::Reply;
+use crate::net::{Reply, VisibleAt};
 use muster_codec::messages::{
     AcquiredRecords, LeaderIdAndEpoch, NodeEndpoint, ShareAcknowledgePartitionResponse,
     ShareAcknowledgeResponse, ShareAcknowledgeTopicResponse, ShareFetchPartitionResponse,
@@ -10,6 +10,7 @@ use muster_codec::messages::{
 };
 use muster_codec::{ErrorCode, Uuid};
 use muster_shares::sessions::FetchContext;
+use muster_storage::injected::{self, Fault};
 use std::collections::HashMap;
 
 impl Shares {
@@ -30,6 +31,9 @@ impl Shares {
             Some(_) => self.fetch_response(&mut request).into(),
             None => self.acknowledge_response(&request).into(),
         };
+        if injected::is(Fault::EarlyAcknowledgement) {
+            request.visible_at = VisibleAt::Now;
+        }
         let (request, visible_at) = (request.asked.request, request.visible_at);
         self.answers.push(Reply { request, response, visible_at });
     }

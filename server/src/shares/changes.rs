@@ -10,6 +10,7 @@ use muster_shares::SharePartitionKey;
 use muster_shares::sessions::Ended;
 use muster_shares::state::Refusal;
 use muster_storage::AppendError;
+use muster_storage::injected::{self, Fault};
 use std::collections::BTreeMap;
 
 impl Shares {
@@ -24,6 +25,9 @@ impl Shares {
 
     /// Releases what a member holds, because its session has ended.
     pub(super) fn release(&mut self, inputs: &Inputs<'_>, group_id: &str, ended: &Ended) {
+        if injected::is(Fault::ForgottenRelease) {
+            return;
+        }
         let settings = self.config(inputs, group_id).settings;
         for at in &ended.partitions {
             let key = SharePartitionKey::new(group_id, at.topic_id, at.partition);
@@ -50,7 +54,15 @@ impl Shares {
             let slot = Slot(log);
             let position = inputs.log.log().progress_of(slot.share_state()).accepted() + 1;
             let Some(change) = self.open.take_change(&key, position) else { continue };
-            let write = change.as_write();
+            if injected::is(Fault::LostUpdate) && position.is_multiple_of(8) {
+                self.open.written(&key, slot.0, position);
+                written.insert(key, VisibleAt::Now);
+                continue;
+            }
+            let mut write = change.as_write();
+            if injected::is(Fault::ShareStartTooFar) && position.is_multiple_of(8) {
+                write.start_offset += 1;
+            }
             let states = self.states.of(slot).filter(|it| it.fits(&key, &write));
             let record = states.and_then(|it| it.change(&key, &write, inputs.times.wall));
             match record.map(|record| self.append(inputs, slot, &record)) {

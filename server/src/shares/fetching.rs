@@ -12,6 +12,7 @@ use muster_shares::SharePartitionKey;
 use muster_shares::partition::{
     AbortedTransaction, Fetched, LogBatch, ReadBatch, Wanted, aborted_ranges, kept_batches,
 };
+use muster_storage::injected::{self, Fault};
 
 /// The most requests that wait for records. Beyond it they are answered with what is there.
 const WAITING_MAX: usize = 65_536;
@@ -23,6 +24,9 @@ enum Outlook {
     /// Nothing will come.
     End,
 }
+
+/// The time by which the injected fault of endless locks lengthens them.
+const ENDLESS_MS: i64 = 3_600_000;
 
 impl Shares {
     /// Reads for a request, lets it wait, or answers it. `id` is its own, if it has waited.
@@ -237,6 +241,10 @@ impl Shares {
     /// Acquires what was read, partition by partition, as long as more records are wanted.
     fn acquire(&mut self, inputs: &Inputs<'_>, request: &mut Request) {
         let Some(wants) = request.fetch else { return };
+        // Its session may have ended since, with another connection: nothing would release them.
+        if self.sessions.epoch(&request.member).is_none() {
+            return;
+        }
         let settings = self.config(inputs, &request.member.group_id).settings;
         let mut max_records = wants.max_records;
         for place in 0..request.parts.len() {
@@ -259,9 +267,15 @@ impl Shares {
                 max_records,
                 batch_size: wants.batch_size,
             };
-            let now = inputs.times.now;
+            let mut now = inputs.times.now;
+            if injected::is(Fault::EndlessLock) {
+                now += ENDLESS_MS;
+            }
             let acquired = self.open.on(&key, |it| it.acquire(&wanted, &fetched, &settings, now));
             part.acquired = acquired.unwrap_or_default();
+            if injected::is(Fault::DoubleGrant) && read.offset % 4 == 0 {
+                self.open.on(&key, |it| it.release(wanted.member, &settings));
+            }
             let kept = kept_batches(&bounds, &part.acquired);
             let from = kept.start.checked_sub(1).map_or(0, |before| ends[before]);
             let upto = kept.end.checked_sub(1).map_or(0, |last| ends[last]);

@@ -47,6 +47,8 @@ use crate::partitions::{Effects, PartitionId, Partitions, ShareReadEnd};
 use crate::placement::Slot;
 use config::ShareConfig;
 use muster_codec::ErrorCode;
+use muster_shares::partition::InFlight;
+use muster_shares::sessions::SessionKey;
 use muster_shares::{OpenPartitions, Sessions, SharePartitionKey, TopicPartition};
 use state_calls::StateCalls;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -148,8 +150,20 @@ impl Shares {
         &self.states
     }
 
-    /// The share state, for tests that write records of their own.
-    #[cfg(test)]
+    /// The runs of records in flight, for checks: the share partition, and whether the member that
+    /// has acquired them, if any, has a session.
+    pub(crate) fn in_flight(
+        &self,
+    ) -> impl Iterator<Item = (&SharePartitionKey, InFlight<'_>, bool)> {
+        let runs = self.open.iter().flat_map(|(key, it)| it.in_flight().map(move |run| (key, run)));
+        runs.map(|(key, run)| {
+            let key_of = |member| SessionKey::new(&key.group_id, member);
+            let epoch = run.member.map(|member| self.sessions.epoch(&key_of(member)));
+            (key, run, epoch.is_none_or(|it| it.is_some()))
+        })
+    }
+
+    /// The share state, for the load of the shard and tests.
     pub(crate) fn states_mut(&mut self) -> &mut SlotStates {
         &mut self.states
     }

@@ -4,15 +4,20 @@
 //! Invariant: records are appended and replayed in one place, [`SlotStates::write`].
 
 use super::jobs::Jobs;
+use super::opening::topic_partition;
+use super::partition_id;
+use crate::clock::Times;
 use crate::config::Config;
 use crate::groups::{Groups, ShareStates};
+use crate::partitions::{PartitionId, Partitions};
 use crate::placement::{Placement, Slot};
 use muster_codec::DecodeError;
 use muster_codec::records::ShareRecord;
 use muster_shares::state::StoredEnds;
 use muster_shares::{SharePartitionKey, State, States};
 use muster_storage::AppendError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use tracing::warn;
 
 /// The share state of a shard.
 #[derive(Debug)]
@@ -70,6 +75,33 @@ impl SlotStates {
     ) -> Result<(), DecodeError> {
         self.led(slot)?.replay(record);
         Ok(())
+    }
+
+    /// Forgets the records that logs have lost; called before clients are served. Returns the
+    /// partitions that take no records until that is durable, as these would be skipped.
+    pub(crate) fn forget_lost(
+        &mut self,
+        log: &mut Groups,
+        times: Times,
+        partitions: &Partitions,
+    ) -> BTreeSet<PartitionId> {
+        let end = |at| partitions.share_end(partition_id(at));
+        let of_slot =
+            |(slot, states): (&Slot, &States)| (*slot, states.without_lost(end, times.wall));
+        let lost: Vec<_> = self.states.iter().map(of_slot).collect();
+        let mut waiting = BTreeSet::new();
+        for (slot, records) in lost {
+            for record in records {
+                let at = topic_partition(&SharePartitionKey::of_record(&record.key));
+                let written = self.write(log, slot, times.now, std::slice::from_ref(&record));
+                let key = &record.key;
+                match written {
+                    Ok(_) => drop(waiting.insert(partition_id(at))),
+                    Err(error) => warn!("share state of {key:?} still has lost records: {error}"),
+                }
+            }
+        }
+        waiting
     }
 
     /// Appends records of a slot that the shard leads, as one atomic operation, and replays them.

@@ -6,6 +6,7 @@ mod checks;
 mod combine;
 mod decide;
 mod jobs;
+mod lost;
 mod replay;
 mod requests;
 mod stored;
