@@ -59,10 +59,22 @@ pub enum InjectedFault {
     Unmuted,
     /// Bytes beyond a quota are not throttled.
     Unlimited,
+    /// Locks on records of share groups do not end.
+    EndlessLock,
+    /// Acknowledgements of share groups are answered before their record is flushed.
+    EarlyAcknowledgement,
+    /// Some changes of share partitions are not written.
+    LostUpdate,
+    /// The start offset in some records of share state is one too far.
+    ShareStartTooFar,
+    /// Records that a member has acquired are given to others.
+    DoubleGrant,
+    /// The records of a member are not released when its session ends.
+    ForgottenRelease,
 }
 
 impl InjectedFault {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 33] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -90,6 +102,12 @@ impl InjectedFault {
         Self::TellingRefusal,
         Self::Unmuted,
         Self::Unlimited,
+        Self::EndlessLock,
+        Self::EarlyAcknowledgement,
+        Self::LostUpdate,
+        Self::ShareStartTooFar,
+        Self::DoubleGrant,
+        Self::ForgottenRelease,
     ];
 
     pub fn name(self) -> &'static str {
@@ -121,6 +139,12 @@ impl InjectedFault {
             Self::TellingRefusal => "telling-refusal",
             Self::Unmuted => "unmuted",
             Self::Unlimited => "unlimited",
+            Self::EndlessLock => "endless-lock",
+            Self::EarlyAcknowledgement => "early-acknowledgement",
+            Self::LostUpdate => "lost-update",
+            Self::ShareStartTooFar => "share-start-too-far",
+            Self::DoubleGrant => "double-grant",
+            Self::ForgottenRelease => "forgotten-release",
         }
     }
 
@@ -159,7 +183,13 @@ impl InjectedFault {
             | Self::OldPermissions
             | Self::TellingRefusal
             | Self::Unmuted
-            | Self::Unlimited => self.inject_in_server(),
+            | Self::Unlimited
+            | Self::EndlessLock
+            | Self::EarlyAcknowledgement
+            | Self::LostUpdate
+            | Self::ShareStartTooFar
+            | Self::DoubleGrant
+            | Self::ForgottenRelease => self.inject_in_server(),
         }
     }
 
@@ -197,6 +227,12 @@ impl InjectedFault {
             Self::TellingRefusal => Fault::TellingRefusal,
             Self::Unmuted => Fault::Unmuted,
             Self::Unlimited => Fault::Unlimited,
+            Self::EndlessLock => Fault::EndlessLock,
+            Self::EarlyAcknowledgement => Fault::EarlyAcknowledgement,
+            Self::LostUpdate => Fault::LostUpdate,
+            Self::ShareStartTooFar => Fault::ShareStartTooFar,
+            Self::DoubleGrant => Fault::DoubleGrant,
+            Self::ForgottenRelease => Fault::ForgottenRelease,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())

@@ -104,6 +104,8 @@ pub(crate) struct ClientProfile {
     pub(crate) users: u32,
     /// Clients that change the quotas of others: one, or none.
     pub(crate) limiters: u32,
+    /// Consumers of share groups.
+    pub(crate) sharers: u32,
     pub(crate) hostile: u32,
     /// The average time between two starts or stops of members.
     pub(crate) churn_every: u64,
@@ -145,6 +147,7 @@ impl Profile {
         profile.restrict(random);
         profile.late_verdict_chance = random.pick(&[0.0, 0.1, 0.5]);
         profile.clients.limiters = random.pick(&[0, 1]);
+        profile.share(random);
         profile
     }
 
@@ -158,6 +161,29 @@ impl Profile {
             ];
             self.configs.extend(pairs.map(str::to_owned));
         }
+    }
+
+    /// Share groups consume what transactors produce.
+    fn share(&mut self, random: &mut Random) {
+        let clients = &mut self.clients;
+        if clients.transactors > 0 {
+            clients.sharers = random.pick(&[0, 1, 3, 6]);
+        }
+        let (session, heartbeat) = (clients.session_timeout / MS, clients.heartbeat_interval / MS);
+        let pairs = [
+            ("group.share.min.session.timeout.ms", 1_000),
+            ("group.share.session.timeout.ms", session),
+            ("group.share.min.heartbeat.interval.ms", 100),
+            ("group.share.heartbeat.interval.ms", heartbeat),
+            ("group.share.assignment.interval.ms", random.pick(&[0, 1_000])),
+            ("group.share.min.record.lock.duration.ms", 1_000),
+            ("group.share.record.lock.duration.ms", random.pick(&[1_000, 3_000, 10_000])),
+            ("group.share.delivery.count.limit", random.pick(&[2, 5, 10])),
+            ("group.share.min.partition.max.record.locks", 100),
+            ("group.share.partition.max.record.locks", random.pick(&[100, 2_000])),
+            ("share.coordinator.snapshot.update.records.per.snapshot", random.pick(&[1, 5, 500])),
+        ];
+        self.configs.extend(pairs.map(|(key, value)| format!("{key}={value}")));
     }
 
     /// Whether there are thousands of members.
@@ -246,6 +272,7 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         transactors: random.pick(&[0, 1, 2, 4]),
         users: 0,
         limiters: 0,
+        sharers: 0,
         hostile: random.pick(&[0, 0, 2]),
         several: random.pick(&[0, 1, 1]),
         converters: random.pick(&[0, 1]),

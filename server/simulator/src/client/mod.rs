@@ -14,6 +14,7 @@ mod raw;
 mod reader;
 mod rules;
 mod several;
+mod sharer;
 mod topic_creator;
 mod transactor;
 mod user;
@@ -31,6 +32,9 @@ pub(crate) use raw::{NextRequest, Raw, SimClient, Surroundings, read_response};
 pub(crate) use reader::{Reader, each_batch};
 pub(crate) use rules::{Book, Finding, Right, Rule, allow};
 pub(crate) use several::Several;
+pub(crate) use sharer::{
+    Acknowledgement, CONFIGS as SHARE_CONFIGS, Delivery, Kind, Number, Sharer,
+};
 pub(crate) use topic_creator::{TopicCreator, TopicPlan};
 pub(crate) use transactor::{PARTITIONS as TRANSACTED_PARTITIONS, TRANSACTED, Transactor};
 pub(crate) use user::User;

@@ -3,7 +3,7 @@
 
 use super::{
     Admin, Committer, Converter, Granter, Hostile, Limiter, Producer, Reader as OffsetsReader,
-    Several, TopicCreator, Transactor, User,
+    Several, Sharer, TopicCreator, Transactor, User,
 };
 use crate::net::LinkId;
 use crate::random::Random;
@@ -21,16 +21,18 @@ pub(crate) enum Raw {
     Reader(OffsetsReader),
     Producer(Producer),
     Transactor(Box<Transactor>),
+    Sharer(Box<Sharer>),
     Granter(Granter),
     Limiter(Limiter),
     User(User),
     Hostile(Hostile),
 }
 
-/// A raw client and its connection.
+/// A raw client and its connections.
 pub(crate) struct SimClient {
     pub(crate) raw: Raw,
-    pub(crate) link: Option<LinkId>,
+    /// At most one to each shard; one in all, for most clients.
+    pub(crate) links: Vec<LinkId>,
     /// A request is under way.
     pub(crate) waits: bool,
     /// The last change was not answered and may still reach the controller.
@@ -42,6 +44,11 @@ pub(crate) struct SimClient {
 pub(crate) struct Surroundings<'a> {
     pub(crate) random: &'a mut Random,
     pub(crate) placement: Placement,
+    /// Whether things go wrong; and whether most clients have ended.
+    pub(crate) is_chaos: bool,
+    pub(crate) is_resting: bool,
+    /// Set by a client that closes its connections before the request.
+    pub(crate) hangs_up: bool,
 }
 
 /// The next request of a raw client.
@@ -53,7 +60,7 @@ pub(crate) struct NextRequest {
 
 impl SimClient {
     pub(crate) fn new(raw: Raw) -> Self {
-        Self { raw, link: None, waits: false, has_lost_change: false, armed: u64::MAX }
+        Self { raw, links: Vec::new(), waits: false, has_lost_change: false, armed: u64::MAX }
     }
 }
 
@@ -69,6 +76,7 @@ impl Raw {
             | Self::Reader(_)
             | Self::Producer(_)
             | Self::Transactor(_)
+            | Self::Sharer(_)
             | Self::Granter(_)
             | Self::Limiter(_)
             | Self::User(_)
@@ -87,6 +95,7 @@ impl Raw {
             Self::Reader(reader) => Some(reader.next_request(around)),
             Self::Producer(producer) => Some(producer.next_request(around)),
             Self::Transactor(transactor) => Some(transactor.next_request(around)),
+            Self::Sharer(sharer) => Some(sharer.next_request(around)),
             Self::Granter(granter) => Some(granter.next_request(around)),
             Self::Limiter(limiter) => Some(limiter.next_request(around)),
             Self::User(user) => Some(user.next_request(around)),
@@ -99,6 +108,31 @@ impl Raw {
         if let Self::Several(several) = self {
             several.groups_moved();
         }
+    }
+
+    pub(crate) fn as_sharer(&self) -> Option<&Sharer> {
+        if let Self::Sharer(sharer) = self { Some(sharer) } else { None }
+    }
+
+    pub(crate) fn as_sharer_mut(&mut self) -> Option<&mut Sharer> {
+        if let Self::Sharer(sharer) = self { Some(sharer) } else { None }
+    }
+
+    /// Its connection to a shard is gone.
+    pub(crate) fn lost(&mut self, shard: u32) {
+        if let Self::Sharer(sharer) = self {
+            sharer.lost(shard);
+        }
+    }
+
+    /// Whether it has a connection to each shard, instead of one in all.
+    pub(crate) fn keeps_links(&self) -> bool {
+        matches!(self, Self::Sharer(_))
+    }
+
+    /// Whether it has something to do once most clients have ended.
+    pub(crate) fn is_busy_at_rest(&self) -> bool {
+        matches!(self, Self::Sharer(sharer) if !sharer.is_drained())
     }
 
     /// Takes the answer, or None if it will never come.
@@ -118,6 +152,7 @@ impl Raw {
             Self::Reader(reader) => reader.answered(response),
             Self::Producer(_) => Producer::answered(response),
             Self::Transactor(transactor) => transactor.answered(response),
+            Self::Sharer(sharer) => sharer.answered(response),
             Self::Granter(granter) => granter.answered(response),
             Self::Limiter(limiter) => limiter.answered(response),
             Self::User(user) => {

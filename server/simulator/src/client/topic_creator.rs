@@ -1,8 +1,12 @@
-//! The first client of a run, which creates the topics that all others use.
+//! The first client of a run, which creates the topics that all others use, and sets the configs of
+//! share groups.
 
-use super::NextRequest;
-use muster_codec::messages::{CreatableTopic, CreateTopicsRequest};
-use muster_codec::{ErrorCode, Response};
+use super::{NextRequest, SHARE_CONFIGS};
+use muster_codec::messages::{
+    AlterConfigsResource, AlterableConfig, CreatableTopic, CreateTopicsRequest,
+    IncrementalAlterConfigsRequest,
+};
+use muster_codec::{ErrorCode, Request, Response};
 
 /// A topic of the run.
 #[derive(Debug, Clone)]
@@ -14,41 +18,82 @@ pub(crate) struct TopicPlan {
 #[derive(Debug)]
 pub(crate) struct TopicCreator {
     topics: Vec<TopicPlan>,
-    done: bool,
+    share_groups: Vec<String>,
+    step: Step,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Topics,
+    Configs,
+    Done,
+}
+
+/// The number of a group among the resources of configs.
+const GROUP: i8 = 32;
+
 impl TopicCreator {
-    pub(crate) fn new(topics: Vec<TopicPlan>) -> Self {
-        Self { topics, done: false }
+    pub(crate) fn new(topics: Vec<TopicPlan>, share_groups: Vec<String>) -> Self {
+        Self { topics, share_groups, step: Step::Topics }
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.done
+        self.step == Step::Done
     }
 
     pub(super) fn next_request(&self) -> Option<NextRequest> {
-        if self.done {
-            return None;
-        }
+        let (version, request): (i16, Request<'static>) = match self.step {
+            Step::Topics => (7, self.creation().into()),
+            Step::Configs => (1, self.configs().into()),
+            Step::Done => return None,
+        };
+        Some(NextRequest { shard: 0, version, request })
+    }
+
+    fn creation(&self) -> CreateTopicsRequest<'static> {
         let topic = |topic: &TopicPlan| CreatableTopic {
             name: topic.name.clone().into(),
             num_partitions: topic.partitions,
             replication_factor: 1,
             ..Default::default()
         };
-        let topics = self.topics.iter().map(topic).collect();
-        let request = CreateTopicsRequest { topics, ..Default::default() };
-        Some(NextRequest { shard: 0, version: 7, request: request.into() })
+        CreateTopicsRequest {
+            topics: self.topics.iter().map(topic).collect(),
+            ..Default::default()
+        }
+    }
+
+    fn configs(&self) -> IncrementalAlterConfigsRequest<'static> {
+        let config = |(name, value): (&'static str, &'static str)| AlterableConfig {
+            name: name.into(),
+            config_operation: 0,
+            value: Some(value.into()),
+        };
+        let resource = |group: &String| AlterConfigsResource {
+            resource_type: GROUP,
+            resource_name: group.clone().into(),
+            configs: SHARE_CONFIGS.into_iter().map(config).collect(),
+        };
+        let resources = self.share_groups.iter().map(resource).collect();
+        IncrementalAlterConfigsRequest { resources, validate_only: false }
     }
 
     pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
-        let Some(Response::CreateTopics(response)) = response else { return Ok(()) };
         let exists = ErrorCode::TopicAlreadyExists.code();
-        let there = response.topics.iter().all(|topic| [0, exists].contains(&topic.error_code));
-        if !there {
-            return Err("topics are not created".to_owned());
+        let (next, is_done) = match response {
+            Some(Response::CreateTopics(response)) => {
+                let there = |code: i16| [0, exists].contains(&code);
+                (Step::Configs, response.topics.iter().all(|topic| there(topic.error_code)))
+            }
+            Some(Response::IncrementalAlterConfigs(response)) => {
+                (Step::Done, response.responses.iter().all(|it| it.error_code == 0))
+            }
+            _ => return Ok(()),
+        };
+        if !is_done {
+            return Err("topics or configs are refused".to_owned());
         }
-        self.done = true;
+        self.step = next;
         Ok(())
     }
 }

@@ -112,6 +112,12 @@ impl Transactor {
         [self.committed, self.aborted, self.looks]
     }
 
+    /// Its id's number, and the end of the numbers that are committed at least.
+    pub(crate) fn certain(&self) -> (u32, i64) {
+        let id = self.id.rsplit('-').next().and_then(|id| id.parse().ok());
+        (id.unwrap_or_default(), self.floor)
+    }
+
     pub(super) fn next_request(&mut self, around: &mut Surroundings<'_>) -> NextRequest {
         let (random, placement) = (&mut *around.random, around.placement);
         let coordinator = placement.id_shard(&self.id);

@@ -9,11 +9,13 @@
 //!   of its member is handled;
 //! - [`access`]: users are granted and refused what ACLs say;
 //! - [`throttling`]: clients with quotas are throttled and refused as these allow;
+//! - [`deliveries`]: what members of share groups acquire and acknowledge;
 //! - [`offsets`]: the committed offsets that raw clients know of are there.
 
 mod access;
 mod block_records;
 mod cut;
+mod deliveries;
 mod expected;
 mod facts;
 mod ids;
@@ -27,6 +29,7 @@ mod turns;
 use crate::client::Book;
 pub(crate) use access::{Rules, Since, check as check_access};
 pub(crate) use cut::cut_conversions;
+pub(crate) use deliveries::{Deliveries, Reported};
 pub(crate) use expected::{RecordBytes, bytes_of};
 pub(crate) use offsets::Offsets;
 pub(crate) use turns::Turns;
@@ -52,6 +55,7 @@ pub(crate) struct Judge {
     pub(crate) books: Since<Book>,
     /// The bytes that limited clients have used of each shard.
     pub(crate) used: Vec<Used>,
+    pub(crate) deliveries: Deliveries,
     expected: Vec<Expected>,
     checker: Checker,
     turns: u64,
@@ -84,6 +88,7 @@ impl Judge {
     /// Notes that volatile state is gone, of which members are not notified.
     pub(crate) fn note_restart(&mut self, now: Time) {
         self.checker.coordinator_restarted(now);
+        self.deliveries.note_restart(now.micros());
     }
 
     /// Notes a turn of a shard. What takes long to check is checked in some of them.

@@ -7,11 +7,15 @@ use muster_shares::{SharePartitionKey, State, States};
 
 /// The share states of a shard. Fences and numbers of updates are not compared: compaction may take
 /// away the records that made them.
-pub(super) struct Shares(States);
+pub(super) struct Shares {
+    states: States,
+    /// The start offset that went back, if one did.
+    back: Option<String>,
+}
 
 impl Default for Shares {
     fn default() -> Self {
-        Self(States::new(UPDATES_PER_SNAPSHOT_MAX))
+        Self { states: States::new(UPDATES_PER_SNAPSHOT_MAX), back: None }
     }
 }
 
@@ -21,7 +25,7 @@ impl Shares {
     }
 
     pub(super) fn copy(&self) -> Self {
-        Self::from_states(self.0.iter())
+        Self::from_states(self.states.iter())
     }
 
     fn from_states<'s>(states: impl Iterator<Item = (&'s SharePartitionKey, &'s State)>) -> Self {
@@ -34,14 +38,26 @@ impl Shares {
     }
 
     pub(super) fn replay(&mut self, record: &ShareRecord<'_>) {
-        self.0.replay(record);
+        let key = SharePartitionKey::of_record(&record.key);
+        let start = |states: &States| states.get(&key).map(|it| it.start_offset);
+        let before = start(&self.states);
+        self.states.replay(record);
+        let after = start(&self.states);
+        // Only records that the log has lost make it go back: then nothing is left in flight.
+        let is_whole = |states: &States| states.get(&key).is_some_and(|it| it.batches.is_empty());
+        if after.is_some() && before > after && !is_whole(&self.states) {
+            self.back = Some(format!("the start of {key:?} was {before:?}, and is {after:?}"));
+        }
     }
 
     /// Compares them with those of a shard.
     ///
     /// # Errors
-    /// One differs.
+    /// One differs, or the start of one went back.
     pub(super) fn check(&self, shard: Inspection<'_>) -> Result<(), String> {
+        if let Some(back) = &self.back {
+            return Err(back.clone());
+        }
         check_same([self].into_iter(), [&Self::of(shard)].into_iter())
     }
 }
@@ -67,7 +83,7 @@ pub(super) fn check_same<'s>(
 fn sorted<'s>(
     all: impl Iterator<Item = &'s Shares>,
 ) -> Vec<(&'s SharePartitionKey, ShareSnapshotValue)> {
-    let states = all.flat_map(|shares| shares.0.iter());
+    let states = all.flat_map(|shares| shares.states.iter());
     let mut sorted: Vec<_> = states.map(|(key, state)| (key, state.snapshot())).collect();
     sorted.sort_by_key(|(key, _)| *key);
     sorted

@@ -7,11 +7,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-use crate::client::{
-    Admin, Book, Committer, Converter, Granter, Hostile, Limiter, Producer, Raw, Reader, Several,
-    SimClient, SimMember, TRANSACTED, TRANSACTED_PARTITIONS, TopicCreator, TopicPlan, Transactor,
-    User, new_members,
-};
+use crate::client::{Raw, SimClient, SimMember, TopicCreator};
 use crate::coverage::{Coverage, Seen};
 use crate::disk::{Crash, Disk};
 use crate::event::TimedEvent;
@@ -23,18 +19,14 @@ use crate::profile::{DiskProfile, MS, Profile, SECOND};
 use crate::queue::Queue;
 use crate::random::{Random, Salt};
 use crate::trace::Trace;
-use kafka_protocol::protocol::StrBytes;
 use loadgen::member::Nodes;
-use loadgen::topics::{Topic, Topics};
-use muster::cluster::ClusterImage;
+use loadgen::topics::Topics;
 use muster::config::Config;
-use muster_coordinator::Topics as _;
 use muster_counters::Totals;
 use process::{Images, Process};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use uuid::Uuid;
 
 pub(crate) struct World {
     pub(crate) profile: Profile,
@@ -88,8 +80,8 @@ enum Phase {
     Calm(u64),
     /// So it has to after a change of the groups whose rebalance no member ended.
     Changed(u64),
-    /// Raw clients end.
-    Resting,
+    /// Raw clients end, but for consumers of share groups: they have until this time to do all.
+    Resting(u64),
     /// All are answered; at this time the machine loses power once more.
     Answered(u64),
     /// It starts for the last time.
@@ -109,16 +101,12 @@ const CALM_PAUSE_MAX: u64 = 2 * SECOND;
 /// This number of members at rest in their groups is a crowd.
 const CROWD_MEMBERS: usize = 1_000;
 
-/// A topic that never exists.
-const ABSENT: &str = "absent";
-
 const CHECK_EVERY: u64 = 200 * MS;
+/// The time for share groups to do all: records are delivered up to ten times, each with its lock.
+const DRAIN_MAX: u64 = 300 * SECOND;
 /// The time for what follows from the last answer: after the deletion of a topic, all shards report
 /// that its offsets are gone, and the topic is noted as deleted no longer.
 const AFTERMATH: u64 = SECOND;
-
-/// The groups of a client that names several in a request.
-const GROUPS_OF_SEVERAL: u32 = 5;
 
 impl World {
     /// # Panics
@@ -182,7 +170,10 @@ impl World {
         self.note(format_args!("{:?}", self.profile.clone()));
         self.start();
         let topics = self.topic_plans();
-        self.clients.push(SimClient::new(Raw::TopicCreator(TopicCreator::new(topics))));
+        self.clients.push(SimClient::new(Raw::TopicCreator(TopicCreator::new(
+            topics,
+            self.share_groups(),
+        ))));
         self.arm_client(0);
     }
 
@@ -209,7 +200,7 @@ impl World {
     }
 
     pub(crate) fn is_resting(&self) -> bool {
-        matches!(self.phase, Phase::Resting | Phase::Answered(_) | Phase::Last | Phase::Over)
+        matches!(self.phase, Phase::Resting(_) | Phase::Answered(_) | Phase::Last | Phase::Over)
     }
 
     pub(crate) fn disk_profile(&self) -> &DiskProfile {
@@ -253,107 +244,7 @@ impl World {
         }
     }
 
-    fn topic_plans(&mut self) -> Vec<TopicPlan> {
-        let count = self.members_random.between(1, 4);
-        let partitions_max = if self.profile.is_crowd() { 40 } else { 9 };
-        let topic = |number| TopicPlan {
-            name: format!("topic-{number}"),
-            partitions: self.members_random.between(1, partitions_max) as i32,
-        };
-        let mut topics: Vec<_> = (0..count).map(topic).collect();
-        topics.push(TopicPlan { name: TRANSACTED.to_owned(), partitions: TRANSACTED_PARTITIONS });
-        topics
-    }
-
-    /// Called when the topics exist: all other clients start, and faults begin.
-    pub(crate) fn topics_created(&mut self) {
-        if self.phase != Phase::CreatingTopics {
-            return;
-        }
-        // The image may still be on its way to some.
-        let Some(image) = self.common_image() else { return self.arm_client(0) };
-        // That of transactions is left to the clients that have them.
-        let topics = || image.topics().filter(|topic| *topic.name != *TRANSACTED);
-        for topic in topics() {
-            self.topics.learn(Topic {
-                name: StrBytes::from_string(topic.name.to_string()),
-                id: Uuid::from_bytes(topic.id.0),
-                partitions: topic.partitions.unsigned_abs(),
-            });
-        }
-        self.phase = Phase::Chaos(self.queue.now() + self.profile.chaos);
-        let clients = self.profile.clients.clone();
-        let random = &mut self.members_random;
-        let (groups, members) = new_members(&clients, &self.topics, random);
-        self.judge.expect_groups(groups);
-        self.members = members;
-        let topics: Vec<(String, i32)> =
-            topics().map(|topic| (topic.name.to_string(), topic.partitions)).collect();
-        let deletes_in_parts = self.profile.sizes.cut_bytes.is_some();
-        let committer = |number| {
-            let topics = topics.iter().take(1 + number as usize % 2).cloned().collect();
-            Committer::new(format!("committer-{number}"), topics, deletes_in_parts)
-        };
-        let several = |number| {
-            let topics: Vec<_> = topics.iter().take(1).cloned().collect();
-            let book = |at| {
-                Committer::new(format!("several-{number}-{at}"), topics.clone(), deletes_in_parts)
-            };
-            Raw::Several(Several::new((0..GROUPS_OF_SEVERAL).map(book).collect()))
-        };
-        let raws = (0..clients.committers).map(committer).map(Raw::Committer);
-        let raws = raws.chain((0..clients.several).map(several));
-        let converted = topics.first().cloned();
-        let converter = |number| Some(Raw::Converter(Converter::new(number, converted.clone()?)));
-        let raws = raws.chain((0..clients.converters).filter_map(converter));
-        let raws = raws.chain((0..clients.admins).map(|number| Raw::Admin(Admin::new(number))));
-        let partitions = u64::from(self.profile.offsets_partitions);
-        let random = &mut self.members_random;
-        let readers: Vec<_> = (0..clients.readers)
-            .map(|_| Raw::Reader(Reader::new(random.below(partitions) as u32)))
-            .collect();
-        let raws = raws.chain(readers);
-        let first = topics.iter().take(1).map(|(name, _)| name.clone());
-        let produced: Vec<String> = first.chain(Admin::topics_of(0)).collect();
-        let producer = |_| Raw::Producer(Producer::new(produced.clone()));
-        let raws = raws.chain((0..clients.producers).map(producer));
-        let transactor = |number| {
-            let id = format!("transactor-{}", number / 2);
-            Raw::Transactor(Box::new(Transactor::new(id, number % 4 > 0)))
-        };
-        let raws = raws.chain((0..clients.transactors).map(transactor));
-        let first = topics.iter().take(1).map(|(name, _)| name.clone());
-        let asked = first.chain(Admin::topics_of(0).take(1)).chain([ABSENT.to_owned()]);
-        let asked: Vec<String> = asked.collect();
-        let granters = u32::from(clients.users > 0);
-        let granter = |_| Raw::Granter(Granter::new(asked.clone()));
-        let raws = raws.chain((0..granters).map(granter));
-        let limiters = (0..clients.limiters).map(|_| Raw::Limiter(Limiter::new()));
-        let raws = raws.chain(limiters);
-        let user = |number| Raw::User(User::new(number, asked.clone()));
-        let raws = raws.chain((0..clients.users).map(user));
-        let raws = raws.chain((0..clients.hostile).map(|_| Raw::Hostile(Hostile)));
-        self.judge.books.set(self.queue.now(), Book::default());
-        self.clients.extend(raws.map(SimClient::new));
-        (1..self.clients.len() as u32).for_each(|client| self.arm_client(client));
-        for member in 0..clients.members {
-            if self.members_random.chance(0.8) {
-                self.start_member(member);
-            }
-        }
-        self.queue.after(CHECK_EVERY, TimedEvent::Check);
-        self.queue.after(clients.churn_every, TimedEvent::Churn);
-        self.plan_fault();
-    }
-
-    /// The image of all shards; None if they have different topics, or none run.
-    fn common_image(&self) -> Option<Arc<ClusterImage>> {
-        let mut images = self.process.shards.iter().map(|shard| shard.inspect().image());
-        let first = images.next()?;
-        images.all(|image| image.version() == first.version()).then(|| first.clone())
-    }
-
-    fn plan_fault(&mut self) {
+    pub(crate) fn plan_fault(&mut self) {
         let pause = self.faults.between(0, 2 * self.profile.faults.every);
         self.queue.after(pause, TimedEvent::Fault);
     }
@@ -406,9 +297,9 @@ impl World {
                 self.judge_open_transactions();
                 self.check_calm(until);
             }
-            Phase::Resting if self.is_answered() => self.phase = Phase::Answered(now + AFTERMATH),
+            Phase::Resting(until) => self.check_resting(until),
             Phase::Answered(until) if now >= until && self.is_answered() => self.crash_last(),
-            Phase::CreatingTopics | Phase::Chaos(_) | Phase::Resting => {}
+            Phase::CreatingTopics | Phase::Chaos(_) => {}
             Phase::Answered(_) | Phase::Last | Phase::Over => {}
         }
     }
@@ -444,12 +335,24 @@ impl World {
             None if self.calm_since.is_some_and(|since| now > since) => {
                 self.note(format_args!("at rest"));
                 self.count_crowd();
-                self.phase = Phase::Resting;
+                self.phase = Phase::Resting(now + self.profile.patience() + DRAIN_MAX);
+                self.wake_sharers();
             }
             Some(unrest) if now > until && !self.change_half_rebalanced() => {
                 self.violate(format_args!("does not settle: {unrest}"));
             }
             _ => {}
+        }
+    }
+
+    fn check_resting(&mut self, until: u64) {
+        let (now, undrained) = (self.queue.now(), self.undrained());
+        if now > until && !undrained.is_empty() {
+            let groups = format!("{undrained:?}: {}", self.share_states());
+            return self.violate(format_args!("share groups have not done all: {groups}"));
+        }
+        if undrained.is_empty() && self.is_answered() {
+            self.phase = Phase::Answered(now + AFTERMATH);
         }
     }
 

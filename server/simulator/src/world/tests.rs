@@ -70,7 +70,7 @@ fn a_static_member_of_a_consumer_group_is_never_fenced_by_a_load() {
 fn what_follows_from_the_last_answer_has_time_before_the_last_power_loss() {
     let mut world = world(classic());
     assert!(world.is_answered());
-    (world.phase, world.calm_since) = (Phase::Resting, Some(0));
+    (world.phase, world.calm_since) = (Phase::Resting(u64::MAX), Some(0));
     let answered = world.queue.now();
     until(&mut world, |world| world.phase == Phase::Last);
     assert!(world.queue.now() >= answered + SECOND);

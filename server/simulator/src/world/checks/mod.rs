@@ -1,6 +1,7 @@
 //! The judge's checks where they are due: the first violation ends the run.
 
 mod access;
+mod deliveries;
 mod memory;
 mod rest;
 mod state;
@@ -33,6 +34,8 @@ impl World {
                 coverage.add(Seen::TransactionCommitted, committed);
                 coverage.add(Seen::TransactionAborted, aborted);
                 coverage.add(Seen::TransactionsRead, looks);
+            } else if let Raw::Sharer(sharer) = &sim.raw {
+                coverage.add(Seen::ShareDrained, u64::from(sharer.is_drained()));
             } else if let Raw::Granter(granter) = &sim.raw {
                 let [created, deleted] = granter.counts();
                 coverage.add(Seen::AclsCreated, created);
@@ -96,6 +99,7 @@ impl World {
             return self.violate(format_args!("shard {number}: {what}"));
         }
         self.judge_memory(number);
+        self.judge_shares(number);
         if self.judge.is_thorough() && progress.accepted() == progress.flushed() {
             self.judge_live_state(number);
         }

@@ -81,10 +81,12 @@ impl World {
                 | Raw::Reader(_)
                 | Raw::Producer(_)
                 | Raw::Transactor(_)
+                | Raw::Sharer(_)
                 | Raw::Hostile(_) => None,
             })
         };
-        if let Some(wrong) = wrong.or_else(of_admin).or_else(|| self.left_of_deleted_topics()) {
+        let wrong = wrong.or_else(of_admin).or_else(|| self.left_of_deleted_topics());
+        if let Some(wrong) = wrong.or_else(|| self.wrong_deliveries()) {
             self.violate(format_args!("at rest: {wrong}"));
         }
     }
@@ -161,6 +163,7 @@ impl World {
             | Raw::Reader(_)
             | Raw::Producer(_)
             | Raw::Transactor(_)
+            | Raw::Sharer(_)
             | Raw::Hostile(_) => Ok(()),
         })
     }

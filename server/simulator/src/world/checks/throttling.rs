@@ -137,6 +137,7 @@ fn limited(raw: &Raw) -> Option<usize> {
         | Raw::Limiter(_)
         | Raw::User(_)
         | Raw::Transactor(_)
+        | Raw::Sharer(_)
         | Raw::Hostile(_) => None,
     }
 }

@@ -12,7 +12,7 @@ impl World {
             return;
         }
         let shard = self.client_random.below(u64::from(self.process_shards)) as u32;
-        let link = match self.clients[client as usize].link {
+        let link = match self.clients[client as usize].links.first().copied() {
             Some(link) if self.client_random.chance(0.5) => link,
             known => {
                 known.into_iter().for_each(|link| self.hang_up(link));
@@ -20,7 +20,7 @@ impl World {
             }
         };
         self.network.link_mut(link).is_tracked = false;
-        self.clients[client as usize].link = Some(link);
+        self.clients[client as usize].links = vec![link];
         let bytes = garbage(&mut self.client_random);
         self.note(format_args!("client {client} sends {} bytes of garbage", bytes.len()));
         self.coverage.saw(Seen::Garbage);

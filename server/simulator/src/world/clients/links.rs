@@ -69,7 +69,9 @@ impl World {
         };
         // One that was throttled has to wait.
         let is_muted = link.muted_until > asked.sent;
-        if !is_muted && self.calm_since.is_some_and(|since| asked.sent > since) {
+        // One of an earlier process is gone, which the client may not know.
+        let is_live = link.life == self.process.life;
+        if is_live && !is_muted && self.calm_since.is_some_and(|since| asked.sent > since) {
             let (api, owner) = (asked.api, link.owner);
             self.violate(format_args!("no answer to {owner:?}, API {api}, #{correlation}"));
         }
@@ -154,8 +156,11 @@ impl World {
                 self.members[member as usize].links.retain(|(_, link)| *link != id);
             }
             Owner::Client(client) => {
+                let shard = self.network.link(id).shard;
                 let sim = &mut self.clients[client as usize];
-                sim.link = sim.link.filter(|link| *link != id);
+                sim.links.retain(|link| *link != id);
+                sim.raw.lost(shard);
+                self.judge_deliveries(client, self.queue.now());
             }
         }
     }

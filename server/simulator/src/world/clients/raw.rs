@@ -4,14 +4,25 @@ use super::links::RequestFrame;
 use crate::client::{NextRequest, Raw, Surroundings, read_response};
 use crate::event::TimedEvent;
 use crate::net::{Asked, LinkId, Owner};
+use crate::profile::MS;
 use crate::world::World;
 use muster_codec::ApiKey;
 use muster_codec::header::RequestHeader;
+
+/// The pause between two requests at rest.
+const REST_PAUSE: u64 = 100 * MS;
 
 impl World {
     /// Sets the timer of a raw client's next request.
     pub(crate) fn arm_client(&mut self, client: u32) {
         self.arm_client_after(client, 0);
+    }
+
+    /// Those that have something left to do at rest hurry.
+    fn arm_client_soon(&mut self, client: u32) {
+        let armed = self.queue.now() + REST_PAUSE;
+        self.clients[client as usize].armed = armed;
+        self.queue.at(armed, TimedEvent::Client { client, armed });
     }
 
     fn arm_client_after(&mut self, client: u32, least: u64) {
@@ -24,7 +35,7 @@ impl World {
     pub(crate) fn wake_client(&mut self, client: u32, armed: u64) {
         let resting = self.is_resting();
         let sim = &mut self.clients[client as usize];
-        if sim.armed != armed || sim.waits || resting {
+        if sim.armed != armed || sim.waits || (resting && !sim.raw.is_busy_at_rest()) {
             return;
         }
         match &sim.raw {
@@ -40,20 +51,34 @@ impl World {
             | Raw::Granter(_)
             | Raw::Limiter(_)
             | Raw::User(_)
+            | Raw::Sharer(_)
             | Raw::Transactor(_) => {}
         }
         if self.may_overtake(client) {
             return self.arm_client_after(client, self.mail_time());
         }
         let placement = self.placement(self.process_shards);
-        let mut around = Surroundings { random: &mut self.client_random, placement };
+        let is_chaos = self.is_chaos();
+        self.hang_up_some(client);
+        let mut around = Surroundings {
+            random: &mut self.client_random,
+            placement,
+            is_chaos,
+            is_resting: resting,
+            hangs_up: false,
+        };
         let sim = &mut self.clients[client as usize];
         let Some(NextRequest { shard, version, request }) = sim.raw.next_request(&mut around)
         else {
             return;
         };
         sim.waits = true;
+        if around.hangs_up {
+            let links = sim.links.clone();
+            links.into_iter().for_each(|link| self.hang_up_client(client, link));
+        }
         self.note_book(client);
+        self.judge_deliveries(client, self.queue.now());
         let link = self.client_link(client, shard);
         let (api, correlation) = (request.api_key() as i16, self.network.correlation());
         let header = RequestHeader {
@@ -91,6 +116,8 @@ impl World {
             let raw = format!("{:?}", sim.raw);
             return self.violate(format_args!("client {client}: {what}: {raw}; {response:?}"));
         }
+        self.judge_deliveries(client, asked.sent);
+        let sim = &mut self.clients[client as usize];
         if matches!(&sim.raw, Raw::TopicCreator(creator) if creator.is_done()) {
             return self.topics_created();
         }
@@ -98,6 +125,9 @@ impl World {
         sim.has_lost_change = frame.is_none() && changes;
         let least = if sim.has_lost_change { self.mail_time() } else { 0 };
         self.note_book(client);
+        if self.is_resting() {
+            return self.arm_client_soon(client);
+        }
         self.arm_client_after(client, least);
     }
 
@@ -115,18 +145,42 @@ impl World {
         8 * self.profile.turn_delay_max
     }
 
-    /// The client's connection to a shard; a connection to another one is closed.
+    /// The client's connection to a shard; most clients close their connection to another one.
     fn client_link(&mut self, client: u32, shard: u32) -> LinkId {
-        let known = self.clients[client as usize].link;
-        if let Some(link) = known {
-            let hangs_up = self.client_random.chance(0.02);
-            if self.network.link(link).shard == shard && !hangs_up {
-                return link;
-            }
-            self.hang_up(link);
+        let hangs_up = self.client_random.chance(0.02);
+        let sim = &self.clients[client as usize];
+        let keeps = sim.raw.keeps_links();
+        // Those that keep theirs have closed some before they made the request.
+        let hangs_up = hangs_up && !keeps;
+        let is_of = |link: &LinkId| self.network.link(*link).shard == shard;
+        let known = sim.links.iter().copied().find(is_of).filter(|_| !hangs_up);
+        let ends = |link: &LinkId| Some(*link) != known && (is_of(link) || !keeps);
+        let ended: Vec<LinkId> = sim.links.iter().copied().filter(ends).collect();
+        ended.into_iter().for_each(|link| self.hang_up_client(client, link));
+        if let Some(known) = known {
+            return known;
         }
         let link = self.network.connect(&mut self.queue, Owner::Client(client), shard);
-        self.clients[client as usize].link = Some(link);
+        self.clients[client as usize].links.push(link);
         link
+    }
+
+    /// Now and then a client with several connections closes one.
+    fn hang_up_some(&mut self, client: u32) {
+        let sim = &self.clients[client as usize];
+        if let Some(link) = sim.links.first().copied().filter(|_| sim.raw.keeps_links())
+            && self.client_random.chance(0.02)
+        {
+            self.hang_up_client(client, link);
+        }
+    }
+
+    fn hang_up_client(&mut self, client: u32, link: LinkId) {
+        let shard = self.network.link(link).shard;
+        let sim = &mut self.clients[client as usize];
+        sim.links.retain(|it| *it != link);
+        sim.raw.lost(shard);
+        self.judge_deliveries(client, self.queue.now());
+        self.hang_up(link);
     }
 }

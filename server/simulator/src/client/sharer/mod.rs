@@ -1,0 +1,233 @@
+//! A consumer of a share group (KIP-932): a member of its group, with a share session on each shard
+//! that leads one of its partitions. Accepts, releases, rejects and renews what it acquires,
+//! forgets some, and dies. Its reports are [`Delivery`]s; the judge knows those of all members.
+
+mod acknowledging;
+mod answers;
+mod report;
+mod requests;
+
+pub(crate) use report::{Acknowledgement, Delivery, Kind, Number};
+
+use super::transactor::{PARTITIONS, TRANSACTED};
+use super::{NextRequest, Surroundings};
+use crate::random::Random;
+use muster_codec::{Response, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug)]
+pub(crate) struct Sharer {
+    group: String,
+    number: u32,
+    /// How often it has died: each time it comes back as another member.
+    lives: u32,
+    member_epoch: i32,
+    topic_id: Uuid,
+    assigned: BTreeSet<i32>,
+    /// The shard that is asked for a partition: the next one if it is not the leader.
+    leaders: [u32; PARTITIONS as usize],
+    /// The share sessions, by shard.
+    sessions: BTreeMap<u32, Session>,
+    /// The offsets to acknowledge, with their partitions; None for one without a record.
+    held: BTreeMap<(i32, i64), Option<Number>>,
+    /// The partitions of which it may have acquired records without knowing: they stay in their
+    /// session, for with it all is released.
+    forgotten: BTreeSet<i32>,
+    doing: Doing,
+    /// The acknowledgements of the request under way.
+    under_way: Vec<Acknowledgement>,
+    reports: Vec<Delivery>,
+    /// Whether no more faults and no more records come: it acknowledges all, until nothing is left.
+    is_resting: bool,
+    /// Fetches without a record since then, and the partitions of which nothing is left.
+    looks: u32,
+    done: BTreeSet<i32>,
+    is_drained: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Session {
+    epoch: i32,
+    partitions: BTreeSet<i32>,
+}
+
+/// The request under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Join,
+    Heartbeat,
+    Leave,
+    Fetch {
+        shard: u32,
+    },
+    Acknowledge {
+        shard: u32,
+        ends: bool,
+    },
+    /// Renews locks only.
+    Renew {
+        shard: u32,
+    },
+    Describe,
+}
+
+impl Sharer {
+    pub(crate) fn new(group: String, number: u32) -> Self {
+        Self {
+            group,
+            number,
+            lives: 0,
+            member_epoch: 0,
+            topic_id: Uuid::default(),
+            assigned: BTreeSet::new(),
+            leaders: [0; PARTITIONS as usize],
+            sessions: BTreeMap::new(),
+            held: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
+            doing: Doing::Join,
+            under_way: Vec::new(),
+            reports: Vec::new(),
+            is_resting: false,
+            looks: 0,
+            done: BTreeSet::new(),
+            is_drained: false,
+        }
+    }
+
+    pub(crate) fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The partitions of which it has found, at rest, that its group has done all.
+    pub(crate) fn done(&self) -> impl Iterator<Item = i32> {
+        self.done.iter().copied()
+    }
+
+    /// Its group has done all: it ends.
+    pub(crate) fn finish(&mut self) {
+        self.is_drained = true;
+    }
+
+    /// Whether its group has done all.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_drained
+    }
+
+    /// The reports since the last call.
+    pub(crate) fn take_reports(&mut self) -> Vec<Delivery> {
+        std::mem::take(&mut self.reports)
+    }
+
+    pub(super) fn next_request(&mut self, around: &mut Surroundings<'_>) -> NextRequest {
+        self.is_resting = around.is_resting;
+        if around.is_chaos && around.random.chance(0.01) {
+            self.die();
+            around.hangs_up = true;
+        }
+        if around.is_chaos && around.random.chance(0.03) {
+            self.forget_some(around.random);
+        }
+        self.doing = self.choose(around);
+        let (shard, version, request) = self.request(around);
+        NextRequest { shard, version, request }
+    }
+
+    /// Its connection to a shard is gone, and its session there.
+    pub(super) fn lost(&mut self, shard: u32) {
+        self.end_session(shard);
+    }
+
+    /// # Errors
+    /// The answer is none that a member may get.
+    pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
+        let Some(response) = response else {
+            self.unanswered();
+            return Ok(());
+        };
+        match response {
+            Response::ShareGroupHeartbeat(body) => self.heartbeat_answered(body),
+            Response::ShareFetch(body) => self.fetched(body),
+            Response::ShareAcknowledge(body) => self.acknowledged(body),
+            Response::DescribeShareGroupOffsets(body) => self.described(body),
+            other => Err(format!("{other:?} is no answer to {:?}", self.doing)),
+        }
+    }
+
+    fn member_id(&self) -> String {
+        format!("{}-{}-{}", self.group, self.number, self.lives)
+    }
+
+    /// It vanishes, with all that it holds, and comes back as another member.
+    fn die(&mut self) {
+        let shards: Vec<u32> = self.sessions.keys().copied().collect();
+        shards.into_iter().for_each(|shard| self.end_session(shard));
+        self.held.clear();
+        self.lives += 1;
+        self.forget_membership();
+    }
+
+    fn forget_membership(&mut self) {
+        self.member_epoch = 0;
+        self.assigned.clear();
+    }
+
+    /// The records that it holds of the partitions of a session may be released.
+    fn end_session(&mut self, shard: u32) {
+        let Some(session) = self.sessions.remove(&shard) else { return };
+        for partition in session.partitions {
+            self.held.retain(|(of, _), _| *of != partition);
+            self.forgotten.remove(&partition);
+            self.reports.push(Delivery::LetGo { partition });
+        }
+    }
+
+    /// It is slow: some locks end before it acknowledges.
+    fn forget_some(&mut self, random: &mut Random) {
+        let forgotten = self.held.extract_if(.., |_, _| random.chance(0.5));
+        self.forgotten.extend(forgotten.map(|((partition, _), _)| partition));
+    }
+
+    fn choose(&self, around: &mut Surroundings<'_>) -> Doing {
+        let random = &mut *around.random;
+        if self.member_epoch == 0 {
+            return Doing::Join;
+        }
+        if around.is_chaos && random.chance(0.01) {
+            return Doing::Leave;
+        }
+        if self.is_resting && random.chance(0.1) {
+            return Doing::Describe;
+        }
+        let Some(partition) = self.some_partition(random.below(60) as usize) else {
+            return Doing::Heartbeat;
+        };
+        let shard = self.leader(partition, around.placement.shards);
+        let has_session = self.sessions.contains_key(&shard);
+        let holds = has_session && !self.held.is_empty();
+        match random.below(12) {
+            0..=2 => Doing::Heartbeat,
+            3..=5 if holds => Doing::Acknowledge { shard, ends: random.chance(0.05) },
+            6 if holds && around.is_chaos => Doing::Renew { shard },
+            7 if around.is_chaos => Doing::Describe,
+            _ => Doing::Fetch { shard },
+        }
+    }
+
+    /// One that is assigned, or of which it still has records.
+    fn some_partition(&self, number: usize) -> Option<i32> {
+        let held = self.held.keys().map(|(partition, _)| *partition);
+        let all: BTreeSet<i32> = self.assigned.iter().copied().chain(held).collect();
+        all.iter().nth(number % all.len().max(1)).copied()
+    }
+
+    fn leader(&self, partition: i32, shards: u32) -> u32 {
+        self.leaders[partition as usize] % shards
+    }
+}
+
+/// The configs of the groups: all committed records, from the first on.
+pub(crate) const CONFIGS: [(&str, &str); 2] =
+    [("share.auto.offset.reset", "earliest"), ("share.isolation.level", "read_committed")];
+
+/// The topic that the groups consume.
+pub(crate) const TOPIC: &str = TRANSACTED;

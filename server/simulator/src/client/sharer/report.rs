@@ -1,0 +1,58 @@
+//! The reports of a consumer of a share group on its records.
+
+/// The record of a transactor: its id and its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Number {
+    pub(crate) id: u32,
+    pub(crate) number: i64,
+}
+
+/// A report of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// It was given an offset; None if that has no record for it.
+    Acquired { partition: i32, offset: i64, number: Option<Number>, count: i16, lock_ms: i32 },
+    /// It is about to acknowledge an offset: its lock may end at any time.
+    Acknowledging { partition: i32, offset: i64 },
+    /// The acknowledgement was answered without error.
+    Acknowledged(Acknowledgement),
+    /// It was not, so it may have been taken.
+    Unknown(Acknowledgement),
+    /// A fetch was not answered: records may have been acquired by it.
+    Lost { partition: i32 },
+    /// The records that it has of a partition may have been released.
+    LetGo { partition: i32 },
+}
+
+/// An acknowledgement of one offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Acknowledgement {
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) number: Option<Number>,
+    pub(crate) kind: Kind,
+}
+
+/// How an offset is acknowledged, with the number of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Gap = 0,
+    Accept = 1,
+    Release = 2,
+    Reject = 3,
+    Renew = 4,
+}
+
+impl Number {
+    /// # Errors
+    /// The record is of no transactor.
+    pub(crate) fn read(key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Self, String> {
+        let key = key.and_then(|key| std::str::from_utf8(key).ok());
+        let id = key.and_then(|key| key.rsplit('-').next()?.parse().ok());
+        let number =
+            value.and_then(|value| value.first_chunk::<8>()).map(|it| i64::from_be_bytes(*it));
+        id.zip(number)
+            .map(|(id, number)| Self { id, number })
+            .ok_or("a record of no transactor".to_owned())
+    }
+}

@@ -1,0 +1,99 @@
+//! The deliveries of share groups, as their members report them.
+
+use crate::client::{Delivery, Kind, Raw, TRANSACTED_PARTITIONS};
+use crate::coverage::Seen;
+use crate::judge::Reported;
+use crate::world::World;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The records of the longest batch of a transactor, by which a limit may be exceeded.
+const BATCH_MAX: i64 = 3;
+
+impl World {
+    /// Takes the reports of a client; `sent` is the time of the request whose answer they are.
+    pub(in crate::world) fn judge_deliveries(&mut self, client: u32, sent: u64) {
+        let Raw::Sharer(sharer) = &mut self.clients[client as usize].raw else { return };
+        let (reports, group) = (sharer.take_reports(), sharer.group().to_owned());
+        let at = Reported { client, sent, now: self.queue.now() };
+        for report in reports {
+            if let Some(seen) = seen(&report) {
+                self.coverage.saw(seen);
+            }
+            if let Err(what) = self.judge.deliveries.observe(&group, at, report) {
+                return self.violate(format_args!("client {client}, group {group}: {what}"));
+            }
+        }
+    }
+
+    /// Checks the records in flight of a shard's share partitions: their number is bounded, and who
+    /// has acquired some has a session.
+    pub(super) fn judge_shares(&mut self, number: u32) {
+        let shard = self.process.shards[number as usize].inspect();
+        let mut counts = BTreeMap::new();
+        let mut wrong = None;
+        for (key, run, has_session) in shard.shares_in_flight() {
+            let count: &mut i64 = counts.entry(key).or_default();
+            *count += run.last - run.first + 1;
+            let limit = i64::from(self.config.group_share_partition_max_record_locks);
+            // With several shards a member may look for a leader elsewhere, with another session.
+            let has_session = has_session || self.process_shards > 1;
+            if *count > limit + BATCH_MAX || !has_session {
+                wrong = Some(format!("{key:?} has {run:?}, {count} in flight"));
+            }
+        }
+        if let Some(wrong) = wrong {
+            self.violate(format_args!("shard {number}: {wrong}"));
+        }
+    }
+
+    /// The share groups that have not done all records yet; the members of the others end.
+    pub(in crate::world) fn undrained(&mut self) -> Vec<String> {
+        let mut done: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
+        for sharer in self.clients.iter().filter_map(|sim| sim.raw.as_sharer()) {
+            done.entry(sharer.group().to_owned()).or_default().extend(sharer.done());
+        }
+        done.retain(|_, partitions| partitions.len() < TRANSACTED_PARTITIONS as usize);
+        for sharer in self.clients.iter_mut().filter_map(|sim| sim.raw.as_sharer_mut()) {
+            if !done.contains_key(sharer.group()) {
+                sharer.finish();
+            }
+        }
+        done.into_keys().collect()
+    }
+
+    /// The share states of all shards, and what is in flight, for a violation.
+    pub(in crate::world) fn share_states(&self) -> String {
+        let shards = || self.process.shards.iter().map(|shard| shard.inspect());
+        let states = shards().flat_map(|shard| shard.share_states());
+        let states = states.map(|(key, it)| format!("{key:?} {:?}\n", it.snapshot()));
+        let in_flight = shards().flat_map(|shard| shard.shares_in_flight());
+        let in_flight = in_flight.map(|(key, run, _)| format!("{key:?} {run:?}\n"));
+        states.chain(in_flight).collect()
+    }
+
+    /// Checks that the share groups have done all that was committed.
+    pub(super) fn wrong_deliveries(&self) -> Option<String> {
+        self.clients.iter().find_map(|sim| {
+            let Raw::Transactor(transactor) = &sim.raw else { return None };
+            let (id, end) = transactor.certain();
+            let deliveries = &self.judge.deliveries;
+            deliveries.check_done(id, end, TRANSACTED_PARTITIONS).err()
+        })
+    }
+}
+
+fn seen(report: &Delivery) -> Option<Seen> {
+    match report {
+        Delivery::Acquired { count: 1, .. } => Some(Seen::ShareDelivered),
+        Delivery::Acquired { .. } => Some(Seen::ShareRedelivered),
+        Delivery::Acknowledged(it) => match it.kind {
+            Kind::Accept => Some(Seen::ShareAccepted),
+            Kind::Release => Some(Seen::ShareReleased),
+            Kind::Reject => Some(Seen::ShareRejected),
+            Kind::Renew => Some(Seen::ShareRenewed),
+            Kind::Gap => None,
+        },
+        Delivery::Unknown(_) => Some(Seen::ShareUnknown),
+        Delivery::Acknowledging { .. } | Delivery::Lost { .. } | Delivery::LetGo { .. } => None,
+    }
+}

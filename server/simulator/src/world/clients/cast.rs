@@ -1,0 +1,149 @@
+//! The clients of a run: created once its topics exist.
+
+use crate::client::{
+    Admin, Book, Committer, Converter, Granter, Hostile, Limiter, Producer, Raw, Reader, Several,
+    Sharer, SimClient, TRANSACTED, TRANSACTED_PARTITIONS, TopicPlan, Transactor, User, new_members,
+};
+use crate::event::TimedEvent;
+use crate::world::{CHECK_EVERY, Phase, World};
+use kafka_protocol::protocol::StrBytes;
+use loadgen::topics::Topic;
+use muster::cluster::ClusterImage;
+use muster_coordinator::Topics as _;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A topic that never exists.
+const ABSENT: &str = "absent";
+
+/// The groups of a client that names several in a request.
+const GROUPS_OF_SEVERAL: u32 = 5;
+
+/// The consumers of a share group.
+const SHARERS_OF_GROUP: u32 = 3;
+
+impl World {
+    pub(in crate::world) fn topic_plans(&mut self) -> Vec<TopicPlan> {
+        let count = self.members_random.between(1, 4);
+        let partitions_max = if self.profile.is_crowd() { 40 } else { 9 };
+        let topic = |number| TopicPlan {
+            name: format!("topic-{number}"),
+            partitions: self.members_random.between(1, partitions_max) as i32,
+        };
+        let mut topics: Vec<_> = (0..count).map(topic).collect();
+        topics.push(TopicPlan { name: TRANSACTED.to_owned(), partitions: TRANSACTED_PARTITIONS });
+        topics
+    }
+
+    /// Called when the topics exist: all other clients start, and faults begin.
+    pub(crate) fn topics_created(&mut self) {
+        if self.phase != Phase::CreatingTopics {
+            return;
+        }
+        // The image may still be on its way to some.
+        let Some(image) = self.common_image() else { return self.arm_client(0) };
+        // That of transactions is left to the clients that have them.
+        let topics = || image.topics().filter(|topic| *topic.name != *TRANSACTED);
+        for topic in topics() {
+            self.topics.learn(Topic {
+                name: StrBytes::from_string(topic.name.to_string()),
+                id: Uuid::from_bytes(topic.id.0),
+                partitions: topic.partitions.unsigned_abs(),
+            });
+        }
+        self.judge.deliveries.set_limit(self.config.group_share_delivery_count_limit as i16);
+        self.phase = Phase::Chaos(self.queue.now() + self.profile.chaos);
+        let clients = self.profile.clients.clone();
+        let random = &mut self.members_random;
+        let (groups, members) = new_members(&clients, &self.topics, random);
+        self.judge.expect_groups(groups);
+        self.members = members;
+        let topics: Vec<(String, i32)> =
+            topics().map(|topic| (topic.name.to_string(), topic.partitions)).collect();
+        let deletes_in_parts = self.profile.sizes.cut_bytes.is_some();
+        let committer = |number| {
+            let topics = topics.iter().take(1 + number as usize % 2).cloned().collect();
+            Committer::new(format!("committer-{number}"), topics, deletes_in_parts)
+        };
+        let several = |number| {
+            let topics: Vec<_> = topics.iter().take(1).cloned().collect();
+            let book = |at| {
+                Committer::new(format!("several-{number}-{at}"), topics.clone(), deletes_in_parts)
+            };
+            Raw::Several(Several::new((0..GROUPS_OF_SEVERAL).map(book).collect()))
+        };
+        let raws = (0..clients.committers).map(committer).map(Raw::Committer);
+        let raws = raws.chain((0..clients.several).map(several));
+        let converted = topics.first().cloned();
+        let converter = |number| Some(Raw::Converter(Converter::new(number, converted.clone()?)));
+        let raws = raws.chain((0..clients.converters).filter_map(converter));
+        let raws = raws.chain((0..clients.admins).map(|number| Raw::Admin(Admin::new(number))));
+        let partitions = u64::from(self.profile.offsets_partitions);
+        let random = &mut self.members_random;
+        let readers: Vec<_> = (0..clients.readers)
+            .map(|_| Raw::Reader(Reader::new(random.below(partitions) as u32)))
+            .collect();
+        let raws = raws.chain(readers);
+        let first = topics.iter().take(1).map(|(name, _)| name.clone());
+        let produced: Vec<String> = first.chain(Admin::topics_of(0)).collect();
+        let producer = |_| Raw::Producer(Producer::new(produced.clone()));
+        let raws = raws.chain((0..clients.producers).map(producer));
+        let transactor = |number| {
+            let id = format!("transactor-{}", number / 2);
+            Raw::Transactor(Box::new(Transactor::new(id, number % 4 > 0)))
+        };
+        let raws = raws.chain((0..clients.transactors).map(transactor));
+        let sharer = |number| {
+            let group = share_group(number / SHARERS_OF_GROUP);
+            Raw::Sharer(Box::new(Sharer::new(group, number)))
+        };
+        let raws = raws.chain((0..clients.sharers).map(sharer));
+        let first = topics.iter().take(1).map(|(name, _)| name.clone());
+        let asked = first.chain(Admin::topics_of(0).take(1)).chain([ABSENT.to_owned()]);
+        let asked: Vec<String> = asked.collect();
+        let granters = u32::from(clients.users > 0);
+        let granter = |_| Raw::Granter(Granter::new(asked.clone()));
+        let raws = raws.chain((0..granters).map(granter));
+        let limiters = (0..clients.limiters).map(|_| Raw::Limiter(Limiter::new()));
+        let raws = raws.chain(limiters);
+        let user = |number| Raw::User(User::new(number, asked.clone()));
+        let raws = raws.chain((0..clients.users).map(user));
+        let raws = raws.chain((0..clients.hostile).map(|_| Raw::Hostile(Hostile)));
+        self.judge.books.set(self.queue.now(), Book::default());
+        self.clients.extend(raws.map(SimClient::new));
+        (1..self.clients.len() as u32).for_each(|client| self.arm_client(client));
+        for member in 0..clients.members {
+            if self.members_random.chance(0.8) {
+                self.start_member(member);
+            }
+        }
+        self.queue.after(CHECK_EVERY, TimedEvent::Check);
+        self.queue.after(clients.churn_every, TimedEvent::Churn);
+        self.plan_fault();
+    }
+
+    /// The image of all shards; None if they have different topics, or none run.
+    fn common_image(&self) -> Option<Arc<ClusterImage>> {
+        let mut images = self.process.shards.iter().map(|shard| shard.inspect().image());
+        let first = images.next()?;
+        images.all(|image| image.version() == first.version()).then(|| first.clone())
+    }
+
+    /// The share groups of the run.
+    pub(in crate::world) fn share_groups(&self) -> Vec<String> {
+        (0..self.profile.clients.sharers.div_ceil(SHARERS_OF_GROUP)).map(share_group).collect()
+    }
+
+    /// Raw clients rest, but those of share groups have something left to do.
+    pub(in crate::world) fn wake_sharers(&mut self) {
+        for client in 0..self.clients.len() as u32 {
+            if self.clients[client as usize].raw.is_busy_at_rest() {
+                self.arm_client(client);
+            }
+        }
+    }
+}
+
+fn share_group(number: u32) -> String {
+    format!("sharers-{number}")
+}
