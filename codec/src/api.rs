@@ -267,6 +267,10 @@ apis! {
             ShareGroupHeartbeatRequest<'a> => ShareGroupHeartbeatResponse<'a>;
         ShareGroupDescribe = 77, 1..=1, flexible 0, NAMES, LARGE,
             ShareGroupDescribeRequest<'a> => ShareGroupDescribeResponse<'a>;
+        StreamsGroupHeartbeat = 88, 0..=0, flexible 0, LISTS, LARGE,
+            StreamsGroupHeartbeatRequest<'a> => StreamsGroupHeartbeatResponse<'a>;
+        StreamsGroupDescribe = 89, 0..=0, flexible 0, NAMES, LARGE,
+            StreamsGroupDescribeRequest<'a> => StreamsGroupDescribeResponse<'a>;
         DescribeShareGroupOffsets = 90, 0..=1, flexible 0, LISTS, LARGE,
             DescribeShareGroupOffsetsRequest<'a> => DescribeShareGroupOffsetsResponse<'a>;
         AlterShareGroupOffsets = 91, 0..=0, flexible 0, LISTS, SMALL,

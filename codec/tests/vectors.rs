@@ -84,7 +84,7 @@ fn coordinator_records_match_kafkas_golden_bytes() {
     }
     assert_eq!(
         seen,
-        2 + 10 + 10 + 14 + 12,
-        "legacy offsets, offsets, groups, consumer groups' seven, and share groups' six"
+        2 + 10 + 10 + 14 + 12 + 12,
+        "offsets of both kinds, groups, seven of consumer groups, six of share and streams groups"
     );
 }

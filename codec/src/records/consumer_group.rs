@@ -6,12 +6,14 @@ use crate::types::{Bytes, Str, Uuid};
 use crate::wire::{Reader, Result, put_uvarint};
 
 message! {
-    /// Types 3, 4 and 6, and 11, 12 and 15 of share groups: one record for each group.
+    /// Types 3, 4 and 6, 11, 12 and 15 of share groups, and 17, 20 and 23 of streams groups: one
+    /// record for each group.
     pub struct ConsumerGroupKey<'a> {
         group_id: Str<'a>, 0..;
     }
 
-    /// Types 5, 7 and 8, and 10, 13 and 14 of share groups: one record for each member.
+    /// Types 5, 7 and 8, 10, 13 and 14 of share groups, and 19, 21 and 22 of streams groups: one
+    /// record for each member.
     pub struct ConsumerGroupMemberKey<'a> {
         group_id: Str<'a>, 0..;
         member_id: Str<'a>, 0..;
@@ -71,7 +73,7 @@ message! {
         metadata: Bytes<'a>, 0..;
     }
 
-    /// Types 6 and 12.
+    /// Types 6, 12 and 20.
     pub struct ConsumerGroupTargetAssignmentMetadataValue {
         assignment_epoch: i32, 0..;
         /// The time when the assignment was computed (KIP-1263).

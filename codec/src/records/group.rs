@@ -8,10 +8,12 @@ use super::{
     ConsumerGroupRegularExpressionValue, ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataValue, KEY, Schema,
     ShareGroupCurrentMemberAssignmentValue, ShareGroupMemberMetadataValue, ShareGroupMetadataValue,
-    ShareGroupStatePartitionMetadataValue,
+    ShareGroupStatePartitionMetadataValue, StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataValue, StreamsGroupMetadataValue,
 };
 use crate::declare::message;
 use crate::field::Field;
+use crate::messages::{StreamsGroupAssignment, StreamsGroupTopology};
 use crate::types::{Bytes, Str, Uuid};
 use crate::wire::{DecodeError, Reader, Result};
 use std::ops::RangeInclusive;
@@ -247,6 +249,22 @@ group_records! {
     ConsumerGroupRegularExpression = 16, 0..=0, flexible 0,
         ConsumerGroupRegularExpressionKey<'a> => ConsumerGroupRegularExpressionValue<'a>,
         group group_id, writes |_| 0;
+    StreamsGroupMetadata = 17, 0..=0, flexible 0,
+        ConsumerGroupKey<'a> => StreamsGroupMetadataValue<'a>, group group_id, writes |_| 0;
+    StreamsGroupMemberMetadata = 19, 0..=0, flexible 0,
+        ConsumerGroupMemberKey<'a> => StreamsGroupMemberMetadataValue<'a>,
+        group group_id, writes |_| 0;
+    StreamsGroupTargetAssignmentMetadata = 20, 0..=0, flexible 0,
+        ConsumerGroupKey<'a> => ConsumerGroupTargetAssignmentMetadataValue,
+        group group_id, writes |_| 0;
+    StreamsGroupTargetAssignmentMember = 21, 0..=0, flexible 0,
+        ConsumerGroupMemberKey<'a> => StreamsGroupAssignment<'a>,
+        group group_id, writes |_| 0;
+    StreamsGroupCurrentMemberAssignment = 22, 0..=0, flexible 0,
+        ConsumerGroupMemberKey<'a> => StreamsGroupCurrentMemberAssignmentValue<'a>,
+        group group_id, writes |_| 0;
+    StreamsGroupTopology = 23, 0..=0, flexible 0,
+        ConsumerGroupKey<'a> => StreamsGroupTopology<'a>, group group_id, writes |_| 0;
 }
 
 const fn schema(record_type: i16, versions: RangeInclusive<i16>, flexible_from: i16) -> Schema {

@@ -8,6 +8,7 @@ mod consumer_group;
 mod group;
 mod share;
 mod share_group;
+mod streams_group;
 mod transaction;
 
 pub use cluster::*;
@@ -15,6 +16,7 @@ pub use consumer_group::*;
 pub use group::*;
 pub use share::*;
 pub use share_group::*;
+pub use streams_group::*;
 pub use transaction::*;
 
 use crate::field::{Field, Version};

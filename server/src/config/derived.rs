@@ -89,8 +89,12 @@ impl Config {
         self.group_coordinator_rebalance_protocols.iter().any(|protocol| protocol == "consumer")
     }
 
-    /// Whether an API is served: those of consumer groups may be switched off.
+    /// Whether an API is served: those of consumer groups may be switched off, and those of streams
+    /// groups are not complete.
     pub fn serves(&self, api: ApiKey) -> bool {
+        if matches!(api, ApiKey::StreamsGroupHeartbeat | ApiKey::StreamsGroupDescribe) {
+            return false;
+        }
         let is_of_consumer_groups =
             matches!(api, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe);
         !is_of_consumer_groups || self.serves_consumer_groups()

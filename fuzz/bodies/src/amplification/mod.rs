@@ -10,6 +10,8 @@ mod bounds;
 mod dense;
 #[path = "../../../../muster/tests/end_to_end/support/attacks/dense_shares.rs"]
 mod dense_shares;
+#[path = "../../../../muster/tests/end_to_end/support/attacks/dense_streams.rs"]
+mod dense_streams;
 mod state;
 
 use crate::memory::peak_of;

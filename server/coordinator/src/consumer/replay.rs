@@ -49,7 +49,13 @@ impl ConsumerGroup {
             | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
             | GroupRecord::ShareGroupTargetAssignmentMember(..)
             | GroupRecord::ShareGroupCurrentMemberAssignment(..)
-            | GroupRecord::ShareGroupStatePartitionMetadata(..) => {}
+            | GroupRecord::ShareGroupStatePartitionMetadata(..)
+            | GroupRecord::StreamsGroupMetadata(..)
+            | GroupRecord::StreamsGroupMemberMetadata(..)
+            | GroupRecord::StreamsGroupTargetAssignmentMetadata(..)
+            | GroupRecord::StreamsGroupTargetAssignmentMember(..)
+            | GroupRecord::StreamsGroupCurrentMemberAssignment(..)
+            | GroupRecord::StreamsGroupTopology(..) => {}
         }
     }
 

@@ -39,6 +39,7 @@ use crate::turn::Turn;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use muster_codec::messages::{StreamsGroupDescribeResponse, StreamsGroupHeartbeatResponse};
 use muster_codec::{ErrorCode, GroupRequest, Wall};
 
 /// The sender of a request, and the request's version.
@@ -157,6 +158,14 @@ impl Coordinator {
             }
             GroupRequest::ShareGroupDescribe(body) => {
                 self.describe_share_groups(context, caller, body, out);
+            }
+            GroupRequest::StreamsGroupHeartbeat(_) => {
+                let error_code = ErrorCode::UnsupportedVersion as i16;
+                let response = StreamsGroupHeartbeatResponse { error_code, ..Default::default() };
+                out.answer(caller.request, response, 0);
+            }
+            GroupRequest::StreamsGroupDescribe(_) => {
+                out.answer(caller.request, StreamsGroupDescribeResponse::default(), 0);
             }
             GroupRequest::DescribeShareGroupOffsets(body) => {
                 self.describe_share_offsets(context, caller, body, out);

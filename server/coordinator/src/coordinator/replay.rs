@@ -64,7 +64,13 @@ impl Coordinator {
             | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
             | GroupRecord::ShareGroupTargetAssignmentMember(..)
             | GroupRecord::ShareGroupCurrentMemberAssignment(..)
-            | GroupRecord::ShareGroupStatePartitionMetadata(..) => self.replay(record, position),
+            | GroupRecord::ShareGroupStatePartitionMetadata(..)
+            | GroupRecord::StreamsGroupMetadata(..)
+            | GroupRecord::StreamsGroupMemberMetadata(..)
+            | GroupRecord::StreamsGroupTargetAssignmentMetadata(..)
+            | GroupRecord::StreamsGroupTargetAssignmentMember(..)
+            | GroupRecord::StreamsGroupCurrentMemberAssignment(..)
+            | GroupRecord::StreamsGroupTopology(..) => self.replay(record, position),
         }
     }
 

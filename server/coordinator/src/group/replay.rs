@@ -36,6 +36,12 @@ pub(crate) fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRe
         | GroupRecord::ShareGroupStatePartitionMetadata(..) => {
             replay_of::<Share>(timers, entry, record);
         }
+        GroupRecord::StreamsGroupMetadata(..)
+        | GroupRecord::StreamsGroupMemberMetadata(..)
+        | GroupRecord::StreamsGroupTargetAssignmentMetadata(..)
+        | GroupRecord::StreamsGroupTargetAssignmentMember(..)
+        | GroupRecord::StreamsGroupCurrentMemberAssignment(..)
+        | GroupRecord::StreamsGroupTopology(..) => {}
     }
 }
 

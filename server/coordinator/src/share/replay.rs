@@ -49,7 +49,13 @@ impl ShareGroup {
             | GroupRecord::ConsumerGroupTargetAssignmentMember(..)
             | GroupRecord::ConsumerGroupCurrentMemberAssignment(..)
             | GroupRecord::ConsumerGroupRegularExpression(..)
-            | GroupRecord::ShareGroupMetadata(_, None) => {}
+            | GroupRecord::ShareGroupMetadata(_, None)
+            | GroupRecord::StreamsGroupMetadata(..)
+            | GroupRecord::StreamsGroupMemberMetadata(..)
+            | GroupRecord::StreamsGroupTargetAssignmentMetadata(..)
+            | GroupRecord::StreamsGroupTargetAssignmentMember(..)
+            | GroupRecord::StreamsGroupCurrentMemberAssignment(..)
+            | GroupRecord::StreamsGroupTopology(..) => {}
         }
     }
 

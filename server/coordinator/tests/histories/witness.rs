@@ -109,7 +109,13 @@ impl Witness {
             | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
             | GroupRecord::ShareGroupTargetAssignmentMember(..)
             | GroupRecord::ShareGroupCurrentMemberAssignment(..)
-            | GroupRecord::ShareGroupStatePartitionMetadata(..) => {}
+            | GroupRecord::ShareGroupStatePartitionMetadata(..)
+            | GroupRecord::StreamsGroupMetadata(..)
+            | GroupRecord::StreamsGroupMemberMetadata(..)
+            | GroupRecord::StreamsGroupTargetAssignmentMetadata(..)
+            | GroupRecord::StreamsGroupTargetAssignmentMember(..)
+            | GroupRecord::StreamsGroupCurrentMemberAssignment(..)
+            | GroupRecord::StreamsGroupTopology(..) => {}
             GroupRecord::GroupMetadata(_, value) => group.read_classic(value.as_ref(), before),
             GroupRecord::ConsumerGroupMetadata(_, value) => {
                 group.read_epoch(value.as_ref().map(|it| it.epoch), before);

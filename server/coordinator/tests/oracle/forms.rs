@@ -218,6 +218,18 @@ records! {
         ConsumerGroupKey<'static> => ShareGroupStatePartitionMetadataValue<'static>;
     ConsumerGroupRegularExpression = "CONSUMER_GROUP_REGULAR_EXPRESSION", 16:
         ConsumerGroupRegularExpressionKey<'static> => ConsumerGroupRegularExpressionValue<'static>;
+    StreamsGroupMetadata = "STREAMS_GROUP_METADATA", 17:
+        ConsumerGroupKey<'static> => StreamsGroupMetadataValue<'static>;
+    StreamsGroupMemberMetadata = "STREAMS_GROUP_MEMBER_METADATA", 19:
+        ConsumerGroupMemberKey<'static> => StreamsGroupMemberMetadataValue<'static>;
+    StreamsGroupTargetAssignmentMetadata = "STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA", 20:
+        ConsumerGroupKey<'static> => ConsumerGroupTargetAssignmentMetadataValue;
+    StreamsGroupTargetAssignmentMember = "STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER", 21:
+        ConsumerGroupMemberKey<'static> => StreamsGroupAssignment<'static>;
+    StreamsGroupCurrentMemberAssignment = "STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT", 22:
+        ConsumerGroupMemberKey<'static> => StreamsGroupCurrentMemberAssignmentValue<'static>;
+    StreamsGroupTopology = "STREAMS_GROUP_TOPOLOGY", 23:
+        ConsumerGroupKey<'static> => StreamsGroupTopology<'static>;
 }
 
 /// A record in Kafka's JSON, in the form of [`record_json`].

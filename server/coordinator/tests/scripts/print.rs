@@ -70,13 +70,19 @@ pub fn record(record: &GroupRecord<'_>) -> String {
             }
             None => format!("  regex {} gone", key.regular_expression),
         },
-        // No script has share groups; the transcripts of Kafka's coordinator do.
+        // No script has share or streams groups; the transcripts of Kafka's coordinator do.
         GroupRecord::ShareGroupMetadata(..)
         | GroupRecord::ShareGroupMemberMetadata(..)
         | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
         | GroupRecord::ShareGroupTargetAssignmentMember(..)
         | GroupRecord::ShareGroupCurrentMemberAssignment(..)
-        | GroupRecord::ShareGroupStatePartitionMetadata(..) => format!("  {record:?}"),
+        | GroupRecord::ShareGroupStatePartitionMetadata(..)
+        | GroupRecord::StreamsGroupMetadata(..)
+        | GroupRecord::StreamsGroupMemberMetadata(..)
+        | GroupRecord::StreamsGroupTargetAssignmentMetadata(..)
+        | GroupRecord::StreamsGroupTargetAssignmentMember(..)
+        | GroupRecord::StreamsGroupCurrentMemberAssignment(..)
+        | GroupRecord::StreamsGroupTopology(..) => format!("  {record:?}"),
     }
 }
 

@@ -79,6 +79,9 @@ fn asks_for_operations(request: &Routed<'_>) -> bool {
             body.include_authorized_operations
         }
         Routed::Group(GroupRequest::ShareGroupDescribe(body)) => body.include_authorized_operations,
+        Routed::Group(GroupRequest::StreamsGroupDescribe(body)) => {
+            body.include_authorized_operations
+        }
         Routed::Group(_)
         | Routed::Partition(_)
         | Routed::Share(_)
@@ -99,6 +102,9 @@ fn fill_operations(response: &mut Response<'_>) {
         let described = body.groups.iter_mut().filter(|it| it.error_code == 0);
         described.for_each(|it| it.authorized_operations = operations);
     } else if let Response::ShareGroupDescribe(body) = response {
+        let described = body.groups.iter_mut().filter(|it| it.error_code == 0);
+        described.for_each(|it| it.authorized_operations = operations);
+    } else if let Response::StreamsGroupDescribe(body) = response {
         let described = body.groups.iter_mut().filter(|it| it.error_code == 0);
         described.for_each(|it| it.authorized_operations = operations);
     }

@@ -35,6 +35,7 @@ pub(super) fn screen(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
         GroupRequest::SyncGroup(body) => by.group(Read, &body.group_id),
         GroupRequest::ConsumerGroupHeartbeat(body) => by.group(Read, &body.group_id),
         GroupRequest::ShareGroupHeartbeat(body) => by.group(Read, &body.group_id),
+        GroupRequest::StreamsGroupHeartbeat(body) => by.group(Read, &body.group_id),
         GroupRequest::AlterShareGroupOffsets(body) => by.group(Read, &body.group_id),
         GroupRequest::DeleteShareGroupOffsets(body) => by.group(Delete, &body.group_id),
         GroupRequest::TxnOffsetCommit(body) => by
@@ -50,6 +51,7 @@ pub(super) fn screen(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
         | GroupRequest::DeleteGroups(_)
         | GroupRequest::ConsumerGroupDescribe(_)
         | GroupRequest::ShareGroupDescribe(_)
+        | GroupRequest::StreamsGroupDescribe(_)
         | GroupRequest::DescribeShareGroupOffsets(_) => Ok(()),
     };
     match allowed {
@@ -91,6 +93,14 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
             let denied = take_denied(&mut body.group_ids, |id| by.group(Describe, id).is_ok());
             let refuse = |group_ids| {
                 let denied = ShareGroupDescribeRequest { group_ids, ..Default::default() };
+                refused(&mut denied.into(), by.version, GROUP_DENIED)
+            };
+            Verdict::of_parts(denied.map(refuse), body.group_ids.is_empty()).restricted()
+        }
+        GroupRequest::StreamsGroupDescribe(body) => {
+            let denied = take_denied(&mut body.group_ids, |id| by.group(Describe, id).is_ok());
+            let refuse = |group_ids| {
+                let denied = StreamsGroupDescribeRequest { group_ids, ..Default::default() };
                 refused(&mut denied.into(), by.version, GROUP_DENIED)
             };
             Verdict::of_parts(denied.map(refuse), body.group_ids.is_empty()).restricted()
@@ -141,6 +151,19 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
         // A subscription is denied as a whole.
         GroupRequest::ShareGroupHeartbeat(body) => {
             let mut names = body.subscribed_topic_names.iter().flatten();
+            if names.all(|name| by.topic(Describe, name)) {
+                return Verdict::Passed;
+            }
+            Verdict::Refused(refused(request, by.version, TOPIC_DENIED))
+        }
+        GroupRequest::StreamsGroupHeartbeat(body) => {
+            let subtopologies = body.topology.iter().flat_map(|it| &it.subtopologies);
+            let mut names = subtopologies.flat_map(|it| {
+                let internal =
+                    it.repartition_source_topics.iter().chain(&it.state_changelog_topics);
+                let named = it.source_topics.iter().chain(&it.repartition_sink_topics);
+                named.chain(internal.map(|topic| &topic.name))
+            });
             if names.all(|name| by.topic(Describe, name)) {
                 return Verdict::Passed;
             }

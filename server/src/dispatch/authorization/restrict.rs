@@ -48,6 +48,12 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
                 hide_share_members(group, by);
             }
         }
+        Response::StreamsGroupDescribe(body) => {
+            for group in &mut body.groups {
+                of_group(&mut group.authorized_operations, &group.group_id, by);
+                hide_topology(group, by);
+            }
+        }
         Response::DescribeShareGroupOffsets(body) => {
             for group in &mut body.groups {
                 group.topics.retain(|it| by.allow_on_topic(Describe, &it.topic_name));
@@ -92,6 +98,7 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
         | Response::OffsetDelete(_)
         | Response::ConsumerGroupHeartbeat(_)
         | Response::ShareGroupHeartbeat(_)
+        | Response::StreamsGroupHeartbeat(_)
         | Response::AlterShareGroupOffsets(_)
         | Response::DeleteShareGroupOffsets(_)
         | Response::ShareFetch(_)
@@ -187,6 +194,23 @@ fn hide_share_members(group: &mut DescribedShareGroup<'_>, by: &Permissions) {
     }
     group.error_code = ErrorCode::TopicAuthorizationFailed.code();
     group.error_message = Some(HIDDEN_TOPICS.into());
+    group.members.clear();
+}
+
+fn hide_topology(group: &mut DescribedStreamsGroup<'_>, by: &Permissions) {
+    let topology = group.topology.iter().flat_map(|it| it.subtopologies.iter().flatten());
+    let is_described = |name: &Str<'_>| by.allow_on_topic(Describe, name);
+    let is_described_of = |it: &DescribedStreamsSubtopology<'_>| {
+        let internal = it.state_changelog_topics.iter().chain(&it.repartition_source_topics);
+        let named = it.source_topics.iter().chain(&it.repartition_sink_topics);
+        named.chain(internal.map(|topic| &topic.name)).all(is_described)
+    };
+    if topology.map(is_described_of).all(|is_described| is_described) {
+        return;
+    }
+    group.error_code = ErrorCode::TopicAuthorizationFailed.code();
+    group.error_message = Some(HIDDEN_TOPICS.into());
+    group.topology = None;
     group.members.clear();
 }
 

@@ -20,6 +20,8 @@ mod offset_delete;
 mod offset_fetch;
 mod share_group_describe;
 mod share_group_heartbeat;
+mod streams_group_describe;
+mod streams_group_heartbeat;
 mod sync_group;
 #[cfg(test)]
 mod tests;
@@ -148,10 +150,10 @@ macro_rules! group_apis {
 
 group_apis! {
     of several: ConsumerGroupDescribe, DeleteGroups, DescribeGroups, DescribeShareGroupOffsets,
-        OffsetFetch, ShareGroupDescribe;
+        OffsetFetch, ShareGroupDescribe, StreamsGroupDescribe;
     of one: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, OffsetCommit,
-        OffsetDelete, TxnOffsetCommit, ListGroups, ShareGroupHeartbeat, AlterShareGroupOffsets,
-        DeleteShareGroupOffsets
+        OffsetDelete, TxnOffsetCommit, ListGroups, ShareGroupHeartbeat, StreamsGroupHeartbeat,
+        AlterShareGroupOffsets, DeleteShareGroupOffsets
 }
 
 /// Removes the parts of a request that the coordinator must not get (unknown topics, groups of

@@ -68,9 +68,9 @@ macro_rules! long_apis {
 }
 
 long_apis! {
-    in slices: OffsetFetch, DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe, DeleteGroups,
-        ListGroups, DescribeConfigs, FindCoordinator, Metadata, ListConfigResources,
-        ListTransactions;
+    in slices: OffsetFetch, DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe,
+        StreamsGroupDescribe, DeleteGroups, ListGroups, DescribeConfigs, FindCoordinator, Metadata,
+        ListConfigResources, ListTransactions;
     whole: DescribeTopicPartitions
 }
 

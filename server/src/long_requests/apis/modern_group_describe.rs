@@ -1,4 +1,4 @@
-//! ConsumerGroupDescribe and ShareGroupDescribe: a group is described whole.
+//! ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe: a group is described whole.
 
 use super::{LongApi, TOO_LARGE};
 use crate::long_requests::answer::LongAnswer;
@@ -8,7 +8,8 @@ use crate::long_requests::slice::Slice;
 use crate::long_requests::weight::{Sizes, exceed_a_slice};
 use muster_codec::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedConsumerGroup,
-    DescribedShareGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse,
+    DescribedShareGroup, DescribedStreamsGroup, ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse,
 };
 use muster_codec::{Field, Str};
 
@@ -64,4 +65,5 @@ macro_rules! described {
 described! {
     ConsumerGroupDescribeRequest => ConsumerGroupDescribeResponse of DescribedConsumerGroup;
     ShareGroupDescribeRequest => ShareGroupDescribeResponse of DescribedShareGroup;
+    StreamsGroupDescribeRequest => StreamsGroupDescribeResponse of DescribedStreamsGroup;
 }

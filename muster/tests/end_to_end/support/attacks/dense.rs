@@ -1,7 +1,7 @@
 //! For every API the requests that demand most with the fewest bytes: one item named repeatedly,
 //! different items named once, and everything.
 
-use super::dense_shares;
+use super::{dense_shares, dense_streams};
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Bytes, Request, Str, Uuid};
@@ -139,6 +139,8 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
             let group_ids = of(&target.consumer);
             ConsumerGroupDescribeRequest { group_ids, include_authorized_operations: true }.into()
         }
+        ApiKey::StreamsGroupHeartbeat => dense_streams::heartbeat(form, target).into(),
+        ApiKey::StreamsGroupDescribe => dense_streams::describe(form, target).into(),
         ApiKey::ShareGroupHeartbeat
         | ApiKey::ShareGroupDescribe
         | ApiKey::DescribeShareGroupOffsets

@@ -3,6 +3,7 @@
 
 pub mod dense;
 mod dense_shares;
+mod dense_streams;
 pub mod floods;
 
 use muster_codec::Request;

@@ -411,6 +411,12 @@ impl Group<Tasks> {
             | GroupRecord::ShareGroupTargetAssignmentMember(..)
             | GroupRecord::ShareGroupCurrentMemberAssignment(..)
             | GroupRecord::ShareGroupStatePartitionMetadata(..)
+            | GroupRecord::StreamsGroupMetadata(..)
+            | GroupRecord::StreamsGroupMemberMetadata(..)
+            | GroupRecord::StreamsGroupTargetAssignmentMetadata(..)
+            | GroupRecord::StreamsGroupTargetAssignmentMember(..)
+            | GroupRecord::StreamsGroupCurrentMemberAssignment(..)
+            | GroupRecord::StreamsGroupTopology(..)
             | GroupRecord::ConsumerGroupRegularExpression(..)
             | GroupRecord::GroupMetadata(..)
             | GroupRecord::OffsetCommit(..) => unreachable!("{record:?}"),

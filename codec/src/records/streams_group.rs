@@ -1,0 +1,54 @@
+//! Kafka's coordinator records of streams groups (KIP-1071). All are of version 0. Keys, and the
+//! value of type 20, are those of consumer groups; the value of type 21 is an assignment of
+//! StreamsGroupDescribe, that of type 23 a topology as a member sends it.
+
+use crate::declare::message;
+use crate::messages::{StreamsGroupEndpoint, StreamsGroupKeyValue};
+use crate::types::Str;
+
+message! {
+    /// Type 17.
+    pub struct StreamsGroupMetadataValue<'a> {
+        epoch: i32, 0..;
+        /// The hash of the topics of the topology.
+        metadata_hash: i64, 0..;
+        /// The epoch of the topology if it could be configured with the topics that exist.
+        validated_topology_epoch: i32 = -1, 0.., tag 0;
+        /// The configs of the last assignment.
+        last_assignment_configs: Option<Vec<StreamsGroupKeyValue<'a>>>, 0.., tag 1;
+    }
+
+    /// Type 19.
+    pub struct StreamsGroupMemberMetadataValue<'a> {
+        instance_id: Option<Str<'a>>, 0..;
+        rack_id: Option<Str<'a>>, 0..;
+        client_id: Str<'a>, 0..;
+        client_host: Str<'a>, 0..;
+        rebalance_timeout_ms: i32 = -1, 0..;
+        topology_epoch: i32, 0..;
+        process_id: Str<'a>, 0..;
+        user_endpoint: Option<StreamsGroupEndpoint<'a>>, 0..;
+        client_tags: Vec<StreamsGroupKeyValue<'a>>, 0..;
+    }
+
+    /// Type 22.
+    pub struct StreamsGroupCurrentMemberAssignmentValue<'a> {
+        member_epoch: i32, 0..;
+        previous_member_epoch: i32, 0..;
+        state: i8, 0..;
+        active_tasks: Vec<StreamsGroupOwnedTaskIds<'a>>, 0..;
+        standby_tasks: Vec<StreamsGroupOwnedTaskIds<'a>>, 0..;
+        warmup_tasks: Vec<StreamsGroupOwnedTaskIds<'a>>, 0..;
+        active_tasks_pending_revocation: Vec<StreamsGroupOwnedTaskIds<'a>>, 0..;
+        standby_tasks_pending_revocation: Vec<StreamsGroupOwnedTaskIds<'a>>, 0..;
+        warmup_tasks_pending_revocation: Vec<StreamsGroupOwnedTaskIds<'a>>, 0..;
+    }
+
+    pub struct StreamsGroupOwnedTaskIds<'a> {
+        subtopology_id: Str<'a>, 0..;
+        partitions: Vec<i32>, 0..;
+        /// The epoch at which the member got each of `partitions`, in their order; only of active
+        /// tasks.
+        assignment_epochs: Option<Vec<i32>>, 0.., tag 0;
+    }
+}

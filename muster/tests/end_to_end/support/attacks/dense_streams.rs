@@ -1,0 +1,30 @@
+//! The densest requests of streams groups: see `dense.rs`.
+
+use super::dense::{Form, Target, names};
+use muster_codec::messages::*;
+
+/// A subtopology for each name.
+pub(super) fn heartbeat(form: Form, target: &Target) -> StreamsGroupHeartbeatRequest<'static> {
+    let subtopology = |(number, topic)| StreamsGroupSubtopology {
+        subtopology_id: format!("{number}").into(),
+        source_topics: vec![topic],
+        ..Default::default()
+    };
+    let topics = names(form, &target.topic).into_iter().enumerate();
+    let subtopologies = topics.map(subtopology).collect();
+    StreamsGroupHeartbeatRequest {
+        group_id: target.consumer.clone().into(),
+        member_id: "m".into(),
+        rebalance_timeout_ms: 60_000,
+        topology: Some(StreamsGroupTopology { epoch: 0, subtopologies }),
+        active_tasks: Some(Vec::new()),
+        standby_tasks: Some(Vec::new()),
+        warmup_tasks: Some(Vec::new()),
+        ..Default::default()
+    }
+}
+
+pub(super) fn describe(form: Form, target: &Target) -> StreamsGroupDescribeRequest<'static> {
+    let group_ids = names(form, &target.consumer);
+    StreamsGroupDescribeRequest { group_ids, include_authorized_operations: true }
+}

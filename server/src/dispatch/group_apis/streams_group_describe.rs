@@ -1,0 +1,56 @@
+//! StreamsGroupDescribe.
+
+use super::list::{BySlot, GroupList, extract, once, runs};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use crate::placement::Slot;
+use muster_codec::messages::{
+    DescribedStreamsGroup, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse,
+};
+use muster_codec::{ErrorCode, Response};
+
+impl GroupApi for StreamsGroupDescribeRequest<'_> {
+    fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+        NamedGroups::Each(self)
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        let groups = self.group_ids.iter().map(|group| DescribedStreamsGroup {
+            group_id: owned(group),
+            error_code: error.code(),
+            ..Default::default()
+        });
+        StreamsGroupDescribeResponse { groups: groups.collect(), ..Default::default() }.into()
+    }
+}
+
+impl GroupList for StreamsGroupDescribeRequest<'_> {
+    fn is_empty(&self) -> bool {
+        self.group_ids.is_empty()
+    }
+
+    fn name_once(&mut self) {
+        once(&mut self.group_ids);
+    }
+
+    fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
+        let group_ids = extract(&mut self.group_ids, |group| context.is_foreign(group))?;
+        let foreign = Self { group_ids, ..Default::default() };
+        Some(foreign.refused(context.version, ErrorCode::NotCoordinator))
+    }
+}
+
+impl BySlot for StreamsGroupDescribeRequest<'_> {
+    fn by_slot(self, slot_of: &dyn Fn(&str) -> Slot) -> Vec<(Slot, Self)> {
+        let runs = runs(self.group_ids, |it| slot_of(it));
+        runs.map(|(slot, group_ids)| (slot, Self { group_ids, ..self })).collect()
+    }
+}
+
+impl CoordinatorAnswer for StreamsGroupDescribeResponse<'_> {
+    fn merge(&mut self, refused: Self) {
+        self.groups.extend(refused.groups);
+    }
+
+    /// A description writes nothing.
+    fn fail(&mut self, _error: ErrorCode) {}
+}
