@@ -75,7 +75,7 @@ impl ConsumerGroup {
         records.extend(
             each.clone().map(|(it, member, _)| Consumer::member_record(&id, it, &member.profile)),
         );
-        records.push(Consumer::epoch_record(&id, generation, hash));
+        records.push(Consumer::epoch_record(&id, generation, hash, &()));
         records.extend(
             each.clone().map(|(it, _, target)| Consumer::target_record(&id, it, target.clone())),
         );

@@ -17,7 +17,7 @@ impl ConsumerGroup {
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         change: ProfileChange<'_, Profile>,
-    ) -> Result<ProfileEffect, Refusal> {
+    ) -> Result<ProfileEffect<()>, Refusal> {
         let ProfileChange { before, after, .. } = change;
         let regex = self.update_regex(turn, draft, before, after)?;
         let waits = regex == Change::Unresolved && after.classic.is_none();
@@ -29,7 +29,7 @@ impl ConsumerGroup {
             self.is_outdated(turn.topics)
         };
         let is_changed = has_new_names || regex != Change::None;
-        Ok(ProfileEffect { is_changed, bumps, is_outdated })
+        Ok(ProfileEffect { is_changed, bumps, is_outdated, fields: () })
     }
 
     /// Whether all members have the same subscription after a change.

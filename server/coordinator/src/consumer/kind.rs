@@ -36,6 +36,7 @@ impl Kind for Consumer {
     type Reported = [Reported];
     type Targets = TopicTargets;
     type Input = SubscriptionType;
+    type EpochFields = ();
     type MemberTimers = ClassicTimers;
 
     const REVOKES: bool = true;
@@ -103,7 +104,7 @@ impl Kind for Consumer {
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         change: ProfileChange<'_, Profile>,
-    ) -> Result<ProfileEffect, Refusal> {
+    ) -> Result<ProfileEffect<()>, Refusal> {
         group.effect(turn, draft, change)
     }
 
@@ -122,9 +123,11 @@ impl Kind for Consumer {
         group: &ConsumerGroup,
         draft: &mut Draft<'_>,
         members: &[&Member],
-    ) -> Subscriptions {
-        group.subscriptions_without(draft, members)
+    ) -> Option<Subscriptions> {
+        Some(group.subscriptions_without(draft, members))
     }
+
+    fn epoch_fields(_: &ConsumerGroup) {}
 
     fn input_after(
         group: &ConsumerGroup,
@@ -208,9 +211,9 @@ impl Kind for Consumer {
     }
 
     record_methods! {
-        epoch ConsumerGroupMetadata(ConsumerGroupMetadataValue),
+        epoch ConsumerGroupMetadata(epoch_value),
         member ConsumerGroupMemberMetadata,
-        target ConsumerGroupTargetAssignmentMember,
+        target ConsumerGroupTargetAssignmentMember(target_value),
         target_epoch ConsumerGroupTargetAssignmentMetadata,
         current ConsumerGroupCurrentMemberAssignment(current_to_record)
     }
@@ -229,10 +232,11 @@ impl Kind for Consumer {
         out.extend(resolved.map(|(regex, it)| records::resolved(&group.id, regex, it)));
     }
 
-    fn own_tombstones(group: &ConsumerGroup, out: &mut Draft<'_>) {
+    fn group_tombstones(group: &ConsumerGroup, out: &mut Draft<'_>) {
         let resolved = group.own.regexes.all_resolved();
         out.extend(resolved.map(|(regex, _)| records::regex_tombstone(&group.id, regex)));
         out.push(records::partition_metadata_tombstone(&group.id));
+        out.push(Self::epoch_tombstone(&group.id));
     }
 
     fn profile_replaced(
@@ -292,4 +296,8 @@ impl Report<Uuid> for [Reported] {
                 && topic.partitions.iter().all(|it| assigned.contains(&topic.topic_id, *it))
         })
     }
+}
+
+fn epoch_value(epoch: i32, metadata_hash: i64, (): &()) -> ConsumerGroupMetadataValue {
+    ConsumerGroupMetadataValue { epoch, metadata_hash }
 }

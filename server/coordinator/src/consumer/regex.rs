@@ -330,7 +330,7 @@ impl ConsumerGroup {
             turn.events.consumer_rebalances += 1;
             turn.rebalances(epoch);
             turn.note_cause(if is_new { Cause::Expression } else { Cause::Topics }, None);
-            draft.push(Consumer::epoch_record(&self.id, epoch, hash));
+            draft.push(Consumer::epoch_record(&self.id, epoch, hash, &()));
             self.checked_version = Some(turn.topics.version());
         }
         turn.write_all(draft);

@@ -24,7 +24,8 @@ impl<K: Kind> Group<K> {
                 out.push(K::member_record(&self.id, &slot.id, &member.profile));
             }
         }
-        out.push(K::epoch_record(&self.id, self.epoch, self.metadata_hash));
+        let fields = K::epoch_fields(self);
+        out.push(K::epoch_record(&self.id, self.epoch, self.metadata_hash, &fields));
         for slot in slots.iter().filter(|slot| slot.has_target) {
             let Some(number) = self.members.slot_number(&slot.id) else { continue };
             out.push(K::target_record(&self.id, &slot.id, self.target.of(number)));
@@ -54,8 +55,7 @@ impl<K: Kind> Group<K> {
         draft.extend(ids.clone().map(|it| K::target_tombstone(&self.id, it)));
         draft.push(K::target_epoch_tombstone(&self.id));
         draft.extend(ids.map(|it| K::member_tombstone(&self.id, it)));
-        K::own_tombstones(self, draft);
-        draft.push(K::epoch_tombstone(&self.id));
+        K::group_tombstones(self, draft);
     }
 
     /// Writes the tombstones of the group.

@@ -21,9 +21,10 @@ impl<P> Clone for ProfileChange<'_, P> {
 
 impl<P> Copy for ProfileChange<'_, P> {}
 
-/// The effect of a member's changed profile on its group.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ProfileEffect {
+/// The effect of a member's changed profile on its group; `F` is what the kind records with the
+/// epoch.
+#[derive(Debug, Clone)]
+pub(crate) struct ProfileEffect<F> {
     /// Whether the member's subscription changed.
     pub(crate) is_changed: bool,
     /// Whether the group epoch is bumped.
@@ -31,6 +32,8 @@ pub(crate) struct ProfileEffect {
     /// Whether the topics are compared with those of the group epoch, which is bumped if they
     /// differ.
     pub(crate) is_outdated: bool,
+    /// What goes with the group epoch, which is bumped if it differs.
+    pub(crate) fields: F,
 }
 
 impl<K: Kind> Group<K> {
@@ -49,21 +52,22 @@ impl<K: Kind> Group<K> {
         &mut self,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
-        effect: ProfileEffect,
+        effect: &ProfileEffect<K::EpochFields>,
         change: ProfileChange<'_, K::Profile>,
     ) -> (i32, K::Input) {
-        if !effect.bumps && !effect.is_outdated {
+        let has_new_fields = effect.fields != K::epoch_fields(self);
+        if !effect.bumps && !effect.is_outdated && !has_new_fields {
             return (self.epoch, K::input(self));
         }
         let subscriptions = K::subscriptions_after(self, change);
         let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
         let input = K::input_after(self, change, &subscriptions);
         let mut epoch = self.epoch;
-        if effect.bumps || hash != K::known_hash(self) {
+        if effect.bumps || has_new_fields || hash != K::known_hash(self) {
             epoch = epoch.saturating_add(1);
             *K::rebalances(turn.events) += 1;
             turn.rebalances(epoch);
-            draft.push(K::epoch_record(&self.id, epoch, hash));
+            draft.push(K::epoch_record(&self.id, epoch, hash, &effect.fields));
         }
         self.checked_version = Some(turn.topics.version());
         K::remove_old_records(self, draft);

@@ -22,10 +22,12 @@ impl<K: Kind> Group<K> {
         }
         let members: Vec<_> = slots.iter().filter_map(|slot| slot.member.as_ref()).collect();
         let subscriptions = K::subscriptions_without(self, draft, &members);
-        let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
+        let hash = subscriptions.map_or(self.metadata_hash, |subscriptions| {
+            turn.hashes.of_group(turn.topics, subscriptions.names())
+        });
         let epoch = self.epoch.saturating_add(1);
         turn.rebalances(epoch);
-        draft.push(K::epoch_record(&self.id, epoch, hash));
+        draft.push(K::epoch_record(&self.id, epoch, hash, &K::epoch_fields(self)));
         for number in numbers {
             if let Some(slot) = self.members.slot_mut(*number) {
                 slot.timers.cancel(turn.timers);

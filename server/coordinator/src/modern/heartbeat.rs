@@ -118,10 +118,10 @@ impl<K: Kind> Group<K> {
         let change = ProfileChange { before: &before.profile, after: &after.profile, is_new };
         let mut effect = K::effect(self, turn, draft, change)?;
         effect.bumps |= self.lacks_target(member_id, &after.profile);
-        let (epoch, input) = self.next_epoch(turn, draft, effect, change);
+        let (epoch, input) = self.next_epoch(turn, draft, &effect, change);
         let is_changed = effect.is_changed;
         if epoch > self.epoch && (!is_new || replaces.is_some()) {
-            note_cause(turn, member_id, effect);
+            note_cause(turn, member_id, &effect);
         }
         Ok(Subscribed { member_id, before, after, replaces, is_new, is_changed, epoch, input })
     }
@@ -199,7 +199,7 @@ impl<K: Kind> Group<K> {
 }
 
 /// Notes why a member that is not new raises the group epoch.
-fn note_cause(turn: &mut Turn<'_, '_>, member_id: &str, effect: ProfileEffect) {
+fn note_cause<F>(turn: &mut Turn<'_, '_>, member_id: &str, effect: &ProfileEffect<F>) {
     match effect {
         ProfileEffect { bumps: false, .. } => turn.note_cause(Cause::Topics, None),
         ProfileEffect { is_changed: true, .. } => {

@@ -56,6 +56,9 @@ pub(crate) trait Kind: Debug + Default {
     /// A property of all subscriptions that the assignors need, determined with the group epoch.
     type Input: Copy;
 
+    /// What only this kind records with the group epoch.
+    type EpochFields: Debug + Clone + PartialEq;
+
     /// The timers of a member that only this kind has.
     type MemberTimers: OwnTimers;
 
@@ -126,7 +129,7 @@ pub(crate) trait Kind: Debug + Default {
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         change: ProfileChange<'_, Self::Profile>,
-    ) -> Result<ProfileEffect, Refusal>;
+    ) -> Result<ProfileEffect<Self::EpochFields>, Refusal>;
 
     /// The hash of the topics that the group is known to have subscribed to.
     fn known_hash(group: &Group<Self>) -> i64;
@@ -137,12 +140,16 @@ pub(crate) trait Kind: Debug + Default {
         change: ProfileChange<'_, Self::Profile>,
     ) -> Subscriptions;
 
-    /// The same after members have left; records that only they used are removed in `draft`.
+    /// The same after members have left; records that only they used are removed in `draft`. None
+    /// if they are not the members' subscriptions: the hash stays.
     fn subscriptions_without(
         group: &Group<Self>,
         draft: &mut Draft<'_>,
         members: &[&MemberOf<Self>],
-    ) -> Subscriptions;
+    ) -> Option<Subscriptions>;
+
+    /// What is recorded with the present epoch.
+    fn epoch_fields(group: &Group<Self>) -> Self::EpochFields;
 
     /// The input of the assignors after a change that leads to these subscriptions.
     fn input_after(
@@ -223,7 +230,12 @@ pub(crate) trait Kind: Debug + Default {
     // The records.
 
     /// The record of a group epoch.
-    fn epoch_record(group_id: &str, epoch: i32, metadata_hash: i64) -> GroupRecord<'static>;
+    fn epoch_record(
+        group_id: &str,
+        epoch: i32,
+        metadata_hash: i64,
+        fields: &Self::EpochFields,
+    ) -> GroupRecord<'static>;
 
     /// Removes records of earlier versions, when the group's topics are looked at.
     fn remove_old_records(group: &Group<Self>, draft: &mut Draft<'_>);
@@ -257,8 +269,9 @@ pub(crate) trait Kind: Debug + Default {
     /// The records that only this kind has, as a compacted log has them.
     fn own_records(group: &Group<Self>, out: &mut Draft<'_>);
 
-    /// Their tombstones.
-    fn own_tombstones(group: &Group<Self>, out: &mut Draft<'_>);
+    /// The last tombstones of a group: those of its epoch and of the records that only this kind
+    /// has.
+    fn group_tombstones(group: &Group<Self>, out: &mut Draft<'_>);
 
     // Replay.
 

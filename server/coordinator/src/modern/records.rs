@@ -10,14 +10,20 @@ use muster_codec::records::{
 
 /// The methods of [`super::kind::Kind`] that make records, for a kind with these types of records:
 /// of the group's epoch, the members' profiles, the target assignment and its epoch, and the
-/// members' current assignments. `$current_value` makes the value of the last.
+/// members' current assignments. The functions in brackets make the values of three of them.
 macro_rules! record_methods {
     (
-        epoch $epoch:ident($epoch_value:ident), member $member:ident, target $target:ident,
-        target_epoch $target_epoch:ident, current $current:ident($current_value:path)
+        epoch $epoch:ident($epoch_value:path), member $member:ident,
+        target $target:ident($target_value:path), target_epoch $target_epoch:ident,
+        current $current:ident($current_value:path)
     ) => {
-        fn epoch_record(group_id: &str, epoch: i32, metadata_hash: i64) -> GroupRecord<'static> {
-            let value = $epoch_value { epoch, metadata_hash };
+        fn epoch_record(
+            group_id: &str,
+            epoch: i32,
+            metadata_hash: i64,
+            fields: &Self::EpochFields,
+        ) -> GroupRecord<'static> {
+            let value = $epoch_value(epoch, metadata_hash, fields);
             GroupRecord::$epoch(group_key(group_id), Some(value))
         }
 
@@ -40,9 +46,9 @@ macro_rules! record_methods {
         fn target_record(
             group_id: &str,
             member_id: &str,
-            target: Partitions,
+            target: Partitions<Self::Key>,
         ) -> GroupRecord<'static> {
-            GroupRecord::$target(member_key(group_id, member_id), Some(target_value(target)))
+            GroupRecord::$target(member_key(group_id, member_id), Some($target_value(target)))
         }
 
         fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {

@@ -39,6 +39,7 @@ impl Kind for Share {
     type Reported = NoReport;
     type Targets = ShareTargets;
     type Input = SubscriptionType;
+    type EpochFields = ();
     type MemberTimers = NoTimers;
 
     const REVOKES: bool = false;
@@ -110,12 +111,12 @@ impl Kind for Share {
         turn: &mut Turn<'_, '_>,
         _: &mut Draft<'_>,
         change: ProfileChange<'_, Profile>,
-    ) -> Result<ProfileEffect, Refusal> {
+    ) -> Result<ProfileEffect<()>, Refusal> {
         let has_new_names = change.after.topics != change.before.topics;
         let bumps = has_new_names || group.has_unassigned_state();
         let is_outdated = group.is_outdated(turn.topics);
         group.own.is_unchecked = false;
-        Ok(ProfileEffect { is_changed: bumps, bumps, is_outdated })
+        Ok(ProfileEffect { is_changed: bumps, bumps, is_outdated, fields: () })
     }
 
     fn known_hash(group: &ShareGroup) -> i64 {
@@ -136,11 +137,13 @@ impl Kind for Share {
         group: &ShareGroup,
         _: &mut Draft<'_>,
         members: &[&Member],
-    ) -> Subscriptions {
+    ) -> Option<Subscriptions> {
         let mut subscriptions = group.subscriptions.clone();
         members.iter().for_each(|member| subscriptions.remove_named(&member.profile.topics));
-        subscriptions
+        Some(subscriptions)
     }
+
+    fn epoch_fields(_: &ShareGroup) {}
 
     fn input_after(
         group: &ShareGroup,
@@ -215,9 +218,9 @@ impl Kind for Share {
     }
 
     record_methods! {
-        epoch ShareGroupMetadata(ShareGroupMetadataValue),
+        epoch ShareGroupMetadata(epoch_value),
         member ShareGroupMemberMetadata,
-        target ShareGroupTargetAssignmentMember,
+        target ShareGroupTargetAssignmentMember(target_value),
         target_epoch ShareGroupTargetAssignmentMetadata,
         current ShareGroupCurrentMemberAssignment(current_to_record)
     }
@@ -230,8 +233,9 @@ impl Kind for Share {
         }
     }
 
-    fn own_tombstones(group: &ShareGroup, out: &mut Draft<'_>) {
+    fn group_tombstones(group: &ShareGroup, out: &mut Draft<'_>) {
         out.push(records::state_tombstone(&group.id));
+        out.push(Self::epoch_tombstone(&group.id));
     }
 
     fn profile_replaced(group: &mut ShareGroup, _: u32, before: Option<&Member>, after: &Profile) {
@@ -274,4 +278,8 @@ impl Report<Uuid> for NoReport {
     fn is_within(&self, _: &Owned) -> bool {
         true
     }
+}
+
+fn epoch_value(epoch: i32, metadata_hash: i64, (): &()) -> ShareGroupMetadataValue {
+    ShareGroupMetadataValue { epoch, metadata_hash }
 }

@@ -116,7 +116,7 @@ pub(crate) fn alter(
         return Ok(());
     }
     let state_epoch = group.epoch.saturating_add(1);
-    turn.write(Share::epoch_record(&group.id, state_epoch, group.metadata_hash));
+    turn.write(Share::epoch_record(&group.id, state_epoch, group.metadata_hash, &()));
     group.write_state(turn, &group.own.state.with_initializing(&topics));
     let retry_ms = turn.config.group_share_initialize_retry_interval_ms;
     group.own.state.asked(topics.keys(), turn.now.saturating_add(i64::from(retry_ms)));

@@ -108,6 +108,7 @@ impl Kind for Tasks {
     type Reported = Owned<Task>;
     type Targets = ByTurns;
     type Input = ();
+    type EpochFields = ();
     type MemberTimers = NoTimers;
 
     const REVOKES: bool = true;
@@ -166,9 +167,10 @@ impl Kind for Tasks {
         turn: &mut Turn<'_, '_>,
         _: &mut Draft<'_>,
         change: ProfileChange<'_, String>,
-    ) -> Result<ProfileEffect, Refusal> {
+    ) -> Result<ProfileEffect<()>, Refusal> {
         let bumps = change.before != change.after;
-        Ok(ProfileEffect { is_changed: false, bumps, is_outdated: group.is_outdated(turn.topics) })
+        let is_outdated = group.is_outdated(turn.topics);
+        Ok(ProfileEffect { is_changed: false, bumps, is_outdated, fields: () })
     }
 
     fn known_hash(group: &Group<Self>) -> i64 {
@@ -183,9 +185,11 @@ impl Kind for Tasks {
         _: &Group<Self>,
         _: &mut Draft<'_>,
         _: &[&MemberOf<Self>],
-    ) -> Subscriptions {
-        Subscriptions::default()
+    ) -> Option<Subscriptions> {
+        Some(Subscriptions::default())
     }
+
+    fn epoch_fields(_: &Group<Self>) {}
 
     fn input_after(_: &Group<Self>, _: ProfileChange<'_, String>, _: &Subscriptions) {}
 
@@ -277,7 +281,7 @@ impl Kind for Tasks {
         Answer { epoch: current.epoch, tasks }
     }
 
-    fn epoch_record(group_id: &str, epoch: i32, hash: i64) -> GroupRecord<'static> {
+    fn epoch_record(group_id: &str, epoch: i32, hash: i64, (): &()) -> GroupRecord<'static> {
         let value = EpochValue { epoch, metadata_hash: hash };
         GroupRecord::ConsumerGroupMetadata(group_key(group_id), Some(value))
     }
@@ -342,7 +346,9 @@ impl Kind for Tasks {
 
     fn own_records(_: &Group<Self>, _: &mut Draft<'_>) {}
 
-    fn own_tombstones(_: &Group<Self>, _: &mut Draft<'_>) {}
+    fn group_tombstones(group: &Group<Self>, draft: &mut Draft<'_>) {
+        draft.push(Self::epoch_tombstone(&group.id));
+    }
 
     fn profile_replaced(
         group: &mut Group<Self>,
