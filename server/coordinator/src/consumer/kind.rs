@@ -8,7 +8,7 @@ use crate::assignors::{Computation, SubscriptionType};
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::modern::epoch::{ProfileChange, ProfileEffect};
-use crate::modern::heartbeat::Existing;
+use crate::modern::heartbeat::{Existing, Outcome, Settling};
 use crate::modern::kind::{HeartbeatFields, Kind, Report};
 use crate::modern::member::Client;
 use crate::modern::owned::{Owned, Partitions};
@@ -95,7 +95,11 @@ impl Kind for Consumer {
         profile.classic.is_none()
     }
 
-    fn has_changed(group: &ConsumerGroup, turn: &Turn<'_, '_>) -> bool {
+    fn has_changed(
+        group: &ConsumerGroup,
+        turn: &Turn<'_, '_>,
+        _: &ConsumerGroupHeartbeatRequest<'_>,
+    ) -> bool {
         group.is_resolution_due(turn)
     }
 
@@ -143,6 +147,14 @@ impl Kind for Consumer {
 
     fn input(group: &ConsumerGroup) -> SubscriptionType {
         group.subscription_type()
+    }
+
+    fn is_ready(_: &ConsumerGroup) -> bool {
+        true
+    }
+
+    fn is_gathering(_: &ConsumerGroup) -> bool {
+        false
     }
 
     fn target_slot(group: &ConsumerGroup, number: Option<u32>, profile: &Profile) -> Option<u32> {
@@ -195,19 +207,19 @@ impl Kind for Consumer {
         _: &mut ConsumerGroup,
         _: &mut Turn<'_, '_>,
         _: &mut Draft<'_>,
-        _: i32,
-        _: ProfileChange<'_, Profile>,
+        _: &ConsumerGroupHeartbeatRequest<'_>,
+        _: &Settling<'_, Self>,
     ) {
     }
 
     fn answer<'r>(
+        group: &ConsumerGroup,
         turn: &Turn<'_, 'r>,
-        group_id: &str,
         heartbeat: &ConsumerGroupHeartbeatRequest<'r>,
-        current: &Current,
-        is_changed: bool,
+        member: &Member,
+        outcome: Outcome,
     ) -> ConsumerGroupHeartbeatResponse<'r> {
-        answer(turn, group_id, heartbeat, current, is_changed)
+        answer(turn, &group.id, heartbeat, &member.current, outcome.is_changed)
     }
 
     record_methods! {

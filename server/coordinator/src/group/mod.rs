@@ -190,7 +190,7 @@ impl Group {
             },
             Self::Consumer(group) => Some(match group.state() {
                 modern::State::Empty => Standing::ConsumerEmpty,
-                modern::State::Assigning => Standing::ConsumerAssigning,
+                modern::State::NotReady | modern::State::Assigning => Standing::ConsumerAssigning,
                 modern::State::Reconciling => Standing::ConsumerReconciling,
                 modern::State::Stable => Standing::ConsumerStable,
             }),

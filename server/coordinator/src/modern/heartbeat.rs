@@ -4,7 +4,7 @@ use super::epoch::{ProfileChange, ProfileEffect};
 use super::kind::{HeartbeatFields, Kind};
 use super::member::{Client, CurrentOf, Member, MemberOf, MemberState};
 use super::reconcile::Reconciliation;
-use super::target::{MemberTarget, MemberUpdate};
+use super::target::{Delay, MemberTarget, MemberUpdate};
 use super::validate::JOIN;
 use super::{Draft, Group, Refusal, refuse};
 use crate::event::Cause;
@@ -39,6 +39,30 @@ pub(crate) struct Updated<K: Kind> {
     pub(crate) number: u32,
     pub(crate) before: MemberOf<K>,
     pub(crate) after: MemberOf<K>,
+    /// Why it has no newer target.
+    delay: Option<Delay>,
+}
+
+/// The end of a heartbeat that was not a steady one.
+pub(crate) struct Settling<'s, K: Kind> {
+    /// The next group epoch.
+    pub(crate) epoch: i32,
+    pub(crate) change: ProfileChange<'s, K::Profile>,
+    #[expect(dead_code, reason = "for a kind that looks at the member here")]
+    pub(crate) number: u32,
+    #[expect(dead_code, reason = "for a kind that looks at the member here")]
+    pub(crate) member: &'s MemberOf<K>,
+    #[expect(dead_code, reason = "for a kind that looks at the member here")]
+    pub(crate) outcome: Outcome,
+}
+
+/// What a heartbeat has led to, for its answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Outcome {
+    /// Whether the member's assignment has changed.
+    pub(crate) is_changed: bool,
+    #[expect(dead_code, reason = "for a kind that tells its members")]
+    pub(crate) delay: Option<Delay>,
 }
 
 impl<K: Kind> Group<K> {
@@ -55,8 +79,8 @@ impl<K: Kind> Group<K> {
         heartbeat: &K::Heartbeat<'r>,
     ) -> Result<K::Answer<'r>, Refusal> {
         self.refuse_if_full(turn.config, heartbeat.member_id())?;
-        if let Some((number, current)) = self.steady(turn, client, heartbeat) {
-            let answer = K::answer(turn, &self.id, heartbeat, current, false);
+        if let Some((number, member)) = self.steady(turn, client, heartbeat) {
+            let answer = K::answer(self, turn, heartbeat, member, Outcome::default());
             self.restart_session(turn, number);
             return Ok(answer);
         }
@@ -69,9 +93,11 @@ impl<K: Kind> Group<K> {
         self.restart_session(turn, updated.number);
         let (before, after) = (&updated.before, &updated.after);
         let change = ProfileChange { before: &before.profile, after: &after.profile, is_new };
-        K::settle(self, turn, draft, epoch, change);
         let is_changed = after.current.assigned != before.current.assigned;
-        Ok(K::answer(turn, &self.id, heartbeat, &after.current, is_changed))
+        let outcome = Outcome { is_changed, delay: updated.delay };
+        let settling = Settling { epoch, change, number: updated.number, member: after, outcome };
+        K::settle(self, turn, draft, heartbeat, &settling);
+        Ok(K::answer(self, turn, heartbeat, after, outcome))
     }
 
     /// The member of a request that changes nothing, in a group that has not changed for it.
@@ -80,7 +106,7 @@ impl<K: Kind> Group<K> {
         turn: &Turn<'_, '_>,
         client: Client<'_>,
         heartbeat: &K::Heartbeat<'_>,
-    ) -> Option<(u32, &CurrentOf<K>)> {
+    ) -> Option<(u32, &MemberOf<K>)> {
         let number = self.members.slot_number(heartbeat.member_id())?;
         let member = self.members.slot(number)?.member.as_ref()?;
         let current = &member.current;
@@ -88,10 +114,10 @@ impl<K: Kind> Group<K> {
             && current.epoch > JOIN
             && current.is_reconciled_to(self.target.epoch)
             && self.target.epoch >= self.epoch
-            && !K::has_changed(self, turn)
+            && !K::has_changed(self, turn, heartbeat)
             && !self.is_outdated(turn.topics)
             && K::is_unchanged(&member.profile, heartbeat, client);
-        is_steady.then_some((number, current))
+        is_steady.then_some((number, member))
     }
 
     /// A dynamic member that joins, perhaps again.
@@ -152,7 +178,7 @@ impl<K: Kind> Group<K> {
             turn.moves(after.current.moved_to(&next));
             after.current = next;
         }
-        Ok(Updated { number, before, after })
+        Ok(Updated { number, before, after, delay: target.delay })
     }
 
     /// The member's assignment after its next step; None if it does not change.

@@ -17,7 +17,7 @@ use super::Draft;
 use super::Group;
 use super::Refusal;
 use super::epoch::{ProfileChange, ProfileEffect};
-use super::heartbeat::Existing;
+use super::heartbeat::{Existing, Outcome, Settling};
 use super::member::{Client, CurrentOf, MemberOf};
 use super::members::OwnTimers;
 use super::owned::{Key, Owned, Partitions};
@@ -118,7 +118,11 @@ pub(crate) trait Kind: Debug + Default {
 
     /// Whether the group has changed for an unchanged member, other than by a new target or changed
     /// topics. On the path of each heartbeat.
-    fn has_changed(group: &Group<Self>, turn: &Turn<'_, '_>) -> bool;
+    fn has_changed(
+        group: &Group<Self>,
+        turn: &Turn<'_, '_>,
+        heartbeat: &Self::Heartbeat<'_>,
+    ) -> bool;
 
     /// The effect of a member's changed profile on the group.
     ///
@@ -164,6 +168,9 @@ pub(crate) trait Kind: Debug + Default {
     /// The input of the assignors when the epoch stays.
     fn input(group: &Group<Self>) -> Self::Input;
 
+    /// Whether the group has what its members need in order to be assigned anything.
+    fn is_ready(group: &Group<Self>) -> bool;
+
     // The target assignment.
 
     /// The slot whose target is the member's: its own, unless its target belongs to an instance id.
@@ -172,6 +179,9 @@ pub(crate) trait Kind: Debug + Default {
         number: Option<u32>,
         profile: &Self::Profile,
     ) -> Option<u32>;
+
+    /// Whether a new group waits for more members before its first target.
+    fn is_gathering(group: &Group<Self>) -> bool;
 
     /// Begins the computation of a target assignment.
     fn computation(
@@ -214,17 +224,17 @@ pub(crate) trait Kind: Debug + Default {
         group: &mut Group<Self>,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
-        epoch: i32,
-        change: ProfileChange<'_, Self::Profile>,
+        heartbeat: &Self::Heartbeat<'_>,
+        settling: &Settling<'_, Self>,
     );
 
     /// The answer to a member that joins or stays.
     fn answer<'r>(
+        group: &Group<Self>,
         turn: &Turn<'_, 'r>,
-        group_id: &str,
         heartbeat: &Self::Heartbeat<'r>,
-        current: &CurrentOf<Self>,
-        is_changed: bool,
+        member: &MemberOf<Self>,
+        outcome: Outcome,
     ) -> Self::Answer<'r>;
 
     // The records.
@@ -311,4 +321,21 @@ pub(crate) trait Report<K> {
     fn has_any_of(&self, assigned: &Owned<K>) -> bool;
 
     fn is_within(&self, assigned: &Owned<K>) -> bool;
+}
+
+/// A report of partitions by key, in the form of an assignment.
+impl<K: Key> Report<K> for Owned<K> {
+    fn is_empty(&self) -> bool {
+        Self::is_empty(self)
+    }
+
+    fn has_any_of(&self, assigned: &Self) -> bool {
+        self.by_key().iter().any(|of_key| {
+            of_key.partitions.iter().any(|it| assigned.contains(&of_key.key, it.partition))
+        })
+    }
+
+    fn is_within(&self, assigned: &Self) -> bool {
+        self.len_without(assigned) == 0
+    }
 }

@@ -18,6 +18,7 @@
 //! slots, timers and the input of the assignors. A kind reads its records, and calls the verbs of
 //! `replay` with their contents.
 
+pub(crate) mod commits;
 pub(crate) mod describe;
 mod durable;
 pub(crate) mod epoch;
@@ -70,6 +71,8 @@ pub(crate) fn refuse<T>(error: ErrorCode, message: &'static str) -> Result<T, Re
 pub(crate) enum State {
     /// No members.
     Empty,
+    /// What the group needs is not there, so that nothing can be assigned.
+    NotReady,
     /// The group epoch has no target assignment yet.
     Assigning,
     /// Some members have not reached the target assignment yet.
@@ -82,6 +85,7 @@ impl State {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
+            Self::NotReady => "NotReady",
             Self::Assigning => "Assigning",
             Self::Reconciling => "Reconciling",
             Self::Stable => "Stable",
@@ -128,6 +132,8 @@ impl<K: Kind> Group<K> {
         let reconciled = self.stable_at.get(&self.target.epoch).copied().unwrap_or(0);
         if self.members.is_empty() {
             State::Empty
+        } else if !K::is_ready(self) {
+            State::NotReady
         } else if self.epoch > self.target.epoch {
             State::Assigning
         } else if reconciled < self.members.len() {

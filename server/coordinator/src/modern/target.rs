@@ -77,6 +77,17 @@ pub(crate) struct MemberUpdate<'m, K: Kind> {
 pub(crate) struct MemberTarget<K: Kind> {
     pub(crate) epoch: i32,
     pub(crate) part: Part<K>,
+    /// Why it is not that of the group epoch, if it has to wait.
+    pub(crate) delay: Option<Delay>,
+}
+
+/// Why a target assignment is not computed yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delay {
+    /// More members of a new group may join.
+    Initial,
+    /// The last one was computed a short time ago.
+    Interval,
 }
 
 impl<T: Targets> Default for Target<T> {
@@ -108,17 +119,22 @@ impl<K: Kind> Group<K> {
         epoch: i32,
         input: K::Input,
     ) -> MemberTarget<K> {
+        if K::is_gathering(self) {
+            let (epoch, part, delay) = (self.target.epoch, Part::<K>::new(), Some(Delay::Initial));
+            return MemberTarget { epoch, part, delay };
+        }
+        let last = |group: &Self| group.last_target(Some(update.number), &update.after.profile);
+        if self.target.epoch >= epoch || self.target.computing.is_some() {
+            return last(self);
+        }
         let interval_ms = K::config(turn, &self.id).assignment_interval_ms;
-        if self.target.epoch >= epoch
-            || self.target.computing.is_some()
-            || !is_due(self.target.timestamp, interval_ms, turn.wall)
-        {
-            return self.last_target(Some(update.number), &update.after.profile);
+        if !is_due(self.target.timestamp, interval_ms, turn.wall) {
+            return MemberTarget { delay: Some(Delay::Interval), ..last(self) };
         }
         let mut computation = K::computation(self, turn, update, input);
         let Some(changes) = self.target.by_member.step(&mut computation) else {
             self.continue_later(turn, computation, epoch);
-            return self.last_target(Some(update.number), &update.after.profile);
+            return last(self);
         };
         let own = changes.iter().find(|change| K::Targets::changed(change) == update.number);
         let part = match own {
@@ -126,14 +142,14 @@ impl<K: Kind> Group<K> {
             None => self.target.of(update.number),
         };
         self.write_target(draft, changes, epoch, turn.wall);
-        MemberTarget { epoch, part }
+        MemberTarget { epoch, part, delay: None }
     }
 
     /// The member's part of the existing target.
     pub(crate) fn last_target(&self, number: Option<u32>, profile: &K::Profile) -> MemberTarget<K> {
         let number = K::target_slot(self, number, profile);
         let part = number.map(|number| self.target.of(number)).unwrap_or_default();
-        MemberTarget { epoch: self.target.epoch, part }
+        MemberTarget { epoch: self.target.epoch, part, delay: None }
     }
 
     /// Continues a long computation.
@@ -142,9 +158,18 @@ impl<K: Kind> Group<K> {
         if !turn.timers.due(&mut self.target.timer, turn.now, key) {
             return;
         }
-        let Some(Computing { mut computation, epoch }) = self.target.computing.take() else {
-            return;
-        };
+        if let Some(Computing { computation, epoch }) = self.target.computing.take() {
+            self.compute(turn, computation, epoch);
+        }
+    }
+
+    /// Continues a computation outside of a heartbeat, and writes its result once there is one.
+    fn compute(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        mut computation: ComputationOf<K>,
+        epoch: i32,
+    ) {
         match self.target.by_member.step(&mut computation) {
             None => self.continue_later(turn, computation, epoch),
             Some(changes) => {

@@ -8,7 +8,7 @@ use crate::assignors::SubscriptionType;
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::modern::epoch::{ProfileChange, ProfileEffect};
-use crate::modern::heartbeat::Existing;
+use crate::modern::heartbeat::{Existing, Outcome, Settling};
 use crate::modern::kind::{HeartbeatFields, Kind, Report};
 use crate::modern::member::Client;
 use crate::modern::members::NoTimers;
@@ -102,7 +102,11 @@ impl Kind for Share {
         false
     }
 
-    fn has_changed(group: &ShareGroup, turn: &Turn<'_, '_>) -> bool {
+    fn has_changed(
+        group: &ShareGroup,
+        turn: &Turn<'_, '_>,
+        _: &ShareGroupHeartbeatRequest<'_>,
+    ) -> bool {
         group.own.is_unchecked || group.is_initialization_due(turn)
     }
 
@@ -161,6 +165,14 @@ impl Kind for Share {
         subscription_type(&group.subscriptions, group.members.len())
     }
 
+    fn is_ready(_: &ShareGroup) -> bool {
+        true
+    }
+
+    fn is_gathering(_: &ShareGroup) -> bool {
+        false
+    }
+
     fn target_slot(_: &ShareGroup, number: Option<u32>, _: &Profile) -> Option<u32> {
         number
     }
@@ -201,20 +213,20 @@ impl Kind for Share {
         group: &mut ShareGroup,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
-        epoch: i32,
-        change: ProfileChange<'_, Profile>,
+        _: &ShareGroupHeartbeatRequest<'_>,
+        settling: &Settling<'_, Self>,
     ) {
-        group.initialize(turn, draft, epoch, change);
+        group.initialize(turn, draft, settling.epoch, settling.change);
     }
 
     fn answer<'r>(
+        group: &ShareGroup,
         turn: &Turn<'_, 'r>,
-        group_id: &str,
         heartbeat: &ShareGroupHeartbeatRequest<'r>,
-        current: &Current,
-        is_changed: bool,
+        member: &Member,
+        outcome: Outcome,
     ) -> ShareGroupHeartbeatResponse<'r> {
-        answer(turn, group_id, heartbeat, current, is_changed)
+        answer(turn, &group.id, heartbeat, &member.current, outcome.is_changed)
     }
 
     record_methods! {

@@ -2,8 +2,8 @@
 //! and epochs are as in streams groups; all groups have the same tasks.
 
 use super::super::epoch::{ProfileChange, ProfileEffect};
-use super::super::heartbeat::Existing;
-use super::super::kind::{HeartbeatFields, Kind, Part, Report};
+use super::super::heartbeat::{Existing, Outcome, Settling};
+use super::super::kind::{HeartbeatFields, Kind, Part};
 use super::super::member::{Client, CurrentOf, MemberOf};
 use super::super::members::NoTimers;
 use super::super::owned::{KeyPartitions, Owned, Partitions};
@@ -158,7 +158,7 @@ impl Kind for Tasks {
         true
     }
 
-    fn has_changed(_: &Group<Self>, _: &Turn<'_, '_>) -> bool {
+    fn has_changed(_: &Group<Self>, _: &Turn<'_, '_>, _: &Beat) -> bool {
         false
     }
 
@@ -198,6 +198,14 @@ impl Kind for Tasks {
     }
 
     fn input(_: &Group<Self>) {}
+
+    fn is_ready(_: &Group<Self>) -> bool {
+        true
+    }
+
+    fn is_gathering(_: &Group<Self>) -> bool {
+        false
+    }
 
     fn target_slot(_: &Group<Self>, number: Option<u32>, _: &String) -> Option<u32> {
         number
@@ -265,20 +273,20 @@ impl Kind for Tasks {
         _: &mut Group<Self>,
         _: &mut Turn<'_, '_>,
         _: &mut Draft<'_>,
-        _: i32,
-        _: ProfileChange<'_, String>,
+        _: &Beat,
+        _: &Settling<'_, Self>,
     ) {
     }
 
     fn answer<'r>(
+        _: &Group<Self>,
         _: &Turn<'_, 'r>,
-        _: &str,
         _: &Beat,
-        current: &CurrentOf<Self>,
-        is_changed: bool,
+        member: &MemberOf<Self>,
+        outcome: Outcome,
     ) -> Answer {
-        let tasks = is_changed.then(|| current.assigned.clone());
-        Answer { epoch: current.epoch, tasks }
+        let tasks = outcome.is_changed.then(|| member.current.assigned.clone());
+        Answer { epoch: member.current.epoch, tasks }
     }
 
     fn epoch_record(group_id: &str, epoch: i32, hash: i64, (): &()) -> GroupRecord<'static> {
@@ -444,23 +452,5 @@ impl HeartbeatFields for Beat {
 
     fn member_epoch(&self) -> i32 {
         self.epoch
-    }
-}
-
-impl Report<Task> for Owned<Task> {
-    fn is_empty(&self) -> bool {
-        Self::is_empty(self)
-    }
-
-    fn has_any_of(&self, assigned: &Self) -> bool {
-        self.by_key().iter().any(|of_key| {
-            of_key.partitions.iter().any(|it| assigned.contains(&of_key.key, it.partition))
-        })
-    }
-
-    fn is_within(&self, assigned: &Self) -> bool {
-        self.by_key().iter().all(|of_key| {
-            of_key.partitions.iter().all(|it| assigned.contains(&of_key.key, it.partition))
-        })
     }
 }

@@ -1,0 +1,138 @@
+//! Whether a group allows its members to commit and fetch offsets.
+
+use super::Group;
+use super::kind::Kind;
+use super::member::Current;
+use super::owned::Key;
+use crate::config::Config;
+use crate::context::Topics;
+use crate::offsets::{Commit, is_metadata_too_large};
+use muster_codec::ErrorCode;
+use muster_codec::messages::{OffsetCommitRequest, OffsetCommitRequestTopic};
+
+/// The first version of OffsetCommit for members of the newer protocols.
+const MODERN_FROM: i16 = 9;
+
+/// The first version of TxnOffsetCommit that knows STALE_MEMBER_EPOCH.
+const TRANSACTIONAL_STALE_FROM: i16 = 6;
+
+/// A kind of groups whose members commit offsets.
+pub(crate) trait Commits: Kind {
+    /// Whether a member uses the classic protocol.
+    fn is_classic(profile: &Self::Profile) -> bool;
+
+    /// That by which partitions of a topic are assigned.
+    fn key_of(
+        group: &Group<Self>,
+        topics: &dyn Topics,
+        kind: Commit,
+        topic: &OffsetCommitRequestTopic<'_>,
+    ) -> Assigned<Self::Key>;
+}
+
+/// How partitions of a topic in a commit are assigned.
+pub(crate) enum Assigned<K> {
+    By(K),
+    #[expect(dead_code, reason = "all topics of consumer groups may be assigned")]
+    Never,
+    /// There is no such topic: it is refused by itself.
+    Unknown,
+}
+
+impl<K: Commits> Group<K> {
+    /// Accepts or refuses a commit. A member that sends an older epoch than its own may commit for
+    /// partitions that it has owned since that epoch or before (KIP-1251); any other partition
+    /// refuses the whole commit. In a transaction a client need not name a member.
+    ///
+    /// # Errors
+    /// UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH; ILLEGAL_GENERATION for a member
+    /// of the classic protocol, and in older transactional commits.
+    pub(crate) fn accept_commit(
+        &self,
+        config: &Config,
+        topics: &dyn Topics,
+        kind: Commit,
+        request: &OffsetCommitRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let epoch = request.generation_id_or_member_epoch;
+        if epoch < 0 && self.is_empty() || kind.is_transactional() && names_no_member(request) {
+            return Ok(());
+        }
+        let member = self.members.get(&request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        if !K::is_classic(&member.profile) && is_too_old(kind) {
+            return Err(ErrorCode::UnsupportedVersion);
+        }
+        if epoch == member.current.epoch {
+            return Ok(());
+        }
+        let is_newer = epoch > member.current.epoch;
+        let has_all = || {
+            request.topics.iter().all(|topic| {
+                let key = K::key_of(self, topics, kind, topic);
+                let taken = topic.partitions.iter().filter(|partition| {
+                    !is_metadata_too_large(config, partition.committed_metadata.as_deref())
+                });
+                let mut taken = taken.map(|it| it.partition_index);
+                taken.all(|it| has_owned_since(&member.current, &key, it, epoch))
+            })
+        };
+        if is_newer || !has_all() { Err(stale_commit::<K>(kind, &member.profile)) } else { Ok(()) }
+    }
+
+    /// Whether a member may fetch offsets. Clients that use the group for offsets only always may.
+    ///
+    /// # Errors
+    /// UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; ILLEGAL_GENERATION for a member of the classic
+    /// protocol.
+    pub(crate) fn validate_fetch(
+        &self,
+        member_id: Option<&str>,
+        epoch: i32,
+    ) -> Result<(), ErrorCode> {
+        if member_id.is_none() && epoch < 0 {
+            return Ok(());
+        }
+        let member = member_id.and_then(|it| self.members.get(it));
+        let member = member.ok_or(ErrorCode::UnknownMemberId)?;
+        if epoch == member.current.epoch { Ok(()) } else { Err(stale::<K>(&member.profile)) }
+    }
+}
+
+fn names_no_member(request: &OffsetCommitRequest<'_>) -> bool {
+    request.generation_id_or_member_epoch == -1
+        && request.member_id.is_empty()
+        && request.group_instance_id.is_none()
+}
+
+fn is_too_old(kind: Commit) -> bool {
+    matches!(kind, Commit::Plain { version } if version < MODERN_FROM)
+}
+
+fn stale_commit<K: Commits>(kind: Commit, profile: &K::Profile) -> ErrorCode {
+    match kind {
+        Commit::Transactional { version } if version < TRANSACTIONAL_STALE_FROM => {
+            ErrorCode::IllegalGeneration
+        }
+        Commit::Plain { .. } | Commit::Transactional { .. } => stale::<K>(profile),
+    }
+}
+
+fn has_owned_since<K: Key>(
+    current: &Current<K>,
+    key: &Assigned<K>,
+    partition: i32,
+    epoch: i32,
+) -> bool {
+    let key = match key {
+        Assigned::By(key) => key,
+        Assigned::Never => return false,
+        Assigned::Unknown => return true,
+    };
+    let since = current.assigned.epoch(key, partition);
+    let since = since.or_else(|| current.revoking.epoch(key, partition));
+    since.is_some_and(|since| since <= epoch)
+}
+
+fn stale<K: Commits>(profile: &K::Profile) -> ErrorCode {
+    if K::is_classic(profile) { ErrorCode::IllegalGeneration } else { ErrorCode::StaleMemberEpoch }
+}
