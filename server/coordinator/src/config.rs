@@ -53,6 +53,18 @@ pub struct Config {
     pub group_share_max_size: i32,
     /// `group.share.initialize.retry.interval.ms`
     pub group_share_initialize_retry_interval_ms: i32,
+    /// `group.streams.session.timeout.ms`
+    pub group_streams_session_timeout_ms: i32,
+    /// `group.streams.heartbeat.interval.ms`
+    pub group_streams_heartbeat_interval_ms: i32,
+    /// `group.streams.assignment.interval.ms`: 0 to assign at once
+    pub group_streams_assignment_interval_ms: i32,
+    /// `group.streams.initial.rebalance.delay.ms`
+    pub group_streams_initial_rebalance_delay_ms: i32,
+    /// `group.streams.num.standby.replicas`
+    pub group_streams_num_standby_replicas: i32,
+    /// `group.streams.max.size`
+    pub group_streams_max_size: i32,
 }
 
 /// The groups that may change their protocol while they have members.
@@ -107,6 +119,16 @@ pub struct GroupOverrides {
     pub share_heartbeat_interval_ms: Option<i32>,
     /// `share.assignment.interval.ms`
     pub share_assignment_interval_ms: Option<i32>,
+    /// `streams.session.timeout.ms`
+    pub streams_session_timeout_ms: Option<i32>,
+    /// `streams.heartbeat.interval.ms`
+    pub streams_heartbeat_interval_ms: Option<i32>,
+    /// `streams.assignment.interval.ms`
+    pub streams_assignment_interval_ms: Option<i32>,
+    /// `streams.initial.rebalance.delay.ms`
+    pub streams_initial_rebalance_delay_ms: Option<i32>,
+    /// `streams.num.standby.replicas`
+    pub streams_num_standby_replicas: Option<i32>,
 }
 
 /// The effective configs of one group of a newer protocol.
@@ -164,6 +186,34 @@ impl GroupConfigs {
         }
     }
 
+    /// Those of a streams group.
+    pub(crate) fn of_streams(&self, group_id: &str, config: &Config) -> GroupConfig {
+        let own = self.own(group_id);
+        GroupConfig {
+            session_timeout_ms: own
+                .streams_session_timeout_ms
+                .unwrap_or(config.group_streams_session_timeout_ms),
+            heartbeat_interval_ms: own
+                .streams_heartbeat_interval_ms
+                .unwrap_or(config.group_streams_heartbeat_interval_ms),
+            assignment_interval_ms: own
+                .streams_assignment_interval_ms
+                .unwrap_or(config.group_streams_assignment_interval_ms),
+        }
+    }
+
+    /// The delay before the first target of a streams group.
+    pub(crate) fn initial_delay_ms(&self, group_id: &str, config: &Config) -> i32 {
+        let own = self.own(group_id).streams_initial_rebalance_delay_ms;
+        own.unwrap_or(config.group_streams_initial_rebalance_delay_ms)
+    }
+
+    /// The standbys of each task of a streams group.
+    pub(crate) fn standbys(&self, group_id: &str, config: &Config) -> i32 {
+        let own = self.own(group_id).streams_num_standby_replicas;
+        own.unwrap_or(config.group_streams_num_standby_replicas)
+    }
+
     fn own(&self, group_id: &str) -> GroupOverrides {
         if self.overrides.is_empty() {
             GroupOverrides::default()
@@ -198,6 +248,12 @@ impl Config {
         group_share_assignment_interval_ms: 1_000,
         group_share_max_size: 200,
         group_share_initialize_retry_interval_ms: 30_000,
+        group_streams_session_timeout_ms: 45_000,
+        group_streams_heartbeat_interval_ms: 5_000,
+        group_streams_assignment_interval_ms: 1_000,
+        group_streams_initial_rebalance_delay_ms: 3_000,
+        group_streams_num_standby_replicas: 0,
+        group_streams_max_size: i32::MAX,
     };
 }
 

@@ -28,12 +28,24 @@ counters! {
         share_empty: u64 = Gauge of Count,
         /// Share groups with members.
         share_stable: u64 = Gauge of Count,
+        /// Streams groups without members.
+        streams_empty: u64 = Gauge of Count,
+        /// Streams groups whose topology lacks topics.
+        streams_not_ready: u64 = Gauge of Count,
+        /// Streams groups whose target assignment is older than their epoch.
+        streams_assigning: u64 = Gauge of Count,
+        /// Streams groups with members that have not reached their target assignment.
+        streams_reconciling: u64 = Gauge of Count,
+        /// Streams groups whose members all have their target assignment.
+        streams_stable: u64 = Gauge of Count,
         /// Members of classic groups.
         classic_members: u64 = Gauge of Count,
         /// Members of consumer groups.
         consumer_members: u64 = Gauge of Count,
         /// Members of share groups.
         share_members: u64 = Gauge of Count,
+        /// Members of streams groups.
+        streams_members: u64 = Gauge of Count,
         /// Memory of the members' profiles.
         member_bytes: u64 = Gauge of Bytes,
         /// Committed offsets.
@@ -55,6 +67,8 @@ counters! {
         consumer_rebalances: u64 = Counter of Count,
         /// New epochs of share groups, as of consumer groups.
         share_rebalances: u64 = Counter of Count,
+        /// New epochs of streams groups, as of consumer groups.
+        streams_rebalances: u64 = Counter of Count,
         /// New members; a static member that takes its place again is not one.
         members_joined: u64 = Counter of Count,
         /// Members that left.
@@ -109,6 +123,11 @@ pub(crate) enum Standing {
     ConsumerStable,
     ShareEmpty,
     ShareStable,
+    StreamsEmpty,
+    StreamsNotReady,
+    StreamsAssigning,
+    StreamsReconciling,
+    StreamsStable,
 }
 
 /// A group as the gauges count it; the default is none.
@@ -140,7 +159,7 @@ impl Gauges {
     /// The gauges of the groups with this standing, and of the members of its kind.
     fn of(&mut self, standing: Option<Standing>) -> Option<(&mut u64, &mut u64)> {
         let (classic, consumer) = (&mut self.classic_members, &mut self.consumer_members);
-        let share = &mut self.share_members;
+        let (share, streams) = (&mut self.share_members, &mut self.streams_members);
         Some(match standing? {
             Standing::ClassicEmpty => (&mut self.classic_empty, classic),
             Standing::ClassicPreparingRebalance => (&mut self.classic_preparing_rebalance, classic),
@@ -154,6 +173,11 @@ impl Gauges {
             Standing::ConsumerStable => (&mut self.consumer_stable, consumer),
             Standing::ShareEmpty => (&mut self.share_empty, share),
             Standing::ShareStable => (&mut self.share_stable, share),
+            Standing::StreamsEmpty => (&mut self.streams_empty, streams),
+            Standing::StreamsNotReady => (&mut self.streams_not_ready, streams),
+            Standing::StreamsAssigning => (&mut self.streams_assigning, streams),
+            Standing::StreamsReconciling => (&mut self.streams_reconciling, streams),
+            Standing::StreamsStable => (&mut self.streams_stable, streams),
         })
     }
 }

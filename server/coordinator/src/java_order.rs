@@ -2,6 +2,8 @@
 //! votes, the member that gives up a partition); making the same choices lets clients see what they
 //! see with Kafka, and lets the logs of both be compared record by record.
 
+use core::cmp::Ordering;
+
 /// The number of buckets of a new `HashMap`.
 const BUCKETS: usize = 16;
 
@@ -20,6 +22,11 @@ impl Buckets {
     /// (`len` + 1) / 0.75 + 1, rounded down, which Java rounds up to a power of two.
     pub(crate) fn with_room_for(len: usize) -> Self {
         Self(((len + 1) * 4 / 3 + 1).next_power_of_two())
+    }
+
+    /// Those of a map that is made with this capacity.
+    pub(crate) fn of_capacity(capacity: usize) -> Self {
+        Self(capacity.max(1).next_power_of_two())
     }
 
     /// To be called after an insertion, with the number of entries.
@@ -44,6 +51,14 @@ impl Buckets {
 pub(crate) fn hash_code(text: &str) -> u32 {
     text.encode_utf16()
         .fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)))
+}
+
+/// The order of Java's `String.compareTo`, over UTF-16.
+pub(crate) fn compare(one: &str, other: &str) -> Ordering {
+    if one.is_ascii() && other.is_ascii() {
+        return one.cmp(other);
+    }
+    one.encode_utf16().cmp(other.encode_utf16())
 }
 
 #[cfg(test)]

@@ -36,6 +36,12 @@ pub const MEMBER_PROTOCOLS_BYTES_MAX: usize = 1 << 20;
 /// UNKNOWN_SERVER_ERROR, as above.
 pub const MEMBER_PROFILE_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
 
+/// Bytes of the topology of a streams group. Past it: UNKNOWN_SERVER_ERROR, as above.
+pub const TOPOLOGY_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
+
+/// Tasks of a streams group. Past it: STREAMS_INVALID_TOPOLOGY.
+pub const STREAMS_TASKS_MAX: i64 = 1 << 20;
+
 /// Bytes of the protocols or profiles of all members of a group; their ids count, as clients choose
 /// them too. Past it: UNKNOWN_SERVER_ERROR, as above.
 pub const GROUP_PROTOCOLS_BYTES_MAX: usize = 64 << 20;

@@ -1,9 +1,11 @@
 //! The records of a group as operations of the log, which are atomic and of limited size.
 
 use muster_codec::Str;
+use muster_codec::messages::StreamsGroupAssignment;
 use muster_codec::records::{
     ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupMemberMetadataValue,
     ConsumerGroupTargetAssignmentMemberValue, GroupMetadataValue, GroupRecord,
+    StreamsGroupCurrentMemberAssignmentValue,
 };
 
 /// The most bytes of a record beside its texts and partitions: lengths, versions, a batch's part.
@@ -20,7 +22,7 @@ const LENGTH_BYTES: usize = 5;
 ///
 /// - Tombstones of offsets are independent of each other.
 /// - Members' targets precede the record of their epoch: the group epoch is newer than the
-///   target's, so it is computed again, and a partition that is in two targets still has one owner.
+///   target's, so it is computed again, and what is in two targets still has one owner.
 /// - The new group epoch is an operation before the tombstones of the members that leave, though it
 ///   comes last among the records, as in Kafka's batch: it is newer than the target's, so that the
 ///   partitions of those that are gone are assigned again, whichever they are.
@@ -84,6 +86,12 @@ fn cut_bytes(record: &GroupRecord<'_>, next: Option<&GroupRecord<'_>>) -> Option
         (GroupRecord::ConsumerGroupCurrentMemberAssignment(key, value), _) => {
             (&key.group_id, key.member_id.len() + value.as_ref().map_or(0, current_bytes))
         }
+        (GroupRecord::StreamsGroupTargetAssignmentMember(key, value), _) => {
+            (&key.group_id, key.member_id.len() + value.as_ref().map_or(0, tasks_bytes))
+        }
+        (GroupRecord::StreamsGroupCurrentMemberAssignment(key, value), _) => {
+            (&key.group_id, key.member_id.len() + value.as_ref().map_or(0, owned_tasks_bytes))
+        }
         (
             GroupRecord::ConsumerGroupMetadata(key, None),
             Some(GroupRecord::GroupMetadata(_, Some(classic))),
@@ -121,6 +129,30 @@ fn target_bytes(value: &ConsumerGroupTargetAssignmentMemberValue) -> usize {
 fn current_bytes(value: &ConsumerGroupCurrentMemberAssignmentValue) -> usize {
     let topics = value.assigned_partitions.iter().chain(&value.partitions_pending_revocation);
     topics.map(|it| TOPIC_BYTES + 2 * size_of::<i32>() * it.partitions.len()).sum()
+}
+
+fn tasks_bytes(value: &StreamsGroupAssignment<'_>) -> usize {
+    let lists = [&value.active_tasks, &value.standby_tasks, &value.warmup_tasks];
+    let tasks = lists.into_iter().flatten();
+    tasks
+        .map(|it| it.subtopology_id.len() + TOPIC_BYTES + size_of::<i32>() * it.partitions.len())
+        .sum()
+}
+
+/// A task has its epoch beside it.
+fn owned_tasks_bytes(value: &StreamsGroupCurrentMemberAssignmentValue<'_>) -> usize {
+    let assigned = [&value.active_tasks, &value.standby_tasks, &value.warmup_tasks];
+    let revoked = [
+        &value.active_tasks_pending_revocation,
+        &value.standby_tasks_pending_revocation,
+        &value.warmup_tasks_pending_revocation,
+    ];
+    let tasks = assigned.into_iter().chain(revoked).flatten();
+    tasks
+        .map(|it| {
+            it.subtopology_id.len() + TOPIC_BYTES + 2 * size_of::<i32>() * it.partitions.len()
+        })
+        .sum()
 }
 
 fn classic_bytes(value: &GroupMetadataValue<'_>) -> usize {

@@ -3,6 +3,8 @@
 use crate::pending::Producer;
 pub use crate::request_id::RequestId;
 use crate::share_state::StateCall;
+use crate::text::Text;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::Response;
 use muster_codec::records::GroupRecord;
@@ -28,6 +30,19 @@ pub struct Output<'a> {
     pub answers: Vec<Answer<'a>>,
     /// Requests to the leaders of partitions that share groups subscribe to.
     pub state_calls: Vec<StateCall>,
+    /// The internal topics that the streams group of a heartbeat lacks, to be created once the
+    /// answer may leave. Each heartbeat names them again as long as they are missing.
+    pub missing_topics: Option<Arc<[InternalTopic]>>,
+}
+
+/// A topic that only the members of a streams group use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InternalTopic {
+    pub name: Text,
+    pub partitions: i32,
+    /// -1 for the default.
+    pub replication_factor: i16,
+    pub configs: Vec<(Text, Text)>,
 }
 
 impl<'a> Output<'a> {

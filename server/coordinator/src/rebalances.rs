@@ -152,13 +152,18 @@ fn is_settled(entry: &Entry) -> bool {
             | Standing::ConsumerEmpty
             | Standing::ConsumerStable
             | Standing::ShareEmpty
-            | Standing::ShareStable,
+            | Standing::ShareStable
+            | Standing::StreamsEmpty
+            | Standing::StreamsStable,
         ) => true,
         Some(
             Standing::ClassicPreparingRebalance
             | Standing::ClassicCompletingRebalance
             | Standing::ConsumerAssigning
-            | Standing::ConsumerReconciling,
+            | Standing::ConsumerReconciling
+            | Standing::StreamsNotReady
+            | Standing::StreamsAssigning
+            | Standing::StreamsReconciling,
         )
         | None => false,
     }
@@ -171,6 +176,7 @@ impl Group {
             Self::Classic(group) => group.generation(),
             Self::Consumer(group) => group.epoch(),
             Self::Share(group) => group.epoch(),
+            Self::Streams(group) => group.epoch(),
         }
     }
 }

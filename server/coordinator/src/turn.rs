@@ -55,6 +55,11 @@ impl<'r> Turn<'_, 'r> {
         self.group_configs.of_shares(group_id, self.config)
     }
 
+    /// The configs of one streams group.
+    pub(crate) fn streams_config(&self, group_id: &str) -> GroupConfig {
+        self.group_configs.of_streams(group_id, self.config)
+    }
+
     pub(crate) fn answer(&mut self, request: RequestId, response: impl Into<Response<'r>>) {
         self.output.answer(request, response, self.visible_at);
     }

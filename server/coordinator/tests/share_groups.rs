@@ -136,6 +136,7 @@ fn owned(output: Output<'_>) -> Output<'static> {
         producer: output.producer,
         answers: answers.collect(),
         state_calls: output.state_calls,
+        missing_topics: output.missing_topics,
     }
 }
 

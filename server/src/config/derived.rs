@@ -65,6 +65,12 @@ impl Config {
             group_share_assignment_interval_ms: self.group_share_assignment_interval_ms,
             group_share_max_size: self.group_share_max_size,
             group_share_initialize_retry_interval_ms: self.group_share_initialize_retry_interval_ms,
+            group_streams_session_timeout_ms: self.group_streams_session_timeout_ms,
+            group_streams_heartbeat_interval_ms: self.group_streams_heartbeat_interval_ms,
+            group_streams_assignment_interval_ms: self.group_streams_assignment_interval_ms,
+            group_streams_initial_rebalance_delay_ms: self.group_streams_initial_rebalance_delay_ms,
+            group_streams_num_standby_replicas: self.group_streams_num_standby_replicas,
+            group_streams_max_size: self.group_streams_max_size,
         }
     }
 
@@ -274,6 +280,26 @@ pub fn group_overrides(config: &Config, altered: &impl Altered, group: &str) -> 
         share_heartbeat_interval_ms: own(
             "share.heartbeat.interval.ms",
             effective.share_heartbeat_interval_ms,
+        ),
+        streams_session_timeout_ms: own(
+            "streams.session.timeout.ms",
+            effective.streams_session_timeout_ms,
+        ),
+        streams_heartbeat_interval_ms: own(
+            "streams.heartbeat.interval.ms",
+            effective.streams_heartbeat_interval_ms,
+        ),
+        streams_assignment_interval_ms: own(
+            "streams.assignment.interval.ms",
+            effective.streams_assignment_interval_ms,
+        ),
+        streams_initial_rebalance_delay_ms: own(
+            "streams.initial.rebalance.delay.ms",
+            effective.streams_initial_rebalance_delay_ms,
+        ),
+        streams_num_standby_replicas: own(
+            "streams.num.standby.replicas",
+            effective.streams_num_standby_replicas,
         ),
         share_assignment_interval_ms: own(
             "share.assignment.interval.ms",

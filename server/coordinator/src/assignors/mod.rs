@@ -22,13 +22,16 @@ mod audience;
 mod computation;
 mod heterogeneous;
 mod homogeneous;
+mod java_heap;
 mod java_map;
 mod java_sets;
 mod levels;
 pub(crate) mod order;
 mod owners;
+mod quota;
 mod range;
 pub(crate) mod simple;
+pub(crate) mod sticky;
 mod target;
 
 pub use computation::{Assignor, Change, Computation, SLICE, SubscriptionType};

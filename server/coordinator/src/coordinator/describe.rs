@@ -1,4 +1,4 @@
-//! ListGroups, DescribeGroups, ConsumerGroupDescribe and ShareGroupDescribe.
+//! ListGroups, DescribeGroups, and the descriptions of the newer kinds of groups.
 //!
 //! - ListGroups: v4 filters by state, v5 by type.
 //! - DescribeGroups: before v6, a group that does not exist is one that is Dead.
@@ -21,8 +21,9 @@ use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribeGroupsRequest,
     DescribeGroupsResponse, DescribedConsumerGroup, DescribedGroup, DescribedShareGroup,
-    ListGroupsRequest, ListGroupsResponse, ListedGroup, ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
+    DescribedStreamsGroup, ListGroupsRequest, ListGroupsResponse, ListedGroup,
+    ShareGroupDescribeRequest, ShareGroupDescribeResponse, StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
 };
 use muster_codec::{AnswerBudget, ErrorCode, Field, Str};
 
@@ -78,8 +79,8 @@ impl Coordinator {
         let is_asked = request.include_authorized_operations;
         let describe = |group: Option<&Group>, group_id: &Str<'r>, budget| match group {
             Some(Group::Classic(group)) => group.describe(group_id.clone(), budget),
-            Some(Group::Consumer(_) | Group::Share(_)) | None => {
-                Some(unknown(group_id.clone(), caller.api_version))
+            Some(Group::Consumer(_) | Group::Share(_) | Group::Streams(_)) | None => {
+                Some(unknown(group_id, caller.api_version))
             }
         };
         let (groups, visible_at) = self.describe_each(request.groups, is_asked, describe);
@@ -103,10 +104,9 @@ impl Coordinator {
             Some(Group::Consumer(group)) => {
                 group.describe(group_id.clone(), &assignors, context.topics, budget)
             }
-            Some(Group::Classic(_) | Group::Share(_)) | None => Some(DescribedConsumerGroup {
-                error_message: Some(Str::Owned(not_found(group_id))),
-                ..Described::refused(group_id.clone(), ErrorCode::GroupIdNotFound)
-            }),
+            Some(Group::Classic(_) | Group::Share(_) | Group::Streams(_)) | None => {
+                Some(DescribedConsumerGroup::unknown(group_id))
+            }
         };
         let (groups, visible_at) = self.describe_each(request.group_ids, is_asked, describe);
         let response = ConsumerGroupDescribeResponse { groups, ..Default::default() };
@@ -126,13 +126,33 @@ impl Coordinator {
                 Some(Described::refused(group_id.clone(), ErrorCode::InvalidGroupId))
             }
             Some(Group::Share(group)) => group.describe(group_id.clone(), context.topics, budget),
-            Some(Group::Classic(_) | Group::Consumer(_)) | None => Some(DescribedShareGroup {
-                error_message: Some(Str::Owned(not_found(group_id))),
-                ..Described::refused(group_id.clone(), ErrorCode::GroupIdNotFound)
-            }),
+            Some(Group::Classic(_) | Group::Consumer(_) | Group::Streams(_)) | None => {
+                Some(DescribedShareGroup::unknown(group_id))
+            }
         };
         let (groups, visible_at) = self.describe_each(request.group_ids, is_asked, describe);
         let response = ShareGroupDescribeResponse { groups, ..Default::default() };
+        output.answer(caller.request, response, visible_at);
+    }
+
+    pub(crate) fn describe_streams_groups<'r>(
+        &mut self,
+        caller: Caller<'r>,
+        request: StreamsGroupDescribeRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let is_asked = request.include_authorized_operations;
+        let describe = |group: Option<&Group>, group_id: &Str<'r>, budget| match group {
+            _ if group_id.is_empty() => {
+                Some(Described::refused(group_id.clone(), ErrorCode::InvalidGroupId))
+            }
+            Some(Group::Streams(group)) => group.describe(group_id.clone(), budget),
+            Some(Group::Classic(_) | Group::Consumer(_) | Group::Share(_)) | None => {
+                Some(DescribedStreamsGroup::unknown(group_id))
+            }
+        };
+        let (groups, visible_at) = self.describe_each(request.group_ids, is_asked, describe);
+        let response = StreamsGroupDescribeResponse { groups, ..Default::default() };
         output.answer(caller.request, response, visible_at);
     }
 
@@ -162,9 +182,12 @@ impl Coordinator {
     }
 }
 
-/// The description of a group in one of the three APIs.
+/// The description of a group in one of the APIs.
 trait Described<'r>: Field<'r> {
     fn refused(group_id: Str<'r>, error: ErrorCode) -> Self;
+
+    /// There is no such group.
+    fn unknown(group_id: &Str<'r>) -> Self;
 
     /// Its error code, and its field of authorized operations.
     fn operations(&mut self) -> (i16, &mut i32);
@@ -177,6 +200,13 @@ macro_rules! described {
                 Self { error_code: error as i16, group_id, ..Default::default() }
             }
 
+            fn unknown(group_id: &Str<'r>) -> Self {
+                Self {
+                    error_message: Some(Str::Owned(not_found(group_id))),
+                    ..Self::refused(group_id.clone(), ErrorCode::GroupIdNotFound)
+                }
+            }
+
             fn operations(&mut self) -> (i16, &mut i32) {
                 (self.error_code, &mut self.authorized_operations)
             }
@@ -184,25 +214,19 @@ macro_rules! described {
     };
 }
 
-described! { DescribedGroup, DescribedConsumerGroup, DescribedShareGroup }
+described! { DescribedGroup, DescribedConsumerGroup, DescribedShareGroup, DescribedStreamsGroup }
 
 /// The operations on a described group, if they were asked for.
 fn operations(is_asked: bool, error_code: i16) -> i32 {
     if is_asked && error_code == ErrorCode::None as i16 { GROUP_OPERATIONS } else { i32::MIN }
 }
 
-fn unknown(group_id: Str<'_>, api_version: i16) -> DescribedGroup<'_> {
+fn unknown<'r>(group_id: &Str<'r>, api_version: i16) -> DescribedGroup<'r> {
     let group_state = Str::Borrowed(State::Dead.name());
     if api_version >= GROUP_ID_NOT_FOUND_FROM {
-        DescribedGroup {
-            error_code: ErrorCode::GroupIdNotFound as i16,
-            error_message: Some(Str::Owned(not_found(&group_id))),
-            group_id,
-            group_state,
-            ..Default::default()
-        }
+        DescribedGroup { group_state, ..DescribedGroup::unknown(group_id) }
     } else {
-        DescribedGroup { group_id, group_state, ..Default::default() }
+        DescribedGroup { group_id: group_id.clone(), group_state, ..Default::default() }
     }
 }
 

@@ -7,9 +7,11 @@ use crate::event::Why;
 use crate::group::{Entry, Group, Kind};
 use crate::limits::{EXPIRE_RECORDS_MAX, EXPIRE_TIMERS_MAX};
 use crate::migration;
+use crate::modern;
 use crate::offsets;
 use crate::output::Output;
 use crate::share::ShareGroup;
+use crate::streams::StreamsGroup;
 use crate::timers::TimerKey;
 use crate::turn::Turn;
 use alloc::vec::Vec;
@@ -49,6 +51,7 @@ impl Coordinator {
                 Some(Group::Classic(group)) => classic_timer(turn, group, key),
                 Some(Group::Consumer(_)) => consumer_timer(turn, entry, key),
                 Some(Group::Share(group)) => share_timer(turn, group, key),
+                Some(Group::Streams(group)) => streams_timer(turn, group, key),
                 None => {}
             }
         });
@@ -109,10 +112,7 @@ fn consumer_timer(turn: &mut Turn<'_, '_>, entry: &mut Entry, key: TimerKey) {
         | TimerKey::MemberJoin { member_id, .. }
         | TimerKey::MemberSync { member_id, .. } => {
             let member_id = member_id.clone();
-            let why = why(&key);
-            if let Some(number) = group.expired_member(turn, &member_id, key) {
-                let heard_at = group.members.slot(number).map_or(turn.now, |it| it.timers.heard_at);
-                turn.removed(&member_id, why, heard_at);
+            if let Some(number) = removed_member(turn, group, &member_id, key) {
                 let mut draft = Vec::new();
                 migration::fence(turn, &mut draft, entry, &[number]);
                 turn.write_all(draft);
@@ -144,6 +144,40 @@ fn share_timer(turn: &mut Turn<'_, '_>, group: &mut ShareGroup, key: TimerKey) {
         | TimerKey::PendingSync { .. }
         | TimerKey::Sweep => {}
     }
+}
+
+fn streams_timer(turn: &mut Turn<'_, '_>, group: &mut StreamsGroup, key: TimerKey) {
+    match &key {
+        TimerKey::Session { member_id, .. } | TimerKey::Revocation { member_id, .. } => {
+            let member_id = member_id.clone();
+            if let Some(number) = removed_member(turn, group, &member_id, key) {
+                let mut draft = Vec::new();
+                group.fence(turn, &mut draft, &[number]);
+                turn.write_all(draft);
+            }
+        }
+        TimerKey::Assignment { .. } => group.computation_timer(turn),
+        TimerKey::Join { .. } => group.gathering_timer(turn),
+        TimerKey::MemberJoin { .. }
+        | TimerKey::MemberSync { .. }
+        | TimerKey::Expressions { .. }
+        | TimerKey::PendingSync { .. }
+        | TimerKey::Sweep => {}
+    }
+}
+
+/// The member to be removed because the timer of `key` is due; notes its removal.
+fn removed_member<K: modern::kind::Kind>(
+    turn: &mut Turn<'_, '_>,
+    group: &mut modern::Group<K>,
+    member_id: &str,
+    key: TimerKey,
+) -> Option<u32> {
+    let why = why(&key);
+    let number = group.expired_member(turn, member_id, key)?;
+    let heard_at = group.members.slot(number).map_or(turn.now, |it| it.timers.heard_at);
+    turn.removed(member_id, why, heard_at);
+    Some(number)
 }
 
 /// Why a member is removed when this timer of it is due.

@@ -109,7 +109,7 @@ fn heartbeat<'r>(
     let client = Client { id: caller.client_id, host: caller.client_host };
     match &mut entry.group {
         Some(Group::Consumer(group)) => return group.heartbeat(turn, draft, client, request),
-        Some(Group::Share(_)) => return not_found(),
+        Some(Group::Share(_) | Group::Streams(_)) => return not_found(),
         Some(Group::Classic(_)) | None if request.member_epoch != JOIN => return not_found(),
         Some(Group::Classic(group)) if !group.is_empty() => {
             let group = migration::upgrade(turn, draft, &entry.id, group)?;
@@ -123,7 +123,7 @@ fn heartbeat<'r>(
     }
     match entry.successor.as_deref_mut() {
         Some(Group::Consumer(group)) => group.heartbeat(turn, draft, client, request),
-        Some(Group::Classic(_) | Group::Share(_)) | None => not_found(),
+        Some(Group::Classic(_) | Group::Share(_) | Group::Streams(_)) | None => not_found(),
     }
 }
 

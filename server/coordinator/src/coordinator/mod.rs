@@ -12,6 +12,7 @@ mod requests;
 mod share_groups;
 mod share_offsets;
 mod snapshots;
+mod streams_groups;
 
 pub use describe::Listing;
 pub use snapshots::NextGroup;
@@ -39,7 +40,6 @@ use crate::turn::Turn;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use muster_codec::messages::{StreamsGroupDescribeResponse, StreamsGroupHeartbeatResponse};
 use muster_codec::{ErrorCode, GroupRequest, Wall};
 
 /// The sender of a request, and the request's version.
@@ -159,13 +159,11 @@ impl Coordinator {
             GroupRequest::ShareGroupDescribe(body) => {
                 self.describe_share_groups(context, caller, body, out);
             }
-            GroupRequest::StreamsGroupHeartbeat(_) => {
-                let error_code = ErrorCode::UnsupportedVersion as i16;
-                let response = StreamsGroupHeartbeatResponse { error_code, ..Default::default() };
-                out.answer(caller.request, response, 0);
+            GroupRequest::StreamsGroupHeartbeat(body) => {
+                self.streams_group_heartbeat(context, caller, body, out);
             }
-            GroupRequest::StreamsGroupDescribe(_) => {
-                out.answer(caller.request, StreamsGroupDescribeResponse::default(), 0);
+            GroupRequest::StreamsGroupDescribe(body) => {
+                self.describe_streams_groups(caller, body, out);
             }
             GroupRequest::DescribeShareGroupOffsets(body) => {
                 self.describe_share_offsets(context, caller, body, out);

@@ -47,7 +47,7 @@ impl Coordinator {
 fn is_unwritten(turn: &Turn<'_, '_>, entry: &Entry) -> bool {
     match &entry.group {
         Some(Group::Classic(group)) => group.is_unwritten() && !has_offsets(turn, entry),
-        Some(Group::Consumer(_) | Group::Share(_)) | None => false,
+        Some(Group::Consumer(_) | Group::Share(_) | Group::Streams(_)) | None => false,
     }
 }
 

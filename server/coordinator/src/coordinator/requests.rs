@@ -38,7 +38,7 @@ impl Coordinator {
         self.with(context.around(), output, &request.group_id, |turn, entry| {
             let error = match entry.and_then(|entry| entry.group.as_mut()) {
                 _ if request.group_id.is_empty() => ErrorCode::InvalidGroupId,
-                None | Some(Group::Share(_)) => ErrorCode::UnknownMemberId,
+                None | Some(Group::Share(_) | Group::Streams(_)) => ErrorCode::UnknownMemberId,
                 Some(Group::Classic(group)) => group.heartbeat(turn, request),
                 Some(Group::Consumer(group)) => {
                     let member = (&*request.member_id, request.group_instance_id.as_deref());
@@ -82,6 +82,9 @@ impl Coordinator {
             (Ok(_), Some(entry @ Entry { group: Some(Group::Consumer(_)), .. })) => {
                 migration::join(turn, entry, joining);
             }
+            (Ok(_), Some(entry @ Entry { group: Some(Group::Streams(_)), .. })) => {
+                migration::join_streams(turn, entry, joining);
+            }
             (Ok(_), Some(Entry { group: Some(Group::Share(_)), .. })) => {
                 joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
             }
@@ -104,7 +107,7 @@ impl Coordinator {
                 _ if group_id.is_empty() => {
                     parked(caller).refuse_sync(turn, ErrorCode::InvalidGroupId);
                 }
-                None | Some(Group::Share(_)) => {
+                None | Some(Group::Share(_) | Group::Streams(_)) => {
                     parked(caller).refuse_sync(turn, ErrorCode::UnknownMemberId);
                 }
                 Some(Group::Consumer(group)) => {
@@ -136,9 +139,8 @@ impl Coordinator {
                 Some(entry @ Entry { group: Some(Group::Consumer(_)), .. }) => {
                     migration::leave(turn, entry, version, request)
                 }
-                Some(Entry { group: None | Some(Group::Share(_)), .. }) | None => {
-                    leave_unknown_group(version, request)
-                }
+                Some(Entry { group: None | Some(Group::Share(_) | Group::Streams(_)), .. })
+                | None => leave_unknown_group(version, request),
             };
             turn.answer(caller.request, response);
         });
@@ -217,6 +219,9 @@ impl Coordinator {
                 Some(Group::Consumer(consumers)) => {
                     consumers.validate_fetch(group.member_id.as_deref(), group.member_epoch)
                 }
+                Some(Group::Streams(streams)) => {
+                    streams.validate_fetch(group.member_id.as_deref(), group.member_epoch)
+                }
                 Some(Group::Classic(_) | Group::Share(_)) | None => Ok(()),
             };
             if let Err(error) = allowed {
@@ -289,6 +294,10 @@ fn accept_commit<'e>(
             accepted.map(|()| &*offsets)
         }
         Some(Entry { group: Some(Group::Consumer(group)), offsets, .. }) => {
+            let accepted = group.accept_commit(turn.config, turn.topics, kind, request);
+            accepted.map(|()| &*offsets)
+        }
+        Some(Entry { group: Some(Group::Streams(group)), offsets, .. }) => {
             let accepted = group.accept_commit(turn.config, turn.topics, kind, request);
             accepted.map(|()| &*offsets)
         }

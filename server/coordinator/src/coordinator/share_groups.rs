@@ -64,7 +64,7 @@ fn heartbeat<'r>(
     let client = Client { id: caller.client_id, host: caller.client_host };
     match &mut entry.group {
         Some(Group::Share(group)) => return group.heartbeat(turn, draft, client, request),
-        Some(Group::Classic(_) | Group::Consumer(_)) => return not_found(),
+        Some(Group::Classic(_) | Group::Consumer(_) | Group::Streams(_)) => return not_found(),
         None if request.member_epoch != JOIN => return not_found(),
         None => {
             let new = Group::Share(Box::new(ShareGroup::new(entry.id.clone())));
@@ -73,7 +73,7 @@ fn heartbeat<'r>(
     }
     match entry.successor.as_deref_mut() {
         Some(Group::Share(group)) => group.heartbeat(turn, draft, client, request),
-        Some(Group::Classic(_) | Group::Consumer(_)) | None => not_found(),
+        Some(Group::Classic(_) | Group::Consumer(_) | Group::Streams(_)) | None => not_found(),
     }
 }
 

@@ -42,7 +42,7 @@ impl Coordinator {
         self.with(context.around(), &mut output, &group_id, |turn, entry| {
             let group = entry.and_then(|entry| match &mut entry.group {
                 Some(Group::Share(group)) => Some(&mut **group),
-                Some(Group::Classic(_) | Group::Consumer(_)) | None => None,
+                Some(Group::Classic(_) | Group::Consumer(_) | Group::Streams(_)) | None => None,
             });
             match then {
                 Then::Initialized(topics) => {
@@ -75,7 +75,7 @@ impl Coordinator {
             let group = self.groups.get(&asked.group_id).and_then(|entry| entry.group.as_ref());
             let state = match group {
                 Some(Group::Share(group)) => Some(&group.own.state),
-                Some(Group::Classic(_) | Group::Consumer(_)) | None => None,
+                Some(Group::Classic(_) | Group::Consumer(_) | Group::Streams(_)) | None => None,
             };
             described_group(context.topics, state, asked)
         });
@@ -121,7 +121,7 @@ impl Coordinator {
                     Some(Group::Share(group)) => {
                         offsets::alter(turn, group, caller.request, &request)
                     }
-                    Some(Group::Classic(_) | Group::Consumer(_)) => not_found(),
+                    Some(Group::Classic(_) | Group::Consumer(_) | Group::Streams(_)) => not_found(),
                     None => alter_new(turn, entry, caller.request, &request),
                 }
             });
@@ -150,7 +150,9 @@ impl Coordinator {
         self.with(context.around(), output, &request.group_id, |turn, entry| {
             let deleted = valid.and_then(|()| match entry.and_then(|it| it.group.as_ref()) {
                 Some(Group::Share(group)) => offsets::delete(turn, group, caller.request, &request),
-                Some(Group::Classic(_) | Group::Consumer(_)) | None => not_found(),
+                Some(Group::Classic(_) | Group::Consumer(_) | Group::Streams(_)) | None => {
+                    not_found()
+                }
             });
             if let Err(refusal) = deleted {
                 turn.answer(

@@ -10,6 +10,7 @@ use crate::counters::{Counted, Gauges, Standing};
 use crate::modern;
 use crate::offsets::{Offsets, RetentionBase};
 use crate::share::{self, ShareGroup};
+use crate::streams::{self, StreamsGroup};
 use crate::text::Text;
 use crate::timers::Timers;
 use crate::turn::Turn;
@@ -24,6 +25,7 @@ pub(crate) enum Group {
     Classic(ClassicGroup),
     Consumer(Box<ConsumerGroup>),
     Share(Box<ShareGroup>),
+    Streams(Box<StreamsGroup>),
 }
 
 /// A kind has a name, its number in a snapshot, and the name of its protocol.
@@ -60,6 +62,7 @@ kinds! {
     Classic = 1, Some("classic");
     Consumer = 2, Some("consumer");
     Share = 3, Some("share");
+    Streams = 4, Some("streams");
 }
 
 impl Kind {
@@ -70,6 +73,7 @@ impl Kind {
             Self::Classic => Some(&mut gauges.classic_empty),
             Self::Consumer => Some(&mut gauges.consumer_empty),
             Self::Share => Some(&mut gauges.share_empty),
+            Self::Streams => Some(&mut gauges.streams_empty),
         }
     }
 }
@@ -143,6 +147,7 @@ impl Group {
             Self::Classic(_) => Kind::Classic,
             Self::Consumer(_) => Kind::Consumer,
             Self::Share(_) => Kind::Share,
+            Self::Streams(_) => Kind::Streams,
         }
     }
 
@@ -152,6 +157,7 @@ impl Group {
             Self::Classic(group) => group.durable().map_or(0, |durable| durable.members.len()),
             Self::Consumer(group) => group.len(),
             Self::Share(group) => group.len(),
+            Self::Streams(group) => group.len(),
         }
     }
 
@@ -162,6 +168,7 @@ impl Group {
             Self::Classic(group) => (0, group.member_bytes()),
             Self::Consumer(group) => (group.assigned(), group.profile_bytes()),
             Self::Share(group) => (group.assigned(), group.profile_bytes()),
+            Self::Streams(group) => (group.assigned(), group.member_bytes()),
         };
         self.members() + assigned / PARTITIONS_PER_ITEM + bytes / BYTES_PER_ITEM
     }
@@ -196,6 +203,13 @@ impl Group {
             }),
             Self::Share(group) if group.is_empty() => Some(Standing::ShareEmpty),
             Self::Share(_) => Some(Standing::ShareStable),
+            Self::Streams(group) => Some(match group.state() {
+                modern::State::Empty => Standing::StreamsEmpty,
+                modern::State::NotReady => Standing::StreamsNotReady,
+                modern::State::Assigning => Standing::StreamsAssigning,
+                modern::State::Reconciling => Standing::StreamsReconciling,
+                modern::State::Stable => Standing::StreamsStable,
+            }),
         }
     }
 
@@ -205,6 +219,7 @@ impl Group {
             Self::Classic(group) => group.member_bytes(),
             Self::Consumer(group) => group.member_bytes(),
             Self::Share(group) => group.member_bytes(),
+            Self::Streams(group) => group.member_bytes(),
         }
     }
 
@@ -214,6 +229,7 @@ impl Group {
             Self::Classic(group) => group.members_and_pending(),
             Self::Consumer(group) => group.members_and_pending(),
             Self::Share(group) => group.members_and_pending(),
+            Self::Streams(group) => group.members_and_pending(),
         }
     }
 
@@ -221,7 +237,7 @@ impl Group {
     pub(crate) fn recorded_at(&self) -> Option<i64> {
         match self {
             Self::Classic(group) => group.durable().map(|durable| durable.state_timestamp),
-            Self::Consumer(_) | Self::Share(_) => None,
+            Self::Consumer(_) | Self::Share(_) | Self::Streams(_) => None,
         }
         .filter(|at| *at != -1)
     }
@@ -232,6 +248,7 @@ impl Group {
             Self::Classic(_) => 0,
             Self::Consumer(group) => group.count_hash(),
             Self::Share(group) => group.count_hash(),
+            Self::Streams(group) => group.count_hash(),
         }
     }
 
@@ -241,6 +258,7 @@ impl Group {
             Self::Classic(group) => group.state().name(),
             Self::Consumer(group) => group.state().name(),
             Self::Share(group) => group.share_state().name(),
+            Self::Streams(group) => group.state().name(),
         }
     }
 
@@ -250,6 +268,7 @@ impl Group {
             Self::Classic(group) => group.protocol_type(),
             Self::Consumer(_) => PROTOCOL_TYPE,
             Self::Share(_) => share::PROTOCOL_TYPE,
+            Self::Streams(_) => streams::PROTOCOL_TYPE,
         }
     }
 
@@ -258,6 +277,7 @@ impl Group {
             Self::Classic(group) => group.is_subscribed_to(topic),
             Self::Consumer(group) => group.is_subscribed_to(topic),
             Self::Share(group) => group.is_subscribed_to(topic),
+            Self::Streams(group) => group.reads(topic),
         }
     }
 
@@ -268,16 +288,17 @@ impl Group {
             Self::Classic(group) => group.validate_delete(),
             Self::Consumer(group) => group.validate_delete(),
             Self::Share(group) => group.validate_delete(),
+            Self::Streams(group) => group.validate_delete(),
         }
     }
 
     /// # Errors
     /// NON_EMPTY_GROUP if members may be using the offsets: their topics are known only of
-    /// consumers. GROUP_ID_NOT_FOUND for a share group, which has none.
+    /// consumers and streams groups. GROUP_ID_NOT_FOUND for a share group, which has none.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
         match self {
             Self::Classic(group) => group.validate_offset_delete(),
-            Self::Consumer(_) => Ok(()),
+            Self::Consumer(_) | Self::Streams(_) => Ok(()),
             Self::Share(_) => Err(ErrorCode::GroupIdNotFound),
         }
     }
@@ -286,7 +307,7 @@ impl Group {
     pub(crate) fn retention_base(&self) -> Option<RetentionBase> {
         match self {
             Self::Classic(group) => group.retention_base(),
-            Self::Consumer(_) => Some(RetentionBase::Commit),
+            Self::Consumer(_) | Self::Streams(_) => Some(RetentionBase::Commit),
             Self::Share(_) => None,
         }
     }
@@ -294,7 +315,7 @@ impl Group {
     /// Whether groups of its kind have offsets. To readers of offsets, others do not exist.
     pub(crate) fn has_offsets(&self) -> bool {
         match self {
-            Self::Classic(_) | Self::Consumer(_) => true,
+            Self::Classic(_) | Self::Consumer(_) | Self::Streams(_) => true,
             Self::Share(_) => false,
         }
     }
@@ -305,6 +326,7 @@ impl Group {
             Self::Classic(group) => group.loaded(turn),
             Self::Consumer(group) => group.loaded(turn),
             Self::Share(group) => group.loaded(turn),
+            Self::Streams(group) => group.loaded(turn),
         }
     }
 
@@ -312,7 +334,7 @@ impl Group {
     pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>) {
         match self {
             Self::Classic(group) => group.dismiss_all(turn),
-            Self::Consumer(_) | Self::Share(_) => {}
+            Self::Consumer(_) | Self::Share(_) | Self::Streams(_) => {}
         }
     }
 
@@ -322,6 +344,7 @@ impl Group {
             Self::Classic(group) => group.removed(timers),
             Self::Consumer(group) => group.removed(timers),
             Self::Share(group) => group.removed(timers),
+            Self::Streams(group) => group.removed(timers),
         }
     }
 
@@ -331,6 +354,7 @@ impl Group {
             Self::Classic(_) => turn.write(classic::tombstone(group_id)),
             Self::Consumer(group) => group.write_tombstones(turn),
             Self::Share(group) => group.write_tombstones(turn),
+            Self::Streams(group) => group.write_tombstones(turn),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::classic::ClassicGroup;
 use crate::consumer::Consumer;
 use crate::modern;
 use crate::share::Share;
+use crate::streams::Streams;
 use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -36,12 +37,15 @@ pub(crate) fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRe
         | GroupRecord::ShareGroupStatePartitionMetadata(..) => {
             replay_of::<Share>(timers, entry, record);
         }
-        GroupRecord::StreamsGroupMetadata(..)
+        GroupRecord::StreamsGroupMetadata(_, None) => remove(timers, entry, Kind::Streams),
+        GroupRecord::StreamsGroupMetadata(_, Some(_))
         | GroupRecord::StreamsGroupMemberMetadata(..)
         | GroupRecord::StreamsGroupTargetAssignmentMetadata(..)
         | GroupRecord::StreamsGroupTargetAssignmentMember(..)
         | GroupRecord::StreamsGroupCurrentMemberAssignment(..)
-        | GroupRecord::StreamsGroupTopology(..) => {}
+        | GroupRecord::StreamsGroupTopology(..) => {
+            replay_of::<Streams>(timers, entry, record);
+        }
     }
 }
 
@@ -94,7 +98,7 @@ macro_rules! kinds_of_entries {
     };
 }
 
-kinds_of_entries! { Consumer, Share }
+kinds_of_entries! { Consumer, Share, Streams }
 
 fn offset_committed(entry: &mut Entry, key: &OffsetCommitKey<'_>, value: &OffsetCommitValue<'_>) {
     has_committed(entry, value.commit_timestamp);
@@ -112,7 +116,7 @@ pub(crate) fn has_committed(entry: &mut Entry, commit_timestamp: i64) {
 fn group_recorded(timers: &mut Timers, entry: &mut Entry, value: &GroupMetadataValue<'_>) {
     match &entry.group {
         Some(Group::Classic(_)) => {}
-        Some(Group::Consumer(_) | Group::Share(_)) | None => {
+        Some(Group::Consumer(_) | Group::Share(_) | Group::Streams(_)) | None => {
             let new = ClassicGroup::new(entry.id.clone(), Wall(value.current_state_timestamp));
             let group = entry.successor.take().map_or(Group::Classic(new), |group| *group);
             replace(timers, entry, group);
@@ -120,7 +124,7 @@ fn group_recorded(timers: &mut Timers, entry: &mut Entry, value: &GroupMetadataV
     }
     match &mut entry.group {
         Some(Group::Classic(group)) => group.replay(timers, value),
-        Some(Group::Consumer(_) | Group::Share(_)) | None => {}
+        Some(Group::Consumer(_) | Group::Share(_) | Group::Streams(_)) | None => {}
     }
 }
 
@@ -140,6 +144,7 @@ pub(crate) fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
     match &entry.group {
         Some(Group::Consumer(group)) => group.durable_records(&mut records),
         Some(Group::Share(group)) => group.durable_records(&mut records),
+        Some(Group::Streams(group)) => group.durable_records(&mut records),
         Some(Group::Classic(_)) | None => records = group_records(entry),
     }
     if entry.offsets.is_unloaded() {
@@ -166,6 +171,7 @@ pub(crate) fn group_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
         }
         Some(Group::Consumer(group)) => group.records_by_age(&mut records),
         Some(Group::Share(group)) => group.records_by_age(&mut records),
+        Some(Group::Streams(group)) => group.records_by_age(&mut records),
         None => {}
     }
     records

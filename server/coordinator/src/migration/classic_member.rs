@@ -27,13 +27,10 @@ pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Join
         Some(Group::Consumer(group)) if !group.is_empty() => {}
         Some(Group::Consumer(group)) if is_unknown => {
             group.write_tombstones(turn);
-            let mut classic = ClassicGroup::new(entry.id.clone(), turn.wall);
-            classic.write_creation(turn);
-            classic.join(turn, joining);
-            entry.successor = Some(Box::new(Group::Classic(classic)));
-            return;
+            return join_new(turn, entry, joining);
         }
-        Some(Group::Consumer(_) | Group::Classic(_) | Group::Share(_)) | None => {
+        Some(Group::Consumer(_) | Group::Classic(_) | Group::Share(_) | Group::Streams(_))
+        | None => {
             return joining.refuse(turn, ErrorCode::UnknownMemberId);
         }
     }
@@ -56,6 +53,29 @@ pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Join
             joining.parked.refuse_join(turn, refusal.error, "");
         }
     }
+}
+
+/// A classic member joins a streams group, which becomes a classic group if it is empty.
+pub(crate) fn join_streams(turn: &mut Turn<'_, '_>, entry: &mut Entry, joining: Joining<'_>) {
+    match &entry.group {
+        Some(Group::Streams(group)) if group.is_empty() && joining.request.member_id.is_empty() => {
+            group.write_tombstones(turn);
+            join_new(turn, entry, joining);
+        }
+        Some(Group::Streams(group)) if group.is_empty() => {
+            joining.refuse(turn, ErrorCode::UnknownMemberId);
+        }
+        Some(Group::Streams(_) | Group::Consumer(_) | Group::Classic(_) | Group::Share(_))
+        | None => joining.parked.refuse_join(turn, ErrorCode::InconsistentGroupProtocol, ""),
+    }
+}
+
+/// A classic member joins as the first of a new classic group.
+fn join_new(turn: &mut Turn<'_, '_>, entry: &mut Entry, joining: Joining<'_>) {
+    let mut classic = ClassicGroup::new(entry.id.clone(), turn.wall);
+    classic.write_creation(turn);
+    classic.join(turn, joining);
+    entry.successor = Some(Box::new(Group::Classic(classic)));
 }
 
 fn joined(

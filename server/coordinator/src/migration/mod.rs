@@ -12,6 +12,6 @@ mod downgrade;
 mod protocol_metadata;
 mod upgrade;
 
-pub(crate) use classic_member::{join, leave, sync};
+pub(crate) use classic_member::{join, join_streams, leave, sync};
 pub(crate) use downgrade::fence;
 pub(crate) use upgrade::upgrade;

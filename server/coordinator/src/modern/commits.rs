@@ -33,7 +33,6 @@ pub(crate) trait Commits: Kind {
 /// How partitions of a topic in a commit are assigned.
 pub(crate) enum Assigned<K> {
     By(K),
-    #[expect(dead_code, reason = "all topics of consumer groups may be assigned")]
     Never,
     /// There is no such topic: it is refused by itself.
     Unknown,

@@ -32,7 +32,7 @@ pub(crate) struct ProfileEffect<F> {
     /// Whether the topics are compared with those of the group epoch, which is bumped if they
     /// differ.
     pub(crate) is_outdated: bool,
-    /// What goes with the group epoch, which is bumped if it differs.
+    /// The fields that go with the group epoch, which is bumped if they differ.
     pub(crate) fields: F,
 }
 

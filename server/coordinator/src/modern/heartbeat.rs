@@ -48,20 +48,16 @@ pub(crate) struct Settling<'s, K: Kind> {
     /// The next group epoch.
     pub(crate) epoch: i32,
     pub(crate) change: ProfileChange<'s, K::Profile>,
-    #[expect(dead_code, reason = "for a kind that looks at the member here")]
     pub(crate) number: u32,
-    #[expect(dead_code, reason = "for a kind that looks at the member here")]
     pub(crate) member: &'s MemberOf<K>,
-    #[expect(dead_code, reason = "for a kind that looks at the member here")]
     pub(crate) outcome: Outcome,
 }
 
-/// What a heartbeat has led to, for its answer.
+/// The result of a heartbeat, for its answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
     /// Whether the member's assignment has changed.
     pub(crate) is_changed: bool,
-    #[expect(dead_code, reason = "for a kind that tells its members")]
     pub(crate) delay: Option<Delay>,
 }
 

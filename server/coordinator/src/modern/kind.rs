@@ -56,7 +56,7 @@ pub(crate) trait Kind: Debug + Default {
     /// A property of all subscriptions that the assignors need, determined with the group epoch.
     type Input: Copy;
 
-    /// What only this kind records with the group epoch.
+    /// The fields that only this kind records with the group epoch.
     type EpochFields: Debug + Clone + PartialEq;
 
     /// The timers of a member that only this kind has.
@@ -152,7 +152,7 @@ pub(crate) trait Kind: Debug + Default {
         members: &[&MemberOf<Self>],
     ) -> Option<Subscriptions>;
 
-    /// What is recorded with the present epoch.
+    /// Those of the present epoch.
     fn epoch_fields(group: &Group<Self>) -> Self::EpochFields;
 
     /// The input of the assignors after a change that leads to these subscriptions.

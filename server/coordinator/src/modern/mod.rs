@@ -71,7 +71,7 @@ pub(crate) fn refuse<T>(error: ErrorCode, message: &'static str) -> Result<T, Re
 pub(crate) enum State {
     /// No members.
     Empty,
-    /// What the group needs is not there, so that nothing can be assigned.
+    /// Nothing can be assigned, as something is missing that the group needs.
     NotReady,
     /// The group epoch has no target assignment yet.
     Assigning,

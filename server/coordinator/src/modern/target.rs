@@ -164,7 +164,7 @@ impl<K: Kind> Group<K> {
     }
 
     /// Continues a computation outside of a heartbeat, and writes its result once there is one.
-    fn compute(
+    pub(crate) fn compute(
         &mut self,
         turn: &mut Turn<'_, '_>,
         mut computation: ComputationOf<K>,
@@ -209,6 +209,6 @@ impl<K: Kind> Group<K> {
 }
 
 /// Whether `interval_ms` have passed since the last target was computed (KIP-1263).
-fn is_due(timestamp: i64, interval_ms: i32, wall: Wall) -> bool {
+pub(crate) fn is_due(timestamp: i64, interval_ms: i32, wall: Wall) -> bool {
     timestamp == 0 || interval_ms == 0 || wall.is_over(timestamp, i64::from(interval_ms))
 }

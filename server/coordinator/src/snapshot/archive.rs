@@ -137,7 +137,7 @@ pub(crate) fn read_group(
     }
     match &mut entry.group {
         Some(Group::Classic(group)) => group.restored(),
-        Some(Group::Consumer(_) | Group::Share(_)) | None => {}
+        Some(Group::Consumer(_) | Group::Share(_) | Group::Streams(_)) | None => {}
     }
     Ok(entry)
 }

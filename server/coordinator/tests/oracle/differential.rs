@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const SEEDS_AT_ONCE: u64 = 10;
 
 const ALL_AREAS: &str = "mixed,classic,static,offsets,consumer,regex,migration,both-static,\
-    both-offsets,txn-offsets,mixed-txn";
+    both-offsets,txn-offsets,mixed-txn,streams,mixed-streams";
 
 /// The time in which a found difference is minimised.
 const MINIMISING: Duration = Duration::from_secs(60);

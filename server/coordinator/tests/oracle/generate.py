@@ -9,7 +9,8 @@ groups, the same group twice). In the areas consumer, regex, txn-offsets, migrat
 of the protocol that gen.py gives them. The area mixed has all of that at once: classic, consumer, static
 and regex members, groups that are converted between the protocols, offsets, requests of administrators,
 configs of groups, and topics that are created, extended and deleted. The area mixed-txn is mixed with producers that
-commit offsets in transactions.
+commit offsets in transactions. The area streams is gen.py's; mixed-streams has several streams groups with larger
+topologies, standbys, lost answers, commits of members that lag, and clients of the other protocols in the same groups.
 """
 import os
 import sys
@@ -236,8 +237,124 @@ class MixedTxnSim(MixedSim):
         gen.Sim.producer_step(self)
 
 
+class Streams(gen.Streams):
+    """A member of a streams group; each group has a topology of its own."""
+
+    def __init__(self, sim, group):
+        super().__init__(sim, group)
+        self.process = "p%d" % self.r.randint(1, 4)
+        sim.topologies.setdefault(group, self.large_topology(1))
+
+    def internal(self, name, partitions):
+        configs = [{"key": "cleanup.policy", "value": "compact"}, {"key": "retention.ms", "value": "-1"}]
+        return {"name": name, "partitions": partitions, "replicationFactor": self.r.choice([-1, 0, 1]),
+                "topicConfigs": configs[:self.r.randint(0, 2)]}
+
+    def large_topology(self, epoch):
+        s, r = self.sim, self.r
+        ids = r.sample(["0", "1", "2", "10", "a"], r.randint(1, 4))
+        subs, counts = [], [0, 0, 0, r.randint(1, 4)]
+        for number, name in enumerate(ids):
+            sub = {"subtopologyId": name, "sourceTopics": [], "sourceTopicRegex": [], "stateChangelogTopics": [],
+                   "repartitionSinkTopics": [], "repartitionSourceTopics": [], "copartitionGroups": []}
+            if number == 0 or s.chance(0.5):
+                names = sorted(t for t in s.topics if not t.startswith("app-")) or ["orders"]
+                sub["sourceTopics"] = r.sample(names, min(len(names), r.randint(1, 2)))
+                if s.chance(0.04):
+                    sub["sourceTopics"].append("payments-eu")
+            if number > 0 and (not sub["sourceTopics"] or s.chance(0.6)):
+                writer = r.choice(subs)
+                for _ in range(r.randint(1, 2)):
+                    topic = "app-%s-%d-repartition" % (self.group, len(subs) * 10 + len(sub["repartitionSourceTopics"]))
+                    sub["repartitionSourceTopics"].append(self.internal(topic, r.choice(counts)))
+                    writer["repartitionSinkTopics"].append(topic)
+            for store in range(r.choice([0, 1, 1, 2])):
+                sub["stateChangelogTopics"].append(self.internal("app-%s-%s-%d-changelog" % (self.group, name, store), 0))
+            read, internal = list(range(len(sub["sourceTopics"]))), list(range(len(sub["repartitionSourceTopics"])))
+            if len(read) + len(internal) > 1 and s.chance(0.4):
+                sub["copartitionGroups"] = [{"sourceTopics": r.sample(read, r.randint(0, len(read))), "sourceTopicRegex": [],
+                                             "repartitionSourceTopics": r.sample(internal, r.randint(0, len(internal)))}]
+            subs.append(sub)
+        r.shuffle(subs)
+        return {"epoch": epoch, "subtopologies": subs}
+
+    def full(self):
+        other = self.sim.chance(0.03)
+        epoch = self.r.choice([0, 1, 2])
+        topology = self.large_topology(epoch) if other else self.sim.topologies[self.group]
+        return dict(super().full(), topology=topology)
+
+    def commit(self):
+        epoch = self.epoch + self.r.choice([0, 0, -1, -1, -2, 1])
+        self.sim.offset_commit(self.group, self.member, epoch, None, self)
+
+    def step(self):
+        s, r = self.sim, self.r
+        if s.chance(0.06):
+            lost, self.answered = self.answered, lambda answer: None
+            super().step()
+            self.answered = lost
+        elif s.chance(0.03) and self.epoch > 0:
+            lists = [self.ids(tasks) for tasks in self.tasks]
+            body = {"groupId": self.group, "memberId": self.member, "memberEpoch": self.epoch + r.choice([0, 0, -1]),
+                    "activeTasks": lists[0], "standbyTasks": lists[1], "warmupTasks": lists[2]}
+            self.send(body)
+        else:
+            super().step()
+
+
+class StreamsSim(MixedSim):
+    GROUPS = ["streams-a", "streams-b", "simple-a"]
+    WEIGHTS = dict(MixedSim.WEIGHTS, change_topics=0.5, cross=0.5, roll=0, configure=0.5)
+
+    def __init__(self, oracle, area, seed, steps):
+        super().__init__(oracle, "streams", seed, steps)
+        self.topologies = {}
+
+    def more_configs(self):
+        r = self.r
+        return {k: str(v) for k, v in {
+            "group.streams.num.standby.replicas": r.choice([0, 0, 1, 2]),
+            "group.streams.assignment.interval.ms": r.choice([0, 0, 0, 1000, 3000]),
+            "group.streams.initial.rebalance.delay.ms": r.choice([0, 0, 1000, 3000]),
+            "offsets.retention.minutes": r.choice([1, 3, 10080, 10080]),
+            "offsets.retention.check.interval.ms": r.choice([10000, 60000]),
+        }.items()}
+
+    def newcomer(self, group=None):
+        if len(self.live()) >= 9:
+            return
+        group = group or self.r.choice(self.groups[:2])
+        client = Streams(self, group)
+        client.area = "streams"
+        self.clients.append(client)
+
+    def cross(self):
+        """A client of another protocol tries a streams group, or joins it once it is empty."""
+        group = self.r.choice(self.groups)
+        if self.chance(0.2):
+            body = {"groupId": group, "memberId": "other", "memberEpoch": 0, "subscribedTopicNames": self.pick_topics(1, 1)}
+            return self.request("ShareGroupHeartbeat", body)
+        client = self.r.choice([Member, Consumer])(self, group)
+        client.area = self.area = "consumer"
+        client.step()
+        if self.chance(0.5):
+            client.step()
+        self.area = "streams"
+        if isinstance(client, Member):
+            client.quit()
+
+    def configure(self):
+        values = {"streams.session.timeout.ms": [45000, 50000, 60000], "streams.heartbeat.interval.ms": [5000, 7000, 15000],
+                  "streams.assignment.interval.ms": [0, 1000, 5000], "streams.num.standby.replicas": [0, 1, 2],
+                  "streams.initial.rebalance.delay.ms": [0, 3000]}
+        names = self.r.sample(sorted(values), self.r.randint(0, 3))
+        configs = {name: str(self.r.choice(values[name])) for name in names}
+        self.op({"op": "group_config", "group": self.r.choice(self.groups), "configs": configs})
+
+
 SIMS = {"classic": ClassicSim, "static": ClassicSim, "offsets": ClassicSim, "mixed": MixedSim, "txn-offsets": TxnSim,
-        "mixed-txn": MixedTxnSim}
+        "mixed-txn": MixedTxnSim, "mixed-streams": StreamsSim}
 
 
 def main():

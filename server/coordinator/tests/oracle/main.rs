@@ -11,6 +11,7 @@ mod persister;
 mod placement;
 mod replay;
 mod scope;
+mod tasks;
 mod transactional;
 mod transcript;
 mod world;

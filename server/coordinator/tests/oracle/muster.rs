@@ -3,9 +3,10 @@
 
 use crate::forms::{self, RecordBytes, Result};
 use crate::ids::SeededIds;
-use crate::outcome::{Outcome, in_transaction};
+use crate::outcome::{Outcome, in_transaction, with_missing};
 use crate::persister;
 use crate::scope::Asked;
+use crate::tasks::missing;
 use crate::transactional;
 use crate::world::{World, config, group_overrides};
 use muster_codec::record_batch::TransactionOutcome;
@@ -98,9 +99,9 @@ impl Muster {
         self.committed < self.position
     }
 
-    pub fn is_empty_consumer_group(&mut self, group: &str) -> bool {
-        let filter = json!({"statesFilter": ["empty"], "typesFilter": ["consumer"]});
-        let listed = self.ask(ApiKey::ListGroups, 5, &filter).unwrap_or_default();
+    pub fn is_empty_modern_group(&mut self, group: &str) -> bool {
+        let empty = json!({"statesFilter": ["empty"], "typesFilter": ["consumer", "streams"]});
+        let listed = self.ask(ApiKey::ListGroups, 5, &empty).unwrap_or_default();
         let groups = listed["groups"].as_array();
         groups.into_iter().flatten().any(|it| it["groupId"] == group)
     }
@@ -282,6 +283,7 @@ impl Muster {
                 return Err(format!("an answer that can never be sent: {answer:?}"));
             }
             let response = forms::response_json(&answer.response, version)?;
+            let response = with_missing(response, output.missing_topics.as_deref().map(missing));
             self.waiting.push((answer.visible_at, id, response));
         }
         self.send();
@@ -401,16 +403,14 @@ impl Muster {
     fn dump(&mut self) -> Result<()> {
         let listed = self.ask(ApiKey::ListGroups, 5, &json!({}))?;
         for group in listed["groups"].as_array().into_iter().flatten() {
-            let id = &group["groupId"];
-            let described = match group["groupType"].as_str() {
-                Some("consumer") => {
-                    self.ask(ApiKey::ConsumerGroupDescribe, 1, &json!({"groupIds": [id]}))?
-                }
-                Some("share") => {
-                    self.ask(ApiKey::ShareGroupDescribe, 1, &json!({"groupIds": [id]}))?
-                }
-                _ => self.ask(ApiKey::DescribeGroups, 6, &json!({"groups": [id]}))?,
+            let (id, ids) = (&group["groupId"], json!({"groupIds": [group["groupId"]]}));
+            let (api, version, body) = match group["groupType"].as_str() {
+                Some("consumer") => (ApiKey::ConsumerGroupDescribe, 1, ids),
+                Some("share") => (ApiKey::ShareGroupDescribe, 1, ids),
+                Some("streams") => (ApiKey::StreamsGroupDescribe, 0, ids),
+                _ => (ApiKey::DescribeGroups, 6, json!({"groups": [id]})),
             };
+            let described = self.ask(api, version, &body)?;
             let mut state = json!({
                 "type": group["groupType"],
                 "state": group["groupState"],

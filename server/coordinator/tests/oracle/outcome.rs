@@ -7,7 +7,7 @@ use crate::transcript::Line;
 use muster_codec::ApiKey;
 use muster_coordinator::Producer;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The compared requests without an answer, by id.
 pub type Pending = HashMap<String, Asked>;
@@ -43,6 +43,8 @@ impl Outcome {
                 let mut response = response.clone();
                 scope.narrow(asked, &mut response);
                 let response = asked.kafka_response(&response)?;
+                let missing = line.output.get("creatable_topics").filter(|_| is_own(line, id));
+                let response = with_missing(response, missing.cloned());
                 outcome.answers.insert(id.to_owned(), response);
             }
         }
@@ -118,12 +120,41 @@ fn kafka_answers(line: &Line) -> impl Iterator<Item = (&str, &Value)> {
         .filter_map(|answer| Some((answer["id"].as_str()?, answer.get("response")?)))
 }
 
+/// An answer without them while commits are held: then the oracle shows them only with some.
+pub fn without_missing(mut response: Value, held: bool) -> Value {
+    let fields = response.as_object_mut().filter(|_| held);
+    fields.map(|fields| fields.remove("creatable_topics"));
+    response
+}
+
+/// The requests that Kafka never answers.
+pub fn unanswered(lines: &[Line]) -> HashSet<String> {
+    let id = |answer: &Value| answer["id"].as_str().map(str::to_owned);
+    let later = lines.iter().filter_map(|line| line.output["completions"].as_array()).flatten();
+    let answered: HashSet<String> = later.filter_map(id).collect();
+    let deferred = lines.iter().map(|line| &line.output).filter(|out| out["deferred"] == true);
+    deferred.filter_map(id).filter(|id| !answered.contains(id)).collect()
+}
+
+fn is_own(line: &Line, id: &str) -> bool {
+    line.output["id"] == id
+}
+
+/// An answer with the internal topics that are to be created for its group, by name.
+pub fn with_missing(mut response: Value, missing: Option<Value>) -> Value {
+    if let Some(missing) = missing {
+        response["creatable_topics"] = missing;
+    }
+    response
+}
+
 fn kafka_state(state: &Value) -> Result<Value> {
     let mut state = state.clone();
     let described = json!({"groups": [state["described"].take()]});
     let (api, version) = match state["type"].as_str() {
         Some("consumer") => (ApiKey::ConsumerGroupDescribe, 1),
         Some("share") => (ApiKey::ShareGroupDescribe, 1),
+        Some("streams") => (ApiKey::StreamsGroupDescribe, 0),
         _ => (ApiKey::DescribeGroups, 6),
     };
     let mut described = forms::kafka_response(api, version, &described)?;

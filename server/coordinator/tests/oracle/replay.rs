@@ -4,9 +4,10 @@ use crate::argued::Argued;
 use crate::forms::{self, Result, error_codes};
 use crate::ids::{SeededIds, drawn};
 use crate::muster::Muster;
-use crate::outcome::{Outcome, Pending, kafka_records, kafka_written};
+use crate::outcome::{Outcome, Pending, kafka_records, kafka_written, unanswered, without_missing};
 use crate::placement;
 use crate::scope::{Asked, Scope, group_of};
+use crate::tasks;
 use crate::transactional;
 use crate::transcript::{Line, Transcript};
 use muster_codec::ApiKey;
@@ -141,7 +142,7 @@ impl Replay {
         let mut muster = subject.apply(line, asked, &kafka)?;
         muster.narrow(&self.scope, &self.pending);
         self.lose_failed_append(line, &mut kafka, &mut muster, subject);
-        self.lose_unassignable(line, &mut kafka, &mut muster, subject);
+        self.lose_unserved(line, &mut kafka, &mut muster, subject);
         self.lose_misplaced(line, &mut kafka, &mut muster, subject);
         self.lose_fenced_late(line, &mut kafka, &mut muster, subject);
         if op == "reload" || op == "replay" {
@@ -221,8 +222,9 @@ impl Replay {
         of_them.flat_map(|asked| &asked.groups).chain(groups).cloned().collect()
     }
 
-    /// Leaves out a classic group that muster can convert to a consumer group and Kafka cannot.
-    fn lose_unassignable(
+    /// Leaves out a group that muster serves and Kafka cannot: a classic one to be converted, or a
+    /// streams group with endpoints.
+    fn lose_unserved(
         &mut self,
         line: &Line,
         kafka: &mut Outcome,
@@ -235,10 +237,12 @@ impl Replay {
         let is_gone =
             |record: &Value| record["type"] == "GROUP_METADATA" && record["value"].is_null();
         let converts = muster.records.values().flatten().any(is_gone);
+        let beats = line.input["api"] == "StreamsGroupHeartbeat";
+        let difference = if beats { "unready-endpoints" } else { "partition-gone" };
         let group = line.input["body"]["groupId"].as_str().unwrap_or_default();
-        if differs && converts {
+        if differs && (converts || beats) {
             subject.muster().into_iter().for_each(|muster| muster.take_back(group));
-            self.lose("partition-gone", [group.to_owned()], subject);
+            self.lose(difference, [group.to_owned()], subject);
             kafka.narrow(&self.scope, &self.pending);
             muster.narrow(&self.scope, &self.pending);
         }
@@ -328,12 +332,12 @@ impl Replay {
         self.in_flight.extend(groups.filter(|_| self.held));
     }
 
-    /// Kafka forgets an empty consumer group when a classic member with an id joins it.
+    /// Kafka forgets an empty consumer or streams group when a classic member with an id joins it.
     fn lose_vanished(&mut self, line: &Line, subject: &mut impl Subject) {
         let body = &line.input["body"];
         let is_join = line.input["api"] == "JoinGroup" && body["memberId"] != "";
         let group = body["groupId"].as_str().unwrap_or_default();
-        let is_empty = |muster: &mut Muster| muster.is_empty_consumer_group(group);
+        let is_empty = |muster: &mut Muster| muster.is_empty_modern_group(group);
         if is_join && self.scope.has(group) && subject.muster().is_some_and(is_empty) {
             self.lose("vanished-group", [group.to_owned()], subject);
         }
@@ -410,7 +414,11 @@ impl Replay {
                 return Ok(());
             }
             self.report.counts.groups_dumped += kafka.dump.len() as u64;
-            same("dump", &json!(kafka.dump), &json!(muster.dump))?;
+            let (kafka, muster) = (json!(kafka.dump), json!(muster.dump));
+            match tasks::described(&kafka, &muster) {
+                Some(difference) => self.report.argued.meet(difference),
+                None => same("dump", &kafka, &muster)?,
+            }
         }
         Ok(())
     }
@@ -436,7 +444,7 @@ impl Replay {
         let before: BTreeSet<String> = self.half.keys().cloned().collect();
         for (side, answers) in [kafka, muster].into_iter().enumerate() {
             for (id, response) in answers {
-                self.half.entry(id).or_default()[side] = Some(response);
+                self.half.entry(id).or_default()[side] = Some(without_missing(response, held));
             }
         }
         for (id, sides) in std::mem::take(&mut self.half) {
@@ -466,22 +474,14 @@ impl Replay {
         self.report.counts.answers += 1;
         match self.pending.remove(id) {
             Some(asked) if asked.answer_only => self.report.argued.meet("held-read"),
-            Some(asked) if placement::in_other_order(asked.api, kafka, muster) => {
-                self.report.argued.meet("topic-order");
-            }
-            Some(asked) => same(&format!("{} {id}", asked.name()), kafka, muster)?,
+            Some(asked) => match tasks::difference(asked.api, kafka, muster) {
+                Some(difference) => self.report.argued.meet(difference),
+                None => same(&format!("{} {id}", asked.name()), kafka, muster)?,
+            },
             None => return Err(format!("request {id} is answered twice: {muster}")),
         }
         Ok(())
     }
-}
-
-fn unanswered(lines: &[Line]) -> HashSet<String> {
-    let id = |answer: &Value| answer["id"].as_str().map(str::to_owned);
-    let later = lines.iter().filter_map(|line| line.output["completions"].as_array()).flatten();
-    let answered: HashSet<String> = later.filter_map(id).collect();
-    let deferred = lines.iter().map(|line| &line.output).filter(|out| out["deferred"] == true);
-    deferred.filter_map(id).filter(|id| !answered.contains(id)).collect()
 }
 
 fn uncommitted(subject: &mut impl Subject) -> bool {

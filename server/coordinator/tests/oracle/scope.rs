@@ -160,6 +160,7 @@ impl Asked {
             ApiKey::DescribeGroups,
             ApiKey::ConsumerGroupDescribe,
             ApiKey::ShareGroupDescribe,
+            ApiKey::StreamsGroupDescribe,
         ];
         describes.contains(&self.api) || self.api == ApiKey::OffsetFetch && !stable
     }
@@ -213,7 +214,9 @@ fn group_list(api: ApiKey, body: &mut Value) -> Option<&mut Vec<Value>> {
         ApiKey::DescribeGroups | ApiKey::OffsetFetch | ApiKey::DescribeShareGroupOffsets => {
             "groups"
         }
-        ApiKey::ConsumerGroupDescribe | ApiKey::ShareGroupDescribe => "groupIds",
+        ApiKey::ConsumerGroupDescribe
+        | ApiKey::ShareGroupDescribe
+        | ApiKey::StreamsGroupDescribe => "groupIds",
         _ => return None,
     };
     body.get_mut(list)?.as_array_mut()

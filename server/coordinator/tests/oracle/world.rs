@@ -167,6 +167,22 @@ fn set(config: &mut Config, name: &str, value: &str) {
         "group.share.initialize.retry.interval.ms" => {
             config.group_share_initialize_retry_interval_ms = number() as i32;
         }
+        "group.streams.session.timeout.ms" => {
+            config.group_streams_session_timeout_ms = number() as i32;
+        }
+        "group.streams.heartbeat.interval.ms" => {
+            config.group_streams_heartbeat_interval_ms = number() as i32;
+        }
+        "group.streams.assignment.interval.ms" => {
+            config.group_streams_assignment_interval_ms = number() as i32;
+        }
+        "group.streams.initial.rebalance.delay.ms" => {
+            config.group_streams_initial_rebalance_delay_ms = number() as i32;
+        }
+        "group.streams.num.standby.replicas" => {
+            config.group_streams_num_standby_replicas = number() as i32;
+        }
+        "group.streams.max.size" => config.group_streams_max_size = number() as i32,
         "group.consumer.migration.policy" => {
             config.group_consumer_migration_policy = MigrationPolicy::by_name(value).unwrap();
         }
@@ -198,5 +214,10 @@ pub fn group_overrides(op: &Value) -> GroupOverrides {
         share_session_timeout_ms: number("share.session.timeout.ms"),
         share_heartbeat_interval_ms: number("share.heartbeat.interval.ms"),
         share_assignment_interval_ms: number("share.assignment.interval.ms"),
+        streams_session_timeout_ms: number("streams.session.timeout.ms"),
+        streams_heartbeat_interval_ms: number("streams.heartbeat.interval.ms"),
+        streams_assignment_interval_ms: number("streams.assignment.interval.ms"),
+        streams_initial_rebalance_delay_ms: number("streams.initial.rebalance.delay.ms"),
+        streams_num_standby_replicas: number("streams.num.standby.replicas"),
     }
 }

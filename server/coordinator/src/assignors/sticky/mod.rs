@@ -1,0 +1,472 @@
+//! Kafka's assignor of tasks, `sticky` (KIP-1071; `StickyTaskAssignor` in Kafka), with its own
+//! placement: each task is active at one member and has standbys at others, and no process has a
+//! task twice.
+//!
+//! First tasks go to the members that had them, as long as these have quota left: all members
+//! shall have about as many. What is left goes to the process with the least load, and in it to the
+//! member with the fewest tasks; ties are those of Java's heaps.
+
+#[cfg(test)]
+mod tests;
+
+use super::NO_MEMBER;
+use super::java_heap::JavaHeap;
+use super::quota::Quota;
+use crate::java_order::Buckets;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::ops::Range;
+
+/// A task, by its place in the order of subtopologies and then partitions.
+pub(crate) type TaskNumber = u32;
+
+/// A member before the computation.
+#[derive(Debug)]
+pub(crate) struct StickyMember<'m> {
+    pub(crate) hash: u32,
+    pub(crate) process: &'m str,
+    /// The Java hash code of the process.
+    pub(crate) process_hash: u32,
+    pub(crate) active: Vec<TaskNumber>,
+    pub(crate) standby: Vec<TaskNumber>,
+}
+
+/// The tasks of a subtopology.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TasksOf {
+    pub(crate) partitions: u32,
+    /// Whether it has state, and so standbys.
+    pub(crate) is_stateful: bool,
+}
+
+/// The tasks of a member, ascending.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) active: Vec<TaskNumber>,
+    pub(crate) standby: Vec<TaskNumber>,
+}
+
+/// A computation under way.
+#[derive(Debug)]
+pub(crate) struct Sticky {
+    members: Vec<Member>,
+    processes: Vec<Process>,
+    /// The processes in the order of Kafka's table.
+    order: Vec<u32>,
+    /// The tasks by partition and then subtopology.
+    by_partition: Vec<TaskNumber>,
+    /// The tasks with standbys in the opposite order.
+    stateful: Vec<TaskNumber>,
+    had_active: Vec<u32>,
+    had_standby: HadStandby,
+    standbys: usize,
+    active_quota: Quota,
+    quota: Quota,
+    /// The member that has each task; then those that are its standbys, `standbys` of each task.
+    active: Vec<u32>,
+    standby: Vec<u32>,
+    heap: JavaHeap,
+    /// Tasks that are left, with the number of replicas.
+    left: Vec<(TaskNumber, usize)>,
+    phase: Phase,
+    /// The next task of the phase.
+    next: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Tasks go to the members that had them.
+    Return,
+    /// Others go to members that were standbys for them.
+    Promote,
+    /// All others go where the load is least.
+    Spread,
+    /// Standbys go to members that had the task.
+    ReturnStandbys,
+    SpreadStandbys,
+}
+
+#[derive(Debug)]
+struct Member {
+    process: u32,
+    tasks: u32,
+}
+
+#[derive(Debug)]
+struct Process {
+    tasks: u32,
+    /// The members in the order of Kafka's table.
+    members: Vec<u32>,
+    /// The members by their tasks; None if one got a task in another way since.
+    by_tasks: Option<JavaHeap>,
+}
+
+/// The members that were standbys of each task, in the order of members.
+#[derive(Debug, Default)]
+struct HadStandby(Vec<(TaskNumber, u32)>);
+
+impl Sticky {
+    /// Starts a computation; the members come in the order in which Kafka visits them.
+    pub(crate) fn new(members: &[StickyMember<'_>], tasks: &[TasksOf], standbys: usize) -> Self {
+        let count: usize = tasks.iter().map(|it| it.partitions as usize).sum();
+        let (by_partition, stateful) = in_order(tasks);
+        let total = count + stateful.len() * standbys;
+        let (processes, order) = processes(members);
+        let mut had_active = alloc::vec![NO_MEMBER; count];
+        for (member, it) in (0..).zip(members) {
+            it.active.iter().for_each(|task| had_active[*task as usize] = member);
+        }
+        let of = |it: &StickyMember<'_>| processes.numbers[it.process];
+        Self {
+            members: members.iter().map(|it| Member { process: of(it), tasks: 0 }).collect(),
+            processes: processes.all,
+            order,
+            stateful: if standbys > 0 { stateful } else { Vec::new() },
+            by_partition,
+            had_active,
+            had_standby: HadStandby::new(members),
+            standbys,
+            active_quota: Quota::new(count, members.len()),
+            quota: Quota::new(total, members.len()),
+            active: alloc::vec![NO_MEMBER; count],
+            standby: alloc::vec![NO_MEMBER; count * standbys],
+            heap: JavaHeap::default(),
+            left: Vec::new(),
+            phase: Phase::Return,
+            next: 0,
+        }
+    }
+
+    /// Continues for about `budget` tasks. Returns the tasks of each member when all are placed.
+    pub(crate) fn step(&mut self, budget: usize) -> Option<Vec<Placed>> {
+        if self.members.is_empty() {
+            return Some(Vec::new());
+        }
+        for _ in 0..budget {
+            let is_through = match self.phase {
+                Phase::Return => self.each_by_partition(Self::give_back),
+                Phase::Promote => self.each_by_partition(Self::promote),
+                Phase::Spread => self.spread(),
+                Phase::ReturnStandbys => self.give_back_standbys(),
+                Phase::SpreadStandbys => self.spread_standbys(),
+            };
+            if is_through && self.end_phase() {
+                return Some(self.placed());
+            }
+        }
+        None
+    }
+
+    /// Begins the next phase; returns whether there is none.
+    fn end_phase(&mut self) -> bool {
+        self.next = 0;
+        match self.phase {
+            Phase::Return => self.phase = Phase::Promote,
+            Phase::Promote => {
+                self.heap = self.heap_of_processes();
+                self.phase = Phase::Spread;
+            }
+            Phase::Spread => self.phase = Phase::ReturnStandbys,
+            Phase::ReturnStandbys => {
+                self.heap = self.heap_of_processes();
+                self.left.sort_unstable_by_key(|(task, _)| Reverse(*task));
+                self.phase = Phase::SpreadStandbys;
+            }
+            Phase::SpreadStandbys => return true,
+        }
+        false
+    }
+
+    /// Calls `act` with the next task that no member has; returns whether there is none.
+    fn each_by_partition(&mut self, act: fn(&mut Self, TaskNumber)) -> bool {
+        let Some(task) = self.by_partition.get(self.next).copied() else { return true };
+        self.next += 1;
+        if self.active[task as usize] == NO_MEMBER {
+            act(self, task);
+        }
+        false
+    }
+
+    fn give_back(&mut self, task: TaskNumber) {
+        let member = self.had_active[task as usize];
+        if member != NO_MEMBER && self.tasks_of(member) < self.active_quota.of_each() {
+            self.activate(task, member);
+            self.forget_heap(member);
+        }
+    }
+
+    fn promote(&mut self, task: TaskNumber) {
+        let found = self.least_loaded(self.had_standby.of(task), None);
+        if let Some(member) = found
+            && self.tasks_of(member) < self.active_quota.of_each()
+        {
+            self.activate(task, member);
+            self.forget_heap(member);
+        }
+    }
+
+    fn spread(&mut self) -> bool {
+        let Some(has) = self.active.get(self.next).copied() else { return true };
+        let task = self.next as TaskNumber;
+        self.next += 1;
+        if has == NO_MEMBER
+            && let Some(process) = self.poll()
+        {
+            if let Some(member) = self.member_with_fewest(process) {
+                self.activate(task, member);
+                self.put_back(process, member);
+            }
+            self.push(process);
+        }
+        false
+    }
+
+    fn give_back_standbys(&mut self) -> bool {
+        let Some(task) = self.stateful.get(self.next).copied() else { return true };
+        self.next += 1;
+        for replica in 0..self.standbys {
+            let Some(member) = self.former_holder(task) else {
+                self.left.push((task, self.standbys - replica));
+                break;
+            };
+            self.add_standby(task, member);
+            self.forget_heap(member);
+        }
+        false
+    }
+
+    /// The member that had a task, or was a standby for it, and may be one now.
+    fn former_holder(&self, task: TaskNumber) -> Option<u32> {
+        let is_free = |member: u32| self.tasks_of(member) < self.quota.of_each();
+        let active = self.had_active[task as usize];
+        if active != NO_MEMBER && !self.has(self.process_of(active), task) && is_free(active) {
+            return Some(active);
+        }
+        self.least_loaded(self.had_standby.of(task), Some(task)).filter(|it| is_free(*it))
+    }
+
+    fn spread_standbys(&mut self) -> bool {
+        let Some((task, replicas)) = self.left.get(self.next).copied() else { return true };
+        self.next += 1;
+        for _ in 0..replicas {
+            if !self.spread_standby(task) {
+                break;
+            }
+        }
+        false
+    }
+
+    /// Gives a standby to the least loaded process without the task; returns whether there is one.
+    fn spread_standby(&mut self, task: TaskNumber) -> bool {
+        let mut looked_at = Vec::new();
+        let mut is_given = false;
+        while let Some(process) = self.poll() {
+            looked_at.push(process);
+            if self.has(process, task) {
+                continue;
+            }
+            if let Some(member) = self.member_with_fewest(process) {
+                self.add_standby(task, member);
+                self.put_back(process, member);
+                is_given = true;
+            }
+            break;
+        }
+        looked_at.into_iter().rev().for_each(|process| self.push(process));
+        is_given
+    }
+
+    /// The least loaded of some members (`findPrevMemberWithLeastLoad` in Kafka): the first, unless
+    /// another has fewer tasks, in a process with less load and without `task`. None if the process
+    /// of the first has `task`, whichever was chosen (KAFKA-20899).
+    fn least_loaded(&self, members: &[(TaskNumber, u32)], task: Option<TaskNumber>) -> Option<u32> {
+        let first = members.first()?.1;
+        let load = |member: u32| self.load(self.process_of(member));
+        let has = |member: u32| task.is_some_and(|task| self.has(self.process_of(member), task));
+        let mut least = first;
+        for (_, member) in &members[1..] {
+            let is_less = load(*member) < load(least) && !has(*member);
+            if is_less && self.tasks_of(*member) < self.tasks_of(least) {
+                least = *member;
+            }
+        }
+        (!has(first)).then_some(least)
+    }
+
+    fn heap_of_processes(&self) -> JavaHeap {
+        JavaHeap::of(self.order.iter().copied(), |process| self.load(process))
+    }
+
+    fn poll(&mut self) -> Option<u32> {
+        let processes = &self.processes;
+        self.heap.poll(|process| processes[process as usize].load())
+    }
+
+    fn push(&mut self, process: u32) {
+        let processes = &self.processes;
+        self.heap.add(process, |process| processes[process as usize].load());
+    }
+
+    /// Takes the member with the fewest tasks out of the heap of its process.
+    fn member_with_fewest(&mut self, process: u32) -> Option<u32> {
+        let (members, process) = (&self.members, &mut self.processes[process as usize]);
+        if let [only] = process.members[..] {
+            return Some(only);
+        }
+        let tasks = |member: u32| f64::from(members[member as usize].tasks);
+        let of_process = &process.members;
+        let new = || JavaHeap::of(of_process.iter().copied(), tasks);
+        process.by_tasks.get_or_insert_with(new).poll(tasks)
+    }
+
+    /// Puts it back, with another task.
+    fn put_back(&mut self, process: u32, member: u32) {
+        let members = &self.members;
+        if let Some(heap) = &mut self.processes[process as usize].by_tasks {
+            heap.add(member, |member| f64::from(members[member as usize].tasks));
+        }
+    }
+
+    fn forget_heap(&mut self, member: u32) {
+        let process = self.process_of(member);
+        self.processes[process as usize].by_tasks = None;
+    }
+
+    fn activate(&mut self, task: TaskNumber, member: u32) {
+        self.active[task as usize] = member;
+        let tasks = self.count(member);
+        self.active_quota.reached(tasks);
+        self.quota.reached(tasks);
+    }
+
+    fn add_standby(&mut self, task: TaskNumber, member: u32) {
+        let of_task = self.standbys_of(task);
+        if let Some(place) = self.standby[of_task].iter_mut().find(|it| **it == NO_MEMBER) {
+            *place = member;
+        }
+        let tasks = self.count(member);
+        self.quota.reached(tasks);
+    }
+
+    /// Counts another task of a member.
+    fn count(&mut self, member: u32) -> u32 {
+        let Member { process, tasks } = &mut self.members[member as usize];
+        *tasks += 1;
+        self.processes[*process as usize].tasks += 1;
+        *tasks
+    }
+
+    fn standbys_of(&self, task: TaskNumber) -> Range<usize> {
+        let start = task as usize * self.standbys;
+        start..start + self.standbys
+    }
+
+    fn has(&self, process: u32, task: TaskNumber) -> bool {
+        let standbys = &self.standby[self.standbys_of(task)];
+        let members = standbys.iter().chain([&self.active[task as usize]]);
+        members.filter(|it| **it != NO_MEMBER).any(|it| self.process_of(*it) == process)
+    }
+
+    fn load(&self, process: u32) -> f64 {
+        self.processes[process as usize].load()
+    }
+
+    fn process_of(&self, member: u32) -> u32 {
+        self.members[member as usize].process
+    }
+
+    fn tasks_of(&self, member: u32) -> u32 {
+        self.members[member as usize].tasks
+    }
+
+    fn placed(&self) -> Vec<Placed> {
+        let mut placed = alloc::vec![Placed::default(); self.members.len()];
+        for (task, member) in (0..).zip(&self.active).filter(|(_, it)| **it != NO_MEMBER) {
+            placed[*member as usize].active.push(task);
+        }
+        for (at, member) in self.standby.iter().enumerate().filter(|(_, it)| **it != NO_MEMBER) {
+            placed[*member as usize].standby.push((at / self.standbys) as TaskNumber);
+        }
+        placed
+    }
+}
+
+impl Process {
+    /// Tasks by member.
+    fn load(&self) -> f64 {
+        f64::from(self.tasks) / self.members.len() as f64
+    }
+}
+
+impl HadStandby {
+    fn new(members: &[StickyMember<'_>]) -> Self {
+        let of = |(member, it): (u32, &StickyMember<'_>)| {
+            it.standby.iter().map(move |task| (*task, member)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = (0..).zip(members).flat_map(of).collect();
+        all.sort_unstable();
+        Self(all)
+    }
+
+    fn of(&self, task: TaskNumber) -> &[(TaskNumber, u32)] {
+        let start = self.0.partition_point(|(it, _)| *it < task);
+        let len = self.0[start..].partition_point(|(it, _)| *it == task);
+        &self.0[start..start + len]
+    }
+}
+
+/// All tasks by partition and then subtopology, and those with state in the opposite order.
+fn in_order(tasks: &[TasksOf]) -> (Vec<TaskNumber>, Vec<TaskNumber>) {
+    let mut first = 0;
+    let mut rest: Vec<(TaskNumber, TasksOf)> = Vec::with_capacity(tasks.len());
+    for it in tasks {
+        rest.push((first, *it));
+        first += it.partitions;
+    }
+    let (mut all, mut stateful) = (Vec::with_capacity(first as usize), Vec::new());
+    let mut partition = 0;
+    loop {
+        rest.retain(|(_, it)| it.partitions > partition);
+        if rest.is_empty() {
+            break;
+        }
+        all.extend(rest.iter().map(|(first, _)| first + partition));
+        let with_state = rest.iter().filter(|(_, it)| it.is_stateful);
+        stateful.extend(with_state.map(|(first, _)| first + partition));
+        partition += 1;
+    }
+    stateful.reverse();
+    (all, stateful)
+}
+
+/// The processes with their members, and the number of each by its name.
+struct Processes<'m> {
+    all: Vec<Process>,
+    numbers: BTreeMap<&'m str, u32>,
+}
+
+/// The processes, and their numbers in the order of Kafka's table, which is made for as many
+/// entries as there are members.
+fn processes<'m>(members: &[StickyMember<'m>]) -> (Processes<'m>, Vec<u32>) {
+    let (mut all, mut numbers) = (Vec::<Process>::new(), BTreeMap::new());
+    let mut hashes = Vec::new();
+    for (member, it) in (0..).zip(members) {
+        let number = *numbers.entry(it.process).or_insert_with(|| {
+            hashes.push(it.process_hash);
+            all.push(Process { tasks: 0, members: Vec::new(), by_tasks: None });
+            all.len() as u32 - 1
+        });
+        all[number as usize].members.push(member);
+    }
+    for process in &mut all {
+        let mut buckets = Buckets::default();
+        buckets.grow_to_hold(process.members.len());
+        process.members.sort_by_key(|it| buckets.of_hash(members[*it as usize].hash));
+    }
+    let mut buckets = Buckets::of_capacity(members.len());
+    buckets.grow_to_hold(all.len());
+    let mut order: Vec<u32> = (0..all.len() as u32).collect();
+    order.sort_by_key(|it| buckets.of_hash(hashes[*it as usize]));
+    (Processes { all, numbers }, order)
+}

@@ -1,0 +1,110 @@
+//! The answer to a StreamsGroupHeartbeat.
+
+use super::configured::Status;
+use super::member::Member;
+use super::task::{Role, TaskKey, of_role};
+use super::{Beat, StreamsGroup};
+use crate::modern::Refusal;
+use crate::modern::heartbeat::Outcome;
+use crate::modern::owned::Owned;
+use crate::modern::target::Delay;
+use crate::modern::validate::{JOIN, LEAVE};
+use crate::turn::Turn;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use muster_codec::messages::{
+    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, StreamsGroupStatus,
+};
+use muster_codec::{ErrorCode, Str};
+
+impl StreamsGroup {
+    pub(super) fn answer<'r>(
+        &self,
+        turn: &Turn<'_, 'r>,
+        beat: &Beat<'r>,
+        member: &Member,
+        outcome: Outcome,
+    ) -> StreamsGroupHeartbeatResponse<'r> {
+        let assigned = &member.current.assigned;
+        // The last answer, with tasks to take or to give up, may have been lost.
+        let is_other =
+            |it: &Owned<TaskKey>| assigned.len_without(it) > 0 || it.len_without(assigned) > 0;
+        let sends_tasks = beat.request.member_epoch == JOIN
+            || outcome.is_changed
+            || beat.tasks.as_ref().is_some_and(is_other);
+        let tasks = |role| sends_tasks.then(|| of_role(assigned, role));
+        let epoch = self.own.endpoints.epoch;
+        let is_new = epoch != beat.request.endpoint_information_epoch;
+        // Kafka answers 0 for a group that it does not know yet.
+        let is_known = self.own.is_recorded || self.own.is_successor;
+        let encoded = self.own.endpoints.encoded().filter(|_| is_new);
+        StreamsGroupHeartbeatResponse {
+            member_id: beat.request.member_id.clone(),
+            member_epoch: member.current.epoch,
+            heartbeat_interval_ms: turn.streams_config(&self.id).heartbeat_interval_ms,
+            status: Some(self.statuses(member, outcome)),
+            active_tasks: tasks(Role::Active),
+            standby_tasks: tasks(Role::Standby),
+            warmup_tasks: tasks(Role::Warmup),
+            endpoint_information_epoch: if is_known { epoch } else { 0 },
+            partitions_by_user_endpoint: encoded.cloned(),
+            ..Default::default()
+        }
+    }
+
+    fn statuses(&self, member: &Member, outcome: Outcome) -> Vec<StreamsGroupStatus<'static>> {
+        let (of_member, of_group) =
+            (member.profile.topology_epoch, self.own.topology.as_ref().map(|it| it.epoch()));
+        let stale = of_group.filter(|of_group| of_member < *of_group).map(|of_group| {
+            let detail = format!(
+                "The member's topology epoch {of_member} is behind the group's topology epoch \
+                 {of_group}."
+            );
+            status(Status::StaleTopology, detail)
+        });
+        let delayed = outcome.delay.map(|delay| {
+            let why = match delay {
+                Delay::Initial => "initial rebalance delay",
+                Delay::Interval => "assignment interval",
+            };
+            let detail = format!("Assignment delayed due to the configured {why}.");
+            status(Status::AssignmentDelayed, detail)
+        });
+        let unready = self.own.configured.as_ref().and_then(|it| it.outcome.as_ref().err());
+        let unready = unready.map(|it| status(it.status, it.detail.clone()));
+        let shutdown = self.own.shutdown.as_ref().map(|member_id| {
+            let detail = format!(
+                "Streams group member {member_id} encountered a fatal error and requested a \
+                 shutdown for the entire application."
+            );
+            status(Status::ShutdownApplication, detail)
+        });
+        [stale, delayed, unready, shutdown].into_iter().flatten().collect()
+    }
+}
+
+fn status(status: Status, detail: String) -> StreamsGroupStatus<'static> {
+    StreamsGroupStatus { status_code: status as i8, status_detail: Str::Owned(detail) }
+}
+
+/// The response for a refusal. Kafka sends no message with errors of the server.
+pub(crate) fn refused<'r>(refusal: Refusal) -> StreamsGroupHeartbeatResponse<'r> {
+    let is_ours = refusal.error == ErrorCode::UnknownServerError;
+    StreamsGroupHeartbeatResponse {
+        error_code: refusal.error as i16,
+        error_message: (!is_ours).then_some(Str::Borrowed(refusal.message)),
+        ..Default::default()
+    }
+}
+
+/// The answer to a member that left.
+pub(crate) fn left<'r>(
+    request: &StreamsGroupHeartbeatRequest<'r>,
+) -> StreamsGroupHeartbeatResponse<'r> {
+    StreamsGroupHeartbeatResponse {
+        member_id: request.member_id.clone(),
+        member_epoch: LEAVE,
+        ..Default::default()
+    }
+}

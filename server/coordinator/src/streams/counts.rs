@@ -1,0 +1,187 @@
+//! The partitions of internal topics, as Kafka decides them, order and all (`RepartitionTopics`,
+//! `CopartitionedTopicsEnforcer` and `ChangelogTopics` in Kafka).
+
+use super::configured::{Failure, mispartitioned};
+use super::topology::{Subtopology, Topology, sources};
+use crate::context::Topics;
+use crate::text::Text;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::vec::Vec;
+
+const LOOP: &str = "Failed to compute number of partitions for all repartition topics. There may \
+    be loops in the topology that cannot be resolved.";
+const NO_SINK: &str = "Failed to compute number of partitions for all repartition topics, because \
+    a repartition source topic is never used as a sink topic.";
+const NO_SOURCE: &str = "A subtopology has no source topics.";
+const NO_COUNT: &str = "All topics of a copartition group have unknown numbers of partitions.";
+const NO_SUCH_TOPIC: &str = "A copartition group refers to a topic that is not there.";
+
+pub(crate) struct PartitionCounts<'t> {
+    topics: &'t dyn Topics,
+    pub(crate) decided: BTreeMap<Text, i32>,
+}
+
+impl<'t> PartitionCounts<'t> {
+    pub(crate) fn new(topics: &'t dyn Topics) -> Self {
+        Self { topics, decided: BTreeMap::new() }
+    }
+
+    /// The partitions of a topic: those that it has, or those that are decided.
+    pub(crate) fn of(&self, topic: &str) -> Option<i32> {
+        self.topics.partitions(topic).or_else(|| self.decided.get(topic).copied())
+    }
+
+    /// Those that are decided.
+    pub(crate) fn decided_of(&self, topic: &str) -> i32 {
+        self.decided.get(topic).copied().unwrap_or(0)
+    }
+
+    /// Decides the partitions of repartition topics. A topic without a number gets the largest
+    /// number known by then of what the subtopology reads that writes it: so the order matters.
+    pub(crate) fn decide_repartition(&mut self, topology: &Topology) -> Result<(), Failure> {
+        let subtopologies = topology.in_hash_order();
+        let mut known: BTreeMap<Text, i32> = BTreeMap::new();
+        for topic in subtopologies.iter().flat_map(|it| &it.repartition_source_topics) {
+            if topic.partitions != 0 {
+                known.insert(Text::from(&*topic.name), topic.partitions);
+            }
+        }
+        while self.decide_round(&subtopologies, &mut known)? {}
+        let mut read = subtopologies.iter().flat_map(|it| &it.repartition_source_topics);
+        if read.any(|topic| !known.contains_key(&*topic.name)) {
+            return Err(Failure::Invalid(NO_SINK));
+        }
+        self.decided.extend(known);
+        Ok(())
+    }
+
+    /// Decides what follows from what is known; returns whether there is more to decide.
+    fn decide_round(
+        &self,
+        subtopologies: &[&Subtopology],
+        known: &mut BTreeMap<Text, i32>,
+    ) -> Result<bool, Failure> {
+        let (mut has_unknown, mut has_progress) = (false, false);
+        for of in subtopologies {
+            for sink in &of.repartition_sink_topics {
+                if known.contains_key(&**sink) {
+                    continue;
+                }
+                match self.largest_known(of, known) {
+                    Some(count) => {
+                        known.insert(Text::from(&**sink), count);
+                        has_progress = true;
+                    }
+                    None => has_unknown = true,
+                }
+            }
+        }
+        if has_unknown && !has_progress { Err(Failure::Invalid(LOOP)) } else { Ok(has_unknown) }
+    }
+
+    fn largest_known(&self, of: &Subtopology, known: &BTreeMap<Text, i32>) -> Option<i32> {
+        let repartition = of.repartition_source_topics.iter();
+        let repartition = repartition.filter_map(|topic| known.get(&*topic.name).copied());
+        let external = of.source_topics.iter().filter_map(|name| self.of(name));
+        repartition.chain(external).max()
+    }
+
+    /// Gives the topics of each copartition group the same number of partitions.
+    pub(crate) fn force_copartitions(&mut self, topology: &Topology) -> Result<(), Failure> {
+        let all = topology.0.subtopologies.iter().flat_map(|it| &it.repartition_source_topics);
+        let (fixed, flexible): (Vec<_>, Vec<_>) = all.partition(|topic| topic.partitions != 0);
+        let names = |topics: Vec<_>| -> BTreeSet<&str> {
+            topics
+                .into_iter()
+                .map(|topic: &muster_codec::messages::StreamsGroupTopicInfo<'static>| &*topic.name)
+                .collect()
+        };
+        let (fixed, flexible) = (names(fixed), names(flexible));
+        for of in topology.in_hash_order() {
+            for indexes in &of.copartition_groups {
+                let source = indexes
+                    .source_topics
+                    .iter()
+                    .map(|at| of.source_topics.get(usize::try_from(*at).ok()?).map(|name| &**name));
+                let repartition = indexes.repartition_source_topics.iter().map(|at| {
+                    of.repartition_source_topics.get(usize::try_from(*at).ok()?).map(|it| &*it.name)
+                });
+                let group: Option<BTreeSet<&str>> = source.chain(repartition).collect();
+                let group = group.ok_or(Failure::Invalid(NO_SUCH_TOPIC))?;
+                self.force_copartition(&group, &fixed, &flexible)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn force_copartition(
+        &mut self,
+        group: &BTreeSet<&str>,
+        fixed: &BTreeSet<&str>,
+        flexible: &BTreeSet<&str>,
+    ) -> Result<(), Failure> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        let is_repartition = |name: &&str| fixed.contains(name) || flexible.contains(name);
+        let (repartition, external): (Vec<&str>, Vec<&str>) =
+            group.iter().copied().partition(is_repartition);
+        let counts = |names: &[&str]| -> BTreeMap<Text, i32> {
+            let of = |name: &&str| (Text::from(*name), self.of(name).unwrap_or(0));
+            names.iter().map(of).collect()
+        };
+        let (repartition, external) = (counts(&repartition), counts(&external));
+        let count = match external.values().next().copied() {
+            Some(first) if external.values().all(|count| *count == first) => first,
+            Some(_) => return Err(unequal(&external)),
+            None if fixed.is_empty() => largest(&repartition)?,
+            // Kafka compares those of the whole topology.
+            None => self.same_of(fixed).ok_or_else(|| unequal(&repartition))?,
+        };
+        for (name, had) in repartition {
+            if fixed.contains(&*name) && had != count {
+                return Err(mispartitioned(format!(
+                    "Number of partitions [{had}] of repartition topic [{name}] doesn't match \
+                     number of partitions [{count}] of the source topic."
+                )));
+            }
+            self.decided.insert(name, count);
+        }
+        Ok(())
+    }
+
+    /// The number of partitions of these topics; None if they differ.
+    fn same_of(&self, names: &BTreeSet<&str>) -> Option<i32> {
+        let mut counts = names.iter().map(|name| self.of(name).unwrap_or(0));
+        let first = counts.next()?;
+        counts.all(|count| count == first).then_some(first)
+    }
+
+    /// A changelog has as many partitions as the subtopology has tasks.
+    pub(crate) fn decide_changelogs(&mut self, topology: &Topology) -> Result<(), Failure> {
+        let mut changelogs = Vec::new();
+        for of in topology.in_hash_order() {
+            let count = sources(of).filter_map(|name| self.of(name)).max();
+            let count = count.ok_or(Failure::Invalid(NO_SOURCE))?;
+            let names = of.state_changelog_topics.iter().map(|topic| Text::from(&*topic.name));
+            changelogs.extend(names.map(|name| (name, count)));
+        }
+        self.decided.extend(changelogs);
+        Ok(())
+    }
+}
+
+fn largest(counts: &BTreeMap<Text, i32>) -> Result<i32, Failure> {
+    let largest = counts.values().copied().max().filter(|count| *count > 0);
+    largest.ok_or(Failure::Invalid(NO_COUNT))
+}
+
+/// Some topics of a copartition group differ.
+fn unequal(counts: &BTreeMap<Text, i32>) -> Failure {
+    let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name}={count}")).collect();
+    mispartitioned(format!(
+        "Following topics do not have the same number of partitions: [{{{}}}]",
+        counts.join(", ")
+    ))
+}

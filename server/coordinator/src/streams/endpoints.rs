@@ -1,0 +1,113 @@
+//! Where interactive queries find the partitions of each member that has an endpoint. Members
+//! notice by an epoch that it has changed; the list is encoded once for all of them.
+
+use super::StreamsGroup;
+use super::member::Member;
+use super::task::Role;
+use super::topology::sources;
+use crate::text::owned as text;
+use crate::turn::Turn;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use muster_codec::messages::{
+    PartitionsByEndpoint, StreamsGroupEndpointPartitions, StreamsGroupTopicPartitions,
+};
+
+/// The endpoints of a group; volatile.
+#[derive(Debug, Default)]
+pub(crate) struct Endpoints {
+    pub(super) epoch: i32,
+    encoded: Option<PartitionsByEndpoint>,
+    /// The slot of the member whose change is in the list before its records are replayed.
+    includes: Option<u32>,
+}
+
+impl Endpoints {
+    /// The list, if it was encoded since the last change.
+    pub(super) fn encoded(&self) -> Option<&PartitionsByEndpoint> {
+        self.encoded.as_ref()
+    }
+
+    /// The profile of a member has changed; its tasks may follow.
+    pub(super) fn profile_changed(&mut self, number: u32) {
+        if self.includes != Some(number) {
+            self.encoded = None;
+        }
+    }
+
+    /// The tasks of a member have changed.
+    pub(super) fn member_changed(&mut self, number: u32) {
+        if self.includes.take() != Some(number) {
+            self.encoded = None;
+        }
+    }
+
+    /// A member with an endpoint is gone.
+    pub(super) fn member_removed(&mut self) {
+        self.encoded = None;
+    }
+
+    /// Topics may have other numbers of partitions.
+    pub(super) fn topics_changed(&mut self) {
+        self.encoded = None;
+    }
+}
+
+impl StreamsGroup {
+    /// A member with an endpoint has joined, or has other tasks.
+    pub(super) fn endpoints_changed(&mut self) {
+        self.own.endpoints.epoch = self.own.endpoints.epoch.wrapping_add(1);
+        self.own.endpoints.encoded = None;
+        self.own.endpoints.includes = None;
+    }
+
+    /// Encodes the list, with a member as it is after its heartbeat.
+    pub(super) fn encode_endpoints(&mut self, turn: &Turn<'_, '_>, number: u32, member: &Member) {
+        if self.own.endpoints.encoded.is_some() {
+            return;
+        }
+        let others = self.members.iter().filter(|(other, _)| *other != number);
+        let members = others.map(|(_, other)| other).chain([member]);
+        let list: Vec<_> = members.filter_map(|it| self.partitions_of(turn, it)).collect();
+        self.own.endpoints.encoded = Some(PartitionsByEndpoint::new(&list));
+        self.own.endpoints.includes = Some(number);
+    }
+
+    fn partitions_of(
+        &self,
+        turn: &Turn<'_, '_>,
+        member: &Member,
+    ) -> Option<StreamsGroupEndpointPartitions<'static>> {
+        let endpoint = member.profile.endpoint.as_ref()?;
+        Some(StreamsGroupEndpointPartitions {
+            user_endpoint: endpoint.to_message(),
+            active_partitions: self.read_by(turn, member, Role::Active),
+            standby_partitions: self.read_by(turn, member, Role::Standby),
+        })
+    }
+
+    /// The existing partitions that the tasks of a role read.
+    fn read_by(
+        &self,
+        turn: &Turn<'_, '_>,
+        member: &Member,
+        role: Role,
+    ) -> Vec<StreamsGroupTopicPartitions<'static>> {
+        let configured = self.own.configured.as_ref().map(|it| &it.topology);
+        let Some(topology) = configured.or(self.own.topology.as_ref()) else { return Vec::new() };
+        let tasks = member.current.assigned.by_key().iter().filter(|it| it.key.role == role);
+        let mut read = Vec::new();
+        for of_key in tasks {
+            let all = topology.0.subtopologies.iter();
+            let mut of = all.filter(|it| *it.subtopology_id == *of_key.key.subtopology);
+            let names: BTreeSet<&str> = of.next().into_iter().flat_map(sources).collect();
+            for name in names {
+                let count = turn.topics.partitions(name).unwrap_or(0);
+                let exist = of_key.partitions.iter().map(|it| it.partition);
+                let partitions = exist.filter(|partition| *partition < count).collect();
+                read.push(StreamsGroupTopicPartitions { topic: text(name), partitions });
+            }
+        }
+        read
+    }
+}

@@ -1,0 +1,90 @@
+//! The effect of a heartbeat on the group epoch: by the member's profile, by the topology and the
+//! topics that exist, and by configs.
+
+use super::configured::{Configured, configure};
+use super::member::Profile;
+use super::topology::Topology;
+use super::{Recorded, StreamsGroup};
+use crate::limits::TOPOLOGY_BYTES_MAX;
+use crate::modern::epoch::{ProfileChange, ProfileEffect};
+use crate::modern::records::group_key;
+use crate::modern::{Draft, Refusal, refuse};
+use crate::text::Text;
+use crate::turn::Turn;
+use alloc::string::ToString as _;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use muster_codec::ErrorCode;
+use muster_codec::records::GroupRecord;
+
+/// The config of an assignment.
+pub(super) const STANDBYS: &str = "num.standby.replicas";
+
+impl StreamsGroup {
+    pub(super) fn effect(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        change: ProfileChange<'_, Profile>,
+    ) -> Result<ProfileEffect<Recorded>, Refusal> {
+        let topology = self.accept_topology(draft)?;
+        let is_current = |it: &Configured| it.is_current(&topology, turn.topics);
+        if !self.own.configured.as_ref().is_some_and(is_current) {
+            self.own.configured = Some(configure(&topology, turn.topics)?);
+            self.own.endpoints.topics_changed();
+        }
+        self.refuse_unknown_tasks()?;
+        self.gather(turn);
+        let is_changed = change.after != change.before;
+        let is_outdated = self.is_outdated(turn.topics);
+        let fields = Recorded { validated: self.validated(), configs: configs(turn, &self.id) };
+        Ok(ProfileEffect { is_changed, bumps: is_changed, is_outdated, fields })
+    }
+
+    /// The topology after a heartbeat that may bring one. A group without one takes it; one of an
+    /// earlier epoch is passed over: the answer has a status for it.
+    fn accept_topology(&mut self, draft: &mut Draft<'_>) -> Result<Arc<Topology>, Refusal> {
+        match (self.own.asked.topology.take(), &self.own.topology) {
+            (Some(sent), None) => {
+                if sent.bytes() > TOPOLOGY_BYTES_MAX {
+                    return refuse(ErrorCode::UnknownServerError, "The topology is too large.");
+                }
+                let value = Some(sent.0.clone());
+                draft.push(GroupRecord::StreamsGroupTopology(group_key(&self.id), value));
+                Ok(sent)
+            }
+            (Some(sent), Some(known)) if sent.epoch() >= known.epoch() && !known.is(&sent.0) => {
+                refuse(ErrorCode::InvalidRequest, "Topology updates are not supported yet.")
+            }
+            (Some(_) | None, Some(known)) => Ok(known.clone()),
+            (None, None) => refuse(ErrorCode::UnknownServerError, "The group has no topology."),
+        }
+    }
+
+    /// Refuses reported tasks that the topology does not have, if it is ready.
+    fn refuse_unknown_tasks(&mut self) -> Result<(), Refusal> {
+        let tasks = core::mem::take(&mut self.own.asked.tasks);
+        let Some(Ok(ready)) = self.own.configured.as_ref().map(|it| &it.outcome) else {
+            return Ok(());
+        };
+        let exists = |(id, partition): &(Text, i32)| {
+            let found = ready.subtopologies.iter().find(|it| it.id == *id);
+            found.is_some_and(|it| *partition < it.tasks)
+        };
+        if tasks.iter().all(exists) {
+            return Ok(());
+        }
+        refuse(ErrorCode::InvalidRequest, "The topology has no such task.")
+    }
+
+    fn validated(&self) -> i32 {
+        let configured = self.own.configured.as_ref();
+        configured.map_or(super::configured::NOT_VALIDATED, Configured::validated_epoch)
+    }
+}
+
+/// The configs of an assignment that is computed now.
+pub(super) fn configs(turn: &Turn<'_, '_>, group_id: &str) -> Vec<(Text, Text)> {
+    let standbys = turn.group_configs.standbys(group_id, turn.config);
+    [(Text::from(STANDBYS), Text::from(standbys.to_string()))].into()
+}

@@ -1,0 +1,112 @@
+//! Which processes have each task, over all members, as Kafka notes it: a process, not how many
+//! members of it. So the first of two members of a process that gives a task up takes the process
+//! out, and a task is noted at the process that got it last. A client whose members keep their
+//! process never has two of them with the same task.
+
+use super::task::Role;
+use crate::modern::owned::Owned;
+use crate::text::Text;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+
+use super::task::TaskKey;
+
+#[derive(Debug, Default)]
+pub(crate) struct Holders {
+    active: HashMap<Text, HashMap<i32, Text>>,
+    /// Standbys and warm-ups.
+    others: [HashMap<Text, HashMap<i32, Vec<Text>>>; 2],
+}
+
+impl Holders {
+    /// Whether a process may get a task: an active one if no process has it, another if the process
+    /// itself does not have the task in any role.
+    pub(crate) fn is_free(&self, process: &str, key: &TaskKey, partition: i32) -> bool {
+        let active = self.active_at(&key.subtopology, partition);
+        let is_elsewhere = match key.role {
+            Role::Active => active.is_some(),
+            Role::Standby | Role::Warmup => active.is_some_and(|it| **it == *process),
+        };
+        let is_at = |tasks: &HashMap<Text, HashMap<i32, Vec<Text>>>| {
+            let of_task = tasks.get(&key.subtopology).and_then(|it| it.get(&partition));
+            of_task.is_some_and(|processes| processes.iter().any(|it| **it == *process))
+        };
+        !is_elsewhere && !self.others.iter().any(is_at)
+    }
+
+    fn active_at(&self, subtopology: &Text, partition: i32) -> Option<&Text> {
+        self.active.get(subtopology)?.get(&partition)
+    }
+
+    /// The number of tasks that are noted.
+    #[expect(clippy::disallowed_methods, reason = "a sum does not depend on the order")]
+    pub(crate) fn len(&self) -> usize {
+        let active: usize = self.active.values().map(HashMap::len).sum();
+        let others = self.others.iter().flat_map(HashMap::values).flat_map(HashMap::values);
+        active + others.map(Vec::len).sum::<usize>()
+    }
+
+    /// A process has these tasks.
+    pub(crate) fn add(&mut self, process: &Text, tasks: &Owned<TaskKey>) {
+        for of_key in tasks.by_key() {
+            let (role, subtopology) = (of_key.key.role, of_key.key.subtopology.clone());
+            let partitions = of_key.partitions.iter().map(|it| it.partition);
+            let Some(others) = other(role) else {
+                let of_active = self.active.entry(subtopology).or_default();
+                of_active.extend(partitions.map(|partition| (partition, process.clone())));
+                continue;
+            };
+            let of_key = self.others[others].entry(subtopology).or_default();
+            for partition in partitions {
+                let processes = of_key.entry(partition).or_default();
+                if !processes.contains(process) {
+                    processes.push(process.clone());
+                }
+            }
+        }
+    }
+
+    /// A process no longer has them.
+    pub(crate) fn remove(&mut self, process: &Text, tasks: &Owned<TaskKey>) {
+        for of_key in tasks.by_key() {
+            let (role, subtopology) = (of_key.key.role, &of_key.key.subtopology);
+            let partitions = of_key.partitions.iter().map(|it| it.partition);
+            match other(role) {
+                None => take(&mut self.active, subtopology, partitions, |has| has == process),
+                Some(others) => {
+                    take(&mut self.others[others], subtopology, partitions, |processes| {
+                        processes.retain(|it| it != process);
+                        processes.is_empty()
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The index of a role's tasks among those that are not active.
+fn other(role: Role) -> Option<usize> {
+    match role {
+        Role::Active => None,
+        Role::Standby => Some(0),
+        Role::Warmup => Some(1),
+    }
+}
+
+/// Removes the entries of tasks for which `is_gone` holds.
+fn take<T>(
+    tasks: &mut HashMap<Text, HashMap<i32, T>>,
+    subtopology: &Text,
+    partitions: impl Iterator<Item = i32>,
+    is_gone: impl Fn(&mut T) -> bool,
+) {
+    let Some(of_subtopology) = tasks.get_mut(subtopology) else { return };
+    for partition in partitions {
+        if of_subtopology.get_mut(&partition).is_some_and(&is_gone) {
+            of_subtopology.remove(&partition);
+        }
+    }
+    if of_subtopology.is_empty() {
+        tasks.remove(subtopology);
+    }
+}

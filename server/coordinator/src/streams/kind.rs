@@ -1,0 +1,364 @@
+//! The steps of [`crate::modern`] as a streams group takes them.
+
+use super::epoch::configs;
+use super::member::{Member, Profile, current_to_record, key_values};
+use super::replay::subscriptions;
+use super::targets::{Computation, StreamsTargets};
+use super::task::{TaskKey, reported, target_value};
+use super::topology::Topology;
+use super::{Asked, Recorded, Streams, StreamsGroup};
+use crate::config::{Config, GroupConfig};
+use crate::counters::Events;
+use crate::limits::GROUP_MEMBERS_MAX;
+use crate::modern::epoch::{ProfileChange, ProfileEffect};
+use crate::modern::heartbeat::{Existing, Outcome, Settling};
+use crate::modern::kind::{HeartbeatFields, Kind};
+use crate::modern::member::Client;
+use crate::modern::members::NoTimers;
+use crate::modern::owned::{Owned, Partitions};
+use crate::modern::records::{group_key, member_key, record_methods};
+use crate::modern::subscriptions::Subscriptions;
+use crate::modern::target::MemberUpdate;
+use crate::modern::validate::{JOIN, unknown_member, validate_epoch};
+use crate::modern::{Draft, Refusal, refuse};
+use crate::text::Text;
+use crate::timers::Timers;
+use crate::turn::Turn;
+use alloc::sync::Arc;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
+use muster_codec::records::{
+    ConsumerGroupTargetAssignmentMetadataValue, GroupRecord, StreamsGroupMetadataValue,
+};
+
+use super::member::Current;
+
+/// A heartbeat, with the tasks that the member reports if it sends all three lists.
+pub(crate) struct Beat<'r> {
+    pub(crate) request: StreamsGroupHeartbeatRequest<'r>,
+    pub(crate) tasks: Option<Owned<TaskKey>>,
+}
+
+impl<'r> Beat<'r> {
+    pub(crate) fn new(request: StreamsGroupHeartbeatRequest<'r>) -> Self {
+        let lists = (&request.active_tasks, &request.standby_tasks, &request.warmup_tasks);
+        let tasks = match lists {
+            (Some(active), Some(standby), Some(warmup)) => {
+                Some(reported([active, standby, warmup]))
+            }
+            _ => None,
+        };
+        Self { request, tasks }
+    }
+
+    /// The part that is not in the member's profile.
+    fn asked(&self) -> Asked {
+        let topology = self.request.topology.as_ref();
+        let tasks = self.tasks.iter().flat_map(|tasks| tasks.by_key());
+        let last = tasks.filter_map(|of_key| {
+            Some((of_key.key.subtopology.clone(), of_key.partitions.last()?.partition))
+        });
+        Asked {
+            topology: topology.map(|it| Arc::new(Topology::read(it))),
+            tasks: last.collect::<alloc::vec::Vec<(Text, i32)>>(),
+        }
+    }
+}
+
+impl StreamsGroup {
+    /// Answers a member that joins or stays; adds its records to `draft`.
+    ///
+    /// # Errors
+    /// GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, INVALID_REQUEST,
+    /// STREAMS_INVALID_TOPOLOGY.
+    pub(crate) fn beat<'r>(
+        &mut self,
+        turn: &mut Turn<'_, 'r>,
+        draft: &mut Draft<'r>,
+        client: Client<'_>,
+        beat: &Beat<'r>,
+    ) -> Result<StreamsGroupHeartbeatResponse<'r>, Refusal> {
+        self.own.asked = beat.asked();
+        self.own.is_full = self.len() >= max_size(turn.config);
+        self.heartbeat(turn, draft, client, beat)
+    }
+}
+
+fn max_size(config: &Config) -> usize {
+    let max = usize::try_from(config.group_streams_max_size).unwrap_or(0);
+    max.min(GROUP_MEMBERS_MAX)
+}
+
+impl Kind for Streams {
+    type Heartbeat<'r> = Beat<'r>;
+    type Answer<'r> = StreamsGroupHeartbeatResponse<'r>;
+    type Profile = Profile;
+    type Key = TaskKey;
+    type Reported = Owned<TaskKey>;
+    type Targets = StreamsTargets;
+    type Input = ();
+    type EpochFields = Recorded;
+    type MemberTimers = NoTimers;
+
+    const REVOKES: bool = true;
+
+    fn config(turn: &Turn<'_, '_>, group_id: &str) -> GroupConfig {
+        turn.streams_config(group_id)
+    }
+
+    /// Only members that join are counted: see [`Self::existing`].
+    fn members_max(_: &Config) -> i32 {
+        i32::MAX
+    }
+
+    fn reported<'h>(beat: &'h Beat<'_>) -> Option<&'h Owned<TaskKey>> {
+        beat.tasks.as_ref()
+    }
+
+    fn existing(
+        group: &StreamsGroup,
+        _: &mut Draft<'_>,
+        beat: &Beat<'_>,
+    ) -> Result<Existing<Self>, Refusal> {
+        let (member_id, epoch) = (&*beat.request.member_id, beat.request.member_epoch);
+        let known = group.members.get(member_id);
+        if epoch == JOIN && known.is_none() && group.own.is_full {
+            return refuse(ErrorCode::GroupMaxSizeReached, "The group has its maximum of members.");
+        }
+        if epoch == JOIN {
+            return Ok(group.joining(member_id));
+        }
+        let Some(before) = known else { return unknown_member() };
+        validate_epoch(&before.current, epoch, beat.tasks.as_ref())?;
+        Ok(Existing { before: before.clone(), replaces: None })
+    }
+
+    fn is_unchanged(profile: &Profile, beat: &Beat<'_>, client: Client<'_>) -> bool {
+        profile.is_unchanged_by(&beat.request, client)
+            && beat.tasks.is_none()
+            && !beat.request.shutdown_application
+    }
+
+    fn updated(profile: &Profile, beat: &Beat<'_>, client: Client<'_>) -> Profile {
+        profile.updated(&beat.request, client)
+    }
+
+    fn refuse_if_large(
+        group: &StreamsGroup,
+        budget_bytes: usize,
+        before: &Profile,
+        after: &Profile,
+    ) -> Result<(), Refusal> {
+        group.refuse_if_large(budget_bytes, before, after)
+    }
+
+    fn revocation_timeout_ms(profile: &Profile) -> i32 {
+        profile.rebalance_timeout_ms
+    }
+
+    fn has_revocation_timeout(_: &Profile) -> bool {
+        true
+    }
+
+    fn has_changed(group: &StreamsGroup, turn: &Turn<'_, '_>, beat: &Beat<'_>) -> bool {
+        group.own.configured.is_none()
+            || beat.request.endpoint_information_epoch != group.own.endpoints.epoch
+            || !group.has_configs(turn)
+    }
+
+    fn effect(
+        group: &mut StreamsGroup,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        change: ProfileChange<'_, Profile>,
+    ) -> Result<ProfileEffect<Recorded>, Refusal> {
+        group.effect(turn, draft, change)
+    }
+
+    fn known_hash(group: &StreamsGroup) -> i64 {
+        group.metadata_hash
+    }
+
+    fn subscriptions_after(group: &StreamsGroup, _: ProfileChange<'_, Profile>) -> Subscriptions {
+        let configured = group.own.configured.as_ref().map(|it| &it.topology);
+        subscriptions(configured.or(group.own.topology.as_ref()).map(|it| &**it))
+    }
+
+    fn subscriptions_without(
+        _: &StreamsGroup,
+        _: &mut Draft<'_>,
+        _: &[&Member],
+    ) -> Option<Subscriptions> {
+        None
+    }
+
+    fn epoch_fields(group: &StreamsGroup) -> Recorded {
+        group.own.recorded.clone()
+    }
+
+    fn input_after(_: &StreamsGroup, _: ProfileChange<'_, Profile>, _: &Subscriptions) {}
+
+    fn rebalances(events: &mut Events) -> &mut u64 {
+        &mut events.streams_rebalances
+    }
+
+    fn input(_: &StreamsGroup) {}
+
+    fn is_ready(group: &StreamsGroup) -> bool {
+        let topology = group.own.topology.as_ref();
+        topology.is_some_and(|it| it.epoch() == group.own.recorded.validated)
+    }
+
+    fn is_gathering(group: &StreamsGroup) -> bool {
+        group.own.gathering.is_set()
+    }
+
+    fn target_slot(_: &StreamsGroup, number: Option<u32>, _: &Profile) -> Option<u32> {
+        number
+    }
+
+    fn computation(
+        group: &mut StreamsGroup,
+        turn: &Turn<'_, '_>,
+        update: &MemberUpdate<'_, Self>,
+        (): (),
+    ) -> Computation {
+        let standbys = turn.group_configs.standbys(&group.id, turn.config);
+        group.computation(Some(update), standbys)
+    }
+
+    fn add_to_target(group: &mut StreamsGroup, number: u32) {
+        if let Some(slot) = group.members.slot(number) {
+            group.target.by_member.join(number, &slot.id);
+        }
+    }
+
+    fn is_subscribed(_: &StreamsGroup, _: &Turn<'_, '_>, _: &Profile, _: &TaskKey) -> bool {
+        true
+    }
+
+    fn is_subscriber(_: &StreamsGroup, _: &Profile) -> bool {
+        true
+    }
+
+    fn is_free(group: &StreamsGroup, member: &Member, key: &TaskKey, partition: i32) -> bool {
+        group.own.holders.is_free(&member.profile.process_id, key, partition)
+    }
+
+    fn epoch_after_revocation(epoch: i32) -> i32 {
+        epoch.saturating_add(1)
+    }
+
+    fn settle(
+        group: &mut StreamsGroup,
+        turn: &mut Turn<'_, '_>,
+        _: &mut Draft<'_>,
+        beat: &Beat<'_>,
+        Settling { number, member, outcome, .. }: &Settling<'_, Self>,
+    ) {
+        let request = &beat.request;
+        if request.shutdown_application {
+            group.shut_down(&request.member_id);
+        }
+        let has_endpoint = member.profile.endpoint.is_some();
+        if has_endpoint && (request.member_epoch == JOIN || outcome.is_changed) {
+            group.endpoints_changed();
+        }
+        if request.endpoint_information_epoch != group.own.endpoints.epoch {
+            group.encode_endpoints(turn, *number, member);
+        }
+    }
+
+    fn answer<'r>(
+        group: &StreamsGroup,
+        turn: &Turn<'_, 'r>,
+        beat: &Beat<'r>,
+        member: &Member,
+        outcome: Outcome,
+    ) -> StreamsGroupHeartbeatResponse<'r> {
+        group.answer(turn, beat, member, outcome)
+    }
+
+    record_methods! {
+        epoch StreamsGroupMetadata(epoch_value),
+        member StreamsGroupMemberMetadata,
+        target StreamsGroupTargetAssignmentMember(target_value),
+        target_epoch StreamsGroupTargetAssignmentMetadata,
+        current StreamsGroupCurrentMemberAssignment(current_to_record)
+    }
+
+    fn remove_old_records(_: &StreamsGroup, _: &mut Draft<'_>) {}
+
+    fn own_records(group: &StreamsGroup, out: &mut Draft<'_>) {
+        let topology = group.own.topology.iter();
+        out.extend(
+            topology.map(|it| {
+                GroupRecord::StreamsGroupTopology(group_key(&group.id), Some(it.0.clone()))
+            }),
+        );
+    }
+
+    fn group_tombstones(group: &StreamsGroup, out: &mut Draft<'_>) {
+        out.push(Self::epoch_tombstone(&group.id));
+        out.push(GroupRecord::StreamsGroupTopology(group_key(&group.id), None));
+    }
+
+    fn profile_replaced(
+        group: &mut StreamsGroup,
+        number: u32,
+        before: Option<&Member>,
+        after: &Profile,
+    ) {
+        group.profile_replaced(number, before, after);
+    }
+
+    fn profile_removed(group: &mut StreamsGroup, _: &str, profile: &Profile) {
+        group.profile_removed(profile);
+    }
+
+    fn assigned(group: &mut StreamsGroup, profile: &Profile, current: &Current) {
+        for tasks in [&current.assigned, &current.revoking] {
+            group.own.holders.add(&profile.process_id, tasks);
+        }
+    }
+
+    fn unassigned(group: &mut StreamsGroup, profile: &Profile, current: &Current) {
+        for tasks in [&current.assigned, &current.revoking] {
+            group.own.holders.remove(&profile.process_id, tasks);
+        }
+    }
+
+    fn cancel_timers(&mut self, timers: &mut Timers) {
+        timers.cancel(&mut self.gathering);
+    }
+}
+
+impl StreamsGroup {
+    /// Whether the configs of the last epoch are the present ones.
+    fn has_configs(&self, turn: &Turn<'_, '_>) -> bool {
+        self.own.recorded.configs == configs(turn, &self.id)
+    }
+}
+
+impl HeartbeatFields for Beat<'_> {
+    fn member_id(&self) -> &str {
+        &self.request.member_id
+    }
+
+    fn member_epoch(&self) -> i32 {
+        self.request.member_epoch
+    }
+}
+
+fn epoch_value(
+    epoch: i32,
+    metadata_hash: i64,
+    fields: &Recorded,
+) -> StreamsGroupMetadataValue<'static> {
+    StreamsGroupMetadataValue {
+        epoch,
+        metadata_hash,
+        validated_topology_epoch: fields.validated,
+        last_assignment_configs: Some(key_values(&fields.configs)),
+    }
+}

@@ -1,0 +1,135 @@
+//! Streams groups (KIP-1071): the threads of a Kafka Streams application heartbeat with its
+//! topology, and the server assigns tasks to them: partitions of subtopologies, active or standby.
+//!
+//! The course of a heartbeat is that of all newer kinds, [`crate::modern`]; [`kind`](kind) says how
+//! a streams group takes each step. Its own are the topology ([`topology`](topology)), from which
+//! tasks follow with the topics that exist ([`configured`](configured)); tasks that no process has
+//! twice ([`holders`](holders)); a delay before the first target ([`gathering`](gathering)); and
+//! the endpoints of members ([`endpoints`](endpoints)).
+//!
+//! `README.md` beside this file lists where it differs from Kafka.
+
+mod answer;
+mod configured;
+mod counts;
+mod describe;
+mod endpoints;
+mod epoch;
+mod gathering;
+mod holders;
+mod kind;
+pub(crate) mod member;
+mod offsets;
+mod replay;
+mod targets;
+mod task;
+mod topology;
+pub(crate) mod validate;
+
+use crate::modern::Group;
+use crate::output::InternalTopic;
+use crate::text::Text;
+use crate::timers::Timer;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use configured::Configured;
+use endpoints::Endpoints;
+use holders::Holders;
+use topology::Topology;
+
+pub(crate) use answer::{left, refused};
+pub(crate) use kind::Beat;
+
+/// The protocol type of streams groups in ListGroups.
+pub(crate) const PROTOCOL_TYPE: &str = "streams";
+
+pub(crate) type StreamsGroup = Group<Streams>;
+
+/// The state that only streams groups have.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    topology: Option<Arc<Topology>>,
+    recorded: Recorded,
+    // Derived from the members by replay, so that no request has to walk over them:
+    /// Bytes of the members' profiles.
+    profile_bytes: usize,
+    holders: Holders,
+    // Volatile:
+    /// The heartbeat under way, and whether the group is full for it.
+    asked: Asked,
+    is_full: bool,
+    /// The topology with the topics that exist. None after a load, and after the first heartbeat of
+    /// a group, as in Kafka.
+    configured: Option<Configured>,
+    endpoints: Endpoints,
+    /// The first member that asked for a shutdown of the application.
+    shutdown: Option<Text>,
+    /// The time in which members gather before the first target.
+    gathering: Timer,
+    /// Whether the group has a record.
+    is_recorded: bool,
+    /// Whether a classic group becomes this one.
+    is_successor: bool,
+}
+
+/// The part of the group's record beside the epoch and the hash.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Recorded {
+    /// The epoch of the topology if it was ready, else -1. A group without records has 0.
+    validated: i32,
+    /// The configs of the last assignment, by name.
+    configs: Vec<(Text, Text)>,
+}
+
+/// The part of a heartbeat that is not in the member's profile.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    topology: Option<Arc<Topology>>,
+    /// The reported tasks.
+    tasks: Vec<(Text, i32)>,
+}
+
+impl StreamsGroup {
+    /// The group that an empty classic one becomes, or that is new.
+    pub(crate) fn begin(id: Text, is_successor: bool) -> Self {
+        let mut group = Self::new(id);
+        group.own.is_successor = is_successor;
+        group
+    }
+
+    /// Approximate bytes of the members' profiles, and of the topology.
+    pub(crate) fn member_bytes(&self) -> usize {
+        self.own.profile_bytes + self.own.topology.as_ref().map_or(0, |it| it.bytes())
+    }
+
+    /// Tasks that members own, plus those in their targets.
+    pub(crate) fn assigned(&self) -> usize {
+        self.own.holders.len() + self.target.by_member.assigned()
+    }
+
+    /// A member asks for a shutdown of the application; the first one is named to all.
+    pub(crate) fn shut_down(&mut self, member_id: &str) {
+        self.own.shutdown.get_or_insert_with(|| Text::from(member_id));
+    }
+
+    /// Whether members read a topic.
+    pub(crate) fn reads(&self, topic: &str) -> bool {
+        !self.is_empty()
+            && self.own.topology.as_ref().is_some_and(|it| it.reader_of(topic).is_some())
+    }
+
+    /// A hash of the counts over the members, which the audit compares with those of a replay. The
+    /// processes that have a task are not in it, as they depend on the past: see [`holders`].
+    pub(crate) fn count_hash(&self) -> u64 {
+        let Self { stable_at, own, .. } = self;
+        let counts = format!("{} {stable_at:?}", own.profile_bytes);
+        xxhash_rust::xxh3::xxh3_64(counts.as_bytes())
+    }
+
+    /// The internal topics that are to be created, as of the last look at the topics.
+    pub(crate) fn missing_topics(&self) -> Option<Arc<[InternalTopic]>> {
+        let configured = self.own.configured.as_ref()?;
+        configured.outcome.as_ref().err()?.missing.clone()
+    }
+}

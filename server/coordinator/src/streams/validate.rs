@@ -1,0 +1,128 @@
+//! Checks of a StreamsGroupHeartbeat without its sender, in Kafka's order.
+
+use super::StreamsGroup;
+use super::member::Profile;
+use crate::modern::validate::{JOIN, LEAVE, profile_refusal};
+use crate::modern::{Refusal, refuse};
+use alloc::collections::BTreeSet;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{StreamsGroupHeartbeatRequest, StreamsGroupTopology};
+
+/// Checks a request without its group (`GroupCoordinatorService` in Kafka).
+///
+/// # Errors
+/// INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY.
+pub(crate) fn validate(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
+    refuse_unsupported(request)?;
+    let is_blank = |text: Option<&str>| text.is_some_and(|text| text.trim().is_empty());
+    if is_blank(Some(&request.member_id)) {
+        return invalid("The member id is empty.");
+    }
+    if is_blank(Some(&request.group_id)) {
+        return invalid("The group id is empty.");
+    }
+    if is_blank(request.rack_id.as_deref()) {
+        return invalid("A rack id must not be empty.");
+    }
+    if request.member_epoch == JOIN {
+        refuse_incomplete(request)?;
+    } else if request.topology.is_some() {
+        return invalid("Only a joining member may send a topology.");
+    }
+    if request.member_epoch < LEAVE {
+        return invalid("The member epoch is invalid.");
+    }
+    let lists = [&request.active_tasks, &request.standby_tasks, &request.warmup_tasks];
+    if lists.iter().any(|list| list.is_some() != request.active_tasks.is_some()) {
+        return invalid("The lists of tasks must be sent together.");
+    }
+    let keys = request.client_tags.iter().flatten().map(|tag| &*tag.key);
+    if has_duplicates(keys) {
+        return invalid("A client tag is sent twice.");
+    }
+    request.topology.as_ref().map_or(Ok(()), validate_topology)
+}
+
+fn invalid<T>(message: &'static str) -> Result<T, Refusal> {
+    refuse(ErrorCode::InvalidRequest, message)
+}
+
+fn invalid_topology<T>(message: &'static str) -> Result<T, Refusal> {
+    refuse(ErrorCode::StreamsInvalidTopology, message)
+}
+
+/// Refuses what Kafka 4.3 does not support.
+fn refuse_unsupported(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
+    if request.instance_id.is_some() {
+        return invalid("Static membership is not yet supported.");
+    }
+    if request.task_offsets.is_some() || request.task_end_offsets.is_some() {
+        return invalid("Offsets of tasks are not supported yet.");
+    }
+    if request.warmup_tasks.as_ref().is_some_and(|tasks| !tasks.is_empty()) {
+        return invalid("Warm-up tasks are not supported yet.");
+    }
+    let mut subtopologies = request.topology.iter().flat_map(|it| &it.subtopologies);
+    if subtopologies.any(|it| !it.source_topic_regex.is_empty()) {
+        return invalid("Regular expressions for source topics are not supported yet.");
+    }
+    Ok(())
+}
+
+/// Refuses a member that joins without what it has to send.
+fn refuse_incomplete(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
+    if request.rebalance_timeout_ms == -1 {
+        return invalid("A joining member must send its rebalance timeout.");
+    }
+    let lists = [&request.active_tasks, &request.standby_tasks, &request.warmup_tasks];
+    if lists.iter().any(|list| list.as_ref().is_none_or(|tasks| !tasks.is_empty())) {
+        return invalid("A joining member must send empty lists of tasks.");
+    }
+    let Some(topology) = &request.topology else {
+        return invalid("A joining member must send its topology.");
+    };
+    let mut changelogs = topology.subtopologies.iter().flat_map(|it| &it.state_changelog_topics);
+    if changelogs.any(|topic| topic.partitions != 0) {
+        return invalid_topology("A changelog topic must not have a number of partitions.");
+    }
+    Ok(())
+}
+
+/// Refuses what Kafka answers with UNKNOWN_SERVER_ERROR.
+fn validate_topology(topology: &StreamsGroupTopology<'_>) -> Result<(), Refusal> {
+    if topology.epoch < 0 {
+        return invalid_topology("The epoch of the topology is negative.");
+    }
+    if has_duplicates(topology.subtopologies.iter().map(|it| &*it.subtopology_id)) {
+        return invalid_topology("Two subtopologies have the same id.");
+    }
+    let mut repartition =
+        topology.subtopologies.iter().flat_map(|it| &it.repartition_source_topics);
+    if repartition.any(|topic| topic.partitions < 0) {
+        return invalid_topology("A repartition topic has a negative number of partitions.");
+    }
+    Ok(())
+}
+
+fn has_duplicates<'n>(names: impl Iterator<Item = &'n str>) -> bool {
+    let mut seen = BTreeSet::new();
+    names.into_iter().any(|name| !seen.insert(name))
+}
+
+impl StreamsGroup {
+    /// # Errors
+    /// UNKNOWN_SERVER_ERROR if the member's profile is too large, COORDINATOR_NOT_AVAILABLE if the
+    /// budget for the members of all groups does not suffice.
+    pub(super) fn refuse_if_large(
+        &self,
+        members_budget: usize,
+        before: &Profile,
+        after: &Profile,
+    ) -> Result<(), Refusal> {
+        let topology = self.own.asked.topology.as_ref().filter(|_| self.own.topology.is_none());
+        let added = after.bytes() + topology.map_or(0, |it| it.bytes());
+        let of_group = self.member_bytes() + added;
+        let added = added.saturating_sub(before.bytes());
+        profile_refusal(after.bytes(), of_group, added, members_budget)
+    }
+}

@@ -1,0 +1,106 @@
+//! Argued differences in answers, most of them to members of streams groups.
+
+use crate::forms::in_order;
+use crate::placement;
+use muster_codec::ApiKey;
+use muster_coordinator::InternalTopic;
+use serde_json::{Value, json};
+
+const TASKS: [&str; 3] = ["activeTasks", "standbyTasks", "warmupTasks"];
+
+/// The argued difference between two answers, if it is one of these.
+pub fn difference(api: ApiKey, kafka: &Value, muster: &Value) -> Option<&'static str> {
+    if placement::in_other_order(api, kafka, muster) {
+        return Some("topic-order");
+    }
+    if api == ApiKey::ListGroups {
+        let is_mended = kafka != muster && without_unready(muster) == *kafka;
+        return is_mended.then_some("not-ready-filter");
+    }
+    if api == ApiKey::StreamsGroupDescribe {
+        return described(kafka, muster);
+    }
+    if api != ApiKey::StreamsGroupHeartbeat || kafka == muster {
+        return None;
+    }
+    if with_tasks_of(kafka, muster).as_ref() == Some(muster) {
+        return Some("tasks-again");
+    }
+    let is_same = without_partitions(kafka) == without_partitions(muster);
+    is_same.then_some("endpoint-partitions")
+}
+
+/// The argued difference between two descriptions: of the topics of topologies only.
+pub fn described(kafka: &Value, muster: &Value) -> Option<&'static str> {
+    let without = |value: &Value| {
+        let mut value = value.clone();
+        strip_counts(&mut value);
+        in_order(value)
+    };
+    (kafka != muster && without(kafka) == without(muster)).then_some("described-counts")
+}
+
+fn strip_counts(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(strip_counts),
+        Value::Object(fields) if fields.contains_key("subtopologyId") => {
+            for name in ["sourceTopics", "repartitionSinkTopics"] {
+                fields.get_mut(name).and_then(Value::as_array_mut).into_iter().for_each(Vec::dedup);
+            }
+            for name in ["stateChangelogTopics", "repartitionSourceTopics"] {
+                let topics = fields.get_mut(name).and_then(Value::as_array_mut);
+                topics.into_iter().flatten().for_each(|topic| topic["partitions"] = Value::Null);
+            }
+        }
+        Value::Object(fields) => fields.values_mut().for_each(strip_counts),
+        _ => {}
+    }
+}
+
+/// A list of groups without those that Kafka's filter of states cannot name.
+fn without_unready(list: &Value) -> Value {
+    let mut list = list.clone();
+    let groups = list["groups"].as_array_mut();
+    groups.into_iter().for_each(|groups| groups.retain(|it| it["groupState"] != "NotReady"));
+    list
+}
+
+/// Kafka's answer with the tasks of muster's, if it has none itself.
+fn with_tasks_of(kafka: &Value, muster: &Value) -> Option<Value> {
+    let mut with_tasks = kafka.clone();
+    for tasks in TASKS {
+        if !kafka[tasks].is_null() || muster[tasks].is_null() {
+            return None;
+        }
+        with_tasks[tasks] = muster[tasks].clone();
+    }
+    Some(with_tasks)
+}
+
+/// An answer without the partitions of topics in the list of endpoints.
+fn without_partitions(answer: &Value) -> Value {
+    let mut answer = answer.clone();
+    let members = answer["partitionsByUserEndpoint"].as_array_mut();
+    for member in members.into_iter().flatten() {
+        for partitions in ["activePartitions", "standbyPartitions"] {
+            for topic in member[partitions].as_array_mut().into_iter().flatten() {
+                topic["partitions"].take();
+            }
+        }
+    }
+    in_order(answer)
+}
+
+/// Missing topics in the form of the oracle.
+pub fn missing(topics: &[InternalTopic]) -> Value {
+    let of = |topic: &InternalTopic| {
+        let configs = topic.configs.iter().map(|(name, value)| (name.to_string(), json!(**value)));
+        let configs: serde_json::Map<_, _> = configs.collect();
+        let InternalTopic { partitions, replication_factor, .. } = topic;
+        let topic = json!({
+            "partitions": partitions, "replication_factor": replication_factor, "configs": configs,
+        });
+        topic
+    };
+    topics.iter().map(|topic| (topic.name.to_string(), of(topic))).collect()
+}
