@@ -8,10 +8,9 @@
 //! | [`Kind::reported`] | all that a member owns | always empty | all, by role |
 //! | [`Kind::is_free`] | no other member owns it | always | by the processes that have it |
 //! | [`Kind::epoch_after_revocation`] | stays | never asked | the next one |
+//! | [`Kind::is_gathering`] | never | never | until the initial delay is over |
+//! | [`Kind::EpochFields`] | none | none | the validated topology, configs |
 //! | static members | yes | no | no |
-//!
-//! Streams groups do not exist so far: their column (KIP-1071) shows the differences for which the
-//! trait was designed, and `tests/tasks.rs` has a kind like them.
 
 use super::Draft;
 use super::Group;

@@ -1,4 +1,4 @@
-//! Groups of the newer protocols: consumer groups, share groups, and later streams groups (KIP-848,
+//! Groups of the newer protocols: consumer groups, share groups, and streams groups (KIP-848,
 //! KIP-932, KIP-1071).
 //!
 //! All work alike. A heartbeat takes these steps, each of which may add records:

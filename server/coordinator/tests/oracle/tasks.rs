@@ -23,11 +23,11 @@ pub fn difference(api: ApiKey, kafka: &Value, muster: &Value) -> Option<&'static
     if api != ApiKey::StreamsGroupHeartbeat || kafka == muster {
         return None;
     }
-    if with_tasks_of(kafka, muster).as_ref() == Some(muster) {
+    let is_same = |kafka: &Value| without_partitions(kafka) == without_partitions(muster);
+    if with_tasks_of(kafka, muster).as_ref().is_some_and(is_same) {
         return Some("tasks-again");
     }
-    let is_same = without_partitions(kafka) == without_partitions(muster);
-    is_same.then_some("endpoint-partitions")
+    is_same(kafka).then_some("endpoint-partitions")
 }
 
 /// The argued difference between two descriptions: of the topics of topologies only.
