@@ -180,7 +180,7 @@ impl History {
 #[test]
 fn tasks_have_one_owner_in_every_history() {
     let (mut steps_back, mut revocations, mut crashes) = (0, 0, 0);
-    for seed in 0..40 {
+    for seed in 0..100 {
         let mut history = History::new(seed);
         for _ in 0..80 {
             history.step();
