@@ -222,8 +222,8 @@ impl Replay {
         of_them.flat_map(|asked| &asked.groups).chain(groups).cloned().collect()
     }
 
-    /// Leaves out a group that muster serves, perhaps at the next commit, and Kafka cannot: a classic
-    /// one to be converted, or a streams group with endpoints.
+    /// Leaves out a group that muster serves, perhaps at the next commit, and Kafka cannot: one to
+    /// be converted, or a streams group with endpoints.
     fn lose_unserved(
         &mut self,
         line: &Line,
