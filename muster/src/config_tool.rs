@@ -14,6 +14,7 @@ use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
 use muster_coordinator::Shares;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -131,7 +132,7 @@ fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Re
     let mut shares = Shares::new(CREATOR_SHARE);
     let mut creator = Creator { shares: &mut shares, now: 0, host: "" };
     change_cluster(data, |view| {
-        let change = incremental_alter_configs(view, &mut creator, &request);
+        let change = incremental_alter_configs(view, &mut creator, &request, &BTreeMap::new());
         match change.response.responses.iter().find(|it| it.error_code != 0) {
             Some(refused) => Err(refused.error_message.as_deref().unwrap_or("refused").into()),
             None => Ok(change.records),

@@ -2,6 +2,7 @@
 //! the simulator handle alike.
 
 pub use crate::config::ListenerIndex;
+use crate::config::ShardTls;
 use crate::mailbox::Message;
 use muster_storage::{FileDone, FileId, FileOp};
 use std::sync::Arc;
@@ -109,8 +110,20 @@ pub enum Command {
         to: u32,
         message: Message,
     },
+    /// For the thread that loads certificates.
+    Certificates(CertificateOrder),
     /// All accepted requests are durable and answered: the shard may end.
     Stopped,
+}
+
+/// An order of a shard to the thread that loads certificates.
+#[derive(Debug)]
+pub enum CertificateOrder {
+    /// Check whether these can be used: the answer is [`Message::CertificatesChecked`], with this
+    /// number, to the controller.
+    Check { number: u64, replacements: Vec<ShardTls> },
+    /// From now on the listeners of a shard have these, and the others those of the server.
+    Take(ShardTls),
 }
 
 /// A part of an answer.

@@ -79,6 +79,7 @@ impl Host {
         shard.check_later(self.reloads);
         let mut commands: Vec<_> = ops.into_iter().map(Command::File).collect();
         commands.extend(left.commands);
+        shard.order_certificates(&mut commands);
         if self.number == CONTROLLER {
             let send = |to| Command::Mail { to, message: Message::Image(image.clone()) };
             commands.extend((0..self.common.placement.shards).map(send));

@@ -9,6 +9,8 @@ use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
 use muster_coordinator::{RequestId, StateRequest, StateResult};
 use muster_tls::Tls;
 use muster_transactions::message::{FromSlot, ToSlot, ToSlotBody};
+use muster_uring::Waker;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A request that only the controller, shard 0, can decide. The body is unchanged.
@@ -56,6 +58,9 @@ pub enum Message {
     StateQuestion(StateQuestion),
     /// The answer.
     StateAnswer(StateAnswer),
+    /// To the controller: certificates were checked, and those for these shards are refused, with
+    /// the reason.
+    CertificatesChecked { number: u64, refused: BTreeMap<u32, String> },
     /// For the reactor: the TLS of each listener, None for one without.
     Tls(Arc<[Option<Tls>]>),
     /// The keys by which tokens are checked, as they are now.
@@ -64,6 +69,22 @@ pub enum Message {
     Report(Sender<Report>),
     /// From the operator: finish pending requests and end.
     Stop,
+}
+
+/// The way to reach another shard.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    pub sender: Sender<Message>,
+    pub waker: Waker,
+}
+
+impl Peer {
+    /// A shard that has ended needs no message: the process is ending.
+    pub fn send(&self, message: Message) {
+        if self.sender.send(message).is_ok() {
+            self.waker.wake();
+        }
+    }
 }
 
 /// A message between a coordinator, by its partition of `__transaction_state`, and a slot.
@@ -136,6 +157,7 @@ impl Message {
             | Self::LettersTaken { .. }
             | Self::StateQuestion(_)
             | Self::StateAnswer(_)
+            | Self::CertificatesChecked { .. }
             | Self::Tls(_)
             | Self::TokenKeys(_)
             | Self::Report(_)

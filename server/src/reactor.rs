@@ -16,7 +16,7 @@ mod tests;
 
 pub use error::ReactorError;
 pub use io::{Completion, Io};
-pub use ring::{Parts, Peer, RingReactor};
+pub use ring::{Parts, RingReactor};
 pub use secured::TlsCounters;
 pub use shares::Share;
 
@@ -383,6 +383,7 @@ impl<I: Io> Reactor<I> {
                 self.conn(connection).into_iter().for_each(|conn| io.await_writable(conn));
             }
             Command::Mail { to, message } => io.mail(to, message),
+            Command::Certificates(order) => io.order_certificates(order),
             Command::Stopped => self.is_stopped = true,
         }
         Ok(())

@@ -3,19 +3,20 @@
 mod lines;
 
 use crate::Failure;
-use crate::certificates::Certificates;
+use crate::certificates::{CertificateThread, Certificates};
 use crate::clock::{self, Clock, wall};
 use crate::cluster::{ClusterImage, Endpoint, Endpoints};
-use crate::config::{Address, Config, Served, ServedListener};
+use crate::config::{Address, Config, Served, ServedListener, ShardTls};
 use crate::data_dir::{DataDir, Meta};
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
 use crate::files::{Freeing, RingIo, block_bytes};
 use crate::host::Host;
 use crate::logging;
+use crate::mailbox::Peer;
 use crate::metrics::{self, Admin, ShardState, ShardStates};
 use crate::random::RandomIds;
-use crate::reactor::{End, Parts, Peer, RingReactor};
+use crate::reactor::{End, Parts, RingReactor};
 use crate::reshard;
 use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
 use crate::trash;
@@ -127,17 +128,26 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);
     let tls = certificates.of_listeners();
-    let beginning = Beginning { options, common: &common, budget: &budget, ring, states: &states };
-    let shards = start(&beginning, &directory, &tls)?;
+    let certificates = certificates.start()?;
+    let beginning = Beginning {
+        options,
+        common: &common,
+        budget: &budget,
+        ring,
+        states: &states,
+        tls: &tls,
+        certificates: &certificates,
+    };
+    let shards = start(&beginning, &directory)?;
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     admin.iter().for_each(|admin| admin.set_peers(peers.clone()));
-    let reload = certificates.watch(peers)?;
+    certificates.set_peers(peers);
     // Before the log says that the server runs, so that it can be stopped from then on.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     log_addresses(options)?;
     let cluster = &directory.meta.cluster_id;
     info!("ready after {} ms: cluster {cluster}", began.elapsed().as_millis());
-    let (ends, asked) = wait(shards, signals, reload)?;
+    let (ends, asked) = wait(shards, signals, certificates)?;
     let (ends, are_settled): (Vec<u64>, Vec<bool>) = ends.into_iter().unzip();
     let is_settled = !may_have_lost_writes || are_settled.into_iter().all(|it| it);
     let took = asked.map_or(0, |at| at.elapsed().as_millis());
@@ -166,6 +176,9 @@ struct Beginning<'b> {
     budget: &'b ConnectionBudget,
     ring: muster_uring::Config,
     states: &'b ShardStates,
+    /// The TLS of each listener by the configs.
+    tls: &'b Arc<[Option<Tls>]>,
+    certificates: &'b CertificateThread,
 }
 
 struct RunningShard {
@@ -181,8 +194,9 @@ struct Start {
     budget: ConnectionBudget,
     ring: muster_uring::Config,
     block_bytes: u32,
-    /// That of each listener.
+    /// The TLS of each listener by the configs.
     tls: Arc<[Option<Tls>]>,
+    certificates: CertificateThread,
     mailbox: Receiver<Message>,
     freeing: Freeing,
     states: ShardStates,
@@ -194,12 +208,8 @@ struct Start {
     image: Receiver<Arc<ClusterImage>>,
 }
 
-fn start(
-    beginning: &Beginning<'_>,
-    directory: &DataDir,
-    tls: &Arc<[Option<Tls>]>,
-) -> Result<Vec<RunningShard>, Failure> {
-    let Beginning { options, common, budget, ring, states } = *beginning;
+fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningShard>, Failure> {
+    let Beginning { options, common, budget, ring, states, tls, certificates } = *beginning;
     let count = options.shards as usize;
     let (ready, readiness) = bounded(count);
     let mailboxes: Vec<_> = (0..count).map(|_| unbounded()).collect();
@@ -219,6 +229,7 @@ fn start(
             ring,
             block_bytes,
             tls: tls.clone(),
+            certificates: certificates.clone(),
             mailbox: mailboxes[number].1.clone(),
             freeing: freeing.clone(),
             states: states.clone(),
@@ -319,6 +330,7 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     drop(start.images);
     let image = start.image.recv().map_err(|_| "shard 0, which holds the topics, did not start")?;
     log_unused(&start.options.config, &image, start.number);
+    let altered = altered_tls(&start.common.config, &image, &start.certificates, start.number);
     let (shard, ops) = host.start(loaded, image, ids, clock.times())?;
     for op in ops {
         files.perform(&mut io, op)?;
@@ -327,10 +339,22 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     start.ready.send(Ok((start.number, io.ring.waker())))?;
     drop(start.ready);
     let peers = start.peers.recv()?;
-    let parts = Parts { io, listeners, mailbox: start.mailbox, peers, clock };
+    let certificates = start.certificates;
+    let parts = Parts { io, listeners, mailbox: start.mailbox, peers, certificates, clock };
     let mut reactor = RingReactor::new(parts, files);
-    reactor.secure(start.tls);
+    reactor.secure(altered.unwrap_or(start.tls));
     Ok((shard, reactor))
+}
+
+/// The TLS of each listener, if clients have altered that of any.
+fn altered_tls(
+    fixed: &Config,
+    image: &Arc<ClusterImage>,
+    certificates: &CertificateThread,
+    shard: u32,
+) -> Option<Arc<[Option<Tls>]>> {
+    let replacements = fixed.with_dynamic(image, shard).replaced_tls(fixed);
+    certificates.begin(ShardTls { shard, replacements })
 }
 
 /// Opens the listeners of a shard, in order.
@@ -381,14 +405,14 @@ fn not_listened(
 fn wait(
     shards: Vec<RunningShard>,
     mut signals: Signals,
-    reload: Sender<()>,
+    certificates: CertificateThread,
 ) -> Result<(Vec<Stopped>, Option<Instant>), Failure> {
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     let stop_asked = Arc::<OnceLock<Instant>>::default();
     let first = stop_asked.clone();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
-            if signal == SIGHUP && reload.try_send(()).is_ok() {
+            if signal == SIGHUP && certificates.reload() {
                 info!("signal {signal}: loads the certificates again");
                 continue;
             }

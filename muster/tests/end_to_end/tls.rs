@@ -1,6 +1,8 @@
 //! TLS on the real binary: requests and long answers, certificates of clients, bad key stores,
 //! other protocols, and certificates that are loaded again.
 
+mod altered;
+
 use crate::support::{
     Client, Server, command_with, create_topic, frame, free_ports, produce, said,
 };
@@ -77,7 +79,7 @@ impl Place {
             listeners,
             "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SSL".to_owned(),
             "ssl.keystore.type=PEM".to_owned(),
-            format!("listener.name.outside.ssl.keystore.location={}", file("server.pem")),
+            format!("ssl.keystore.location={}", file("server.pem")),
             "ssl.truststore.type=PEM".to_owned(),
             format!("ssl.truststore.location={}", file("ca.pem")),
         ];

@@ -1,5 +1,6 @@
 //! Records as JSON, with Kafka's field names, in the form of `kafka-dump-log`.
 
+use muster::config::{Config, HIDDEN};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{EndTxnMarker, Record, TransactionOutcome};
 use muster_codec::records::{
@@ -61,7 +62,17 @@ pub(super) fn group_record(key: &[u8], value: Option<&[u8]>) -> Described {
 
 fn cluster_record(key: &[u8], value: Option<&[u8]>) -> Described {
     let read = ClusterRecord::read(key, value);
-    describe(key, value, read.map(|it| it.map(|record| (fields(&record), None))))
+    describe(key, value, read.map(|it| it.map(|record| (fields(&without_secret(record)), None))))
+}
+
+/// Configs of brokers may be passwords.
+fn without_secret(mut record: ClusterRecord<'_>) -> ClusterRecord<'_> {
+    if let ClusterRecord::Config(key, Some(value)) = &mut record
+        && Config::is_secret(&key.name)
+    {
+        value.value = HIDDEN.into();
+    }
+    record
 }
 
 fn transaction_record(key: &[u8], value: Option<&[u8]>) -> Described {

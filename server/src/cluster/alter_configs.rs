@@ -4,7 +4,9 @@
 use super::change::{Change, Creator, Refused, check_length, config_record};
 use super::limits::{GROUP_CONFIG_BYTES_MAX, GROUP_CONFIGS_MAX, GROUP_CONFIGS_SHARED};
 use super::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
-use crate::config::{Config, ConfigType, Describer, Flags, GroupConfig, TopicConfig};
+use crate::config::{
+    Config, ConfigType, Describer, Flags, GroupConfig, TopicConfig, is_of_certificates,
+};
 use muster_codec::ErrorCode;
 use muster_codec::Str;
 use muster_codec::messages::{
@@ -20,8 +22,10 @@ pub fn incremental_alter_configs(
     view: &View<'_>,
     creator: &mut Creator<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,
+    refused: &BTreeMap<u32, String>,
 ) -> Change<IncrementalAlterConfigsResponse<'static>> {
-    let change = alter_all(view, creator, &request.resources, false, request.validate_only);
+    let how = How { replaces: false, validate_only: request.validate_only, refused };
+    let change = alter_all(view, creator, &request.resources, how);
     change.map(|responses| IncrementalAlterConfigsResponse { responses, ..Default::default() })
 }
 
@@ -30,10 +34,18 @@ pub fn alter_configs(
     view: &View<'_>,
     creator: &mut Creator<'_>,
     request: &AlterConfigsRequest<'_>,
+    refused: &BTreeMap<u32, String>,
 ) -> Change<AlterConfigsResponse<'static>> {
-    let resources: Vec<_> = request.resources.iter().map(sets_all).collect();
-    let change = alter_all(view, creator, &resources, true, request.validate_only);
+    let how = How { replaces: true, validate_only: request.validate_only, refused };
+    let change = alter_all(view, creator, &setting_all(request), how);
     change.map(|responses| AlterConfigsResponse { responses, ..Default::default() })
+}
+
+/// The configs that resources are to have, as operations that set them.
+pub(super) fn setting_all<'r>(
+    request: &'r AlterConfigsRequest<'_>,
+) -> Vec<AlterConfigsResource<'r>> {
+    request.resources.iter().map(sets_all).collect()
 }
 
 fn sets_all<'r>(resource: &'r ReplacedConfigsResource<'_>) -> AlterConfigsResource<'r> {
@@ -49,12 +61,21 @@ fn sets_all<'r>(resource: &'r ReplacedConfigsResource<'_>) -> AlterConfigsResour
     }
 }
 
+/// How a request alters resources.
+#[derive(Clone, Copy)]
+struct How<'r> {
+    /// Configs that it does not name return to their defaults.
+    replaces: bool,
+    validate_only: bool,
+    /// Why the certificates that brokers would have cannot be used.
+    refused: &'r BTreeMap<u32, String>,
+}
+
 fn alter_all(
     view: &View<'_>,
     creator: &mut Creator<'_>,
     resources: &[AlterConfigsResource<'_>],
-    replaces: bool,
-    validate_only: bool,
+    how: How<'_>,
 ) -> Change<Vec<AlterConfigsResourceResponse<'static>>> {
     let mut times: BTreeMap<(i8, &str), usize> = BTreeMap::new();
     for resource in resources {
@@ -74,10 +95,11 @@ fn alter_all(
         } else if is_senseless {
             Err(senseless(view, &describer, &mut budget, resource))
         } else {
-            alter(view, &describer, &mut budget, resource, replaces)
+            alter(view, &describer, &mut budget, resource, how.replaces)
+                .and_then(|records| check_certificates(resource, how.refused).map(|()| records))
         };
         responses.push(response(resource, altered.as_ref().err().cloned()));
-        records.extend(altered.ok().filter(|_| !validate_only).into_iter().flatten());
+        records.extend(altered.ok().filter(|_| !how.validate_only).into_iter().flatten());
     }
     Change { records, response: responses }
 }
@@ -90,6 +112,21 @@ fn invalid(words: impl Into<String>) -> Refused {
     Refused::new(ErrorCode::InvalidRequest, words)
 }
 
+/// Words as Kafka's, without the classes of Java around them.
+fn check_certificates(
+    resource: &AlterConfigsResource<'_>,
+    refused: &BTreeMap<u32, String>,
+) -> Result<(), Refused> {
+    let (resource_type, name) = identity(resource);
+    let node = name.parse().ok().filter(|_| resource_type == BROKER_RESOURCE);
+    match node.and_then(|node: u32| refused.get(&node)) {
+        Some(why) => {
+            Err(invalid(format!("Validation of dynamic config update of SSLFactory failed: {why}")))
+        }
+        None => Ok(()),
+    }
+}
+
 fn alter(
     view: &View<'_>,
     describer: &Describer<'_>,
@@ -98,11 +135,9 @@ fn alter(
     replaces: bool,
 ) -> Result<Vec<ClusterRecord<'static>>, Refused> {
     let (resource_type, name) = identity(resource);
-    check_at_broker(view, resource)?;
     let none = Overrides::new();
     let before = view.image.configs(resource_type, name).unwrap_or(&none);
-    let kept = if replaces { &none } else { before };
-    let after = apply(describer, resource_type, kept, &resource.configs)?;
+    let after = altered(view, describer, resource, replaces)?;
     match resource_type {
         TOPIC_RESOURCE => {
             check_name(name)?;
@@ -121,6 +156,20 @@ fn alter(
         _ => view.config.validate_dynamic(&after).map_err(invalid)?,
     }
     Ok(difference(resource_type, name, before, &after))
+}
+
+/// The configs that a resource would have, whose values are not checked.
+pub(super) fn altered(
+    view: &View<'_>,
+    describer: &Describer<'_>,
+    resource: &AlterConfigsResource<'_>,
+    replaces: bool,
+) -> Result<Overrides, Refused> {
+    let (resource_type, name) = identity(resource);
+    check_at_broker(view, resource)?;
+    let none = Overrides::new();
+    let kept = view.image.configs(resource_type, name).filter(|_| !replaces);
+    apply(describer, resource_type, kept.unwrap_or(&none), &resource.configs)
 }
 
 /// Counts the groups with configs (which need not exist), and limits how many a client may add.
@@ -239,12 +288,12 @@ fn check_topic(view: &View<'_>, name: &str) -> Result<(), Refused> {
 /// Kafka also accepts unknown names, for plug-ins; muster has none.
 fn check_broker(
     view: &View<'_>,
-    name: &str,
+    broker: &str,
     configs: &[AlterableConfig<'_>],
 ) -> Result<(), Refused> {
-    if !name.is_empty() {
-        let words = || format!("Node id must be an integer, but it is: {name}");
-        let node: i32 = name.parse().map_err(|_| invalid(words()))?;
+    if !broker.is_empty() {
+        let words = || format!("Node id must be an integer, but it is: {broker}");
+        let node: i32 = broker.parse().map_err(|_| invalid(words()))?;
         if !u32::try_from(node).is_ok_and(|node| node < view.placement.shards) {
             let last = view.placement.shards - 1;
             let words = format!("Unexpected broker id, expected 0 to {last}, but received {node}");
@@ -258,17 +307,30 @@ fn check_broker(
     };
     let is_dynamic = |name: &str| has(name, |flags| flags.dynamic);
     let is_obeyed = |name: &str| has(name, |flags| flags.obeyed);
-    let refuse = |refused: &dyn Fn(&str) -> bool, why: &str| {
+    let is_certificate = |name: &str| {
+        view.config.altered_of_listener(name).is_some_and(|it| is_of_certificates(it.key.name))
+    };
+    let refuse = |refused: &dyn Fn(&str) -> bool, words: &str| {
         let set = configs.iter().filter(|config| config.config_operation != DELETE);
         let names: Vec<&str> = set.map(|config| &*config.name).filter(|it| refused(it)).collect();
-        let words =
-            || format!("Cannot update these configs dynamically{why}: [{}]", names.join(", "));
-        if names.is_empty() { Ok(()) } else { Err(invalid(words())) }
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(invalid(format!("{words}: [{}]", names.join(", "))))
     };
-    refuse(&|name| !is_dynamic(name), "")?;
-    refuse(&|name| !is_obeyed(name), ", as they change nothing in muster")?;
-    refuse(&|name| view.config.is_pinned(name), ", as the server's command line sets them")
+    refuse(&|name| !is_dynamic(name), NOT_DYNAMIC)?;
+    refuse(&is_of_certificates, OF_LISTENERS)?;
+    refuse(&|name| broker.is_empty() && is_certificate(name), OF_BROKERS)?;
+    refuse(&|name| !is_obeyed(name), &format!("{NOT_DYNAMIC}, as they change nothing in muster"))?;
+    let why = format!("{NOT_DYNAMIC}, as the server's command line sets them");
+    refuse(&|name| view.config.is_pinned(name), &why)
 }
+
+const NOT_DYNAMIC: &str = "Cannot update these configs dynamically";
+const OF_LISTENERS: &str = "These security configs can be dynamically updated only per-listener \
+                            using the listener prefix";
+const OF_BROKERS: &str =
+    "Cannot update these configs at default cluster level, broker id must be specified";
 
 fn check_operations(configs: &[AlterableConfig<'_>]) -> Result<(), Refused> {
     if let Some(config) = configs.iter().find(|config| !is_operation(config.config_operation)) {

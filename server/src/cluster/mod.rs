@@ -9,6 +9,7 @@ mod alter_acls;
 mod alter_client_quotas;
 mod alter_configs;
 mod alter_user_scram_credentials;
+mod certificates;
 mod change;
 mod client_quotas;
 mod configs;
@@ -48,6 +49,7 @@ pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};
 pub use view::{Endpoint, Endpoints, View, leader, state_slot, transaction_slot};
 
+pub(crate) use certificates::certificates_of;
 pub(crate) use change::Refused;
 #[cfg(test)]
 pub(crate) use client_quotas::record as client_quota_record;

@@ -343,21 +343,23 @@ broker_configs! {
     // With less than this no client could even ask for the versions of the APIs.
     socket_request_max_bytes: i32 = REQUEST_BYTES_DEFAULT, at_least(1_024), [obeyed];
     socket_send_buffer_bytes: i32 = 102_400, Valid::Any, [];
+    ssl_allow_dn_changes: bool = false, Valid::Any, [obeyed];
+    ssl_allow_san_changes: bool = false, Valid::Any, [obeyed];
     ssl_cipher_suites: Vec<String> = Vec::new(), Valid::Any, [obeyed];
     ssl_client_auth: String = "none".to_owned(), Valid::OneOf(&["required", "requested", "none"]),
         [obeyed];
     ssl_enabled_protocols: Vec<String> = words("TLSv1.2,TLSv1.3"), Valid::Any, [obeyed];
-    ssl_key_password: Option<Password> = None, Valid::Any, [obeyed];
-    ssl_keystore_certificate_chain: Option<Password> = None, Valid::Any, [obeyed];
-    ssl_keystore_key: Option<Password> = None, Valid::Any, [obeyed];
-    ssl_keystore_location: Option<String> = None, Valid::Any, [obeyed];
-    ssl_keystore_password: Option<Password> = None, Valid::Any, [obeyed];
-    ssl_keystore_type: String = "JKS".to_owned(), Valid::Any, [obeyed];
+    ssl_key_password: Option<Password> = None, Valid::Any, [obeyed dynamic];
+    ssl_keystore_certificate_chain: Option<Password> = None, Valid::Any, [obeyed dynamic];
+    ssl_keystore_key: Option<Password> = None, Valid::Any, [obeyed dynamic];
+    ssl_keystore_location: Option<String> = None, Valid::Any, [obeyed dynamic];
+    ssl_keystore_password: Option<Password> = None, Valid::Any, [obeyed dynamic];
+    ssl_keystore_type: String = "JKS".to_owned(), Valid::Any, [obeyed dynamic];
     ssl_principal_mapping_rules: String = "DEFAULT".to_owned(), Valid::Any, [obeyed];
-    ssl_truststore_certificates: Option<Password> = None, Valid::Any, [obeyed];
-    ssl_truststore_location: Option<String> = None, Valid::Any, [obeyed];
-    ssl_truststore_password: Option<Password> = None, Valid::Any, [obeyed];
-    ssl_truststore_type: String = "JKS".to_owned(), Valid::Any, [obeyed];
+    ssl_truststore_certificates: Option<Password> = None, Valid::Any, [obeyed dynamic];
+    ssl_truststore_location: Option<String> = None, Valid::Any, [obeyed dynamic];
+    ssl_truststore_password: Option<Password> = None, Valid::Any, [obeyed dynamic];
+    ssl_truststore_type: String = "JKS".to_owned(), Valid::Any, [obeyed dynamic];
     // Our own: how fast the log is read back to check the state of the groups; 0 for no check.
     state_check_max_bytes_per_second: i64 = 4_194_304, at_least(0), [obeyed];
     super_users: String = String::new(), Valid::Any, [obeyed];

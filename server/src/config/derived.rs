@@ -1,6 +1,7 @@
 //! Values that follow from the configs: for the coordinator, for a topic, and with the alterations
 //! made while the server ran.
 
+use super::value::HIDDEN;
 use super::{
     Altered, BROKER_RESOURCE, Config, GROUP_RESOURCE, GroupConfig, Overrides, TOPIC_RESOURCE,
     TopicConfig, rules,
@@ -124,13 +125,16 @@ impl Config {
     /// These configs with what IncrementalAlterConfigs changed for all brokers, and then for the
     /// broker of this node id: what a shard runs with. To be derived again with each image.
     pub fn with_dynamic(&self, altered: &impl Altered, node_id: u32) -> Self {
+        let of = |resource: &str| altered.configs(BROKER_RESOURCE, resource);
+        self.with_overrides([of(ALL_BROKERS), of(&node_id.to_string())].into_iter().flatten())
+    }
+
+    /// These configs with overrides, of which later ones win.
+    pub(crate) fn with_overrides<'o>(&self, all: impl Iterator<Item = &'o Overrides>) -> Self {
         let mut config = self.clone();
-        for resource in [ALL_BROKERS, &node_id.to_string()] {
-            let overrides = altered.configs(BROKER_RESOURCE, resource);
-            for (name, value) in overrides.into_iter().flatten() {
-                // A refused value leaves the one that was there; `unused_dynamic` reports it.
-                let _ = config.alter(name, value);
-            }
+        for (name, value) in all.flatten() {
+            // A refused value leaves the one that was there; `unused_dynamic` reports it.
+            let _ = config.alter(name, value);
         }
         config
     }
@@ -144,6 +148,7 @@ impl Config {
         };
         let words = |(name, value): (&String, &String)| {
             let why = self.clone().alter(name, value).err()?;
+            let value = if Self::is_secret(name) { HIDDEN } else { value };
             Some(format!("{name}={value}, which is stored for {of}, is not used: {why}"))
         };
         let overrides = altered.configs(BROKER_RESOURCE, resource);

@@ -49,6 +49,14 @@ pub struct Served {
     pub data: String,
 }
 
+impl Served {
+    /// The listeners with TLS.
+    pub(crate) fn encrypted(&self) -> impl Iterator<Item = (ListenerIndex, &ServedListener)> {
+        let all = self.listeners.iter().enumerate().map(|(at, it)| (ListenerIndex(at), it));
+        all.filter(|(_, listener)| listener.protocol.is_encrypted())
+    }
+}
+
 const DEFAULT_LISTENER: &str = "PLAINTEXT";
 const DEFAULT_HOST: &str = "127.0.0.1";
 const DEFAULT_PORT: u16 = 9092;

@@ -38,8 +38,11 @@ pub use findings::{Finding, Findings, Kind};
 pub use group::GroupConfig;
 pub use key::{Flags, InvalidValue, Key};
 pub use listeners::{Listener, ListenerIndex, SecurityProtocol, Served, ServedListener};
+pub(crate) use of_listeners::is_of_certificates;
 pub(crate) use security::{KeysSource, ListenerSecurity};
+pub use tls::{Replacement, ShardTls};
 pub use topic::TopicConfig;
+pub use value::HIDDEN;
 pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Password, Value};
 
 use crate::data_dir::TRANSACTIONS_PARTITIONS;
@@ -104,7 +107,7 @@ impl Config {
         match key.set(self, value) {
             Ok(()) => {
                 let is_secret = key.config_type == ConfigType::Password;
-                let text = if is_secret { value::HIDDEN } else { value };
+                let text = if is_secret { HIDDEN } else { value };
                 self.set.insert(key.name, text.to_owned());
                 if !key.flags.obeyed {
                     findings.add(line, name, Kind::WithoutEffect);

@@ -1,7 +1,7 @@
 //! Keys of one listener (`listener.name.NAME.KEY`), or of one SASL mechanism of it
 //! (`listener.name.NAME.plain.KEY`, or `plain.KEY` for all listeners).
 
-use super::{Config, Key, Served};
+use super::{Config, ConfigType, Key, Served, ServedListener};
 use crate::security::{Mechanism, Secret};
 use std::collections::BTreeMap;
 
@@ -22,6 +22,25 @@ const OF_LISTENER: [&str; 5] = [
 
 /// Those that clients may alter, for all brokers or for one.
 const ALTERED: [&str; 2] = ["max.connection.creation.rate", "max.connections"];
+
+/// The keys that clients may alter for one broker, and only for a listener, which has TLS.
+const OF_CERTIFICATES: [&str; 10] = [
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+];
+
+/// Whether a key is one of certificates, which clients alter for one listener alone.
+pub(crate) fn is_of_certificates(key: &str) -> bool {
+    OF_CERTIFICATES.contains(&key)
+}
 
 /// A key of one listener that clients may alter.
 #[derive(Clone, Copy)]
@@ -67,12 +86,33 @@ impl Config {
     /// key or listener. An offline change does not know the listeners.
     pub(crate) fn altered_of_listener(&self, name: &str) -> Option<ListenerKey> {
         let (listener, key) = name.strip_prefix(PREFIX)?.split_once('.')?;
+        let key = Self::key(key)?;
+        let is_of_certificates = is_of_certificates(key.name);
         let has = |served: &Served| {
-            served.listeners.iter().any(|it| it.name.to_ascii_lowercase() == listener)
+            served.listeners.iter().any(|it| {
+                let has_key = !is_of_certificates || it.protocol.is_encrypted();
+                has_key && it.name.to_ascii_lowercase() == listener
+            })
         };
         let is_known = self.served.as_ref().is_none_or(has);
-        let key = Self::key(key).filter(|key| is_known && ALTERED.contains(&key.name))?;
-        Some(ListenerKey { key })
+        let is_altered = is_of_certificates || ALTERED.contains(&key.name);
+        (is_known && is_altered).then_some(ListenerKey { key })
+    }
+
+    /// The listener of a key of certificates, by the whole name of the key.
+    pub(crate) fn listener_of_certificates(&self, name: &str) -> Option<&ServedListener> {
+        let key = self.altered_of_listener(name)?.key;
+        let (listener, _) = name.strip_prefix(PREFIX)?.split_once('.')?;
+        let served = self.served.iter().flat_map(|it| &it.listeners);
+        let mut listeners = served.filter(|it| it.name.to_ascii_lowercase() == listener);
+        listeners.next().filter(|_| is_of_certificates(key.name))
+    }
+
+    /// Whether the text of a key, of a listener or of all, is to be shown to no client.
+    pub fn is_secret(name: &str) -> bool {
+        let own = name.strip_prefix(PREFIX).and_then(|rest| Some(rest.split_once('.')?.1));
+        let key = Self::key(own.unwrap_or(name));
+        key.is_some_and(|key| key.config_type == ConfigType::Password)
     }
 
     /// The text of a key of a listener, by its whole name.
@@ -142,13 +182,13 @@ fn is_of_mechanism(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Address, SecurityProtocol, ServedListener};
+    use crate::config::{Address, SecurityProtocol};
 
-    fn listener(name: &str) -> ServedListener {
+    fn listener((name, protocol): (&str, SecurityProtocol)) -> ServedListener {
         let address = Address { host: "127.0.0.1".to_owned(), port: 9092 };
         ServedListener {
             name: name.to_owned(),
-            protocol: SecurityProtocol::Plaintext,
+            protocol,
             listen: address.clone(),
             advertised: address,
         }
@@ -156,12 +196,23 @@ mod tests {
 
     #[test]
     fn keys_of_listeners_that_are_served_can_be_altered() {
-        let listeners = ["IN", "OUT"].map(listener).to_vec();
+        let listeners = [("IN", SecurityProtocol::Plaintext), ("OUT", SecurityProtocol::SaslSsl)];
+        let listeners = listeners.map(listener).to_vec();
         let served = Some(Served { listeners, data: "data".to_owned() });
         let config = Config { served, ..Config::default() };
         let key = |name: &str| config.altered_of_listener(name).map(|it| it.key.name);
         assert_eq!(key("listener.name.out.max.connections"), Some("max.connections"));
+        let location = "listener.name.out.ssl.keystore.location";
+        assert_eq!(key(location), Some("ssl.keystore.location"));
+        let of_certificates = |name: &str| {
+            config.listener_of_certificates(name).map(|listener| listener.name.as_str())
+        };
+        assert_eq!(of_certificates(location), Some("OUT"));
+        assert_eq!(of_certificates("listener.name.out.max.connections"), None);
         for name in [
+            "listener.name.in.ssl.keystore.location",
+            "listener.name.out.ssl.client.auth",
+            "ssl.keystore.location",
             "listener.name.OUT.max.connections",
             "listener.name.other.max.connections",
             "listener.name.out.sasl.enabled.mechanisms",

@@ -1,9 +1,31 @@
 //! The keys of TLS, of all listeners or of one (`listener.name.NAME.ssl.keystore.location`).
 
-use super::Config;
 use super::value::Password;
-use muster_tls::{ClientAuth, KeyStore, Settings, TrustStore};
+use super::{Config, ListenerIndex, Served};
+use muster_tls::{ClientAuth, KeyStore, NameChanges, Settings, TrustStore};
+use std::fmt;
 use std::path::PathBuf;
+
+/// The TLS of listeners of a shard in place of what the server's configs say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardTls {
+    pub shard: u32,
+    pub replacements: Vec<Replacement>,
+}
+
+/// The TLS that a listener is to have.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Replacement {
+    pub listener: ListenerIndex,
+    pub settings: Settings,
+}
+
+/// Without the settings, among which are passwords.
+impl fmt::Debug for Replacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Replacement").field(&self.listener).finish()
+    }
+}
 
 impl Config {
     /// The TLS of a listener: its own keys, and else those of all.
@@ -34,7 +56,22 @@ impl Config {
             protocols: config.ssl_enabled_protocols.clone(),
             cipher_suites: config.ssl_cipher_suites.clone(),
             principal_mapping_rules: config.ssl_principal_mapping_rules.clone(),
+            name_changes: NameChanges {
+                subject: config.ssl_allow_dn_changes,
+                alternative: config.ssl_allow_san_changes,
+            },
         }
+    }
+
+    /// The listeners whose TLS differs from that of other configs of the same server.
+    pub(crate) fn replaced_tls(&self, before: &Self) -> Vec<Replacement> {
+        let encrypted = self.served.iter().flat_map(Served::encrypted);
+        let replaced = encrypted.filter_map(|(listener, it)| {
+            let settings = self.tls_settings(&it.name);
+            let is_new = settings != before.tls_settings(&it.name);
+            is_new.then_some(Replacement { listener, settings })
+        });
+        replaced.collect()
     }
 }
 

@@ -168,8 +168,6 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("security.inter.broker.protocol", None, ""),
     ("security.providers", Some(TLS), ""),
     ("server.max.startup.time.ms", None, ""),
-    ("ssl.allow.dn.changes", None, ""),
-    ("ssl.allow.san.changes", None, ""),
     ("ssl.endpoint.identification.algorithm", None, ""),
     ("ssl.engine.factory.class", Some(TLS), ""),
     ("ssl.keymanager.algorithm", None, ""),

@@ -23,7 +23,7 @@ pub enum ConfigType {
 pub struct Password(String);
 
 /// The text in place of a password, as Kafka has it.
-pub(super) const HIDDEN: &str = "[hidden]";
+pub const HIDDEN: &str = "[hidden]";
 
 impl Password {
     /// The secret itself.

@@ -11,6 +11,7 @@
 //! decides, and limits those that wait there.
 
 mod access;
+mod certificates;
 mod producer_ids;
 mod to_controller;
 
@@ -20,13 +21,14 @@ use crate::clock::Times;
 use crate::cluster::{
     self, Change, ClusterImage, Creator, MutationQuota, View, limits::CREATOR_SHARE,
 };
-use crate::config::Config;
+use crate::config::{Config, ShardTls};
 use crate::event::Command;
 use crate::groups::Groups;
 use crate::logging::RequestErrors;
 use crate::mailbox::{AdminRequest, Message};
 use crate::quotas::Buckets;
 use access::Access;
+use certificates::{Checks, Refusals, Waiting};
 use muster_codec::records::ClusterRecord;
 use muster_codec::{ControllerRequest, ControllerResponse, Reader, Request};
 use muster_coordinator::{Ids, RequestId, Shares};
@@ -48,6 +50,7 @@ pub(crate) struct Controller {
     unpublished: VecDeque<(u64, Vec<ClusterRecord<'static>>)>,
     answers: VecDeque<(u64, Pending)>,
     access: Access,
+    checks: Checks,
     /// The version of the topics up to which each shard's groups have no offsets of deleted topics.
     forgotten: Vec<Option<i64>>,
     /// The shares of addresses in what they may create by naming it.
@@ -63,6 +66,14 @@ struct Pending {
     message: Message,
     /// The version of access that every shard has to have taken.
     access: Option<i64>,
+}
+
+/// A request for a client of shard `from`.
+#[derive(Debug)]
+struct Asked {
+    from: u32,
+    request: RequestId,
+    admin: AdminRequest,
 }
 
 /// The inputs of a decision.
@@ -87,6 +98,7 @@ impl Controller {
             unpublished: VecDeque::new(),
             answers: VecDeque::new(),
             access: Access::new(shards),
+            checks: Checks::default(),
         }
     }
 
@@ -100,20 +112,29 @@ impl Controller {
         &self.published
     }
 
-    /// Answers all pending requests with an error: their changes may have been made.
+    /// Answers all pending requests with an error: their changes may have been made. Those whose
+    /// certificates are being checked are asked again.
     pub(crate) fn leave(self) -> impl Iterator<Item = Command> {
         let flushed = self.access.leave();
         let pending = flushed.chain(self.answers.into_iter().map(|(_, pending)| pending));
-        pending.map(|Pending { to, mut message, .. }| {
+        let answers = pending.map(|Pending { to, mut message, .. }| {
             message.fail();
             Command::Mail { to, message }
-        })
+        });
+        answers.chain(self.checks.leave())
     }
 
     /// Takes a message; returns the shard whose names of topics to create have been taken.
     pub(crate) fn take(&mut self, inputs: Inputs<'_>, message: Message) -> Option<u32> {
         match message {
-            Message::Admin { from, request, admin } => self.decide(inputs, from, request, &admin),
+            Message::Admin { from, request, admin } => {
+                self.decide(inputs, Asked { from, request, admin }, None);
+            }
+            Message::CertificatesChecked { number, refused } => {
+                if let Some(Waiting { asked, replacements }) = self.checks.checked(number) {
+                    self.decide(inputs, asked, Some((replacements, refused)));
+                }
+            }
             Message::AutoCreate { from, topics, host } => {
                 self.auto_create(inputs, &topics, &host);
                 return Some(from);
@@ -138,20 +159,31 @@ impl Controller {
         None
     }
 
-    /// Decides a request that changes the cluster, for a client of shard `from`.
+    /// Decides a request that changes the cluster, or has the certificates checked that it leads
+    /// to, if these are not those that were.
     fn decide(
         &mut self,
         mut inputs: Inputs<'_>,
-        from: u32,
-        request: RequestId,
-        admin: &AdminRequest,
+        asked: Asked,
+        checked: Option<(Vec<ShardTls>, Refusals)>,
     ) {
+        let Asked { from, request, ref admin } = asked;
         let mut reader = Reader::of_accepted_request(&admin.body);
         let body = Request::read(admin.api, admin.version, &mut reader);
         let Some(body) = body.ok().and_then(|body| ControllerRequest::try_from(body).ok()) else {
             return error!("shard {from} sent {} that is not readable", admin.api.name());
         };
-        let change = self.change(&mut inputs, admin, &body);
+        let view = View { image: &self.accepted, ..inputs.view };
+        let replacements = cluster::certificates_of(&view, &body);
+        let refused = match checked {
+            Some((checked, refused)) if checked == replacements => refused,
+            Some(_) | None if replacements.is_empty() => Refusals::new(),
+            Some(_) | None => {
+                drop(body);
+                return self.checks.ask(asked, replacements);
+            }
+        };
+        let change = self.change(&mut inputs, admin, &body, &refused);
         let response = Box::new(change.response);
         let message = Message::AdminAnswer { request, response };
         let is_of_access = access::is_changed_by(&body);
@@ -163,6 +195,7 @@ impl Controller {
         inputs: &mut Inputs<'_>,
         admin: &AdminRequest,
         request: &ControllerRequest<'_>,
+        refused: &Refusals,
     ) -> Change<ControllerResponse<'static>> {
         let Inputs { times: Times { now, wall, .. }, ids, .. } = inputs;
         let view = View { image: &self.accepted, ..inputs.view };
@@ -188,7 +221,7 @@ impl Controller {
                 cluster::delete_acls(&view, body).map(Into::into)
             }
             ControllerRequest::AlterConfigs(body) => {
-                cluster::alter_configs(&view, &mut creator, body).map(Into::into)
+                cluster::alter_configs(&view, &mut creator, body, refused).map(Into::into)
             }
             ControllerRequest::AlterClientQuotas(body) => {
                 cluster::alter_client_quotas(&view, body).map(Into::into)
@@ -197,7 +230,8 @@ impl Controller {
                 cluster::alter_user_scram_credentials(&view, body).map(Into::into)
             }
             ControllerRequest::IncrementalAlterConfigs(body) => {
-                cluster::incremental_alter_configs(&view, &mut creator, body).map(Into::into)
+                cluster::incremental_alter_configs(&view, &mut creator, body, refused)
+                    .map(Into::into)
             }
         }
     }
@@ -278,6 +312,7 @@ impl Controller {
 
     /// Sends changes that are durable up to this position of the cluster.
     pub(crate) fn publish(&mut self, flushed: u64, out: &mut Vec<Command>) {
+        out.extend(self.checks.take_orders());
         let mut is_new = false;
         while let Some((position, records)) =
             self.unpublished.pop_front_if(|(at, _)| *at <= flushed)

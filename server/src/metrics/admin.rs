@@ -6,7 +6,7 @@ use super::health::ShardStates;
 use super::http::{self, Code, Request, Response};
 use crate::Failure;
 use crate::config::{Address, Config};
-use crate::reactor::Peer;
+use crate::mailbox::Peer;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -4,7 +4,7 @@ use super::family::{Families, Form, Type};
 use super::health::{self, ShardState, ShardStates, Verdict};
 use super::sums::{Sums, Windows};
 use super::{kafka, own, process};
-use crate::reactor::Peer;
+use crate::mailbox::Peer;
 use crate::report::Report;
 use crate::shard::Message;
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};

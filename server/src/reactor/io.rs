@@ -3,7 +3,7 @@
 use super::Share;
 use crate::clock::Times;
 use crate::files::FileIo;
-use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
+use crate::shard::{CertificateOrder, Command, Event, ListenerIndex, Message, Shard};
 use muster_storage::FileToken;
 use std::io;
 use std::net::SocketAddr;
@@ -99,6 +99,9 @@ pub trait Io {
 
     /// Sends a message to a shard, perhaps the same.
     fn mail(&mut self, to: u32, message: Message);
+
+    /// Passes an order to the thread that loads certificates.
+    fn order_certificates(&mut self, order: CertificateOrder);
 }
 
 /// A completion. Those of one connection come in the order in which they occurred.

@@ -2,32 +2,18 @@
 //! completions. A turn makes one `io_uring_enter`.
 
 use super::{Completion, End, Io, Next, Reactor, ReactorError, Share};
+use crate::certificates::CertificateThread;
 use crate::clock::{Clock, Times};
 use crate::files::{Files, RingIo};
-use crate::shard::{Command, ListenerIndex, Message, Shard};
-use crossbeam_channel::{Receiver, Sender};
+use crate::mailbox::Peer;
+use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
+use crossbeam_channel::Receiver;
 use muster_storage::FileToken;
 use muster_tls::Tls;
-use muster_uring::{ConnId, ListenerId, RecvBuf, Slice, Waker};
+use muster_uring::{ConnId, ListenerId, RecvBuf, Slice};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The way to reach another shard.
-#[derive(Debug, Clone)]
-pub struct Peer {
-    pub sender: Sender<Message>,
-    pub waker: Waker,
-}
-
-impl Peer {
-    /// A shard that has ended needs no message: the process is ending.
-    pub fn send(&self, message: Message) {
-        if self.sender.send(message).is_ok() {
-            self.waker.wake();
-        }
-    }
-}
 
 /// The parts that a reactor runs on.
 pub struct Parts {
@@ -37,6 +23,7 @@ pub struct Parts {
     pub mailbox: Receiver<Message>,
     /// All shards by number, including this one.
     pub peers: Vec<Peer>,
+    pub(crate) certificates: CertificateThread,
     pub clock: Clock,
 }
 
@@ -329,5 +316,9 @@ impl Io for OnRing {
 
     fn mail(&mut self, to: u32, message: Message) {
         self.parts.peers[to as usize].send(message);
+    }
+
+    fn order_certificates(&mut self, order: CertificateOrder) {
+        self.parts.certificates.order(order);
     }
 }

@@ -5,7 +5,7 @@ use super::{Completion, Io, Reactor, Share};
 use crate::clock::Times;
 use crate::files::{Descriptor, FileError, FileIo, Files, PartsTo};
 use crate::shard::tests::world::{World, frame};
-use crate::shard::{Command, ListenerIndex, Message, Shard};
+use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
 use muster_codec::messages::ApiVersionsRequest;
 use muster_storage::{FileToken, OpenMode};
 use std::collections::{BTreeMap, VecDeque};
@@ -144,6 +144,8 @@ impl Io for Sockets {
     fn finish(&mut self, _: u32) {}
     fn close(&mut self, _: u32) {}
     fn mail(&mut self, _: u32, _: Message) {}
+
+    fn order_certificates(&mut self, _: CertificateOrder) {}
 }
 
 #[derive(Clone)]

@@ -1,9 +1,9 @@
 //! The shard as a broker of its cluster: its number, its configs, the image of topics and configs,
 //! and the offline partitions that all shards, this one included, have reported.
 
-use super::{Command, Common, ListenerIndex, Message};
+use super::{CertificateOrder, Command, Common, ListenerIndex, Message};
 use crate::cluster::{ClusterImage, OfflineList, OfflinePartitions, View};
-use crate::config::Config;
+use crate::config::{BROKER_RESOURCE, Config, ShardTls};
 use crate::placement::CONTROLLER;
 use crate::security::acls::AclRules;
 use muster_storage::injected::{self, Fault};
@@ -91,6 +91,20 @@ impl Broker {
     fn report_access_of(&self, version: i64, out: &mut Vec<Command>) {
         let message = Message::AccessTaken { by: self.number, version };
         out.push(Command::Mail { to: CONTROLLER, message });
+    }
+
+    /// Orders the certificates that clients have altered for this shard.
+    pub(super) fn order_certificates(&self, out: &mut Vec<Command>) {
+        let replacements = self.config.replaced_tls(&self.common.config);
+        let order = ShardTls { shard: self.number, replacements };
+        out.push(Command::Certificates(CertificateOrder::Take(order)));
+    }
+
+    /// Whether the configs of this shard differ from those in an earlier image.
+    pub(super) fn is_altered_since(&self, before: &ClusterImage) -> bool {
+        let name = self.number.to_string();
+        let of = |image| ClusterImage::configs(image, BROKER_RESOURCE, &name);
+        of(before) != of(&self.image)
     }
 
     /// Takes the report of a shard.

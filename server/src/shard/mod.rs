@@ -29,7 +29,7 @@ pub use loading::{Loaded, load, log_directory};
 pub use reading::{read_known_log, read_log};
 pub use start::groups_of_snapshot;
 
-pub use crate::event::{Command, Event, ListenerIndex, Part};
+pub use crate::event::{CertificateOrder, Command, Event, ListenerIndex, Part};
 pub use crate::groups::Slots;
 pub use crate::mailbox::{AdminRequest, Letter, Message, StateAnswer, StateQuestion};
 
@@ -184,6 +184,11 @@ impl Shard {
     /// Delays the checks that may cause a reload, the longer the more reloads there were.
     pub fn check_later(&mut self, reloads: u32) {
         self.groups.check_later(self.times.now, reloads);
+    }
+
+    /// Orders the certificates that it is to have: what a shard in its place ordered may differ.
+    pub fn order_certificates(&self, out: &mut Vec<Command>) {
+        self.broker.order_certificates(out);
     }
 
     /// Gives up the shard, with all requests that are not answered.

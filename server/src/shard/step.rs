@@ -285,6 +285,7 @@ impl Shard {
             | Message::AutoCreate { .. }
             | Message::ProducerIds { .. }
             | Message::AccessTaken { .. }
+            | Message::CertificatesChecked { .. }
             | Message::Forgotten { .. }) => self.control(message),
             Message::AdminAnswer { request, response } => {
                 self.to_controller.admin_answered(request);
@@ -337,6 +338,9 @@ impl Shard {
         let Some(before) = broker.set_image(image) else { return };
         if broker.image().access_version() != before.access_version() {
             broker.report_access(&mut self.commands);
+        }
+        if broker.is_altered_since(&before) {
+            broker.order_certificates(&mut self.commands);
         }
         let (image, config) = (broker.image(), broker.config());
         clients.set_config(config);

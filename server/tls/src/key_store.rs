@@ -2,6 +2,7 @@
 
 use crate::error::LoadError;
 use crate::files::{pem_sections, place, read, text};
+use crate::name::{Names, names};
 use crate::pem::{CERTIFICATE, ENCRYPTED_KEY, Section};
 use crate::pkcs12;
 use crate::validity::valid_until;
@@ -28,6 +29,8 @@ pub struct KeyStore {
 /// A key that fits its certificates, which are valid.
 pub(crate) struct Identity {
     pub(crate) key: CertifiedKey,
+    /// The names of the first certificate.
+    pub(crate) names: Names,
     pub(crate) expires_at: i64,
     pub(crate) warnings: Vec<String>,
 }
@@ -48,13 +51,14 @@ impl KeyStore {
         for certificate in &certificates {
             expires_at = expires_at.min(valid_until(certificate, now).map_err(error)?);
         }
+        let names = certificates.first().and_then(|it| names(it)).unwrap_or_default();
         let key = CertifiedKey::from_der(certificates, key, provider).map_err(|it| match it {
             rustls::Error::InconsistentKeys(_) => {
                 LoadError::new(&place, "the key does not fit the certificate")
             }
             other => LoadError::new(&place, other),
         })?;
-        Ok(Identity { key, expires_at, warnings })
+        Ok(Identity { key, names, expires_at, warnings })
     }
 
     fn find(&self, warnings: &mut Vec<String>) -> Result<Found, LoadError> {

@@ -4,7 +4,8 @@
 //! to send out. It is given bytes by [`Session::receive`], which costs little, and does its work in
 //! [`Session::advance`], so that the caller decides when a handshake has its turn. [`Tls`] is what
 //! the sessions of a listener share: its key, its certificates and what it asks of clients. It is
-//! made by [`Settings::load`] from Kafka's configs, and replaced as a whole when they change.
+//! made by [`Settings::load`] from Kafka's configs, and replaced as a whole when they change
+//! ([`Settings::load_instead`] if a client has asked for it).
 //!
 //! # Contract
 //!
@@ -26,6 +27,7 @@ mod pem;
 mod pkcs12;
 mod principal;
 mod records;
+mod replacement;
 mod session;
 mod settings;
 mod suites;
@@ -36,6 +38,6 @@ pub use error::LoadError;
 pub use key_store::KeyStore;
 pub use principal::{InvalidRules, Rules};
 pub use session::{Failed, Output, Session};
-pub use settings::{ClientAuth, Settings, Tls};
+pub use settings::{ClientAuth, NameChanges, Settings, Tls};
 pub use trust_store::TrustStore;
 pub use validity::WARNING_DAYS;

@@ -1,8 +1,11 @@
 //! Distinguished names as Java's `X500Principal.getName()` prints them: RFC 2253, with the
 //! attributes that it names, the last one first. Kafka's principals of certificates are these.
 
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use x509_parser::asn1_rs::{Any, Tag};
 use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
 use x509_parser::oid_registry::Oid;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
@@ -22,6 +25,22 @@ const NAMES: [(&str, &str); 9] = [
 
 const ESCAPED: &str = ",=+<>#;\"\\";
 
+/// The names of a certificate: that of its owner, and what else it is for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Names {
+    pub(crate) subject: String,
+    pub(crate) alternative: BTreeSet<String>,
+}
+
+/// The names of a certificate in DER; None if it is no certificate.
+pub(crate) fn names(certificate: &[u8]) -> Option<Names> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let extension = certificate.subject_alternative_name().ok().flatten();
+    let names = extension.into_iter().flat_map(|it| &it.value.general_names);
+    let alternative = names.map(alternative).collect();
+    Some(Names { subject: printed(certificate.subject()), alternative })
+}
+
 /// The name of the owner of a certificate in DER; None if it is no certificate.
 pub(crate) fn subject(certificate: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
@@ -35,6 +54,15 @@ fn printed(name: &X509Name<'_>) -> String {
         parts.join("+")
     });
     each.collect::<Vec<_>>().join(",")
+}
+
+fn alternative(name: &GeneralName<'_>) -> String {
+    match name {
+        GeneralName::DNSName(name) => (*name).to_owned(),
+        GeneralName::IPAddress([a, b, c, d]) => Ipv4Addr::new(*a, *b, *c, *d).to_string(),
+        GeneralName::DirectoryName(name) => printed(name),
+        other => other.to_string(),
+    }
 }
 
 fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {

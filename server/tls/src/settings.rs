@@ -3,7 +3,7 @@
 use crate::client_auth::Verifier;
 use crate::error::LoadError;
 use crate::key_store::{Identity, KeyStore};
-use crate::name::subject;
+use crate::name::{Names, subject};
 use crate::principal::Rules;
 use crate::suites;
 use crate::trust_store::{self, TrustStore};
@@ -26,6 +26,14 @@ pub enum ClientAuth {
     Required,
 }
 
+/// The names that the certificate of a replacement may lack (`ssl.allow.dn.changes`,
+/// `ssl.allow.san.changes`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NameChanges {
+    pub subject: bool,
+    pub alternative: bool,
+}
+
 /// The configs of a listener.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Settings {
@@ -38,6 +46,7 @@ pub struct Settings {
     pub cipher_suites: Vec<String>,
     /// `ssl.principal.mapping.rules`
     pub principal_mapping_rules: String,
+    pub name_changes: NameChanges,
 }
 
 /// The TLS of a listener, which all its sessions share.
@@ -45,6 +54,8 @@ pub struct Settings {
 pub struct Tls {
     config: Arc<ServerConfig>,
     rules: Arc<Rules>,
+    pub(crate) names: Arc<Names>,
+    pub(crate) has_trust_store: bool,
     /// When the first of its own certificates expires, in seconds since 1970.
     pub expires_at: i64,
     /// Lines for the log.
@@ -61,7 +72,8 @@ impl Settings {
         let versions = suites::versions(&self.protocols)?;
         let rules = Rules::parse(&self.principal_mapping_rules)
             .map_err(|error| LoadError::new("ssl.principal.mapping.rules", error))?;
-        let Identity { key, expires_at, mut warnings } = self.key_store.load(&provider, now)?;
+        let Identity { key, names, expires_at, mut warnings } =
+            self.key_store.load(&provider, now)?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions)
             .map_err(|error| LoadError::new(suites::SUITES, error))?;
@@ -78,7 +90,14 @@ impl Settings {
         if let Some(warning) = expiry_warning(expires_at, now) {
             warnings.push(warning);
         }
-        Ok(Tls { config: Arc::new(config), rules: Arc::new(rules), expires_at, warnings })
+        Ok(Tls {
+            config: Arc::new(config),
+            rules: Arc::new(rules),
+            names: Arc::new(names),
+            has_trust_store: self.trust_store.is_set(),
+            expires_at,
+            warnings,
+        })
     }
 
     /// The files that it reads: a change of one is a reason to load again.

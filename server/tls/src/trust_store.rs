@@ -45,6 +45,10 @@ impl TrustStore {
         Ok(valid)
     }
 
+    pub(crate) fn is_set(&self) -> bool {
+        self.location.is_some() || self.certificates.is_some()
+    }
+
     /// Those of the servers that are asked for something.
     ///
     /// # Errors

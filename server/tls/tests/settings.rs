@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Ca, Link, NOW, Pair, ca, client_config, pair, params, settings, signed};
-use muster_tls::{ClientAuth, Settings, Tls};
+use muster_tls::{ClientAuth, NameChanges, Settings, Tls};
 use p12_keystore::{Certificate, KeyStore, KeyStoreEntry, PrivateKey, PrivateKeyChain};
 use pkcs8::PrivateKeyInfoRef;
 use pkcs8::der::pem::{LineEnding, encode_string};
@@ -204,4 +204,59 @@ fn names_are_those_of_java() {
          OU=\\ Grün\\;\\#\\=\\\\\\ ,CN=Doe\\, \\\"John\\\" \\+ \\<x\\>"
     );
     assert!(tls.principal(b"no certificate").is_err());
+}
+
+/// A certificate for these names.
+fn named(ca: &Ca, name: &str, alternative: &[&str]) -> Settings {
+    let mut params = params(name);
+    let names = alternative.iter().map(|it| (*it).to_owned());
+    params.subject_alt_names =
+        rcgen::CertificateParams::new(names.collect::<Vec<_>>()).unwrap().subject_alt_names;
+    settings(&signed(ca, &params))
+}
+
+#[test]
+fn a_replacement_has_the_names_that_there_were() {
+    let ca = ca("ca");
+    let before = named(&ca, "server", &["a.example.org", "10.0.0.1"]).load(NOW).unwrap();
+    let replaced = |mut after: Settings, subject, alternative| {
+        after.name_changes = NameChanges { subject, alternative };
+        after.load_instead(&before, NOW).map(drop).map_err(|error| error.to_string())
+    };
+    let same = || named(&ca, "SERVER", &["10.0.0.1", "b.example.org", "a.example.org"]);
+    assert_eq!(replaced(same(), false, false), Ok(()));
+    let other = || named(&ca, "other", &["a.example.org", "10.0.0.1"]);
+    let error = replaced(other(), false, true).unwrap_err();
+    assert!(error.contains("DistinguishedName does not match: existing=CN=server,"), "{error}");
+    assert_eq!(replaced(other(), true, false), Ok(()));
+    let fewer = || named(&ca, "server", &["b.example.org", "10.0.0.1"]);
+    let error = replaced(fewer(), true, false).unwrap_err();
+    let words = "existing=[10.0.0.1, a.example.org], new=[10.0.0.1, b.example.org]";
+    assert!(error.contains(words), "{error}");
+    assert_eq!(replaced(fewer(), false, true), Ok(()));
+}
+
+#[test]
+fn a_replacement_is_checked_as_at_the_start_and_adds_no_trust_store() {
+    let (files, ca) = (Files::new(), ca("ca"));
+    let pair = pair(&ca, "server");
+    let before = settings(&pair).load(NOW).unwrap();
+    let replaced = |after: &Settings, before: &Tls| {
+        after.load_instead(before, NOW).map(drop).map_err(|error| error.to_string())
+    };
+    let mut other_key = settings(&pair);
+    other_key.key_store.key = Some(common::pair(&ca, "server").key);
+    let error = replaced(&other_key, &before).unwrap_err();
+    assert!(error.contains("the key does not fit the certificate"), "{error}");
+
+    let mut trusting = settings(&pair);
+    trusting.trust_store.certificates = Some(ca.pem());
+    let error = replaced(&trusting, &before).unwrap_err();
+    assert!(error.starts_with("ssl.truststore: a listener"), "{error}");
+    let trusted = trusting.load(NOW).unwrap();
+    assert_eq!(replaced(&trusting, &trusted), Ok(()));
+    trusting.trust_store.certificates = None;
+    trusting.trust_store.location = files.put("bad.pem", "nonsense");
+    let error = replaced(&trusting, &trusted).unwrap_err();
+    assert!(error.contains("bad.pem"), "checked although no client is asked: {error}");
 }

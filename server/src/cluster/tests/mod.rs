@@ -1,6 +1,7 @@
 //! Requests to the controller, with the answers of Kafka 4.3.
 
 mod acls;
+mod certificates;
 mod configs;
 mod image;
 mod quotas;
@@ -14,6 +15,7 @@ use muster_codec::messages::*;
 use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use muster_codec::{ErrorCode, Str, Uuid, Wall};
 use muster_coordinator::{Ids, Shares};
+use std::collections::BTreeMap;
 
 /// A controller that writes its decisions at once.
 struct Controller {
@@ -23,6 +25,8 @@ struct Controller {
     shares: Shares,
     /// The address of the client.
     host: &'static str,
+    /// Why the certificates that brokers would have cannot be used.
+    refused: BTreeMap<u32, String>,
     /// The position of its log.
     position: u64,
 }
@@ -41,7 +45,8 @@ impl Controller {
         let shares = Shares::new(limits::CREATOR_SHARE);
         let mut image = ClusterImage::new(&config);
         image.loaded_at(0);
-        Self { image, config, next_id: 0, shares, host: "/10.0.0.1", position: 0 }
+        let (host, refused) = ("/10.0.0.1", BTreeMap::new());
+        Self { image, config, next_id: 0, shares, host, refused, position: 0 }
     }
 
     /// The reason why topics that a client named were not created.
@@ -167,7 +172,8 @@ impl Controller {
         let request = AlterConfigsRequest { resources: vec![resource], validate_only: false };
         let (mut shares, host) = (self.shares.clone(), self.host);
         let mut creator = Creator { shares: &mut shares, now: 0, host };
-        let response = self.decide(|view, _| alter_configs(view, &mut creator, &request));
+        let response =
+            self.decide(|view, _| alter_configs(view, &mut creator, &request, &BTreeMap::new()));
         answer(response.responses[0].error_code, &response.responses[0].error_message)
     }
 
@@ -176,22 +182,12 @@ impl Controller {
         resources: &[(i8, &str, &[Op])],
         validate_only: bool,
     ) -> Vec<Result<(), Answer>> {
-        let config = |(name, operation, value): &Op| AlterableConfig {
-            name: (*name).into(),
-            config_operation: *operation,
-            value: value.map(Str::Borrowed),
-        };
-        let resource = |(resource_type, name, configs): &(i8, &str, &[Op])| AlterConfigsResource {
-            resource_type: *resource_type,
-            resource_name: (*name).to_owned().into(),
-            configs: configs.iter().map(config).collect(),
-        };
-        let resources = resources.iter().map(resource).collect();
-        let request = IncrementalAlterConfigsRequest { resources, validate_only };
+        let request = incremental(resources, validate_only);
         let (mut shares, host) = (self.shares.clone(), self.host);
         let mut creator = Creator { shares: &mut shares, now: 0, host };
-        let response =
-            self.decide(|view, _| incremental_alter_configs(view, &mut creator, &request));
+        let refused = self.refused.clone();
+        let response = self
+            .decide(|view, _| incremental_alter_configs(view, &mut creator, &request, &refused));
         self.shares = shares;
         response.responses.iter().map(|r| answer(r.error_code, &r.error_message)).collect()
     }
@@ -199,6 +195,24 @@ impl Controller {
     fn value(&self, resource: i8, name: &str, config: &str) -> Option<&str> {
         self.image.configs(resource, name)?.get(config).map(String::as_str)
     }
+}
+
+fn incremental(
+    resources: &[(i8, &str, &[Op])],
+    validate_only: bool,
+) -> IncrementalAlterConfigsRequest<'static> {
+    let config = |(name, operation, value): &Op| AlterableConfig {
+        name: (*name).into(),
+        config_operation: *operation,
+        value: value.map(Str::Borrowed),
+    };
+    let resource = |(resource_type, name, configs): &(i8, &str, &[Op])| AlterConfigsResource {
+        resource_type: *resource_type,
+        resource_name: (*name).to_owned().into(),
+        configs: configs.iter().map(config).collect(),
+    };
+    let resources = resources.iter().map(resource).collect();
+    IncrementalAlterConfigsRequest { resources, validate_only }
 }
 
 /// A config, the operation on it, and its value.

@@ -1,6 +1,7 @@
 //! Stories of a whole shard, on a real directory.
 
 mod access;
+mod certificates;
 mod counters;
 mod crashes;
 mod deleted_topics;

@@ -6,7 +6,9 @@ use crate::config::{Config, compaction};
 use crate::net::ConnectionId;
 use crate::placement::{Slot, TransactionsPartition};
 use crate::shard::names::SNAPSHOT_FILE;
-use crate::shard::{Command, Common, Event, LogSizes, Message, Shard, load, log_directory};
+use crate::shard::{
+    CertificateOrder, Command, Common, Event, LogSizes, Message, Shard, load, log_directory,
+};
 use muster_codec::header::RequestHeader;
 use muster_codec::records::{
     ClusterRecord, GroupRecord, OffsetCommitKey, OffsetCommitValue, TransactionLogKey,
@@ -90,6 +92,8 @@ pub(crate) struct World {
     pub(crate) unloaded: usize,
     /// Mail to other shards, which does not arrive.
     pub(crate) mailed: Vec<(u32, Message)>,
+    /// The orders to the thread that loads certificates.
+    pub(crate) orders: Vec<CertificateOrder>,
     /// The time when the shard stopped.
     pub(crate) stopped: Option<i64>,
 }
@@ -138,6 +142,7 @@ impl World {
             swaps: 0,
             closed: Vec::new(),
             unloaded: 0,
+            orders: Vec::new(),
             mailed: Vec::new(),
             stopped: None,
         };
@@ -314,6 +319,7 @@ impl World {
                     Command::PauseReceive { .. }
                     | Command::ResumeReceive { .. }
                     | Command::PutFirst { .. } => {}
+                    Command::Certificates(order) => self.orders.push(order),
                     Command::Stopped => self.stopped = Some(self.now),
                     other => unreachable!("{other:?}"),
                 }

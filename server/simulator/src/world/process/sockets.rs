@@ -8,7 +8,7 @@ use crate::net::{LinkId, Socket};
 use crate::world::World;
 use muster::clock::Times;
 use muster::reactor::{Completion, Io, Share};
-use muster::shard::{Command, Event, ListenerIndex, Message, Shard};
+use muster::shard::{CertificateOrder, Command, Event, ListenerIndex, Message, Shard};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The most frames of a slice.
@@ -179,6 +179,9 @@ impl Io for World {
     fn mail(&mut self, to: u32, message: Message) {
         self.post(to, message);
     }
+
+    /// No listener has TLS.
+    fn order_certificates(&mut self, _: CertificateOrder) {}
 }
 
 impl World {

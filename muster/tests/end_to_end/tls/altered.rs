@@ -1,0 +1,138 @@
+//! Certificates that clients alter (`kafka-configs --alter`).
+
+use super::{Place, metadata};
+use crate::support::{Server, binary, said};
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Response};
+use rustls::pki_types::CertificateDer;
+use rustls::version::TLS13;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const LOCATION: &str = "listener.name.outside.ssl.keystore.location";
+const PASSWORD: &str = "listener.name.outside.ssl.key.password";
+const CHANGED: &str = "listener OUTSIDE of shard 0 has the certificate that a client has set";
+
+/// Sets keys of the broker, or removes them; the answer, and its words.
+fn alter(server: &Server, all: &[(&str, Option<&str>)]) -> (ErrorCode, String) {
+    let config = |(name, value): &(&str, Option<&str>)| AlterableConfig {
+        name: (*name).to_owned().into(),
+        config_operation: i8::from(value.is_none()),
+        value: value.map(|it| it.to_owned().into()),
+    };
+    let resource = AlterConfigsResource {
+        resource_type: 4,
+        resource_name: "0".into(),
+        configs: all.iter().map(config).collect(),
+    };
+    let request =
+        IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    let Response::IncrementalAlterConfigs(response) = server.client(0).call(1, request.into())
+    else {
+        panic!("no answer");
+    };
+    let result = &response.responses[0];
+    let words = result.error_message.as_deref().unwrap_or_default().to_owned();
+    (ErrorCode::from_code(result.error_code).unwrap(), words)
+}
+
+fn served(place: &Place) -> CertificateDer<'static> {
+    let mut client = place.connect(&TLS13, None);
+    client.call(12, &metadata()).unwrap();
+    client.certificate()
+}
+
+/// Waits until another certificate is served.
+fn next(place: &Place, before: &CertificateDer<'_>) -> CertificateDer<'static> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let now = served(place);
+        if now != *before {
+            return now;
+        }
+        assert!(Instant::now() < deadline, "the certificate stays");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn put(place: &Place, file: &str, name: &str) -> String {
+    let (key, certificate) = place.identity(name);
+    let text = format!("{}{}", key.serialize_pem(), certificate.pem());
+    std::fs::write(place.path(file), text).unwrap();
+    place.path(file).display().to_string()
+}
+
+fn dump(data: &Path) -> String {
+    said(&binary().args(["log", "dump"]).arg(data).output().unwrap())
+}
+
+#[test]
+fn an_altered_certificate_is_served_and_outlives_a_restart() {
+    let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
+    let mut server = place.serve(data.path(), &[]);
+    let fixed = served(&place);
+    let mut open = place.connect(&TLS13, None);
+    open.call(12, &metadata()).unwrap();
+    let location = put(&place, "altered.pem", "server");
+    let set = [(LOCATION, Some(&*location)), (PASSWORD, Some("unneeded secret"))];
+    assert_eq!(alter(&server, &set), (ErrorCode::None, String::new()));
+    let altered = next(&place, &fixed);
+    server.says(CHANGED);
+    open.call(12, &metadata()).unwrap();
+    // The files of the server's configs do not matter any more.
+    place.put_key_store("server");
+    server.says("loaded its certificate again");
+    assert!(served(&place) == altered);
+
+    server.kill();
+    let server = place.serve(data.path(), &[]);
+    assert!(served(&place) == altered, "from the first connection on");
+    put(&place, "altered.pem", "server");
+    assert_eq!(alter(&server, &[(LOCATION, Some(&*location))]).0, ErrorCode::None);
+    let again = next(&place, &altered);
+    let removed = [(LOCATION, None), (PASSWORD, None)];
+    assert_eq!(alter(&server, &removed), (ErrorCode::None, String::new()));
+    let last = next(&place, &again);
+    assert!(last != fixed && last != altered, "that of the file of the server's configs");
+    assert!(dump(data.path()).contains(PASSWORD) && !dump(data.path()).contains("secret"));
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_is_refused_with_the_reason() {
+    let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
+    let server = place.serve(data.path(), &[]);
+    let fixed = served(&place);
+    std::fs::write(place.path("junk.pem"), "junk").unwrap();
+    let junk = place.path("junk.pem").display().to_string();
+    let other = put(&place, "other.pem", "other");
+    for (location, reason) in [
+        ("/none.pem", "listener OUTSIDE: ssl.keystore.location=/none.pem: No such file"),
+        (&*junk, "junk.pem: it is not PEM"),
+        (&*other, "the DistinguishedName does not match: existing=CN=server, new=CN=other"),
+    ] {
+        let (error, words) = alter(&server, &[(LOCATION, Some(location))]);
+        assert_eq!(error, ErrorCode::InvalidRequest);
+        assert!(words.starts_with("Validation of dynamic config update of SSLFactory failed: "));
+        assert!(words.contains(reason), "{words}");
+        assert!(served(&place) == fixed);
+    }
+}
+
+/// The file of an altered certificate is lost while the server does not run.
+#[test]
+fn the_certificate_of_the_configs_is_served_if_the_altered_one_is_bad_at_the_start() {
+    let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
+    let mut server = place.serve(data.path(), &["ssl.allow.dn.changes=true"]);
+    let fixed = served(&place);
+    let location = put(&place, "altered.pem", "other");
+    assert_eq!(alter(&server, &[(LOCATION, Some(&*location))]).0, ErrorCode::None);
+    next(&place, &fixed);
+    server.kill();
+    std::fs::remove_file(&location).unwrap();
+    let server = place.serve(data.path(), &[]);
+    server.says("listener OUTSIDE of shard 0 keeps its certificate, as the one that a client has");
+    assert!(served(&place) == fixed);
+    let location = put(&place, "altered.pem", "server");
+    assert_eq!(alter(&server, &[(LOCATION, Some(&*location))]).0, ErrorCode::None);
+    next(&place, &fixed);
+}

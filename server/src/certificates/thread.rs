@@ -1,0 +1,91 @@
+//! The thread that loads certificates and keys of tokens: what others ask of it, and its loop.
+
+use super::Certificates;
+use crate::config::ShardTls;
+use crate::event::CertificateOrder;
+use crate::mailbox::Peer;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use muster_tls::Tls;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+/// The way to the thread. Where no listener has TLS or tokens there is none, and nothing to ask.
+#[derive(Debug, Clone)]
+pub(crate) struct CertificateThread(Sender<Ask>);
+
+pub(super) enum Ask {
+    /// Load all again.
+    Reload,
+    /// The mailboxes of all shards.
+    Peers(Vec<Peer>),
+    Order(CertificateOrder),
+    /// The TLS of the listeners of a shard that begins, with what clients have altered.
+    Begin {
+        altered: ShardTls,
+        reply: Sender<Arc<[Option<Tls>]>>,
+    },
+}
+
+impl CertificateThread {
+    /// Starts the thread, which ends with the process.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn start(certificates: Certificates) -> io::Result<Self> {
+        let (sender, receiver) = unbounded();
+        if certificates.are_needed() {
+            let run = move || run(certificates, &receiver);
+            thread::Builder::new().name("certificates".to_owned()).spawn(run)?;
+        }
+        Ok(Self(sender))
+    }
+
+    /// Has all loaded again; false if there is nothing to load.
+    pub(crate) fn reload(&self) -> bool {
+        self.0.send(Ask::Reload).is_ok()
+    }
+
+    pub(crate) fn set_peers(&self, peers: Vec<Peer>) {
+        self.send(Ask::Peers(peers));
+    }
+
+    pub(crate) fn order(&self, order: CertificateOrder) {
+        self.send(Ask::Order(order));
+    }
+
+    /// Waits for what the listeners of a shard have; None if that is what the server has.
+    pub(crate) fn begin(&self, altered: ShardTls) -> Option<Arc<[Option<Tls>]>> {
+        if altered.replacements.is_empty() {
+            return None;
+        }
+        let (reply, answer) = bounded(1);
+        self.send(Ask::Begin { altered, reply });
+        answer.recv().ok()
+    }
+
+    fn send(&self, ask: Ask) {
+        // Without the thread there is nothing to do.
+        let _ = self.0.send(ask);
+    }
+}
+
+fn run(mut certificates: Certificates, receiver: &Receiver<Ask>) {
+    loop {
+        match receiver.recv_timeout(certificates.next_look()) {
+            Ok(Ask::Reload) => certificates.look(true),
+            Ok(Ask::Peers(peers)) => certificates.set_peers(peers),
+            Ok(Ask::Order(CertificateOrder::Check { number, replacements })) => {
+                certificates.check(number, &replacements);
+            }
+            Ok(Ask::Order(CertificateOrder::Take(altered))) => certificates.take(&altered),
+            Ok(Ask::Begin { altered, reply }) => {
+                certificates.take(&altered);
+                // A shard that could not start needs none.
+                let _ = reply.send(certificates.of_shard(altered.shard));
+            }
+            Err(RecvTimeoutError::Timeout) => certificates.look(false),
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}

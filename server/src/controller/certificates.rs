@@ -1,0 +1,55 @@
+//! Changes of certificates: the thread that loads them checks those that a request leads to, and
+//! the request is decided with the outcome, if it would still lead to these.
+
+use super::Asked;
+use crate::config::ShardTls;
+use crate::event::{CertificateOrder, Command};
+use crate::mailbox::Message;
+use crate::placement::CONTROLLER;
+use std::collections::BTreeMap;
+
+/// The reasons why certificates cannot be used, by shard.
+pub(super) type Refusals = BTreeMap<u32, String>;
+
+/// The requests whose certificates are being checked.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    /// The number of checks so far.
+    number: u64,
+    waiting: BTreeMap<u64, Waiting>,
+    orders: Vec<CertificateOrder>,
+}
+
+/// A request, and the certificates that it leads to.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) asked: Asked,
+    pub(super) replacements: Vec<ShardTls>,
+}
+
+impl Checks {
+    /// Has certificates checked.
+    pub(super) fn ask(&mut self, asked: Asked, replacements: Vec<ShardTls>) {
+        self.number += 1;
+        let (number, checked) = (self.number, replacements.clone());
+        self.orders.push(CertificateOrder::Check { number, replacements: checked });
+        self.waiting.insert(number, Waiting { asked, replacements });
+    }
+
+    /// The request whose certificates were checked; None if a controller before this one asked.
+    pub(super) fn checked(&mut self, number: u64) -> Option<Waiting> {
+        self.waiting.remove(&number)
+    }
+
+    pub(super) fn take_orders(&mut self) -> impl Iterator<Item = Command> {
+        self.orders.drain(..).map(Command::Certificates)
+    }
+
+    /// The requests that are not decided, for the next controller.
+    pub(super) fn leave(self) -> impl Iterator<Item = Command> {
+        self.waiting.into_values().map(|waiting| {
+            let Asked { from, request, admin } = waiting.asked;
+            Command::Mail { to: CONTROLLER, message: Message::Admin { from, request, admin } }
+        })
+    }
+}
