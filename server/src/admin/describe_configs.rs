@@ -1,8 +1,9 @@
 //! DescribeConfigs of topics, brokers and groups (KIP-226, KIP-569 without the documentation).
 
-use super::{BROKER_LOGGER_RESOURCE, View};
+use super::View;
 use crate::cluster::{
-    BROKER_RESOURCE, GROUP_RESOURCE, Overrides, Refused, TOPIC_RESOURCE, check_topic_name,
+    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, LOGGER_RESOURCE, Overrides, Refused,
+    TOPIC_RESOURCE, check_topic_name,
 };
 use crate::config::{Config, ConfigType, Described, Describer, GroupConfig, Synonym, TopicConfig};
 use muster_codec::messages::{
@@ -60,8 +61,7 @@ pub fn describe_configs_of<'r>(
 }
 
 fn is_known(resource_type: i8) -> bool {
-    const CLIENT_METRICS: i8 = 16;
-    [TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS, GROUP_RESOURCE]
+    [TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE]
         .contains(&resource_type)
 }
 
@@ -130,7 +130,7 @@ fn describe(
             let of_listeners = describer.of_listeners(is_asked);
             Ok(broker_keys.map(|key| describer.broker(key)).chain(of_listeners).collect())
         }
-        BROKER_LOGGER_RESOURCE => Err(invalid("muster has no broker loggers.")),
+        LOGGER_RESOURCE => Err(invalid("muster has no broker loggers.")),
         other => Err(invalid(format!("Unknown resource type {other}"))),
     }
 }

@@ -1,23 +1,17 @@
 //! ListConfigResources (KIP-1142): the resources that have configs, or may have.
 
-use super::{BROKER_LOGGER_RESOURCE, View, nodes};
-use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE};
+use super::{View, nodes};
+use crate::cluster::{
+    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, LOGGER_RESOURCE, TOPIC_RESOURCE,
+};
 use muster_codec::messages::{
     ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse,
 };
 use muster_codec::{AnswerBudget, ErrorCode, Str};
 
-/// muster has no client metrics, so none are listed.
-const CLIENT_METRICS_RESOURCE: i8 = 16;
-
-/// All resource types, in the order in which Kafka lists them.
-const LISTED: [i8; 5] = [
-    GROUP_RESOURCE,
-    CLIENT_METRICS_RESOURCE,
-    BROKER_LOGGER_RESOURCE,
-    BROKER_RESOURCE,
-    TOPIC_RESOURCE,
-];
+/// All resource types, in the order in which Kafka lists them. muster has no client metrics.
+const LISTED: [i8; 5] =
+    [GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE];
 
 /// Topics and brokers, and the groups that have configs of their own. Version 0 asks for client
 /// metrics alone; no types stand for all types. UNKNOWN_SERVER_ERROR if the answer exceeds its
@@ -99,7 +93,7 @@ fn names<'r>(
         TOPIC_RESOURCE => {
             Box::new(image.all_topics_from(from).map(|topic| Str::Borrowed(&*topic.name)))
         }
-        BROKER_RESOURCE | BROKER_LOGGER_RESOURCE => {
+        BROKER_RESOURCE | LOGGER_RESOURCE => {
             let names = nodes(view).map(|(node, _)| Str::Owned(node.to_string()));
             let names: Vec<_> =
                 names.skip_while(|name| !from.is_empty() && **name != *from).collect();

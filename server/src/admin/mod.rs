@@ -29,9 +29,6 @@ pub use list_config_resources::{ResourceList, list_config_resources};
 pub use metadata::{asks_for_all, metadata, refusal_of_metadata};
 pub use sasl::{sasl_authenticate, sasl_handshake};
 
-/// The resource type of a broker's loggers in Kafka. muster has none.
-const BROKER_LOGGER_RESOURCE: i8 = 8;
-
 /// The leader of an offline partition.
 const NO_LEADER: i32 = -1;
 

@@ -29,7 +29,10 @@ mod value;
 mod tests;
 
 pub use address::Address;
-pub use altered::{Altered, BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
+pub use altered::{
+    Altered, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, LOGGER_RESOURCE, Overrides,
+    TOPIC_RESOURCE,
+};
 pub use broker::Config;
 pub(crate) use broker::REQUEST_BYTES_DEFAULT;
 pub use derived::{compaction, effective, group_config, group_overrides};

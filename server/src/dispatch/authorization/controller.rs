@@ -2,15 +2,14 @@
 
 use super::Verdict;
 use super::by::{By, take_denied, words};
-use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE};
+use crate::cluster::{
+    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, LOGGER_RESOURCE, TOPIC_RESOURCE,
+};
 use crate::dispatch::answer::owned;
 use crate::security::acls::Operation::{Alter, AlterConfigs, Create, Delete, Describe};
 use muster_codec::messages::*;
 use muster_codec::{ControllerRequest, ErrorCode, Str, Uuid};
 use std::collections::BTreeSet;
-
-const LOGGER_RESOURCE: i8 = 8;
-const CLIENT_METRICS_RESOURCE: i8 = 16;
 
 const DENIED: i16 = ErrorCode::TopicAuthorizationFailed as i16;
 
