@@ -13,6 +13,15 @@ use std::ops::RangeInclusive;
 /// The first flexible version of an API that has none.
 const NEVER: i16 = i16::MAX;
 
+/// The first versions whose topics have ids in place of names (KIP-516).
+const TOPIC_IDS_FROM: [(ApiKey, i16); 5] = [
+    (ApiKey::Produce, 13),
+    (ApiKey::Fetch, 13),
+    (ApiKey::OffsetCommit, 10),
+    (ApiKey::OffsetFetch, 10),
+    (ApiKey::TxnOffsetCommit, 6),
+];
+
 /// The longest request of an API whose limit is in the server's configuration.
 const CONFIGURED: usize = usize::MAX;
 
@@ -63,6 +72,11 @@ macro_rules! apis {
                 match self {
                     $($(Self::$name => $versions,)*)*
                 }
+            }
+
+            /// Whether requests and answers of a version have ids of topics in place of names.
+            pub fn has_topic_ids(self, version: i16) -> bool {
+                TOPIC_IDS_FROM.iter().any(|(api, from)| *api == self && version >= *from)
             }
 
             /// The first version with compact lengths and tagged fields (KIP-482).

@@ -12,12 +12,9 @@ use muster_codec::messages::{
     DivergingEpoch, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
     FetchableTopicResponse, LeaderIdAndEpoch, PartitionData,
 };
-use muster_codec::{ErrorCode, Uuid};
+use muster_codec::{ApiKey, ErrorCode, Uuid};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-
-/// From this version on topics have ids instead of names.
-const TOPIC_IDS_SINCE: i16 = 13;
 
 /// From this version on the replica is in a tagged field.
 const REPLICA_STATE_SINCE: i16 = 15;
@@ -65,7 +62,7 @@ impl Partitions {
                 let named = (&*topic.topic, topic.topic_id, partition.partition);
                 let Some(partition) = asked.remove(&named) else { continue };
                 match known.ok_or(unknown_topic(call.version)) {
-                    Err(error) if call.version >= TOPIC_IDS_SINCE => {
+                    Err(error) if ApiKey::Fetch.has_topic_ids(call.version) => {
                         unknown.topics.push((topic, unknown_data(&partition, error)));
                     }
                     Err(error) => unknown.partitions.push((topic, unknown_data(&partition, error))),
@@ -204,7 +201,7 @@ pub(super) fn check_leader_epoch(asked: i32) -> Result<(), ErrorCode> {
 }
 
 fn find_topic<'i>(call: Call<'i>, asked: &FetchTopic<'_>) -> Option<&'i Topic> {
-    if call.version >= TOPIC_IDS_SINCE {
+    if ApiKey::Fetch.has_topic_ids(call.version) {
         call.image.topic_by_id(asked.topic_id)
     } else {
         call.image.topic(&asked.topic)
@@ -237,7 +234,7 @@ fn refuse_all(version: i16, body: &FetchRequest<'_>) -> FetchResponse<'static> {
         topic_id: asked.topic_id,
         partitions: asked.partitions.iter().map(refuse).collect(),
     };
-    let topics = body.topics.iter().filter(|_| version < TOPIC_IDS_SINCE);
+    let topics = body.topics.iter().filter(|_| !ApiKey::Fetch.has_topic_ids(version));
     FetchResponse {
         error_code: error.code(),
         session_id: body.session_id,
@@ -253,7 +250,7 @@ pub(crate) fn replica(version: i16, body: &FetchRequest<'_>) -> i32 {
 
 /// The error for a topic that does not exist.
 pub(super) fn unknown_topic(version: i16) -> ErrorCode {
-    if version >= TOPIC_IDS_SINCE {
+    if ApiKey::Fetch.has_topic_ids(version) {
         ErrorCode::UnknownTopicId
     } else {
         ErrorCode::UnknownTopicOrPartition

@@ -12,16 +12,13 @@ use muster_codec::messages::{
     ProduceResponse, TopicProduceData, TopicProduceResponse,
 };
 use muster_codec::record_batch::BatchHeader;
-use muster_codec::{ErrorCode, Response, Str, Uuid};
+use muster_codec::{ApiKey, ErrorCode, Response, Str, Uuid};
 use muster_coordinator::RequestId;
 use muster_transactions::errors::{produce_error, produce_question};
 use muster_transactions::message::Stamp;
 use muster_transactions::partition::Append;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-/// From this version on topics have ids instead of names.
-const TOPIC_IDS_SINCE: i16 = 13;
 
 /// A produce, or a request with markers, whose writes are not all done.
 #[derive(Debug)]
@@ -357,7 +354,7 @@ fn check_producers(call: &Call<'_>, body: &ProduceRequest<'_>) -> Result<(), Ref
 }
 
 fn named_topic<'c>(call: &Call<'c>, data: &TopicProduceData<'_>) -> Result<&'c Topic, ErrorCode> {
-    if call.version >= TOPIC_IDS_SINCE {
+    if ApiKey::Produce.has_topic_ids(call.version) {
         call.image.topic_by_id(data.topic_id).ok_or(ErrorCode::UnknownTopicId)
     } else {
         call.image.topic(&data.name).ok_or(ErrorCode::UnknownTopicOrPartition)

@@ -4,7 +4,7 @@ use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::dispatch::group_apis::extract;
 use crate::security::acls::{Operation, Permissions, ResourceType};
-use muster_codec::{ErrorCode, Str, Uuid};
+use muster_codec::{ApiKey, ErrorCode, Str, Uuid};
 use std::cell::RefCell;
 
 /// The permissions of a client, and what a check needs beside them.
@@ -47,15 +47,15 @@ impl By<'_> {
         self.allow(operation, ResourceType::Topic, name).is_some()
     }
 
-    /// For a topic that is named by its id from a version on. An unknown id is allowed: there is
-    /// nothing to protect, and the answer says that it is unknown.
+    /// For a topic that is named by its id, depending on the version. An unknown id is allowed:
+    /// there is nothing to protect, and the answer says that it is unknown.
     pub(super) fn named_topic(
         &self,
         operation: Operation,
         (name, id): (&str, Uuid),
-        ids_from: i16,
+        api: ApiKey,
     ) -> bool {
-        if self.version < ids_from {
+        if !api.has_topic_ids(self.version) {
             return self.topic(operation, name);
         }
         let topic = self.image.topic_by_id(id);

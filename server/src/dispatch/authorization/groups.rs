@@ -2,16 +2,13 @@
 
 use super::Verdict;
 use super::by::{By, take_denied};
+use super::refusals::take_refused;
 use crate::dispatch::answer::owned;
 use crate::dispatch::group_apis::{OFFSET_FETCH_OF_GROUPS_FROM, merge, refused};
+use crate::security::acls::Operation;
 use crate::security::acls::Operation::{Delete, Describe, Read, Write};
 use muster_codec::messages::*;
-use muster_codec::{ErrorCode, GroupRequest, Response};
-
-/// The first versions that name topics by their ids.
-const IDS_OF_COMMITS_FROM: i16 = 10;
-const IDS_OF_TXN_COMMITS_FROM: i16 = 6;
-const IDS_OF_FETCHES_FROM: i16 = 10;
+use muster_codec::{ApiKey, ErrorCode, GroupRequest, Response, Str};
 
 /// The first version of SyncGroup that is invalid without a protocol.
 const PROTOCOL_FROM: i16 = 5;
@@ -73,47 +70,29 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
         GroupRequest::OffsetDelete(body) => delete_offsets(body, by),
         GroupRequest::OffsetFetch(body) => fetch(body, by),
         GroupRequest::DescribeGroups(body) => {
-            let denied = take_denied(&mut body.groups, |id| by.group(Describe, id).is_ok());
             let include_authorized_operations = body.include_authorized_operations;
-            let refuse = |groups| {
-                let denied = DescribeGroupsRequest { groups, include_authorized_operations };
-                refused(&mut denied.into(), by.version, GROUP_DENIED)
-            };
-            Verdict::of_parts(denied.map(refuse), body.groups.is_empty()).restricted()
+            let of =
+                |groups| DescribeGroupsRequest { groups, include_authorized_operations }.into();
+            take_groups(&mut body.groups, (Describe, |id| id), by, of).restricted()
         }
         GroupRequest::ConsumerGroupDescribe(body) => {
-            let denied = take_denied(&mut body.group_ids, |id| by.group(Describe, id).is_ok());
-            let refuse = |group_ids| {
-                let denied = ConsumerGroupDescribeRequest { group_ids, ..Default::default() };
-                refused(&mut denied.into(), by.version, GROUP_DENIED)
-            };
-            Verdict::of_parts(denied.map(refuse), body.group_ids.is_empty()).restricted()
+            let of =
+                |group_ids| ConsumerGroupDescribeRequest { group_ids, ..Default::default() }.into();
+            take_groups(&mut body.group_ids, (Describe, |id| id), by, of).restricted()
         }
         GroupRequest::ShareGroupDescribe(body) => {
-            let denied = take_denied(&mut body.group_ids, |id| by.group(Describe, id).is_ok());
-            let refuse = |group_ids| {
-                let denied = ShareGroupDescribeRequest { group_ids, ..Default::default() };
-                refused(&mut denied.into(), by.version, GROUP_DENIED)
-            };
-            Verdict::of_parts(denied.map(refuse), body.group_ids.is_empty()).restricted()
+            let of =
+                |group_ids| ShareGroupDescribeRequest { group_ids, ..Default::default() }.into();
+            take_groups(&mut body.group_ids, (Describe, |id| id), by, of).restricted()
         }
         GroupRequest::StreamsGroupDescribe(body) => {
-            let denied = take_denied(&mut body.group_ids, |id| by.group(Describe, id).is_ok());
-            let refuse = |group_ids| {
-                let denied = StreamsGroupDescribeRequest { group_ids, ..Default::default() };
-                refused(&mut denied.into(), by.version, GROUP_DENIED)
-            };
-            Verdict::of_parts(denied.map(refuse), body.group_ids.is_empty()).restricted()
+            let of =
+                |group_ids| StreamsGroupDescribeRequest { group_ids, ..Default::default() }.into();
+            take_groups(&mut body.group_ids, (Describe, |id| id), by, of).restricted()
         }
         GroupRequest::DescribeShareGroupOffsets(body) => {
-            let is_allowed = |it: &DescribeShareGroupOffsetsRequestGroup<'_>| {
-                by.group(Describe, &it.group_id).is_ok()
-            };
-            let denied = take_denied(&mut body.groups, is_allowed).map(|groups| {
-                let mut denied = DescribeShareGroupOffsetsRequest { groups }.into();
-                refused(&mut denied, by.version, GROUP_DENIED)
-            });
-            Verdict::of_parts(denied, body.groups.is_empty()).restricted()
+            let of = |groups| DescribeShareGroupOffsetsRequest { groups }.into();
+            take_groups(&mut body.groups, (Describe, |it| &it.group_id), by, of).restricted()
         }
         GroupRequest::AlterShareGroupOffsets(body) => {
             let denied = take_denied(&mut body.topics, |it| by.topic(Read, &it.topic_name));
@@ -142,20 +121,10 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
             Verdict::of_parts(response, body.topics.is_empty())
         }
         GroupRequest::DeleteGroups(body) => {
-            let denied = take_denied(&mut body.groups_names, |id| by.group(Delete, id).is_ok());
-            let refuse = |groups_names| {
-                refused(&mut DeleteGroupsRequest { groups_names }.into(), by.version, GROUP_DENIED)
-            };
-            Verdict::of_parts(denied.map(refuse), body.groups_names.is_empty())
+            let of = |groups_names| DeleteGroupsRequest { groups_names }.into();
+            take_groups(&mut body.groups_names, (Delete, |id| id), by, of)
         }
         // A subscription is denied as a whole.
-        GroupRequest::ShareGroupHeartbeat(body) => {
-            let mut names = body.subscribed_topic_names.iter().flatten();
-            if names.all(|name| by.topic(Describe, name)) {
-                return Verdict::Passed;
-            }
-            Verdict::Refused(refused(request, by.version, TOPIC_DENIED))
-        }
         GroupRequest::StreamsGroupHeartbeat(body) => {
             let subtopologies = body.topology.iter().flat_map(|it| &it.subtopologies);
             let mut names = subtopologies.flat_map(|it| {
@@ -169,14 +138,33 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
             }
             Verdict::Refused(refused(request, by.version, TOPIC_DENIED))
         }
-        GroupRequest::ConsumerGroupHeartbeat(body) => {
-            let mut names = body.subscribed_topic_names.iter().flatten();
+        GroupRequest::ShareGroupHeartbeat(ShareGroupHeartbeatRequest {
+            subscribed_topic_names,
+            ..
+        })
+        | GroupRequest::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest {
+            subscribed_topic_names,
+            ..
+        }) => {
+            let mut names = subscribed_topic_names.iter().flatten();
             if names.all(|name| by.topic(Describe, name)) {
                 return Verdict::Passed;
             }
             Verdict::Refused(refused(request, by.version, TOPIC_DENIED))
         }
     }
+}
+
+/// Takes out the groups on which a client may not do something; `of` makes a request of them.
+fn take_groups<'r, T>(
+    groups: &mut Vec<T>,
+    (operation, id): (Operation, impl Fn(&T) -> &Str<'r>),
+    by: &By<'_>,
+    of: impl FnOnce(Vec<T>) -> GroupRequest<'r>,
+) -> Verdict {
+    let denied = take_denied(groups, |it| by.group(operation, id(it)).is_ok());
+    let refuse = |denied| refused(&mut of(denied), by.version, GROUP_DENIED);
+    Verdict::of_parts(denied.map(refuse), groups.is_empty())
 }
 
 fn denied_alteration(
@@ -191,59 +179,54 @@ fn denied_alteration(
 
 fn commit(body: &mut OffsetCommitRequest<'_>, by: &By<'_>) -> Verdict {
     let named = |it: &OffsetCommitRequestTopic<'_>| {
-        by.named_topic(Read, (&it.name, it.topic_id), IDS_OF_COMMITS_FROM)
+        by.named_topic(Read, (&it.name, it.topic_id), ApiKey::OffsetCommit)
     };
-    let refuse = |topics| {
+    take_commits(&mut body.topics, named, by, |topics| {
         let denied = OffsetCommitRequest { topics, ..Default::default() };
-        let mut all = OffsetCommitResponse::default().into();
-        merge(&mut all, refused(&mut denied.into(), by.version, TOPIC_DENIED));
-        all
-    };
-    let denied = take_denied(&mut body.topics, named).map(refuse);
-    Verdict::of_parts(denied, body.topics.is_empty())
+        (denied.into(), OffsetCommitResponse::default().into())
+    })
 }
 
 fn txn_commit(body: &mut TxnOffsetCommitRequest<'_>, by: &By<'_>) -> Verdict {
     let named = |it: &TxnOffsetCommitRequestTopic<'_>| {
-        by.named_topic(Read, (&it.name, it.topic_id), IDS_OF_TXN_COMMITS_FROM)
+        by.named_topic(Read, (&it.name, it.topic_id), ApiKey::TxnOffsetCommit)
     };
-    let refuse = |topics| {
+    take_commits(&mut body.topics, named, by, |topics| {
         let denied = TxnOffsetCommitRequest { topics, ..Default::default() };
-        let mut all = TxnOffsetCommitResponse::default().into();
-        merge(&mut all, refused(&mut denied.into(), by.version, TOPIC_DENIED));
+        (denied.into(), TxnOffsetCommitResponse::default().into())
+    })
+}
+
+/// Takes out the topics that are denied; `of` makes a request of them, and an empty response.
+fn take_commits<'r, T>(
+    topics: &mut Vec<T>,
+    is_allowed: impl Fn(&T) -> bool,
+    by: &By<'_>,
+    of: impl FnOnce(Vec<T>) -> (GroupRequest<'r>, Response<'static>),
+) -> Verdict {
+    let refuse = |denied| {
+        let (mut denied, mut all) = of(denied);
+        merge(&mut all, refused(&mut denied, by.version, TOPIC_DENIED));
         all
     };
-    let denied = take_denied(&mut body.topics, named).map(refuse);
-    Verdict::of_parts(denied, body.topics.is_empty())
+    let denied = take_denied(topics, is_allowed).map(refuse);
+    Verdict::of_parts(denied, topics.is_empty())
 }
 
 /// The group is checked even if no topic remains.
 fn delete_offsets(body: &mut OffsetDeleteRequest<'_>, by: &By<'_>) -> Verdict {
-    let Some(denied) = take_denied(&mut body.topics, |it| by.topic(Read, &it.name)) else {
+    let Some(topics) = take_refused(&mut body.topics, |it| by.topic(Read, &it.name)) else {
         return Verdict::Passed;
     };
-    let partition = |it: &OffsetDeleteRequestPartition| OffsetDeleteResponsePartition {
-        partition_index: it.partition_index,
-        error_code: TOPIC_DENIED.code(),
-    };
-    let topics = denied.into_iter().map(|topic| OffsetDeleteResponseTopic {
-        partitions: topic.partitions.iter().map(partition).collect(),
-        name: owned(&topic.name),
-    });
-    let response = OffsetDeleteResponse { topics: topics.collect(), ..Default::default() };
-    Verdict::InPart(response.into())
+    Verdict::InPart(OffsetDeleteResponse { topics, ..Default::default() }.into())
 }
 
 /// Topics that are not named are left out of the answer.
 fn fetch(body: &mut OffsetFetchRequest<'_>, by: &By<'_>) -> Verdict {
     if by.version < OFFSET_FETCH_OF_GROUPS_FROM {
         let is_allowed = |it: &OffsetFetchRequestTopic<'_>| by.topic(Describe, &it.name);
-        let denied = body.topics.as_mut().and_then(|topics| take_denied(topics, is_allowed));
-        let topics = denied.unwrap_or_default().into_iter().map(|topic| OffsetFetchResponseTopic {
-            partitions: topic.partition_indexes.into_iter().map(denied_partition).collect(),
-            name: owned(&topic.name),
-        });
-        let topics: Vec<_> = topics.collect();
+        let denied = body.topics.as_mut().and_then(|topics| take_refused(topics, is_allowed));
+        let topics = denied.unwrap_or_default();
         if topics.is_empty() {
             return Verdict::Restricted;
         }
@@ -270,32 +253,9 @@ fn fetch_of_group(
     by: &By<'_>,
 ) -> Option<OffsetFetchResponseGroup<'static>> {
     let is_allowed = |it: &OffsetFetchRequestTopics<'_>| {
-        by.named_topic(Describe, (&it.name, it.topic_id), IDS_OF_FETCHES_FROM)
+        by.named_topic(Describe, (&it.name, it.topic_id), ApiKey::OffsetFetch)
     };
-    let denied = take_denied(group.topics.as_mut()?, is_allowed)?;
-    let topics = denied.into_iter().map(|topic| OffsetFetchResponseTopics {
-        name: owned(&topic.name),
-        topic_id: topic.topic_id,
-        partitions: topic.partition_indexes.into_iter().map(denied_partitions).collect(),
-    });
+    let topics = take_refused(group.topics.as_mut()?, is_allowed)?;
     let group_id = owned(&group.group_id);
-    Some(OffsetFetchResponseGroup { group_id, topics: topics.collect(), ..Default::default() })
-}
-
-fn denied_partition(partition_index: i32) -> OffsetFetchResponsePartition<'static> {
-    OffsetFetchResponsePartition {
-        partition_index,
-        committed_offset: -1,
-        error_code: TOPIC_DENIED.code(),
-        ..Default::default()
-    }
-}
-
-fn denied_partitions(partition_index: i32) -> OffsetFetchResponsePartitions<'static> {
-    OffsetFetchResponsePartitions {
-        partition_index,
-        committed_offset: -1,
-        error_code: TOPIC_DENIED.code(),
-        ..Default::default()
-    }
+    Some(OffsetFetchResponseGroup { group_id, topics, ..Default::default() })
 }

@@ -14,6 +14,7 @@ mod controller;
 mod groups;
 mod join;
 mod partitions;
+mod refusals;
 mod restrict;
 mod shares;
 mod transactions;

@@ -1,22 +1,15 @@
 //! The APIs of partitions.
 
 use super::Verdict;
-use super::by::{By, take_denied, words};
-use crate::dispatch::answer::owned;
+use super::by::By;
+use super::refusals::{Refusable, take_refused};
 use crate::dispatch::group_apis::{OfTopic, gather};
 use crate::partitions::{FULL_SESSION_EPOCHS, ISOLATION_LEVELS, is_transactional, replica};
 use crate::security::acls::Operation::{Alter, ClusterAction, Delete, Describe, Read, Write};
+use muster_codec::ApiKey::{Fetch, Produce};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, PartitionRequest, Uuid};
 use std::collections::HashSet;
-
-/// The first version of Produce and Fetch that names topics by their ids.
-const IDS_FROM: i16 = 13;
-
-const DENIED: i16 = ErrorCode::TopicAuthorizationFailed as i16;
-
-/// The offset in an answer that has none.
-const NONE: i64 = -1;
 
 pub(super) fn screen(request: &mut PartitionRequest<'_>, by: &By<'_>) -> Verdict {
     match request {
@@ -36,19 +29,6 @@ pub(super) fn screen(request: &mut PartitionRequest<'_>, by: &By<'_>) -> Verdict
 /// A request without transactional records needs no transactional id, as in Kafka; one that is
 /// invalid is refused as such.
 fn produce(body: &mut ProduceRequest<'_>, by: &By<'_>) -> Verdict {
-    let of = |error: ErrorCode| {
-        let partition = move |it: &PartitionProduceData<'_>| PartitionProduceResponse {
-            index: it.index,
-            error_code: error.code(),
-            base_offset: NONE,
-            ..Default::default()
-        };
-        move |topic: TopicProduceData<'_>| TopicProduceResponse {
-            partition_responses: topic.partition_data.iter().map(partition).collect(),
-            name: owned(&topic.name),
-            topic_id: topic.topic_id,
-        }
-    };
     let Some(is_transactional) = is_transactional(body) else { return Verdict::Passed };
     if is_transactional && body.transactional_id.is_none() {
         return Verdict::Passed;
@@ -56,15 +36,13 @@ fn produce(body: &mut ProduceRequest<'_>, by: &By<'_>) -> Verdict {
     let id = body.transactional_id.as_deref().filter(|_| is_transactional);
     if let Some(Err(error)) = id.map(|id| by.transactional_id(Write, id)) {
         let topics = std::mem::take(&mut body.topic_data).into_iter();
-        let responses = once_each(topics.map(of(error)).collect());
+        let responses = once_each(topics.map(|it| it.refused(error)).collect());
         return Verdict::Refused(ProduceResponse { responses, ..Default::default() }.into());
     }
     let is_allowed =
-        |it: &TopicProduceData<'_>| by.named_topic(Write, (&it.name, it.topic_id), IDS_FROM);
-    let denied = take_denied(&mut body.topic_data, is_allowed).map(|denied| {
-        let denied = denied.into_iter().map(of(ErrorCode::TopicAuthorizationFailed));
-        ProduceResponse { responses: once_each(denied.collect()), ..Default::default() }
-    });
+        |it: &TopicProduceData<'_>| by.named_topic(Write, (&it.name, it.topic_id), Produce);
+    let denied = take_refused(&mut body.topic_data, is_allowed)
+        .map(|denied| ProduceResponse { responses: once_each(denied), ..Default::default() });
     Verdict::of_parts(denied, body.topic_data.is_empty())
 }
 
@@ -150,29 +128,14 @@ fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
     let is_replica = replica(by.version, body) >= 0;
     let is_denied = is_replica && by.cluster(ClusterAction).is_err();
     let is_allowed = |it: &FetchTopic<'_>| {
-        !is_denied && (is_replica || by.named_topic(Read, (&it.topic, it.topic_id), IDS_FROM))
+        !is_denied && (is_replica || by.named_topic(Read, (&it.topic, it.topic_id), Fetch))
     };
     let is_valid = ISOLATION_LEVELS.contains(&body.isolation_level);
     if !is_valid && body.topics.iter().any(is_allowed) {
         return Verdict::Passed;
     }
-    let denied = take_denied(&mut body.topics, is_allowed);
-    let partition = |it: &FetchPartition| PartitionData {
-        partition_index: it.partition,
-        error_code: DENIED,
-        high_watermark: NONE,
-        records: Some(Vec::new().into()),
-        ..Default::default()
-    };
-    let of = |topic: FetchTopic<'_>| FetchableTopicResponse {
-        partitions: topic.partitions.iter().map(partition).collect(),
-        topic: owned(&topic.topic),
-        topic_id: topic.topic_id,
-    };
-    let denied = denied.map(|denied| FetchResponse {
-        responses: once_each(denied.into_iter().map(of).collect()),
-        ..Default::default()
-    });
+    let denied = take_refused(&mut body.topics, is_allowed)
+        .map(|denied| FetchResponse { responses: once_each(denied), ..Default::default() });
     Verdict::of_parts(denied, body.topics.is_empty())
 }
 
@@ -183,96 +146,40 @@ fn list_offsets(body: &mut ListOffsetsRequest<'_>, by: &By<'_>) -> Verdict {
     if !is_valid && body.topics.iter().any(|it| by.topic(Describe, &it.name)) {
         return Verdict::Passed;
     }
-    let partition = |it: &ListOffsetsPartition| ListOffsetsPartitionResponse {
-        partition_index: it.partition_index,
-        error_code: DENIED,
-        ..Default::default()
-    };
-    let of = |topic: ListOffsetsTopic<'_>| ListOffsetsTopicResponse {
-        partitions: topic.partitions.iter().map(partition).collect(),
-        name: owned(&topic.name),
-    };
-    let denied = take_denied(&mut body.topics, |it| by.topic(Describe, &it.name));
-    let denied = denied.map(|denied| ListOffsetsResponse {
-        topics: denied.into_iter().map(of).collect(),
-        ..Default::default()
-    });
+    let denied = take_refused(&mut body.topics, |it| by.topic(Describe, &it.name));
+    let denied = denied.map(|topics| ListOffsetsResponse { topics, ..Default::default() });
     Verdict::of_parts(denied, body.topics.is_empty())
 }
 
 fn delete_records(body: &mut DeleteRecordsRequest<'_>, by: &By<'_>) -> Verdict {
-    let partition = |it: &DeleteRecordsPartition| DeleteRecordsPartitionResult {
-        partition_index: it.partition_index,
-        low_watermark: NONE,
-        error_code: DENIED,
-    };
-    let of = |topic: DeleteRecordsTopic<'_>| DeleteRecordsTopicResult {
-        partitions: topic.partitions.iter().map(partition).collect(),
-        name: owned(&topic.name),
-    };
-    let denied = take_denied(&mut body.topics, |it| by.topic(Delete, &it.name));
-    let denied = denied.map(|denied| DeleteRecordsResponse {
-        topics: once_each(denied.into_iter().map(of).collect()),
-        ..Default::default()
-    });
+    let denied = take_refused(&mut body.topics, |it| by.topic(Delete, &it.name));
+    let denied = denied
+        .map(|denied| DeleteRecordsResponse { topics: once_each(denied), ..Default::default() });
     Verdict::of_parts(denied, body.topics.is_empty())
 }
 
 fn leader_epochs(body: &mut OffsetForLeaderEpochRequest<'_>, by: &By<'_>) -> Verdict {
-    let partition = |it: &OffsetForLeaderPartition| EpochEndOffset {
-        partition: it.partition,
-        error_code: DENIED,
-        ..Default::default()
-    };
-    let of = |topic: OffsetForLeaderTopic<'_>| OffsetForLeaderTopicResult {
-        partitions: topic.partitions.iter().map(partition).collect(),
-        topic: owned(&topic.topic),
-    };
     if by.permissions.allow_on_cluster(ClusterAction) {
         return Verdict::Passed;
     }
-    let denied = take_denied(&mut body.topics, |it| by.topic(Describe, &it.topic));
-    let denied = denied.map(|denied| OffsetForLeaderEpochResponse {
-        topics: denied.into_iter().map(of).collect(),
-        ..Default::default()
-    });
+    let denied = take_refused(&mut body.topics, |it| by.topic(Describe, &it.topic));
+    let denied = denied.map(|topics| OffsetForLeaderEpochResponse { topics, ..Default::default() });
     Verdict::of_parts(denied, body.topics.is_empty())
 }
 
 fn refused_markers(
-    body: &WriteTxnMarkersRequest<'_>,
+    body: &mut WriteTxnMarkersRequest<'_>,
     error: ErrorCode,
 ) -> WriteTxnMarkersResponse<'static> {
-    let partition = |index: &i32| WritableTxnMarkerPartitionResult {
-        partition_index: *index,
-        error_code: error.code(),
-    };
-    let topic = |it: &WritableTxnMarkerTopic<'_>| WritableTxnMarkerTopicResult {
-        name: owned(&it.name),
-        partitions: it.partition_indexes.iter().map(partition).collect(),
-    };
-    let marker = |it: &WritableTxnMarker<'_>| WritableTxnMarkerResult {
+    let marker = |it: &mut WritableTxnMarker<'_>| WritableTxnMarkerResult {
         producer_id: it.producer_id,
-        topics: it.topics.iter().map(topic).collect(),
+        topics: it.topics.drain(..).map(|topic| topic.refused(error)).collect(),
     };
-    WriteTxnMarkersResponse { markers: body.markers.iter().map(marker).collect() }
+    WriteTxnMarkersResponse { markers: body.markers.iter_mut().map(marker).collect() }
 }
 
 fn describe_producers(body: &mut DescribeProducersRequest<'_>, by: &By<'_>) -> Verdict {
-    let partition = |index: &i32| DescribedProducersPartition {
-        partition_index: *index,
-        error_code: DENIED,
-        error_message: words(ErrorCode::TopicAuthorizationFailed),
-        ..Default::default()
-    };
-    let of = |topic: DescribeProducersTopic<'_>| DescribedProducersTopic {
-        partitions: topic.partition_indexes.iter().map(partition).collect(),
-        name: owned(&topic.name),
-    };
-    let denied = take_denied(&mut body.topics, |it| by.topic(Read, &it.name));
-    let denied = denied.map(|denied| DescribeProducersResponse {
-        topics: denied.into_iter().map(of).collect(),
-        ..Default::default()
-    });
+    let denied = take_refused(&mut body.topics, |it| by.topic(Read, &it.name));
+    let denied = denied.map(|topics| DescribeProducersResponse { topics, ..Default::default() });
     Verdict::of_parts(denied, body.topics.is_empty())
 }

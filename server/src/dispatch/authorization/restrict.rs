@@ -14,6 +14,22 @@ const HIDDEN_TOPICS: &str =
 /// The value of a field of authorized operations that was not asked for.
 const NOT_ASKED: i32 = i32::MIN;
 
+/// A group with a topic that may not be described is not described.
+macro_rules! hide_members {
+    ($group:ident, $by:ident, |$member:ident| $assigned:expr) => {
+        let is_described = |name: &Str<'_>| $by.allow_on_topic(Describe, name);
+        let is_shown = $group.members.iter().all(|$member| {
+            $member.subscribed_topic_names.iter().all(is_described)
+                && $assigned.all(|it| is_described(&it.topic_name))
+        });
+        if !is_shown {
+            $group.error_code = ErrorCode::TopicAuthorizationFailed.code();
+            $group.error_message = Some(HIDDEN_TOPICS.into());
+            $group.members.clear();
+        }
+    };
+}
+
 /// `image` has the names of topics that are answered by their ids.
 pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &ClusterImage) {
     match response {
@@ -39,13 +55,16 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
         Response::ConsumerGroupDescribe(body) => {
             for group in &mut body.groups {
                 of_group(&mut group.authorized_operations, &group.group_id, by);
-                hide_members(group, by);
+                hide_members!(group, by, |it| {
+                    let assigned = it.assignment.topic_partitions.iter();
+                    assigned.chain(&it.target_assignment.topic_partitions)
+                });
             }
         }
         Response::ShareGroupDescribe(body) => {
             for group in &mut body.groups {
                 of_group(&mut group.authorized_operations, &group.group_id, by);
-                hide_share_members(group, by);
+                hide_members!(group, by, |it| it.assignment.topic_partitions.iter());
             }
         }
         Response::StreamsGroupDescribe(body) => {
@@ -164,37 +183,6 @@ fn of_cluster(operations: &mut i32, by: &Permissions) {
         let all = if by.allow_on_cluster(Describe) { *operations } else { 0 };
         *operations = by.allowed_of(all, ResourceType::Cluster, CLUSTER_NAME);
     }
-}
-
-/// A group with a topic that may not be described is not described.
-fn hide_members(group: &mut DescribedConsumerGroup<'_>, by: &Permissions) {
-    let is_described = |name: &Str<'_>| by.allow_on_topic(Describe, name);
-    let is_described_of = |it: &DescribedConsumerGroupMember<'_>| {
-        let assigned = it.assignment.topic_partitions.iter();
-        let mut all = assigned.chain(&it.target_assignment.topic_partitions);
-        it.subscribed_topic_names.iter().all(is_described)
-            && all.all(|it| is_described(&it.topic_name))
-    };
-    if group.members.iter().all(is_described_of) {
-        return;
-    }
-    group.error_code = ErrorCode::TopicAuthorizationFailed.code();
-    group.error_message = Some(HIDDEN_TOPICS.into());
-    group.members.clear();
-}
-
-fn hide_share_members(group: &mut DescribedShareGroup<'_>, by: &Permissions) {
-    let is_described = |name: &Str<'_>| by.allow_on_topic(Describe, name);
-    let is_described_of = |it: &DescribedShareGroupMember<'_>| {
-        it.subscribed_topic_names.iter().all(is_described)
-            && it.assignment.topic_partitions.iter().all(|it| is_described(&it.topic_name))
-    };
-    if group.members.iter().all(is_described_of) {
-        return;
-    }
-    group.error_code = ErrorCode::TopicAuthorizationFailed.code();
-    group.error_message = Some(HIDDEN_TOPICS.into());
-    group.members.clear();
 }
 
 fn hide_topology(group: &mut DescribedStreamsGroup<'_>, by: &Permissions) {

@@ -4,7 +4,7 @@ use super::list::extract;
 use super::topics::{OfTopic, gather, has};
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenedTopics, owned};
 use muster_codec::messages::*;
-use muster_codec::{ErrorCode, Response, Uuid};
+use muster_codec::{ApiKey, ErrorCode, Response, Uuid};
 use muster_coordinator::Topics;
 
 /// The topic of a commit.
@@ -43,11 +43,10 @@ fn partitions_of(topics: &dyn Topics, id: Uuid) -> Option<i32> {
     topics.partitions(topics.name(id)?)
 }
 
-/// The two APIs, whose messages have the same fields. `ids from` is the first version that names
-/// topics by their id.
+/// The two APIs, whose messages have the same fields.
 macro_rules! commits {
     ($(
-        ids from $ids_from:literal: $request:ident, $topic:ident, $partition:ident
+        $api:ident: $request:ident, $topic:ident, $partition:ident
             => $response:ident, $answer:ident, $outcome:ident;
     )*) => {$(
         impl GroupApi for $request<'_> {
@@ -64,7 +63,7 @@ macro_rules! commits {
             /// nothing else is answered whatever its group is.
             fn screen_topics(&mut self, version: i16, topics: &dyn Topics) -> ScreenedTopics {
                 let count = |topic: &$topic<'_>| {
-                    if version >= $ids_from {
+                    if ApiKey::$api.has_topic_ids(version) {
                         let count = partitions_of(topics, topic.topic_id);
                         return count.ok_or(ErrorCode::UnknownTopicId);
                     }
@@ -136,9 +135,10 @@ macro_rules! commits {
 }
 
 commits! {
-    ids from 10: OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitRequestPartition
+    OffsetCommit: OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitRequestPartition
         => OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition;
-    ids from 6: TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition
+    TxnOffsetCommit: TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic,
+        TxnOffsetCommitRequestPartition
         => TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition;
 }
 
