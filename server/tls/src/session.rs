@@ -192,6 +192,11 @@ impl Session {
                             self.small_records = if is_small { self.small_records + 1 } else { 0 };
                         }
                         Some(Err(error)) => break Err(refused(error)),
+                        // After requests there is nothing to send, so an end of the input is the
+                        // end: rustls need not be asked again.
+                        None if app.is_none() && used + discard == self.whole => {
+                            break Ok(Next::Done);
+                        }
                         None => break Ok(Next::More),
                     }
                 },
@@ -303,7 +308,7 @@ impl App<'_> {
             match written {
                 Ok(written) => {
                     cipher.truncate(begin + written);
-                    return Ok(Next::More);
+                    return Ok(Next::Done);
                 }
                 Err(EncryptError::InsufficientSize(needed)) if needed.required_size > space => {
                     space = needed.required_size;
