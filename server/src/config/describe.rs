@@ -135,7 +135,7 @@ impl<'a> Describer<'a> {
             let key = self.fixed.altered_of_listener(name)?.key;
             let source = Source::DynamicDefaultBroker;
             let own = Synonym { name: name.clone().into(), value: value.clone(), source };
-            Some(named(name, described(key, vec![own], Value::Null, false)))
+            Some(named(name, described(key, vec![own], Value::Null, true)))
         });
         described.collect()
     }
@@ -148,8 +148,7 @@ impl<'a> Describer<'a> {
             Some(Synonym { name: name.to_owned().into(), value: self.text(source, name)?, source })
         });
         let synonyms = own.chain(self.synonyms(key.name, &[key.name])).collect();
-        let read_only = self.fixed.is_pinned(name);
-        Some(named(name, described(key, synonyms, Value::Null, read_only)))
+        Some(named(name, described(key, synonyms, Value::Null, true)))
     }
 
     /// The values of a group of keys, source by source, from the first that is `name` itself.
@@ -198,7 +197,7 @@ fn described<C>(
     Described { name: name.into(), value, text, source, config_type, read_only, synonyms }
 }
 
-/// With the name that it has for a listener.
+/// A config with the name that it has for a listener. As in Kafka such names count as read-only.
 fn named(name: &str, described: Described) -> Described {
     Described { name: name.to_owned().into(), ..described }
 }

@@ -123,13 +123,13 @@ fn configs_of_listeners_are_those_that_were_altered() {
     cluster.set(4, "", "max.connections", "9");
     assert_eq!(
         describe(&cluster, 4, "0", &[key]).unwrap(),
-        ["listener.name.out.max.connections=6 2w 2:listener.name.out.max.connections=06 \
+        ["listener.name.out.max.connections=6 2r 2:listener.name.out.max.connections=06 \
           3:listener.name.out.max.connections=5 3:max.connections=9 \
           5:max.connections=2147483647"]
     );
     assert_eq!(
         describe(&cluster, 4, "", &[key]).unwrap(),
-        ["listener.name.out.max.connections=5 3w 3:listener.name.out.max.connections=5"]
+        ["listener.name.out.max.connections=5 3r 3:listener.name.out.max.connections=5"]
     );
 }
 
