@@ -141,7 +141,6 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let shards = start(&beginning, &directory)?;
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     admin.iter().for_each(|admin| admin.set_peers(peers.clone()));
-    certificates.set_peers(peers);
     // Before the log says that the server runs, so that it can be stopped from then on.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     log_addresses(options)?;
@@ -253,6 +252,8 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
         .zip(&mailboxes)
         .map(|(waker, (sender, _))| Peer { sender: sender.clone(), waker })
         .collect();
+    // Before a shard can order something.
+    certificates.set_peers(peers.clone());
     for (sender, _) in &peer_lists {
         sender.send(peers.clone())?;
     }
@@ -330,7 +331,9 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     drop(start.images);
     let image = start.image.recv().map_err(|_| "shard 0, which holds the topics, did not start")?;
     log_unused(&start.options.config, &image, start.number);
-    let altered = altered_tls(&start.common.config, &image, &start.certificates, start.number);
+    let fixed = &start.common.config;
+    let replacements = fixed.with_dynamic(&image, start.number).replaced_tls(fixed);
+    let altered = start.certificates.begin(ShardTls { shard: start.number, replacements });
     let (shard, ops) = host.start(loaded, image, ids, clock.times())?;
     for op in ops {
         files.perform(&mut io, op)?;
@@ -344,17 +347,6 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     let mut reactor = RingReactor::new(parts, files);
     reactor.secure(altered.unwrap_or(start.tls));
     Ok((shard, reactor))
-}
-
-/// The TLS of each listener, if clients have altered that of any.
-fn altered_tls(
-    fixed: &Config,
-    image: &Arc<ClusterImage>,
-    certificates: &CertificateThread,
-    shard: u32,
-) -> Option<Arc<[Option<Tls>]>> {
-    let replacements = fixed.with_dynamic(image, shard).replaced_tls(fixed);
-    certificates.begin(ShardTls { shard, replacements })
 }
 
 /// Opens the listeners of a shard, in order.
