@@ -328,6 +328,8 @@ impl World {
                 Command::PauseReceive { .. }
                 | Command::ResumeReceive { .. }
                 | Command::PutFirst { .. } => {}
+                // No listener has TLS.
+                Command::Certificates(_) => {}
                 Command::File(op) => self.asked.push_back(Asked::Op(op)),
                 Command::Part(part) => self.asked.push_back(Asked::Part(part)),
                 Command::SendParts { connection } => {

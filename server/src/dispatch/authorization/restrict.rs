@@ -186,14 +186,14 @@ fn of_cluster(operations: &mut i32, by: &Permissions) {
 }
 
 fn hide_topology(group: &mut DescribedStreamsGroup<'_>, by: &Permissions) {
-    let topology = group.topology.iter().flat_map(|it| it.subtopologies.iter().flatten());
+    let mut topology = group.topology.iter().flat_map(|it| it.subtopologies.iter().flatten());
     let is_described = |name: &Str<'_>| by.allow_on_topic(Describe, name);
     let is_described_of = |it: &DescribedStreamsSubtopology<'_>| {
         let internal = it.state_changelog_topics.iter().chain(&it.repartition_source_topics);
         let named = it.source_topics.iter().chain(&it.repartition_sink_topics);
         named.chain(internal.map(|topic| &topic.name)).all(is_described)
     };
-    if topology.map(is_described_of).all(|is_described| is_described) {
+    if topology.all(is_described_of) {
         return;
     }
     group.error_code = ErrorCode::TopicAuthorizationFailed.code();
