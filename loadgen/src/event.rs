@@ -86,6 +86,31 @@ pub enum EventKind {
     /// A reader was returned these records of transactions, at the moment `arrived`, and continues
     /// at these offsets.
     Read { arrived: Time, records: Arc<[Returned]>, positions: Arc<[(Partition, i64)]> },
+    /// A ShareFetch that was sent at `sent`, in a session with this number of the member, returned
+    /// these records. Each is locked for `lock_ms` from some moment between.
+    Acquired {
+        session: u32,
+        sent: Time,
+        arrived: Time,
+        lock_ms: u32,
+        batches: Arc<[AcquiredBatch]>,
+    },
+    /// A ShareFetch of a session that was sent at `sent` was answered without records.
+    SessionAnswered { session: u32, sent: Time },
+    /// A session ended: it was closed, or the connection broke, or the broker does not know it.
+    SessionEnded { session: u32, closed: bool },
+    /// The leader of these partitions refused a member: they may be led by another one now.
+    LeaderLost { partitions: Arc<[Partition]> },
+    /// Acknowledgements were sent. `id`, unique within the member, pairs them with their answer.
+    AcknowledgeSent { id: u32, session: u32, batches: Arc<[AcknowledgedBatch]> },
+    /// The answer to them: the error codes of partitions whose acknowledgements were refused, all
+    /// that the request had; empty if all were accepted.
+    Acknowledged { id: u32, refused: Arc<[(Partition, i16)]> },
+    /// They will never be answered: they may have taken effect.
+    AcknowledgeUnknown { id: u32 },
+    /// Start offsets of share partitions, read at some time from `sent` to now; -1 where there is
+    /// none.
+    StartOffsets { sent: Time, offsets: Arc<[(Partition, i64)]> },
     /// Committed offsets, read at some time from `sent` to now; -1 where there is none.
     Fetched { sent: Time, offsets: Arc<[(Partition, i64)]> },
     /// An error code that the member handles by itself (retries, looks up the coordinator again).
@@ -126,6 +151,9 @@ impl EventKind {
                 | Self::Reached
                 | Self::CommitAnswered { .. }
                 | Self::Fetched { .. }
+                | Self::Acquired { .. }
+                | Self::SessionAnswered { .. }
+                | Self::Acknowledged { .. }
         )
     }
 }
@@ -164,6 +192,62 @@ impl From<Written> for (Partition, i64, u32) {
     fn from(written: Written) -> Self {
         (written.partition, written.offset, written.records)
     }
+}
+
+/// Records that were acquired, with the number of their deliveries so far. Serialized as
+/// `[partition, first, last, deliveries]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(Partition, i64, i64, i16)", into = "(Partition, i64, i64, i16)")]
+pub struct AcquiredBatch {
+    pub partition: Partition,
+    pub first: i64,
+    pub last: i64,
+    pub deliveries: i16,
+}
+
+impl From<(Partition, i64, i64, i16)> for AcquiredBatch {
+    fn from((partition, first, last, deliveries): (Partition, i64, i64, i16)) -> Self {
+        Self { partition, first, last, deliveries }
+    }
+}
+
+impl From<AcquiredBatch> for (Partition, i64, i64, i16) {
+    fn from(batch: AcquiredBatch) -> Self {
+        (batch.partition, batch.first, batch.last, batch.deliveries)
+    }
+}
+
+/// Records that are acknowledged in the same way. Serialized as `[partition, first, last, how]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(Partition, i64, i64, Acknowledge)", into = "(Partition, i64, i64, Acknowledge)")]
+pub struct AcknowledgedBatch {
+    pub partition: Partition,
+    pub first: i64,
+    pub last: i64,
+    pub how: Acknowledge,
+}
+
+impl From<(Partition, i64, i64, Acknowledge)> for AcknowledgedBatch {
+    fn from((partition, first, last, how): (Partition, i64, i64, Acknowledge)) -> Self {
+        Self { partition, first, last, how }
+    }
+}
+
+impl From<AcknowledgedBatch> for (Partition, i64, i64, Acknowledge) {
+    fn from(batch: AcknowledgedBatch) -> Self {
+        (batch.partition, batch.first, batch.last, batch.how)
+    }
+}
+
+/// The end of a delivery, with its number in the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Acknowledge {
+    /// There is no record at the offset.
+    Gap = 0,
+    Accept = 1,
+    Release = 2,
+    Reject = 3,
 }
 
 /// How a member ends.

@@ -86,12 +86,19 @@ pub enum Protocol {
     Producer(ProducerPlan),
     /// No group either: what producers write is read.
     Reader(ReaderPlan),
+    /// ShareGroupHeartbeat (KIP-932): records are acquired and acknowledged.
+    Share(SharePlan),
 }
 
 impl Protocol {
     /// Whether its clients are members of a group, which has rebalances.
     pub fn has_members(&self) -> bool {
-        matches!(self, Self::Classic { .. } | Self::Consumer { .. })
+        matches!(self, Self::Classic { .. } | Self::Consumer { .. } | Self::Share(_))
+    }
+
+    /// Whether it is a group that can be deleted.
+    pub fn is_group(&self) -> bool {
+        self.commits() || matches!(self, Self::Share(_))
     }
 
     /// Whether its clients commit offsets of the group.
@@ -101,7 +108,7 @@ impl Protocol {
             Self::Producer(plan) => {
                 matches!(&plan.delivery, Delivery::Transactions(plan) if plan.offsets > 0)
             }
-            Self::Reader(_) => false,
+            Self::Reader(_) | Self::Share(_) => false,
         }
     }
 }
@@ -125,6 +132,64 @@ pub struct ProducerPlan {
 pub struct ReaderPlan {
     pub partitions: Arc<[Partition]>,
     pub isolation: Isolation,
+}
+
+/// The use that the members of a share group make of the records that they acquire.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SharePlan {
+    pub acquire: Acquire,
+    pub acknowledge: AcknowledgeBy,
+    /// `max.poll.records`: the most records of a fetch.
+    pub max_records: u32,
+    /// The time that a member takes for what a fetch returned, before it acknowledges.
+    pub takes: Duration,
+    /// Members in a million that are slow, and the time that these take.
+    pub slow: u32,
+    pub slow_takes: Duration,
+    pub poison: Option<Poison>,
+    /// `share.delivery.count.limit` of the group.
+    pub delivery_limit: u32,
+}
+
+/// Records that no member can process: those whose offset is a multiple of `one_in`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Poison {
+    pub one_in: u32,
+    pub how: PoisonIs,
+}
+
+/// The end that a member gives a record that it cannot process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PoisonIs {
+    /// It is released each time, until it has reached the delivery limit.
+    #[default]
+    Released,
+    Rejected,
+}
+
+/// `share.acquire.mode`, with its number in ShareFetch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Acquire {
+    /// Up to the end of a batch in the log.
+    #[default]
+    BatchOptimized = 0,
+    /// No more than the member asked for.
+    RecordLimit = 1,
+}
+
+/// The requests by which a member acknowledges.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AcknowledgeBy {
+    /// A ShareAcknowledge for each batch that was acquired.
+    #[default]
+    Batch,
+    /// A ShareAcknowledge for each record.
+    Record,
+    /// Its next ShareFetch acknowledges all (the implicit mode of the Java client).
+    Fetch,
 }
 
 /// `isolation.level`.

@@ -219,6 +219,7 @@ impl Session {
             self.checker.unread(self.tools.engine.now())
         });
         self.measure.visible(&self.checker.take_visible(), unread.as_deref());
+        self.measure.redelivered(&self.checker.take_redelivered());
     }
 
     /// The first signal winds the run down, the second ends it at once, the third ends the process.

@@ -99,7 +99,9 @@ impl GroupState {
             EventKind::Epoch { .. } | EventKind::Reached => {}
             EventKind::Assigned { epoch, partitions } => {
                 self.synced(index, at, *epoch);
-                self.owners.assigned(event, *epoch, partitions, &mut self.members);
+                if self.facts.group.protocol != Kind::Share {
+                    self.owners.assigned(event, *epoch, partitions, &mut self.members);
+                }
             }
             EventKind::Settled { epoch } => self.settled(index, at, *epoch),
             EventKind::MustRebalance { sent } => self.must_rebalance(index, *sent),
@@ -128,7 +130,15 @@ impl GroupState {
             EventKind::TransactionEnding { .. }
             | EventKind::TransactionEnded { .. }
             | EventKind::ReadingFrom { .. }
-            | EventKind::Read { .. } => {}
+            | EventKind::Read { .. }
+            | EventKind::Acquired { .. }
+            | EventKind::SessionAnswered { .. }
+            | EventKind::SessionEnded { .. }
+            | EventKind::LeaderLost { .. }
+            | EventKind::AcknowledgeSent { .. }
+            | EventKind::Acknowledged { .. }
+            | EventKind::AcknowledgeUnknown { .. }
+            | EventKind::StartOffsets { .. } => {}
             EventKind::Fetched { sent, offsets } => {
                 self.commits.fetched(event, *sent, offsets, &self.facts, found);
             }

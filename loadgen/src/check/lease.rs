@@ -93,7 +93,8 @@ pub(super) fn certain_until(member: &Member, epoch: i32, facts: &Facts) -> Time 
             let last = facts.generations.last(epoch);
             last.map_or(Time::ZERO, |last| session.min(rebalance(last)))
         }
-        Kind::Manual | Kind::Producer | Kind::Reader => Time::ZERO,
+        // The session timeout of share groups is not known.
+        Kind::Manual | Kind::Producer | Kind::Reader | Kind::Share => Time::ZERO,
     }
 }
 
@@ -126,7 +127,7 @@ pub(super) fn judge_eviction(event: &Event, member: &Member, facts: &Facts, foun
 fn was_durable(member: &Member, alive: Alive, facts: &Facts) -> bool {
     match facts.group.protocol {
         Kind::Classic => member.synced == alive.epoch && facts.shaken < member.joined,
-        Kind::Consumer | Kind::Manual | Kind::Producer | Kind::Reader => true,
+        Kind::Consumer | Kind::Manual | Kind::Producer | Kind::Reader | Kind::Share => true,
     }
 }
 

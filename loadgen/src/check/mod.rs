@@ -11,7 +11,10 @@
 //! - `commit-lost`, `deleted-group-came-back`: [`register`]
 //! - `repeat-differed`: the event itself is the violation;
 //! - `aborted-read`, `read-before-commit`, `transaction-torn`, `read-out-of-order`:
-//!   [`transactions`].
+//!   [`transactions`];
+//! - `acquired-twice`, `delivered-after-acknowledged`, `acknowledged-without-lock`, `record-lost`,
+//!   `delivery-limit-exceeded`, `delivery-count-stuck`, `delivery-count-jumped`,
+//!   `start-offset-went-back`: [`shares`].
 //!
 //! The checks assume that the event of an answer is not stamped before the answer arrived, and that
 //! an event which precedes a request is not stamped after the request left (up to
@@ -26,6 +29,7 @@ mod group;
 mod lease;
 mod owners;
 mod register;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod transactions;
@@ -35,6 +39,7 @@ use std::time::Duration;
 
 pub use file::{Checked, check_file};
 pub use found::Found;
+pub use shares::{Freed, Redelivered};
 pub use transactions::Visible;
 
 use crate::event::Event;
@@ -42,6 +47,7 @@ use crate::history::Group;
 use crate::plan::GroupIndex;
 use crate::time::Time;
 use group::GroupState;
+use shares::Shares;
 use transactions::Transactions;
 
 /// Checks a run while it is under way, or from its history. Memory grows with members and
@@ -51,6 +57,7 @@ pub struct Checker {
     groups: HashMap<GroupIndex, GroupState>,
     /// Transactions concern all groups: producers and readers are in different ones.
     transactions: Transactions,
+    shares: Shares,
     found: Found,
     now: Time,
 }
@@ -74,6 +81,7 @@ impl Checker {
         if let Some(group) = self.groups.get_mut(&event.group) {
             group.observe(event, &mut self.found);
             self.transactions.observe(event, group.named(), &mut self.found);
+            self.shares.observe(event, group.named(), &mut self.found);
         }
     }
 
@@ -81,6 +89,11 @@ impl Checker {
     /// not read before they ended.
     pub fn take_visible(&mut self) -> Vec<Visible> {
         self.transactions.take_visible()
+    }
+
+    /// The records of share groups that were delivered again since the last call.
+    pub fn take_redelivered(&mut self) -> Vec<Redelivered> {
+        self.shares.take_redelivered()
     }
 
     /// How long committed transactions have not been read, for each reader.
@@ -101,6 +114,7 @@ impl Checker {
             group.finish(self.now, &mut self.found);
         }
         self.transactions.finish(&mut self.found);
+        self.shares.finish(&mut self.found);
         self.found
     }
 }

@@ -8,11 +8,13 @@ use bytes::Buf;
 use kafka_protocol::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, ApiVersionsResponse,
     ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest,
-    DeleteGroupsRequest, DeleteTopicsRequest, DescribeConfigsRequest, EndTxnRequest, FetchRequest,
-    FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest,
+    DeleteGroupsRequest, DeleteTopicsRequest, DescribeConfigsRequest,
+    DescribeShareGroupOffsetsRequest, EndTxnRequest, FetchRequest, FindCoordinatorRequest,
+    HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest,
     LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest, MetadataResponse,
     OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, SaslAuthenticateRequest,
-    SyncGroupRequest, TxnOffsetCommitRequest,
+    ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest, SyncGroupRequest,
+    TxnOffsetCommitRequest,
 };
 use kafka_protocol::protocol::{Message, Request, StrBytes, VersionRange};
 use tokio::task::spawn_local;
@@ -22,7 +24,7 @@ use super::command::Cluster;
 use super::configs;
 use super::dial::{Dialer, host_and_port};
 use crate::member::Versions;
-use crate::wire::{self, Malformed};
+use crate::wire::{self, Malformed, SHARE_FETCH_VERSIONS};
 
 /// Sent first: the newest that brokers of the last years know. Older brokers answer in version 0.
 const API_VERSIONS: i16 = 3;
@@ -188,6 +190,11 @@ const OURS: &[(i16, VersionRange)] = &[
     ours::<ListOffsetsRequest>(),
     ours::<FetchRequest>(),
     ours::<TxnOffsetCommitRequest>(),
+    ours::<IncrementalAlterConfigsRequest>(),
+    ours::<ShareGroupHeartbeatRequest>(),
+    (ShareFetchRequest::KEY, SHARE_FETCH_VERSIONS),
+    ours::<ShareAcknowledgeRequest>(),
+    ours::<DescribeShareGroupOffsetsRequest>(),
 ];
 
 const fn ours<R: Request>() -> (i16, VersionRange) {

@@ -97,6 +97,18 @@ pub enum Task {
         id: StrBytes,
         partitions: Arc<[Partition]>,
     },
+    /// Reads start offsets of a share group; they become
+    /// [`crate::event::EventKind::StartOffsets`] of the observer.
+    ReadStartOffsets {
+        group: GroupIndex,
+        id: StrBytes,
+        partitions: Arc<[Partition]>,
+    },
+    /// Sets configs of a group, each with its value.
+    ConfigureGroup {
+        id: StrBytes,
+        configs: Vec<(String, String)>,
+    },
 }
 
 /// A report of a core. Each core sends one at least every 100 ms, so that `until` advances.
@@ -186,10 +198,25 @@ pub enum RoundTrip {
     /// Fetch of a reader, which waits for records.
     Read,
     ListOffsets,
+    /// ShareGroupHeartbeat of a member that joins, changes or leaves.
+    ShareJoin,
+    /// ShareGroupHeartbeat that only keeps alive.
+    ShareHeartbeat,
+    /// ShareFetch, which waits for records.
+    ShareFetch,
+    ShareAcknowledge,
+    /// The time from when a record was due to be written to its first acquisition by a member.
+    Delivery,
+    /// From the end of the member that held a record until another has acquired it.
+    RedeliveryCrash,
+    /// From the release of a record until a member has acquired it again.
+    RedeliveryRelease,
+    /// From the end of the lock on a record until a member has acquired it again.
+    RedeliveryExpiry,
 }
 
 impl RoundTrip {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 29] = [
         Self::Connect,
         Self::FindCoordinator,
         Self::JoinGroup,
@@ -211,6 +238,14 @@ impl RoundTrip {
         Self::Visible,
         Self::Read,
         Self::ListOffsets,
+        Self::ShareJoin,
+        Self::ShareHeartbeat,
+        Self::ShareFetch,
+        Self::ShareAcknowledge,
+        Self::Delivery,
+        Self::RedeliveryCrash,
+        Self::RedeliveryRelease,
+        Self::RedeliveryExpiry,
     ];
 
     /// The name in reports, thresholds and the live view.
@@ -237,6 +272,14 @@ impl RoundTrip {
             Self::Visible => "visible",
             Self::Read => "read",
             Self::ListOffsets => "list-offsets",
+            Self::ShareJoin => "share-join",
+            Self::ShareHeartbeat => "share-heartbeat",
+            Self::ShareFetch => "share-fetch",
+            Self::ShareAcknowledge => "share-acknowledge",
+            Self::Delivery => "delivery",
+            Self::RedeliveryCrash => "redelivery-crash",
+            Self::RedeliveryRelease => "redelivery-release",
+            Self::RedeliveryExpiry => "redelivery-expiry",
         }
     }
 }
@@ -249,6 +292,7 @@ pub enum TaskOutcome {
     Leftovers(Leftovers),
     Deleted,
     Read,
+    Configured,
 }
 
 /// Topics and groups with a prefix.

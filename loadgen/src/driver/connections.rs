@@ -46,6 +46,8 @@ enum Link {
     Lookup(u32),
     /// Requests to this node of a bundle of `members_per_connection` members, by its number.
     Members(NodeIndex, u32),
+    /// Requests to it that wait for records.
+    Records(NodeIndex, u32),
 }
 
 struct Connection {
@@ -224,17 +226,17 @@ impl Core {
 
     /// The connection to use, created if there is none. `None` while lookups have to wait.
     fn connection(&mut self, slot: u32, to: Destination, now: Time) -> Option<usize> {
+        let bundle = slot / self.target.members_per_connection.max(1);
         let link = match to {
             Destination::Any => Link::Lookup(slot % LOOKUPS),
-            Destination::Node(node) => {
-                Link::Members(node, slot / self.target.members_per_connection.max(1))
-            }
+            Destination::Node(node) => Link::Members(node, bundle),
+            Destination::Leader(node) => Link::Records(node, bundle),
         };
         if let Some(number) = self.connections.by_link.get(&link) {
             return Some(*number);
         }
         let node = match to {
-            Destination::Node(node) => node,
+            Destination::Node(node) | Destination::Leader(node) => node,
             Destination::Any => {
                 let lookup = &self.connections.lookup;
                 if now < lookup.not_before || lookup.servers.is_empty() {
@@ -284,7 +286,7 @@ impl Core {
         match (made, link) {
             (true, Link::Lookup(_)) => self.connections.lookup.succeeded(),
             (false, Link::Lookup(_)) => self.connections.lookup.failed(self.clock.now()),
-            (_, Link::Members(..)) => {}
+            (_, Link::Members(..) | Link::Records(..)) => {}
         }
         if made {
             self.connections.established += 1;
@@ -383,7 +385,8 @@ impl Core {
     fn end_connections(&mut self, bundle: u32, how: End) {
         let nodes = &self.nodes;
         let nodes = (0..).map(NodeIndex).take_while(|node| nodes.address(*node).is_some());
-        let links = nodes.map(|node| Link::Members(node, bundle));
+        let links =
+            nodes.flat_map(|node| [Link::Members(node, bundle), Link::Records(node, bundle)]);
         let numbers: Vec<usize> =
             links.filter_map(|link| self.connections.by_link.get(&link).copied()).collect();
         for number in numbers {

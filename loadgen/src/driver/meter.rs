@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use kafka_protocol::messages::ConsumerGroupHeartbeatRequest;
+use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::command::{Pace, RoundTrip, Sample};
@@ -65,19 +65,29 @@ pub(super) struct Histograms {
 impl Histograms {
     /// With `every`, further requests were due at this interval, and waited as long as this one.
     pub(super) fn record(&mut self, kind: RoundTrip, took: Duration, every: Option<Duration>) {
-        let at = match self.all.iter().position(|(known, _)| *known == kind) {
-            Some(at) => at,
-            None => {
-                // Grows with the largest value: a few KB as long as answers take milliseconds.
-                let Ok(histogram) = Histogram::new(3) else { return };
-                self.all.push((kind, histogram));
-                self.all.len() - 1
-            }
-        };
+        let Some(histogram) = self.of(kind) else { return };
         let took = micros(took).max(1);
         let every = every.map_or(0, |every| micros(every).max(took / MISSED_MAX).max(1));
         // It resizes itself, so that no value is too large for it.
-        let _ = self.all[at].1.record_correct(took, every);
+        let _ = histogram.record_correct(took, every);
+    }
+
+    /// A number of them took this time.
+    fn record_many(&mut self, kind: RoundTrip, took: Duration, count: u64) {
+        let Some(histogram) = self.of(kind) else { return };
+        let _ = histogram.record_n(micros(took).max(1), count);
+    }
+
+    /// Grows with the largest value: a few KB as long as answers take milliseconds.
+    fn of(&mut self, kind: RoundTrip) -> Option<&mut Histogram<u64>> {
+        let at = match self.all.iter().position(|(known, _)| *known == kind) {
+            Some(at) => at,
+            None => {
+                self.all.push((kind, Histogram::new(3).ok()?));
+                self.all.len() - 1
+            }
+        };
+        Some(&mut self.all[at].1)
     }
 
     pub(super) fn take(&mut self) -> Vec<(RoundTrip, Histogram<u64>)> {
@@ -107,12 +117,15 @@ impl Meter {
 
     /// Work of several requests is over.
     pub(super) fn span(&mut self, span: &Span) {
-        let SpanKind::Transaction = span.of;
-        let (kind, took) = (RoundTrip::Transaction, span.ended.since(span.due));
-        self.corrected.record(kind, took, None);
-        self.undelayed.record(kind, took.saturating_sub(span.delayed), None);
+        let kind = match span.of {
+            SpanKind::Transaction => RoundTrip::Transaction,
+            SpanKind::Delivery => RoundTrip::Delivery,
+        };
+        let (took, count) = (span.ended.since(span.due), span.count);
+        self.corrected.record_many(kind, took, count);
+        self.undelayed.record_many(kind, took.saturating_sub(span.delayed), count);
         if span.answered {
-            self.uncorrected.record(kind, span.ended.since(span.began), None);
+            self.uncorrected.record_many(kind, span.ended.since(span.began), count);
         } else {
             self.unanswered(kind);
         }
@@ -217,6 +230,17 @@ pub(super) fn round_trip_of(request: &Request) -> RoundTrip {
         Request::EndTxn(_) => RoundTrip::EndTxn,
         Request::ListOffsets(_) => RoundTrip::ListOffsets,
         Request::Fetch(_) => RoundTrip::Read,
+        Request::ShareGroupHeartbeat(request) => share_heartbeat(request),
+        Request::ShareFetch(_) => RoundTrip::ShareFetch,
+        Request::ShareAcknowledge(_) => RoundTrip::ShareAcknowledge,
+    }
+}
+
+fn share_heartbeat(request: &ShareGroupHeartbeatRequest) -> RoundTrip {
+    if request.member_epoch <= 0 || request.subscribed_topic_names.is_some() {
+        RoundTrip::ShareJoin
+    } else {
+        RoundTrip::ShareHeartbeat
     }
 }
 

@@ -49,8 +49,11 @@ impl Owing {
     /// Takes those that an answer to a request of this kind ends: lookups are answered by any
     /// broker, batches and reads by the leaders of their partitions, the others by the coordinator.
     pub(super) fn answered(&mut self, kind: RoundTrip) -> Vec<Owed> {
-        use RoundTrip::{FindCoordinator, ListOffsets, Metadata, Produce, Read};
-        let by_leader = |kind| matches!(kind, Produce | Read | ListOffsets);
+        use RoundTrip::{
+            FindCoordinator, ListOffsets, Metadata, Produce, Read, ShareAcknowledge, ShareFetch,
+        };
+        let by_leader =
+            |kind| matches!(kind, Produce | Read | ListOffsets | ShareFetch | ShareAcknowledge);
         let by_coordinator = !by_leader(kind) && !matches!(kind, FindCoordinator | Metadata);
         let ends = |owed: &mut Owed| match owed.kind {
             lost if by_leader(lost) => lost == kind,
@@ -98,6 +101,7 @@ impl Owed {
             Regular::Transaction => RoundTrip::Transaction,
             Regular::Heartbeat => RoundTrip::Heartbeat,
             Regular::ConsumerHeartbeat => RoundTrip::ConsumerHeartbeat,
+            Regular::ShareHeartbeat => RoundTrip::ShareHeartbeat,
         };
         Self { kind, due: overdue.due, every: Some(overdue.every) }
     }

@@ -12,7 +12,7 @@ use crate::driver::command::{Cluster, Command, Task};
 use crate::event::Stop;
 use crate::plan::{
     self, Backoff, ClassicAssignor, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
-    Partition, ProducerPlan, ReaderPlan, TopicIndex, Workload,
+    Partition, ProducerPlan, ReaderPlan, SharePlan, TopicIndex, Workload,
 };
 use crate::time::Time;
 use crate::topics;
@@ -24,6 +24,8 @@ const IN_FLIGHT_MAX: u32 = 1_000_000;
 const RATE_MAX: f64 = 1e7;
 /// The bytes of the records of a batch.
 const BATCH_BYTES_MAX: u64 = 16 << 20;
+/// The records of a fetch of a share group.
+const RECORDS_MAX: u32 = 1_000_000;
 /// The shortest heartbeat interval and backoff.
 const SPAN_MIN: Duration = Duration::from_millis(1);
 const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -123,6 +125,7 @@ enum Protocol {
     Manual { partitions: Arc<[Partition]> },
     Producer(ProducerPlan),
     Reader(ReaderPlan),
+    Share(SharePlan),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -151,6 +154,8 @@ pub(super) enum Job {
     DeleteTopics { topics: Vec<String> },
     DeleteGroup { group: GroupIndex, id: String },
     ReadOffsets { group: GroupIndex, id: String, partitions: Arc<[Partition]> },
+    ReadStartOffsets { group: GroupIndex, id: String, partitions: Arc<[Partition]> },
+    ConfigureGroup { id: String, configs: Vec<(String, String)> },
 }
 
 impl Begin {
@@ -186,6 +191,7 @@ impl Group {
             }
             plan::Protocol::Producer(plan) => Protocol::Producer(plan.clone()),
             plan::Protocol::Reader(plan) => Protocol::Reader(plan.clone()),
+            plan::Protocol::Share(plan) => Protocol::Share(plan.clone()),
         };
         let pattern = match &plan.subscription {
             plan::Subscription::Topics(_) => None,
@@ -227,6 +233,7 @@ impl Group {
             Protocol::Manual { partitions } => plan::Protocol::Manual { partitions },
             Protocol::Producer(plan) => plan::Protocol::Producer(check_producer(plan)?),
             Protocol::Reader(plan) => plan::Protocol::Reader(plan),
+            Protocol::Share(plan) => plan::Protocol::Share(check_share(plan)?),
         };
         let subscription = match self.pattern {
             None => plan::Subscription::Topics(self.topics),
@@ -301,6 +308,16 @@ fn check_producer(plan: ProducerPlan) -> Result<ProducerPlan, String> {
     }
 }
 
+/// The records that a fetch acquires are kept, too.
+fn check_share(plan: SharePlan) -> Result<SharePlan, String> {
+    let spans = [plan.takes, plan.slow_takes];
+    if (1..=RECORDS_MAX).contains(&plan.max_records) && spans.iter().all(|it| *it <= SPAN_MAX) {
+        Ok(plan)
+    } else {
+        Err("the records of a share group are out of bounds".into())
+    }
+}
+
 impl Order {
     /// The order for a command to this core. Its group was sent before.
     pub(super) fn of(core: usize, command: &Command) -> Self {
@@ -366,6 +383,14 @@ impl Job {
                 id: text(id),
                 partitions: Arc::clone(partitions),
             },
+            Task::ReadStartOffsets { group, id, partitions } => Self::ReadStartOffsets {
+                group: *group,
+                id: text(id),
+                partitions: Arc::clone(partitions),
+            },
+            Task::ConfigureGroup { id, configs } => {
+                Self::ConfigureGroup { id: text(id), configs: configs.clone() }
+            }
         }
     }
 
@@ -386,6 +411,10 @@ impl Job {
             Self::ReadOffsets { group, id, partitions } => {
                 Task::ReadOffsets { group, id: id.into(), partitions }
             }
+            Self::ReadStartOffsets { group, id, partitions } => {
+                Task::ReadStartOffsets { group, id: id.into(), partitions }
+            }
+            Self::ConfigureGroup { id, configs } => Task::ConfigureGroup { id: id.into(), configs },
         }
     }
 }

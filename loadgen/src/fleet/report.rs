@@ -61,6 +61,7 @@ enum Outcome {
     Leftovers { topics: Vec<String>, groups: Vec<(String, bool)> },
     Deleted,
     Read,
+    Configured,
 }
 
 impl Report {
@@ -102,8 +103,13 @@ fn to_ours(event: &mut Event, clocks: &Alignment) {
         EventKind::Alive { sent, .. }
         | EventKind::MustRebalance { sent }
         | EventKind::Fetched { sent, .. }
+        | EventKind::SessionAnswered { sent, .. }
+        | EventKind::StartOffsets { sent, .. }
         | EventKind::GroupDeleted { sent } => *sent = clocks.ours(*sent),
         EventKind::Read { arrived, .. } => *arrived = clocks.ours(*arrived),
+        EventKind::Acquired { sent, arrived, .. } => {
+            (*sent, *arrived) = (clocks.ours(*sent), clocks.ours(*arrived));
+        }
         EventKind::Started
         | EventKind::Joining
         | EventKind::Joined { .. }
@@ -119,6 +125,11 @@ fn to_ours(event: &mut Event, clocks: &Alignment) {
         | EventKind::CommitSent { .. }
         | EventKind::CommitAnswered { .. }
         | EventKind::CommitUnknown { .. }
+        | EventKind::SessionEnded { .. }
+        | EventKind::LeaderLost { .. }
+        | EventKind::AcknowledgeSent { .. }
+        | EventKind::Acknowledged { .. }
+        | EventKind::AcknowledgeUnknown { .. }
         | EventKind::TransactionEnding { .. }
         | EventKind::TransactionEnded { .. }
         | EventKind::ReadingFrom { .. }
@@ -230,6 +241,7 @@ impl Outcome {
             },
             TaskOutcome::Deleted => Self::Deleted,
             TaskOutcome::Read => Self::Read,
+            TaskOutcome::Configured => Self::Configured,
         }
     }
 
@@ -243,6 +255,7 @@ impl Outcome {
             }),
             Self::Deleted => TaskOutcome::Deleted,
             Self::Read => TaskOutcome::Read,
+            Self::Configured => TaskOutcome::Configured,
         })
     }
 }

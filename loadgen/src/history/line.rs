@@ -77,6 +77,9 @@ pub struct Group {
     #[serde(rename = "clock_error_us", with = "microseconds", default)]
     #[serde(skip_serializing_if = "Duration::is_zero")]
     pub clock_error: Duration,
+    /// How often a record of a share group is delivered at most; 0 for other groups.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delivery_limit: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -89,12 +92,13 @@ pub enum Kind {
     Producer,
     /// Readers, which have none either.
     Reader,
+    Share,
 }
 
 impl Kind {
     /// Whether its clients are members of a group, which has rebalances.
     pub fn has_members(self) -> bool {
-        matches!(self, Self::Classic | Self::Consumer)
+        matches!(self, Self::Classic | Self::Consumer | Self::Share)
     }
 }
 
@@ -106,6 +110,11 @@ impl Group {
             Protocol::Reader(_) => (Kind::Reader, 0),
             Protocol::Classic { .. } => (Kind::Classic, subscribed(plan, topics)),
             Protocol::Consumer { .. } => (Kind::Consumer, subscribed(plan, topics)),
+            Protocol::Share(_) => (Kind::Share, subscribed(plan, topics)),
+        };
+        let delivery_limit = match &plan.protocol {
+            Protocol::Share(plan) => plan.delivery_limit,
+            _ => 0,
         };
         Self {
             index: plan.index,
@@ -115,8 +124,13 @@ impl Group {
             rebalance_timeout: plan.rebalance_timeout,
             partitions,
             clock_error: Duration::ZERO,
+            delivery_limit,
         }
     }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn subscribed(plan: &GroupPlan, topics: &Topics) -> u32 {

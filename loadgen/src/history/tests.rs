@@ -141,6 +141,7 @@ fn headers() -> Vec<Header> {
         rebalance_timeout: Duration::from_millis(300_000),
         partitions: 12,
         clock_error: Duration::from_micros(1_250),
+        delivery_limit: 0,
     };
     vec![
         Header::Run(run),

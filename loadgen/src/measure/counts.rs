@@ -74,6 +74,14 @@ impl Counts {
             | EventKind::TransactionEnding { .. }
             | EventKind::ReadingFrom { .. }
             | EventKind::Read { .. }
+            | EventKind::Acquired { .. }
+            | EventKind::SessionAnswered { .. }
+            | EventKind::SessionEnded { .. }
+            | EventKind::LeaderLost { .. }
+            | EventKind::AcknowledgeSent { .. }
+            | EventKind::Acknowledged { .. }
+            | EventKind::AcknowledgeUnknown { .. }
+            | EventKind::StartOffsets { .. }
             | EventKind::GroupDeleted { .. }
             | EventKind::PartitionsGrew { .. }
             | EventKind::RepeatDiffered { .. }

@@ -1,14 +1,17 @@
 //! One group: the owners of its partitions, since when it is stable, and its rebalances.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
 use super::GroupStatus;
+use super::member::{Holder, Member};
 use super::rebalance::{Open, why};
+use super::sharing::Sharing;
 use crate::event::{Event, EventKind, Stop};
-use crate::history::Group;
+use crate::history::{Group, Kind};
 use crate::plan::{MemberIndex, Partition};
 use crate::report::model::Rebalance;
 use crate::time::Time;
@@ -20,6 +23,8 @@ pub(super) struct GroupMeasure {
     group: Group,
     members: HashMap<MemberIndex, Member>,
     partitions: HashMap<Partition, Holder>,
+    /// In a share group, instead of the holders.
+    sharing: Sharing,
     /// Members without partitions that had some, or may be assigned some.
     waiting: BTreeSet<MemberIndex>,
     live: u32,
@@ -41,32 +46,6 @@ pub(super) struct GroupMeasure {
     open: Option<Open>,
 }
 
-#[derive(Default)]
-struct Member {
-    live: bool,
-    joined: bool,
-    cut_off: bool,
-    /// The epoch that it settled at; it counts in [`GroupMeasure::settled`] if that is the newest.
-    settled: Option<i32>,
-    /// The number of partitions that it believes to own, and of those that it is the holder of.
-    owns: u32,
-    holds: u32,
-    /// Counts up when all its partitions become free at once.
-    life: u32,
-    /// The time since which it waits for partitions.
-    waits: Option<Time>,
-    revocations: u64,
-    fenced: bool,
-}
-
-/// The member that was last assigned a partition, and owns it unless it is free.
-#[derive(Clone, Copy)]
-struct Holder {
-    member: MemberIndex,
-    life: u32,
-    free: bool,
-}
-
 /// Results that are collected over all groups.
 pub(super) struct Shared<'a> {
     pub(super) pauses: &'a mut Histogram<u64>,
@@ -79,6 +58,7 @@ impl GroupMeasure {
             group,
             members: HashMap::new(),
             partitions: HashMap::new(),
+            sharing: Sharing::default(),
             waiting: BTreeSet::new(),
             live: 0,
             settled: 0,
@@ -96,8 +76,12 @@ impl GroupMeasure {
         }
     }
 
-    pub(super) fn id(&self) -> &str {
+    pub(super) fn id(&self) -> &Arc<str> {
         &self.group.id
+    }
+
+    pub(super) fn is_of(&self, kind: Kind) -> bool {
+        self.group.protocol == kind
     }
 
     pub(super) fn status(&self) -> GroupStatus {
@@ -273,6 +257,14 @@ impl GroupMeasure {
             | EventKind::TransactionEnded { .. }
             | EventKind::ReadingFrom { .. }
             | EventKind::Read { .. }
+            | EventKind::Acquired { .. }
+            | EventKind::SessionAnswered { .. }
+            | EventKind::SessionEnded { .. }
+            | EventKind::LeaderLost { .. }
+            | EventKind::AcknowledgeSent { .. }
+            | EventKind::Acknowledged { .. }
+            | EventKind::AcknowledgeUnknown { .. }
+            | EventKind::StartOffsets { .. }
             | EventKind::Fetched { .. }
             | EventKind::Refused { .. }
             | EventKind::RepeatDiffered { .. } => {}
@@ -360,6 +352,10 @@ impl GroupMeasure {
         self.owned -= std::mem::take(&mut member.holds);
         member.life += 1;
         (member.owns, member.waits) = (0, None);
+        if self.group.protocol == Kind::Share {
+            self.sharing.ended(index);
+            self.owned = self.sharing.owned();
+        }
         self.waiting.remove(&index);
         if std::mem::take(&mut member.live) {
             self.live -= 1;
@@ -426,6 +422,11 @@ impl GroupMeasure {
             record(shared.pauses, at.since(since));
             self.waiting.remove(&index);
         }
+        if self.group.protocol == Kind::Share {
+            self.sharing.assigned(index, partitions);
+            self.owned = self.sharing.owned();
+            return;
+        }
         for partition in partitions {
             self.assign(*partition, index);
         }
@@ -455,6 +456,10 @@ impl GroupMeasure {
                 self.member(index).holds -= 1;
                 self.owned -= 1;
             }
+        }
+        if self.group.protocol == Kind::Share {
+            self.sharing.released(index, partitions);
+            self.owned = self.sharing.owned();
         }
         let member = self.member(index);
         member.owns = member.owns.saturating_sub(partitions.len() as u32);

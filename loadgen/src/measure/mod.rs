@@ -23,11 +23,14 @@ mod clients;
 mod counts;
 mod group;
 mod latency;
+mod member;
 pub mod merge;
 mod pace;
 pub mod process;
 mod rebalance;
 mod series;
+mod shares;
+mod sharing;
 #[cfg(test)]
 mod tests;
 mod trips;
@@ -35,10 +38,10 @@ mod trips;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use crate::check::Visible;
+use crate::check::{Redelivered, Visible};
 use crate::driver::command::{RoundTrip, Sample};
 use crate::event::Event;
-use crate::history::Group;
+use crate::history::{Group, Kind};
 use crate::member::State;
 use crate::plan::GroupIndex;
 use crate::report::model;
@@ -50,6 +53,7 @@ use hdrhistogram::Histogram;
 use latency::{Latencies, latency, millis};
 use pace::Paces;
 use series::{Gauges, Steps};
+use shares::Shares;
 use trips::Trips;
 pub use trips::Waiting;
 
@@ -135,6 +139,7 @@ pub struct Measured {
     pub members: model::Members,
     pub commits: model::Commits,
     pub transactions: model::Transactions,
+    pub shares: model::Shares,
     pub clients: Vec<model::Client>,
     pub errors: Vec<model::ErrorCount>,
     pub bytes_sent: u64,
@@ -151,6 +156,7 @@ pub struct Measure {
     /// Groups with triggers that are later than the events so far.
     triggered: Vec<GroupIndex>,
     counts: Counts,
+    shares: Shares,
     clients: Clients,
     groups_stable: u32,
     live: u32,
@@ -193,6 +199,7 @@ impl Default for Measure {
             groups: HashMap::new(),
             triggered: Vec::new(),
             counts: Counts::default(),
+            shares: Shares::default(),
             clients: Clients::default(),
             groups_stable: 0,
             live: 0,
@@ -254,6 +261,9 @@ impl Measure {
             self.groups_stable - u32::from(before.2) + u32::from(group.is_stable());
         self.live_max = self.live_max.max(self.live);
         self.counts.observe(event, group.id());
+        if group.is_of(Kind::Share) {
+            self.shares.observe(event, group.id());
+        }
         self.clients.observe(event, group.id());
     }
 
@@ -286,6 +296,13 @@ impl Measure {
     /// long others have not been read. These latencies span cores, so no sample of a core has them.
     pub fn visible(&mut self, transactions: &[Visible], unread: Option<&[Duration]>) {
         self.round_trips(trips::OF_NO_CORE, &trips::of_visible(transactions, unread));
+    }
+
+    /// Takes the records of share groups that were delivered again since the last call.
+    pub fn redelivered(&mut self, records: &[Redelivered]) {
+        if !records.is_empty() {
+            self.round_trips(trips::OF_NO_CORE, &trips::of_redelivered(records));
+        }
     }
 
     /// Takes the usage of the processes: muster-load itself, and the server if its id is known.
@@ -340,6 +357,7 @@ impl Measure {
             members: model::Members { rejoined, ..self.counts.members.clone() },
             commits: self.counts.commits.clone(),
             transactions: self.counts.transactions.clone(),
+            shares: self.shares.shown(),
             clients: self.clients.shown(),
             errors: self.counts.by_code(),
             bytes_sent: self.bytes_sent,
@@ -420,6 +438,7 @@ impl Measure {
             members: self.counts.members,
             commits: self.counts.commits,
             transactions: self.counts.transactions,
+            shares: self.shares.shown(),
             clients: self.clients.shown(),
             errors,
             bytes_sent: self.bytes_sent,

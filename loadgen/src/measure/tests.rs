@@ -51,6 +51,7 @@ fn group(partitions: u32) -> Group {
         rebalance_timeout: Duration::from_secs(300),
         partitions,
         clock_error: Duration::ZERO,
+        delivery_limit: 0,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::latency::{Latencies, histogram, latency};
-use crate::check::Visible;
+use crate::check::{Freed, Redelivered, Visible};
 use crate::driver::command::{RoundTrip, Sample};
 use crate::report::model::Latency;
 
@@ -61,6 +61,29 @@ pub(super) fn of_visible(transactions: &[Visible], unread: Option<&[Duration]>) 
         uncorrected: some(read),
         unanswered: Vec::from_iter((not_read > 0).then_some((RoundTrip::Visible, not_read))),
         waiting: unread.map(old),
+        ..Sample::default()
+    }
+}
+
+/// Records that were delivered again, as a core would report round trips.
+pub(super) fn of_redelivered(records: &[Redelivered]) -> Sample {
+    let mut by_cause = Latencies::default();
+    for again in records {
+        let of = match again.after {
+            Freed::Crash => RoundTrip::RedeliveryCrash,
+            Freed::Release => RoundTrip::RedeliveryRelease,
+            Freed::Expiry => RoundTrip::RedeliveryExpiry,
+        };
+        let mut times = histogram();
+        // A histogram that resizes itself takes any value.
+        let _ = times.record_n(micros(again.took), again.records);
+        by_cause.add(of, &times);
+    }
+    let all = Vec::from_iter(by_cause.iter().map(|(of, times)| (of, times.clone())));
+    Sample {
+        round_trips: all.clone(),
+        undelayed: all.clone(),
+        uncorrected: all,
         ..Sample::default()
     }
 }

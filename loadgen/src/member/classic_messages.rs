@@ -147,7 +147,8 @@ pub(super) fn is_cooperative(core: &Core) -> bool {
         Protocol::Consumer { .. }
         | Protocol::Manual { .. }
         | Protocol::Producer(_)
-        | Protocol::Reader(_) => false,
+        | Protocol::Reader(_)
+        | Protocol::Share(_) => false,
     }
 }
 

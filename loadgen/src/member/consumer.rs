@@ -300,7 +300,9 @@ impl Consumer {
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) {
-        let target = Target::read(assignment, turn.context.topics);
+        let assigned = assignment.topic_partitions.iter();
+        let assigned = assigned.map(|topic| (topic.topic_id, topic.partitions.clone()));
+        let target = Target::read(assigned, turn.context.topics);
         if !first && self.aims_at(&target, core) {
             return;
         }

@@ -2,7 +2,6 @@
 //! assignment in an answer.
 
 use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
-use kafka_protocol::messages::consumer_group_heartbeat_response::Assignment;
 use kafka_protocol::messages::{ApiKey, ConsumerGroupHeartbeatRequest, TopicName};
 use uuid::Uuid;
 
@@ -24,10 +23,9 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn read(assignment: &Assignment, topics: &Topics) -> Self {
-        let all = assignment.topic_partitions.iter();
-        let unknown = all.map(|topic| (topic.topic_id, topic.partitions.clone())).collect();
-        let mut target = Self { partitions: Vec::new(), unknown };
+    /// Reads the partitions of each topic.
+    pub(super) fn read(assigned: impl Iterator<Item = (Uuid, Vec<i32>)>, topics: &Topics) -> Self {
+        let mut target = Self { partitions: Vec::new(), unknown: assigned.collect() };
         target.resolve(topics);
         target
     }

@@ -159,7 +159,8 @@ impl Core {
             Protocol::Classic { .. }
             | Protocol::Consumer { .. }
             | Protocol::Manual { .. }
-            | Protocol::Reader(_) => Key::Group(self.plan.group.id.clone()),
+            | Protocol::Reader(_)
+            | Protocol::Share(_) => Key::Group(self.plan.group.id.clone()),
         }
     }
 

@@ -11,10 +11,12 @@ use kafka_protocol::messages::{
     InitProducerIdResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
     LeaveGroupResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
     OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
-    ProduceRequest, ProduceResponse, SyncGroupRequest, SyncGroupResponse, TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
+    ProduceRequest, ProduceResponse, ShareAcknowledgeRequest, ShareAcknowledgeResponse,
+    ShareFetchRequest, ShareFetchResponse, ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse,
+    SyncGroupRequest, SyncGroupResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 
+use crate::plan::Acquire;
 use crate::time::Time;
 
 /// A request to send now.
@@ -45,6 +47,7 @@ pub struct Overdue {
 pub enum Regular {
     Heartbeat,
     ConsumerHeartbeat,
+    ShareHeartbeat,
     Commit,
     Fetch,
     Produce,
@@ -63,12 +66,17 @@ pub struct Span {
     /// The time by which the machine that generates the load made it longer.
     pub delayed: Duration,
     pub answered: bool,
+    /// How many ended at once.
+    pub count: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpanKind {
     /// From the first request of a transaction to the answer of EndTxn.
     Transaction,
+    /// The time from when a record was due to be written to its first acquisition by a member of a
+    /// share group.
+    Delivery,
 }
 
 /// The connection to send a request on.
@@ -78,6 +86,9 @@ pub enum Destination {
     Any,
     /// The member's own connection to this node.
     Node(NodeIndex),
+    /// A second one to it, for requests that wait for records: those to the coordinator do not wait
+    /// for them.
+    Leader(NodeIndex),
 }
 
 /// The answer to a request, or its failure.
@@ -122,6 +133,16 @@ pub enum Request {
     EndTxn(EndTxnRequest),
     ListOffsets(ListOffsetsRequest),
     Fetch(FetchRequest),
+    ShareGroupHeartbeat(ShareGroupHeartbeatRequest),
+    ShareFetch(ShareFetch),
+    ShareAcknowledge(ShareAcknowledgeRequest),
+}
+
+/// ShareFetch with the acquire mode of its version 2 (KIP-1206).
+#[derive(Clone, Debug, Default)]
+pub struct ShareFetch {
+    pub request: ShareFetchRequest,
+    pub acquire: Acquire,
 }
 
 /// The answers to members.
@@ -144,6 +165,9 @@ pub enum Response {
     EndTxn(EndTxnResponse),
     ListOffsets(ListOffsetsResponse),
     Fetch(FetchResponse),
+    ShareGroupHeartbeat(ShareGroupHeartbeatResponse),
+    ShareFetch(ShareFetchResponse),
+    ShareAcknowledge(ShareAcknowledgeResponse),
 }
 
 /// Brokers by host and port, so that members hold only an index.

@@ -16,6 +16,7 @@
 
 pub mod assignors;
 mod backoff;
+mod batches;
 mod classic;
 mod classic_messages;
 mod consumer;
@@ -34,6 +35,7 @@ mod reader;
 mod repeat;
 mod role;
 mod schedule;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -44,7 +46,7 @@ use kafka_protocol::messages::ApiKey;
 
 pub use self::io::{
     Answer, Destination, Failure, NodeIndex, Nodes, Outgoing, Overdue, Regular, Request, Response,
-    Span, SpanKind, Versions,
+    ShareFetch, Span, SpanKind, Versions,
 };
 
 use self::core::{Core, Turn};
@@ -234,9 +236,11 @@ impl Member {
         let heartbeat = self.role.overdue(&self.core, now);
         let beat = match self.role {
             Role::Classic(_) => Regular::Heartbeat,
-            Role::Consumer(_) | Role::Manual | Role::Producer(_) | Role::Reader(_) => {
-                Regular::ConsumerHeartbeat
-            }
+            Role::Consumer(_)
+            | Role::Manual
+            | Role::Producer(_)
+            | Role::Reader(_)
+            | Role::Share(_) => Regular::ConsumerHeartbeat,
         };
         let loads = self.role.identity().map(|_| self.offsets.overdue(&self.core, beat, now));
         heartbeat.into_iter().chain(loads.into_iter().flatten()).filter(move |_| up)

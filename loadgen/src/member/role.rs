@@ -14,6 +14,7 @@ use super::offset_messages::Identity;
 use super::owned::sorted;
 use super::producer::Producer;
 use super::reader::Reader;
+use super::share::Share;
 use crate::event::Stop;
 use crate::plan::{Delivery, Protocol, Workload};
 use crate::time::Time;
@@ -24,6 +25,7 @@ pub(super) enum Role {
     Manual,
     Producer(Box<Producer>),
     Reader(Box<Reader>),
+    Share(Box<Share>),
 }
 
 /// The member id and epoch with which a client without membership commits.
@@ -38,6 +40,7 @@ impl Role {
             Protocol::Manual { .. } => Self::Manual,
             Protocol::Producer(plan) => Self::Producer(Box::new(Producer::new(plan))),
             Protocol::Reader(plan) => Self::Reader(Box::new(Reader::new(plan))),
+            Protocol::Share(plan) => Self::Share(Box::new(Share::new(plan))),
         }
     }
 
@@ -50,7 +53,10 @@ impl Role {
         match &core.group().protocol {
             Protocol::Producer(plan) => matches!(plan.delivery, Delivery::Transactions(_)),
             Protocol::Reader(_) => false,
-            Protocol::Classic { .. } | Protocol::Consumer { .. } | Protocol::Manual { .. } => true,
+            Protocol::Classic { .. }
+            | Protocol::Consumer { .. }
+            | Protocol::Manual { .. }
+            | Protocol::Share(_) => true,
         }
     }
 
@@ -75,7 +81,11 @@ impl Role {
     pub(super) fn unfinished(&self) -> Option<Time> {
         match self {
             Self::Producer(producer) => producer.unfinished(),
-            Self::Classic(_) | Self::Consumer(_) | Self::Manual | Self::Reader(_) => None,
+            Self::Classic(_)
+            | Self::Consumer(_)
+            | Self::Manual
+            | Self::Reader(_)
+            | Self::Share(_) => None,
         }
     }
 
@@ -83,6 +93,7 @@ impl Role {
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         match self {
             Self::Producer(producer) => producer.finish(core, turn),
+            Self::Share(share) => share.finish(core, turn),
             Self::Reader(reader) => reader.finish(core, turn),
             Self::Classic(_) | Self::Consumer(_) | Self::Manual => Ok(()),
         }
@@ -92,6 +103,7 @@ impl Role {
     pub(super) fn finish_deadline(&self, core: &Core) -> Option<Time> {
         match self {
             Self::Producer(producer) => producer.finish_deadline(core),
+            Self::Share(share) => share.finish_deadline(core),
             Self::Reader(reader) => reader.finish_deadline(),
             Self::Classic(_) | Self::Consumer(_) | Self::Manual => None,
         }
@@ -101,6 +113,7 @@ impl Role {
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_, '_>) {
         match self {
             Self::Producer(producer) => producer.abandon(turn),
+            Self::Share(share) => share.abandon(),
             Self::Reader(reader) => reader.abandon(),
             Self::Classic(_) | Self::Consumer(_) | Self::Manual => {}
         }
@@ -111,6 +124,7 @@ impl Role {
             Self::Classic(classic) => classic.advance(core, turn),
             Self::Consumer(consumer) => consumer.advance(core, turn),
             Self::Producer(producer) => producer.advance(core, turn),
+            Self::Share(share) => share.advance(core, turn),
             Self::Reader(reader) => reader.advance(core, turn),
             Self::Manual => Ok(()),
         }
@@ -120,6 +134,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.keep_alive(core, turn),
             Self::Consumer(consumer) => consumer.keep_alive(core, turn),
+            Self::Share(share) => share.keep_alive(core, turn),
             Self::Manual | Self::Producer(_) | Self::Reader(_) => Ok(()),
         }
     }
@@ -129,6 +144,7 @@ impl Role {
             Self::Classic(classic) => classic.deadline(core),
             Self::Consumer(consumer) => consumer.deadline(core),
             Self::Producer(producer) => producer.deadline(core),
+            Self::Share(share) => share.deadline(core),
             Self::Reader(reader) => reader.deadline(),
             Self::Manual => None,
         }
@@ -139,6 +155,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.heartbeat_deadline(core),
             Self::Consumer(consumer) => consumer.heartbeat_deadline(core),
+            Self::Share(share) => share.heartbeat_deadline(core),
             Self::Manual | Self::Producer(_) | Self::Reader(_) => None,
         }
     }
@@ -149,6 +166,7 @@ impl Role {
             Self::Classic(classic) => classic.overdue(core, now),
             Self::Consumer(consumer) => consumer.overdue(now),
             Self::Producer(producer) => producer.overdue(now),
+            Self::Share(share) => share.overdue(now),
             Self::Manual | Self::Reader(_) => None,
         }
     }
@@ -157,7 +175,7 @@ impl Role {
     pub(super) fn workload(&self, workload: Workload) -> Workload {
         match self {
             Self::Manual => Workload { heartbeat: None, ..workload },
-            Self::Producer(_) | Self::Reader(_) => Workload::default(),
+            Self::Producer(_) | Self::Reader(_) | Self::Share(_) => Workload::default(),
             Self::Classic(_) | Self::Consumer(_) => workload,
         }
     }
@@ -167,6 +185,7 @@ impl Role {
             Self::Classic(classic) => classic.state(),
             Self::Consumer(consumer) => consumer.state(),
             Self::Producer(producer) => producer.state(),
+            Self::Share(share) => share.state(),
             Self::Reader(reader) => reader.state(),
             Self::Manual => State::Stable,
         }
@@ -177,6 +196,7 @@ impl Role {
             Self::Classic(classic) => classic.awaits(token),
             Self::Consumer(consumer) => consumer.awaits(token),
             Self::Producer(producer) => producer.awaits(token),
+            Self::Share(share) => share.awaits(token),
             Self::Reader(reader) => reader.awaits(token),
             Self::Manual => false,
         }
@@ -187,6 +207,7 @@ impl Role {
             Self::Classic(classic) => classic.is_idle(),
             Self::Consumer(consumer) => consumer.is_idle(),
             Self::Producer(producer) => producer.is_idle(),
+            Self::Share(share) => share.is_idle(),
             Self::Reader(reader) => reader.is_idle(),
             Self::Manual => true,
         }
@@ -198,7 +219,7 @@ impl Role {
             Self::Classic(classic) => classic.identity()?,
             Self::Consumer(consumer) => consumer.identity()?,
             Self::Manual => (&NO_MEMBER, NO_EPOCH),
-            Self::Producer(_) | Self::Reader(_) => return None,
+            Self::Producer(_) | Self::Reader(_) | Self::Share(_) => return None,
         };
         Some(Identity { member_id, epoch })
     }
@@ -212,7 +233,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.extra_heartbeat(core, turn).map(Some),
             Self::Consumer(consumer) => consumer.extra_heartbeat(core, turn).map(Some),
-            Self::Manual | Self::Producer(_) | Self::Reader(_) => Ok(None),
+            Self::Manual | Self::Producer(_) | Self::Reader(_) | Self::Share(_) => Ok(None),
         }
     }
 
@@ -222,6 +243,7 @@ impl Role {
             Self::Classic(_) if how == Stop::Close => Ok(()),
             Self::Classic(classic) => classic.leave(core, turn),
             Self::Consumer(consumer) => consumer.leave(how, core, turn),
+            Self::Share(share) => share.leave(core, turn),
             Self::Manual | Self::Producer(_) | Self::Reader(_) => Ok(()),
         }
     }
@@ -237,6 +259,7 @@ impl Role {
             Self::Classic(classic) => classic.answered(sent, outcome, core, turn),
             Self::Consumer(consumer) => consumer.answered(sent, outcome, core, turn),
             Self::Producer(producer) => producer.answered(Answer { outcome, ..answer }, core, turn),
+            Self::Share(share) => share.answered(Answer { outcome, ..answer }, core, turn),
             Self::Reader(reader) => reader.answered(Answer { outcome, ..answer }, core, turn),
             Self::Manual => Ok(()),
         }

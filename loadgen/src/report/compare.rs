@@ -221,6 +221,8 @@ pub(super) enum Question {
     Heartbeats,
     Commits,
     Transactions,
+    /// The records of share groups.
+    Records,
     Cost,
     Faults,
     Phases,
@@ -313,7 +315,7 @@ const STEADY: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("p99.9"
 const REBALANCE: [Statistic; 2] = [("p50", |l| l.p50), ("p99", |l| l.p99)];
 
 /// Without connections and lookups, which say little about a coordinator.
-const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 16] = [
+const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 23] = [
     (RoundTrip::Heartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::ConsumerHeartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::Commit, Question::Commits, &STEADY),
@@ -330,11 +332,18 @@ const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 16] = [
     (RoundTrip::AddPartitions, Question::Transactions, &STEADY),
     (RoundTrip::AddOffsets, Question::Transactions, &STEADY),
     (RoundTrip::InitProducerId, Question::Transactions, &REBALANCE),
+    (RoundTrip::ShareHeartbeat, Question::Heartbeats, &STEADY),
+    (RoundTrip::ShareJoin, Question::Rebalances, &REBALANCE),
+    (RoundTrip::Delivery, Question::Records, &STEADY),
+    (RoundTrip::ShareAcknowledge, Question::Records, &STEADY),
+    (RoundTrip::RedeliveryCrash, Question::Records, &REBALANCE),
+    (RoundTrip::RedeliveryRelease, Question::Records, &REBALANCE),
+    (RoundTrip::RedeliveryExpiry, Question::Records, &REBALANCE),
 ];
 
 type Single = (&'static str, Question, Kind, fn(&Report) -> Option<f64>);
 
-const SINGLE: [Single; 14] = [
+const SINGLE: [Single; 16] = [
     ("rebalances not settled", Question::Rebalances, Kind::Number, |r| {
         Some(r.rebalances.iter().filter(|rebalance| rebalance.took.is_none()).count() as f64)
     }),
@@ -342,6 +351,10 @@ const SINGLE: [Single; 14] = [
     ("heartbeats a second", Question::Heartbeats, Kind::Rate, |r| rate(r, "heartbeat")),
     ("consumer heartbeats a second", Question::Heartbeats, Kind::Rate, |r| {
         rate(r, "consumer-heartbeat")
+    }),
+    ("records delivered a second", Question::Records, Kind::Rate, |r| rate(r, "delivery")),
+    ("records delivered again", Question::Records, Kind::Number, |r| {
+        (!r.shares.are_none()).then_some(r.shares.redelivered as f64)
     }),
     ("transactions a second", Question::Transactions, Kind::Rate, |r| rate(r, "transaction")),
     ("transactions aborted", Question::Transactions, Kind::Number, |r| {

@@ -180,6 +180,16 @@ fn totals(rows: &mut Rows, report: &Report) {
         add("transactions", "committed", report.transactions.committed, "");
         add("transactions", "aborted", report.transactions.aborted, "");
     }
+    let shares = &report.shares;
+    if !shares.are_none() {
+        add("records", "delivered", shares.delivered, "");
+        add("records", "redelivered", shares.redelivered, "");
+        add("records", "accepted", shares.accepted, "");
+        add("records", "released", shares.released, "");
+        add("records", "rejected", shares.rejected, "");
+        add("records", "refused", shares.refused, "");
+        add("records", "unknown", shares.unknown, "");
+    }
     for (name, count) in &report.unanswered {
         add(name, "unanswered", *count, "");
     }

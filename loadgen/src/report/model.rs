@@ -40,6 +40,8 @@ pub struct Report {
     pub commits: Commits,
     #[serde(default, skip_serializing_if = "Transactions::are_none")]
     pub transactions: Transactions,
+    #[serde(default, skip_serializing_if = "Shares::are_none")]
+    pub shares: Shares,
     /// Real clients beside the members.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Client>,
@@ -317,6 +319,45 @@ pub struct Transactions {
 impl Transactions {
     pub fn are_none(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// Records of share groups.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Shares {
+    /// All deliveries, and those that were not the first of their record.
+    pub delivered: u64,
+    pub redelivered: u64,
+    pub accepted: u64,
+    pub released: u64,
+    pub rejected: u64,
+    /// Acknowledgements that were refused, and those that were never answered.
+    pub refused: u64,
+    pub unknown: u64,
+    /// The spread in each group.
+    pub spread: Vec<Spread>,
+}
+
+/// The records that each member of a group was delivered.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Spread {
+    pub group: String,
+    pub members: u64,
+    pub min: u64,
+    pub median: u64,
+    pub max: u64,
+    /// Jain's index: 1 if all had the same number, 1/n if one of n had all.
+    pub fairness: f64,
+}
+
+impl Shares {
+    pub fn are_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The group whose records were spread the least evenly.
+    pub fn least_fair(&self) -> Option<&Spread> {
+        self.spread.iter().min_by(|one, other| one.fairness.total_cmp(&other.fairness))
     }
 }
 

@@ -69,6 +69,7 @@ pub(super) fn report() -> Report {
         members: members(),
         commits: Commits { accepted: 179_560, refused: 1_203, unknown: 12, read_back: 5_000 },
         transactions: Transactions::default(),
+        shares: Shares::default(),
         clients: clients(),
         errors: vec![
             error("OffsetCommit", 27, "REBALANCE_IN_PROGRESS", 1_203),

@@ -226,6 +226,7 @@ fn facts(report: &Report, paint: Paint, width: usize) -> String {
         Fact::new("commits", commits(report)),
     ];
     facts.extend(transactions(report).map(|text| Fact::new("transactions", text)));
+    facts.extend(shares(report).map(|text| Fact::new("records", text)));
     facts.extend(clients(report).into_iter().map(|client| Fact::new("clients", client)));
     facts.extend(unanswered(report).map(|text| Fact::warm("never answered", text)));
     facts.extend(errors(report).into_iter().map(|error| Fact::new("errors", error)));
@@ -306,6 +307,27 @@ fn transactions(report: &Report) -> Option<String> {
     let Transactions { committed, aborted } = &report.transactions;
     let shown = format!("{} committed, {} aborted", count(*committed), count(*aborted));
     (!report.transactions.are_none()).then_some(shown)
+}
+
+fn shares(report: &Report) -> Option<String> {
+    let s = &report.shares;
+    let least = s.least_fair()?;
+    Some(format!(
+        "{} delivered, {} of them again; {} accepted, {} released, {} rejected, {} refused, {} \
+         never answered; {} to {} a member, median {}, fairness {:.3} (in {})",
+        count(s.delivered),
+        count(s.redelivered),
+        count(s.accepted),
+        count(s.released),
+        count(s.rejected),
+        count(s.refused),
+        count(s.unknown),
+        count(least.min),
+        count(least.max),
+        count(least.median),
+        least.fairness,
+        group_name(&least.group, 24),
+    ))
 }
 
 fn clients(report: &Report) -> Vec<String> {

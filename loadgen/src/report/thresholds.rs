@@ -282,7 +282,7 @@ enum Metric {
 type Read = fn(&Report) -> Option<f64>;
 
 /// All single figures of the report.
-const FIGURES: [(&str, Quantity, Read); 27] = [
+const FIGURES: [(&str, Quantity, Read); 34] = [
     ("unanswered", Quantity::Number, |r| Some(r.unanswered_count() as f64)),
     ("violations", Quantity::Number, |r| Some(r.violation_count() as f64)),
     ("errors", Quantity::Number, |r| Some(r.error_count() as f64)),
@@ -304,6 +304,13 @@ const FIGURES: [(&str, Quantity, Read); 27] = [
     ("commits.read_back", Quantity::Number, |r| Some(r.commits.read_back as f64)),
     ("transactions.committed", Quantity::Number, |r| Some(r.transactions.committed as f64)),
     ("transactions.aborted", Quantity::Number, |r| Some(r.transactions.aborted as f64)),
+    ("records.delivered", Quantity::Number, |r| Some(r.shares.delivered as f64)),
+    ("records.redelivered", Quantity::Number, |r| Some(r.shares.redelivered as f64)),
+    ("records.accepted", Quantity::Number, |r| Some(r.shares.accepted as f64)),
+    ("records.released", Quantity::Number, |r| Some(r.shares.released as f64)),
+    ("records.rejected", Quantity::Number, |r| Some(r.shares.rejected as f64)),
+    ("records.refused", Quantity::Number, |r| Some(r.shares.refused as f64)),
+    ("records.fairness", Quantity::Number, |r| Some(r.shares.least_fair()?.fairness)),
     ("server.memory", Quantity::Size, |r| Some(r.server.as_ref()?.memory_bytes_max as f64)),
     ("server.cpu", Quantity::Duration, |r| Some(r.server.as_ref()?.cpu_seconds * 1e3)),
     ("load.memory", Quantity::Size, |r| Some(r.load_generator.memory_bytes_max as f64)),

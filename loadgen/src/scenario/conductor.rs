@@ -16,13 +16,13 @@ use super::clients::Clients;
 use super::file::Scenario;
 use super::members::Members;
 use super::phase::Running;
-use super::run_plan::{PREFIX, RunPlan, topic_names};
+use super::run_plan::{PREFIX, RunPlan, share_configs, topic_names};
 use super::tasks::Tasks;
 use super::wind_down::WindDown;
 use crate::client::ClientOrder;
 use crate::driver::command::{Command, Task, TaskError, TaskOutcome};
 use crate::event::{Event, EventKind, OBSERVER};
-use crate::plan::GroupIndex;
+use crate::plan::{GroupIndex, Protocol};
 use crate::report::model;
 use crate::time::Time;
 use crate::topics::Topics;
@@ -107,6 +107,9 @@ impl Conductor {
         let mut tasks = Tasks::default();
         let topics = topic_names(&scenario, &settings.run);
         tasks.ask(Task::EnsureTopics { topics, replication: scenario.replication });
+        for (id, configs) in share_configs(&scenario, &settings.run) {
+            tasks.ask(Task::ConfigureGroup { id, configs });
+        }
         let (id, transactions) = (format!("{PREFIX}{}", settings.run), scenario.has_transactions());
         tasks.ask(Task::AwaitCoordinator { id: id.into(), transactions });
         Self {
@@ -388,11 +391,14 @@ impl RunState {
         }
         let id = self.plan.group(group).id.clone();
         let partitions = self.plan.partitions(group, &self.topics);
-        self.tasks.ask(Task::ReadOffsets { group, id, partitions });
+        self.tasks.ask(match self.plan.group(group).protocol {
+            Protocol::Share(_) => Task::ReadStartOffsets { group, id, partitions },
+            _ => Task::ReadOffsets { group, id, partitions },
+        });
     }
 
     pub(super) fn delete_group(&mut self, group: GroupIndex) {
-        if !self.plan.group(group).protocol.commits() {
+        if !self.plan.group(group).protocol.is_group() {
             return;
         }
         let id = self.plan.group(group).id.clone();

@@ -1,12 +1,14 @@
 //! The keys of a scenario file. SCENARIOS.md documents them for users.
 
 mod producers;
+mod share;
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
 pub(super) use self::producers::{Producer, Reader};
+pub(super) use self::share::Share;
 
 use super::values::{Amount, Span, Words};
 use crate::event::Stop;
@@ -110,6 +112,9 @@ pub struct Group {
     pub commit: Option<Load>,
     pub fetch: Option<Load>,
     pub heartbeat: Option<Load>,
+    /// The keys of a share group.
+    #[serde(default)]
+    pub share: Share,
     /// Not a group, but producers.
     #[serde(skip)]
     pub producer: Option<Producer>,
@@ -123,6 +128,7 @@ pub struct Group {
 pub enum Protocol {
     Classic,
     Consumer,
+    Share,
     /// One client without membership, which commits and fetches all partitions of its topics.
     Manual,
     #[serde(skip)]
@@ -134,13 +140,14 @@ pub enum Protocol {
 impl Protocol {
     /// Whether its clients are members of a group, which has rebalances.
     pub const fn has_members(self) -> bool {
-        matches!(self, Self::Classic | Self::Consumer)
+        matches!(self, Self::Classic | Self::Consumer | Self::Share)
     }
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Classic => "classic",
             Self::Consumer => "consumer",
+            Self::Share => "share",
             Self::Manual => "manual",
             Self::Producer => "producer",
             Self::Reader => "reader",
@@ -379,7 +386,7 @@ impl Group {
     pub fn kind(&self) -> &'static str {
         match self.protocol {
             Protocol::Producer | Protocol::Reader => self.protocol.name(),
-            Protocol::Classic | Protocol::Consumer | Protocol::Manual => "group",
+            Protocol::Classic | Protocol::Consumer | Protocol::Share | Protocol::Manual => "group",
         }
     }
 }

@@ -31,6 +31,7 @@ pub const BUILT_IN: &[BuiltIn] = library![
     "commit",
     "fetch-offsets",
     "transactions",
+    "share",
     "many-groups",
     "coordinator-restart",
     "mixed",

@@ -16,6 +16,7 @@ mod phase;
 mod producers;
 mod ramp;
 mod run_plan;
+mod shares;
 mod tasks;
 mod validate;
 mod values;
@@ -38,7 +39,7 @@ use self::values::Span;
 use crate::driver::command::ConsumerTimes;
 use crate::member::Versions;
 
-/// The default of `group.consumer.heartbeat.interval.ms` of servers.
+/// The default of `group.consumer.heartbeat.interval.ms` of servers, and of that of share groups.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why a scenario can't be run, or its file can't be read: one sentence.
@@ -70,7 +71,13 @@ pub fn of_text(name: &str, text: &str, limits: &Limits) -> Result<Named, Problem
 }
 
 /// The needs of groups with members: the protocol, its first API, and the option to avoid it.
-const NEEDS: [(file::Protocol, i16, &str, &str); 2] = [
+const NEEDS: [(file::Protocol, i16, &str, &str); 3] = [
+    (
+        file::Protocol::Share,
+        ApiKey::ShareGroupHeartbeat as i16,
+        "ShareGroupHeartbeat (KIP-932)",
+        "--protocol consumer",
+    ),
     (
         file::Protocol::Consumer,
         ApiKey::ConsumerGroupHeartbeat as i16,

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
 
-use super::Problem;
 use super::conductor::Settings;
 use super::file::{Group, Load as LoadTable, Producer, Protocol as ProtocolTable, Scenario, Work};
 use super::values::Amount;
+use super::{HEARTBEAT_INTERVAL, Problem};
 use crate::plan::{
     Backoff, ClassicAssignor, Delivery, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
     Partition, ProducerPlan, Protocol, ReaderPlan, Subscription, TopicIndex, TransactionPlan,
@@ -86,7 +86,9 @@ impl RunPlan {
         const LEAST: Duration = Duration::from_millis(500);
         let plan = self.group(group);
         match plan.protocol {
-            Protocol::Consumer { .. } => LEAST.max(plan.heartbeat_interval * 6 / 5),
+            Protocol::Consumer { .. } | Protocol::Share(_) => {
+                LEAST.max(plan.heartbeat_interval * 6 / 5)
+            }
             Protocol::Classic { .. }
             | Protocol::Manual { .. }
             | Protocol::Producer(_)
@@ -181,6 +183,21 @@ pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(StrBytes, u32)
     names.collect()
 }
 
+/// The ids of the share groups, with the configs that they are to have.
+pub(super) fn share_configs(
+    scenario: &Scenario,
+    run: &str,
+) -> Vec<(StrBytes, Vec<(String, String)>)> {
+    let tables = scenario.groups.iter().filter(|it| it.protocol == ProtocolTable::Share);
+    let each = tables.flat_map(|table| {
+        (0..table.count).map(move |number| {
+            let name = numbered(&table.name, table.count, number);
+            (format!("{PREFIX}{run}-{name}").into(), table.share.configs())
+        })
+    });
+    each.collect()
+}
+
 /// The names of the topics of these tables; of all tables if none is named.
 pub(super) fn topics_of_tables(scenario: &Scenario, run: &str, tables: &[String]) -> Vec<StrBytes> {
     let chosen = scenario.topics.iter().filter(|t| tables.is_empty() || tables.contains(&t.name));
@@ -268,12 +285,21 @@ fn group_plan(
         protocol: protocol(table, &subscription, topics, settings)?,
         subscription,
         session_timeout: table.session_timeout.0,
-        heartbeat_interval: table.heartbeat_interval.0,
+        heartbeat_interval: heartbeat_interval(table),
         rebalance_timeout: table.rebalance_timeout.0,
         revocation_takes: table.revocation_takes.map_or(Duration::ZERO, |span| span.0),
         fetches_on_assignment: table.fetch_on_assignment,
         backoff: Backoff { initial: table.backoff.0, max: table.backoff_max.0 },
     })
+}
+
+/// The default of `group.share.heartbeat.interval.ms` of servers, or what the table says if that is
+/// longer.
+fn heartbeat_interval(table: &Group) -> Duration {
+    match table.protocol {
+        ProtocolTable::Share => table.heartbeat_interval.0.max(HEARTBEAT_INTERVAL),
+        _ => table.heartbeat_interval.0,
+    }
 }
 
 fn protocol(
@@ -297,15 +323,17 @@ fn protocol(
         ProtocolTable::Consumer => Protocol::Consumer {
             assignor: table.assignor.0.first().map(|name| name.clone().into()),
         },
+        ProtocolTable::Share => Protocol::Share(table.share.plan()),
         ProtocolTable::Manual | ProtocolTable::Producer | ProtocolTable::Reader => {
             Protocol::Manual { partitions: partitions_of(subscription.topics(), topics) }
         }
     })
 }
 
-/// The topics that readers read.
+/// The topics that readers read, or share groups.
 fn topics_read(scenario: &Scenario, run: &str, by_table: &TopicsByTable<'_>) -> Vec<TopicIndex> {
-    let readers = scenario.groups.iter().filter(|table| table.reader.is_some());
+    let reads = |it: &&Group| it.reader.is_some() || it.protocol == ProtocolTable::Share;
+    let readers = scenario.groups.iter().filter(reads);
     let subscriptions = readers.map(|table| subscription(scenario, table, run, by_table));
     subscriptions.flat_map(|subscription| subscription.topics().to_vec()).collect()
 }

@@ -7,6 +7,7 @@ use super::dry_run;
 use super::file::{Client, Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
 use super::producers;
 use super::run_plan::classic_assignors;
+use super::shares;
 use super::values::{Amount, Span, Words};
 
 /// The limits of a scenario, so that a mistyped number does not overload the machine.
@@ -92,7 +93,7 @@ fn validate_group(scenario: &Scenario, group: &Group, limits: &Limits) -> Result
     require(group.count > 0, || "its count is 0: leave it out".into())?;
     require(group.members > 0, || match group.protocol {
         Protocol::Producer | Protocol::Reader => "its count is 0: leave it out".into(),
-        Protocol::Classic | Protocol::Consumer | Protocol::Manual => {
+        Protocol::Classic | Protocol::Consumer | Protocol::Share | Protocol::Manual => {
             "a group has at least one member".into()
         }
     })?;
@@ -148,6 +149,7 @@ fn validate_membership(group: &Group, limits: &Limits) -> Result<(), String> {
                 ))
             })
         }
+        Protocol::Share => shares::validate(group),
         Protocol::Manual | Protocol::Producer | Protocol::Reader => {
             require(group.members == 1, || {
                 "a manual group has one member; several clients are several groups (count)".into()
@@ -210,8 +212,13 @@ fn validate_client(scenario: &Scenario, client: &Client) -> Result<(), String> {
     require(!client.command.is_empty(), || "it needs a command".into())?;
     let group = Words(vec![client.group.clone()]);
     let groups = groups_of(scenario, &group)?;
-    require(groups.iter().all(|group| group.protocol.has_members()), || {
-        format!("group {} is {}: it has no members", client.group, groups[0].protocol.name())
+    let polls = |group: &&Group| group.protocol.has_members() && group.protocol != Protocol::Share;
+    require(groups.iter().all(polls), || {
+        format!(
+            "group {} is {}: it has no members that own partitions",
+            client.group,
+            groups[0].protocol.name()
+        )
     })?;
     let starts = |phase: &Phase| {
         let start = phase.start_clients.as_ref();

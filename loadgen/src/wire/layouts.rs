@@ -1,6 +1,6 @@
 //! The layouts of the answers that are read, from Kafka's message definitions.
 
-use super::shape::Kind::{Array, Bytes, Fixed, Nullable, Plain, String};
+use super::shape::Kind::{Array, Bytes, Fixed, Nullable, Plain, String, Structure};
 use super::shape::{Field, Kind, Layout};
 
 /// A field of all versions.
@@ -49,7 +49,12 @@ pub(super) fn layout(api_key: i16) -> Option<&'static Layout> {
         36 => &SASL_AUTHENTICATE,
         37 => &CREATE_PARTITIONS,
         42 => &DELETE_GROUPS,
+        44 => &INCREMENTAL_ALTER_CONFIGS,
         68 => &CONSUMER_GROUP_HEARTBEAT,
+        76 => &SHARE_GROUP_HEARTBEAT,
+        78 => &SHARE_FETCH,
+        79 => &SHARE_ACKNOWLEDGE,
+        90 => &DESCRIBE_SHARE_GROUP_OFFSETS,
         _ => return None,
     })
 }
@@ -362,16 +367,104 @@ static DELETE_GROUPS: Layout = Layout {
     tagged: &[],
 };
 
-static CONSUMER_GROUP_HEARTBEAT: Layout = Layout {
+static INCREMENTAL_ALTER_CONFIGS: Layout = Layout {
+    flexible_from: 1,
+    fields: &[
+        all(I32), // throttle time
+        all(Array(&[all(I16), all(String), all(Fixed(1)), all(String)])),
+    ],
+    tagged: &[],
+};
+
+/// The heartbeats of consumer groups and share groups alike.
+const MEMBERSHIP: &[Field] = &[
+    all(I32),    // throttle time
+    all(I16),    // error
+    all(String), // message
+    all(String), // member
+    all(I32),    // epoch
+    all(I32),    // heartbeat interval
+    all(Nullable(&[all(Array(&[all(UUID), all(Plain(&I32))]))])),
+];
+
+static CONSUMER_GROUP_HEARTBEAT: Layout =
+    Layout { flexible_from: 0, fields: MEMBERSHIP, tagged: &[] };
+
+static SHARE_GROUP_HEARTBEAT: Layout = Layout { flexible_from: 0, fields: MEMBERSHIP, tagged: &[] };
+
+/// Node, host, port, rack.
+const NODE_ENDPOINTS: Kind = Array(&[all(I32), all(String), all(I32), all(String)]);
+
+/// Node and epoch.
+const LEADER: Kind = Structure(&[all(I32), all(I32)]);
+
+static SHARE_FETCH: Layout = Layout {
     flexible_from: 0,
     fields: &[
         all(I32),    // throttle time
         all(I16),    // error
         all(String), // message
-        all(String), // member
-        all(I32),    // epoch
-        all(I32),    // heartbeat interval
-        all(Nullable(&[all(Array(&[all(UUID), all(Plain(&I32))]))])),
+        all(I32),    // lock duration
+        all(Array(&[
+            all(UUID),
+            all(Array(&[
+                all(I32),    // partition
+                all(I16),    // error
+                all(String), // message
+                all(I16),    // error of acknowledgements
+                all(String), // its message
+                all(LEADER),
+                all(Bytes),                                  // records
+                all(Array(&[all(I64), all(I64), all(I16)])), // acquired
+            ])),
+        ])),
+        all(NODE_ENDPOINTS),
+    ],
+    tagged: &[],
+};
+
+static SHARE_ACKNOWLEDGE: Layout = Layout {
+    flexible_from: 0,
+    fields: &[
+        all(I32),      // throttle time
+        all(I16),      // error
+        all(String),   // message
+        since(2, I32), // lock duration
+        all(Array(&[
+            all(UUID),
+            all(Array(&[
+                all(I32),    // partition
+                all(I16),    // error
+                all(String), // message
+                all(LEADER),
+            ])),
+        ])),
+        all(NODE_ENDPOINTS),
+    ],
+    tagged: &[],
+};
+
+static DESCRIBE_SHARE_GROUP_OFFSETS: Layout = Layout {
+    flexible_from: 0,
+    fields: &[
+        all(I32), // throttle time
+        all(Array(&[
+            all(String), // group
+            all(Array(&[
+                all(String), // topic
+                all(UUID),
+                all(Array(&[
+                    all(I32),      // partition
+                    all(I64),      // start offset
+                    all(I32),      // leader epoch
+                    since(1, I64), // lag
+                    all(I16),      // error
+                    all(String),   // message
+                ])),
+            ])),
+            all(I16),    // error
+            all(String), // message
+        ])),
     ],
     tagged: &[],
 };

@@ -6,15 +6,17 @@
 mod frames;
 mod layouts;
 mod shape;
+mod share_fetch;
 
 pub use frames::Frames;
+pub use share_fetch::SHARE_FETCH_VERSIONS;
 
 use kafka_protocol::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ConsumerGroupHeartbeatRequest,
     EndTxnRequest, FetchRequest, FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest,
     JoinGroupRequest, LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
-    OffsetFetchRequest, ProduceRequest, RequestHeader, ResponseHeader, SyncGroupRequest,
-    TxnOffsetCommitRequest,
+    OffsetFetchRequest, ProduceRequest, RequestHeader, ResponseHeader, ShareAcknowledgeRequest,
+    ShareFetchRequest, ShareGroupHeartbeatRequest, SyncGroupRequest, TxnOffsetCommitRequest,
 };
 use kafka_protocol::protocol::{Decodable, HeaderVersion, Request as Message, StrBytes};
 
@@ -128,6 +130,7 @@ macro_rules! member_apis {
         ) -> Result<(), Unwritable> {
             match request {
                 $(Request::$name(request) => write(out, header, request),)*
+                Request::ShareFetch(fetch) => share_fetch::write_share_fetch(out, header, fetch),
             }
         }
 
@@ -142,6 +145,9 @@ macro_rules! member_apis {
         ) -> Result<Response, Malformed> {
             match api_key {
                 $(<$message>::KEY => read::<$message>(version, frame).map(Response::$name),)*
+                ShareFetchRequest::KEY => {
+                    share_fetch::read_share_fetch(version, frame).map(Response::ShareFetch)
+                }
                 _ => Err(Malformed::Body(format!("members do not use API {api_key}"))),
             }
         }
@@ -150,6 +156,7 @@ macro_rules! member_apis {
         pub fn api_key(request: &Request) -> i16 {
             match request {
                 $(Request::$name(_) => <$message>::KEY,)*
+                Request::ShareFetch(_) => ShareFetchRequest::KEY,
             }
         }
     };
@@ -173,6 +180,8 @@ member_apis! {
     EndTxn => EndTxnRequest,
     ListOffsets => ListOffsetsRequest,
     Fetch => FetchRequest,
+    ShareGroupHeartbeat => ShareGroupHeartbeatRequest,
+    ShareAcknowledge => ShareAcknowledgeRequest,
 }
 
 #[cfg(test)]

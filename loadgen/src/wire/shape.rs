@@ -27,6 +27,7 @@ pub(super) enum Kind {
     Array(&'static [Field]),
     /// An array of numbers or strings.
     Plain(&'static Self),
+    Structure(&'static [Field]),
     /// An optional structure, with a byte in front that says whether it is present.
     Nullable(&'static [Field]),
 }
@@ -90,6 +91,7 @@ impl Walk<'_> {
             }
             Kind::Array(fields) => self.elements(|walk| walk.structure(fields)),
             Kind::Plain(kind) => self.elements(|walk| walk.field(kind)),
+            Kind::Structure(fields) => self.structure(fields),
             Kind::Nullable(fields) => match self.byte()? {
                 1 => self.structure(fields),
                 _ => Ok(()),

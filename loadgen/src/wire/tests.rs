@@ -36,7 +36,7 @@ fn every_answer_of_kafka_is_walked_to_its_last_byte() {
             walked.insert(api);
         }
     }
-    assert_eq!(walked.len(), 26, "{walked:?}");
+    assert_eq!(walked.len(), 31, "{walked:?}");
 }
 
 #[test]
@@ -132,4 +132,29 @@ fn a_request_that_cannot_be_encoded_appends_nothing() {
     let mut out = vec![1];
     assert!(write(&mut out, &header, &HeartbeatRequest::default()).is_err());
     assert_eq!(out, [1]);
+}
+
+#[test]
+fn the_acquire_mode_stands_before_the_topics() {
+    let text = |text: &str| StrBytes::from_string(text.to_owned());
+    for group in ["g", &"g".repeat(300)] {
+        let request = ShareFetchRequest::default()
+            .with_group_id(Some(GroupId(text(group))))
+            .with_member_id(Some(text("88dc97e5-aab5-4e3d-bd58-bb03f31a4686")))
+            .with_batch_size(0x0a0b_0c0d);
+        let acquire = crate::plan::Acquire::RecordLimit;
+        let fetch = Request::ShareFetch(crate::member::ShareFetch { request, acquire });
+        let [before, after] = [1, 2].map(|version| {
+            let (mut bytes, client) = (vec![7], text("c"));
+            let header = Header { version, correlation: 5, client_id: &client };
+            write_request(&mut bytes, &header, &fetch).unwrap();
+            bytes.split_off(1)
+        });
+        let at = before.windows(4).position(|it| it == [0x0a, 0x0b, 0x0c, 0x0d]).unwrap() + 4;
+        let frame =
+            Vec::from_iter(before[..at].iter().chain(&[1, 0]).chain(&before[at..]).copied());
+        assert_eq!(after[8..], frame[8..]);
+        let length = u32::from_be_bytes(*after.first_chunk().unwrap());
+        assert_eq!((length as usize, after[4..8].to_vec()), (after.len() - 4, vec![0, 78, 0, 2]));
+    }
 }

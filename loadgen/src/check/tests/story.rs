@@ -57,6 +57,7 @@ fn group(line: &str) -> Group {
         rebalance_timeout: Duration::from_millis(values[1]),
         partitions: values[2] as u32,
         clock_error: Duration::from_millis(values.get(3).copied().unwrap_or_default()),
+        delivery_limit: 0,
     }
 }
 

@@ -136,6 +136,7 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
             rebalance_timeout: Duration::from_millis(REBALANCE),
             partitions: PARTITIONS,
             clock_error: Duration::ZERO,
+            delivery_limit: 0,
         });
         let mut restarted = self.restarted.iter().peekable();
         for event in &self.events {

@@ -88,7 +88,7 @@ impl Transactions {
                 match group.protocol {
                     Kind::Producer => self.producer_ended(event, found),
                     Kind::Reader => self.reader_ended(event),
-                    Kind::Classic | Kind::Consumer | Kind::Manual => {}
+                    Kind::Classic | Kind::Consumer | Kind::Manual | Kind::Share => {}
                 }
             }
             // Other events are not of transactions.

@@ -24,6 +24,7 @@ fn group(index: u32, protocol: Kind, clock_error: u64) -> Group {
         rebalance_timeout: Duration::from_secs(60),
         partitions: 0,
         clock_error: Duration::from_millis(clock_error),
+        delivery_limit: 0,
     }
 }
 

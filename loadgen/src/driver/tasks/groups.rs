@@ -24,7 +24,7 @@ use crate::plan::{GroupIndex, Partition};
 
 const PARTITIONS_A_REQUEST: usize = 5_000;
 /// Errors after which the coordinator is looked up again and the request repeated.
-const PASSING: &[ResponseError] = &[
+pub(super) const PASSING: &[ResponseError] = &[
     ResponseError::CoordinatorLoadInProgress,
     ResponseError::CoordinatorNotAvailable,
     ResponseError::NotCoordinator,

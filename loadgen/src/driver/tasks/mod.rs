@@ -3,6 +3,7 @@
 
 mod groups;
 mod leftovers;
+mod shares;
 mod topics;
 
 use std::time::Duration;
@@ -49,6 +50,13 @@ pub(super) async fn carry_out(shared: &Shared, task: Task) -> Result<TaskOutcome
         }
         Task::ReadOffsets { group, id, partitions } => {
             groups::read_offsets(shared, group, &id, &partitions).await.map(|()| TaskOutcome::Read)
+        }
+        Task::ReadStartOffsets { group, id, partitions } => {
+            let read = shares::read_start_offsets(shared, group, &id, &partitions).await;
+            read.map(|()| TaskOutcome::Read)
+        }
+        Task::ConfigureGroup { id, configs } => {
+            shares::configure(shared, &id, &configs).await.map(|()| TaskOutcome::Configured)
         }
     }
 }

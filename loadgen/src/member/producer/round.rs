@@ -135,6 +135,7 @@ impl Round {
     pub(super) fn span(&self, ended: Time, answered: bool) -> Span {
         let began = self.began.unwrap_or(ended);
         let delayed = self.delayed + self.delayed_now;
-        Span { of: SpanKind::Transaction, due: self.due, began, ended, delayed, answered }
+        let (of, due, count) = (SpanKind::Transaction, self.due, 1);
+        Span { of, due, began, ended, delayed, answered, count }
     }
 }

@@ -7,6 +7,7 @@ mod offsets;
 mod producer;
 mod random;
 mod reader;
+mod share;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use kafka_protocol::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiKey, EndTxnRequest, FetchRequest,
     FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, JoinGroupRequest,
     LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
-    OffsetFetchRequest, ProduceRequest, SyncGroupRequest, TxnOffsetCommitRequest,
+    OffsetFetchRequest, ProduceRequest, ShareAcknowledgeRequest, ShareGroupHeartbeatRequest,
+    SyncGroupRequest, TxnOffsetCommitRequest,
 };
 use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, HeartbeatRequest};
 use kafka_protocol::protocol::{Encodable, Message, StrBytes, VersionRange};
@@ -29,7 +31,7 @@ use crate::plan::{
 };
 use crate::topics::{Topic, Topics};
 
-pub(super) const APIS: [(ApiKey, VersionRange); 17] = [
+pub(super) const APIS: [(ApiKey, VersionRange); 20] = [
     (ApiKey::FindCoordinator, FindCoordinatorRequest::VERSIONS),
     (ApiKey::JoinGroup, JoinGroupRequest::VERSIONS),
     (ApiKey::SyncGroup, SyncGroupRequest::VERSIONS),
@@ -47,6 +49,9 @@ pub(super) const APIS: [(ApiKey, VersionRange); 17] = [
     (ApiKey::EndTxn, EndTxnRequest::VERSIONS),
     (ApiKey::ListOffsets, ListOffsetsRequest::VERSIONS),
     (ApiKey::Fetch, FetchRequest::VERSIONS),
+    (ApiKey::ShareGroupHeartbeat, ShareGroupHeartbeatRequest::VERSIONS),
+    (ApiKey::ShareFetch, VersionRange { min: 1, max: 2 }),
+    (ApiKey::ShareAcknowledge, ShareAcknowledgeRequest::VERSIONS),
 ];
 
 /// Milliseconds.
@@ -262,6 +267,10 @@ fn encode(outgoing: &Outgoing) {
         Request::EndTxn(request) => request.encode(bytes, version),
         Request::ListOffsets(request) => request.encode(bytes, version),
         Request::Fetch(request) => request.encode(bytes, version),
+        Request::ShareGroupHeartbeat(request) => request.encode(bytes, version),
+        // Version 2 differs from it by two fields that are never wrong.
+        Request::ShareFetch(fetch) => fetch.request.encode(bytes, version.min(1)),
+        Request::ShareAcknowledge(request) => request.encode(bytes, version),
     };
     assert!(encoded.is_ok(), "{:?} in version {version}: {encoded:?}", outgoing.request);
 }

@@ -38,6 +38,18 @@ pub(super) const OF_PRODUCERS: [RoundTrip; 11] = [
     RoundTrip::ListOffsets,
 ];
 
+/// The way of the records of share groups.
+pub(super) const OF_SHARES: [RoundTrip; 8] = [
+    RoundTrip::Delivery,
+    RoundTrip::ShareFetch,
+    RoundTrip::ShareAcknowledge,
+    RoundTrip::ShareHeartbeat,
+    RoundTrip::ShareJoin,
+    RoundTrip::RedeliveryCrash,
+    RoundTrip::RedeliveryRelease,
+    RoundTrip::RedeliveryExpiry,
+];
+
 /// Seconds. The CPU time of a process is read about once a second.
 const SMOOTHED: f64 = 2.0;
 
@@ -238,12 +250,14 @@ pub(super) fn latencies(report: &Report) -> String {
         });
         named.collect::<Vec<_>>()
     };
-    let is_other = |of: &RoundTrip| !STEADY.contains(of) && !OF_PRODUCERS.contains(of);
+    let all = [&STEADY[..], &OF_PRODUCERS, &OF_SHARES];
+    let is_other = |of: &RoundTrip| !all.iter().any(|some| some.contains(of));
     let others = Vec::from_iter(RoundTrip::ALL.into_iter().filter(is_other));
     let charts = [
         ("Requests of a stable group: time by percentile", of(&STEADY)),
         ("Requests of a rebalance: time by percentile", of(&others)),
         ("Requests of producers: time by percentile", of(&OF_PRODUCERS)),
+        ("Records of share groups: time by percentile", of(&OF_SHARES)),
     ];
     let charts = charts.into_iter().filter(|(_, series)| !series.is_empty());
     let charts = charts.map(|(title, series)| percentiles(title, ROUND_TRIPS, &series).render());
@@ -313,15 +327,15 @@ fn at_percentile(latency: &Latency, percentile: f64) -> Option<f64> {
 /// groups.
 fn line_class(round_trip: RoundTrip) -> String {
     let number = match round_trip {
-        RoundTrip::Heartbeat | RoundTrip::Transaction => 1,
-        RoundTrip::Commit | RoundTrip::EndTxn => 2,
-        RoundTrip::Fetch | RoundTrip::TxnOffsetCommit => 3,
-        RoundTrip::JoinGroup | RoundTrip::InitProducerId => 4,
-        RoundTrip::SyncGroup | RoundTrip::AddPartitions => 5,
+        RoundTrip::Heartbeat | RoundTrip::Transaction | RoundTrip::ShareHeartbeat => 1,
+        RoundTrip::Commit | RoundTrip::EndTxn | RoundTrip::ShareAcknowledge => 2,
+        RoundTrip::Fetch | RoundTrip::TxnOffsetCommit | RoundTrip::ShareFetch => 3,
+        RoundTrip::JoinGroup | RoundTrip::InitProducerId | RoundTrip::RedeliveryCrash => 4,
+        RoundTrip::SyncGroup | RoundTrip::AddPartitions | RoundTrip::RedeliveryRelease => 5,
         RoundTrip::ConsumerHeartbeat | RoundTrip::Produce => 6,
-        RoundTrip::ConsumerJoin | RoundTrip::AddOffsets => 7,
-        RoundTrip::Connect | RoundTrip::Visible => 8,
-        RoundTrip::FindCoordinator | RoundTrip::Read => 9,
+        RoundTrip::ConsumerJoin | RoundTrip::AddOffsets | RoundTrip::ShareJoin => 7,
+        RoundTrip::Connect | RoundTrip::Visible | RoundTrip::Delivery => 8,
+        RoundTrip::FindCoordinator | RoundTrip::Read | RoundTrip::RedeliveryExpiry => 9,
         RoundTrip::LeaveGroup | RoundTrip::Metadata | RoundTrip::ListOffsets => 10,
     };
     format!("line-{number}")

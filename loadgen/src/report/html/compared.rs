@@ -35,12 +35,13 @@ pub(super) fn render(runs: &Runs) -> String {
     page(&names.join(" and "), &body)
 }
 
-const QUESTIONS: [(Question, &str); 8] = [
+const QUESTIONS: [(Question, &str); 9] = [
     (Question::Rebalances, "How long do rebalances take?"),
     (Question::Pauses, "How long do members and partitions go without each other?"),
     (Question::Heartbeats, "How fast are heartbeats answered?"),
     (Question::Commits, "How fast are offsets committed and read?"),
     (Question::Transactions, "How fast are records and transactions written?"),
+    (Question::Records, "How fast are the records of share groups delivered?"),
     (Question::Cost, "What does it cost?"),
     (Question::Faults, "What went wrong?"),
     (Question::Phases, "What took how long in which phase?"),
@@ -178,12 +179,21 @@ fn charts_of(question: Question, runs: &Runs, drawn: &Drawn) -> String {
         Question::Heartbeats => round_trips(&HEARTBEATS, runs, drawn),
         Question::Commits => round_trips(&COMMITS, runs, drawn),
         Question::Transactions => round_trips(&TRANSACTIONS, runs, drawn),
+        Question::Records => round_trips(&RECORDS, runs, drawn),
         Question::Cost => server(drawn),
         Question::Faults | Question::Phases => String::new(),
     }
 }
 
-const HEARTBEATS: [RoundTrip; 2] = [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat];
+const HEARTBEATS: [RoundTrip; 3] =
+    [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::ShareHeartbeat];
+const RECORDS: [RoundTrip; 5] = [
+    RoundTrip::Delivery,
+    RoundTrip::ShareAcknowledge,
+    RoundTrip::RedeliveryCrash,
+    RoundTrip::RedeliveryRelease,
+    RoundTrip::RedeliveryExpiry,
+];
 const COMMITS: [RoundTrip; 2] = [RoundTrip::Commit, RoundTrip::Fetch];
 const TRANSACTIONS: [RoundTrip; 4] =
     [RoundTrip::Transaction, RoundTrip::Visible, RoundTrip::Produce, RoundTrip::EndTxn];
@@ -191,7 +201,7 @@ const TRANSACTIONS: [RoundTrip; 4] =
 /// Round trips that no question is about.
 fn others(runs: &Runs, drawn: &Drawn) -> String {
     let asked = |of: &RoundTrip| {
-        HEARTBEATS.contains(of) || COMMITS.contains(of) || TRANSACTIONS.contains(of)
+        [&HEARTBEATS[..], &COMMITS, &TRANSACTIONS, &RECORDS].iter().any(|all| all.contains(of))
     };
     let others: Vec<_> = RoundTrip::ALL.into_iter().filter(|of| !asked(of)).collect();
     let charts = round_trips(&others, runs, drawn);

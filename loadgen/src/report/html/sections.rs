@@ -198,6 +198,23 @@ pub(super) fn members(report: &Report) -> String {
         facts.push(("Transactions committed", count(ended.committed)));
         facts.push(("Transactions aborted", count(ended.aborted)));
     }
+    let s = &report.shares;
+    if let Some(least) = s.least_fair() {
+        facts.push(("Records delivered", count(s.delivered)));
+        facts.push(("Records delivered again", count(s.redelivered)));
+        facts.push(("Records accepted", count(s.accepted)));
+        facts.push(("Records released", count(s.released)));
+        facts.push(("Records rejected", count(s.rejected)));
+        facts.push(("Acknowledgements refused", count(s.refused)));
+        let spread = format!(
+            "{} to {} a member, median {}, fairness {:.3}, in the least even group",
+            count(least.min),
+            count(least.max),
+            count(least.median),
+            least.fairness
+        );
+        facts.push(("Spread of records", spread));
+    }
     if m.failed_count > 0 {
         facts.push(("Failed permanently", count(m.failed_count)));
     }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{
-    Group, Load, Protocol, forty_five_seconds, hundred_millis, one, one_minute, one_second,
+    Group, Load, Protocol, Share, forty_five_seconds, hundred_millis, one, one_minute, one_second,
     three_seconds, yes,
 };
 use crate::plan::Isolation;
@@ -111,6 +111,7 @@ impl Group {
             commit: None,
             fetch: None,
             heartbeat: None,
+            share: Share::default(),
             producer: None,
             reader: None,
         }

@@ -151,6 +151,13 @@ impl World {
             Task::ReadOffsets { group, partitions, .. } => {
                 (format!("read {} of {}", partitions.len(), group.0), Ok(TaskOutcome::Read))
             }
+            Task::ReadStartOffsets { group, partitions, .. } => {
+                let word = format!("read start of {} of {}", partitions.len(), group.0);
+                (word, Ok(TaskOutcome::Read))
+            }
+            Task::ConfigureGroup { id, .. } => {
+                (format!("configure {}", id.as_str()), Ok(TaskOutcome::Configured))
+            }
         }
     }
 

@@ -159,7 +159,8 @@ pub(crate) fn is_static_cooperative(sim: &SimMember) -> bool {
         Protocol::Consumer { .. }
         | Protocol::Manual { .. }
         | Protocol::Producer(_)
-        | Protocol::Reader(_) => false,
+        | Protocol::Reader(_)
+        | Protocol::Share(_) => false,
     };
     cooperative && plan.instance_id.is_some()
 }

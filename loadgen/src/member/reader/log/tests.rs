@@ -1,6 +1,6 @@
 //! Logs with aborted transactions, control batches and batches that are cut off.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::ProducerId;
 use kafka_protocol::messages::fetch_response::AbortedTransaction;
 use kafka_protocol::records::{

@@ -201,7 +201,7 @@ impl World {
         let owner = Owner::Member { member: index, life: sim.life };
         let shard = match to {
             Destination::Any => self.client_random.below(u64::from(self.process_shards)) as u32,
-            Destination::Node(node) => {
+            Destination::Node(node) | Destination::Leader(node) => {
                 let port = self.nodes.address(node).map_or(FIRST_PORT, |(_, port)| port);
                 u32::from(port - FIRST_PORT)
             }

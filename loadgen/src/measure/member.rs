@@ -1,0 +1,30 @@
+//! The state of each member of a group, and the holder of each partition.
+
+use crate::plan::MemberIndex;
+use crate::time::Time;
+
+#[derive(Default)]
+pub(super) struct Member {
+    pub(super) live: bool,
+    pub(super) joined: bool,
+    pub(super) cut_off: bool,
+    /// The epoch that it settled at; it counts as settled if that is the newest.
+    pub(super) settled: Option<i32>,
+    /// The number of partitions that it believes to own, and of those that it is the holder of.
+    pub(super) owns: u32,
+    pub(super) holds: u32,
+    /// Counts up when all its partitions become free at once.
+    pub(super) life: u32,
+    /// The time since which it waits for partitions.
+    pub(super) waits: Option<Time>,
+    pub(super) revocations: u64,
+    pub(super) fenced: bool,
+}
+
+/// The member that was last assigned a partition, and owns it unless it is free.
+#[derive(Clone, Copy)]
+pub(super) struct Holder {
+    pub(super) member: MemberIndex,
+    pub(super) life: u32,
+    pub(super) free: bool,
+}

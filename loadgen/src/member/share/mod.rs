@@ -1,0 +1,180 @@
+//! A member of a share group (KIP-932): it learns its partitions with its heartbeats, and acquires
+//! and acknowledges their records in a share session with each of their leaders. The order of
+//! requests is that of Kafka's `ShareConsumeRequestManager`: one at a time to each leader.
+
+mod answers;
+mod membership;
+mod messages;
+mod records;
+mod session;
+
+use std::time::Duration;
+
+use self::membership::Membership;
+use self::session::Session;
+use super::State;
+use super::core::{Core, Turn};
+use super::error::Step;
+use super::io::{Answer, NodeIndex, Overdue};
+use super::leaders::Leaders;
+use super::owned::sorted;
+use crate::event::EventKind;
+use crate::plan::{MemberIndex, Partition, SharePlan};
+use crate::time::Time;
+use crate::topics::Topics;
+
+pub(super) struct Share {
+    plan: SharePlan,
+    membership: Membership,
+    /// All partitions that it may be assigned, and their leaders by their places.
+    partitions: Vec<Partition>,
+    leaders: Leaders,
+    sessions: Vec<Session>,
+    /// Sessions are closed, and none is opened.
+    closing: bool,
+}
+
+impl Share {
+    pub(super) fn new(plan: &SharePlan) -> Self {
+        Self {
+            plan: plan.clone(),
+            membership: Membership::new(),
+            partitions: Vec::new(),
+            leaders: Leaders::of(0),
+            sessions: Vec::new(),
+            closing: false,
+        }
+    }
+
+    pub(super) fn advance(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        self.membership.advance(core, turn)?;
+        if core.owned.is_empty() && self.sessions.is_empty() {
+            return Ok(());
+        }
+        self.know(core, turn.context.topics);
+        self.leaders.advance(&self.partitions, core, turn)?;
+        self.open(core);
+        self.send(core, turn)
+    }
+
+    /// Sends a heartbeat that is due, while it gives up its partitions.
+    pub(super) fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        self.membership.keep_alive(core, turn)
+    }
+
+    /// Closes its sessions, with the acknowledgements of what it has processed.
+    pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        self.closing = true;
+        self.send(core, turn)
+    }
+
+    pub(super) fn leave(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        self.membership.leave(core, turn)
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        answer: Answer,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let of_leaders = self.leaders.answered(answer, &self.partitions, core, turn);
+        let Some(answer) = of_leaders else { return Ok(()) };
+        if self.membership.awaits(answer.token) {
+            return self.membership.answered(answer.sent, answer.outcome, core, turn);
+        }
+        self.session_answered(answer, core, turn)
+    }
+
+    pub(super) fn abandon(&mut self) {
+        self.sessions.clear();
+        self.membership.abandon();
+    }
+
+    pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
+        let leaders = self.leaders.deadline().filter(|_| !self.partitions.is_empty());
+        let heartbeat = self.membership.deadline(core);
+        let sessions = self.sessions.iter().filter_map(|it| self.session_deadline(it, core));
+        heartbeat.into_iter().chain(leaders).chain(sessions).min()
+    }
+
+    /// The time when [`Share::finish`] has something to do.
+    pub(super) fn finish_deadline(&self, core: &Core) -> Option<Time> {
+        self.sessions.iter().filter_map(|it| self.session_deadline(it, core)).min()
+    }
+
+    pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
+        self.membership.deadline(core)
+    }
+
+    pub(super) fn overdue(&self, now: Time) -> Option<Overdue> {
+        self.membership.overdue(now)
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.membership.state()
+    }
+
+    pub(super) fn awaits(&self, token: u32) -> bool {
+        self.membership.awaits(token)
+            || self.leaders.awaits(token)
+            || self.sessions.iter().any(|session| session.awaits(token))
+    }
+
+    /// Sessions have no place here once they are closed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.membership.is_idle() && self.sessions.is_empty()
+    }
+
+    /// Whether this member takes longer than the others.
+    fn is_slow(&self, member: MemberIndex) -> bool {
+        // Neighbours are in the same group, so that each group has its share.
+        const MILLION: u64 = 1_000_000;
+        let (member, slow) = (u64::from(member.0), u64::from(self.plan.slow));
+        (member + 1) * slow / MILLION > member * slow / MILLION
+    }
+
+    fn takes(&self, core: &Core) -> Duration {
+        if self.is_slow(core.plan.index) { self.plan.slow_takes } else { self.plan.takes }
+    }
+
+    /// Learns of partitions that were added to topics.
+    fn know(&mut self, core: &Core, topics: &Topics) {
+        let subscribed = core.group().subscription.topics();
+        let count = subscribed.iter().map(|topic| topics.partitions(*topic) as usize).sum();
+        if self.partitions.len() != count {
+            let of = |topic| {
+                (0..topics.partitions(topic)).map(move |number| Partition { topic, number })
+            };
+            self.partitions = sorted(subscribed.iter().flat_map(|topic| of(*topic)).collect());
+            self.leaders = Leaders::of(count);
+        }
+    }
+
+    fn leader(&self, partition: Partition) -> Option<NodeIndex> {
+        self.leaders.node(self.partitions.binary_search(&partition).ok()?)
+    }
+
+    /// The partitions that it is to have in its session with this node.
+    fn wanted(&self, node: NodeIndex, core: &Core) -> Vec<Partition> {
+        let owned = core.owned.partitions().iter().copied();
+        owned.filter(|partition| self.leader(*partition) == Some(node)).collect()
+    }
+
+    /// Each leader of its partitions gets a session.
+    fn open(&mut self, core: &Core) {
+        for partition in core.owned.partitions() {
+            if let Some(node) = self.leader(*partition)
+                && !self.sessions.iter().any(|session| session.node == node)
+            {
+                self.sessions.push(Session::new(node));
+            }
+        }
+    }
+
+    /// A leader refused these partitions: they may be led by another one.
+    fn led_elsewhere(&mut self, partitions: &[Partition], core: &Core, turn: &mut Turn<'_, '_>) {
+        self.leaders.forget();
+        core.emit(turn, EventKind::LeaderLost { partitions: partitions.into() });
+    }
+}

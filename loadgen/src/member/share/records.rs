@@ -1,0 +1,102 @@
+//! The records of a fetched partition: which of the acquired offsets have one, what becomes of
+//! each, and when it was written.
+
+use bytes::Bytes;
+
+use super::session::Held;
+use crate::event::{Acknowledge, AcknowledgedBatch, AcquiredBatch};
+use crate::member::batches::{Batch, record};
+use crate::member::io::{Span, SpanKind};
+use crate::member::numbered::Numbered;
+use crate::plan::{Poison, PoisonIs};
+use crate::time::Time;
+use std::time::Duration;
+
+/// A record: its offset, and when it was due to be written if a producer of the run wrote it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Record {
+    pub(super) offset: i64,
+    pub(super) due: Option<Time>,
+}
+
+/// All records of these batches, without those of control batches.
+///
+/// # Errors
+/// The mistake in them.
+pub(super) fn read(mut bytes: Bytes) -> Result<Vec<Record>, &'static str> {
+    let mut all = Vec::new();
+    while let Some(batch) = Batch::next(&mut bytes)? {
+        if batch.is_control() {
+            continue;
+        }
+        let mut rest = &batch.records[..];
+        for _ in 0..batch.count {
+            let (delta, key) = record(&mut rest).ok_or("a record that is cut off")?;
+            let due = Numbered::of(key).map(|it| Time::from_micros(it.number));
+            all.push(Record { offset: batch.base.saturating_add(delta), due });
+        }
+    }
+    Ok(all)
+}
+
+/// The end of each of the records of an acquired batch.
+pub(super) fn judge(
+    number: usize,
+    acquired: &AcquiredBatch,
+    records: &[Record],
+    poison: Option<Poison>,
+) -> Vec<Held> {
+    let mut held: Vec<Held> = Vec::new();
+    let mut push = |first: i64, last: i64, how| match held.last_mut() {
+        _ if first > last => {}
+        Some(before) if before.records.how == how => before.records.last = last,
+        _ => {
+            let partition = acquired.partition;
+            let records = AcknowledgedBatch { partition, first, last, how };
+            held.push(Held { batch: number, records });
+        }
+    };
+    let mut next = acquired.first;
+    for record in within(acquired, records) {
+        push(next, record.offset - 1, Acknowledge::Gap);
+        push(record.offset, record.offset, fate(record.offset, poison));
+        next = record.offset + 1;
+    }
+    push(next, acquired.last, Acknowledge::Gap);
+    held
+}
+
+/// How long the records of an acquired batch have waited, if it is their first delivery.
+pub(super) fn deliveries(acquired: &AcquiredBatch, records: &[Record], arrived: Time) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    let first = within(acquired, records).iter().filter(|_| acquired.deliveries == 1);
+    for due in first.filter_map(|record| record.due) {
+        match spans.last_mut() {
+            Some(last) if last.due == due => last.count += 1,
+            _ => spans.push(Span {
+                of: SpanKind::Delivery,
+                due,
+                began: due,
+                ended: arrived,
+                delayed: Duration::ZERO,
+                answered: true,
+                count: 1,
+            }),
+        }
+    }
+    spans
+}
+
+fn within<'a>(acquired: &AcquiredBatch, records: &'a [Record]) -> &'a [Record] {
+    let from = records.partition_point(|record| record.offset < acquired.first);
+    let to = records.partition_point(|record| record.offset <= acquired.last);
+    &records[from..to.max(from)]
+}
+
+fn fate(offset: i64, poison: Option<Poison>) -> Acknowledge {
+    match poison.filter(|poison| (offset + 1) % i64::from(poison.one_in.max(1)) == 0) {
+        None => Acknowledge::Accept,
+        Some(Poison { how: PoisonIs::Released, .. }) => Acknowledge::Release,
+        Some(Poison { how: PoisonIs::Rejected, .. }) => Acknowledge::Reject,
+    }
+}
