@@ -43,6 +43,9 @@ group.consumer.heartbeat.interval.ms=500
 group.consumer.min.heartbeat.interval.ms=100
 group.consumer.session.timeout.ms=10000
 group.consumer.min.session.timeout.ms=6000
+group.share.heartbeat.interval.ms=1000
+group.share.min.heartbeat.interval.ms=500
+group.share.max.size=1000
 """
 #: A listener with TLS, whose certificate is made for the run.
 TLS_PROPERTIES = """\

@@ -163,6 +163,31 @@ def of_producers(
     )
 
 
+def drained(name: str) -> Callable[[dict], float | None]:
+    """How many a second of the server's CPU time, from a second before the first to a second after
+    the last in the phase `measured`."""
+
+    def per_cpu(report: dict) -> float | None:
+        points = window(report)
+        busy = [at for at, point in enumerate(points) if point["rates"].get(name)]
+        if not busy:
+            return None
+        around = round(1 / report["series"]["step_seconds"])
+        points = points[max(busy[0] - around, 0) : busy[-1] + around + 1]
+        cpu = sum(point["server_cpu"] or 0 for point in points)
+        return sum(point["rates"].get(name, 0) for point in points) / cpu if cpu else None
+
+    return per_cpu
+
+
+#: The way of a record of a share group.
+DELIVERY = (
+    Metric("delivery_p50", "delivery p50 ms", latency("delivery", "p50"), ".2f"),
+    Metric("delivery_p99", "delivery p99 ms", latency("delivery", "p99"), ".2f", False),
+    Metric("ack_p50", "acknowledge p50 ms", latency("share-acknowledge", "p50"), ".2f"),
+    Metric("ack_p99", "acknowledge p99 ms", latency("share-acknowledge", "p99"), ".2f", False),
+)
+
 CPU = Metric(
     "cpu",
     "server CPU-s",
@@ -338,5 +363,68 @@ WORKLOADS = [
     ),
     of_producers(
         "produce-idempotent", "The same with sequence numbers", "produce.toml", "produce"
+    ),
+    Workload(
+        name="share",
+        title="Records of a share group that are there: acquired, and acknowledged batch by batch",
+        sizes_of="members",
+        scenario="share.toml",
+        sizes={"16": ""},
+        metrics=(
+            Metric("per_cpu", "records per CPU-s", drained("delivery"), more_is_better=True),
+            Metric("acks", "requests per CPU-s", drained("share-acknowledge")),
+            Metric("fairness", "fairness", lambda r: r["shares"]["spread"][0]["fairness"], ".3f"),
+        ),
+        servers=("muster", "kafka"),
+        explanation="Batches of 1,000 records of 100 bytes; a fetch returns one of them, a "
+        "ShareAcknowledge accepts it. muster has an acknowledgement on stable storage when it is "
+        "answered, Kafka in the page cache.",
+    ),
+    Workload(
+        name="share-record",
+        title="The same, acknowledged one by one",
+        sizes_of="members",
+        scenario="share.toml",
+        sizes={"16": "--set group.workers.share.acknowledge=record --set phase.fill.lasts=500ms"},
+        metrics=(
+            Metric("per_cpu", "records per CPU-s", drained("share-acknowledge"), more_is_better=True),
+            *DELIVERY[2:],
+        ),
+        servers=("muster", "kafka"),
+        explanation="A ShareAcknowledge for each record, one at a time of each member.",
+    ),
+    Workload(
+        name="share-latency",
+        title="Records of a share group as they are written",
+        sizes_of="members",
+        scenario="share-latency.toml",
+        sizes={
+            "64": "",
+            "1,000": "--members 1000 --partitions 1 --set producer.writer.produce.rate=12.5",
+        },
+        metrics=(
+            *DELIVERY,
+            Metric("cpu_each", "CPU µs a record", micros_each("delivery"), ".1f", False),
+            Metric("cores", "server", cores, ".0%"),
+        ),
+        servers=("muster", "kafka"),
+        explanation="2,000 records a second in batches of ten to 16 partitions; 500 to one "
+        "partition, which 1,000 members share, each with a fetch that waits. Delivery: from when a "
+        "record was due to be written until a member has it.",
+    ),
+    Workload(
+        name="share-beside",
+        title="Groups next to a share group",
+        sizes_of="with",
+        scenario="share-beside.toml",
+        sizes={"nothing": "--set phase.share.start.groups=idle", "records": ""},
+        metrics=(
+            Metric("commit", "commit p99 ms", latency("commit", "p99"), ".2f", False),
+            Metric("heartbeat", "heartbeat p99 ms", latency("heartbeat", "p99"), ".2f", False),
+            Metric("consumer", "consumer p99 ms", latency("consumer-heartbeat", "p99"), ".2f", False),
+        ),
+        servers=("muster", "kafka"),
+        explanation="A classic and a consumer group of 50 members each, which commit 400 times a "
+        "second, and a share group of 64 members without records, and with 2,000 records a second.",
     ),
 ]
