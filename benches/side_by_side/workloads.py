@@ -385,7 +385,7 @@ WORKLOADS = [
         title="The same, acknowledged one by one",
         sizes_of="members",
         scenario="share.toml",
-        sizes={"16": "--set group.workers.share.acknowledge=record --set phase.fill.lasts=500ms"},
+        sizes={"16": "--set group.workers.share.acknowledge=record --set phase.fill.lasts=2s"},
         metrics=(
             Metric("per_cpu", "records per CPU-s", drained("share-acknowledge"), more_is_better=True),
             *DELIVERY[2:],
@@ -417,7 +417,7 @@ WORKLOADS = [
         title="Groups next to a share group",
         sizes_of="with",
         scenario="share-beside.toml",
-        sizes={"nothing": "--set phase.share.start.groups=idle", "records": ""},
+        sizes={"nothing": "--set producer.writer.produce.rate=0.001", "records": ""},
         metrics=(
             Metric("commit", "commit p99 ms", latency("commit", "p99"), ".2f", False),
             Metric("heartbeat", "heartbeat p99 ms", latency("heartbeat", "p99"), ".2f", False),
