@@ -151,7 +151,7 @@ pub struct SharePlan {
     pub delivery_limit: u32,
 }
 
-/// Records that no member can process: those whose offset is a multiple of `one_in`.
+/// Records that no member can process, one in this number of each partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Poison {
     pub one_in: u32,

@@ -12,6 +12,9 @@ use crate::plan::{Poison, PoisonIs};
 use crate::time::Time;
 use std::time::Duration;
 
+/// How far the records that cannot be processed are from those of the next partition.
+const APART: i64 = 37;
+
 /// A record: its offset, and when it was due to be written if a producer of the run wrote it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record {
@@ -59,7 +62,8 @@ pub(super) fn judge(
     let mut next = acquired.first;
     for record in within(acquired, records) {
         push(next, record.offset - 1, Acknowledge::Gap);
-        push(record.offset, record.offset, fate(record.offset, poison));
+        let how = fate(acquired.partition.number, record.offset, poison);
+        push(record.offset, record.offset, how);
         next = record.offset + 1;
     }
     push(next, acquired.last, Acknowledge::Gap);
@@ -93,8 +97,10 @@ fn within<'a>(acquired: &AcquiredBatch, records: &'a [Record]) -> &'a [Record] {
     &records[from..to.max(from)]
 }
 
-fn fate(offset: i64, poison: Option<Poison>) -> Acknowledge {
-    match poison.filter(|poison| (offset + 1) % i64::from(poison.one_in.max(1)) == 0) {
+fn fate(partition: u32, offset: i64, poison: Option<Poison>) -> Acknowledge {
+    // Partitions with fewer records than `one_in` have their share, too.
+    let place = offset.saturating_add(1).saturating_add(i64::from(partition) * APART);
+    match poison.filter(|poison| place % i64::from(poison.one_in.max(1)) == 0) {
         None => Acknowledge::Accept,
         Some(Poison { how: PoisonIs::Released, .. }) => Acknowledge::Release,
         Some(Poison { how: PoisonIs::Rejected, .. }) => Acknowledge::Reject,
