@@ -4,8 +4,6 @@
 //! in an answer whose records were not written.
 
 mod alter_share_group_offsets;
-mod consumer_group_describe;
-mod consumer_group_heartbeat;
 mod delete_groups;
 mod delete_share_group_offsets;
 mod describe_groups;
@@ -15,13 +13,10 @@ mod join_group;
 mod leave_group;
 mod list;
 mod list_groups;
+mod modern_groups;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
-mod share_group_describe;
-mod share_group_heartbeat;
-mod streams_group_describe;
-mod streams_group_heartbeat;
 mod sync_group;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,97 @@
+//! The heartbeats and descriptions of consumer, share and streams groups: requests and answers that
+//! differ in their names alone.
+
+use super::list::{BySlot, GroupList, extract, once, runs};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use crate::placement::Slot;
+use muster_codec::messages::{
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse, DescribedConsumerGroup, DescribedShareGroup,
+    DescribedStreamsGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse,
+    ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+};
+use muster_codec::{ErrorCode, Response};
+
+macro_rules! heartbeat {
+    ($request:ident, $response:ident) => {
+        impl GroupApi for $request<'_> {
+            fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+                NamedGroups::One(&self.group_id)
+            }
+
+            fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+                $response { error_code: error.code(), ..Default::default() }.into()
+            }
+        }
+
+        impl CoordinatorAnswer for $response<'_> {
+            fn merge(&mut self, refused: Self) {
+                *self = refused;
+            }
+
+            fn fail(&mut self, error: ErrorCode) {
+                *self = Self { error_code: error.code(), ..Default::default() };
+            }
+        }
+    };
+}
+
+macro_rules! describe {
+    ($request:ident, $response:ident, $group:ident) => {
+        impl GroupApi for $request<'_> {
+            fn named(&mut self, _version: i16) -> NamedGroups<'_> {
+                NamedGroups::Each(self)
+            }
+
+            fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+                let groups = self.group_ids.iter().map(|group| $group {
+                    group_id: owned(group),
+                    error_code: error.code(),
+                    ..Default::default()
+                });
+                $response { groups: groups.collect(), ..Default::default() }.into()
+            }
+        }
+
+        impl GroupList for $request<'_> {
+            fn is_empty(&self) -> bool {
+                self.group_ids.is_empty()
+            }
+
+            fn name_once(&mut self) {
+                once(&mut self.group_ids);
+            }
+
+            fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
+                let group_ids = extract(&mut self.group_ids, |group| context.is_foreign(group))?;
+                let foreign = Self { group_ids, ..Default::default() };
+                Some(foreign.refused(context.version, ErrorCode::NotCoordinator))
+            }
+        }
+
+        impl BySlot for $request<'_> {
+            fn by_slot(self, slot_of: &dyn Fn(&str) -> Slot) -> Vec<(Slot, Self)> {
+                let runs = runs(self.group_ids, |it| slot_of(it));
+                runs.map(|(slot, group_ids)| (slot, Self { group_ids, ..self })).collect()
+            }
+        }
+
+        impl CoordinatorAnswer for $response<'_> {
+            fn merge(&mut self, refused: Self) {
+                self.groups.extend(refused.groups);
+            }
+
+            /// A description writes nothing.
+            fn fail(&mut self, _error: ErrorCode) {}
+        }
+    };
+}
+
+heartbeat!(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse);
+heartbeat!(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse);
+heartbeat!(StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse);
+
+describe!(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedConsumerGroup);
+describe!(ShareGroupDescribeRequest, ShareGroupDescribeResponse, DescribedShareGroup);
+describe!(StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, DescribedStreamsGroup);
