@@ -5,6 +5,7 @@ use super::{Call, Partitions};
 use crate::cluster::{ClusterImage, Endpoint, Topic, leader};
 use muster_codec::ErrorCode;
 use muster_codec::messages::NodeEndpoint;
+use std::collections::BTreeSet;
 
 /// The reason why this shard does not answer for a partition.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +54,19 @@ impl Partitions {
         let topic = image.topic(topic).filter(|topic| (0..topic.partitions).contains(&index));
         let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         self.locate(topic, index).map_err(|missing| missing.error)
+    }
+
+    /// Clients find none of these partitions until the shard's log is flushed up to a position.
+    pub(crate) fn withhold(&mut self, ids: BTreeSet<PartitionId>, until: u64) {
+        self.withheld = (ids, until);
+    }
+
+    /// The shard's log is flushed up to a position.
+    pub(crate) fn shard_log_flushed(&mut self, position: u64) {
+        let (ids, until) = &mut self.withheld;
+        if *until <= position {
+            ids.clear();
+        }
     }
 
     /// The address of a shard for the client of a request.

@@ -12,7 +12,6 @@ use muster_codec::messages::{
     AbortedTransaction, ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
 use muster_storage::{BatchPlace, BatchSearch, Find, Found};
-use std::collections::BTreeSet;
 
 /// A read that a share partition asks for.
 #[derive(Debug, Clone, Copy)]
@@ -48,19 +47,6 @@ impl Partitions {
     /// The end of a partition's log; None if this shard does not have it.
     pub(crate) fn share_end(&self, id: PartitionId) -> Option<i64> {
         self.partitions.get(&id).map(|partition| partition.bounds().high_watermark)
-    }
-
-    /// Clients find none of these partitions until the shard's log is flushed up to a position.
-    pub(crate) fn withhold(&mut self, ids: BTreeSet<PartitionId>, until: u64) {
-        self.withheld = (ids, until);
-    }
-
-    /// The shard's log is flushed up to a position.
-    pub(crate) fn shard_log_flushed(&mut self, position: u64) {
-        let (ids, until) = &mut self.withheld;
-        if *until <= position {
-            ids.clear();
-        }
     }
 
     /// A partition that is led here, and its bounds.
