@@ -4,8 +4,8 @@
 
 use muster_codec::{ErrorCode, Uuid, Wall};
 use muster_shares::partition::{
-    AbortedTransaction, Acknowledgement, AcquireMode, AcquiredRange, Fetched, LogBatch, ReadBatch,
-    RecordState, Wanted, aborted_ranges, are_well_formed,
+    AbortedTransaction, Acknowledgement, AcquireMode, AcquiredRange, Change, Fetched, LogBatch,
+    ReadBatch, RecordState, Wanted, aborted_ranges, are_well_formed,
 };
 use muster_shares::state::{Initialize, Topics, Write};
 use muster_shares::{Settings, SharePartition, SharePartitionKey, StateBatch, States};
@@ -185,6 +185,17 @@ fn an_aborted_batch_before_the_start_fails_no_fetch_and_uses_up_no_delivery() {
     let states: Vec<_> =
         partition.in_flight().map(|it| (it.first, it.last, it.state, it.delivery_count)).collect();
     assert_eq!(states, [(5, 9, RecordState::Archived, 1), (10, 19, RecordState::Acquired, 1)]);
+}
+
+/// In Kafka they count as lag until the group's next change.
+#[test]
+fn the_next_record_counts_aborted_records_as_done() {
+    let mut partition = opened(&initialized(0));
+    let aborted = [batch(0, 9)];
+    assert_eq!(acquire(&mut partition, "a", &aborted, &aborted, 0), []);
+    let change = partition.take_change(1).unwrap();
+    let counted = Change { start_offset: 0, delivery_complete_count: 10, batches: vec![] };
+    assert_eq!(change, counted);
 }
 
 /// Kafka 4.3 moves the start only after a write, and there is nothing to write.

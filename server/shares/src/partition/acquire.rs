@@ -216,10 +216,12 @@ impl SharePartition {
     }
 
     /// Batches of aborted transactions are done at once. One that begins before the start, or that
-    /// was not in flight, concerns no other.
+    /// was not in flight, concerns no other. The next record has how many are done: otherwise they
+    /// would count as lag until the group's next change, as in Kafka.
     fn archive_aborted(&mut self, aborted: &[LogBatch]) {
         for batch in aborted {
-            self.archive(batch.base, batch.last, super::status::Status::is_acquired);
+            self.has_unwritten |=
+                self.archive(batch.base, batch.last, super::status::Status::is_acquired);
         }
     }
 

@@ -11,6 +11,8 @@ pub enum Difference {
     InitializedAgain,
     /// Kafka 4.3.0: a read with leader epoch -1 is fenced (until 4.3.1).
     ReadWithoutEpoch,
+    /// Kafka: records of aborted transactions are written as done with the next change only.
+    AbortedAlone,
 }
 
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! Share partitions against Kafka's: the broker around them, and its operations.
 
+use crate::argued::Difference;
 use crate::json::{int, int_or, int32, list, text};
 use crate::log::Log;
 use crate::shown::Shown;
@@ -305,6 +306,9 @@ impl Broker {
         let Some(open) = self.open.get_mut(key) else { return };
         let Some(change) = open.partition.take_change(self.position) else { return };
         open.partition.flushed(self.position);
+        if change.batches.is_empty() {
+            return self.coordinator.argued.note(Difference::AbortedAlone);
+        }
         self.changes.entry(key.clone()).or_default().push(change);
     }
 

@@ -38,8 +38,11 @@ fn share_state_is_as_kafkas() {
 #[test]
 fn share_partitions_are_as_kafkas() {
     let (mut acquired, mut changes, mut states) = (0, 0, 0);
+    let mut argued = Argued::default();
     for transcript in ["share-partition", "quiet", "busy"].into_iter().flat_map(transcripts) {
-        let (counts, rest) = partition_run(&transcript).unwrap_or_else(|what| panic!("{what}"));
+        let (broker, rest) = partition_run(&transcript).unwrap_or_else(|what| panic!("{what}"));
+        let counts = broker.counts;
+        argued.add(&broker.coordinator.argued);
         println!("{}: {counts:?}, {rest} operations left out", transcript.name);
         assert!(rest == 0 || transcript.name.starts_with("share-partition"));
         acquired += counts.acquired;
@@ -47,23 +50,24 @@ fn share_partitions_are_as_kafkas() {
         states += counts.states;
     }
     assert!(acquired > 1_000 && changes > 500 && states > 1_500, "{acquired} {changes} {states}");
+    assert!(argued.count(Difference::AbortedAlone) > 0, "no longer a difference");
 }
 
 /// Replays a transcript up to the first operation that muster has no counterpart of: writes that
 /// are answered late, or with errors; offsets that are altered under an open share partition.
-fn partition_run(transcript: &transcript::Transcript) -> Result<(broker::Counts, usize), String> {
+fn partition_run(transcript: &transcript::Transcript) -> Result<(broker::Broker, usize), String> {
     let mut broker = broker::Broker::new(&transcript.lines[0].input);
     for (number, line) in transcript.lines.iter().enumerate().skip(1) {
         let op = &line.input["op"];
         let alters = op == "request" && !broker.open.is_empty();
         if ["persister", "answer", "hold", "fail"].iter().any(|it| op == it) || alters {
-            return Ok((broker.counts, transcript.lines.len() - number));
+            return Ok((broker, transcript.lines.len() - number));
         }
         let place =
             |what| format!("{} line {}: {}\n  {what}", transcript.name, number + 1, line.input);
         broker.apply(line).map_err(place)?;
     }
-    Ok((broker.counts, 0))
+    Ok((broker, 0))
 }
 
 /// A long run, if `MUSTER_ORACLE` names the folder of the oracle.
