@@ -23,7 +23,7 @@ fn main() {
         delivery_state: 2,
     });
     for number in 0..100_000 {
-        let key = SharePartitionKey::new(&format!("group-{}", number % 100), Uuid([1; 16]), number);
+        let key = SharePartitionKey::new(format!("group-{}", number % 100), Uuid([1; 16]), number);
         let request = Initialize { state_epoch: 1, start_offset: 0 };
         let record = states.initialize(&key, request, &Everything, Wall(0)).unwrap().unwrap();
         states.replay(&record);

@@ -1,13 +1,14 @@
 //! The name of a share partition.
 
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 use muster_codec::records::ShareStateKey;
 use muster_codec::{Str, Uuid};
 
 /// A group's part of a topic partition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharePartitionKey {
-    pub group_id: Box<str>,
+    /// Shared by the keys of a group, as they are many.
+    pub group_id: Arc<str>,
     pub topic_id: Uuid,
     pub partition: i32,
 }
@@ -20,7 +21,7 @@ pub struct TopicPartition {
 }
 
 impl SharePartitionKey {
-    pub fn new(group_id: &str, topic_id: Uuid, partition: i32) -> Self {
+    pub fn new(group_id: impl Into<Arc<str>>, topic_id: Uuid, partition: i32) -> Self {
         Self { group_id: group_id.into(), topic_id, partition }
     }
 
@@ -37,6 +38,6 @@ impl SharePartitionKey {
 
     /// The share partition of a record.
     pub fn of_record(key: &ShareStateKey<'_>) -> Self {
-        Self::new(&key.group_id, key.topic_id, key.partition)
+        Self::new(&*key.group_id, key.topic_id, key.partition)
     }
 }

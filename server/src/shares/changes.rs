@@ -12,6 +12,7 @@ use muster_shares::state::Refusal;
 use muster_storage::AppendError;
 use muster_storage::injected::{self, Fault};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl Shares {
     /// Ends the locks whose time has come by a time at which all input was handled.
@@ -24,13 +25,13 @@ impl Shares {
     }
 
     /// Releases what a member holds, because its session has ended.
-    pub(super) fn release(&mut self, inputs: &Inputs<'_>, group_id: &str, ended: &Ended) {
+    pub(super) fn release(&mut self, inputs: &Inputs<'_>, group_id: &Arc<str>, ended: &Ended) {
         if injected::is(Fault::ForgottenRelease) {
             return;
         }
         let settings = self.config(inputs, group_id).settings;
         for at in &ended.partitions {
-            let key = SharePartitionKey::new(group_id, at.topic_id, at.partition);
+            let key = SharePartitionKey::new(group_id.clone(), at.topic_id, at.partition);
             self.open.on(&key, |it| it.release(&ended.member_id, &settings));
         }
     }

@@ -52,6 +52,7 @@ use muster_shares::sessions::SessionKey;
 use muster_shares::{OpenPartitions, Sessions, SharePartitionKey, TopicPartition};
 use state_calls::StateCalls;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use table::Table;
 
 /// The groups whose configs are kept; beyond it they are looked up again.
@@ -70,7 +71,7 @@ pub(crate) struct Shares {
     requests: Table,
     /// The requests that wait for a share partition, and the groups with some by partition.
     waiters: BTreeMap<SharePartitionKey, BTreeSet<u64>>,
-    by_partition: BTreeMap<TopicPartition, BTreeSet<Box<str>>>,
+    by_partition: BTreeMap<TopicPartition, BTreeSet<Arc<str>>>,
     /// The share partitions that are being read.
     reading: BTreeSet<SharePartitionKey>,
     /// The reads under way, by number.
@@ -80,8 +81,8 @@ pub(crate) struct Shares {
     looked_up: HashSet<SharePartitionKey>,
     found: BTreeMap<SharePartitionKey, Result<i64, ErrorCode>>,
     /// Groups that may have no session left.
-    left_groups: BTreeSet<Box<str>>,
-    configs: HashMap<Box<str>, ShareConfig>,
+    left_groups: BTreeSet<Arc<str>>,
+    configs: HashMap<Arc<str>, ShareConfig>,
     state_calls: StateCalls,
     /// Effects of partitions that are not taken yet.
     ended_reads: Vec<(u64, ShareReadEnd)>,
@@ -157,7 +158,7 @@ impl Shares {
     ) -> impl Iterator<Item = (&SharePartitionKey, InFlight<'_>, bool)> {
         let runs = self.open.iter().flat_map(|(key, it)| it.in_flight().map(move |run| (key, run)));
         runs.map(|(key, run)| {
-            let key_of = |member| SessionKey::new(&key.group_id, member);
+            let key_of = |member| SessionKey::new(key.group_id.clone(), member);
             let epoch = run.member.map(|member| self.sessions.epoch(&key_of(member)));
             (key, run, epoch.is_none_or(|it| it.is_some()))
         })

@@ -182,7 +182,7 @@ impl Shares {
         let renews = is_renew && client.asked.version >= RENEW_SINCE;
         let mut results = BTreeMap::new();
         for (at, batches) in all {
-            let group_id = &request.member.group_id;
+            let group_id = request.member.group_id.clone();
             let key = SharePartitionKey::new(group_id, at.topic_id, at.partition);
             let known = topic_error(inputs, client, *at).map_or(Ok(()), Err);
             let result = known.and_then(|()| {
@@ -262,7 +262,7 @@ fn member(
     let group_id = group_id.ok_or(ErrorCode::InvalidRequest)?;
     let member_id = member_id.ok_or(ErrorCode::InvalidRequest)?;
     let is_valid = (1..=MEMBER_ID_MAX).contains(&member_id.encode_utf16().count());
-    is_valid.then(|| SessionKey::new(group_id, member_id)).ok_or(ErrorCode::InvalidRequest)
+    is_valid.then(|| SessionKey::new(&**group_id, member_id)).ok_or(ErrorCode::InvalidRequest)
 }
 
 fn new_request(asked: Asked, member: SessionKey, now: i64) -> Request {

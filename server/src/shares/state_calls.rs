@@ -95,7 +95,7 @@ impl Shares {
         let mut visible_at = VisibleAt::Now;
         let mut results = Vec::new();
         each_partition(&request, |topic_id, partition, initialize| {
-            let key = SharePartitionKey::new(&group_id, topic_id, partition);
+            let key = SharePartitionKey::new(Arc::clone(&group_id), topic_id, partition);
             let done = self.answer_one(inputs, &key, (&request, initialize));
             let result = match done {
                 Ok((summary, at)) => {

@@ -146,7 +146,7 @@ impl Request {
     /// The share partition of one of its parts.
     pub(super) fn key(&self, part: usize) -> SharePartitionKey {
         let TopicPartition { topic_id, partition } = self.parts[part].at;
-        SharePartitionKey::new(&self.member.group_id, topic_id, partition)
+        SharePartitionKey::new(self.member.group_id.clone(), topic_id, partition)
     }
 
     /// Notes the records of its acknowledgements.

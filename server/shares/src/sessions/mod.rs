@@ -9,6 +9,7 @@ pub use fetch::{Begun, FetchContext, SessionFetch};
 use crate::TopicPartition;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use partitions::Partitions;
@@ -35,7 +36,7 @@ pub struct Sessions {
 /// A member of a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionKey {
-    pub group_id: Box<str>,
+    pub group_id: Arc<str>,
     pub member_id: Box<str>,
 }
 
@@ -64,7 +65,7 @@ pub struct Ended {
 /// The end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disconnected {
-    pub group_id: Box<str>,
+    pub group_id: Arc<str>,
     /// None if the session was replaced or closed before.
     pub ended: Option<Ended>,
     /// Whether the group has no session left: its share partitions are to be dropped.
@@ -157,7 +158,7 @@ impl Sessions {
 }
 
 impl SessionKey {
-    pub fn new(group_id: &str, member_id: &str) -> Self {
+    pub fn new(group_id: impl Into<Arc<str>>, member_id: &str) -> Self {
         Self { group_id: group_id.into(), member_id: member_id.into() }
     }
 }

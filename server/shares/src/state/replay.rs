@@ -25,15 +25,28 @@ impl States {
             let counts_on = |it: &u32| *it < self.updates_per_snapshot;
             state.updates = before.updates.map(|it| if counts_on(&it) { it } else { 0 });
         }
+        let key = self.with_known_group(key);
         self.states.insert(key, state);
     }
 
     fn replay_update(&mut self, key: SharePartitionKey, update: &ShareUpdateValue) {
-        let state = match self.states.remove(&key) {
-            Some(state) => state.updated(update),
-            None => State::of_update(update),
+        let (key, state) = match self.states.remove_entry(&key) {
+            Some((key, state)) => (key, state.updated(update)),
+            None => (self.with_known_group(key), State::of_update(update)),
         };
         self.states.insert(key, state);
+    }
+
+    /// The same key, with the name that other keys of the group have: so it is in memory once.
+    fn with_known_group(&self, key: SharePartitionKey) -> SharePartitionKey {
+        let next = self.states.range(&key..).next();
+        let before = || self.states.range(..&key).next_back();
+        let is_of_group = |it: &&SharePartitionKey| it.group_id == key.group_id;
+        let known = next.map(|(it, _)| it).filter(is_of_group);
+        match known.or_else(|| before().map(|(it, _)| it).filter(is_of_group)) {
+            Some(known) => SharePartitionKey { group_id: known.group_id.clone(), ..key },
+            None => key,
+        }
     }
 }
 

@@ -277,7 +277,7 @@ impl Broker {
 
     /// Releases what a member holds; true if the share partition is not open.
     fn release(&mut self, session: &SessionKey, at: TopicPartition) -> bool {
-        let key = SharePartitionKey::new(&session.group_id, at.topic_id, at.partition);
+        let key = SharePartitionKey::new(session.group_id.clone(), at.topic_id, at.partition);
         let settings = self.settings(&session.group_id);
         let Some(open) = self.open.get_mut(&key) else { return true };
         open.partition.release(&session.member_id, &settings);
@@ -290,7 +290,7 @@ impl Broker {
         let connection = self.connection(text(&op["connection"]));
         let Some(gone) = self.sessions.disconnected(connection) else { return };
         if let Some(ended) = gone.ended {
-            let session = SessionKey::new(&gone.group_id, &ended.member_id);
+            let session = SessionKey::new(gone.group_id.clone(), &ended.member_id);
             for at in ended.partitions {
                 self.release(&session, at);
             }

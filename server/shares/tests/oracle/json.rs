@@ -51,7 +51,7 @@ pub fn from_state_batches(batches: &[StateBatch]) -> Value {
 }
 
 pub fn key_of(record: &ShareRecord<'_>) -> SharePartitionKey {
-    SharePartitionKey::new(&record.key.group_id, record.key.topic_id, record.key.partition)
+    SharePartitionKey::new(&*record.key.group_id, record.key.topic_id, record.key.partition)
 }
 
 /// A record of the state log.

@@ -53,7 +53,7 @@ impl Broker {
         wanted.rotate_left(by);
         for partition in &wanted {
             let at = self.at(partition);
-            let key = SharePartitionKey::new(&fetch.group, at.topic_id, at.partition);
+            let key = SharePartitionKey::new(&*fetch.group, at.topic_id, at.partition);
             match self.opened(&key) {
                 Ok(number) => fetch.partitions.push((key, number)),
                 Err(error) => drop(fetch.errors.insert(key, error)),

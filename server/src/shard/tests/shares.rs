@@ -27,7 +27,7 @@ impl Topics for Everything {
 /// A share partition, and the slot of its topic partition.
 fn key(number: u64) -> (Slot, SharePartitionKey) {
     let topic_id = Uuid([1 + number as u8 % TOPICS; 16]);
-    let key = SharePartitionKey::new(&format!("g{}", number % 7), topic_id, number as i32);
+    let key = SharePartitionKey::new(format!("g{}", number % 7), topic_id, number as i32);
     (Slot(number as u32 % SLOTS), key)
 }
 
@@ -150,7 +150,7 @@ impl World {
     /// Initializes share partitions of a topic, as many as there are groups.
     fn initialize(&mut self, topic_id: Uuid, groups: u64) {
         for group in 0..groups {
-            let key = SharePartitionKey::new(&format!("g{group}"), topic_id, 0);
+            let key = SharePartitionKey::new(format!("g{group}"), topic_id, 0);
             let slot = state_slot(
                 self.shard.broker.image().topic_by_id(topic_id).unwrap(),
                 0,
