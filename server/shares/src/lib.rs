@@ -22,11 +22,13 @@ mod key;
 pub mod limits;
 mod open_partitions;
 pub mod partition;
+mod record_state;
 pub mod sessions;
 pub mod state;
 
 pub use key::{SharePartitionKey, TopicPartition};
 pub use open_partitions::{LogNumber, OpenPartitions};
 pub use partition::{Settings, SharePartition};
+pub use record_state::RecordState;
 pub use sessions::Sessions;
 pub use state::{State, StateBatch, States};

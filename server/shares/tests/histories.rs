@@ -8,11 +8,9 @@
 use fastrand::Rng;
 use muster_codec::records::{ShareRecord, ShareValue};
 use muster_codec::{Uuid, Wall};
-use muster_shares::partition::{
-    Acknowledgement, AcquireMode, Fetched, LogBatch, RecordState, Wanted,
-};
+use muster_shares::partition::{Acknowledgement, AcquireMode, Fetched, LogBatch, Wanted};
 use muster_shares::state::{Initialize, Topics};
-use muster_shares::{Settings, SharePartition, SharePartitionKey, States};
+use muster_shares::{RecordState, Settings, SharePartition, SharePartitionKey, States};
 use std::collections::BTreeMap;
 
 const MEMBERS: [&str; 4] = ["m0", "m1", "m2", "m3"];

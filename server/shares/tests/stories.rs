@@ -5,10 +5,10 @@
 use muster_codec::{ErrorCode, Uuid, Wall};
 use muster_shares::partition::{
     AbortedTransaction, Acknowledgement, AcquireMode, AcquiredRange, Change, Fetched, LogBatch,
-    ReadBatch, RecordState, Wanted, aborted_ranges, are_well_formed,
+    ReadBatch, Wanted, aborted_ranges, are_well_formed,
 };
 use muster_shares::state::{Initialize, Topics, Write};
-use muster_shares::{Settings, SharePartition, SharePartitionKey, StateBatch, States};
+use muster_shares::{RecordState, Settings, SharePartition, SharePartitionKey, StateBatch, States};
 
 struct OneTopic;
 

@@ -15,6 +15,13 @@ pub(crate) struct Missing {
     pub leader: Option<u32>,
 }
 
+/// Partitions that clients do not find until the shard's log is flushed up to a position.
+#[derive(Debug, Default)]
+pub(super) struct Withheld {
+    ids: BTreeSet<PartitionId>,
+    until: u64,
+}
+
 impl Missing {
     pub(super) fn of(error: ErrorCode) -> Self {
         Self { error, leader: None }
@@ -36,7 +43,7 @@ impl Partitions {
         if self.offline.contains_key(&id) {
             return Err(Missing::of(ErrorCode::KafkaStorageError));
         }
-        if self.withheld.0.contains(&id) {
+        if self.withheld.ids.contains(&id) {
             return Err(Missing::of(ErrorCode::NotLeaderOrFollower));
         }
         // In the image but not created yet: the client retries.
@@ -58,14 +65,13 @@ impl Partitions {
 
     /// Clients find none of these partitions until the shard's log is flushed up to a position.
     pub(crate) fn withhold(&mut self, ids: BTreeSet<PartitionId>, until: u64) {
-        self.withheld = (ids, until);
+        self.withheld = Withheld { ids, until };
     }
 
     /// The shard's log is flushed up to a position.
     pub(crate) fn shard_log_flushed(&mut self, position: u64) {
-        let (ids, until) = &mut self.withheld;
-        if *until <= position {
-            ids.clear();
+        if self.withheld.until <= position {
+            self.withheld.ids.clear();
         }
     }
 

@@ -7,6 +7,7 @@ use super::internal_topics::InternalPartition;
 use super::io::{Io, Job};
 use super::layout::TOPICS;
 use super::load::{self, Found};
+use super::locate::Withheld;
 use super::lookups::Lookup;
 use super::offline::Offline;
 use super::partition::{Bounds, Partition};
@@ -59,8 +60,7 @@ pub struct Partitions {
     pub(super) partitions: BTreeMap<PartitionId, Partition>,
     /// Partitions that could not be opened at startup.
     pub(super) offline: BTreeMap<PartitionId, Offline>,
-    /// Partitions that clients do not find until the shard's log is flushed up to a position.
-    pub(super) withheld: (BTreeSet<PartitionId>, u64),
+    pub(super) withheld: Withheld,
     /// Partitions of internal topics that were reported or fetched.
     pub(super) internal: BTreeMap<PartitionId, InternalPartition>,
     /// The partitions by the numbers of their logs, which the tokens of their writes contain.
@@ -113,7 +113,7 @@ impl Partitions {
             image: ClusterImage::default(),
             partitions: BTreeMap::new(),
             offline: BTreeMap::new(),
-            withheld: Default::default(),
+            withheld: Withheld::default(),
             internal: BTreeMap::new(),
             by_number: HashMap::new(),
             last_request,

@@ -2,8 +2,9 @@
 
 use super::in_flight::{Batch, Run};
 use super::members::Member;
-use super::status::{RecordState, Status};
+use super::status::Status;
 use super::{Settings, SharePartition};
+use crate::RecordState;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 

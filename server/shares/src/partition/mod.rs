@@ -30,9 +30,8 @@ pub use acknowledge::{Acknowledgement, NotAcknowledged, are_well_formed};
 pub use acquire::{AcquireMode, AcquiredRange, Fetched, LogBatch, Wanted};
 pub use change::Change;
 pub use open::UnknownState;
-pub use status::RecordState;
 
-use crate::State;
+use crate::{RecordState, State};
 use alloc::vec::Vec;
 use in_flight::Batch;
 use members::Members;

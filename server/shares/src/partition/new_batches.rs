@@ -3,7 +3,8 @@
 use super::SharePartition;
 use super::acquire::{AcquiredRange, Acquisition, LogBatch};
 use super::in_flight::Batch;
-use super::status::{RecordState, Status};
+use super::status::Status;
+use crate::RecordState;
 use alloc::vec::Vec;
 
 impl SharePartition {

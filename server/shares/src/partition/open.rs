@@ -2,8 +2,9 @@
 
 use super::in_flight::Batch;
 use super::members::Members;
-use super::status::{RecordState, Status};
+use super::status::Status;
 use super::{Holes, SharePartition, State};
+use crate::RecordState;
 use crate::StateBatch;
 use crate::limits::OFFSET_MAX;
 use crate::state::NO_OFFSET;
@@ -46,15 +47,9 @@ fn within(batch: StateBatch, start: i64) -> Option<StateBatch> {
     (first <= last).then_some(StateBatch { first, last, ..batch })
 }
 
-/// A record that was acquired is available, as its member is not known; one of Kafka 4.4's dead
-/// letters is archived.
 fn opened(batch: &StateBatch) -> Result<Batch, UnknownState> {
-    let state = match batch.delivery_state {
-        0 | 1 => RecordState::Available,
-        2 => RecordState::Acknowledged,
-        3 | 4 => RecordState::Archived,
-        id => return Err(UnknownState(id)),
-    };
+    let number = batch.delivery_state;
+    let state = RecordState::of_record(number).ok_or(UnknownState(number))?;
     let status = Status::new(state, batch.delivery_count);
     Ok(Batch::whole(batch.first, batch.last, status))
 }

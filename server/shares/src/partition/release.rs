@@ -1,8 +1,9 @@
 //! Records that members give back or lose: a session that ends, locks that end.
 
 use super::in_flight::Run;
-use super::status::{RecordState, Status};
+use super::status::Status;
 use super::{Settings, SharePartition};
+use crate::RecordState;
 
 impl SharePartition {
     /// Gives back all that a member has acquired, because its session has ended. True if something

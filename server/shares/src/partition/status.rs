@@ -1,23 +1,7 @@
 //! The state of a record in flight.
 
 use super::members::Member;
-
-/// The fate of a record so far; the numbers are those of records of state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i8)]
-pub enum RecordState {
-    Available = 0,
-    Acquired = 1,
-    Acknowledged = 2,
-    Archived = 4,
-}
-
-impl RecordState {
-    /// Whether the record is done.
-    pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Acknowledged | Self::Archived)
-    }
-}
+use crate::RecordState;
 
 /// The state of records that have it in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,13 +4,10 @@
 
 use super::requests::record;
 use super::{State, StateBatch, States};
-use crate::TopicPartition;
+use crate::{RecordState, TopicPartition};
 use alloc::vec::Vec;
 use muster_codec::Wall;
 use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareValue};
-
-/// The first of the delivery states of records that are done: acknowledged, archiving, archived.
-const DONE: i8 = 2;
 
 impl States {
     /// Snapshots of the share partitions that know of records at or after the end of their log,
@@ -40,7 +37,7 @@ impl State {
         let left: Vec<_> =
             left.map(|it| StateBatch { last: it.last.min(end - 1), ..*it }).collect();
         let start_offset = self.start_offset.min(end);
-        let of_done = left.iter().filter(|it| it.delivery_state >= DONE && it.last >= start_offset);
+        let of_done = left.iter().filter(|it| is_done(**it) && it.last >= start_offset);
         let done: i64 = of_done.map(|it| it.last - it.first.max(start_offset) + 1).sum();
         Some(ShareSnapshotValue {
             start_offset,
@@ -49,6 +46,10 @@ impl State {
             ..self.next_snapshot(now)
         })
     }
+}
+
+fn is_done(batch: StateBatch) -> bool {
+    RecordState::of_record(batch.delivery_state).is_some_and(RecordState::is_terminal)
 }
 
 #[cfg(test)]

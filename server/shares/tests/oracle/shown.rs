@@ -1,8 +1,8 @@
 //! A share partition as the oracle shows it: start, end, and the state of each record in flight.
 
 use crate::json::{int, list, text};
+use muster_shares::RecordState;
 use muster_shares::SharePartition;
-use muster_shares::partition::RecordState;
 use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
