@@ -82,7 +82,8 @@ impl Log {
     }
 
     /// An acknowledgement was answered without error; returns the records that another member had
-    /// acquired before it was sent.
+    /// acquired before it was sent, and holds. (One that the other has acknowledged may be before
+    /// the start offset by now, where acknowledgements have no effect.)
     pub(super) fn acknowledged(
         &mut self,
         event: &Event,
@@ -91,11 +92,8 @@ impl Log {
     ) -> Vec<Part> {
         let mut stolen = Vec::new();
         for part in self.take(batch.first, batch.last) {
-            let holder = part.of.hold.filter(|hold| hold.member != event.member);
-            if batch.how != Acknowledge::Release
-                && part.of.done.is_none()
-                && holder.is_some_and(|hold| hold.arrived < sent)
-            {
+            let holder = part.of.held().filter(|hold| hold.member != event.member);
+            if batch.how != Acknowledge::Release && holder.is_some_and(|hold| hold.arrived < sent) {
                 stolen.push(part);
             }
             let of = part.of.acknowledged(event.member, batch.how, event.at);

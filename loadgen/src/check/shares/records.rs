@@ -83,10 +83,14 @@ impl Records {
         Some((why, arrived.since(from)))
     }
 
-    /// Whether they may be done: by an acknowledgement, or at the delivery limit, which fetches
-    /// that were lost may have brought closer.
+    /// Whether they may be done: by an acknowledgement, or at the delivery limit.
     pub(super) fn may_be_done(&self, limit: u32, lost: u32) -> bool {
-        let deliveries = u32::try_from(self.deliveries).unwrap_or(0).saturating_add(lost);
-        self.may_be_done || self.done.is_some() || deliveries >= limit
+        self.may_be_done || self.done.is_some() || self.may_be_at(limit, lost)
+    }
+
+    /// Whether they may have reached the delivery limit, to which fetches that were lost may have
+    /// brought them closer.
+    pub(super) fn may_be_at(&self, limit: u32, lost: u32) -> bool {
+        u32::try_from(self.deliveries).unwrap_or(0).saturating_add(lost) >= limit
     }
 }

@@ -218,6 +218,10 @@ impl Sharing {
     ) {
         for part in stolen {
             let Some(hold) = part.of.hold else { continue };
+            // At the limit it may be archived, and before the start offset.
+            if part.of.may_be_at(self.group.delivery_limit, self.lost(batch.partition)) {
+                continue;
+            }
             found.add("acknowledged-without-lock", event.at, &self.group.id, || {
                 let what = format!(
                     "member {} acknowledged offsets {} to {} of {} without error, which member {} \
@@ -268,6 +272,10 @@ impl Sharing {
                 (what, vec![start_of(event, partition)])
             });
         }
+    }
+
+    fn lost(&self, partition: Partition) -> u32 {
+        self.logs.get(&partition).map_or(0, |log| log.lost_count)
     }
 
     fn slack(&self) -> Duration {

@@ -211,6 +211,23 @@ fn a_member_cannot_acknowledge_what_another_one_has_acquired() {
 }
 
 #[test]
+fn an_acknowledgement_of_what_another_member_may_have_done_has_no_effect() {
+    let mut story = story();
+    story.gets(20, 1, 10, (0, 1), 1).gets(1_100, 2, 1_050, (0, 1), 2);
+    story.sends(1_150, 2, Accept, (0, 1));
+    story.does(1_200, 1, Accept, (0, 1));
+    assert_eq!(story.rules(), NONE, "they may be before the start offset");
+}
+
+#[test]
+fn an_acknowledgement_of_what_may_be_archived_has_no_effect() {
+    let mut story = story();
+    story.gets(20, 1, 10, (0, 1), 2).gets(1_100, 2, 1_050, (0, 1), 3);
+    story.does(2_200, 1, Accept, (0, 1));
+    assert_eq!(story.rules(), NONE, "the last lock has expired");
+}
+
+#[test]
 fn a_record_is_not_delivered_beyond_the_limit() {
     let mut story = story();
     for deliveries in 1..=4 {
