@@ -151,12 +151,16 @@ impl Shares {
         &self.states
     }
 
-    /// The runs of records in flight, for checks: the share partition, and whether the member that
-    /// has acquired them, if any, has a session.
+    /// The runs of records in flight from the start offset on, for checks: the share partition, and
+    /// whether the member that has acquired them, if any, has a session.
     pub(crate) fn in_flight(
         &self,
     ) -> impl Iterator<Item = (&SharePartitionKey, InFlight<'_>, bool)> {
-        let runs = self.open.iter().flat_map(|(key, it)| it.in_flight().map(move |run| (key, run)));
+        let runs = self.open.iter().flat_map(|(key, it)| {
+            let start = it.start_offset();
+            let runs = it.in_flight().filter(move |run| run.last >= start);
+            runs.map(move |run| (key, InFlight { first: run.first.max(start), ..run }))
+        });
         runs.map(|(key, run)| {
             let key_of = |member| SessionKey::new(key.group_id.clone(), member);
             let epoch = run.member.map(|member| self.sessions.epoch(&key_of(member)));

@@ -110,6 +110,10 @@ impl Raw {
         }
     }
 
+    pub(crate) fn as_transactor(&self) -> Option<&Transactor> {
+        if let Self::Transactor(transactor) = self { Some(transactor) } else { None }
+    }
+
     pub(crate) fn as_sharer(&self) -> Option<&Sharer> {
         if let Self::Sharer(sharer) = self { Some(sharer) } else { None }
     }

@@ -1,12 +1,19 @@
-//! The reports of members of share groups on their records (KIP-932):
+//! The reports of members of share groups on their records (KIP-932), as events for `loadgen`'s
+//! checker, whose rules they must keep. Those that a judge of the whole world has besides:
 //!
-//! - a record is never acquired by two members whose locks both stand;
-//! - none is delivered once it was accepted or rejected with an answer, and none that was aborted;
-//! - none is delivered more often than the limit allows;
+//! - no record of an aborted transaction is delivered;
 //! - at the end each that was committed is done, or was delivered as often as the limit allows.
+//!
+//! To the checker a record is its number, not its offset: after a power loss another record may be
+//! at an offset whose record was lost.
 
 use crate::client::{Acknowledgement, Delivery, Kind, Number};
+use loadgen::event::{Acknowledge, AcknowledgedBatch, AcquiredBatch, Event, EventKind, OBSERVER};
+use loadgen::history::{Group as CheckedGroup, Kind as CheckedKind};
+use loadgen::plan::{GroupIndex, MemberIndex, Partition, TopicIndex};
+use loadgen::time::Time;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The time of a report, and of the request whose answer it is, in µs.
 #[derive(Debug, Clone, Copy)]
@@ -21,51 +28,56 @@ pub(crate) struct Reported {
 pub(crate) struct Deliveries {
     groups: BTreeMap<String, Group>,
     delivery_limit: i16,
-    /// When locks were last gone, in µs.
-    restarted: u64,
+    partitions: i32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Group {
-    locks: BTreeMap<(i32, i64), Lock>,
+    index: GroupIndex,
     /// The records that were delivered, by partition.
     records: BTreeMap<(i32, Number), Record>,
     /// The fetches that were not answered, by partition.
     lost: BTreeMap<i32, i64>,
 }
 
-/// A lock that surely stands.
-#[derive(Debug)]
-struct Lock {
-    client: u32,
-    /// When the answer came.
-    since: u64,
-    until: u64,
-    lock_ms: i32,
-}
-
 #[derive(Debug)]
 struct Record {
     offset: i64,
-    done: Done,
+    may_be_done: bool,
     count: i16,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Done {
-    No,
-    Maybe,
-    Yes,
-}
-
-/// Clocks of shards count milliseconds.
-const ROUNDING: u64 = 2_000;
+/// Groups of members that are of `loadgen` come before.
+const FIRST_GROUP: u32 = 1 << 16;
 
 impl Deliveries {
-    pub(crate) fn set_limit(&mut self, delivery_limit: i16) {
-        self.delivery_limit = delivery_limit;
+    /// The groups, as the checker is to know them.
+    pub(crate) fn expect_groups(
+        &mut self,
+        names: impl Iterator<Item = String>,
+        delivery_limit: i16,
+        partitions: i32,
+    ) -> Vec<CheckedGroup> {
+        (self.delivery_limit, self.partitions) = (delivery_limit, partitions);
+        for (name, index) in names.zip(FIRST_GROUP..) {
+            let (records, lost) = (BTreeMap::new(), BTreeMap::new());
+            self.groups.insert(name, Group { index: GroupIndex(index), records, lost });
+        }
+        let checked = |(name, group): (&String, &Group)| CheckedGroup {
+            index: group.index,
+            id: name.as_str().into(),
+            protocol: CheckedKind::Share,
+            session_timeout: Duration::ZERO,
+            rebalance_timeout: Duration::ZERO,
+            partitions: partitions.unsigned_abs(),
+            clock_error: Duration::ZERO,
+            delivery_limit: u32::from(delivery_limit.unsigned_abs()),
+        };
+        self.groups.iter().map(checked).collect()
     }
 
+    /// Notes a report; returns the event for the checker, if it has one for this.
+    ///
     /// # Errors
     /// The report contradicts earlier ones.
     pub(crate) fn observe(
@@ -73,45 +85,26 @@ impl Deliveries {
         group: &str,
         at: Reported,
         delivery: Delivery,
-    ) -> Result<(), String> {
-        let group = self.groups.entry(group.to_owned()).or_default();
-        match delivery {
-            Delivery::Acquired { partition, offset, number, count, lock_ms } => {
-                if !(1..=self.delivery_limit).contains(&count) {
-                    return Err(format!("{partition}-{offset} is delivered for time {count}"));
-                }
-                group.lock((partition, offset), at, lock_ms, self.restarted)?;
-                number.map_or(Ok(()), |it| group.deliver((partition, it), offset, count))
-            }
-            Delivery::Acknowledging { partition, offset } => {
-                if let Some(lock) = group.locks.get_mut(&(partition, offset)) {
-                    lock.until = 0;
-                }
-                Ok(())
-            }
-            Delivery::Acknowledged(it) => {
-                group.acknowledged(it, at);
-                Ok(())
-            }
-            Delivery::Unknown(it) => {
-                group.note_done(it, Done::Maybe);
-                Ok(())
-            }
-            Delivery::Lost { partition } => {
-                *group.lost.entry(partition).or_default() += 1;
-                Ok(())
-            }
-            Delivery::LetGo { partition } => {
-                group.locks.retain(|at_, lock| at_.0 != partition || lock.client != at.client);
-                Ok(())
-            }
-        }
+    ) -> Result<Option<Event>, String> {
+        let group = self.groups.get_mut(group).ok_or("an unknown group")?;
+        group.note(delivery)?;
+        let kind = event_kind(self.partitions, at, delivery);
+        let event = |kind| Event {
+            at: Time::from_micros(at.now),
+            group: group.index,
+            member: MemberIndex(at.client),
+            kind,
+        };
+        Ok(kind.map(event))
     }
 
-    /// A shard has ended, or was loaded again: there are no locks, also of answers on their way.
-    pub(crate) fn note_restart(&mut self, now: u64) {
-        self.restarted = now;
-        self.groups.values_mut().for_each(|group| group.locks.clear());
+    /// A shard has ended, or was loaded again: locks are gone, also those of answers on their way.
+    pub(crate) fn restarted(&self, at: Time) -> Vec<Event> {
+        let partitions = checked_partitions(self.partitions).into();
+        let kind = EventKind::LeaderLost { partitions };
+        let event =
+            |group: &Group| Event { at, group: group.index, member: OBSERVER, kind: kind.clone() };
+        self.groups.values().map(event).collect()
     }
 
     /// Checks that each group has done the committed numbers of a transactor, those before `end`,
@@ -119,9 +112,9 @@ impl Deliveries {
     ///
     /// # Errors
     /// It has not.
-    pub(crate) fn check_done(&self, id: u32, end: i64, partitions: i32) -> Result<(), String> {
+    pub(crate) fn check_done(&self, id: u32, end: i64) -> Result<(), String> {
         for (name, group) in &self.groups {
-            for partition in 0..partitions {
+            for partition in 0..self.partitions {
                 for number in (0..end).map(|number| Number { id, number }) {
                     if !group.is_done((partition, number), self.delivery_limit) {
                         let record = group.records.get(&(partition, number));
@@ -137,81 +130,109 @@ impl Deliveries {
 }
 
 impl Group {
-    fn lock(
-        &mut self,
-        offset: (i32, i64),
-        at: Reported,
-        lock_ms: i32,
-        restarted: u64,
-    ) -> Result<(), String> {
-        let other = self.locks.get(&offset).filter(|lock| lock.client != at.client);
-        if let Some(Lock { client, .. }) = other.filter(|it| it.covers(at)) {
-            return Err(format!("{offset:?} is acquired, while client {client} has a lock on it"));
+    fn note(&mut self, delivery: Delivery) -> Result<(), String> {
+        match delivery {
+            Delivery::Acquired { partition, offset, number: Some(number), count, .. } => {
+                self.deliver((partition, number), offset, count)
+            }
+            Delivery::Acknowledged(it) | Delivery::Unknown(it) => {
+                self.note_done(it);
+                Ok(())
+            }
+            Delivery::Lost { partition } => {
+                *self.lost.entry(partition).or_default() += 1;
+                Ok(())
+            }
+            Delivery::Began
+            | Delivery::Acquired { number: None, .. }
+            | Delivery::Answered { .. }
+            | Delivery::Acknowledging(_)
+            | Delivery::SessionEnded { .. } => Ok(()),
         }
-        // An answer that came late may be of an earlier lock.
-        let is_late = other.is_some_and(|it| at.sent < it.since);
-        let is_over = is_late || at.sent <= restarted;
-        let until = if is_over { 0 } else { lock_end(at, lock_ms) };
-        let lock = Lock { client: at.client, since: at.now, until, lock_ms };
-        self.locks.insert(offset, lock);
-        Ok(())
     }
 
     fn deliver(&mut self, of: (i32, Number), offset: i64, count: i16) -> Result<(), String> {
-        let new = Record { offset, done: Done::No, count };
+        let new = Record { offset, may_be_done: false, count };
         let record = self.records.entry(of).or_insert(new);
         if record.offset != offset {
             return Err(format!("{of:?} is at {} and at {offset}: one was aborted", record.offset));
-        }
-        if record.done == Done::Yes {
-            return Err(format!("{of:?} is delivered again, though it was acknowledged"));
         }
         record.count = record.count.max(count);
         Ok(())
     }
 
-    fn acknowledged(&mut self, it: Acknowledgement, at: Reported) {
-        match it.kind {
-            Kind::Accept | Kind::Reject => self.note_done(it, Done::Yes),
-            Kind::Gap | Kind::Release => {}
-            Kind::Renew => {
-                if let Some(lock) = self.locks.get_mut(&(it.partition, it.offset))
-                    && lock.client == at.client
-                {
-                    lock.until = lock_end(at, lock.lock_ms);
-                }
-            }
-        }
-    }
-
-    fn note_done(&mut self, it: Acknowledgement, done: Done) {
+    fn note_done(&mut self, it: Acknowledgement) {
         let Some(number) = it.number else { return };
-        if !matches!(it.kind, Kind::Accept | Kind::Reject) {
-            return;
-        }
-        if let Some(record) = self.records.get_mut(&(it.partition, number))
-            && record.done != Done::Yes
-        {
-            record.done = done;
+        if let Some(record) = self.records.get_mut(&(it.partition, number)) {
+            record.may_be_done |= matches!(it.kind, Kind::Accept | Kind::Reject);
         }
     }
 
     /// Those that no member has seen may have been in answers that were lost.
     fn is_done(&self, of: (i32, Number), limit: i16) -> bool {
         let lost = self.lost.get(&of.0).copied().unwrap_or_default();
-        let (done, count) =
-            self.records.get(&of).map_or((false, 0), |it| (it.done != Done::No, it.count));
-        done || i64::from(count) + lost >= i64::from(limit)
+        let record = self.records.get(&of);
+        let count = record.map_or(0, |it| it.count);
+        record.is_some_and(|it| it.may_be_done) || i64::from(count) + lost >= i64::from(limit)
     }
 }
 
-impl Lock {
-    /// Whether it stood from a request to its answer.
-    fn covers(&self, at: Reported) -> bool {
-        self.since <= at.sent && at.now < self.until
-    }
+/// The event of a report; None if the checker needs none.
+fn event_kind(partitions: i32, at: Reported, delivery: Delivery) -> Option<EventKind> {
+    let sent = Time::from_micros(at.sent);
+    Some(match delivery {
+        Delivery::Began => {
+            EventKind::Assigned { epoch: 0, partitions: checked_partitions(partitions).into() }
+        }
+        Delivery::Answered { session } => EventKind::SessionAnswered { session, sent },
+        Delivery::SessionEnded { session, closed } => EventKind::SessionEnded { session, closed },
+        Delivery::Acquired { session, partition, number, count, lock_ms, .. } => {
+            EventKind::Acquired {
+                session,
+                sent,
+                arrived: Time::from_micros(at.now),
+                lock_ms: lock_ms.unsigned_abs(),
+                batches: [acquired(partition, number?, count)].into(),
+            }
+        }
+        Delivery::Acknowledging(it) => EventKind::AcknowledgeSent {
+            id: it.id,
+            session: it.session,
+            batches: [acknowledged(it)?].into(),
+        },
+        Delivery::Acknowledged(it) => EventKind::Acknowledged { id: it.id, refused: [].into() },
+        Delivery::Unknown(it) => EventKind::AcknowledgeUnknown { id: it.id },
+        Delivery::Lost { .. } => return None,
+    })
 }
 
-fn lock_end(at: Reported, lock_ms: i32) -> u64 {
-    (at.sent + u64::from(lock_ms.unsigned_abs()) * 1_000).saturating_sub(ROUNDING)
+fn acquired(partition: i32, number: Number, deliveries: i16) -> AcquiredBatch {
+    let at = checked_offset(number);
+    AcquiredBatch { partition: checked_partition(partition), first: at, last: at, deliveries }
+}
+
+/// None for what the checker does not know: gaps, and locks that are renewed.
+fn acknowledged(it: Acknowledgement) -> Option<AcknowledgedBatch> {
+    let how = match it.kind {
+        Kind::Accept => Acknowledge::Accept,
+        Kind::Release => Acknowledge::Release,
+        Kind::Reject => Acknowledge::Reject,
+        Kind::Gap | Kind::Renew => return None,
+    };
+    let at = checked_offset(it.number?);
+    let partition = checked_partition(it.partition);
+    Some(AcknowledgedBatch { partition, first: at, last: at, how })
+}
+
+fn checked_partitions(count: i32) -> Vec<Partition> {
+    (0..count).map(checked_partition).collect()
+}
+
+fn checked_partition(number: i32) -> Partition {
+    Partition { topic: TopicIndex(0), number: number.unsigned_abs() }
+}
+
+/// The offset by which the checker knows a record.
+fn checked_offset(Number { id, number }: Number) -> i64 {
+    number << 32 | i64::from(id)
 }

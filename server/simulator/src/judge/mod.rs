@@ -26,7 +26,7 @@ mod shares;
 pub(crate) mod throttling;
 mod turns;
 
-use crate::client::Book;
+use crate::client::{Book, Delivery};
 pub(crate) use access::{Rules, Since, check as check_access};
 pub(crate) use cut::cut_conversions;
 pub(crate) use deliveries::{Deliveries, Reported};
@@ -69,12 +69,30 @@ impl Judge {
         }
     }
 
+    /// Notes a report of a member of a share group.
+    ///
+    /// # Errors
+    /// It violates a rule.
+    pub(crate) fn note_delivery(
+        &mut self,
+        group: &str,
+        at: Reported,
+        delivery: Delivery,
+    ) -> Result<(), String> {
+        let event = self.deliveries.observe(group, at, delivery)?;
+        event.map_or(Ok(()), |event| self.check(&event))
+    }
+
     /// Notes an event of a member.
     ///
     /// # Errors
     /// It violates a rule.
     pub(crate) fn observe(&mut self, event: &Event) -> Result<(), String> {
         self.owners.observe(event);
+        self.check(event)
+    }
+
+    fn check(&mut self, event: &Event) -> Result<(), String> {
         self.checker.observe(event);
         match self.checker.found().violations.first() {
             None => Ok(()),
@@ -85,10 +103,22 @@ impl Judge {
         }
     }
 
+    /// Expects share groups of these names, as the checker does.
+    pub(crate) fn expect_share_groups(
+        &mut self,
+        names: impl Iterator<Item = String>,
+        delivery_limit: i16,
+        partitions: i32,
+    ) {
+        let groups = self.deliveries.expect_groups(names, delivery_limit, partitions);
+        groups.into_iter().for_each(|group| self.checker.expect_group(group));
+    }
+
     /// Notes that volatile state is gone, of which members are not notified.
     pub(crate) fn note_restart(&mut self, now: Time) {
         self.checker.coordinator_restarted(now);
-        self.deliveries.note_restart(now.micros());
+        let events = self.deliveries.restarted(now);
+        events.iter().for_each(|event| self.checker.observe(event));
     }
 
     /// Notes a turn of a shard. What takes long to check is checked in some of them.

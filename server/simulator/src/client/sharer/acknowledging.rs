@@ -8,10 +8,10 @@ use muster_codec::messages::AcknowledgementBatch;
 const POISON: (i64, i64) = (13, 5);
 
 impl Sharer {
-    /// Chooses among the offsets that are held of a partition, and takes note.
+    /// Chooses among the offsets that are held of a partition of a session, and takes note.
     pub(super) fn choose_some(
         &mut self,
-        partition: i32,
+        (session, partition): (u32, i32),
         renews: bool,
         is_chaos: bool,
         random: &mut Random,
@@ -22,13 +22,15 @@ impl Sharer {
         for ((_, offset), number) in held {
             if random.chance(share) {
                 let kind = if renews { Kind::Renew } else { kind(*number, is_chaos, random) };
-                let (offset, number) = (*offset, *number);
-                chosen.push(Acknowledgement { partition, offset, number, kind });
+                let (id, offset, number) = (self.last_acknowledgement, *offset, *number);
+                self.last_acknowledgement += 1;
+                let it = Acknowledgement { id, session, partition, offset, number, kind };
+                chosen.push(it);
             }
         }
         for it in &chosen {
             self.held.remove(&(partition, it.offset));
-            self.reports.push(Delivery::Acknowledging { partition, offset: it.offset });
+            self.reports.push(Delivery::Acknowledging(*it));
         }
         let batches = in_batches(&chosen);
         self.under_way.extend(chosen);

@@ -7,9 +7,8 @@ use muster_codec::ErrorCode;
 use muster_codec::messages::*;
 use std::collections::BTreeMap;
 
-/// After this number of fetches without a record, which take longer than any lock, nothing is left
-/// for the members. Records of aborted transactions may count as lag until the next change.
-const LOOKS: u32 = 150;
+/// The start offset of a share partition of which no record was acknowledged yet.
+const NO_OFFSET: i64 = -1;
 
 /// The effect of an error on the member.
 enum Fate {
@@ -31,9 +30,11 @@ impl Sharer {
             Doing::Fetch { shard } => {
                 // It may have acquired something.
                 (0..PARTITIONS).for_each(|it| self.reports.push(Delivery::Lost { partition: it }));
-                self.end_session(shard);
+                self.end_session(shard, false);
             }
-            Doing::Acknowledge { shard, .. } | Doing::Renew { shard } => self.end_session(shard),
+            Doing::Acknowledge { shard, .. } | Doing::Renew { shard } => {
+                self.end_session(shard, false)
+            }
             Doing::Join | Doing::Heartbeat | Doing::Leave | Doing::Describe => {}
         }
     }
@@ -69,20 +70,17 @@ impl Sharer {
             return Ok(());
         }
         let lock_ms = body.acquisition_lock_timeout_ms;
-        let held = self.held.len();
         for partition in body.responses.iter().flat_map(|topic| &topic.partitions) {
             let index = partition.partition_index;
             let is_done = is_acknowledged(partition.acknowledge_error_code)?;
             self.acknowledgements_answered(index, is_done);
             match fate(partition.error_code)? {
-                Fate::Done => self.acquired(partition, lock_ms)?,
+                Fate::Done => self.acquired((shard, partition), lock_ms)?,
                 Fate::Moved => self.leaders[index as usize] += 1,
                 Fate::Again | Fate::Lost | Fate::Refused => {}
             }
         }
         self.acknowledgements_lost();
-        let is_empty = self.is_resting && self.held.len() == held;
-        self.looks = if is_empty { self.looks + 1 } else { 0 };
         Ok(())
     }
 
@@ -114,12 +112,12 @@ impl Sharer {
         if !matches!(fate(group.error_code)?, Fate::Done) {
             return Ok(());
         }
+        let is_resting = self.is_resting;
         let partitions = group.topics.iter().flat_map(|topic| &topic.partitions);
-        let is_done = |it: &DescribeShareGroupOffsetsResponsePartition<'_>| {
-            let looked = self.looks >= LOOKS && self.assigned.contains(&it.partition_index);
-            it.error_code == 0 && self.is_resting && (it.lag == 0 || looked)
-        };
-        self.done = partitions.filter(|it| is_done(it)).map(|it| it.partition_index).collect();
+        let known = || partitions.clone().filter(|it| is_resting && it.error_code == 0);
+        self.done = known().filter(|it| it.lag == 0).map(|it| it.partition_index).collect();
+        let unstarted = known().filter(|it| it.start_offset == NO_OFFSET);
+        self.unstarted = unstarted.map(|it| it.partition_index).collect();
         Ok(())
     }
 
@@ -129,13 +127,14 @@ impl Sharer {
             Fate::Done => {
                 if let Some(session) = self.sessions.get_mut(&shard) {
                     session.epoch += 1;
+                    self.reports.push(Delivery::Answered { session: session.number });
                 }
                 Ok(true)
             }
             Fate::Again | Fate::Moved | Fate::Lost | Fate::Refused => {
                 self.acknowledgements_lost();
                 let session = self.sessions.get(&shard).cloned().unwrap_or_default();
-                self.end_session(shard);
+                self.end_session(shard, false);
                 // Its records are not released: the next session has these partitions, too.
                 self.forgotten.extend(session.partitions);
                 Ok(false)
@@ -145,10 +144,11 @@ impl Sharer {
 
     fn acquired(
         &mut self,
-        data: &ShareFetchPartitionResponse<'_>,
+        (shard, data): (u32, &ShareFetchPartitionResponse<'_>),
         lock_ms: i32,
     ) -> Result<(), String> {
         let partition = data.partition_index;
+        let session = self.sessions.get(&shard).map_or(0, |it| it.number);
         let mut numbers = BTreeMap::new();
         each_batch(data.records.as_deref().unwrap_or_default(), |batch| {
             if batch.header.is_control() {
@@ -165,8 +165,9 @@ impl Sharer {
             for offset in range.first_offset..=range.last_offset {
                 let number = numbers.get(&offset).copied();
                 self.held.insert((partition, offset), number);
-                let (count, lock_ms) = (range.delivery_count, lock_ms);
-                self.reports.push(Delivery::Acquired { partition, offset, number, count, lock_ms });
+                let count = range.delivery_count;
+                let it = Delivery::Acquired { session, partition, offset, number, count, lock_ms };
+                self.reports.push(it);
             }
         }
         Ok(())

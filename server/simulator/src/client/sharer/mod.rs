@@ -28,6 +28,8 @@ pub(crate) struct Sharer {
     leaders: [u32; PARTITIONS as usize],
     /// The share sessions, by shard.
     sessions: BTreeMap<u32, Session>,
+    last_session: u32,
+    last_acknowledgement: u32,
     /// The offsets to acknowledge, with their partitions; None for one without a record.
     held: BTreeMap<(i32, i64), Option<Number>>,
     /// The partitions of which it may have acquired records without knowing: they stay in their
@@ -39,14 +41,16 @@ pub(crate) struct Sharer {
     reports: Vec<Delivery>,
     /// Whether no more faults and no more records come: it acknowledges all, until nothing is left.
     is_resting: bool,
-    /// Fetches without a record since then, and the partitions of which nothing is left.
-    looks: u32,
+    /// The partitions without a lag since then.
     done: BTreeSet<i32>,
+    /// Those for which no start offset was decided yet.
+    unstarted: BTreeSet<i32>,
     is_drained: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Session {
+    number: u32,
     epoch: i32,
     partitions: BTreeSet<i32>,
 }
@@ -82,14 +86,16 @@ impl Sharer {
             assigned: BTreeSet::new(),
             leaders: [0; PARTITIONS as usize],
             sessions: BTreeMap::new(),
+            last_session: 0,
+            last_acknowledgement: 0,
             held: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             doing: Doing::Join,
             under_way: Vec::new(),
-            reports: Vec::new(),
+            reports: vec![Delivery::Began],
             is_resting: false,
-            looks: 0,
             done: BTreeSet::new(),
+            unstarted: BTreeSet::new(),
             is_drained: false,
         }
     }
@@ -101,6 +107,11 @@ impl Sharer {
     /// The partitions of which it has found, at rest, that its group has done all.
     pub(crate) fn done(&self) -> impl Iterator<Item = i32> {
         self.done.iter().copied()
+    }
+
+    /// The partitions of which its group had not acknowledged anything, as it has found at rest.
+    pub(crate) fn unstarted(&self) -> impl Iterator<Item = i32> {
+        self.unstarted.iter().copied()
     }
 
     /// Its group has done all: it ends.
@@ -134,7 +145,7 @@ impl Sharer {
 
     /// Its connection to a shard is gone, and its session there.
     pub(super) fn lost(&mut self, shard: u32) {
-        self.end_session(shard);
+        self.end_session(shard, false);
     }
 
     /// # Errors
@@ -160,7 +171,7 @@ impl Sharer {
     /// It vanishes, with all that it holds, and comes back as another member.
     fn die(&mut self) {
         let shards: Vec<u32> = self.sessions.keys().copied().collect();
-        shards.into_iter().for_each(|shard| self.end_session(shard));
+        shards.into_iter().for_each(|shard| self.end_session(shard, false));
         self.held.clear();
         self.lives += 1;
         self.forget_membership();
@@ -172,12 +183,12 @@ impl Sharer {
     }
 
     /// The records that it holds of the partitions of a session may be released.
-    fn end_session(&mut self, shard: u32) {
+    fn end_session(&mut self, shard: u32, closed: bool) {
         let Some(session) = self.sessions.remove(&shard) else { return };
+        self.reports.push(Delivery::SessionEnded { session: session.number, closed });
         for partition in session.partitions {
             self.held.retain(|(of, _), _| *of != partition);
             self.forgotten.remove(&partition);
-            self.reports.push(Delivery::LetGo { partition });
         }
     }
 

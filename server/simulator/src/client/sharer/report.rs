@@ -7,26 +7,39 @@ pub(crate) struct Number {
     pub(crate) number: i64,
 }
 
-/// A report of a member.
+/// A report of a member. Its share sessions, and its acknowledgements, have numbers of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// It was given an offset; None if that has no record for it.
-    Acquired { partition: i32, offset: i64, number: Option<Number>, count: i16, lock_ms: i32 },
+    /// The first one.
+    Began,
+    /// A request of a session was answered without error.
+    Answered { session: u32 },
+    /// It was given an offset; no number if that has no record for it.
+    Acquired {
+        session: u32,
+        partition: i32,
+        offset: i64,
+        number: Option<Number>,
+        count: i16,
+        lock_ms: i32,
+    },
     /// It is about to acknowledge an offset: its lock may end at any time.
-    Acknowledging { partition: i32, offset: i64 },
+    Acknowledging(Acknowledgement),
     /// The acknowledgement was answered without error.
     Acknowledged(Acknowledgement),
     /// It was not, so it may have been taken.
     Unknown(Acknowledgement),
     /// A fetch was not answered: records may have been acquired by it.
     Lost { partition: i32 },
-    /// The records that it has of a partition may have been released.
-    LetGo { partition: i32 },
+    /// The records that it has by this session are released, or will be.
+    SessionEnded { session: u32, closed: bool },
 }
 
 /// An acknowledgement of one offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acknowledgement {
+    pub(crate) id: u32,
+    pub(crate) session: u32,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     pub(crate) number: Option<Number>,

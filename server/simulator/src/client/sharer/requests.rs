@@ -75,8 +75,9 @@ impl Sharer {
         };
         let forgotten: Vec<i32> = known.difference(&wanted).copied().collect();
         let added: BTreeSet<i32> = wanted.difference(&known).copied().collect();
-        let epoch = session.map_or(0, |it| it.epoch);
-        self.sessions.insert(shard, Session { epoch, partitions: wanted });
+        let (number, epoch) =
+            session.map_or_else(|| self.next_session(), |it| (it.number, it.epoch));
+        self.sessions.insert(shard, Session { number, epoch, partitions: wanted });
         let random = &mut *around.random;
         let named: BTreeSet<i32> = added.into_iter().chain(batches.keys().copied()).collect();
         ShareFetchRequest {
@@ -119,7 +120,7 @@ impl Sharer {
         let batches = self.batches(shard, false, around);
         let epoch = if ends { FINAL } else { self.epoch(shard) };
         if ends {
-            self.end_session(shard);
+            self.end_session(shard, true);
         }
         self.acknowledgements(epoch, false, batches)
     }
@@ -154,6 +155,12 @@ impl Sharer {
         }
     }
 
+    /// The number and the epoch of a session that begins.
+    fn next_session(&mut self) -> (u32, i32) {
+        self.last_session += 1;
+        (self.last_session, 0)
+    }
+
     fn epoch(&self, shard: u32) -> i32 {
         self.sessions.get(&shard).map_or(0, |it| it.epoch)
     }
@@ -163,10 +170,10 @@ impl Sharer {
         let is_chaos = around.is_chaos;
         let random: &mut Random = around.random;
         let Some(session) = self.sessions.get(&shard) else { return Batches::new() };
-        let partitions = session.partitions.clone();
+        let (number, partitions) = (session.number, session.partitions.clone());
         let mut batches = Batches::new();
         for partition in partitions {
-            let chosen = self.choose_some(partition, renews, is_chaos, random);
+            let chosen = self.choose_some((number, partition), renews, is_chaos, random);
             if !chosen.is_empty() {
                 batches.insert(partition, chosen);
             }

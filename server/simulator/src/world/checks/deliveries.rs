@@ -1,6 +1,6 @@
 //! The deliveries of share groups, as their members report them.
 
-use crate::client::{Delivery, Kind, Raw, TRANSACTED_PARTITIONS};
+use crate::client::{Delivery, Kind, Raw, TRANSACTED_PARTITIONS, Transactor};
 use crate::coverage::Seen;
 use crate::judge::Reported;
 use crate::world::World;
@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The records of the longest batch of a transactor, by which a limit may be exceeded.
 const BATCH_MAX: i64 = 3;
 
+/// The longest time for which a lock stays that has ended: a shard handles its input first.
+const OVERDUE_MS: i64 = 10_000;
+
 impl World {
     /// Takes the reports of a client; `sent` is the time of the request whose answer they are.
     pub(in crate::world) fn judge_deliveries(&mut self, client: u32, sent: u64) {
@@ -16,19 +19,22 @@ impl World {
         let (reports, group) = (sharer.take_reports(), sharer.group().to_owned());
         let at = Reported { client, sent, now: self.queue.now() };
         for report in reports {
+            self.note(format_args!("client {client} of {group}: {report:?}"));
             if let Some(seen) = seen(&report) {
                 self.coverage.saw(seen);
             }
-            if let Err(what) = self.judge.deliveries.observe(&group, at, report) {
+            if let Err(what) = self.judge.note_delivery(&group, at, report) {
                 return self.violate(format_args!("client {client}, group {group}: {what}"));
             }
         }
     }
 
-    /// Checks the records in flight of a shard's share partitions: their number is bounded, and who
-    /// has acquired some has a session.
+    /// Checks the records in flight of a shard's share partitions: their number is bounded, locks
+    /// end when they should, and who has acquired some has a session.
     pub(super) fn judge_shares(&mut self, number: u32) {
         let shard = self.process.shards[number as usize].inspect();
+        let now = self.clocks().now;
+        let latest = now + i64::from(self.config.group_share_record_lock_duration_ms);
         let mut counts = BTreeMap::new();
         let mut wrong = None;
         for (key, run, has_session) in shard.shares_in_flight() {
@@ -37,20 +43,26 @@ impl World {
             let limit = i64::from(self.config.group_share_partition_max_record_locks);
             // With several shards a member may look for a leader elsewhere, with another session.
             let has_session = has_session || self.process_shards > 1;
-            if *count > limit + BATCH_MAX || !has_session {
-                wrong = Some(format!("{key:?} has {run:?}, {count} in flight"));
+            let ends = run.locked_until.is_none_or(|it| (now - OVERDUE_MS..=latest).contains(&it));
+            if *count > limit + BATCH_MAX || !has_session || !ends {
+                wrong = Some(format!("{key:?} has {run:?} at {now}, {count} in flight"));
             }
         }
         if let Some(wrong) = wrong {
-            self.violate(format_args!("shard {number}: {wrong}"));
+            let states = self.share_states();
+            self.violate(format_args!("shard {number}: {wrong}: {states}"));
         }
     }
 
     /// The share groups that have not done all records yet; the members of the others end.
     pub(in crate::world) fn undrained(&mut self) -> Vec<String> {
+        let transactors = self.clients.iter().filter_map(|sim| sim.raw.as_transactor());
+        let is_nothing_committed = transactors.map(|it| it.certain().1).max() == Some(0);
         let mut done: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
         for sharer in self.clients.iter().filter_map(|sim| sim.raw.as_sharer()) {
-            done.entry(sharer.group().to_owned()).or_default().extend(sharer.done());
+            let of_group = done.entry(sharer.group().to_owned()).or_default();
+            of_group.extend(sharer.done());
+            of_group.extend(sharer.unstarted().filter(|_| is_nothing_committed));
         }
         done.retain(|_, partitions| partitions.len() < TRANSACTED_PARTITIONS as usize);
         for sharer in self.clients.iter_mut().filter_map(|sim| sim.raw.as_sharer_mut()) {
@@ -73,11 +85,10 @@ impl World {
 
     /// Checks that the share groups have done all that was committed.
     pub(super) fn wrong_deliveries(&self) -> Option<String> {
-        self.clients.iter().find_map(|sim| {
-            let Raw::Transactor(transactor) = &sim.raw else { return None };
-            let (id, end) = transactor.certain();
+        let transactors = self.clients.iter().filter_map(|sim| sim.raw.as_transactor());
+        transactors.map(Transactor::certain).find_map(|(id, end)| {
             let deliveries = &self.judge.deliveries;
-            deliveries.check_done(id, end, TRANSACTED_PARTITIONS).err()
+            deliveries.check_done(id, end).err()
         })
     }
 }
@@ -94,6 +105,10 @@ fn seen(report: &Delivery) -> Option<Seen> {
             Kind::Gap => None,
         },
         Delivery::Unknown(_) => Some(Seen::ShareUnknown),
-        Delivery::Acknowledging { .. } | Delivery::Lost { .. } | Delivery::LetGo { .. } => None,
+        Delivery::Began
+        | Delivery::Answered { .. }
+        | Delivery::Acknowledging(_)
+        | Delivery::Lost { .. }
+        | Delivery::SessionEnded { .. } => None,
     }
 }

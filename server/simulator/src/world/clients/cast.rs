@@ -51,12 +51,17 @@ impl World {
                 partitions: topic.partitions.unsigned_abs(),
             });
         }
-        self.judge.deliveries.set_limit(self.config.group_share_delivery_count_limit as i16);
         self.phase = Phase::Chaos(self.queue.now() + self.profile.chaos);
         let clients = self.profile.clients.clone();
         let random = &mut self.members_random;
         let (groups, members) = new_members(&clients, &self.topics, random);
         self.judge.expect_groups(groups);
+        let share_groups = clients.sharers.div_ceil(SHARERS_OF_GROUP);
+        self.judge.expect_share_groups(
+            (0..share_groups).map(share_group),
+            self.config.group_share_delivery_count_limit as i16,
+            TRANSACTED_PARTITIONS,
+        );
         self.members = members;
         let topics: Vec<(String, i32)> =
             topics().map(|topic| (topic.name.to_string(), topic.partitions)).collect();
