@@ -359,8 +359,12 @@ apis! {
             AlterClientQuotasRequest<'a> => AlterClientQuotasResponse<'a>;
         AlterUserScramCredentials = 51, 0..=0, flexible 0, SHORT, SMALL,
             AlterUserScramCredentialsRequest<'a> => AlterUserScramCredentialsResponse<'a>;
+        // Changes nothing, but only the controller knows the end of the cluster's log.
+        DescribeQuorum = 55, 0..=2, flexible 0, SHORT, SMALL,
+            DescribeQuorumRequest<'a> => DescribeQuorumResponse<'a>;
     }
-    /// The APIs that read the cluster: any broker answers them, from topics and configs alone.
+    /// The APIs that read the cluster, or ask for changes that are never made: any broker answers
+    /// them, from topics and configs alone.
     Cluster, ClusterRequest => ClusterResponse {
         FindCoordinator = 10, 0..=6, flexible 3, NAMES, LARGE,
             FindCoordinatorRequest<'a> => FindCoordinatorResponse<'a>;
@@ -374,12 +378,18 @@ apis! {
             DescribeConfigsRequest<'a> => DescribeConfigsResponse<'a>;
         SaslAuthenticate = 36, 0..=2, flexible 2, SHORT, SMALL,
             SaslAuthenticateRequest<'a> => SaslAuthenticateResponse<'a>;
+        ElectLeaders = 43, 0..=2, flexible 2, SHORT, SMALL,
+            ElectLeadersRequest<'a> => ElectLeadersResponse<'a>;
+        AlterPartitionReassignments = 45, 0..=1, flexible 0, SHORT, SMALL,
+            AlterPartitionReassignmentsRequest<'a> => AlterPartitionReassignmentsResponse<'a>;
         ListPartitionReassignments = 46, 0..=0, flexible 0, LISTS, SMALL,
             ListPartitionReassignmentsRequest<'a> => ListPartitionReassignmentsResponse<'a>;
         DescribeClientQuotas = 48, 0..=1, flexible 1, SHORT, LARGE,
             DescribeClientQuotasRequest<'a> => DescribeClientQuotasResponse<'a>;
         DescribeUserScramCredentials = 50, 0..=0, flexible 0, SHORT, LARGE,
             DescribeUserScramCredentialsRequest<'a> => DescribeUserScramCredentialsResponse<'a>;
+        UpdateFeatures = 57, 0..=2, flexible 0, SHORT, SMALL,
+            UpdateFeaturesRequest<'a> => UpdateFeaturesResponse<'a>;
         DescribeCluster = 60, 0..=2, flexible 0, SHORT, SMALL,
             DescribeClusterRequest => DescribeClusterResponse<'a>;
         ListConfigResources = 74, 0..=1, flexible 0, SHORT, LARGE,
@@ -394,6 +404,8 @@ apis! {
             MetadataRequest<'a> => MetadataResponse<'a>;
         InitProducerId = 22, 0..=5, flexible 2, SHORT, SMALL,
             InitProducerIdRequest<'a> => InitProducerIdResponse;
+        AlterReplicaLogDirs = 34, 1..=2, flexible 2, SHORT, SMALL,
+            AlterReplicaLogDirsRequest<'a> => AlterReplicaLogDirsResponse<'a>;
         DescribeLogDirs = 35, 1..=5, flexible 2, LISTS, LARGE,
             DescribeLogDirsRequest<'a> => DescribeLogDirsResponse<'a>;
     }

@@ -85,6 +85,12 @@ apis! {
     AlterConfigs, AlterConfigsRequest, AlterConfigsResponse;
     DescribeLogDirs, DescribeLogDirsRequest, DescribeLogDirsResponse;
     SaslAuthenticate, SaslAuthenticateRequest, SaslAuthenticateResponse;
+    AlterReplicaLogDirs, AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse;
+    ElectLeaders, ElectLeadersRequest, ElectLeadersResponse;
+    AlterPartitionReassignments, AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse;
+    DescribeQuorum, DescribeQuorumRequest, DescribeQuorumResponse;
+    UpdateFeatures, UpdateFeaturesRequest, UpdateFeaturesResponse;
     ListPartitionReassignments, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse;
     IncrementalAlterConfigs, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
     OffsetDelete, OffsetDeleteRequest, OffsetDeleteResponse;

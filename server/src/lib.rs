@@ -49,6 +49,7 @@ mod token_keys;
 mod transactions;
 pub mod trash;
 pub mod users;
+pub mod volume;
 
 /// Why a server or a tool cannot do its work, in words for its operator.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

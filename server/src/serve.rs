@@ -21,6 +21,7 @@ use crate::reshard;
 use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
 use crate::trash;
 use crate::users::FirstUser;
+use crate::volume::volume;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use lines::{log_addresses, log_file_size_limit, log_start, log_unused, log_without_effect};
 use muster_tls::Tls;
@@ -124,6 +125,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         life: directory.meta.first_life(),
         may_have_lost_writes,
         stopwatch: clock::stopwatch,
+        volume,
         token_keys: certificates.token_keys(),
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);

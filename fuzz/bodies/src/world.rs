@@ -97,6 +97,7 @@ impl World {
             life: 1,
             may_have_lost_writes: false,
             stopwatch: || 0,
+            volume: |_| None,
             token_keys: Default::default(),
             audits: cfg!(debug_assertions),
         };

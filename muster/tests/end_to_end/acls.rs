@@ -155,7 +155,9 @@ fn denial_of(api: ApiKey) -> Option<ErrorCode> {
             Some(OnCluster)
         }
         ApiKey::DescribeAcls | ApiKey::CreateAcls | ApiKey::DeleteAcls => Some(OnCluster),
-        ApiKey::DescribeLogDirs | ApiKey::ListPartitionReassignments => Some(OnCluster),
+        ApiKey::DescribeLogDirs | ApiKey::AlterReplicaLogDirs => Some(OnCluster),
+        ApiKey::ListPartitionReassignments | ApiKey::AlterPartitionReassignments => Some(OnCluster),
+        ApiKey::ElectLeaders | ApiKey::DescribeQuorum | ApiKey::UpdateFeatures => Some(OnCluster),
         ApiKey::AlterClientQuotas | ApiKey::DescribeClientQuotas => Some(OnCluster),
         ApiKey::ListConfigResources => Some(OnCluster),
         ApiKey::AlterUserScramCredentials | ApiKey::DescribeUserScramCredentials => Some(OnCluster),

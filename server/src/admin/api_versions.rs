@@ -49,7 +49,7 @@ pub fn api_versions(
         max_version_level: level,
         min_version_level: level,
     };
-    let is_on = |(name, _): &(&str, i16)| *name != GROUP_VERSION || config.serves_consumer_groups();
+    let finalized_features = FEATURES.into_iter().filter(|feature| is_on(config, feature));
     let mut supported_features = FEATURES.map(supported).to_vec();
     supported_features.sort_by(|one, other| one.name.cmp(&other.name));
     let served = ApiKey::ALL.iter().filter(|api| config.serves(**api));
@@ -61,9 +61,19 @@ pub fn api_versions(
             Vec::new()
         },
         finalized_features_epoch: 0,
-        finalized_features: FEATURES.into_iter().filter(is_on).map(finalized).collect(),
+        finalized_features: finalized_features.map(finalized).collect(),
         ..Default::default()
     }
+}
+
+/// The level at which a feature is finalized, if muster has it.
+pub(super) fn finalized_level(config: &Config, feature: &str) -> Option<i16> {
+    let found = FEATURES.iter().find(|(name, _)| *name == feature);
+    found.map(|feature| if is_on(config, feature) { feature.1 } else { 0 })
+}
+
+fn is_on(config: &Config, (name, _): &(&str, i16)) -> bool {
+    *name != GROUP_VERSION || config.serves_consumer_groups()
 }
 
 /// The announced versions of one API.

@@ -1,6 +1,7 @@
 //! Requests about the cluster, with the answers of Kafka 4.3.
 
 mod describe_configs;
+mod moves;
 mod offline;
 
 use super::*;

@@ -17,6 +17,7 @@ pub(crate) fn certificates_of(view: &View<'_>, request: &ControllerRequest<'_>) 
             certificates_of_all(view, &setting_all(body), true)
         }
         ControllerRequest::CreateTopics(_)
+        | ControllerRequest::DescribeQuorum(_)
         | ControllerRequest::DeleteTopics(_)
         | ControllerRequest::CreatePartitions(_)
         | ControllerRequest::CreateAcls(_)

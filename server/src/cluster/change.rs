@@ -47,7 +47,7 @@ pub(crate) struct Refused {
 
 /// Whether the timeout is 0 or negative. As in Kafka such a change fails with REQUEST_TIMED_OUT
 /// before anything else is checked.
-pub(super) fn is_timed_out(timeout_ms: i32) -> bool {
+pub(crate) fn is_timed_out(timeout_ms: i32) -> bool {
     timeout_ms <= 0
 }
 

@@ -317,7 +317,7 @@ fn manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<Vec<
 }
 
 /// The one broker of a partition.
-pub(super) fn only_replica(view: &View<'_>, brokers: &[i32]) -> Result<i32, Refused> {
+pub(crate) fn only_replica(view: &View<'_>, brokers: &[i32]) -> Result<i32, Refused> {
     const WHERE: &str = "The manual partition assignment includes";
     let mut sorted = brokers.to_vec();
     sorted.sort_unstable();

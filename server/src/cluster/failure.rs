@@ -15,6 +15,7 @@ pub(crate) fn fail(response: &mut ControllerResponse<'_>, error: ErrorCode) {
         ControllerResponse::CreatePartitions(body) => {
             body.results.iter_mut().for_each(|topic| topic.error_code = error_code);
         }
+        ControllerResponse::DescribeQuorum(body) => body.error_code = error_code,
         ControllerResponse::AlterConfigs(body) => {
             body.responses.iter_mut().for_each(|resource| resource.error_code = error_code);
         }

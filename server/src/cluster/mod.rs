@@ -16,6 +16,7 @@ mod configs;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
+mod describe_quorum;
 mod failure;
 mod image;
 mod internal_topic;
@@ -43,6 +44,7 @@ pub use change::{Change, Creator, config_record};
 pub use create_partitions::create_partitions;
 pub use create_topics::{auto_create, create_topics};
 pub use delete_topics::delete_topics;
+pub use describe_quorum::describe_quorum;
 pub use image::{ClusterImage, DeletedTopic, Topic};
 pub use internal_topic::InternalTopic;
 pub use muster_codec::records::OFFSETS_TOPIC;
@@ -53,8 +55,9 @@ pub use topic_name::{check_topic_name, is_reserved};
 pub use view::{Endpoint, Endpoints, View, leader, state_slot, transaction_slot};
 
 pub(crate) use certificates::certificates_of;
-pub(crate) use change::Refused;
+pub(crate) use change::{Refused, is_timed_out};
 #[cfg(test)]
 pub(crate) use client_quotas::record as client_quota_record;
+pub(crate) use create_topics::only_replica;
 pub(crate) use failure::fail;
 pub(crate) use image::deleted_topic_record;

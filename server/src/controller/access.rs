@@ -67,6 +67,7 @@ pub(super) fn is_changed_by(request: &ControllerRequest<'_>) -> bool {
         | ControllerRequest::DeleteTopics(_)
         | ControllerRequest::CreatePartitions(_)
         | ControllerRequest::AlterConfigs(_)
+        | ControllerRequest::DescribeQuorum(_)
         | ControllerRequest::AlterClientQuotas(_)
         | ControllerRequest::IncrementalAlterConfigs(_) => false,
     }

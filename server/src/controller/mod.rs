@@ -197,7 +197,7 @@ impl Controller {
         request: &ControllerRequest<'_>,
         refused: &Refusals,
     ) -> Change<ControllerResponse<'static>> {
-        let Inputs { times: Times { now, wall, .. }, ids, .. } = inputs;
+        let Inputs { times: Times { now, wall, .. }, ids, log, .. } = inputs;
         let view = View { image: &self.accepted, ..inputs.view };
         let mut creator = Creator { shares: &mut self.shares, now: *now, host: &admin.host };
         let buckets = &mut self.buckets;
@@ -225,6 +225,11 @@ impl Controller {
             }
             ControllerRequest::AlterClientQuotas(body) => {
                 cluster::alter_client_quotas(&view, body).map(Into::into)
+            }
+            ControllerRequest::DescribeQuorum(body) => {
+                let unpublished = self.unpublished.back().map(|(position, _)| *position);
+                let end = unpublished.unwrap_or_else(|| log.cluster_flushed());
+                cluster::describe_quorum(&view, (end, *wall), body).map(Into::into)
             }
             ControllerRequest::AlterUserScramCredentials(body) => {
                 cluster::alter_user_scram_credentials(&view, body).map(Into::into)

@@ -26,6 +26,11 @@ pub(crate) fn cluster_response<'r>(
         ClusterRequest::DescribeUserScramCredentials(body) => {
             admin::describe_user_scram_credentials(view, body).into()
         }
+        ClusterRequest::ElectLeaders(body) => admin::elect_leaders(view, body).into(),
+        ClusterRequest::AlterPartitionReassignments(body) => {
+            admin::alter_partition_reassignments(view, body).into()
+        }
+        ClusterRequest::UpdateFeatures(body) => admin::update_features(view, version, body).into(),
         ClusterRequest::ListPartitionReassignments(_) => {
             ListPartitionReassignmentsResponse { error_message: None, ..Default::default() }.into()
         }

@@ -1,54 +1,67 @@
-//! DescribeLogDirs: the size of partitions. Those of `__consumer_offsets` share the shard's log,
-//! which has no sizes by partition, and are left out.
+//! DescribeLogDirs: the size of partitions.
 
+use super::Partitions;
 use super::partition_set::PartitionId;
-use super::{Partitions, partition::Partition};
-use crate::cluster::ClusterImage;
+use crate::cluster::{ClusterImage, InternalTopic, Topic};
 use muster_codec::Str;
 use muster_codec::messages::{
     DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsTopic,
 };
 use std::collections::BTreeMap;
 
+type Sizes<'i> = BTreeMap<&'i str, BTreeMap<i32, u64>>;
+
 impl Partitions {
-    /// The partitions that this shard leads among those asked for, by topic.
+    /// The partitions that this shard leads among those asked for, by topic. `internal` has the
+    /// size of a partition of an internal topic, which is in the shard's own log; None for one that
+    /// another shard leads.
     pub fn describe_log_dirs<'i>(
         &self,
         image: &'i ClusterImage,
         request: &DescribeLogDirsRequest<'_>,
+        internal: impl Fn(&Topic, i32) -> Option<u64>,
     ) -> Vec<DescribeLogDirsTopic<'i>> {
-        let mut by_topic: BTreeMap<&'i str, BTreeMap<i32, DescribeLogDirsPartition>> =
-            BTreeMap::new();
-        let mut add = |id: PartitionId, partition: &Partition| {
-            let Some(topic) = image.topic_by_id(id.topic) else { return };
-            by_topic.entry(&topic.name).or_default().insert(id.index, described(id, partition));
+        let size = |topic: &Topic, index| {
+            if topic.is_internal() {
+                return internal(topic, index).filter(|_| (0..topic.partitions).contains(&index));
+            }
+            Some(self.partitions.get(&PartitionId { topic: topic.id, index })?.log.size())
+        };
+        let mut sizes = Sizes::new();
+        let mut add = |topic: &'i Topic, index| {
+            if let Some(bytes) = size(topic, index) {
+                sizes.entry(&topic.name).or_default().insert(index, bytes);
+            }
         };
         match &request.topics {
-            None => self.partitions.iter().for_each(|(id, partition)| add(*id, partition)),
+            None => {
+                let internal =
+                    InternalTopic::ALL.into_iter().filter_map(|it| image.topic(it.name()));
+                internal
+                    .for_each(|topic| (0..topic.partitions).for_each(|index| add(topic, index)));
+                for id in self.partitions.keys() {
+                    image.topic_by_id(id.topic).into_iter().for_each(|topic| add(topic, id.index));
+                }
+            }
             Some(topics) => {
                 for asked in topics {
                     let Some(topic) = image.topic(&asked.topic) else { continue };
-                    let ids = asked.partitions.iter();
-                    let ids = ids.map(|index| PartitionId { topic: topic.id, index: *index });
-                    ids.filter_map(|id| self.partitions.get_key_value(&id))
-                        .for_each(|(id, partition)| add(*id, partition));
+                    asked.partitions.iter().for_each(|index| add(topic, *index));
                 }
             }
         }
-        by_topic
-            .into_iter()
-            .map(|(name, partitions)| DescribeLogDirsTopic {
-                name: Str::Borrowed(name),
-                partitions: partitions.into_values().collect(),
-            })
-            .collect()
+        sizes.into_iter().map(described).collect()
     }
 }
 
-fn described(id: PartitionId, partition: &Partition) -> DescribeLogDirsPartition {
-    DescribeLogDirsPartition {
-        partition_index: id.index,
-        partition_size: partition.log.size().cast_signed(),
+fn described<'i>((name, sizes): (&'i str, BTreeMap<i32, u64>)) -> DescribeLogDirsTopic<'i> {
+    let partition = |(partition_index, bytes): (i32, u64)| DescribeLogDirsPartition {
+        partition_index,
+        partition_size: bytes.cast_signed(),
         ..Default::default()
+    };
+    DescribeLogDirsTopic {
+        name: Str::Borrowed(name),
+        partitions: sizes.into_iter().map(partition).collect(),
     }
 }

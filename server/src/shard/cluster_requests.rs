@@ -4,12 +4,16 @@
 use super::Shard;
 use crate::admin;
 use crate::clock::Times;
+use crate::cluster::{InternalTopic, Topic, leader};
 use crate::dispatch::{Call, cluster_response};
 use crate::net::ConnectionId;
 use crate::partitions::{self, Effects};
+use crate::volume::Volume;
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, ClusterRequest, PartitionRequest, Str};
 use muster_coordinator::RequestId;
+use muster_storage::LogPartition;
+use std::collections::BTreeMap;
 
 impl Shard {
     pub(crate) fn partition_request(&mut self, call: &Call<'_>, request: &PartitionRequest<'_>) {
@@ -58,12 +62,37 @@ impl Shard {
         self.create_topics(call.request, to_create);
     }
 
-    /// The bytes on disk of each partition that this shard leads.
+    /// The bytes of each partition that this shard leads, and of the volume.
     pub(crate) fn describe_log_dirs(&mut self, call: &Call<'_>, body: &DescribeLogDirsRequest<'_>) {
-        let log_dir = Str::Borrowed(&*self.broker.common().data);
-        let topics = self.partitions.describe_log_dirs(self.broker.image(), body);
-        let result = DescribeLogDirsResult { log_dir, topics, ..Default::default() };
+        let (common, view) = (self.broker.common(), self.broker.view());
+        let sizes: BTreeMap<LogPartition, u64> = self.groups.log().sizes().collect();
+        let internal = |topic: &Topic, index| {
+            let is_led = leader(topic, index, view.placement) == view.shard;
+            let at = InternalTopic::of_id(topic.id)?.log_partition(index);
+            is_led.then(|| sizes.get(&at).copied().unwrap_or(0))
+        };
+        let topics = self.partitions.describe_log_dirs(view.image, body, internal);
+        let volume = (common.volume)(&common.data);
+        let bytes = |of: fn(Volume) -> u64| volume.map_or(-1, |it| of(it).cast_signed());
+        let result = DescribeLogDirsResult {
+            log_dir: Str::Borrowed(&common.data),
+            topics,
+            total_bytes: bytes(|it| it.total),
+            usable_bytes: bytes(|it| it.usable),
+            ..Default::default()
+        };
         let response = DescribeLogDirsResponse { results: vec![result], ..Default::default() };
+        self.clients.answers().answer_now(call.request, &response.into());
+    }
+
+    pub(super) fn alter_replica_log_dirs(
+        &mut self,
+        call: &Call<'_>,
+        body: &AlterReplicaLogDirsRequest<'_>,
+    ) {
+        let view = self.broker.view_on(call.listener);
+        let data = &self.broker.common().data;
+        let response = admin::alter_replica_log_dirs(&view, data, body);
         self.clients.answers().answer_now(call.request, &response.into());
     }
 

@@ -49,6 +49,7 @@ use crate::placement::Placement;
 use crate::security::TokenKeys;
 use crate::shares::Shares;
 use crate::transactions::Transactions;
+use crate::volume::VolumeOf;
 use broker::Broker;
 pub(crate) use counters::ShardCounters;
 use muster_coordinator::Ids;
@@ -80,6 +81,8 @@ pub struct Common {
     pub may_have_lost_writes: bool,
     /// Measures the time that requests take of the quotas of their clients.
     pub stopwatch: Stopwatch,
+    /// Asks for the volume of the data directory.
+    pub volume: VolumeOf,
     /// The keys by which tokens are checked, as they were at startup.
     pub token_keys: TokenKeys,
 }

@@ -101,6 +101,9 @@ impl Shard {
                     self.init_transactional_id(&call, body);
                 }
                 BrokerRequest::InitProducerId(body) => self.init_producer_id(&call, &body),
+                BrokerRequest::AlterReplicaLogDirs(body) => {
+                    self.alter_replica_log_dirs(&call, &body);
+                }
                 BrokerRequest::DescribeLogDirs(body) => self.describe_log_dirs(&call, &body),
             },
         }

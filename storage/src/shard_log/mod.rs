@@ -255,6 +255,15 @@ impl ShardLog {
         self.segments.placed_bytes()
     }
 
+    /// The bytes of the log, divided among its partitions by the blocks in which they have batches:
+    /// the log counts none by partition, but the sum is that of all blocks.
+    pub fn sizes(&self) -> impl Iterator<Item = (LogPartition, u64)> {
+        let (of_log, partitions) = (self.segments.bytes(), &self.partitions);
+        let all: u64 = partitions.iter().map(|(_, it)| it.indexed_bytes()).sum();
+        let share = move |bytes| u128::from(of_log) * u128::from(bytes) / u128::from(all.max(1));
+        partitions.iter().map(move |(at, it)| (at, share(it.indexed_bytes()) as u64))
+    }
+
     pub fn progress(&self) -> Progress {
         self.progress
     }

@@ -34,6 +34,8 @@ pub(crate) struct Partition {
     transactions: BTreeMap<i64, i64>,
     /// The index entries by segment, so that replacing a segment does not change those of others.
     index: Vec<SegmentIndex>,
+    /// The bytes of the ranges in `index`.
+    indexed_bytes: u64,
 }
 
 /// Batches as they are in a block: each after its partition.
@@ -70,17 +72,22 @@ pub(crate) struct IndexEntry {
 }
 
 impl IndexEntry {
-    /// Adds the next block of the segment to the entries, or to the last of them.
-    pub(crate) fn push_to(self, entries: &mut Vec<Self>) {
+    /// Adds the next block of the segment to the entries, or to the last of them; returns by how
+    /// many bytes their ranges grew.
+    pub(crate) fn push_to(self, entries: &mut Vec<Self>) -> u32 {
         assert!(self.start < self.end, "an empty block");
         match entries.last_mut() {
             Some(last) if self.start - last.start < SHARD_INDEX_SPAN_BYTES => {
                 assert!(last.end <= self.start || last.end == self.end, "blocks overlap");
                 assert!(last.next_offset <= self.next_offset);
-                last.end = self.end;
+                let before = std::mem::replace(&mut last.end, self.end);
                 last.next_offset = self.next_offset;
+                self.end - before
             }
-            _ => entries.push(self),
+            _ => {
+                entries.push(self);
+                self.end - self.start
+            }
         }
     }
 }
@@ -98,6 +105,10 @@ pub(crate) struct Part {
 impl SegmentIndex {
     fn next_offset(&self) -> i64 {
         self.entries.last().map_or(0, |entry| entry.next_offset)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.entries.iter().map(|entry| u64::from(entry.end - entry.start)).sum()
     }
 }
 
@@ -159,10 +170,16 @@ impl Partition {
 
     /// Notes that the last block of a segment has a batch of this partition.
     pub(crate) fn index_block(&mut self, segment: u64, entry: IndexEntry) {
-        match self.index.last_mut() {
-            Some(last) if last.segment == segment => entry.push_to(&mut last.entries),
-            _ => self.index.push(SegmentIndex { segment, entries: vec![entry] }),
+        if self.index.last().is_none_or(|last| last.segment != segment) {
+            self.index.push(SegmentIndex { segment, entries: Vec::new() });
         }
+        let Some(last) = self.index.last_mut() else { return };
+        self.indexed_bytes += u64::from(entry.push_to(&mut last.entries));
+    }
+
+    /// The bytes of the blocks in which it has batches, and of some between them.
+    pub(crate) fn indexed_bytes(&self) -> u64 {
+        self.indexed_bytes
     }
 
     /// The entries of a segment.
@@ -174,6 +191,7 @@ impl Partition {
     /// Adds the entries of the next segment, which come from a snapshot.
     pub(crate) fn recover_index(&mut self, segment: u64, entries: Vec<IndexEntry>) {
         let index = SegmentIndex { segment, entries };
+        self.indexed_bytes += index.bytes();
         self.next_offset = index.next_offset();
         self.recovered_offset = self.next_offset;
         self.index.push(index);
@@ -199,7 +217,9 @@ impl Partition {
         let from = self.index.partition_point(|index| index.segment < segment);
         let to = self.index.partition_point(|index| index.segment <= last);
         let new = (!entries.is_empty()).then_some(SegmentIndex { segment, entries });
-        self.index.splice(from..to, new);
+        self.indexed_bytes += new.as_ref().map_or(0, SegmentIndex::bytes);
+        let replaced = self.index.splice(from..to, new);
+        self.indexed_bytes -= replaced.map(|it| it.bytes()).sum::<u64>();
     }
 }
 

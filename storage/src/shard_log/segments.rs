@@ -206,6 +206,11 @@ impl Segments {
         self.placed_bytes
     }
 
+    /// The bytes of blocks in all segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.list.values().map(|segment| u64::from(segment.end)).sum()
+    }
+
     /// Starts the next step. None while one is under way, or if there is none. `is_read` returns
     /// whether a segment's file is being read.
     pub(crate) fn start_step(

@@ -8,6 +8,8 @@ mod bounds;
 #[path = "../../../../muster/tests/end_to_end/support/attacks/dense.rs"]
 #[allow(dead_code, unreachable_pub, reason = "tests of the server take the rest")]
 mod dense;
+#[path = "../../../../muster/tests/end_to_end/support/attacks/dense_moves.rs"]
+mod dense_moves;
 #[path = "../../../../muster/tests/end_to_end/support/attacks/dense_shares.rs"]
 mod dense_shares;
 #[path = "../../../../muster/tests/end_to_end/support/attacks/dense_streams.rs"]

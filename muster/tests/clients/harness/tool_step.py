@@ -6,6 +6,8 @@ PACKAGE = "org.apache.kafka.tools."
 JAVA_TOOLS = {
     "acls": PACKAGE + "AclCommand",
     "api-versions": PACKAGE + "BrokerApiVersionsCommand",
+    "client-metrics": PACKAGE + "ClientMetricsCommand",
+    "cluster": PACKAGE + "ClusterTool",
     "configs": "kafka.admin.ConfigCommand",
     "console-consumer": PACKAGE + "consumer.ConsoleConsumer",
     "console-producer": PACKAGE + "ConsoleProducer",
@@ -13,9 +15,14 @@ JAVA_TOOLS = {
     "consumer-groups": PACKAGE + "consumer.group.ConsumerGroupCommand",
     "delete-records": PACKAGE + "DeleteRecordsCommand",
     "dump-log": PACKAGE + "DumpLogSegments",
+    "e2e-latency": PACKAGE + "EndToEndLatency",
     "features": PACKAGE + "FeatureCommand",
     "get-offsets": PACKAGE + "GetOffsetShell",
     "groups": PACKAGE + "GroupsCommand",
+    "leader-election": PACKAGE + "LeaderElectionCommand",
+    "log-dirs": PACKAGE + "LogDirsCommand",
+    "metadata-quorum": PACKAGE + "MetadataQuorumCommand",
+    "reassign-partitions": PACKAGE + "reassign.ReassignPartitionsCommand",
     "share-groups": PACKAGE + "consumer.group.ShareGroupCommand",
     "share-perf": PACKAGE + "ShareConsumerPerformance",
     "topics": PACKAGE + "TopicCommand",
@@ -64,7 +71,7 @@ class Log:
 
 @dataclass(frozen=True)
 class WriteFile:
-    """Puts a file into `{dir}` for the steps that follow."""
+    """Puts a file into `{dir}` for the steps that follow. It may have `{broker}`, too."""
 
     name: str
     text: str

@@ -3,6 +3,7 @@
 `{broker}` stands for the id of a broker, `{dir}` for a directory of the run's own.
 """
 
+from harness.admin_tool_steps import ADMIN
 from harness.share_tool_steps import SHARE, SHARE_STATE
 from harness.tool_step import PACKAGE, EndBackground, Log, Step, WriteFile
 
@@ -435,6 +436,7 @@ PARTS = {
     "acls": ACLS,
     "users": USERS,
     "quotas": QUOTAS,
+    "admin": ADMIN,
     "end": END,
     "transaction-log": [Log("__transaction_state", "transaction-log-decoder")],
     "share-log": [Log("__share_group_state", "share-group-state-decoder", newest=True)],

@@ -5,6 +5,7 @@ mod consumers;
 mod learn;
 mod logs;
 mod members;
+mod moves;
 mod offsets;
 mod topics;
 mod transactions;
@@ -41,6 +42,11 @@ const GENERATORS: &[Row] = &[
     (1, ApiKey::DescribeLogDirs, cluster::describe_log_dirs),
     (1, ApiKey::DescribeAcls, cluster::describe_acls),
     (1, ApiKey::ListPartitionReassignments, cluster::list_partition_reassignments),
+    (1, ApiKey::AlterPartitionReassignments, moves::alter_partition_reassignments),
+    (1, ApiKey::ElectLeaders, moves::elect_leaders),
+    (1, ApiKey::AlterReplicaLogDirs, moves::alter_replica_log_dirs),
+    (1, ApiKey::UpdateFeatures, moves::update_features),
+    (1, ApiKey::DescribeQuorum, moves::describe_quorum),
     (1, ApiKey::DescribeCluster, cluster::describe_cluster),
     (1, ApiKey::ListConfigResources, cluster::list_config_resources),
     (1, ApiKey::ApiVersions, cluster::api_versions),

@@ -2,9 +2,9 @@
 
 use super::Verdict;
 use super::by::{By, take_denied};
-use crate::admin::{asks_for_all, refusal_of_metadata};
+use crate::admin::{asks_for_all, refusal_of_metadata, refused_log_dirs};
 use crate::dispatch::answer::owned;
-use crate::security::acls::Operation::{Create, Describe, IdempotentWrite, Write};
+use crate::security::acls::Operation::{Alter, Create, Describe, IdempotentWrite, Write};
 use crate::security::acls::ResourceType;
 use muster_codec::messages::*;
 use muster_codec::{BrokerRequest, ErrorCode};
@@ -22,6 +22,9 @@ pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
                 None => by.cluster(IdempotentWrite),
             };
             Verdict::whole(allowed, InitProducerIdResponse::refused)
+        }
+        BrokerRequest::AlterReplicaLogDirs(body) => {
+            Verdict::whole(by.cluster(Alter), |error| refused_log_dirs(body, error))
         }
         BrokerRequest::DescribeLogDirs(_) => Verdict::whole(by.cluster(Describe), |error| {
             DescribeLogDirsResponse { error_code: error.code(), ..Default::default() }

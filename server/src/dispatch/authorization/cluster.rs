@@ -2,9 +2,9 @@
 
 use super::Verdict;
 use super::by::{By, take_denied, words};
-use crate::admin::unknown_type;
+use crate::admin::{refused_elections, refused_features, refused_reassignments, unknown_type};
 use crate::dispatch::answer::owned;
-use crate::security::acls::Operation::{ClusterAction, Describe, DescribeConfigs};
+use crate::security::acls::Operation::{Alter, ClusterAction, Describe, DescribeConfigs};
 use muster_codec::messages::*;
 use muster_codec::{ClusterRequest, ErrorCode, Str};
 use std::collections::HashSet;
@@ -22,6 +22,17 @@ pub(super) fn screen(request: &mut ClusterRequest<'_>, by: &By<'_>) -> Verdict {
             let (error_code, error_message) = (error.code(), words(error));
             DescribeAclsResponse { error_code, error_message, ..Default::default() }
         }),
+        ClusterRequest::ElectLeaders(body) => {
+            Verdict::whole(by.cluster(Alter), |error| refused_elections(body, error))
+        }
+        ClusterRequest::AlterPartitionReassignments(body) => {
+            Verdict::whole(by.cluster(Alter), |error| {
+                refused_reassignments(body, error, words(error))
+            })
+        }
+        ClusterRequest::UpdateFeatures(_) => {
+            Verdict::whole(by.cluster(Alter), |error| refused_features(error, words(error)))
+        }
         ClusterRequest::ListPartitionReassignments(body) => {
             Verdict::whole(by.cluster(Describe), |error| {
                 let (error_code, error_message) = (error.code(), words(error));

@@ -35,6 +35,13 @@ pub(super) fn screen(request: &mut ControllerRequest<'_>, by: &By<'_>) -> Verdic
         ControllerRequest::AlterUserScramCredentials(body) => {
             Verdict::whole(by.cluster(Alter), |error| refused_users(body, error))
         }
+        ControllerRequest::DescribeQuorum(_) => {
+            Verdict::whole(by.cluster(Describe), |error| DescribeQuorumResponse {
+                error_code: error.code(),
+                error_message: words(error),
+                ..Default::default()
+            })
+        }
         ControllerRequest::AlterClientQuotas(body) => {
             Verdict::whole(by.cluster(AlterConfigs), |error| refused_quotas(body, error))
         }

@@ -145,17 +145,22 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
         | Response::IncrementalAlterConfigs(_)
         | Response::AlterClientQuotas(_)
         | Response::AlterUserScramCredentials(_)
+        | Response::DescribeQuorum(_)
         | Response::FindCoordinator(_)
         | Response::SaslHandshake(_)
         | Response::ApiVersions(_)
         | Response::DescribeAcls(_)
         | Response::DescribeConfigs(_)
         | Response::SaslAuthenticate(_)
+        | Response::ElectLeaders(_)
+        | Response::AlterPartitionReassignments(_)
         | Response::ListPartitionReassignments(_)
+        | Response::UpdateFeatures(_)
         | Response::DescribeClientQuotas(_)
         | Response::DescribeUserScramCredentials(_)
         | Response::ListConfigResources(_)
         | Response::InitProducerId(_)
+        | Response::AlterReplicaLogDirs(_)
         | Response::DescribeLogDirs(_) => {}
     }
 }

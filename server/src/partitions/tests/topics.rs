@@ -177,7 +177,7 @@ fn describe_log_dirs_answers_sizes_of_partitions() {
     world.append(1, &written);
     let sizes = |world: &World, topics| {
         let request = DescribeLogDirsRequest { topics };
-        let topics = world.partitions.describe_log_dirs(&world.image, &request);
+        let topics = world.partitions.describe_log_dirs(&world.image, &request, |_, _| None);
         let of_topic = |topic: &DescribeLogDirsTopic<'_>| {
             let partitions = topic.partitions.iter();
             let partitions = partitions.map(|it| (it.partition_index, it.partition_size));

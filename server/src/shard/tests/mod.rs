@@ -5,6 +5,7 @@ mod certificates;
 mod counters;
 mod crashes;
 mod deleted_topics;
+mod descriptions;
 mod group_requests;
 mod idle;
 mod input;

@@ -1,13 +1,13 @@
 //! Client quotas: clients that exceed theirs get the time in their answers, and are not served
 //! until then.
 
-use super::world::{World, frame_of, take_time};
+use super::world::{World, answers, frame_of, take_time};
 use crate::net::ConnectionId;
 use crate::quotas::{Bound, Entity, Name, QuotaKey};
 use crate::shard::{Event, ListenerIndex};
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
-use muster_codec::{ApiKey, ErrorCode, Reader, Request, Response};
+use muster_codec::{ApiKey, ErrorCode, Request, Response};
 
 const CLIENT: ConnectionId = ConnectionId(0);
 const OTHER: ConnectionId = ConnectionId(1);
@@ -34,25 +34,6 @@ fn open(world: &mut World, connection: ConnectionId) {
 fn send(world: &mut World, id: ConnectionId, version: i16, request: impl Into<Request<'static>>) {
     let data = frame_of("app", version, request);
     world.step(Event::Received { connection: id, data: &data });
-}
-
-/// The answers of a connection to requests of one API.
-fn answers(
-    world: &mut World,
-    id: ConnectionId,
-    (api, version): (ApiKey, i16),
-) -> Vec<Response<'static>> {
-    let bytes = world.shard.output(id).map(std::mem::take).unwrap_or_default();
-    let bytes: &'static [u8] = Vec::leak(bytes);
-    let (mut rest, mut answers) = (bytes, Vec::new());
-    while let Some((length, behind)) = rest.split_first_chunk() {
-        let (frame, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
-        // Both flexible: behind the correlation id come tagged fields.
-        let mut reader = Reader::new(&frame[5..]);
-        answers.push(Response::read(api, version, &mut reader).unwrap());
-        rest = behind;
-    }
-    answers
 }
 
 const FIND: (ApiKey, i16) = (ApiKey::FindCoordinator, 4);

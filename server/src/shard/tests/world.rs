@@ -9,12 +9,13 @@ use crate::shard::names::SNAPSHOT_FILE;
 use crate::shard::{
     CertificateOrder, Command, Common, Event, LogSizes, Message, Shard, load, log_directory,
 };
+use crate::volume::Volume;
 use muster_codec::header::RequestHeader;
 use muster_codec::records::{
     ClusterRecord, GroupRecord, OffsetCommitKey, OffsetCommitValue, TransactionLogKey,
     TransactionLogValue, TransactionRecord,
 };
-use muster_codec::{Request, Uuid};
+use muster_codec::{ApiKey, Reader, Request, Response, Uuid};
 use muster_coordinator::Ids;
 use muster_counters::Totals;
 use muster_storage::{CompactionConfig, FileDone, FileId, FileOp};
@@ -119,6 +120,7 @@ impl World {
             life: 1,
             may_have_lost_writes: false,
             stopwatch,
+            volume: |_| Some(Volume { total: 1 << 30, usable: 1 << 20 }),
             token_keys: Default::default(),
             log_sizes: LogSizes {
                 segment_bytes: Some(32 << 10),
@@ -413,6 +415,25 @@ fn start(data: &Path, common: &Common, now: i64) -> (Shard, Vec<FileOp>) {
     let loaded = load(data, common, 0).unwrap();
     let image = loaded.image().unwrap().clone();
     loaded.into_shard(data, BLOCK_BYTES, image, Box::new(CountedIds(0)), Times::both(now)).unwrap()
+}
+
+/// The answers of a connection to requests of one API, in a flexible version.
+pub(crate) fn answers(
+    world: &mut World,
+    id: ConnectionId,
+    (api, version): (ApiKey, i16),
+) -> Vec<Response<'static>> {
+    let bytes = world.shard.output(id).map(std::mem::take).unwrap_or_default();
+    let bytes: &'static [u8] = Vec::leak(bytes);
+    let (mut rest, mut answers) = (bytes, Vec::new());
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let (frame, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
+        // After the correlation id come tagged fields.
+        let mut reader = Reader::new(&frame[5..]);
+        answers.push(Response::read(api, version, &mut reader).unwrap());
+        rest = behind;
+    }
+    answers
 }
 
 /// A request as a client sends it.

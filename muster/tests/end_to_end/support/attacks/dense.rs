@@ -1,7 +1,7 @@
 //! For every API the requests that demand most with the fewest bytes: one item named repeatedly,
 //! different items named once, and everything.
 
-use super::{dense_shares, dense_streams};
+use super::{dense_moves, dense_shares, dense_streams};
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Bytes, Request, Str, Uuid};
@@ -130,6 +130,11 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
         }
         ApiKey::AlterConfigs => replace_configs(form).into(),
         ApiKey::DescribeLogDirs => describe_log_dirs(form, target).into(),
+        ApiKey::AlterReplicaLogDirs => dense_moves::log_dirs(form, target).into(),
+        ApiKey::ElectLeaders => dense_moves::elections(form, target).into(),
+        ApiKey::AlterPartitionReassignments => dense_moves::reassignments(form, target).into(),
+        ApiKey::DescribeQuorum => dense_moves::quorum(form, target).into(),
+        ApiKey::UpdateFeatures => dense_moves::features(form).into(),
         ApiKey::ListPartitionReassignments => reassignments(form).into(),
         ApiKey::IncrementalAlterConfigs => alter_configs(form).into(),
         ApiKey::OffsetDelete => offset_delete(form, target).into(),

@@ -2,6 +2,7 @@
 //! they send are bounded, and they end when they are stopped.
 
 pub mod dense;
+mod dense_moves;
 mod dense_shares;
 mod dense_streams;
 pub mod floods;

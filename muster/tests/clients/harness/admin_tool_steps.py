@@ -1,0 +1,49 @@
+"""Steps of the tools that administer a cluster: quorum, leaders, moves, directories, features."""
+
+from harness.tool_step import Step, WriteFile
+
+
+def moves(topic, replicas):
+    """A reassignment of the first partition of a topic."""
+    partition = f'{{"topic": "{topic}", "partition": 0, "replicas": [{replicas}]}}'
+    return f'{{"version": 1, "partitions": [{partition}]}}'
+
+
+MOVES = "reassign-partitions"
+ADMIN = [
+    Step("metadata-quorum", "describe --status"),
+    Step("metadata-quorum", "describe --replication"),
+    Step("metadata-quorum", "describe --replication --human-readable"),
+    Step("leader-election", "--election-type preferred --all-topic-partitions"),
+    Step("leader-election", "--election-type unclean --all-topic-partitions"),
+    Step("leader-election", "--election-type preferred --topic orders --partition 0"),
+    Step("leader-election", "--election-type unclean --topic orders --partition 0"),
+    Step("leader-election", "--election-type preferred --topic orders --partition 77"),
+    Step("leader-election", "--election-type preferred --topic missing --partition 0"),
+    Step("topics", "--create --topic still --replica-assignment {broker}"),
+    WriteFile("stays.json", moves("still", "{broker}")),
+    WriteFile("unknown.json", moves("orders", "77")),
+    WriteFile("twice.json", moves("orders", "{broker}, {broker}")),
+    WriteFile("topics.json", '{"version": 1, "topics": [{"topic": "still"}]}'),
+    Step(MOVES, "--list"),
+    Step(MOVES, "--generate --topics-to-move-json-file {dir}/topics.json --broker-list {broker}"),
+    Step(MOVES, "--execute --reassignment-json-file {dir}/stays.json"),
+    Step(MOVES, "--verify --reassignment-json-file {dir}/stays.json"),
+    Step(MOVES, "--cancel --reassignment-json-file {dir}/stays.json"),
+    Step(MOVES, "--execute --reassignment-json-file {dir}/unknown.json"),
+    Step(MOVES, "--execute --reassignment-json-file {dir}/twice.json"),
+    Step(MOVES, "--verify --reassignment-json-file {dir}/unknown.json"),
+    Step(MOVES, "--cancel --reassignment-json-file {dir}/unknown.json"),
+    Step(MOVES, "--list"),
+    Step("log-dirs", "--describe --topic-list orders,stamps", per_broker=True),
+    Step("log-dirs", "--describe --topic-list missing", per_broker=True),
+    Step("log-dirs", "--describe --broker-list 77"),
+    Step("features", "describe"),
+    Step("features", "upgrade --feature share.version=1"),
+    Step("features", "upgrade --feature share.version=9"),
+    Step("features", "upgrade --feature no.such=1"),
+    Step("features", "downgrade --feature share.version=-1"),
+    Step("cluster", "list-endpoints"),
+    Step("client-metrics", "--list"),
+    Step("client-metrics", "--describe --name missing"),
+]

@@ -1,0 +1,75 @@
+//! AlterReplicaLogDirs (KIP-113): a shard has one directory, in which all of its partitions stay.
+
+use super::View;
+use crate::cluster::leader;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    AlterReplicaLogDir, AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopic,
+    AlterReplicaLogDirTopicResult, AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse,
+};
+use std::collections::BTreeMap;
+
+/// `data` is the directory, as in answers to clients.
+pub fn alter_replica_log_dirs(
+    view: &View<'_>,
+    data: &str,
+    request: &AlterReplicaLogDirsRequest<'_>,
+) -> AlterReplicaLogDirsResponse<'static> {
+    answer(request, |dir, topic, index| {
+        if is_too_long(&topic.name, index) {
+            return ErrorCode::InvalidTopicException;
+        }
+        if dir.path != data {
+            return ErrorCode::LogDirNotFound;
+        }
+        let topic = view.image.topic(&topic.name);
+        match topic.filter(|topic| (0..topic.partitions).contains(&index)) {
+            None => ErrorCode::UnknownTopicOrPartition,
+            Some(topic) if leader(topic, index, view.placement) != view.shard => {
+                ErrorCode::NotLeaderOrFollower
+            }
+            Some(topic) if view.offline.has(topic, index) => ErrorCode::KafkaStorageError,
+            Some(_) => ErrorCode::None,
+        }
+    })
+}
+
+/// The answer that refuses the whole request.
+pub fn refused(
+    request: &AlterReplicaLogDirsRequest<'_>,
+    error: ErrorCode,
+) -> AlterReplicaLogDirsResponse<'static> {
+    answer(request, |_, _, _| error)
+}
+
+/// Whether the name of the directory in which Kafka would gather the copy is too long for a file
+/// system: `TOPIC-INDEX.`, 32 digits and `-future`.
+fn is_too_long(topic: &str, index: i32) -> bool {
+    let name = format!("{topic}-{index}.");
+    name.encode_utf16().count() + 32 + "-future".len() > 255
+}
+
+/// A partition that is named twice counts once, with the later directory.
+fn answer(
+    request: &AlterReplicaLogDirsRequest<'_>,
+    outcome: impl Fn(&AlterReplicaLogDir<'_>, &AlterReplicaLogDirTopic<'_>, i32) -> ErrorCode,
+) -> AlterReplicaLogDirsResponse<'static> {
+    let mut by_topic: BTreeMap<&str, BTreeMap<i32, ErrorCode>> = BTreeMap::new();
+    for dir in &request.dirs {
+        for topic in dir.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
+            let outcomes =
+                topic.partitions.iter().map(|index| (*index, outcome(dir, topic, *index)));
+            by_topic.entry(&topic.name).or_default().extend(outcomes);
+        }
+    }
+    let result = |(partition_index, error): (i32, ErrorCode)| AlterReplicaLogDirPartitionResult {
+        partition_index,
+        error_code: error.code(),
+    };
+    let of_topic = |(name, outcomes): (&str, BTreeMap<i32, ErrorCode>)| {
+        let (topic_name, partitions) = (name.to_owned().into(), outcomes.into_iter().map(result));
+        AlterReplicaLogDirTopicResult { topic_name, partitions: partitions.collect() }
+    };
+    let results = by_topic.into_iter().map(of_topic).collect();
+    AlterReplicaLogDirsResponse { results, ..Default::default() }
+}
