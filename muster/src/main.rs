@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use config_tool::ConfigCommand;
 use muster::Failure;
 use muster::addresses::{resolve, served};
-use muster::config::{Config, Findings};
+use muster::config::{self, Config, Findings};
 use muster::logging;
 use muster::serve::{Options, serve};
 use muster::users::FirstUser;
@@ -61,6 +61,9 @@ struct Serve {
     /// the server would start with it, else with 1.
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     check_config: Option<PathBuf>,
+    /// Print all keys with their defaults, and what becomes of each, and exit.
+    #[arg(long)]
+    help_configs: bool,
     /// The address of the first shard; the others listen on the next ports. No host means all
     /// interfaces [default: the file's listeners, or 127.0.0.1:9092].
     #[arg(long, value_name = "HOST:PORT")]
@@ -112,6 +115,7 @@ impl From<LogFormat> for logging::Format {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Serve(Serve { help_configs: true, .. }) => print(&config::help()),
         Command::Serve(Serve { check_config: Some(file), configs, .. }) => {
             check_config(&file, &configs)
         }
@@ -187,13 +191,18 @@ fn text(bytes: Vec<u8>) -> String {
         .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect())
 }
 
+/// The reader may have closed the pipe.
+fn print(text: &str) -> ExitCode {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
 fn check_config(file: &Path, words: &[String]) -> ExitCode {
     match read_config(file, words) {
         Ok((_, findings)) => {
             let (text, fatal) = (findings.report(), findings.fatal().count());
-            // The reader may have closed the pipe.
-            let _ = io::stdout().lock().write_all(text.as_bytes());
-            if fatal == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            let printed = print(&text);
+            if fatal == 0 { printed } else { ExitCode::FAILURE }
         }
         Err(error) => {
             eprintln!("muster: {error}");
