@@ -45,6 +45,7 @@ pub mod security;
 pub mod serve;
 pub mod shard;
 mod shares;
+mod supervisor;
 mod token_keys;
 mod transactions;
 pub mod trash;

@@ -19,6 +19,7 @@ use crate::random::RandomIds;
 use crate::reactor::{End, Parts, RingReactor};
 use crate::reshard;
 use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
+use crate::supervisor::{READY, STOPPING, notify};
 use crate::trash;
 use crate::users::FirstUser;
 use crate::volume::volume;
@@ -148,6 +149,8 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     log_addresses(options)?;
     let cluster = &directory.meta.cluster_id;
     info!("ready after {} ms: cluster {cluster}", began.elapsed().as_millis());
+    metrics::watch(states.clone(), peers)?;
+    notify(READY);
     let (ends, asked) = wait(shards, signals, certificates)?;
     let (ends, are_settled): (Vec<u64>, Vec<bool>) = ends.into_iter().unzip();
     let is_settled = !may_have_lost_writes || are_settled.into_iter().all(|it| it);
@@ -422,6 +425,7 @@ fn wait(
             }
             first.get_or_init(Instant::now);
             info!("stops on signal {signal}: no further requests");
+            notify(STOPPING);
             peers.iter().for_each(|peer| peer.send(Message::Stop));
         }
     })?;

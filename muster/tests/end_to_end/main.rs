@@ -39,6 +39,7 @@ mod share_exchange;
 mod share_groups;
 mod snapshots;
 mod soak;
+mod supervised;
 mod support;
 mod tls;
 mod transactional_offsets;

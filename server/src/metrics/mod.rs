@@ -19,9 +19,11 @@ mod kafka;
 mod own;
 mod process;
 mod sums;
+mod watchdog;
 
 pub(crate) use admin::{Admin, bind};
 pub(crate) use health::{ShardState, ShardStates};
+pub(crate) use watchdog::watch;
 
 #[cfg(test)]
 mod tests;
