@@ -3,11 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod config_tool;
+mod doctor_tool;
 mod offline_change;
 mod user_tool;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use config_tool::ConfigCommand;
+use doctor_tool::DoctorCommand;
 use muster::Failure;
 use muster::addresses::{resolve, served};
 use muster::config::{self, Config, Findings};
@@ -45,6 +47,8 @@ enum Command {
     Config(ConfigCommand),
     /// Print and change the users of SCRAM, while no server runs.
     User(UserCommand),
+    /// Check what of the host, the config and the data directory stops or slows muster.
+    Doctor(DoctorCommand),
     /// Inspect and check a data directory, and exchange it with Kafka.
     Log {
         #[command(subcommand)]
@@ -120,6 +124,7 @@ fn main() -> ExitCode {
             check_config(&file, &configs)
         }
         Command::Serve(arguments) => serve_until_stopped(arguments),
+        Command::Doctor(command) => doctor_tool::run(&command),
         Command::Config(command) => config_tool::run(&command),
         Command::User(command) => user_tool::run(&command),
         Command::Log { command } => muster_log_tools::run(command),

@@ -17,6 +17,7 @@ mod crash_consumer_groups;
 mod crash_migration;
 mod crash_mixed;
 mod descriptors;
+mod doctor;
 mod durability;
 mod fairness;
 mod fetch_memory;

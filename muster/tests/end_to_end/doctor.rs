@@ -1,0 +1,150 @@
+//! `muster doctor` on machines that are broken on purpose: limits, a filter of system calls, a file
+//! system without O_DIRECT, one from which nothing is executed, little locked memory; and on this
+//! one, whatever it is. What needs root says so where it is skipped.
+
+use crate::support::{Server, binary, free_ports};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The doctor's command for a data directory, wrapped in another command.
+fn doctor(wrapper: &[&str], data: &Path, more: &[&str]) -> Command {
+    let doctor = binary();
+    let mut words = wrapper.iter().copied();
+    let mut command = match words.next() {
+        Some(first) => Command::new(first),
+        None => binary(),
+    };
+    command.args(words);
+    if !wrapper.is_empty() {
+        command.arg(doctor.get_program());
+    }
+    let port = free_ports(4);
+    command.args(["doctor", "--profile", "container", "--form", "json", "--data"]).arg(data);
+    command.args(["--listen", &format!("127.0.0.1:{port}")]).args(more);
+    command
+}
+
+/// The state and the value of a rule.
+fn says(output: &Output, rule: &str) -> (String, String) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let answer: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+    let rules = answer["rules"].as_array().unwrap();
+    let found = rules.iter().find(|it| it["name"] == rule).unwrap();
+    let of = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    (of("state"), of("value"))
+}
+
+fn finding(output: &Output, rule: &str) -> String {
+    let (state, value) = says(output, rule);
+    assert_eq!(state, "finding", "{rule} = {value}");
+    assert_eq!(output.status.code(), Some(1));
+    value
+}
+
+/// Limits that root has not.
+const WITHOUT_LOCK: [&str; 3] = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"];
+
+#[test]
+fn few_descriptors_are_found() {
+    let data = tempfile::tempdir().unwrap();
+    let output = doctor(&["prlimit", "--nofile=1000"], data.path(), &["--shards", "4"]).output();
+    assert_eq!(finding(&output.unwrap(), "limit.nofile"), "1000");
+}
+
+#[test]
+fn little_locked_memory_is_found() {
+    let data = tempfile::tempdir().unwrap();
+    let limited = |bytes: &'static str| [&["prlimit", bytes], &WITHOUT_LOCK[..]].concat();
+    let shards = ["--shards", "4"];
+    let output = doctor(&limited("--memlock=131072"), data.path(), &shards).output().unwrap();
+    assert_eq!(finding(&output, "limit.memlock"), "128");
+    assert_eq!(finding(&output, "limit.memlock_full"), "128");
+    let output = doctor(&limited("--memlock=1048576"), data.path(), &shards).output().unwrap();
+    assert_eq!(says(&output, "limit.memlock"), ("fine".to_owned(), "1024".to_owned()));
+    assert_eq!(finding(&output, "limit.memlock_full"), "1024");
+}
+
+/// Refuses io_uring to the calling thread, and to the processes that it starts.
+fn forbid_io_uring() {
+    // io_uring_setup, io_uring_enter and io_uring_register, the same numbers on all machines.
+    let rules = [425, 426, 427].map(|call| (call, Vec::new())).into();
+    const EPERM: u32 = 1;
+    let here = std::env::consts::ARCH.try_into().unwrap();
+    let refuse = SeccompAction::Errno(EPERM);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, here).unwrap();
+    apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+}
+
+#[test]
+fn a_filter_of_system_calls_is_found() {
+    let confined = || {
+        forbid_io_uring();
+        let data = tempfile::tempdir().unwrap();
+        doctor(&[], data.path(), &["--shards", "1"]).output().unwrap()
+    };
+    let output = std::thread::spawn(confined).join().unwrap();
+    assert!(finding(&output, "kernel.io_uring").contains("seccomp"));
+    assert_eq!(finding(&output, "kernel.seccomp"), "2");
+}
+
+/// In a mount namespace of its own, with a file system mounted on the data directory.
+fn mounted(kind: &str, options: &str) -> Option<Output> {
+    let data = tempfile::tempdir().unwrap();
+    let script = format!("mount -t {kind} -o {options} none \"$0\" || exit 99; exec \"$@\"");
+    let place = data.path().to_str().unwrap().to_owned();
+    let wrapper = ["unshare", "--mount", "sh", "-c", &script, &place];
+    let output = doctor(&wrapper, data.path(), &["--shards", "1"]).output().unwrap();
+    if matches!(output.status.code(), Some(0 | 1)) && !output.stdout.is_empty() {
+        return Some(output);
+    }
+    eprintln!("skipped: mounting {kind} needs root and a mount namespace");
+    None
+}
+
+#[test]
+fn a_file_system_without_direct_writes_that_is_in_memory_is_found() {
+    let Some(output) = mounted("ramfs", "rw") else { return };
+    assert_eq!(finding(&output, "disk.o_direct"), "no");
+    assert_eq!(finding(&output, "disk.filesystem"), "ramfs");
+    assert_eq!(finding(&output, "disk.survives"), "no");
+}
+
+#[test]
+fn a_directory_from_which_nothing_is_executed_is_fine() {
+    let Some(output) = mounted("tmpfs", "noexec,size=1m") else { return };
+    assert_eq!(says(&output, "disk.noexec"), ("fine".to_owned(), "yes".to_owned()));
+    assert_eq!(says(&output, "data.writable").0, "fine");
+}
+
+#[test]
+fn a_server_that_runs_already_is_found() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), 2, &[]);
+    let listen = format!("127.0.0.1:{}", server.port);
+    let mut command = binary();
+    command.args(["doctor", "--shards", "3", "--form", "json", "--data"]).arg(data.path());
+    let output = command.args(["--listen", &listen]).output().unwrap();
+    assert_eq!(finding(&output, "data.unlocked"), "no");
+    let ports = finding(&output, "port.in_use");
+    assert!(ports.contains(&listen) && ports.matches("in use").count() == 2, "{ports}");
+}
+
+#[test]
+fn what_was_seen_here_is_judged_elsewhere_alike_and_leaves_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let facts = doctor(&[], data.path(), &["--facts"]).output().unwrap();
+    assert!(facts.status.success());
+    let file = data.path().join("facts");
+    std::fs::write(&file, &facts.stdout).unwrap();
+    let entries: Vec<_> = std::fs::read_dir(data.path()).unwrap().collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    let file = file.to_str().unwrap();
+    let output = doctor(&[], data.path(), &["--facts-of", file, "--only", "kernel.io_uring"]);
+    let output = { output }.output().unwrap();
+    assert_eq!(says(&output, "kernel.io_uring"), ("fine".to_owned(), "works".to_owned()));
+    let none = doctor(&[], data.path(), &["--only", "no.such"]).output().unwrap();
+    assert_eq!(none.status.code(), Some(2));
+}

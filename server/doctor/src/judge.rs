@@ -1,0 +1,86 @@
+//! Facts judged by the rules.
+
+use crate::rules;
+use crate::{Change, Facts, Profile, Rule, Wanted};
+
+/// All that the rules of a profile say about facts.
+#[derive(Debug)]
+pub struct Examination {
+    pub profile: Profile,
+    /// The worst first, and then in the order of the rules.
+    pub judged: Vec<Judged>,
+}
+
+/// The judgement of one rule.
+#[derive(Debug)]
+pub struct Judged {
+    pub rule: &'static Rule,
+    pub value: Option<String>,
+    pub wanted: Wanted,
+    pub state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Fine,
+    Finding,
+    /// There is no such thing here, or it cannot be seen.
+    Absent,
+}
+
+/// The outcome, for the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Healthy,
+    Findings,
+}
+
+pub fn examine(facts: &Facts, profile: Profile) -> Examination {
+    let rules = rules::all().filter(|rule| rule.profiles.contains(&profile));
+    let mut judged: Vec<_> = rules.map(|rule| judge(facts, rule)).collect();
+    judged.sort_by_key(|it| (it.state != State::Finding, it.rule.harm));
+    Examination { profile, judged }
+}
+
+impl Examination {
+    pub fn findings(&self) -> impl Iterator<Item = &Judged> {
+        self.judged.iter().filter(|it| it.state == State::Finding)
+    }
+
+    pub fn verdict(&self) -> Verdict {
+        if self.findings().next().is_some() { Verdict::Findings } else { Verdict::Healthy }
+    }
+
+    /// Leaves one rule alone; false if the profile has no such rule.
+    pub fn narrow(&mut self, name: &str) -> bool {
+        self.judged.retain(|it| it.rule.name == name);
+        !self.judged.is_empty()
+    }
+}
+
+impl Judged {
+    /// The files that do not have what is wanted: each with what it has, and what it should have.
+    pub fn changes<'f>(&self, facts: &'f Facts) -> Vec<(&'f str, &'f str, String)> {
+        let target = self.wanted.target().filter(|_| self.rule.change == Change::Apply);
+        let Some(target) = target else { return Vec::new() };
+        let wrong = facts.files(self.rule.name).filter(|(_, value)| !self.wanted.fits(value));
+        wrong.map(|(file, value)| (file, value, target.clone())).collect()
+    }
+}
+
+/// A knob in files fits if each file does.
+fn judge(facts: &Facts, rule: &'static Rule) -> Judged {
+    let (value, wanted) = (facts.value(rule.name), (rule.wanted)(facts));
+    let mut files = facts.files(rule.name).peekable();
+    let fits = match &value {
+        Some(_) if files.peek().is_some() => files.all(|(_, value)| wanted.fits(value)),
+        Some(value) => wanted.fits(value),
+        None => true,
+    };
+    let state = match (&value, fits) {
+        (None, _) => State::Absent,
+        (Some(_), true) => State::Fine,
+        (Some(_), false) => State::Finding,
+    };
+    Judged { rule, value, wanted, state }
+}

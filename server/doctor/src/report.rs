@@ -1,0 +1,132 @@
+//! Findings as text: for a reader, for `tuning/apply`, and the page of all rules.
+
+use crate::rules;
+use crate::{Change, Examination, Facts, Harm, Judged, Profile, Rule, State};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// For a reader; with `all`, what is fine and absent, too.
+pub fn report(examination: &Examination, all: bool) -> String {
+    let mut out = String::new();
+    examination.findings().for_each(|it| finding(it, &mut out));
+    let of = |state| examination.judged.iter().filter(move |it| it.state == state);
+    if all {
+        for it in of(State::Fine) {
+            let _ = writeln!(out, "fine    {} = {}", it.rule.name, it.value());
+        }
+        for it in of(State::Absent) {
+            let _ = writeln!(out, "absent  {}", it.rule.name);
+        }
+    }
+    let (found, fine, absent) =
+        (examination.findings().count(), of(State::Fine).count(), of(State::Absent).count());
+    let profile = examination.profile;
+    let _ =
+        writeln!(out, "profile {profile}: {found} found, {fine} fine, {absent} not on this host");
+    out
+}
+
+fn finding(it: &Judged, out: &mut String) {
+    let Judged { rule, wanted, .. } = it;
+    let _ = writeln!(out, "{}   {} = {}, wanted: {wanted}", rule.harm, rule.name, it.value());
+    let lines = [
+        ("why", rule.why),
+        ("change", rule.change.words()),
+        ("undo", rule.undo),
+        ("effect", rule.effect),
+    ];
+    for (name, words) in lines {
+        let _ = writeln!(out, "        {name}: {words}");
+    }
+}
+
+/// The same, for programs.
+pub fn json(examination: &Examination) -> Value {
+    let one = |it: &Judged| {
+        json!({
+            "name": it.rule.name,
+            "state": it.state.name(),
+            "harm": it.rule.harm.to_string(),
+            "value": it.value,
+            "wanted": it.wanted.to_string(),
+            "why": it.rule.why,
+            "change": it.rule.change.words(),
+            "undo": it.rule.undo,
+            "effect": it.rule.effect,
+        })
+    };
+    let judged: Vec<Value> = examination.judged.iter().map(one).collect();
+    json!({ "profile": examination.profile.name(), "rules": judged })
+}
+
+/// For `tuning/apply`, separated by tabs: each file that does not have what is wanted, with its
+/// knob, what it has and what is wanted; and what is changed by hand, with `-` for the file.
+pub fn knobs(examination: &Examination, facts: &Facts) -> String {
+    let mut out = String::new();
+    for it in examination.findings() {
+        let name = it.rule.name;
+        match it.rule.change {
+            Change::Apply => {
+                for (file, value, target) in it.changes(facts) {
+                    let _ = writeln!(out, "{name}\t{file}\t{value}\t{target}");
+                }
+            }
+            Change::ByHand(how) => {
+                let _ = writeln!(out, "{name}\t-\t{}\t{how}", it.value());
+            }
+        }
+    }
+    out
+}
+
+/// All rules, in Markdown.
+pub fn page() -> String {
+    rules::all().map(described).collect()
+}
+
+fn described(rule: &Rule) -> String {
+    let Rule { name, harm, why, change, undo, effect, .. } = rule;
+    let profiles = rule.profiles.len() < Profile::ALL.len();
+    let names: Vec<&str> = rule.profiles.iter().map(|it| it.name()).collect();
+    let of = if profiles { format!(", on {}", names.join(", ")) } else { String::new() };
+    let how = change.words();
+    format!(
+        "### `{name}`\n\n{}{of}. {why}.\n\nChange: {how}. Undo: {undo}. Effect: {effect}.\n\n",
+        harm.sentence()
+    )
+}
+
+impl Harm {
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::Stops => "Stops muster",
+            Self::Loses => "Loses data",
+            Self::Slows => "Slows muster",
+        }
+    }
+}
+
+impl Change {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Apply => "tuning/apply, until the next restart of the host",
+            Self::ByHand(how) => how,
+        }
+    }
+}
+
+impl Judged {
+    fn value(&self) -> &str {
+        self.value.as_deref().unwrap_or("-")
+    }
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fine => "fine",
+            Self::Finding => "finding",
+            Self::Absent => "absent",
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The cores.
+
+use super::{BY_SCRIPT, METAL, UNMEASURED, WORD, zero};
+use crate::{Change, Facts, Harm, Rule, Wanted};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "cpu.governor",
+        harm: Harm::Slows,
+        profiles: METAL,
+        wanted: |_| Wanted::one_of(&["performance"]),
+        why: "others lower the clock while a shard waits, and the next batch starts slow. Matters \
+              at low and middling load, and costs power",
+        change: Change::Apply,
+        undo: BY_SCRIPT,
+        effect: UNMEASURED,
+    },
+    Rule {
+        name: "cpu.deep_idle",
+        harm: Harm::Slows,
+        profiles: METAL,
+        wanted: |_| Wanted::one_of(&["1"]),
+        why: "idle states that take more than 20 us to leave, disabled (1): a shard sleeps in the \
+              kernel between batches, so that each wake-up pays. Costs power",
+        change: Change::Apply,
+        undo: BY_SCRIPT,
+        effect: UNMEASURED,
+    },
+    Rule {
+        name: "cpu.smt",
+        harm: Harm::Slows,
+        profiles: METAL,
+        wanted: zero,
+        why: "two shards on one core share its caches and units",
+        change: Change::ByHand("nosmt on the kernel's command line, or half as many --shards"),
+        undo: WORD,
+        effect: UNMEASURED,
+    },
+    Rule {
+        name: "cpu.isolated",
+        harm: Harm::Slows,
+        profiles: METAL,
+        wanted: some_cores,
+        why: "the scheduler puts nothing else on isolated cores; leave at least one for the rest",
+        change: Change::ByHand(
+            "isolcpus=LIST on the kernel's command line, and muster started with taskset -c LIST",
+        ),
+        undo: WORD,
+        effect: UNMEASURED,
+    },
+    Rule {
+        name: "cpu.nohz_full",
+        harm: Harm::Slows,
+        profiles: METAL,
+        wanted: |_| Wanted::Any,
+        why: "no timer tick while a core runs one task, but dearer system calls: it may cost more \
+              than it gains for a server that enters the kernel for each batch. Measure first",
+        change: Change::ByHand("nohz_full=LIST rcu_nocbs=LIST on the kernel's command line"),
+        undo: WORD,
+        effect: UNMEASURED,
+    },
+];
+
+/// Any list but the empty one.
+fn some_cores(facts: &Facts) -> Wanted {
+    match facts.value("cpu.isolated").as_deref() {
+        None | Some("none") => Wanted::one_of(&["the shards' cores"]),
+        Some(_) => Wanted::Any,
+    }
+}

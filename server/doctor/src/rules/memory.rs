@@ -1,0 +1,94 @@
+//! Memory.
+
+use super::{BY_SCRIPT, HOSTS, METAL, UNMEASURED, zero};
+use crate::{Change, Harm, Rule, Wanted};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "memory.swap_kib",
+        harm: Harm::Slows,
+        profiles: HOSTS,
+        wanted: zero,
+        why: "a shard that reads its state from swap stalls every group on it",
+        change: Change::ByHand("swapoff -a, and no swap in fstab"),
+        undo: "swapon -a",
+        effect: UNMEASURED,
+    },
+    Rule {
+        name: "vm.swappiness",
+        harm: Harm::Slows,
+        profiles: HOSTS,
+        wanted: |_| Wanted::AtMost(1),
+        why: "where there is swap, and memory is short, the page cache should give way first",
+        change: Change::Apply,
+        undo: BY_SCRIPT,
+        effect: UNMEASURED,
+    },
+    Rule {
+        name: "memory.thp",
+        harm: Harm::Slows,
+        profiles: HOSTS,
+        wanted: |_| Wanted::one_of(&["madvise", "never"]),
+        why: "`always` gives huge pages to any large mapping, and splits and compacts them later; \
+              muster's buffers are small and reused",
+        change: Change::Apply,
+        undo: BY_SCRIPT,
+        effect: "measured on the echo server, whose memory is small: none seen; with a large \
+                 state, not measured",
+    },
+    Rule {
+        name: "memory.thp_defrag",
+        harm: Harm::Slows,
+        profiles: HOSTS,
+        wanted: |_| Wanted::one_of(&["madvise", "defer+madvise", "defer", "never"]),
+        why: "`always` lets a page fault wait for compaction: a stall of the shard",
+        change: Change::Apply,
+        undo: BY_SCRIPT,
+        effect: UNMEASURED,
+    },
+    Rule {
+        name: "vm.dirty_background_ratio",
+        harm: Harm::Slows,
+        profiles: HOSTS,
+        wanted: |_| Wanted::AtMost(5),
+        why: "percent of memory that may be dirty before it is written out: only records of topics \
+              are in the page cache, and a large burst of theirs competes with durable writes",
+        change: Change::Apply,
+        undo: BY_SCRIPT,
+        effect: UNMEASURED,
+    },
+    Rule {
+        name: "vm.zone_reclaim_mode",
+        harm: Harm::Slows,
+        profiles: METAL,
+        wanted: zero,
+        why: "reclaims a node's page cache before it takes another node's free memory",
+        change: Change::Apply,
+        undo: BY_SCRIPT,
+        effect: UNMEASURED,
+    },
+    Rule {
+        name: "kernel.numa_balancing",
+        harm: Harm::Slows,
+        profiles: METAL,
+        wanted: zero,
+        why: "unmaps pages now and then to see who uses them; a pinned shard's memory is already \
+              where it belongs",
+        change: Change::Apply,
+        undo: BY_SCRIPT,
+        effect: "not measured: one node",
+    },
+    Rule {
+        name: "memory.numa_nodes",
+        harm: Harm::Slows,
+        profiles: METAL,
+        wanted: |_| Wanted::one_of(&["0"]),
+        why: "with more than one node memory of the other is further away",
+        change: Change::ByHand(
+            "start one muster for each node, with numactl --cpunodebind=N --membind=N, on the node \
+             of its NIC and disk",
+        ),
+        undo: "start it without",
+        effect: "not measured: one node",
+    },
+];
