@@ -4,10 +4,11 @@
 
 mod config_tool;
 mod doctor_tool;
+mod generate;
 mod offline_change;
 mod user_tool;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use config_tool::ConfigCommand;
 use doctor_tool::DoctorCommand;
 use muster::Failure;
@@ -49,6 +50,9 @@ enum Command {
     User(UserCommand),
     /// Check what of the host, the config and the data directory stops or slows muster.
     Doctor(DoctorCommand),
+    /// Write man pages and completions of shells, for packages.
+    #[command(hide = true)]
+    Generate { directory: PathBuf },
     /// Inspect and check a data directory, and exchange it with Kafka.
     Log {
         #[command(subcommand)]
@@ -125,6 +129,7 @@ fn main() -> ExitCode {
         }
         Command::Serve(arguments) => serve_until_stopped(arguments),
         Command::Doctor(command) => doctor_tool::run(&command),
+        Command::Generate { directory } => generate::run(Cli::command(), &directory),
         Command::Config(command) => config_tool::run(&command),
         Command::User(command) => user_tool::run(&command),
         Command::Log { command } => muster_log_tools::run(command),

@@ -1,0 +1,29 @@
+//! `muster generate`: man pages and completions of shells, for packages.
+
+use clap::Command;
+use clap_complete::Shell;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(crate) fn run(command: Command, directory: &Path) -> ExitCode {
+    match write(command, directory) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("muster: could not write to {}: {error}", directory.display());
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A page for each command in `man`, and a file for each shell in `completions`.
+fn write(mut command: Command, directory: &Path) -> io::Result<()> {
+    let (man, completions) = (directory.join("man"), directory.join("completions"));
+    fs::create_dir_all(&man)?;
+    fs::create_dir_all(&completions)?;
+    for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
+        clap_complete::generate_to(shell, &mut command, "muster", &completions)?;
+    }
+    clap_mangen::generate_to(command, &man)
+}
