@@ -110,7 +110,7 @@ pub use groups::{Divergence, GroupDigest, SnapshotWalk};
 pub use muster_snapshot_index::{SnapshotBytes, SnapshotPart};
 pub use noted::EVENTS_MAX;
 pub use operation::operations;
-pub use output::{Answer, InternalTopic, Output, RequestId};
+pub use output::{Answer, MissingTopic, Output, RequestId};
 pub use pending::{OpenTransaction, Producer};
 pub use share_state::{Start, StateCall, StateRequest, StateResult, Summary};
 pub use shares::{ShareLimits, Shares};

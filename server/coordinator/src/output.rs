@@ -30,14 +30,14 @@ pub struct Output<'a> {
     pub answers: Vec<Answer<'a>>,
     /// Requests to the leaders of partitions that share groups subscribe to.
     pub state_calls: Vec<StateCall>,
-    /// The internal topics that the streams group of a heartbeat lacks, to be created once the
-    /// answer may leave. Each heartbeat names them again as long as they are missing.
-    pub missing_topics: Option<Arc<[InternalTopic]>>,
+    /// The internal topics that the streams group of a heartbeat lacks, to be created if its client
+    /// may do that. Each heartbeat names them again as long as they are missing.
+    pub missing_topics: Option<Arc<[MissingTopic]>>,
 }
 
-/// A topic that only the members of a streams group use.
+/// An internal topic of a streams group, which only its members use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InternalTopic {
+pub struct MissingTopic {
     pub name: Text,
     pub partitions: i32,
     /// -1 for the default.

@@ -8,7 +8,7 @@ use crate::context::Topics;
 use crate::java_order::Buckets;
 use crate::limits::STREAMS_TASKS_MAX;
 use crate::modern::{Refusal, refuse};
-use crate::output::InternalTopic;
+use crate::output::MissingTopic;
 use crate::text::Text;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -53,7 +53,7 @@ pub(crate) struct Unready {
     pub(crate) status: Status,
     pub(crate) detail: String,
     /// The internal topics that are to be created.
-    pub(crate) missing: Option<Arc<[InternalTopic]>>,
+    pub(crate) missing: Option<Arc<[MissingTopic]>>,
 }
 
 /// A status of a group in the answers to its members.
@@ -140,7 +140,7 @@ fn missing(
     counts: &PartitionCounts<'_>,
     topology: &Topology,
     topics: &dyn Topics,
-) -> Result<Vec<InternalTopic>, Failure> {
+) -> Result<Vec<MissingTopic>, Failure> {
     let mut needed: BTreeMap<&str, (usize, &StreamsGroupTopicInfo<'_>)> = BTreeMap::new();
     for of in subtopologies {
         for topic in of.repartition_source_topics.iter().chain(&of.state_changelog_topics) {
@@ -175,9 +175,9 @@ fn in_hash_order(names: BTreeSet<Text>) -> Vec<Text> {
     names
 }
 
-fn to_create(topic: &StreamsGroupTopicInfo<'_>, counts: &PartitionCounts<'_>) -> InternalTopic {
+fn to_create(topic: &StreamsGroupTopicInfo<'_>, counts: &PartitionCounts<'_>) -> MissingTopic {
     let configs = topic.topic_configs.iter();
-    InternalTopic {
+    MissingTopic {
         name: Text::from(&*topic.name),
         partitions: counts.decided_of(&topic.name),
         replication_factor: match topic.replication_factor {

@@ -27,7 +27,7 @@ mod topology;
 pub(crate) mod validate;
 
 use crate::modern::Group;
-use crate::output::InternalTopic;
+use crate::output::MissingTopic;
 use crate::text::Text;
 use crate::timers::Timer;
 use alloc::format;
@@ -128,7 +128,7 @@ impl StreamsGroup {
     }
 
     /// The internal topics that are to be created, as of the last look at the topics.
-    pub(crate) fn missing_topics(&self) -> Option<Arc<[InternalTopic]>> {
+    pub(crate) fn missing_topics(&self) -> Option<Arc<[MissingTopic]>> {
         let configured = self.own.configured.as_ref()?;
         configured.outcome.as_ref().err()?.missing.clone()
     }

@@ -3,7 +3,7 @@
 use crate::forms::in_order;
 use crate::placement;
 use muster_codec::ApiKey;
-use muster_coordinator::InternalTopic;
+use muster_coordinator::MissingTopic;
 use serde_json::{Value, json};
 
 const TASKS: [&str; 3] = ["activeTasks", "standbyTasks", "warmupTasks"];
@@ -92,11 +92,11 @@ fn without_partitions(answer: &Value) -> Value {
 }
 
 /// Missing topics in the form of the oracle.
-pub fn missing(topics: &[InternalTopic]) -> Value {
-    let of = |topic: &InternalTopic| {
+pub fn missing(topics: &[MissingTopic]) -> Value {
+    let of = |topic: &MissingTopic| {
         let configs = topic.configs.iter().map(|(name, value)| (name.to_string(), json!(**value)));
         let configs: serde_json::Map<_, _> = configs.collect();
-        let InternalTopic { partitions, replication_factor, .. } = topic;
+        let MissingTopic { partitions, replication_factor, .. } = topic;
         let topic = json!({
             "partitions": partitions, "replication_factor": replication_factor, "configs": configs,
         });
