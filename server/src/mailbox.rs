@@ -6,12 +6,15 @@ use crate::report::Report;
 use crate::security::TokenKeys;
 use crossbeam_channel::Sender;
 use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
-use muster_coordinator::{RequestId, StateRequest, StateResult};
+use muster_coordinator::{MissingTopic, RequestId, StateRequest, StateResult};
 use muster_tls::Tls;
 use muster_transactions::message::{FromSlot, ToSlot, ToSlotBody};
 use muster_uring::Waker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Kafka's words for UNKNOWN_SERVER_ERROR.
+const NOT_WRITTEN: &str = "The server experienced an unexpected error when processing the request.";
 
 /// A request that only the controller, shard 0, can decide. The body is unchanged.
 #[derive(Debug)]
@@ -25,6 +28,25 @@ pub struct AdminRequest {
     pub body: Vec<u8>,
 }
 
+/// Internal topics of a streams group that are to be created for one of its members.
+#[derive(Debug)]
+pub struct Creation {
+    pub(crate) topics: Vec<MissingTopic>,
+    /// The quota of the client's changes.
+    pub(crate) limit: Option<Limit>,
+    /// How long those that fail are not tried again.
+    pub(crate) retry_ms: i64,
+}
+
+/// The outcome of a [`Creation`].
+#[derive(Debug)]
+pub struct Created {
+    pub(crate) topics: Vec<Arc<str>>,
+    /// Those that were not created, with the reason.
+    pub(crate) failed: Vec<(Arc<str>, String)>,
+    pub(crate) retry_ms: i64,
+}
+
 /// A message to another shard, or to the same one.
 #[derive(Debug)]
 pub enum Message {
@@ -36,6 +58,10 @@ pub enum Message {
     AutoCreate { from: u32, topics: Vec<String>, host: Arc<str> },
     /// From the controller: it has taken such a message out of its mailbox.
     AutoCreateTaken,
+    /// To the controller: a streams group of shard `from` lacks topics.
+    CreateMissing { from: u32, creation: Creation },
+    /// From the controller: these topics are in the image that was sent before, or failed.
+    MissingCreated(Created),
     /// To the controller: shard `from` needs a block of producer ids.
     ProducerIds { from: u32 },
     /// From the controller: producer ids from `first`, `count` of them.
@@ -145,9 +171,14 @@ impl Message {
                 cluster::fail(response, ErrorCode::UnknownServerError);
             }
             Self::ProducerIdBlock { count, .. } => *count = 0,
+            Self::MissingCreated(Created { topics, failed, .. }) => {
+                let failure = |topic: &Arc<str>| (topic.clone(), NOT_WRITTEN.to_owned());
+                *failed = topics.iter().map(failure).collect();
+            }
             Self::Admin { .. }
             | Self::AutoCreate { .. }
             | Self::AutoCreateTaken
+            | Self::CreateMissing { .. }
             | Self::ProducerIds { .. }
             | Self::Image(_)
             | Self::AccessTaken { .. }

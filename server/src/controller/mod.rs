@@ -12,9 +12,11 @@
 
 mod access;
 mod certificates;
+mod missing_topics;
 mod producer_ids;
 mod to_controller;
 
+pub(crate) use missing_topics::AT_ONCE_MAX;
 pub(crate) use to_controller::ToController;
 
 use crate::clock::Times;
@@ -25,7 +27,7 @@ use crate::config::{Config, ShardTls};
 use crate::event::Command;
 use crate::groups::Groups;
 use crate::logging::RequestErrors;
-use crate::mailbox::{AdminRequest, Message};
+use crate::mailbox::{AdminRequest, Created, Creation, Message};
 use crate::quotas::Buckets;
 use access::Access;
 use certificates::{Checks, Refusals, Waiting};
@@ -139,11 +141,15 @@ impl Controller {
                 self.auto_create(inputs, &topics, &host);
                 return Some(from);
             }
+            Message::CreateMissing { from, creation } => {
+                self.create_missing(inputs, from, creation);
+            }
             Message::ProducerIds { from } => self.send_producer_ids(inputs, from),
             Message::AccessTaken { by, version } => self.access.taken(by, version),
             Message::Forgotten { from, version } => self.forgotten(inputs, from, version),
             Message::AdminAnswer { .. }
             | Message::AutoCreateTaken
+            | Message::MissingCreated(_)
             | Message::ProducerIdBlock { .. }
             | Message::Image(_)
             | Message::Tls(_)
@@ -255,6 +261,18 @@ impl Controller {
         if let Err(error) = self.write_records(log, now, records) {
             errors.log(now, "auto-create", format_args!("topics were not created: {error}"));
         }
+    }
+
+    /// Creates internal topics that a streams group of a shard lacks.
+    fn create_missing(&mut self, inputs: Inputs<'_>, from: u32, creation: Creation) {
+        let Creation { topics, limit, retry_ms } = creation;
+        let view = View { image: &self.accepted, ..inputs.view };
+        let mut quota = MutationQuota::new(&mut self.buckets, limit, true, inputs.times.now);
+        let change = cluster::create_missing(&view, (&mut *inputs.ids, &mut quota), &topics);
+        let topics = topics.into_iter().map(|it| it.name).collect();
+        let created = Created { topics, failed: change.response, retry_ms };
+        let message = Message::MissingCreated(created);
+        self.write_change(inputs, change.records, (from, message), false);
     }
 
     /// Allocates a block of producer ids to a shard.

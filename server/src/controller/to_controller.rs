@@ -1,16 +1,17 @@
 //! Requests of a shard that are with the controller, and their limits: they take memory in its
 //! mailbox, even after their clients have gone.
 
+use super::missing_topics::MissingTopics;
 use super::producer_ids::{ProducerIds, refused};
 use crate::dispatch::Call;
 use crate::event::Command;
-use crate::mailbox::{AdminRequest, Message};
+use crate::mailbox::{AdminRequest, Created, Message};
 use crate::net::Connections;
 use crate::placement::CONTROLLER;
 use crate::quotas::Limit;
 use muster_codec::ApiKey;
 use muster_codec::messages::InitProducerIdRequest;
-use muster_coordinator::RequestId;
+use muster_coordinator::{MissingTopic, RequestId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ pub(crate) struct ToController {
     admin: HashMap<RequestId, usize>,
     admin_bytes: usize,
     auto_creates: usize,
+    missing: MissingTopics,
     producer_ids: ProducerIds,
 }
 
@@ -67,6 +69,33 @@ impl ToController {
         if self.add_auto_create() {
             send(Message::AutoCreate { from: self.shard, topics, host }, out);
         }
+    }
+
+    /// Has internal topics created that a streams group lacks, except for those that are under way
+    /// or have failed of late.
+    pub(crate) fn create_missing(
+        &mut self,
+        now: i64,
+        missing: &[MissingTopic],
+        client: (Option<Limit>, i64),
+        out: &mut Vec<Command>,
+    ) {
+        if let Some(creation) = self.missing.ask(now, missing, client) {
+            send(Message::CreateMissing { from: self.shard, creation }, out);
+        }
+    }
+
+    pub(crate) fn missing_created(&mut self, now: i64, created: Created) {
+        self.missing.created(now, created);
+    }
+
+    /// The internal topics of a streams group whose creation has failed of late, with the reason.
+    pub(crate) fn failed_creations<'m>(
+        &'m self,
+        now: i64,
+        missing: &'m [MissingTopic],
+    ) -> impl Iterator<Item = (&'m str, &'m str)> {
+        self.missing.failed(now, missing)
     }
 
     /// InitProducerId: answered from the block of ids that the shard has, or once the next one has

@@ -11,25 +11,27 @@ use crate::placement::Slot;
 use muster_codec::{ErrorCode, GroupRequest, Response};
 use muster_coordinator::limits::GROUPS_MAX;
 use muster_coordinator::{
-    Answer, Caller, GroupRefusal, Listing, Output, RequestId, StateCall, StateResult,
+    Answer, Caller, GroupRefusal, Listing, MissingTopic, Output, RequestId, StateCall, StateResult,
 };
 use muster_storage::injected::{self, Fault};
+use std::sync::Arc;
 
 impl Groups {
     /// Handles a request other than TxnOffsetCommit, for which there is
     /// [`Self::txn_offset_commit`]. `take` receives the answer to it, unless the coordinator parks
-    /// it, and the answers to parked requests that it completes.
+    /// it, and the answers to parked requests that it completes. Returns the internal topics that
+    /// its streams group lacks.
     pub(crate) fn request<'r>(
         &mut self,
         inputs: Inputs<'_>,
         caller: Caller<'r>,
         mut request: GroupRequest<'r>,
-        mut take: impl FnMut(Reply<'_>),
-    ) {
+        mut take: impl FnMut(Reply<'r>),
+    ) -> Option<Arc<[MissingTopic]>> {
         debug_assert!(!matches!(request, GroupRequest::TxnOffsetCommit(_)));
         match self.screen(&mut request, caller.api_version, inputs.image) {
             Destination::Slot(slot, refused) => {
-                self.log.coordinate(slot, inputs, caller, request, refused, &mut take);
+                return self.log.coordinate(slot, inputs, caller, request, refused, &mut take);
             }
             Destination::Slots(refused) => {
                 let late = self.log.split(inputs, caller, request, refused, &mut take);
@@ -41,6 +43,7 @@ impl Groups {
                 take(Reply { request, response, visible_at });
             }
         }
+        None
     }
 
     /// Refuses the parts that a coordinator must not get, and decides where the rest goes.
@@ -149,7 +152,7 @@ impl LateAnswer {
 
 impl GroupLog {
     /// Passes a request to the coordinator of a slot. `refused` is the answer to the part of the
-    /// request that was refused.
+    /// request that was refused. Returns what [`Self::write`] does.
     pub(super) fn coordinate<'r>(
         &mut self,
         slot: Slot,
@@ -158,7 +161,7 @@ impl GroupLog {
         request: GroupRequest<'r>,
         mut refused: Option<Response<'static>>,
         take: &mut impl FnMut(Reply<'r>),
-    ) {
+    ) -> Option<Arc<[MissingTopic]>> {
         let (output, refusal) = self.handle(slot, inputs.again(), caller, request);
         if let Some(refusal) = refusal {
             self.report_refusal(&mut inputs, refusal, caller.client_host);
@@ -170,7 +173,7 @@ impl GroupLog {
                 group_apis::merge(&mut reply.response, refused);
             }
             take(reply);
-        });
+        })
     }
 
     /// Passes a request for groups of several slots to the coordinator of each, and joins their
@@ -234,14 +237,15 @@ impl GroupLog {
     }
 
     /// Writes the records of a slot's output; `take` receives its answers, each with the position
-    /// that it waits for.
+    /// that it waits for. Returns the internal topics that a streams group lacks, unless its
+    /// records were refused.
     pub(super) fn write<'r>(
         &mut self,
         slot: Slot,
         inputs: Inputs<'_>,
         output: Output<'r>,
         mut take: impl FnMut(Reply<'r>),
-    ) {
+    ) -> Option<Arc<[MissingTopic]>> {
         let position = self.next_position(slot);
         let written = self.write_records(slot, inputs, &output, &mut take);
         let (last, failed) = written.map_or_else(|last| (last, true), |last| (last, false));
@@ -262,6 +266,7 @@ impl GroupLog {
             }
             take(reply_of(slot, answer));
         }
+        output.missing_topics.filter(|_| !failed)
     }
 
     /// Writes the records of an output; `take` is given the answers to parked requests of groups

@@ -84,7 +84,7 @@ impl Shard {
         clients.permissions(id, broker.acl_rules()?, broker.image().acls())
     }
 
-    fn report_denied(&mut self, by: &Permissions, api: ApiKey, denied: Option<Denial>) {
+    pub(super) fn report_denied(&mut self, by: &Permissions, api: ApiKey, denied: Option<Denial>) {
         self.clients.count_denied();
         let Some(Denial { operation, resource_type, name }) = denied else { return };
         let (principal, host, api) = (by.principal(), by.host(), api.name());

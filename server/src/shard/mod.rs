@@ -18,6 +18,7 @@ mod requests;
 mod shares;
 mod start;
 mod step;
+mod streams_groups;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transactions;

@@ -120,10 +120,14 @@ impl Shard {
             client_host: &host,
             describes: describes.as_ref(),
         };
+        if matches!(request, GroupRequest::StreamsGroupHeartbeat(_)) {
+            return self.streams_heartbeat(caller, request);
+        }
         let (groups, inputs, connections) = self.of_groups();
         let take = |reply: Reply<'_>| connections.reply(reply);
         let GroupRequest::TxnOffsetCommit(request) = request else {
-            return groups.request(inputs, caller, request, take);
+            groups.request(inputs, caller, request, take);
+            return;
         };
         let question = groups.txn_offset_commit(inputs, caller, call.body, request, take);
         if let Some(question) = question {

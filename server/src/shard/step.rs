@@ -283,6 +283,7 @@ impl Shard {
         match message {
             message @ (Message::Admin { .. }
             | Message::AutoCreate { .. }
+            | Message::CreateMissing { .. }
             | Message::ProducerIds { .. }
             | Message::AccessTaken { .. }
             | Message::CertificatesChecked { .. }
@@ -293,6 +294,7 @@ impl Shard {
                 self.clients.answers().answer_of_controller(request, &mut response);
             }
             Message::AutoCreateTaken => self.to_controller.auto_create_taken(),
+            Message::MissingCreated(created) => self.missing_created(created),
             Message::ProducerIdBlock { first, count } => {
                 let (answers, out) = (self.clients.answers(), &mut self.commands);
                 self.to_controller.producer_ids_came((first, count), answers, out);

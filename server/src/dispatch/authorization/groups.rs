@@ -4,7 +4,7 @@ use super::Verdict;
 use super::by::{By, take_denied};
 use super::refusals::take_refused;
 use crate::dispatch::answer::owned;
-use crate::dispatch::group_apis::{OFFSET_FETCH_OF_GROUPS_FROM, merge, refused};
+use crate::dispatch::group_apis::{OFFSET_FETCH_OF_GROUPS_FROM, merge, refused, streams_topics};
 use crate::security::acls::Operation;
 use crate::security::acls::Operation::{Delete, Describe, Read, Write};
 use muster_codec::messages::*;
@@ -124,16 +124,10 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
             let of = |groups_names| DeleteGroupsRequest { groups_names }.into();
             take_groups(&mut body.groups_names, (Delete, |id| id), by, of)
         }
-        // A subscription is denied as a whole.
+        // A subscription is denied as a whole. That names are not allowed in it comes first.
         GroupRequest::StreamsGroupHeartbeat(body) => {
-            let subtopologies = body.topology.iter().flat_map(|it| &it.subtopologies);
-            let mut names = subtopologies.flat_map(|it| {
-                let internal =
-                    it.repartition_source_topics.iter().chain(&it.state_changelog_topics);
-                let named = it.source_topics.iter().chain(&it.repartition_sink_topics);
-                named.chain(internal.map(|topic| &topic.name))
-            });
-            if names.all(|name| by.topic(Describe, name)) {
+            let is_invalid = streams_topics::refused(body).is_some();
+            if is_invalid || streams_topics::names(body).all(|name| by.topic(Describe, name)) {
                 return Verdict::Passed;
             }
             Verdict::Refused(refused(request, by.version, TOPIC_DENIED))

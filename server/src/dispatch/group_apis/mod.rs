@@ -17,6 +17,7 @@ mod modern_groups;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
+pub(crate) mod streams_topics;
 mod sync_group;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,9 @@
 //! differ in their names alone.
 
 use super::list::{BySlot, GroupList, extract, once, runs};
-use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use super::{
+    CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, ScreenedTopics, owned, streams_topics,
+};
 use crate::placement::Slot;
 use muster_codec::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
@@ -12,13 +14,18 @@ use muster_codec::messages::{
     StreamsGroupDescribeResponse, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
 };
 use muster_codec::{ErrorCode, Response};
+use muster_coordinator::Topics;
 
 macro_rules! heartbeat {
-    ($request:ident, $response:ident) => {
+    ($request:ident, $response:ident $(, $screen:path)?) => {
         impl GroupApi for $request<'_> {
             fn named(&mut self, _version: i16) -> NamedGroups<'_> {
                 NamedGroups::One(&self.group_id)
             }
+
+            $(fn screen_topics(&mut self, _version: i16, _topics: &dyn Topics) -> ScreenedTopics {
+                $screen(self)
+            })?
 
             fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
                 $response { error_code: error.code(), ..Default::default() }.into()
@@ -90,7 +97,7 @@ macro_rules! describe {
 
 heartbeat!(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse);
 heartbeat!(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse);
-heartbeat!(StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse);
+heartbeat!(StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, streams_topics::screen);
 
 describe!(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedConsumerGroup);
 describe!(ShareGroupDescribeRequest, ShareGroupDescribeResponse, DescribedShareGroup);
