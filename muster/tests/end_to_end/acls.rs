@@ -2,6 +2,7 @@
 //! on every shard, and after a startup.
 
 use crate::support::attacks::dense::{self, Form, Target};
+use crate::support::streams::{CHANGELOG, REPARTITION, StreamsMember, WORDS};
 use crate::support::{Client, Server, create_topic, free_ports, topic_id};
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
@@ -9,7 +10,7 @@ use muster_codec::{ApiKey, Bytes, ErrorCode, Request, Response};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const CONFIGS: [&str; 8] = [
+const CONFIGS: [&str; 9] = [
     "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SASL_PLAINTEXT",
     "listener.name.outside.sasl.enabled.mechanisms=PLAIN",
     "listener.name.outside.plain.sasl.jaas.config=\
@@ -17,7 +18,8 @@ const CONFIGS: [&str; 8] = [
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users=User:ANONYMOUS",
     "group.initial.rebalance.delay.ms=0",
-    "group.coordinator.rebalance.protocols=classic,consumer",
+    "group.coordinator.rebalance.protocols=classic,consumer,streams",
+    "group.streams.initial.rebalance.delay.ms=0",
     "auto.create.topics.enable=true",
 ];
 
@@ -62,7 +64,11 @@ impl Secured {
 
     /// Allows alice an operation (as Kafka's number) on a resource.
     fn allow(&self, of: i8, name: &'static str, operation: i8) {
-        let request = CreateAclsRequest { creations: vec![creation(of, name, operation)] };
+        self.add(creation(of, name, operation));
+    }
+
+    fn add(&self, acl: AclCreation<'static>) {
+        let request = CreateAclsRequest { creations: vec![acl] };
         let answer = self.admin().call(3, request.into());
         assert!(errors(&answer).is_empty(), "{answer:?}");
     }
@@ -88,7 +94,12 @@ const GROUP: i8 = 3;
 const READ: i8 = 3;
 const WRITE: i8 = 4;
 const DESCRIBE: i8 = 8;
+const CREATE: i8 = 5;
 const ALLOW: i8 = 3;
+const PREFIXED: i8 = 4;
+
+/// The status of a streams group.
+const MISSING_INTERNAL_TOPICS: i8 = 3;
 
 fn creation(resource_type: i8, name: &'static str, operation: i8) -> AclCreation<'static> {
     AclCreation {
@@ -334,6 +345,34 @@ fn lists_leave_out_what_may_not_be_described() {
     assert_eq!(errors(&alice.call(12, request.into())), [DENIED], "it may not be created");
     let names: Vec<_> = described_topics(&mut secured.admin()).into_iter().map(|it| it.0).collect();
     assert!(!names.contains(&"new".to_owned()), "{names:?}");
+}
+
+#[test]
+fn internal_topics_of_a_streams_group_are_created_for_clients_that_may() {
+    let data = tempfile::tempdir().unwrap();
+    let secured = Secured::start(data.path());
+    create_topic(&secured.server, WORDS, 1);
+    let mut member = StreamsMember::new(secured.alice_of("wc"), "wc", "m");
+    let denied = |member: &mut StreamsMember| member.ask().error_code;
+    assert_eq!(denied(&mut member), ErrorCode::GroupAuthorizationFailed.code());
+    secured.allow(GROUP, "wc", READ);
+    assert_eq!(denied(&mut member), DENIED);
+    secured.allow(TOPIC, "*", DESCRIBE);
+    let detail = |member: &mut StreamsMember| {
+        member.beat();
+        let detail = member.statuses.iter().find(|(code, _)| *code == MISSING_INTERNAL_TOPICS);
+        detail.map(|(_, detail)| detail.clone()).unwrap_or_default()
+    };
+    let unauthorized = format!("; Unauthorized to CREATE on topics {CHANGELOG}.");
+    secured.allow(TOPIC, REPARTITION, CREATE);
+    for _ in 0..3 {
+        let detail = detail(&mut member);
+        assert!(detail.ends_with(&unauthorized), "{detail}: not even one of them is created");
+    }
+    secured.server.says("api=StreamsGroupHeartbeat operation=Create resource=Topic:\"wc-counts");
+    secured.add(AclCreation { resource_pattern_type: PREFIXED, ..creation(TOPIC, "wc-", CREATE) });
+    let has_tasks = |them: &[StreamsMember]| them[0].active.len() == 2;
+    StreamsMember::beat_until(&mut [member], "there are tasks", has_tasks);
 }
 
 #[test]

@@ -40,6 +40,7 @@ mod share_exchange;
 mod share_groups;
 mod snapshots;
 mod soak;
+mod streams_groups;
 mod supervised;
 mod support;
 mod tls;

@@ -16,10 +16,13 @@ const TRANSACTION_VERSION: &str = "transaction.version";
 /// The feature of share groups (KIP-932).
 const SHARE_VERSION: &str = "share.version";
 
+/// The feature of streams groups (KIP-1071).
+const STREAMS_VERSION: &str = "streams.version";
+
 /// The features with their highest levels, which are finalized, in the order in which Kafka names
 /// the finalized ones.
-const FEATURES: [(&str, i16); 3] =
-    [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1)];
+const FEATURES: [(&str, i16); 4] =
+    [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1), (STREAMS_VERSION, 1)];
 
 /// The first version whose clients accept a feature with minimum level 0 (KAFKA-17492).
 const FEATURES_AT_ZERO_FROM: i16 = 4;
@@ -73,7 +76,11 @@ pub(super) fn finalized_level(config: &Config, feature: &str) -> Option<i16> {
 }
 
 fn is_on(config: &Config, (name, _): &(&str, i16)) -> bool {
-    *name != GROUP_VERSION || config.serves_consumer_groups()
+    match *name {
+        GROUP_VERSION => config.serves_consumer_groups(),
+        STREAMS_VERSION => config.serves_streams_groups(),
+        _ => true,
+    }
 }
 
 /// The announced versions of one API.

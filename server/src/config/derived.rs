@@ -93,18 +93,26 @@ impl Config {
 
     /// Whether consumer groups are served (`group.coordinator.rebalance.protocols`).
     pub fn serves_consumer_groups(&self) -> bool {
-        self.group_coordinator_rebalance_protocols.iter().any(|protocol| protocol == "consumer")
+        self.serves_protocol("consumer")
     }
 
-    /// Whether an API is served: those of consumer groups may be switched off, and those of streams
-    /// groups are not complete.
+    /// Whether streams groups are served.
+    pub fn serves_streams_groups(&self) -> bool {
+        self.serves_protocol("streams")
+    }
+
+    /// Whether an API is served: those of consumer and streams groups may be switched off.
     pub fn serves(&self, api: ApiKey) -> bool {
         if matches!(api, ApiKey::StreamsGroupHeartbeat | ApiKey::StreamsGroupDescribe) {
-            return false;
+            return self.serves_streams_groups();
         }
         let is_of_consumer_groups =
             matches!(api, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe);
         !is_of_consumer_groups || self.serves_consumer_groups()
+    }
+
+    fn serves_protocol(&self, name: &str) -> bool {
+        self.group_coordinator_rebalance_protocols.iter().any(|protocol| protocol == name)
     }
 
     /// `offsets.topic.segment.bytes`, as near to it as a shard's log can have it.

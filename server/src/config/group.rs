@@ -32,15 +32,15 @@ derived_configs! {
     share_session_timeout_ms: i32 = |c| c.group_share_session_timeout_ms,
         at_least(1), [], from ["group.share.session.timeout.ms"];
     streams_assignment_interval_ms: i32 = |c| c.group_streams_assignment_interval_ms,
-        at_least(0), [], from ["group.streams.assignment.interval.ms"];
+        at_least(0), [obeyed], from ["group.streams.assignment.interval.ms"];
     streams_heartbeat_interval_ms: i32 = |c| c.group_streams_heartbeat_interval_ms,
-        at_least(1), [], from ["group.streams.heartbeat.interval.ms"];
+        at_least(1), [obeyed], from ["group.streams.heartbeat.interval.ms"];
     streams_initial_rebalance_delay_ms: i32 = |c| c.group_streams_initial_rebalance_delay_ms,
-        at_least(0), [], from ["group.streams.initial.rebalance.delay.ms"];
+        at_least(0), [obeyed], from ["group.streams.initial.rebalance.delay.ms"];
     streams_num_standby_replicas: i32 = |c| c.group_streams_num_standby_replicas,
-        at_least(0), [], from ["group.streams.num.standby.replicas"];
+        at_least(0), [obeyed], from ["group.streams.num.standby.replicas"];
     streams_session_timeout_ms: i32 = |c| c.group_streams_session_timeout_ms,
-        at_least(1), [], from ["group.streams.session.timeout.ms"];
+        at_least(1), [obeyed], from ["group.streams.session.timeout.ms"];
 }
 
 /// A key, and the keys of the broker that bound it; "" for no lower bound.

@@ -62,7 +62,11 @@ pub(super) const METERS: &[Meter] = &[
         "New epochs of share groups, as of consumer groups",
         Some("groups_share_rebalances"),
     ),
-    meter(coordinator!("streams_group_rebalance"), "Rebalances of streams groups: none yet", None),
+    meter(
+        coordinator!("streams_group_rebalance"),
+        "New epochs of streams groups, as of consumer groups",
+        Some("groups_streams_rebalances"),
+    ),
 ];
 
 /// The distribution of a time, in ms, as quantiles of the last minute.

@@ -11,6 +11,7 @@ pub mod mixed;
 pub mod offsets;
 pub mod power;
 pub mod sessions;
+pub mod streams;
 pub mod transactional;
 pub mod workers;
 

@@ -24,7 +24,7 @@ const fn row(
 
 const GROUPS_OF_KIND: &str = "Groups of a protocol.";
 const CONSUMER_GROUPS: &str = "Consumer groups in a state.";
-const STREAMS_GROUPS: &str = "Streams groups in a state: there are none yet.";
+const STREAMS_GROUPS: &str = "Streams groups in a state.";
 const SHARE_GROUPS: &str = "Share groups in a state.";
 const PARTITIONS: &str = "Partitions of __consumer_offsets in a state.";
 const LOAD: &str = "The time of the last load of a shard, in ms.";
@@ -92,7 +92,12 @@ pub(super) const ROWS: &[Row] = &[
         &[("protocol", "streams")],
         Type::Unknown,
         GROUPS_OF_KIND,
-        none,
+        |it| {
+            ["empty", "not_ready", "assigning", "reconciling", "stable"]
+                .map(|state| it.now.number(&format!("groups_streams_{state}")))
+                .iter()
+                .sum()
+        },
     ),
     row(
         coordinator!("consumer_group_count"),
@@ -129,12 +134,12 @@ pub(super) const ROWS: &[Row] = &[
         CONSUMER_GROUPS,
         |it| it.now.number("groups_consumer_stable"),
     ),
-    of_streams("Assigning"),
-    of_streams("Dead"),
-    of_streams("Empty"),
-    of_streams("NotReady"),
-    of_streams("Reconciling"),
-    of_streams("Stable"),
+    of_streams(&[("state", "Assigning")], |it| it.now.number("groups_streams_assigning")),
+    of_streams(&[("state", "Dead")], none),
+    of_streams(&[("state", "Empty")], |it| it.now.number("groups_streams_empty")),
+    of_streams(&[("state", "NotReady")], |it| it.now.number("groups_streams_not_ready")),
+    of_streams(&[("state", "Reconciling")], |it| it.now.number("groups_streams_reconciling")),
+    of_streams(&[("state", "Stable")], |it| it.now.number("groups_streams_stable")),
     row(coordinator!("share_group_count"), &[("state", "Dead")], Type::Unknown, SHARE_GROUPS, none),
     row(
         coordinator!("share_group_count"),
@@ -267,16 +272,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-const fn of_streams(state: &'static str) -> Row {
-    let labels: &'static [(&str, &str)] = match state.as_bytes() {
-        b"Assigning" => &[("state", "Assigning")],
-        b"Dead" => &[("state", "Dead")],
-        b"Empty" => &[("state", "Empty")],
-        b"NotReady" => &[("state", "NotReady")],
-        b"Reconciling" => &[("state", "Reconciling")],
-        _ => &[("state", "Stable")],
-    };
-    row(coordinator!("streams_group_count"), labels, Type::Unknown, STREAMS_GROUPS, none)
+const fn of_streams(
+    state: &'static [(&'static str, &'static str)],
+    value: fn(&Recent<'_>) -> f64,
+) -> Row {
+    row(coordinator!("streams_group_count"), state, Type::Unknown, STREAMS_GROUPS, value)
 }
 
 fn classic_groups(recent: &Recent<'_>) -> f64 {

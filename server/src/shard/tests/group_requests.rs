@@ -96,6 +96,8 @@ fn requests(group: &str, topic_id: Uuid) -> Vec<Request<'static>> {
         .into(),
         AlterShareGroupOffsetsRequest { group_id: name(), topics: Vec::new() }.into(),
         DeleteShareGroupOffsetsRequest { group_id: name(), topics: Vec::new() }.into(),
+        streams_beat(group).into(),
+        StreamsGroupDescribeRequest { group_ids: vec![name()], ..Default::default() }.into(),
     ]
 }
 
@@ -138,6 +140,25 @@ fn share_beat(group: &str) -> ShareGroupHeartbeatRequest<'static> {
         group_id: group.to_owned().into(),
         member_id: "m".into(),
         subscribed_topic_names: Some(vec!["t".into()]),
+        ..Default::default()
+    }
+}
+
+fn streams_beat(group: &str) -> StreamsGroupHeartbeatRequest<'static> {
+    let subtopology = StreamsGroupSubtopology {
+        subtopology_id: "0".into(),
+        source_topics: vec!["t".into()],
+        ..Default::default()
+    };
+    let topology = StreamsGroupTopology { epoch: 0, subtopologies: vec![subtopology] };
+    StreamsGroupHeartbeatRequest {
+        group_id: group.to_owned().into(),
+        member_id: "m".into(),
+        rebalance_timeout_ms: 10_000,
+        topology: Some(topology),
+        active_tasks: Some(Vec::new()),
+        standby_tasks: Some(Vec::new()),
+        warmup_tasks: Some(Vec::new()),
         ..Default::default()
     }
 }
