@@ -24,7 +24,7 @@ const COMMIT: i16 = 1;
 pub(super) struct Groups {
     groups: usize,
     records: usize,
-    /// Records of share and streams groups.
+    /// Records of types that muster does not know.
     unknown: u64,
     /// Offsets of transactions without an end marker.
     open: usize,
@@ -70,7 +70,7 @@ impl Groups {
     /// Notes about records that are left out.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         let unknown = (self.unknown > 0)
-            .then(|| format!("{} records of share or streams groups are left out", self.unknown));
+            .then(|| format!("{} records of unknown types are left out", self.unknown));
         let open = (self.open > 0).then(|| {
             format!("{} offsets of transactions that never ended are left out", self.open)
         });
