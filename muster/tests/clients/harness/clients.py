@@ -118,9 +118,11 @@ CLIENTS = {
 }
 
 
-def streams_command(cache):
-    """As `Client.command`: the program of Kafka Streams beside the Java adapter."""
-    return _launch_java(cache, "Counting")
+def streams_command(cache, protocol):
+    """As `Client.command`: the program of Kafka Streams beside the Java adapter, in a classic or a
+    streams group."""
+    (java, *words), environment = _launch_java(cache, "Counting")
+    return [java, f"-Dgroup.protocol={protocol}", *words], environment
 
 
 def install(names, cache):

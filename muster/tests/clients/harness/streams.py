@@ -15,12 +15,18 @@ class Streams(Kills):
 
     name = "streams"
     clients = ("java",)
+    protocol = "classic"
 
     def start_processors(self):
-        state = self.case.directory / "state"
+        self.start_instance("state")
+
+    def start_instance(self, state):
+        """One with this state directory; answers with it."""
         name = f"streams-{len(self.processors)}"
-        self.processors.append(self.start("process", name, state, session_ms=KILL_SESSION_MS,
-                                          command=streams_command(self.cache)))
+        command = streams_command(self.cache, self.protocol)
+        self.processors.append(self.start("process", name, self.case.directory / state,
+                                          session_ms=KILL_SESSION_MS, command=command))
+        return self.processors[-1]
 
     def victims(self):
         half = self.case.kills // 2

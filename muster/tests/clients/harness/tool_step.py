@@ -23,8 +23,11 @@ JAVA_TOOLS = {
     "log-dirs": PACKAGE + "LogDirsCommand",
     "metadata-quorum": PACKAGE + "MetadataQuorumCommand",
     "reassign-partitions": PACKAGE + "reassign.ReassignPartitionsCommand",
+    "application-reset": PACKAGE + "StreamsResetter",
     "share-groups": PACKAGE + "consumer.group.ShareGroupCommand",
     "share-perf": PACKAGE + "ShareConsumerPerformance",
+    "streams-application": "Tally",  # not Kafka's: adapters/java
+    "streams-groups": PACKAGE + "streams.StreamsGroupCommand",
     "topics": PACKAGE + "TopicCommand",
     "transaction-holder": "Holder",  # not Kafka's: adapters/java
     "transactions": PACKAGE + "TransactionsCommand",

@@ -5,6 +5,7 @@
 
 from harness.admin_tool_steps import ADMIN
 from harness.share_tool_steps import SHARE, SHARE_STATE
+from harness.streams_tool_steps import STREAMS
 from harness.tool_step import PACKAGE, EndBackground, Log, Step, WriteFile
 
 KEYED = "--reader-property parse.key=true --reader-property key.separator=:"
@@ -433,6 +434,7 @@ PARTS = {
     "transactions": TRANSACTIONS,
     "share": SHARE,
     "share-state": SHARE_STATE,
+    "streams": STREAMS,
     "acls": ACLS,
     "users": USERS,
     "quotas": QUOTAS,

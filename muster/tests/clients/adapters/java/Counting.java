@@ -14,19 +14,25 @@ import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
  * Kafka Streams with exactly_once_v2: how often each group of ids came, by a repartition topic and
- * a store with its changelog. Each count is written as a record with an id made of both.
+ * a store with its changelog. Each count is written as a record with an id made of both. The
+ * property group.protocol says whether the group is a classic or a streams group (KIP-1071). In a
+ * streams group each input is also joined with itself in a window, by two more repartition topics.
  */
 final class Counting {
     private static final int GROUPS = 50;
     private static final int COUNTS = 1_000_000;
 
+    private final String protocol = System.getProperty("group.protocol", "classic");
     private final String bootstrap;
     private final String topic;
     private final String application;
@@ -82,7 +88,20 @@ final class Counting {
             .to(Processor.output(topic), Produced.with(Serdes.ByteArray(), Serdes.ByteArray(),
                 (name, key, value, partitions) -> Optional.of(
                     Set.of(Integer.parseInt(new String(key)) / COUNTS % partitions))));
+        if (protocol.equals("streams")) {
+            side(input, "left")
+                .join(side(input, "right"), (left, right) -> left,
+                    JoinWindows.ofTimeDifferenceWithNoGrace(Duration.ofMinutes(5)),
+                    StreamJoined.with(Serdes.ByteArray(), Serdes.ByteArray(), Serdes.ByteArray())
+                        .withName("pairs").withStoreName("pairs"))
+                .to(topic + "-joined", Produced.with(Serdes.ByteArray(), Serdes.ByteArray()));
+        }
         return builder.build();
+    }
+
+    private static KStream<byte[], byte[]> side(KStream<byte[], byte[]> input, String name) {
+        return input.repartition(
+            Repartitioned.with(Serdes.ByteArray(), Serdes.ByteArray()).withName(name));
     }
 
     private Properties config() {
@@ -97,9 +116,12 @@ final class Counting {
         // Without a cache every count is written, not the last one before a commit alone.
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         config.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
-        config.put("session.timeout.ms", sessionMs);
-        config.put("heartbeat.interval.ms", "300");
         config.put("auto.offset.reset", "earliest");
+        config.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, protocol);
+        if (protocol.equals("classic")) {
+            config.put("session.timeout.ms", sessionMs);
+            config.put("heartbeat.interval.ms", "300");
+        }
         return config;
     }
 }
