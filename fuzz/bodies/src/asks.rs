@@ -11,6 +11,9 @@ pub(crate) const TOPICS: [&str; 3] = ["orders", "clicks", "audit"];
 const GROUPS: [&str; 3] = ["g", "h", "regex"];
 const INSTANCES: [&str; 2] = ["i0", "i1"];
 const ASSIGNORS: [&str; 4] = ["range", "uniform", "cooperative-sticky", "nonsense"];
+const SUBTOPOLOGIES: [&str; 2] = ["0", "1"];
+/// Internal topics of a streams group; those of one group may be read by another.
+const INTERNAL: [&str; 4] = ["g-repartition", "g-changelog", "orders", "h-repartition"];
 const PATTERNS: [&str; 5] = ["", "o.*", ".*", "(", "[a-c]+|orders"];
 
 /// Ids that a client got and uses in later requests.
@@ -23,9 +26,10 @@ pub(crate) struct Known {
 impl Known {
     /// Remembers the member ids of an answer.
     pub(crate) fn learn(&mut self, response: &muster_codec::Response<'_>) {
-        use muster_codec::Response::{ConsumerGroupHeartbeat, JoinGroup};
+        use muster_codec::Response::{ConsumerGroupHeartbeat, JoinGroup, StreamsGroupHeartbeat};
         let id = match response {
             JoinGroup(body) => body.member_id.to_string(),
+            StreamsGroupHeartbeat(body) => body.member_id.to_string(),
             ConsumerGroupHeartbeat(body) => body.member_id.as_deref().unwrap_or("").to_owned(),
             _ => return,
         };
@@ -37,22 +41,25 @@ impl Known {
 
 /// A request, mostly in the newest version, which has all fields.
 pub(crate) fn ask(u: &mut Unstructured<'_>, known: &Known) -> Result<(i16, GroupRequest<'static>)> {
-    let request: GroupRequest<'static> = match u.int_in_range(0..=11)? {
-        0 => join(u, known)?.into(),
-        1 => sync(u, known)?.into(),
-        2 => heartbeat(u, known)?.into(),
-        3 => leave(u, known)?.into(),
-        4 => commit(u, known)?.into(),
-        5 => fetch(u, known)?.into(),
-        6 => delete_offsets(u)?.into(),
-        7 => DeleteGroupsRequest { groups_names: vec![group(u)?, group(u)?] }.into(),
-        8 => DescribeGroupsRequest { groups: vec![group(u)?], ..Default::default() }.into(),
-        9 => {
-            ConsumerGroupDescribeRequest { group_ids: vec![group(u)?], ..Default::default() }.into()
-        }
-        10 => ListGroupsRequest::default().into(),
-        _ => consumer_heartbeat(u, known)?.into(),
-    };
+    let request: GroupRequest<'static> =
+        match u.int_in_range(0..=13)? {
+            0 => join(u, known)?.into(),
+            1 => sync(u, known)?.into(),
+            2 => heartbeat(u, known)?.into(),
+            3 => leave(u, known)?.into(),
+            4 => commit(u, known)?.into(),
+            5 => fetch(u, known)?.into(),
+            6 => delete_offsets(u)?.into(),
+            7 => DeleteGroupsRequest { groups_names: vec![group(u)?, group(u)?] }.into(),
+            8 => DescribeGroupsRequest { groups: vec![group(u)?], ..Default::default() }.into(),
+            9 => ConsumerGroupDescribeRequest { group_ids: vec![group(u)?], ..Default::default() }
+                .into(),
+            10 => ListGroupsRequest::default().into(),
+            11 => streams_heartbeat(u, known)?.into(),
+            12 => StreamsGroupDescribeRequest { group_ids: vec![group(u)?], ..Default::default() }
+                .into(),
+            _ => consumer_heartbeat(u, known)?.into(),
+        };
     Ok((version(u, request.api_key())?, request))
 }
 
@@ -253,4 +260,72 @@ fn consumer_heartbeat(
         },
         ..Default::default()
     })
+}
+
+fn streams_heartbeat(
+    u: &mut Unstructured<'_>,
+    known: &Known,
+) -> Result<StreamsGroupHeartbeatRequest<'static>> {
+    let member_epoch = number(u)?;
+    let joins = member_epoch == 0;
+    let topology = joins.then(|| topology(u)).transpose()?;
+    let sends_tasks = joins || u.ratio(1, 2)?;
+    let mut tasks = || -> Result<_> {
+        let tasks = sends_tasks.then(|| if joins { Ok(Vec::new()) } else { tasks(u) });
+        tasks.transpose()
+    };
+    let (active_tasks, standby_tasks) = (tasks()?, tasks()?);
+    let endpoint = StreamsGroupEndpoint { host: "h".into(), port: 1 };
+    Ok(StreamsGroupHeartbeatRequest {
+        group_id: group(u)?,
+        member_id: member(u, known)?,
+        member_epoch,
+        endpoint_information_epoch: number(u)?,
+        rebalance_timeout_ms: if joins { 10_000 } else { -1 },
+        topology,
+        active_tasks,
+        standby_tasks,
+        warmup_tasks: sends_tasks.then(Vec::new),
+        process_id: u.ratio(1, 2)?.then(|| pick(u, &INSTANCES)).transpose()?,
+        user_endpoint: u.ratio(1, 2)?.then_some(endpoint),
+        shutdown_application: u.ratio(1, 16)?,
+        ..Default::default()
+    })
+}
+
+fn topology(u: &mut Unstructured<'_>) -> Result<StreamsGroupTopology<'static>> {
+    let subtopologies: Result<_> = (0..u.int_in_range(0..=2)?).map(|_| subtopology(u)).collect();
+    Ok(StreamsGroupTopology { epoch: 0, subtopologies: subtopologies? })
+}
+
+fn subtopology(u: &mut Unstructured<'_>) -> Result<StreamsGroupSubtopology<'static>> {
+    let internal = |u: &mut Unstructured<'_>, partitions| -> Result<_> {
+        let (name, replication_factor) = (pick(u, &INTERNAL)?, -1);
+        Ok(StreamsGroupTopicInfo { name, partitions, replication_factor, ..Default::default() })
+    };
+    let group = StreamsGroupCopartitionGroup {
+        source_topics: vec![u.int_in_range(-1..=2)?],
+        repartition_source_topics: vec![u.int_in_range(-1..=1)?],
+        ..Default::default()
+    };
+    let count = if u.ratio(1, 4)? { number(u)? } else { 0 };
+    Ok(StreamsGroupSubtopology {
+        subtopology_id: pick(u, &SUBTOPOLOGIES)?,
+        source_topics: vec![topic(u)?, topic(u)?],
+        repartition_sink_topics: vec![pick(u, &INTERNAL)?],
+        repartition_source_topics: u
+            .ratio(1, 2)?
+            .then(|| internal(u, count))
+            .transpose()?
+            .into_iter()
+            .collect(),
+        state_changelog_topics: vec![internal(u, 0)?],
+        copartition_groups: if u.ratio(1, 2)? { vec![group] } else { Vec::new() },
+        ..Default::default()
+    })
+}
+
+fn tasks(u: &mut Unstructured<'_>) -> Result<Vec<StreamsGroupTaskIds<'static>>> {
+    let subtopology_id = pick(u, &SUBTOPOLOGIES)?;
+    Ok(vec![StreamsGroupTaskIds { subtopology_id, partitions: partitions(u)? }])
 }
