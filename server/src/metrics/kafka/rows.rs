@@ -256,6 +256,24 @@ pub(super) const ROWS: &[Row] = &[
         "Partitions of all share sessions.",
         |it| it.now.number("shares_session_partitions"),
     ),
+    acknowledged(&[("ackType", "Accept")], |it| it.now.number("shares_accepted_records")),
+    acknowledged(&[("ackType", "Reject")], |it| it.now.number("shares_rejected_records")),
+    acknowledged(&[("ackType", "Release")], |it| it.now.number("shares_released_records")),
+    acknowledged(&[("ackType", "Renew")], |it| it.now.number("shares_renewed_records")),
+    row(
+        "kafka_server_delayedsharefetchmetrics_expires",
+        &[],
+        Type::Counter,
+        "ShareFetches that waited until their deadline.",
+        |it| it.now.number("shares_expired_fetches"),
+    ),
+    row(
+        "kafka_server_delayedoperationpurgatory_purgatorysize",
+        &[("delayedOperation", "ShareFetch")],
+        Type::Gauge,
+        "ShareFetches that wait for records.",
+        |it| it.now.number("shares_waiting_fetches"),
+    ),
     row(
         "kafka_controller_kafkacontroller_activecontrollercount",
         &[],
@@ -271,6 +289,14 @@ pub(super) const ROWS: &[Row] = &[
         |it| it.now.number("partitions_offline"),
     ),
 ];
+
+const fn acknowledged(
+    how: &'static [(&'static str, &'static str)],
+    value: fn(&Recent<'_>) -> f64,
+) -> Row {
+    let name = "kafka_server_sharegroupmetrics_recordacknowledgements";
+    row(name, how, Type::Counter, "Records of share groups, by how members acknowledged.", value)
+}
 
 const fn of_streams(
     state: &'static [(&'static str, &'static str)],
