@@ -76,6 +76,9 @@ pub const JOIN_AGAIN_MS_MIN: i64 = 100;
 pub const EXPIRE_TIMERS_MAX: usize = 1_024;
 pub const EXPIRE_RECORDS_MAX: usize = 16_384;
 
+/// The most offsets of a group that an operator is shown, and that are read at once for it.
+pub const SURVEYED_OFFSETS_MAX: usize = 16_384;
+
 const _: () = assert!(GROUP_MEMBERS_MAX <= u32::MAX as usize);
 const _: () = assert!(MEMBER_PROTOCOLS_BYTES_MAX <= GROUP_RECORD_BYTES_MAX);
 const _: () = assert!(GROUP_RECORD_BYTES_MAX <= GROUP_PROTOCOLS_BYTES_MAX);

@@ -23,6 +23,7 @@ mod replay;
 pub(crate) mod state;
 mod static_member;
 mod sync;
+mod view;
 
 pub(crate) use durable::tombstone;
 pub(crate) use join::Joining;

@@ -13,6 +13,7 @@ mod share_groups;
 mod share_offsets;
 mod snapshots;
 mod streams_groups;
+mod view;
 
 pub use describe::Listing;
 pub use snapshots::NextGroup;

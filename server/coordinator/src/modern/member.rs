@@ -63,6 +63,16 @@ impl MemberState {
         }
     }
 
+    /// The name for operators.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stable => "Stable",
+            Self::UnrevokedPartitions => "UnrevokedPartitions",
+            Self::UnreleasedPartitions => "UnreleasedPartitions",
+            Self::Unknown => "Unknown",
+        }
+    }
+
     pub(crate) fn number(self) -> i8 {
         match self {
             Self::Stable => 0,

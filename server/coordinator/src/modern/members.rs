@@ -212,6 +212,13 @@ impl<K: Kind> Members<K> {
         slots.filter_map(|(number, slot)| Some((number as u32, slot.as_deref()?.member.as_ref()?)))
     }
 
+    /// The slots with a member, from a number on.
+    pub(crate) fn slots_from(&self, number: usize) -> impl Iterator<Item = (usize, &Slot<K>)> {
+        let slots = self.slots.iter().enumerate().skip(number);
+        let used = slots.filter_map(|(number, slot)| Some((number, slot.as_deref()?)));
+        used.filter(|(_, slot)| slot.member.is_some())
+    }
+
     /// The numbers of the slots with a member, by member id.
     pub(crate) fn numbers_by_id(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();

@@ -101,6 +101,13 @@ impl Offsets {
         topics
     }
 
+    /// Like [`Self::by_topic`], for a caller to which the order means nothing.
+    #[expect(clippy::disallowed_methods, reason = "the caller has no order")]
+    pub(crate) fn in_any_order(&self) -> impl Iterator<Item = (&Text, &Partitions)> {
+        debug_assert!(!self.is_unloaded, "they are unloaded");
+        self.topics.iter()
+    }
+
     /// Adds all partitions of a topic; returns false if it had some already.
     pub(crate) fn put_topic(&mut self, topic: &str, partitions: Partitions) -> bool {
         self.len += partitions.len() as u32;

@@ -184,6 +184,24 @@ pub(crate) fn read_offsets(bytes: &[u8], offsets: &mut Offsets) -> Result<(), &'
     Ok(())
 }
 
+/// Calls `take` with the topic, the partition and the offset of each offset of a section.
+///
+/// # Errors
+/// Bytes that are not those of offsets.
+pub(crate) fn each_offset(
+    bytes: &[u8],
+    mut take: impl FnMut(&str, i32, i64),
+) -> Result<(), &'static str> {
+    let archive = access::<ArchivedOffsetsArchive, Failure>(bytes);
+    let archive = archive.map_err(|_| "its offsets are not a valid archive")?;
+    for topic in archive.topics.iter() {
+        for it in topic.partitions.iter() {
+            take(&topic.name, it.partition.to_native(), it.offset.to_native());
+        }
+    }
+    Ok(())
+}
+
 /// The bytes of a section, verified with its checksum.
 ///
 /// # Errors

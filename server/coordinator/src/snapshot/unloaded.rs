@@ -296,6 +296,23 @@ impl Unloaded {
         Ok(offsets)
     }
 
+    /// Calls `take` with each offset of a group, without decoding them.
+    ///
+    /// # Errors
+    /// Damaged bytes.
+    pub(crate) fn each_offset(
+        &self,
+        group: &UnloadedGroup<'_>,
+        mut take: impl FnMut(&str, i32, i64),
+    ) -> Result<(), SnapshotDamage> {
+        let mut part = 0;
+        while let Some(bytes) = self.offsets(group, part)? {
+            archive::each_offset(bytes, &mut take).map_err(|what| group.damaged(what))?;
+            part += 1;
+        }
+        Ok(())
+    }
+
     fn close_if_empty(&mut self) {
         if self.whole.is_empty() && self.offsets_only.is_empty() {
             self.index.close();

@@ -40,6 +40,7 @@ use topology::Topology;
 
 pub(crate) use answer::{left, refused};
 pub(crate) use kind::Beat;
+pub(crate) use task::TaskKey;
 
 /// The protocol type of streams groups in ListGroups.
 pub(crate) const PROTOCOL_TYPE: &str = "streams";

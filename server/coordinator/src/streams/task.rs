@@ -22,6 +22,17 @@ pub(crate) struct TaskKey {
     pub(crate) subtopology: Text,
 }
 
+impl TaskKey {
+    /// The name of its role for operators.
+    pub(crate) fn role_name(&self) -> &'static str {
+        match self.role {
+            Role::Active => "active",
+            Role::Standby => "standby",
+            Role::Warmup => "warmup",
+        }
+    }
+}
+
 impl Ord for TaskKey {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_name = || java_order::compare(&self.subtopology, &other.subtopology);
