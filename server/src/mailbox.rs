@@ -1,6 +1,7 @@
 //! Messages between shards: control messages only, never a client's produce or commit.
 
 use crate::cluster::{self, ClusterImage, OfflineList};
+use crate::inquiry::Inquiry;
 use crate::quotas::Limit;
 use crate::report::Report;
 use crate::security::TokenKeys;
@@ -93,6 +94,8 @@ pub enum Message {
     TokenKeys(TokenKeys),
     /// For the reactor: send a copy of the shard's numbers.
     Report(Sender<Report>),
+    /// From the admin side.
+    Inquiry(Inquiry),
     /// From the operator: finish pending requests and end.
     Stop,
 }
@@ -192,6 +195,7 @@ impl Message {
             | Self::Tls(_)
             | Self::TokenKeys(_)
             | Self::Report(_)
+            | Self::Inquiry(_)
             | Self::Stop => {}
         }
     }

@@ -143,7 +143,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     };
     let shards = start(&beginning, &directory)?;
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
-    admin.iter().for_each(|admin| admin.set_peers(peers.clone()));
+    admin.iter().for_each(|admin| admin.set_peers(peers.clone(), common.clone()));
     // Before the log says that the server runs, so that it can be stopped from then on.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     log_addresses(options)?;
@@ -170,7 +170,8 @@ type Stopped = (u64, bool);
 fn start_admin(options: &Options, states: &ShardStates) -> Result<Option<Admin>, Failure> {
     let Some(listener) = metrics::bind(&options.config)? else { return Ok(None) };
     let names = options.served.listeners.iter().map(|listener| listener.name.clone());
-    Ok(Some(Admin::start(listener, options.version, names.collect(), states.clone())?))
+    let (config, names) = (&options.config, names.collect());
+    Ok(Some(Admin::start(listener, (options.version, config), names, states.clone())?))
 }
 
 /// The inputs of the start of all shards.

@@ -30,6 +30,7 @@ mod log_exchange;
 mod log_tools;
 mod logging;
 mod metrics;
+mod operator;
 mod partitions_at_rest;
 mod power_loss;
 mod recover;

@@ -1,38 +1,17 @@
 //! Metrics and health of the real server, by HTTP: what clients do shows, and hostile requests cost
 //! little.
 
+use crate::support::http::{get, raw};
 use crate::support::{Client, PATIENCE, Server, command, free_ports};
 use muster_codec::messages::*;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// A server of two shards with an admin listener, and its port.
 fn server(data: &std::path::Path) -> (Server, u16) {
     let port = free_ports(1);
     (Server::start(data, 2, &[&format!("admin.listener=127.0.0.1:{port}")]), port)
-}
-
-/// The answer of the server to these bytes, until it closes the connection.
-fn raw(port: u16, bytes: &[u8]) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // It may answer before it has taken all.
-    let _ = stream.write_all(bytes);
-    let _ = stream.shutdown(Shutdown::Write);
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8(answer).unwrap()
-}
-
-/// The status, the head and the body of an answer.
-fn get(port: u16, path: &str, accept: &str) -> (u16, String, String) {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: muster\r\nAccept: {accept}\r\n\r\n");
-    let answer = raw(port, request.as_bytes());
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, head.to_owned(), body.to_owned())
 }
 
 /// The samples of a text by name and labels; each line has to be of the format.
@@ -148,7 +127,7 @@ fn health_has_reasons_and_other_paths_are_unknown() {
     server.says("ready after");
     assert_eq!(answer("/healthz"), (200, "alive\n".to_owned()));
     assert_eq!(answer("/readyz?verbose"), (200, "ready\n".to_owned()));
-    assert_eq!(answer("/").0, 404);
+    assert_eq!(answer("/other").0, 404);
     let head = raw(port, b"HEAD /metrics HTTP/1.0\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
     assert!(server.stop().success());

@@ -89,8 +89,16 @@ impl Config {
 broker_configs! {
     add_partitions_to_txn_retry_backoff_max_ms: i32 = 100, at_least(0), [obeyed];
     add_partitions_to_txn_retry_backoff_ms: i32 = 20, at_least(1), [];
-    // Our own: where metrics and health are served; empty for nowhere.
+    // Our own: groups whose lag metrics always have; a star at the end of an id stands for any end.
+    admin_lag_groups: Vec<String> = Vec::new(), Valid::Any, [obeyed];
+    // Our own: how old the lag of all groups may be when someone asks for it.
+    admin_lag_interval_ms: i64 = 10_000, at_least(100), [obeyed];
+    // Our own: the number of groups, and of partitions, with the most lag that metrics have.
+    admin_lag_top: i32 = 100, between(0, 10_000), [obeyed];
+    // Our own: where metrics, health and the page are served; empty for nowhere.
     admin_listener: String = "127.0.0.1:9190".into(), Valid::Any, [obeyed];
+    // Our own: the token that the admin listener asks for.
+    admin_token: Option<Password> = None, Valid::Any, [obeyed];
     advertised_listeners: Option<Vec<String>> = None, Valid::Any, [obeyed];
     allow_everyone_if_no_acl_found: bool = false, Valid::Any, [obeyed];
     alter_log_dirs_replication_quota_window_num: i32 = 11, at_least(1), [];

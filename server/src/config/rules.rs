@@ -190,6 +190,17 @@ impl Check<'_> {
         self.require(&[KEY], why.is_none(), || {
             format!("{KEY}={text}: {}", why.unwrap_or_default())
         });
+        self.admin_token();
+    }
+
+    /// Checks that a token can be the value of a header, and is not too short.
+    fn admin_token(&mut self) {
+        const KEY: &str = "admin.token";
+        let token = self.config.admin_token.as_ref().map_or("", |token| token.secret());
+        let is_sound = token.len() >= 16 && token.bytes().all(|byte| byte.is_ascii_graphic());
+        self.require(&[KEY], self.config.admin_token.is_none() || is_sound, || {
+            format!("{KEY} must have at least 16 characters, all of them visible ones of ASCII")
+        });
     }
 
     fn access(&mut self) {

@@ -160,6 +160,7 @@ impl Controller {
             | Message::StateQuestion(_)
             | Message::StateAnswer(_)
             | Message::Report(_)
+            | Message::Inquiry(_)
             | Message::Stop => unreachable!("no message to the controller"),
         }
         None

@@ -4,14 +4,15 @@
 use super::configs;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
+use crate::inquiry::SurveyPlace;
 use crate::led::{Led, LedCoordinator};
 use crate::list_over_all::{ListOverAll, Visit};
 use crate::placement::{Placement, Slot};
 use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{
-    Budget, Coordinator, Counters, Counts, Divergence, EVENTS_MAX, Event, Held, Listing, Producer,
-    Rebalance, SnapshotDamage, Topics,
+    Budget, Coordinator, Counters, Counts, Divergence, EVENTS_MAX, Event, GroupAsked, GroupView,
+    GroupsPage, Held, Listing, Producer, Rebalance, SnapshotDamage, Topics,
 };
 use muster_storage::LogPartition;
 
@@ -216,6 +217,29 @@ impl Slots {
     /// The rebalance of a group that is under way.
     pub(crate) fn rebalance_under_way(&self, group_id: &str) -> Option<Rebalance> {
         self.led.get(self.slot_of(group_id))?.rebalance_under_way(group_id)
+    }
+
+    /// Groups with their offsets from a place on, up to some `room`; and the place of the next.
+    pub(crate) fn survey(
+        &self,
+        from: Option<SurveyPlace>,
+        mut room: usize,
+    ) -> (GroupsPage, Option<SurveyPlace>) {
+        let mut page = GroupsPage::default();
+        let first = || self.next_with_groups(None).map(|slot| (slot, None));
+        let mut place = from.or_else(first);
+        while let Some((slot, after)) = place.take_if(|_| room > 0) {
+            let coordinator = self.led.get(slot);
+            let last = coordinator.and_then(|it| it.survey(after.as_deref(), &mut room, &mut page));
+            let next = || self.next_with_groups(Some(slot)).map(|slot| (slot, None));
+            place = last.map(|last| (slot, Some(last))).or_else(next);
+        }
+        (page, place)
+    }
+
+    /// A part of a group, at a time of the groups.
+    pub(crate) fn view(&self, asked: &GroupAsked, now: i64) -> Option<GroupView> {
+        self.led.get(self.slot_of(&asked.group_id))?.view(asked, now)
     }
 
     /// The numbers of all of them, for metrics.

@@ -2,11 +2,16 @@
 
 use super::family::Form;
 use super::gather::Gather;
-use super::health::ShardStates;
+use super::guard::{Denied, Guard};
+use super::health::{ShardStates, Verdict};
 use super::http::{self, Code, Request, Response};
+use super::page;
 use crate::Failure;
 use crate::config::{Address, Config};
 use crate::mailbox::Peer;
+use crate::operator::{Answer, Operator, Query};
+use crate::shard::Common;
+use serde_json::json;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +26,13 @@ pub(super) const CONNECTIONS_MAX: usize = 8;
 /// The pause after a connection could not be accepted, as without descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The beginning of all paths of the API.
+const API: &str = "/api/v1";
+
 const OK: Code = Code(200, "OK");
+const BAD_REQUEST: Code = Code(400, "Bad Request");
+const UNAUTHORIZED: Code = Code(401, "Unauthorized");
+const FORBIDDEN: Code = Code(403, "Forbidden");
 const NOT_FOUND: Code = Code(404, "Not Found");
 const UNAVAILABLE: Code = Code(503, "Service Unavailable");
 
@@ -32,6 +43,8 @@ pub(crate) struct Admin(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     gather: Mutex<Gather>,
+    operator: Operator,
+    guard: Guard,
     connections: AtomicUsize,
 }
 
@@ -63,20 +76,27 @@ impl Admin {
     /// No thread can be had.
     pub(crate) fn start(
         listener: TcpListener,
-        version: &'static str,
+        (version, config): (&'static str, &Config),
         listeners: Vec<String>,
         states: ShardStates,
     ) -> io::Result<Self> {
-        let gather = Mutex::new(Gather::new(version, listeners, states, Instant::now()));
-        let admin = Self(Arc::new(Shared { gather, connections: AtomicUsize::new(0) }));
-        info!("metrics and health: http://{}/metrics", listener.local_addr()?);
+        let address = listener.local_addr()?;
+        let shared = Shared {
+            gather: Mutex::new(Gather::new(version, listeners, states, Instant::now())),
+            operator: Operator::new(config),
+            guard: Guard::new(config, address),
+            connections: AtomicUsize::new(0),
+        };
+        let admin = Self(Arc::new(shared));
+        info!("page, metrics and health: http://{address}/");
         let accepts = admin.clone();
         thread::Builder::new().name("admin".to_owned()).spawn(move || accepts.accept(&listener))?;
         Ok(admin)
     }
 
     /// The shards run from now on.
-    pub(crate) fn set_peers(&self, peers: Vec<Peer>) {
+    pub(crate) fn set_peers(&self, peers: Vec<Peer>, common: Common) {
+        self.0.operator.set_shards(peers.clone(), common);
         self.with(|gather| gather.set_peers(peers));
     }
 
@@ -115,26 +135,74 @@ impl Admin {
     }
 
     fn answer(&self, request: &Request) -> Response {
-        let verdict = match request.path.as_str() {
-            "/metrics" => {
-                let form = wanted(&request.accept);
-                let body = self.with(|gather| gather.metrics(form));
-                return Response { status: OK, content_type: form.content_type(), body };
-            }
-            "/healthz" => self.with(Gather::alive),
-            "/readyz" => self.with(Gather::ready),
-            _ => {
-                let words = "There are /metrics, /healthz and /readyz.\n";
-                return Response::text(NOT_FOUND, words.to_owned());
-            }
+        match request.path.as_str() {
+            "/" => page::answer(),
+            "/metrics" => self.metrics(request).unwrap_or_else(denied),
+            "/healthz" => verdict(self.with(Gather::alive)),
+            "/readyz" => verdict(self.with(Gather::ready)),
+            path => match path.strip_prefix(API).filter(|rest| is_below(rest)) {
+                Some(rest) => self.api(rest.trim_matches('/'), request).unwrap_or_else(denied),
+                None => {
+                    let words = "There are /, /metrics, /healthz, /readyz and /api/v1/.\n";
+                    Response::text(NOT_FOUND, words.to_owned())
+                }
+            },
+        }
+    }
+
+    fn metrics(&self, request: &Request) -> Result<Response, Denied> {
+        self.0.guard.metrics(request)?;
+        let form = wanted(&request.accept);
+        let survey = self.0.operator.survey();
+        let body = self.with(|gather| gather.metrics(form, survey.as_deref()));
+        Ok(Response::new(OK, form.content_type(), body))
+    }
+
+    fn api(&self, path: &str, request: &Request) -> Result<Response, Denied> {
+        self.0.guard.api(request)?;
+        let Answer { status, body } = match (path, Query::read(&request.query)) {
+            (_, None) => Answer::malformed("the query is malformed"),
+            ("", Some(_)) => Answer::found(json!({ "paths": PATHS })),
+            ("shards", Some(_)) => Answer::found(self.with(Gather::shards)),
+            (path, Some(query)) => self.0.operator.answer(path, &query),
         };
-        Response::text(if verdict.is_well { OK } else { UNAVAILABLE }, verdict.text)
+        let codes = [OK, BAD_REQUEST, NOT_FOUND];
+        let code = codes.into_iter().find(|code| code.0 == status).unwrap_or(UNAVAILABLE);
+        Ok(Response::new(code, "application/json", body.to_string()))
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut Gather) -> R) -> R {
         // Its state is that of one request: a panic of another one leaves nothing half done.
         act(&mut self.0.gather.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// The paths of the API.
+const PATHS: [&str; 6] = [
+    "/api/v1/shards",
+    "/api/v1/groups?search=&kind=&state=&sort=lag|id|members&from=0&rows=50",
+    "/api/v1/groups/ID?members_from=0&after_topic=&after_partition=",
+    "/api/v1/topics?search=&from=0&rows=50",
+    "/api/v1/topics/NAME?from=0&rows=50",
+    "/api/v1/configs?broker=0, ?topic=NAME or ?group=ID",
+];
+
+/// Whether a path continues at a slash, or ends.
+fn is_below(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('/')
+}
+
+fn verdict(verdict: Verdict) -> Response {
+    Response::text(if verdict.is_well { OK } else { UNAVAILABLE }, verdict.text)
+}
+
+fn denied(denied: Denied) -> Response {
+    let (code, headers) = match denied {
+        Denied::NoToken => (UNAUTHORIZED, "WWW-Authenticate: Bearer\r\n"),
+        Denied::NotLocal | Denied::ForeignHost => (FORBIDDEN, ""),
+    };
+    let body = json!({ "error": denied.words() }).to_string();
+    Response { headers: headers.to_owned(), ..Response::new(code, "application/json", body) }
 }
 
 /// The form that a client prefers: OpenMetrics if it names it with no less weight.

@@ -3,11 +3,13 @@
 use super::family::{Families, Form, Type};
 use super::health::{self, ShardState, ShardStates, Verdict};
 use super::sums::{Sums, Windows};
-use super::{kafka, own, process};
+use super::{kafka, lag, own, process, shards};
 use crate::mailbox::Peer;
+use crate::operator::Survey;
 use crate::report::Report;
 use crate::shard::Message;
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
+use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// The time in which shards answer; those that do not are left out.
@@ -67,9 +69,11 @@ impl Gather {
         self.peers = peers;
     }
 
-    pub(super) fn metrics(&mut self, form: Form) -> String {
+    /// The text of all metrics, with those of the lag of groups if there are such.
+    pub(super) fn metrics(&mut self, form: Form, survey: Option<&Survey>) -> String {
         self.refresh();
         let mut families = Families::default();
+        survey.into_iter().for_each(|survey| lag::add(&mut families, survey));
         let sums = Sums::of(&self.reports);
         self.reports.iter().for_each(|report| own::add(&mut families, report));
         kafka::add(&mut families, &self.windows.recent(Instant::now(), &sums));
@@ -93,6 +97,12 @@ impl Gather {
     pub(super) fn ready(&mut self) -> Verdict {
         self.refresh();
         health::ready(&self.states, &self.reports)
+    }
+
+    /// The shards and their numbers, for the API.
+    pub(super) fn shards(&mut self) -> Value {
+        self.refresh();
+        shards::all(self.version, &self.states, &self.reports)
     }
 
     fn add_server(&self, families: &mut Families) {

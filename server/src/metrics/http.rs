@@ -22,6 +22,12 @@ const LINGER_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Request {
     /// Without the query.
     pub(super) path: String,
+    /// After the question mark; empty without one.
+    pub(super) query: String,
+    /// The header `Host`; empty without one.
+    pub(super) host: String,
+    /// The header `Authorization`; empty without one.
+    pub(super) authorization: String,
     /// HEAD: the answer has no body.
     pub(super) is_head: bool,
     /// The header `Accept`; empty without one.
@@ -61,12 +67,18 @@ pub(super) struct Code(pub(super) u16, pub(super) &'static str);
 pub(super) struct Response {
     pub(super) status: Code,
     pub(super) content_type: &'static str,
+    /// Further lines of its head, each with its end.
+    pub(super) headers: String,
     pub(super) body: String,
 }
 
 impl Response {
     pub(super) fn text(status: Code, body: String) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body }
+        Self::new(status, "text/plain; charset=utf-8", body)
+    }
+
+    pub(super) fn new(status: Code, content_type: &'static str, body: String) -> Self {
+        Self { status, content_type, headers: String::new(), body }
     }
 
     pub(super) fn refused(refusal: Refusal) -> Self {
@@ -75,11 +87,12 @@ impl Response {
     }
 
     fn head(&self) -> String {
-        let Self { status: Code(code, words), content_type, body } = self;
+        let Self { status: Code(code, words), content_type, headers, body } = self;
         let allow = if *code == 405 { "Allow: GET, HEAD\r\n" } else { "" };
         format!(
             "HTTP/1.1 {code} {words}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
-             {allow}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
+             {allow}{headers}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
+             Cross-Origin-Resource-Policy: same-origin\r\nReferrer-Policy: no-referrer\r\n\
              Connection: close\r\n\r\n",
             body.len()
         )
@@ -135,9 +148,17 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
     };
     check_headers(request.version, request.headers)?;
     let target = request.path.filter(|path| path.starts_with('/')).ok_or(Refusal::Malformed)?;
-    let path = target.split(['?', '#']).next().unwrap_or_default().to_owned();
-    let accept = values(request.headers, "accept").collect::<Result<Vec<_>, _>>()?.join(",");
-    Ok(Some(Request { path, is_head, accept }))
+    let target = target.split('#').next().unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let header = |name| Ok(values(request.headers, name).collect::<Result<Vec<_>, _>>()?.join(","));
+    Ok(Some(Request {
+        path: path.to_owned(),
+        query: query.to_owned(),
+        host: header("host")?,
+        authorization: header("authorization")?,
+        is_head,
+        accept: header("accept")?,
+    }))
 }
 
 /// # Errors
@@ -229,6 +250,9 @@ mod tests {
             "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\nACCEPT: text/plain\r\nAccept: */*\r\n\r\n";
         let request = Request {
             path: "/metrics".to_owned(),
+            query: "x=1".to_owned(),
+            host: "a".to_owned(),
+            authorization: String::new(),
             is_head: false,
             accept: "text/plain,*/*".to_owned(),
         };
@@ -237,8 +261,8 @@ mod tests {
             assert_eq!(parsed(&text[..end]), Ok(None), "{end}");
         }
         let text = "HEAD / HTTP/1.0\r\nContent-Length: 0\r\n\r\nmore";
-        let request = Request { path: "/".to_owned(), is_head: true, accept: String::new() };
-        assert_eq!(parsed(text), Ok(Some(request)));
+        let request = parsed(text).unwrap().unwrap();
+        assert!(request.is_head && request.path == "/" && request.host.is_empty());
     }
 
     #[test]

@@ -13,11 +13,15 @@ mod admin;
 mod catalog;
 mod family;
 mod gather;
+mod guard;
 mod health;
 mod http;
 mod kafka;
+mod lag;
 mod own;
+mod page;
 mod process;
+mod shards;
 mod sums;
 mod watchdog;
 

@@ -4,7 +4,7 @@ use super::family::{Families, Form, Type};
 use super::gather::{Gather, SERVER_ROWS};
 use super::health::ShardStates;
 use super::sums::{Sums, Windows};
-use super::{catalog, kafka, own, process};
+use super::{catalog, kafka, lag, own, process};
 use crate::shard::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -103,7 +103,7 @@ fn a_server_that_starts_is_alive_and_not_ready() {
     let mut gather = Gather::new("1", listeners, ShardStates::new(1), Instant::now());
     assert!(gather.alive().is_well);
     assert_eq!(gather.ready().text, "shard 0 loads its log\n");
-    let text = gather.metrics(Form::OpenMetrics);
+    let text = gather.metrics(Form::OpenMetrics, None);
     assert!(text.contains("\nmuster_shard_serving{shard=\"0\"} 0\n"), "{text}");
     assert!(text.contains("\nmuster_build_info{version=\"1\"} 1\n"));
     assert!(text.ends_with("# EOF\n"));
@@ -128,7 +128,7 @@ fn unit(name: &str) -> &'static str {
 }
 
 /// The tables of the page, by their title.
-fn tables() -> [(&'static str, Vec<String>); 3] {
+fn tables() -> [(&'static str, Vec<String>); 4] {
     let own = catalog::all().filter(|metric| own::is_shown(metric)).map(|metric| {
         let labels: Vec<&str> = ["shard"].iter().chain(metric.labels).copied().collect();
         let name = own::name(metric);
@@ -143,6 +143,8 @@ fn tables() -> [(&'static str, Vec<String>); 3] {
     let server = server.map(|(name, help)| row(name, Type::Gauge, unit(name), labels(name), help));
     let process = process::ROWS.iter();
     let process = process.map(|(name, help, of_type)| row(name, *of_type, unit(name), "", help));
+    let lag = lag::ROWS.iter();
+    let lag = lag.map(|(name, help, labels)| row(name, Type::Gauge, unit(name), labels, help));
     let families = of_kafka();
     let of_kafka = families.iter().map(|(name, family)| {
         let labels = match name.rsplit('_').next() {
@@ -156,6 +158,7 @@ fn tables() -> [(&'static str, Vec<String>); 3] {
     [
         ("Kafka's names", of_kafka.collect()),
         ("Of each shard", own.collect()),
+        ("Lag of groups", lag.collect()),
         ("Of the process", server.chain(process).collect()),
     ]
 }

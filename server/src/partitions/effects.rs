@@ -2,7 +2,7 @@
 
 use super::{LogRead, OpenBySlot, PartitionId, ShareReadEnd};
 use crate::cluster::ClusterImage;
-use crate::event::ListenerIndex;
+use crate::config::ListenerIndex;
 use muster_codec::{Response, Wall};
 use muster_coordinator::RequestId;
 use muster_storage::{FileOp, FileRange};

@@ -24,6 +24,7 @@ use muster_codec::{Uuid, Wall};
 use muster_storage::{FileDone, FileId, FileKey, FileOp, FileToken, LogEnd, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
@@ -421,6 +422,23 @@ impl Partitions {
             return partition.bounds();
         }
         self.internal.get(&id).map_or(Bounds::default(), InternalPartition::bounds)
+    }
+
+    /// The bounds of a partition that is served; None for others.
+    pub(crate) fn served_bounds(&self, id: PartitionId) -> Option<Bounds> {
+        let of_topic = self.partitions.get(&id).map(Partition::bounds);
+        of_topic.or_else(|| self.internal.get(&id).map(InternalPartition::bounds))
+    }
+
+    /// The bounds of at most `count` partitions of user topics, those that follow one.
+    pub(crate) fn bounds_after(
+        &self,
+        id: Option<PartitionId>,
+        count: usize,
+    ) -> Vec<(PartitionId, Bounds)> {
+        let from = id.map_or(Unbounded, Excluded);
+        let page = self.partitions.range((from, Unbounded)).take(count);
+        page.map(|(id, partition)| (*id, partition.bounds())).collect()
     }
 
     /// The image to which the partitions belong.

@@ -3,6 +3,7 @@
 
 use super::broker::Broker;
 use super::counters::ShardCounters;
+use super::inquiries::Inquiries;
 use super::known_log::log_id;
 use super::names::{
     FIRST_LOG_FILE, FIRST_PARTITION_FILE, LOG_CHECK_TOKEN, LOG_TOKENS, PARTITION_TOKENS,
@@ -248,6 +249,7 @@ impl Loaded {
             controller: self.image.map(|image| Controller::new(image, shards, &config)),
             to_controller: ToController::new(self.number),
             long: LongRequests::default(),
+            inquiries: Inquiries::default(),
             broker: Broker::new(self.number, self.common, image),
             ids,
             times,

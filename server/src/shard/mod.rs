@@ -7,6 +7,7 @@ mod broker;
 mod cluster_requests;
 mod counters;
 mod input;
+mod inquiries;
 mod inspection;
 mod known_log;
 mod load_error;
@@ -53,6 +54,7 @@ use crate::transactions::Transactions;
 use crate::volume::VolumeOf;
 use broker::Broker;
 pub(crate) use counters::ShardCounters;
+use inquiries::Inquiries;
 use muster_coordinator::Ids;
 use muster_storage::limits::{OPEN_BYTES_MAX, OPERATION_BYTES_MAX};
 use std::sync::Arc;
@@ -155,6 +157,7 @@ pub struct Shard {
     controller: Option<Controller>,
     to_controller: ToController,
     long: LongRequests,
+    inquiries: Inquiries,
     ids: Box<dyn Ids>,
     /// The time of the current event.
     times: Times,

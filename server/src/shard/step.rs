@@ -178,6 +178,7 @@ impl Shard {
         self.send_marked();
         self.publish();
         self.report_ends();
+        self.answer_inquiries();
     }
 
     /// Sends changes of the cluster that are durable.
@@ -310,6 +311,7 @@ impl Shard {
             Message::StateAnswer(answer) => self.state_answer(answer),
             // The reactor has taken them.
             Message::Tls(_) | Message::Report(_) => {}
+            Message::Inquiry(inquiry) => self.inquire(inquiry),
             Message::TokenKeys(keys) => self.clients.set_token_keys(&keys),
             Message::Stop => {
                 if self.stopping == Stopping::No {

@@ -7,6 +7,7 @@ pub mod consumers;
 pub mod facts;
 pub mod files;
 pub mod honest;
+pub mod http;
 pub mod mixed;
 pub mod offsets;
 pub mod power;

@@ -9,6 +9,7 @@ mod descriptions;
 mod group_requests;
 mod idle;
 mod input;
+mod inquiries;
 mod log_check;
 mod long_requests;
 mod quotas;

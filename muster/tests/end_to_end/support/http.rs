@@ -1,0 +1,51 @@
+//! Requests to the admin listener.
+
+use super::PATIENCE;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Instant;
+
+/// The answer of the server to these bytes, until it closes the connection.
+pub fn raw(port: u16, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // It may answer before it has taken all.
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).unwrap()
+}
+
+/// The status, the head and the body of an answer to a request with these lines.
+pub fn get_with(port: u16, path: &str, lines: &str) -> (u16, String, String) {
+    let answer = raw(port, format!("GET {path} HTTP/1.1\r\n{lines}\r\n").as_bytes());
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, head.to_owned(), body.to_owned())
+}
+
+/// Like [`get_with`], for a client that accepts a type.
+pub fn get(port: u16, path: &str, accept: &str) -> (u16, String, String) {
+    get_with(port, path, &format!("Host: muster\r\nAccept: {accept}\r\n"))
+}
+
+/// The answer of the API to a client of this machine.
+pub fn api(port: u16, path: &str) -> (u16, Value) {
+    let (status, head, body) = get_with(port, &format!("/api/v1/{path}"), "Host: 127.0.0.1:1\r\n");
+    assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
+    (status, serde_json::from_str(&body).unwrap())
+}
+
+/// The answer of the API, once it is as wanted.
+pub fn api_until(port: u16, path: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let (status, answer) = api(port, path);
+        if status == 200 && is_wanted(&answer) {
+            return answer;
+        }
+        assert!(began.elapsed() < PATIENCE, "{path} is still {status} {answer}");
+    }
+}

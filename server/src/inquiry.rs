@@ -1,0 +1,57 @@
+//! Questions of the admin side to a shard: each is answered by one slice of work, of some tenths of
+//! a millisecond. A question about all groups or partitions is asked again from where the last
+//! answer ended.
+
+use crate::cluster::ClusterImage;
+use crate::partitions::{Bounds, PartitionId};
+use crate::placement::Slot;
+use crossbeam_channel::Sender;
+use muster_coordinator::{Event, GroupAsked, GroupView, GroupsPage, Rebalance};
+use std::sync::Arc;
+
+/// A question, and the place for its answer. A shard that cannot answer drops it.
+#[derive(Debug)]
+pub struct Inquiry {
+    pub(crate) about: About,
+    pub(crate) to: Sender<Finding>,
+}
+
+/// The last group that was visited in a slot; None before the first.
+pub(crate) type SurveyPlace = (Slot, Option<String>);
+
+/// The subject of a question.
+#[derive(Debug)]
+pub(crate) enum About {
+    /// The image of the cluster.
+    Cluster,
+    /// Groups from a place on; None for the first.
+    Groups(Option<SurveyPlace>),
+    /// The bounds of partitions that follow one.
+    Partitions(Option<PartitionId>),
+    /// The bounds of these partitions.
+    Bounds(Vec<PartitionId>),
+    Group(GroupAsked),
+}
+
+/// The answer to a question.
+#[derive(Debug)]
+pub(crate) enum Finding {
+    Cluster(Arc<ClusterImage>),
+    /// Groups, and the place of the next ones.
+    Groups(Box<GroupsPage>, Option<SurveyPlace>),
+    /// Partitions, and the last one if more may follow.
+    Partitions(Vec<(PartitionId, Bounds)>, Option<PartitionId>),
+    /// In the order of the question; None for a partition that the shard does not serve.
+    Bounds(Vec<Option<Bounds>>),
+    Group(Box<GroupFound>),
+}
+
+/// A group, and the history of its rebalances.
+#[derive(Debug)]
+pub(crate) struct GroupFound {
+    /// None if it does not exist.
+    pub(crate) view: Option<GroupView>,
+    /// Those that ended, the oldest first.
+    pub(crate) rebalances: Vec<Event>,
+    pub(crate) under_way: Option<Rebalance>,
+}

@@ -1,0 +1,144 @@
+//! The requests that the admin listener answers, and to which clients.
+//!
+//! - With a token (`admin.token`) all but health and the page itself, which has no data, asks for
+//!   it.
+//! - Without one, metrics and health are open, and the API is open on loopback alone. There it also
+//!   asks for a host that is an address or `localhost`: a page of another site, whose name was made
+//!   to lead here, sends its own.
+
+use super::http::Request;
+use crate::config::Config;
+use crate::security::Secret;
+use std::net::{IpAddr, SocketAddr};
+
+/// The rules of one listener.
+#[derive(Debug)]
+pub(super) struct Guard {
+    token: Option<Secret>,
+    is_loopback: bool,
+}
+
+/// Why a request is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Denied {
+    /// It needs the token.
+    NoToken,
+    /// There is no API without a token, other than on loopback.
+    NotLocal,
+    /// The name of the host is not one of this machine's loopback.
+    ForeignHost,
+}
+
+impl Denied {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::NoToken => "This needs the token of the server: Authorization: Bearer TOKEN.",
+            Self::NotLocal => {
+                "Without admin.token this is served on loopback only: set it, and send it as \
+                 Authorization: Bearer TOKEN."
+            }
+            Self::ForeignHost => {
+                "Without admin.token this is served to http://localhost or an address only."
+            }
+        }
+    }
+}
+
+impl Guard {
+    pub(super) fn new(config: &Config, address: SocketAddr) -> Self {
+        let token = config.admin_token.as_ref().map(|token| Secret::new(token.secret()));
+        Self { token, is_loopback: address.ip().is_loopback() }
+    }
+
+    /// # Errors
+    /// A token was set, and the request does not have it.
+    pub(super) fn metrics(&self, request: &Request) -> Result<(), Denied> {
+        self.token.as_ref().map_or(Ok(()), |token| check(token, request))
+    }
+
+    /// # Errors
+    /// See the head of the file.
+    pub(super) fn api(&self, request: &Request) -> Result<(), Denied> {
+        match &self.token {
+            Some(token) => check(token, request),
+            None if !self.is_loopback => Err(Denied::NotLocal),
+            None if !is_local(&request.host) => Err(Denied::ForeignHost),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check(token: &Secret, request: &Request) -> Result<(), Denied> {
+    let (scheme, given) = request.authorization.split_once(' ').unwrap_or_default();
+    let is_given = scheme.eq_ignore_ascii_case("bearer") && token.is(given.trim());
+    if is_given { Ok(()) } else { Err(Denied::NoToken) }
+}
+
+/// Whether a host is an address or `localhost`, with or without a port. HTTP/1.0 has none.
+fn is_local(host: &str) -> bool {
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !name.is_empty() && !host.ends_with(']') => (name, port),
+        _ => (host, "0"),
+    };
+    let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let address = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(name);
+    let is_here = name.is_empty()
+        || address.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok();
+    is_port && is_here
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn request(host: &str, authorization: &str) -> Request {
+        Request {
+            path: "/".to_owned(),
+            query: String::new(),
+            host: host.to_owned(),
+            authorization: authorization.to_owned(),
+            is_head: false,
+            accept: String::new(),
+        }
+    }
+
+    fn guard(token: Option<&str>, is_loopback: bool) -> Guard {
+        Guard { token: token.map(Secret::new), is_loopback }
+    }
+
+    #[test]
+    fn without_a_token_the_api_is_for_this_machine_alone() {
+        let here = guard(None, true);
+        for host in ["127.0.0.1:9190", "localhost:9190", "LocalHost", "[::1]:9190", "[::1]", ""] {
+            assert_eq!(here.api(&request(host, "")), Ok(()), "{host}");
+        }
+        for host in ["evil.example", "evil.example:9190", "localhost.evil.example", "localhost:x"] {
+            assert_eq!(here.api(&request(host, "")), Err(Denied::ForeignHost), "{host}");
+            assert_eq!(here.metrics(&request(host, "")), Ok(()));
+        }
+        let elsewhere = guard(None, false);
+        let bearer = format!("Bearer {TOKEN}");
+        assert_eq!(elsewhere.api(&request("127.0.0.1", &bearer)), Err(Denied::NotLocal));
+        assert_eq!(elsewhere.metrics(&request("muster", "")), Ok(()));
+    }
+
+    #[test]
+    fn a_token_opens_both_and_nothing_else_does() {
+        for is_loopback in [true, false] {
+            let guard = guard(Some(TOKEN), is_loopback);
+            for right in [format!("Bearer {TOKEN}"), format!("bearer  {TOKEN}")] {
+                let request = request("muster.example", &right);
+                assert_eq!((guard.api(&request), guard.metrics(&request)), (Ok(()), Ok(())));
+            }
+            let longer = format!("Bearer {TOKEN}0");
+            for wrong in ["", TOKEN, "Bearer", "Bearer ", "Basic 0123456789abcdef", &longer] {
+                let request = request("127.0.0.1", wrong);
+                assert_eq!(guard.api(&request), Err(Denied::NoToken), "{wrong}");
+                assert_eq!(guard.metrics(&request), Err(Denied::NoToken), "{wrong}");
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The shards and their numbers, for the API. Numbers with labels are left out; of a histogram
+//! there are the number of its values and their sum.
+
+use super::health::{ShardState, ShardStates};
+use crate::report::Report;
+use muster_counters::{Value as Number, Walk};
+use serde_json::{Map, Value, json};
+
+pub(super) fn all(version: &str, states: &ShardStates, reports: &[Report]) -> Value {
+    let of_shard = |shard| {
+        let report = reports.iter().find(|report| report.shard == shard);
+        json!({
+            "shard": shard,
+            "state": name(states.of(shard)),
+            "answers": report.is_some(),
+            "obstacles": report.map_or(&[][..], |it| &it.obstacles),
+            "warnings": report.map_or(&[][..], |it| &it.warnings),
+            "numbers": report.map(numbers),
+        })
+    };
+    let shards: Vec<_> = (0..states.len()).map(of_shard).collect();
+    json!({ "version": version, "shards": shards })
+}
+
+fn name(state: ShardState) -> &'static str {
+    match state {
+        ShardState::Starting => "starting",
+        ShardState::Serving => "serving",
+        ShardState::Loading => "loading",
+        ShardState::Ended => "ended",
+    }
+}
+
+fn numbers(report: &Report) -> Value {
+    let mut numbers = Map::new();
+    report.numbers.walk(&mut |metric, labels, value| match value {
+        _ if !labels.is_empty() => {}
+        Number::Number(number) => {
+            numbers.insert(metric.name.to_owned(), json!(number));
+        }
+        Number::Histogram(histogram) => {
+            let both = json!({ "count": histogram.count(), "sum": histogram.sum() });
+            numbers.insert(metric.name.to_owned(), both);
+        }
+    });
+    Value::Object(numbers)
+}

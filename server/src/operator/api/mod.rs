@@ -1,0 +1,120 @@
+//! The read API, `/api/v1/...`: JSON, answers of a limited size, and nothing that changes anything.
+
+mod configs;
+mod group;
+mod groups;
+mod topics;
+
+use super::shards::Shards;
+use super::{Operator, Query, decoded};
+use serde_json::{Value, json};
+
+/// The most rows of a list, and their number where a request has none.
+const ROWS_MAX: usize = 500;
+const ROWS: usize = 50;
+
+/// The most bytes of a text that is searched for.
+const SEARCH_BYTES_MAX: usize = 256;
+
+/// An answer: the status of HTTP, and JSON.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) fn found(body: Value) -> Self {
+        Self { status: 200, body }
+    }
+
+    pub(crate) fn malformed(words: impl Into<String>) -> Self {
+        Self::error(400, words)
+    }
+
+    fn unknown(words: impl Into<String>) -> Self {
+        Self::error(404, words)
+    }
+
+    pub(crate) fn unavailable(words: impl Into<String>) -> Self {
+        Self::error(503, words)
+    }
+
+    pub(crate) fn error(status: u16, words: impl Into<String>) -> Self {
+        Self { status, body: json!({ "error": words.into() }) }
+    }
+}
+
+/// Why there is no answer.
+type Refused = Answer;
+
+/// The part of a list that is wanted.
+#[derive(Debug, Clone, Copy)]
+struct Page<'q> {
+    /// None for all.
+    search: Option<&'q str>,
+    from: usize,
+    rows: usize,
+}
+
+/// Answers a path below `/api/v1/`.
+pub(super) fn answer(operator: &Operator, shards: &Shards, path: &str, query: &Query) -> Answer {
+    let (collection, item) = path.split_once('/').map_or((path, None), |(a, b)| (a, Some(b)));
+    let Some(item) = item.map_or(Some(None), |item| decoded(item).map(Some)) else {
+        return Answer::malformed("the path is malformed");
+    };
+    let answered = match (collection, item) {
+        ("groups", None) => groups::answer(operator, query),
+        ("groups", Some(id)) => group::answer(shards, &id, query),
+        ("topics", None) => topics::answer(operator, query),
+        ("topics", Some(name)) => topics::answer_one(shards, &name, query),
+        ("configs", None) => configs::answer(shards, query),
+        _ => Err(Answer::unknown("there is no such path: see /api/v1/")),
+    };
+    answered.map_or_else(|refused| refused, Answer::found)
+}
+
+impl<'q> Page<'q> {
+    /// # Errors
+    /// Values that are no numbers, or too large.
+    fn read(query: &'q Query) -> Result<Self, Refused> {
+        let search = query.text("search");
+        if search.is_some_and(|search| search.len() > SEARCH_BYTES_MAX) {
+            let words = format!("search may have {SEARCH_BYTES_MAX} bytes");
+            return Err(Answer::malformed(words));
+        }
+        let from = query.number("from", 0).map_err(Answer::malformed)?;
+        let rows = query.number("rows", ROWS).map_err(Answer::malformed)?;
+        if rows > ROWS_MAX {
+            return Err(Answer::malformed(format!("rows may be {ROWS_MAX} at most")));
+        }
+        Ok(Self { search, from, rows })
+    }
+
+    /// Whether a name has the text that is searched for, in whatever case.
+    fn wants(&self, name: &str) -> bool {
+        let Some(search) = self.search else { return true };
+        let (name, search) = (name.as_bytes(), search.as_bytes());
+        name.windows(search.len()).any(|part| part.eq_ignore_ascii_case(search))
+    }
+
+    /// Takes the rows of the page out of all that were found, and counts these.
+    fn of<T>(&self, found: impl Iterator<Item = T>) -> (usize, Vec<T>) {
+        let (mut count, mut rows) = (0, Vec::new());
+        for row in found {
+            if count >= self.from && rows.len() < self.rows {
+                rows.push(row);
+            }
+            count += 1;
+        }
+        (count, rows)
+    }
+}
+
+fn late(shard: u32) -> Refused {
+    Answer::unavailable(format!("shard {shard} does not answer in time"))
+}
+
+fn no_survey() -> Refused {
+    Answer::unavailable("a shard does not answer in time: see /readyz")
+}

@@ -1,0 +1,88 @@
+//! Topics, and the partitions of one.
+
+use super::{Answer, Page, Refused, late, no_survey};
+use crate::cluster::{Topic, leader};
+use crate::inquiry::{About, Finding};
+use crate::operator::shards::Shards;
+use crate::operator::{Operator, Query, Survey};
+use crate::partitions::{Bounds, PartitionId};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The bounds of partitions by index.
+pub(super) type ByPartition = BTreeMap<PartitionId, Option<Bounds>>;
+
+pub(super) fn answer(operator: &Operator, query: &Query) -> Result<Value, Refused> {
+    let page = Page::read(query)?;
+    let survey = operator.survey().ok_or_else(no_survey)?;
+    let all = survey.image.all_topics_from("");
+    let (found, rows) = page.of(all.filter(|topic| page.wants(&topic.name)));
+    Ok(json!({
+        "age_ms": survey.began.elapsed().as_millis() as u64,
+        "all": survey.image.topic_count(),
+        "found": found,
+        "from": page.from,
+        "topics": rows.into_iter().map(|topic| row(&survey, topic)).collect::<Vec<_>>(),
+    }))
+}
+
+fn row(survey: &Survey, topic: &Topic) -> Value {
+    json!({
+        "name": &*topic.name,
+        "id": topic.id.to_string(),
+        "partitions": topic.partitions,
+        "internal": topic.is_internal(),
+        "records": survey.records(topic.id),
+    })
+}
+
+pub(super) fn answer_one(shards: &Shards, name: &str, query: &Query) -> Result<Value, Refused> {
+    let Page { from, rows, .. } = Page::read(query)?;
+    let image = shards.image().ok_or_else(|| late(0))?;
+    let topic = image.topic(name).ok_or_else(|| Answer::unknown("there is no such topic"))?;
+    let from = i32::try_from(from).unwrap_or(i32::MAX);
+    let end = from.saturating_add(rows as i32).min(topic.partitions);
+    let wanted = (from..end).map(|index| (topic, index));
+    let partitions = bounds(shards, wanted.clone())?;
+    let partition = |(topic, index): (&Topic, i32)| {
+        let found = partitions.get(&PartitionId { topic: topic.id, index }).copied().flatten();
+        json!({
+            "partition": index,
+            "shard": leader(topic, index, shards.placement()),
+            "start": found.map(|it| it.log_start),
+            "end": found.map(|it| it.high_watermark),
+        })
+    };
+    Ok(json!({
+        "name": &*topic.name,
+        "id": topic.id.to_string(),
+        "internal": topic.is_internal(),
+        "partitions": topic.partitions,
+        "from": from,
+        "shown": wanted.map(partition).collect::<Vec<_>>(),
+    }))
+}
+
+/// The bounds of partitions, from the shards that lead them.
+///
+/// # Errors
+/// A shard does not answer in time.
+pub(super) fn bounds<'t>(
+    shards: &Shards,
+    partitions: impl Iterator<Item = (&'t Topic, i32)>,
+) -> Result<ByPartition, Refused> {
+    let mut by_shard: BTreeMap<u32, Vec<PartitionId>> = BTreeMap::new();
+    for (topic, index) in partitions {
+        let shard = leader(topic, index, shards.placement());
+        by_shard.entry(shard).or_default().push(PartitionId { topic: topic.id, index });
+    }
+    let mut all = ByPartition::new();
+    for (shard, wanted) in by_shard {
+        let ids = wanted.clone();
+        let Some(Finding::Bounds(found)) = shards.ask(shard, About::Bounds(wanted)) else {
+            return Err(late(shard));
+        };
+        all.extend(ids.into_iter().zip(found));
+    }
+    Ok(all)
+}

@@ -1,0 +1,253 @@
+//! All groups with their lag. The ends of partitions are asked for before the commits of groups, so
+//! that the lag is at most that of the moment of the commits; it is never below 0. What is kept is
+//! a row for each group and the ends of partitions, and of single partitions only the rows with the
+//! most lag and those of the groups that were chosen.
+
+mod top;
+
+use super::shards::Shards;
+use crate::cluster::ClusterImage;
+use crate::config::Config;
+use crate::inquiry::{About, Finding};
+use crate::partitions::{Bounds, PartitionId};
+use muster_codec::Uuid;
+use muster_coordinator::{GroupsPage, SurveyedGroup};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use top::Top;
+
+/// The most rows of groups that were chosen, of partitions and of groups each.
+const CHOSEN_ROWS_MAX: usize = 10_000;
+
+/// Which rows of single partitions are kept.
+#[derive(Debug, Clone)]
+pub(super) struct Limits {
+    /// The number of those with the most lag.
+    top: usize,
+    /// Ids of groups all of whose rows are kept; a star at the end stands for any end.
+    chosen: Vec<String>,
+}
+
+/// See the head of the file.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) began: Instant,
+    pub(crate) took: Duration,
+    pub(crate) image: Arc<ClusterImage>,
+    /// All groups, by id.
+    pub(crate) groups: Vec<GroupLag>,
+    /// The places of the groups, those with the most lag first.
+    pub(crate) by_lag: Vec<u32>,
+    /// The partitions with the most lag, the most first; then those of chosen groups.
+    pub(crate) partitions: Vec<PartitionLag>,
+    /// The number of groups by kind and state.
+    pub(crate) counts: BTreeMap<(&'static str, &'static str), usize>,
+    /// Groups whose offsets are too many to be read, or damaged.
+    pub(crate) left_out: usize,
+    /// The number of groups that metrics show by their lag.
+    pub(crate) top: usize,
+    ends: Ends,
+}
+
+/// A group and its lag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupLag {
+    pub(crate) id: Box<str>,
+    pub(crate) shard: u32,
+    pub(crate) kind: &'static str,
+    pub(crate) state: &'static str,
+    pub(crate) members: u32,
+    /// The number of partitions with a commit whose ends are known.
+    pub(crate) partitions: u32,
+    /// The sum over these; None if there is none, or if the offsets were not read.
+    pub(crate) lag: Option<u64>,
+    /// Whether it is one of the groups that were chosen.
+    pub(crate) is_chosen: bool,
+}
+
+/// The lag of a group in a partition.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PartitionLag {
+    pub(crate) lag: u64,
+    pub(crate) group: Box<str>,
+    pub(crate) topic: Box<str>,
+    pub(crate) partition: i32,
+}
+
+/// The first offset and the end of each partition, by topic and index.
+#[derive(Debug, Default)]
+struct Ends(HashMap<Uuid, Vec<Option<(i64, i64)>>>);
+
+impl Limits {
+    pub(super) fn of(config: &Config) -> Self {
+        let top = config.admin_lag_top.max(0).unsigned_abs() as usize;
+        Self { top, chosen: config.admin_lag_groups.clone() }
+    }
+
+    fn has_chosen(&self, group_id: &str) -> bool {
+        let is_this = |chosen: &String| match chosen.strip_suffix('*') {
+            Some(beginning) => group_id.starts_with(beginning),
+            None => chosen == group_id,
+        };
+        self.chosen.iter().any(is_this)
+    }
+}
+
+impl Survey {
+    /// Asks all shards; None if one does not answer in time.
+    pub(super) fn make(shards: &Shards, limits: &Limits, until: Instant) -> Option<Self> {
+        let began = Instant::now();
+        let ends = ends(shards, until)?;
+        // After the ends, so that it has their topics.
+        let image = shards.image()?;
+        let mut gathered = Gathered::new(limits, &image, &ends);
+        let take = |shard, found| match found {
+            Finding::Groups(page, next) => {
+                gathered.add(shard, &page);
+                next.map(|place| About::Groups(Some(place)))
+            }
+            Finding::Cluster(_)
+            | Finding::Partitions(..)
+            | Finding::Bounds(_)
+            | Finding::Group(_) => None,
+        };
+        let have_answered = shards.ask_all(|| About::Groups(None), take, until);
+        let Gathered { groups, counts, left_out, top, chosen, .. } = gathered;
+        let mut survey = Self {
+            began,
+            took: began.elapsed(),
+            image: Arc::clone(&image),
+            groups,
+            by_lag: Vec::new(),
+            partitions: top.into_rows().into_iter().chain(chosen).collect(),
+            counts,
+            left_out,
+            top: limits.top,
+            ends,
+        };
+        survey.order();
+        have_answered.then_some(survey)
+    }
+
+    /// The records between the first offsets and the ends of a topic's partitions; None if they
+    /// are not known of all, as of internal topics.
+    pub(crate) fn records(&self, topic: Uuid) -> Option<u64> {
+        let ends = self.ends.0.get(&topic)?;
+        let records = |(start, end): (i64, i64)| end.saturating_sub(start).max(0).unsigned_abs();
+        let of_each = ends.iter().map(|bounds| bounds.map(records));
+        of_each.sum()
+    }
+
+    fn order(&mut self) {
+        self.groups.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        let groups = &self.groups;
+        let mut by_lag: Vec<u32> = (0..groups.len() as u32).collect();
+        // The sort keeps the order by id among equals.
+        by_lag.sort_by_key(|place| std::cmp::Reverse(groups[*place as usize].lag));
+        self.by_lag = by_lag;
+    }
+}
+
+fn ends(shards: &Shards, until: Instant) -> Option<Ends> {
+    let mut ends = Ends::default();
+    let take = |_, found| match found {
+        Finding::Partitions(page, last) => {
+            page.into_iter().for_each(|(id, bounds)| ends.set(id, bounds));
+            last.map(|last| About::Partitions(Some(last)))
+        }
+        Finding::Cluster(_) | Finding::Groups(..) | Finding::Bounds(_) | Finding::Group(_) => None,
+    };
+    shards.ask_all(|| About::Partitions(None), take, until).then_some(ends)
+}
+
+impl Ends {
+    fn set(&mut self, id: PartitionId, bounds: Bounds) {
+        let Ok(index) = usize::try_from(id.index) else { return };
+        let of_topic = self.0.entry(id.topic).or_default();
+        if of_topic.len() <= index {
+            of_topic.resize(index + 1, None);
+        }
+        of_topic[index] = Some((bounds.log_start, bounds.high_watermark));
+    }
+}
+
+/// The rows of the groups so far.
+struct Gathered<'s> {
+    limits: &'s Limits,
+    image: &'s ClusterImage,
+    ends: &'s Ends,
+    groups: Vec<GroupLag>,
+    counts: BTreeMap<(&'static str, &'static str), usize>,
+    left_out: usize,
+    top: Top,
+    chosen: Vec<PartitionLag>,
+}
+
+impl<'s> Gathered<'s> {
+    fn new(limits: &'s Limits, image: &'s ClusterImage, ends: &'s Ends) -> Self {
+        Self {
+            limits,
+            image,
+            ends,
+            groups: Vec::new(),
+            counts: BTreeMap::new(),
+            left_out: 0,
+            top: Top::new(limits.top),
+            chosen: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, shard: u32, page: &GroupsPage) {
+        page.iter().for_each(|group| self.add_group(shard, &group));
+    }
+
+    fn add_group(&mut self, shard: u32, group: &SurveyedGroup<'_>) {
+        let kind = group.kind.unwrap_or("none");
+        let is_chosen = self.limits.has_chosen(group.id);
+        let mut partitions = 0;
+        let mut lag = 0_u64;
+        for (topic, offsets) in group.topics() {
+            let id = self.image.topic(topic).map(|topic| topic.id);
+            let Some(ends) = id.and_then(|id| self.ends.0.get(&id)) else { continue };
+            for (partition, offset) in offsets {
+                let end = usize::try_from(*partition).ok().and_then(|at| *ends.get(at)?);
+                let Some((_, end)) = end else { continue };
+                let of_partition = end.saturating_sub(*offset).max(0).unsigned_abs();
+                partitions += 1;
+                lag = lag.saturating_add(of_partition);
+                self.keep((of_partition, *partition), (group.id, topic), is_chosen);
+            }
+        }
+        *self.counts.entry((kind, group.state)).or_default() += 1;
+        self.left_out += usize::from(!group.has_offsets);
+        self.groups.push(GroupLag {
+            id: group.id.into(),
+            shard,
+            kind,
+            state: group.state,
+            members: group.members,
+            partitions,
+            lag: (group.has_offsets && partitions > 0).then_some(lag),
+            is_chosen,
+        });
+    }
+
+    /// Keeps the row of a partition, if it is one of a chosen group or has much lag.
+    fn keep(
+        &mut self,
+        (lag, partition): (u64, i32),
+        (group, topic): (&str, &str),
+        is_chosen: bool,
+    ) {
+        if !is_chosen {
+            self.top.offer(lag, (group, topic), partition);
+        } else if self.chosen.len() < CHOSEN_ROWS_MAX {
+            let (group, topic) = (group.into(), topic.into());
+            self.chosen.push(PartitionLag { lag, group, topic, partition });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

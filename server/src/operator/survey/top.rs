@@ -1,0 +1,63 @@
+//! The partitions with the most lag, of all that are offered.
+
+use super::PartitionLag;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The rows with the most lag; of equal ones the first by name.
+#[derive(Debug)]
+pub(super) struct Top {
+    max: usize,
+    /// The row that gives way first is the greatest.
+    rows: BinaryHeap<(Reverse<u64>, PartitionLag)>,
+}
+
+impl Top {
+    pub(super) fn new(max: usize) -> Self {
+        Self { max, rows: BinaryHeap::new() }
+    }
+
+    /// Offers a row, which is made only if it stays.
+    pub(super) fn offer(&mut self, lag: u64, (group, topic): (&str, &str), partition: i32) {
+        let offered = (Reverse(lag), group, topic, partition);
+        let gives_way = |(last, row): &(Reverse<u64>, PartitionLag)| {
+            offered < (*last, &*row.group, &*row.topic, row.partition)
+        };
+        let is_full = self.rows.len() >= self.max;
+        if is_full && !self.rows.peek().is_some_and(gives_way) {
+            return;
+        }
+        if is_full {
+            self.rows.pop();
+        }
+        let (group, topic) = (group.into(), topic.into());
+        self.rows.push((Reverse(lag), PartitionLag { lag, group, topic, partition }));
+    }
+
+    /// The rows, that with the most lag first.
+    pub(super) fn into_rows(self) -> Vec<PartitionLag> {
+        self.rows.into_sorted_vec().into_iter().map(|(_, row)| row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_with_the_most_lag_stay_whatever_their_order() {
+        let row =
+            |lag, partition| PartitionLag { lag, group: "g".into(), topic: "t".into(), partition };
+        let all = [(5, 0), (1, 1), (9, 2), (5, 3), (5, 4)];
+        for turn in 0..all.len() {
+            let mut top = Top::new(3);
+            for (lag, partition) in all.iter().cycle().skip(turn).take(all.len()) {
+                top.offer(*lag, ("g", "t"), *partition);
+            }
+            assert_eq!(top.into_rows(), [row(9, 2), row(5, 0), row(5, 3)]);
+        }
+        let mut none = Top::new(0);
+        none.offer(1, ("g", "t"), 0);
+        assert_eq!(none.into_rows(), []);
+    }
+}
