@@ -1,10 +1,10 @@
 //! The real server as an operator sees it: lag as metrics, the read API, and who may ask.
 
 use crate::support::http::{api, api_until, get, get_with};
-use crate::support::offsets::commit;
-use crate::support::{Client, Server, create_topic, free_ports, produce_to};
+use crate::support::offsets::{commit, commit_request};
+use crate::support::{Client, Server, create_topic, free_ports, produce_to, variable};
 use muster_codec::messages::*;
-use muster_codec::Response;
+use muster_codec::{ApiKey, Response};
 use serde_json::{Value, json};
 
 /// An id that would be markup, another line and another field, if something took it so.
@@ -321,4 +321,44 @@ fn the_page_may_run_its_own_script_and_nothing_else() {
     }
     assert!(!policy.contains("unsafe"), "{policy}");
     assert!(head.contains("\r\nX-Content-Type-Options: nosniff"), "{head}");
+}
+
+/// Commits offsets of many groups, many requests at a time.
+fn commit_many(server: &Server, groups: u64) {
+    let coordinators = server.coordinators();
+    let mut clients = [server.client(0), server.client(1)];
+    let ids: Vec<String> = (0..groups).map(|group| format!("group-{group:06}")).collect();
+    for some in ids.chunks(500) {
+        let mut sent = Vec::new();
+        for id in some {
+            let shard = usize::from(coordinators.shard(id).unwrap());
+            let request = commit_request(id, "orders", [0], 3, "").into();
+            sent.push((shard, clients[shard].send(8, &request).unwrap()));
+        }
+        for (shard, id) in sent {
+            clients[shard].receive(ApiKey::OffsetCommit, 8, id).unwrap();
+        }
+    }
+}
+
+/// See `muster/tests/page/run`, without which there is nothing to do.
+#[test]
+fn the_page_in_a_browser() {
+    const HOSTILE: &str = "<img src=x onerror='window.pwned=1'>\"&</td>\u{202e}\n%41/?#";
+    let Some(driver) = std::env::var_os("MUSTER_PAGE_DRIVER") else { return };
+    let data = tempfile::tempdir().unwrap();
+    let (server, port) = server(data.path(), &[]);
+    orders(&server);
+    let groups = variable("MUSTER_PAGE_GROUPS", 1_000);
+    commit_many(&server, groups);
+    commit(&server, HOSTILE, "orders", 0, 1);
+    heartbeat(&mut server.coordinator("readers"), "readers", "m-1", 0);
+    let with_token = tempfile::tempdir().unwrap();
+    let (_other, other_port) = self::server(with_token.path(), &[&format!("admin.token={TOKEN}")]);
+    let ended = std::process::Command::new("python3")
+        .arg(driver)
+        .args([port.to_string(), (groups + 2).to_string(), HOSTILE.to_owned()])
+        .args([other_port.to_string(), TOKEN.to_owned()])
+        .status();
+    assert!(ended.unwrap().success());
 }
