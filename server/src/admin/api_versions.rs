@@ -22,7 +22,7 @@ const STREAMS_VERSION: &str = "streams.version";
 /// The features with their highest levels, which are finalized, in the order in which Kafka names
 /// the finalized ones.
 const FEATURES: [(&str, i16); 4] =
-    [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1), (STREAMS_VERSION, 1)];
+    [(GROUP_VERSION, 1), (STREAMS_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1)];
 
 /// The first version whose clients accept a feature with minimum level 0 (KAFKA-17492).
 const FEATURES_AT_ZERO_FROM: i16 = 4;

@@ -408,7 +408,7 @@ fn consumer_groups_and_transactions_are_finalized_features() {
     );
     assert_eq!(
         finalized,
-        ["group.version 1", "transaction.version 2", "share.version 1", "streams.version 1",]
+        ["group.version 1", "streams.version 1", "transaction.version 2", "share.version 1",]
     );
     // Older clients cannot decode a minimum level of 0.
     assert_eq!(features(3), (vec![], finalized));

@@ -222,8 +222,8 @@ fn an_acknowledgement_of_what_another_member_may_have_done_has_no_effect() {
 #[test]
 fn an_acknowledgement_of_what_may_be_archived_has_no_effect() {
     let mut story = story();
-    story.gets(20, 1, 10, (0, 1), 2).gets(1_100, 2, 1_050, (0, 1), 3);
-    story.does(2_200, 1, Accept, (0, 1));
+    story.gets(20, 1, 10, (0, 1), 1).gets(1_100, 1, 1_050, (0, 1), 2);
+    story.gets(2_200, 2, 2_150, (0, 1), 3).does(3_300, 1, Accept, (0, 1));
     assert_eq!(story.rules(), NONE, "the last lock has expired");
 }
 
