@@ -29,8 +29,16 @@ impl Missing {
 }
 
 impl Partitions {
-    /// Finds the leader of a partition that the image has.
+    /// Finds the leader of a partition that the image has, for a client.
     pub(super) fn locate(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
+        let id = self.locate_served(topic, index)?;
+        if self.withheld.ids.contains(&id) {
+            return Err(Missing::of(ErrorCode::NotLeaderOrFollower));
+        }
+        Ok(id)
+    }
+
+    fn locate_served(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
         let id = PartitionId { topic: topic.id, index };
         let leader = leader(topic, index, self.placement());
         if leader != self.shard() {
@@ -42,9 +50,6 @@ impl Partitions {
         }
         if self.offline.contains_key(&id) {
             return Err(Missing::of(ErrorCode::KafkaStorageError));
-        }
-        if self.withheld.ids.contains(&id) {
-            return Err(Missing::of(ErrorCode::NotLeaderOrFollower));
         }
         // In the image but not created yet: the client retries.
         let known = self.partitions.contains_key(&id);
@@ -58,9 +63,19 @@ impl Partitions {
         topic: &str,
         index: i32,
     ) -> Result<PartitionId, ErrorCode> {
-        let topic = image.topic(topic).filter(|topic| (0..topic.partitions).contains(&index));
-        let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let topic = named(image, topic, index)?;
         self.locate(topic, index).map_err(|missing| missing.error)
+    }
+
+    /// A partition by its topic's name, for a coordinator of transactions: what is withheld from
+    /// clients is there for it, as its messages are not all sent again.
+    pub(super) fn locate_for_coordinator(
+        &self,
+        topic: &str,
+        index: i32,
+    ) -> Result<PartitionId, ErrorCode> {
+        let topic = named(self.image(), topic, index)?;
+        self.locate_served(topic, index).map_err(|missing| missing.error)
     }
 
     /// Clients find none of these partitions until the shard's log is flushed up to a position.
@@ -81,4 +96,10 @@ impl Partitions {
         let (host, port) = (host.clone().into(), i32::from(*port));
         Some(NodeEndpoint { node_id: shard as i32, host, port, rack: None })
     }
+}
+
+/// A topic that has a partition with this index.
+fn named<'i>(image: &'i ClusterImage, topic: &str, index: i32) -> Result<&'i Topic, ErrorCode> {
+    let topic = image.topic(topic).filter(|topic| (0..topic.partitions).contains(&index));
+    topic.ok_or(ErrorCode::UnknownTopicOrPartition)
 }

@@ -116,7 +116,7 @@ impl Partitions {
         let known: BTreeMap<_, _> = reported.known.iter().copied().collect();
         for OpenIn { producer, topic, partition } in open {
             let Some(fate) = known.get(producer).copied() else { continue };
-            let Ok(id) = self.located_one(topic, *partition) else { continue };
+            let Ok(id) = self.locate_for_coordinator(topic, *partition) else { continue };
             let Some(it) = self.partitions.get_mut(&id) else { continue };
             let end = it.producers.transactions.reported(*producer, fate, reported.stamp);
             if let Some(end) = end {
@@ -136,7 +136,7 @@ impl Partitions {
     ) {
         let all = self.open_by_slot().remove(&slot).unwrap_or_default();
         for OpenIn { producer, topic, partition } in all {
-            let Ok(id) = self.located_one(&topic, partition) else { continue };
+            let Ok(id) = self.locate_for_coordinator(&topic, partition) else { continue };
             let of = self.partitions.get(&id).map(|it| &it.producers.transactions);
             if of.is_some_and(|it| it.is_unanswered(producer.id)) {
                 let end = End::abort_of(producer, coordinator_epoch);
@@ -281,17 +281,13 @@ impl Partitions {
     fn located(&self, partitions: &PartitionSet) -> (Vec<PartitionId>, PartitionSet) {
         let (mut ids, mut missing) = (Vec::new(), PartitionSet::default());
         for (topic, index) in partitions.iter().filter(|(topic, _)| *topic != OFFSETS_TOPIC) {
-            match self.located_one(topic, index) {
+            match self.locate_for_coordinator(topic, index) {
                 Ok(id) => ids.push(id),
                 Err(ErrorCode::KafkaStorageError) => missing.insert(topic, index),
                 Err(_) => {}
             }
         }
         (ids, missing)
-    }
-
-    fn located_one(&self, topic: &str, index: i32) -> Result<PartitionId, ErrorCode> {
-        self.locate_named(self.image(), topic, index)
     }
 
     /// All open transactions.

@@ -7,6 +7,7 @@ mod offline;
 mod offsets;
 mod producing;
 mod questions;
+mod reports;
 mod rest;
 mod support;
 mod topics;

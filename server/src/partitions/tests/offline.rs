@@ -10,11 +10,11 @@ use muster_transactions::message::{
     FromSlot, Known, Marker, OpenIn, Producer, Reported, Stamp, Sync,
 };
 
-const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
-const ENDED: Producer = Producer { id: 7, epoch: 1 };
-const STAMP: Stamp = Stamp { coordinator_epoch: 2, sequence: 1 };
+pub(super) const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
+pub(super) const ENDED: Producer = Producer { id: 7, epoch: 1 };
+pub(super) const STAMP: Stamp = Stamp { coordinator_epoch: 2, sequence: 1 };
 
-fn both() -> PartitionSet {
+pub(super) fn both() -> PartitionSet {
     [(TOPIC, 0), (TOPIC, 1)].into_iter().collect()
 }
 
@@ -36,7 +36,7 @@ fn flip_last_byte(world: &mut World) {
     *world.segment(0).last_mut().unwrap() ^= 1;
 }
 
-fn report(world: &mut World, open: &[i32], fate: Known) {
+pub(super) fn report(world: &mut World, open: &[i32], fate: Known) {
     let open = open.iter().map(|partition| {
         let (producer, topic) = (PRODUCER, TOPIC.into());
         OpenIn { producer, topic, partition: *partition }
@@ -49,7 +49,7 @@ fn report(world: &mut World, open: &[i32], fate: Known) {
     world.settle();
 }
 
-fn mark(world: &mut World, outcome: TransactionOutcome) -> FromSlot {
+pub(super) fn mark(world: &mut World, outcome: TransactionOutcome) -> FromSlot {
     let stamp = Stamp { sequence: 2, ..STAMP };
     let marker = Marker { stamp, producer: ENDED, outcome, version: 2, partitions: both() };
     let mut out = Effects::default();
