@@ -271,6 +271,11 @@ impl Partitions {
         !self.io.is_quiet()
     }
 
+    /// All open transactions, for checks.
+    pub(crate) fn open_transactions(&self) -> impl Iterator<Item = OpenIn> {
+        self.open_by_slot().into_values().flatten()
+    }
+
     fn next_round(&mut self) -> u64 {
         self.last_request += 1;
         self.last_request

@@ -11,6 +11,7 @@ use muster_counters::Copies;
 use muster_shares::partition::InFlight;
 use muster_shares::{SharePartitionKey, State};
 use muster_storage::Progress;
+use muster_transactions::message::OpenIn;
 use std::sync::Arc;
 
 /// A read-only view of a shard.
@@ -64,6 +65,11 @@ impl<'s> Inspection<'s> {
         coordinators.damage().is_none().then_some(records)
     }
 
+    /// The ids of the producers whose open transactions its coordinators will end.
+    pub fn open_producers(self) -> impl Iterator<Item = i64> + 's {
+        self.0.transactions.coordinators().open_producers()
+    }
+
     /// The transactional ids with a record after a position.
     pub fn ids_written_after(self, position: u64) -> impl Iterator<Item = &'s str> {
         self.0.transactions.coordinators().written_after(position)
@@ -101,6 +107,11 @@ impl<'s> Inspection<'s> {
     /// The transactions in its slots, each with the offset of its first record.
     pub fn open_transactions(self) -> impl Iterator<Item = (Slot, (i64, i16), i64)> + 's {
         self.0.groups.open_places()
+    }
+
+    /// The transactions in its partitions of user topics.
+    pub fn open_in_partitions(self) -> impl Iterator<Item = OpenIn> {
+        self.0.partitions.open_transactions()
     }
 
     /// Whether a group, or its offsets, are unloaded.

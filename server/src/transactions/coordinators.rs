@@ -139,6 +139,11 @@ impl Coordinators {
         self.led.coordinators().flat_map(Coordinator::durable_records).collect()
     }
 
+    /// The ids of the producers with open transactions.
+    pub(crate) fn open_producers(&self) -> impl Iterator<Item = i64> {
+        self.led.coordinators().flat_map(Coordinator::open_producers)
+    }
+
     /// The ids with a record after a position.
     pub(crate) fn written_after(&self, position: u64) -> impl Iterator<Item = &str> {
         self.led.coordinators().flat_map(move |it| it.written_after(position))

@@ -21,6 +21,14 @@ impl Coordinator {
         self.ids.after(None).map(|seen| record(seen.id, Some(&seen.durable))).collect()
     }
 
+    /// The ids of the producers whose open transactions this coordinator will end; some of them
+    /// have no record yet, or begin while the last one ends.
+    pub fn open_producers(&self) -> impl Iterator<Item = i64> {
+        let entries = self.open.iter().filter_map(|id| self.ids.get(id));
+        let open = entries.filter(|entry| !entry.durable.state.is_at_rest() || entry.is_pending());
+        open.flat_map(|entry| [entry.durable.producer_id, entry.durable.next_identity().0])
+    }
+
     /// The ids with a record after a position.
     pub fn written_after(&self, position: u64) -> impl Iterator<Item = &str> {
         let written = self.ids.loaded().filter(move |(_, entry)| entry.written_at > position);

@@ -12,9 +12,6 @@ use muster::placement::CONTROLLER;
 use muster_codec::records::{GroupRecord, OffsetCommitKey};
 use std::collections::BTreeSet;
 
-/// The states of a transaction that is not over: Ongoing, PrepareCommit, PrepareAbort.
-const OPEN: [i8; 3] = [1, 2, 3];
-
 /// The time without loads of shards after which coordinators have answered all reports.
 const SETTLED_AFTER: u64 = 5 * SECOND;
 
@@ -91,8 +88,9 @@ impl World {
         }
     }
 
-    /// Checks that each transaction with pending offsets has a coordinator that will end it. Only
-    /// after some time without a load: a coordinator may have forgotten one until it is reported.
+    /// Checks that each transaction that is open in a partition, or with pending offsets, has a
+    /// coordinator that will end it. Only after some time without a load: a coordinator may have
+    /// forgotten one until it is reported.
     pub(crate) fn judge_open_transactions(&mut self) {
         let runs_since = self.process.runs_since(self.queue.now());
         let is_settled = runs_since.is_some_and(|at| self.queue.now() > at + SETTLED_AFTER);
@@ -104,14 +102,15 @@ impl World {
 
     fn without_coordinator(&self) -> Option<String> {
         let shards = || self.process.shards.iter().map(|shard| shard.inspect());
-        let mut known = BTreeSet::new();
-        for record in shards().flat_map(|shard| shard.transactional_ids().unwrap_or_default()) {
-            let open = record.value.filter(|it| OPEN.contains(&it.transaction_status));
-            known.extend(open.map(|it| it.producer_id));
+        let known: BTreeSet<i64> = shards().flat_map(|shard| shard.open_producers()).collect();
+        let mut of_groups = shards().flat_map(|shard| shard.open_transactions());
+        let of_groups = of_groups.find(|(_, (producer_id, _), _)| !known.contains(producer_id));
+        if let Some((slot, producer, first)) = of_groups {
+            return Some(format!("{slot:?}: {producer:?} from {first} on"));
         }
-        let mut all = shards().flat_map(|shard| shard.open_transactions());
-        let found = all.find(|(_, (producer_id, _), _)| !known.contains(producer_id));
-        found.map(|(slot, producer, first)| format!("{slot:?}: {producer:?} from {first} on"))
+        let mut in_partitions = shards().flat_map(|shard| shard.open_in_partitions());
+        let found = in_partitions.find(|open| !known.contains(&open.producer.id));
+        found.map(|open| format!("{open:?}"))
     }
 
     /// State that should have been forgotten.
