@@ -4,6 +4,7 @@
 use super::configured::{Failure, mispartitioned};
 use super::topology::{Subtopology, Topology, sources};
 use crate::context::Topics;
+use crate::limits::STREAMS_TOPOLOGY_STEPS_MAX;
 use crate::text::Text;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -11,6 +12,8 @@ use alloc::vec::Vec;
 
 const LOOP: &str = "Failed to compute number of partitions for all repartition topics. There may \
     be loops in the topology that cannot be resolved.";
+const TOO_LONG: &str = "Failed to compute number of partitions for all repartition topics, because \
+    too many of them depend on each other.";
 const NO_SINK: &str = "Failed to compute number of partitions for all repartition topics, because \
     a repartition source topic is never used as a sink topic.";
 const NO_SOURCE: &str = "A subtopology has no source topics.";
@@ -47,7 +50,17 @@ impl<'t> PartitionCounts<'t> {
                 known.insert(Text::from(&*topic.name), topic.partitions);
             }
         }
-        while self.decide_round(&subtopologies, &mut known)? {}
+        let mut left: Vec<&Subtopology> = subtopologies.clone();
+        let mut steps = 0;
+        while self.decide_round(&left, &mut known)? {
+            left.retain(|of| {
+                of.repartition_sink_topics.iter().any(|it| !known.contains_key(&**it))
+            });
+            steps += left.iter().map(|of| names_of(of)).sum::<usize>();
+            if steps > STREAMS_TOPOLOGY_STEPS_MAX {
+                return Err(Failure::Invalid(TOO_LONG));
+            }
+        }
         let mut read = subtopologies.iter().flat_map(|it| &it.repartition_source_topics);
         if read.any(|topic| !known.contains_key(&*topic.name)) {
             return Err(Failure::Invalid(NO_SINK));
@@ -64,11 +77,13 @@ impl<'t> PartitionCounts<'t> {
     ) -> Result<bool, Failure> {
         let (mut has_unknown, mut has_progress) = (false, false);
         for of in subtopologies {
+            // What is decided in this loop is no larger.
+            let largest = self.largest_known(of, known);
             for sink in &of.repartition_sink_topics {
                 if known.contains_key(&**sink) {
                     continue;
                 }
-                match self.largest_known(of, known) {
+                match largest {
                     Some(count) => {
                         known.insert(Text::from(&**sink), count);
                         has_progress = true;
@@ -98,6 +113,8 @@ impl<'t> PartitionCounts<'t> {
                 .collect()
         };
         let (fixed, flexible) = (names(fixed), names(flexible));
+        // Kafka compares those of the whole topology; what is decided below leaves them as they are.
+        let same = self.same_of(&fixed);
         for of in topology.in_hash_order() {
             for indexes in &of.copartition_groups {
                 let source = indexes
@@ -109,7 +126,7 @@ impl<'t> PartitionCounts<'t> {
                 });
                 let group: Option<BTreeSet<&str>> = source.chain(repartition).collect();
                 let group = group.ok_or(Failure::Invalid(NO_SUCH_TOPIC))?;
-                self.force_copartition(&group, &fixed, &flexible)?;
+                self.force_copartition(&group, (&fixed, same), &flexible)?;
             }
         }
         Ok(())
@@ -118,7 +135,7 @@ impl<'t> PartitionCounts<'t> {
     fn force_copartition(
         &mut self,
         group: &BTreeSet<&str>,
-        fixed: &BTreeSet<&str>,
+        (fixed, same): (&BTreeSet<&str>, Option<i32>),
         flexible: &BTreeSet<&str>,
     ) -> Result<(), Failure> {
         if group.is_empty() {
@@ -136,8 +153,7 @@ impl<'t> PartitionCounts<'t> {
             Some(first) if external.values().all(|count| *count == first) => first,
             Some(_) => return Err(unequal(&external)),
             None if fixed.is_empty() => largest(&repartition)?,
-            // Kafka compares those of the whole topology.
-            None => self.same_of(fixed).ok_or_else(|| unequal(&repartition))?,
+            None => same.ok_or_else(|| unequal(&repartition))?,
         };
         for (name, had) in repartition {
             if fixed.contains(&*name) && had != count {
@@ -172,6 +188,11 @@ impl<'t> PartitionCounts<'t> {
     }
 }
 
+fn names_of(of: &Subtopology) -> usize {
+    let read = of.source_topics.len() + of.repartition_source_topics.len();
+    read + of.repartition_sink_topics.len()
+}
+
 fn largest(counts: &BTreeMap<Text, i32>) -> Result<i32, Failure> {
     let largest = counts.values().copied().max().filter(|count| *count > 0);
     largest.ok_or(Failure::Invalid(NO_COUNT))
@@ -184,4 +205,76 @@ fn unequal(counts: &BTreeMap<Text, i32>) -> Failure {
         "Following topics do not have the same number of partitions: [{{{}}}]",
         counts.join(", ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::boxed::Box;
+    use alloc::vec;
+    use muster_codec::Uuid;
+    use muster_codec::messages::{StreamsGroupTopicInfo, StreamsGroupTopology};
+
+    /// The only topic has three partitions.
+    struct OneTopic;
+
+    impl Topics for OneTopic {
+        fn id(&self, _: &str) -> Option<Uuid> {
+            None
+        }
+
+        fn name(&self, _: Uuid) -> Option<&str> {
+            None
+        }
+
+        fn partitions(&self, name: &str) -> Option<i32> {
+            (name == "in").then_some(3)
+        }
+
+        fn version(&self) -> i64 {
+            0
+        }
+
+        fn version_of_newest(&self) -> i64 {
+            0
+        }
+
+        fn names_after(&self, _: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
+            Box::new(core::iter::empty())
+        }
+    }
+
+    /// Each subtopology reads what the one before it writes.
+    fn chain(len: usize) -> Topology {
+        let subtopology = |at: usize| Subtopology {
+            subtopology_id: format!("{at}").into(),
+            source_topics: if at == 0 { vec!["in".into()] } else { vec![] },
+            repartition_source_topics: (at > 0)
+                .then(|| StreamsGroupTopicInfo {
+                    name: format!("r{at}").into(),
+                    ..Default::default()
+                })
+                .into_iter()
+                .collect(),
+            repartition_sink_topics: vec![format!("r{}", at + 1).into()],
+            ..Default::default()
+        };
+        let last = StreamsGroupTopicInfo { name: format!("r{len}").into(), ..Default::default() };
+        let mut subtopologies: Vec<_> = (0..len).map(subtopology).collect();
+        subtopologies.push(Subtopology {
+            subtopology_id: format!("{len}").into(),
+            repartition_source_topics: vec![last],
+            ..Default::default()
+        });
+        Topology(StreamsGroupTopology { epoch: 0, subtopologies })
+    }
+
+    #[test]
+    fn a_chain_of_topics_is_decided_unless_that_takes_too_long() {
+        let mut counts = PartitionCounts::new(&OneTopic);
+        assert!(counts.decide_repartition(&chain(100)).is_ok());
+        assert_eq!((counts.decided_of("r1"), counts.decided_of("r100")), (3, 3));
+        let refused = PartitionCounts::new(&OneTopic).decide_repartition(&chain(4_000));
+        assert!(matches!(refused, Err(Failure::Invalid(TOO_LONG))));
+    }
 }

@@ -11,6 +11,7 @@ use crate::modern::records::group_key;
 use crate::modern::{Draft, Refusal, refuse};
 use crate::text::Text;
 use crate::turn::Turn;
+use alloc::collections::BTreeMap;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -67,10 +68,10 @@ impl StreamsGroup {
         let Some(Ok(ready)) = self.own.configured.as_ref().map(|it| &it.outcome) else {
             return Ok(());
         };
-        let exists = |(id, partition): &(Text, i32)| {
-            let found = ready.subtopologies.iter().find(|it| it.id == *id);
-            found.is_some_and(|it| *partition < it.tasks)
-        };
+        let counts: BTreeMap<&Text, i32> =
+            ready.subtopologies.iter().map(|it| (&it.id, it.tasks)).collect();
+        let exists =
+            |(id, partition): &(Text, i32)| counts.get(id).is_some_and(|tasks| *partition < *tasks);
         if tasks.iter().all(exists) {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 
 use crate::java_order::{Buckets, compare};
 use crate::text::{TEXT_BYTES, Text, owned as text};
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use muster_codec::messages::{
     StreamsGroupKeyValue, StreamsGroupSubtopology, StreamsGroupTopicInfo, StreamsGroupTopology,
@@ -35,8 +35,11 @@ impl Topology {
 
     /// Whether a topology is the same, with the subtopologies in any order.
     pub(crate) fn is(&self, sent: &StreamsGroupTopology<'_>) -> bool {
-        let is_known =
-            |it: &StreamsGroupSubtopology<'_>| self.0.subtopologies.iter().any(|known| known == it);
+        let known: BTreeMap<&str, &Subtopology> =
+            self.0.subtopologies.iter().map(|it| (&*it.subtopology_id, it)).collect();
+        let is_known = |it: &StreamsGroupSubtopology<'_>| {
+            known.get(&*it.subtopology_id).is_some_and(|known| *known == it)
+        };
         self.0.epoch == sent.epoch
             && self.0.subtopologies.len() == sent.subtopologies.len()
             && sent.subtopologies.iter().all(is_known)
