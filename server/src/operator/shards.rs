@@ -8,15 +8,21 @@ use crate::mailbox::{Message, Peer};
 use crate::placement::{CONTROLLER, Placement};
 use crate::shard::Common;
 use crossbeam_channel::{Receiver, bounded};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time in which a shard answers a question.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The longest pause after an answer.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
 /// See the head of the file.
 #[derive(Debug)]
 pub(super) struct Shards {
+    /// Whoever has it asks. Each pauses for as long as the answer took before the next one asks: so
+    /// at most half of a shard's time is for the admin side, however many ask.
+    asking: Mutex<()>,
     peers: Vec<Peer>,
     common: Common,
     offline: OfflinePartitions,
@@ -24,7 +30,7 @@ pub(super) struct Shards {
 
 impl Shards {
     pub(super) fn new(peers: Vec<Peer>, common: Common) -> Self {
-        Self { peers, common, offline: OfflinePartitions::default() }
+        Self { asking: Mutex::default(), peers, common, offline: OfflinePartitions::default() }
     }
 
     pub(super) fn placement(&self) -> Placement {
@@ -33,7 +39,7 @@ impl Shards {
 
     /// The answer of a shard; None if it does not come in time.
     pub(super) fn ask(&self, shard: u32, about: About) -> Option<Finding> {
-        self.send(shard, about)?.recv_timeout(PATIENCE).ok()
+        self.in_turn(|| self.send(shard, about)?.recv_timeout(PATIENCE).ok())
     }
 
     /// The image of the cluster.
@@ -68,19 +74,31 @@ impl Shards {
         mut take: impl FnMut(u32, Finding) -> Option<About>,
         until: Instant,
     ) -> bool {
-        let ask_first = |shard| (shard, self.send(shard, first()));
+        let ask_first = |shard| (shard, first());
         let mut open: Vec<_> = (0..self.peers.len() as u32).map(ask_first).collect();
         while !open.is_empty() {
-            let mut left = Vec::with_capacity(open.len());
-            for (shard, receiver) in open {
-                let by = until.min(Instant::now() + PATIENCE);
-                let found = receiver.and_then(|receiver| receiver.recv_deadline(by).ok());
-                let Some(found) = found else { return false };
-                left.extend(take(shard, found).map(|about| (shard, self.send(shard, about))));
-            }
-            open = left;
+            let answered = self.in_turn(|| {
+                let asked = open.drain(..).map(|(shard, about)| (shard, self.send(shard, about)));
+                let asked: Vec<_> = asked.collect();
+                let answers = asked.into_iter().map(|(shard, receiver)| {
+                    let by = until.min(Instant::now() + PATIENCE);
+                    Some((shard, receiver?.recv_deadline(by).ok()?))
+                });
+                answers.collect::<Option<Vec<_>>>()
+            });
+            let Some(answered) = answered else { return false };
+            let further = |(shard, found)| take(shard, found).map(|about| (shard, about));
+            open.extend(answered.into_iter().filter_map(further));
         }
         true
+    }
+
+    fn in_turn<R>(&self, ask: impl FnOnce() -> R) -> R {
+        let _turn = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = Instant::now();
+        let answer = ask();
+        std::thread::sleep(began.elapsed().min(PAUSE_MAX));
+        answer
     }
 
     fn send(&self, shard: u32, about: About) -> Option<Receiver<Finding>> {
