@@ -20,8 +20,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 /// See the head of the file.
 #[derive(Debug)]
 pub(super) struct Shards {
-    /// Whoever has it asks. Each pauses for as long as the answer took before the next one asks: so
-    /// at most half of a shard's time is for the admin side, however many ask.
+    /// One question is under way at a time. Before the next one there is a pause as long as the
+    /// answer took, so that at most half of a shard's time is for the admin side.
     asking: Mutex<()>,
     peers: Vec<Peer>,
     common: Common,

@@ -77,7 +77,7 @@ impl<'t> PartitionCounts<'t> {
     ) -> Result<bool, Failure> {
         let (mut has_unknown, mut has_progress) = (false, false);
         for of in subtopologies {
-            // What is decided in this loop is no larger.
+            // Counts that are decided in this loop are no larger.
             let largest = self.largest_known(of, known);
             for sink in &of.repartition_sink_topics {
                 if known.contains_key(&**sink) {
@@ -113,7 +113,7 @@ impl<'t> PartitionCounts<'t> {
                 .collect()
         };
         let (fixed, flexible) = (names(fixed), names(flexible));
-        // Kafka compares those of the whole topology; what is decided below leaves them as they are.
+        // Kafka compares those of the whole topology. Nothing that is decided below changes them.
         let same = self.same_of(&fixed);
         for of in topology.in_hash_order() {
             for indexes in &of.copartition_groups {
