@@ -48,6 +48,15 @@ struct Shared {
     connections: AtomicUsize,
 }
 
+/// The place of a connection, until it is dropped: at a panic, too.
+struct Place(Admin);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Opens the listener; None if there is to be none. One that is there by default may
 /// find its address in use: that costs a line of the log.
 ///
@@ -115,15 +124,11 @@ impl Admin {
             connections.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let admin = self.clone();
-        let serve = move || {
-            // A client that has left, or does not read, gets no answer.
-            let _ = admin.serve(&stream);
-            admin.0.connections.fetch_sub(1, Ordering::Relaxed);
-        };
-        if thread::Builder::new().name("admin-client".to_owned()).spawn(serve).is_err() {
-            connections.fetch_sub(1, Ordering::Relaxed);
-        }
+        let place = Place(self.clone());
+        // A client that has left, or does not read, gets no answer; nor does one for which there is
+        // no thread.
+        let serve = move || drop(place.0.serve(&stream));
+        drop(thread::Builder::new().name("admin-client".to_owned()).spawn(serve));
     }
 
     fn serve(&self, stream: &TcpStream) -> io::Result<()> {

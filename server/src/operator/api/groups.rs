@@ -10,9 +10,9 @@ pub(super) fn answer(operator: &Operator, query: &Query) -> Result<Value, Refuse
     let survey = operator.survey().ok_or_else(no_survey)?;
     let wanted = wanted(query, page);
     let (found, rows) = match query.text("sort").unwrap_or("lag") {
-        "lag" => page.of(by_lag(&survey).filter(|group| wanted(group))),
-        "id" => page.of(survey.groups.iter().filter(|group| wanted(group))),
-        "members" => page.of(by_members(&survey).into_iter().filter(|group| wanted(group))),
+        "lag" => page.of(by_lag(&survey).filter(|group| wanted(group)), id),
+        "id" => page.of(survey.groups.iter().filter(|group| wanted(group)), id),
+        "members" => page.of(by_members(&survey).into_iter().filter(|group| wanted(group)), id),
         _ => return Err(Answer::malformed("sort is lag, id or members")),
     };
     Ok(json!({
@@ -35,6 +35,10 @@ fn wanted<'q>(query: &'q Query, page: Page<'q>) -> impl Fn(&GroupLag) -> bool + 
             && state.is_none_or(|state| group.state.eq_ignore_ascii_case(state))
             && page.wants(&group.id)
     }
+}
+
+fn id(group: &GroupLag) -> &str {
+    &group.id
 }
 
 fn by_lag(survey: &Survey) -> impl Iterator<Item = &GroupLag> {

@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 const ROWS_MAX: usize = 500;
 const ROWS: usize = 50;
 
+/// With these bytes of names a page ends: JSON may need six for each.
+const NAMES_BYTES_MAX: usize = 128 << 10;
+
 /// The most bytes of a text that is searched for.
 const SEARCH_BYTES_MAX: usize = 256;
 
@@ -98,11 +101,18 @@ impl<'q> Page<'q> {
         name.windows(search.len()).any(|part| part.eq_ignore_ascii_case(search))
     }
 
-    /// Takes the rows of the page out of all that were found, and counts these.
-    fn of<T>(&self, found: impl Iterator<Item = T>) -> (usize, Vec<T>) {
-        let (mut count, mut rows) = (0, Vec::new());
+    /// Takes the rows of the page out of all that were found, and counts these. The page ends early
+    /// if the names of its rows are long.
+    fn of<'f, T>(
+        &self,
+        found: impl Iterator<Item = &'f T>,
+        name: impl Fn(&T) -> &str,
+    ) -> (usize, Vec<&'f T>) {
+        let (mut count, mut bytes, mut rows) = (0, 0, Vec::new());
         for row in found {
-            if count >= self.from && rows.len() < self.rows {
+            let is_next = count == self.from + rows.len();
+            if is_next && rows.len() < self.rows && bytes < NAMES_BYTES_MAX {
+                bytes += name(row).len();
                 rows.push(row);
             }
             count += 1;

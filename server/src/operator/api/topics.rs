@@ -16,7 +16,7 @@ pub(super) fn answer(operator: &Operator, query: &Query) -> Result<Value, Refuse
     let page = Page::read(query)?;
     let survey = operator.survey().ok_or_else(no_survey)?;
     let all = survey.image.all_topics_from("");
-    let (found, rows) = page.of(all.filter(|topic| page.wants(&topic.name)));
+    let (found, rows) = page.of(all.filter(|topic| page.wants(&topic.name)), |topic| &topic.name);
     Ok(json!({
         "age_ms": survey.began.elapsed().as_millis() as u64,
         "all": survey.image.topic_count(),
