@@ -126,8 +126,11 @@ impl Admin {
         }
         let place = Place(self.clone());
         // A client that has left, or does not read, gets no answer; nor does one for which there is
-        // no thread.
-        let serve = move || drop(place.0.serve(&stream));
+        // no thread. The place is free before the client sees the end of its connection.
+        let serve = move || {
+            let _ = place.0.serve(&stream);
+            drop(place);
+        };
         drop(thread::Builder::new().name("admin-client".to_owned()).spawn(serve));
     }
 
