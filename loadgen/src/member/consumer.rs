@@ -2,8 +2,6 @@
 //! fetches assignments, acknowledges them and leaves. The order of requests is that of Kafka's
 //! `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager`.
 
-use std::time::Duration;
-
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::consumer_group_heartbeat_response::Assignment;
 use kafka_protocol::messages::{
@@ -12,10 +10,10 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use super::State;
-use super::backoff::Retry;
 use super::consumer_messages::{OWN_ID, Target, describe, wire};
 use super::core::{Core, Turn, detached, shared};
 use super::error::{Fatal, Remedy, Step, fatal, remedy};
+use super::heartbeats::{self, Heartbeats, JOIN, LEAVE};
 use super::io::{Destination, Failure, NodeIndex, Overdue, Regular, Request, Response};
 use super::owned::difference;
 use crate::event::{EventKind, Stop};
@@ -23,21 +21,15 @@ use crate::plan::Partition;
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// The member epoch of a request to join.
-const JOIN: i32 = 0;
-const LEAVE: i32 = -1;
 /// The member epoch of a static member that leaves and will come back.
 const LEAVE_FOR_NOW: i32 = -2;
-/// The interval until the first answer, after which clients send at once anyway.
-const INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) struct Consumer {
     /// Chosen once for each simulated process (from version 1), else assigned by the coordinator.
     member_id: StrBytes,
     epoch: i32,
     in_flight: Option<InFlight>,
-    interval: Duration,
-    next_heartbeat: Time,
+    heartbeats: Heartbeats,
     /// The next heartbeat is the first since it joined: the one after it is not a whole interval
     /// later.
     first: bool,
@@ -53,7 +45,6 @@ pub(super) struct Consumer {
     /// The epoch or the assignment changed since the member was last settled.
     unsettled: bool,
     fenced: bool,
-    retry: Retry,
 }
 
 #[derive(Clone, Copy)]
@@ -76,8 +67,7 @@ impl Consumer {
             member_id: StrBytes::new(),
             epoch: JOIN,
             in_flight: None,
-            interval: INTERVAL,
-            next_heartbeat: Time::ZERO,
+            heartbeats: Heartbeats::new(),
             first: false,
             target: None,
             reconciling: None,
@@ -86,7 +76,6 @@ impl Consumer {
             unconfirmed: false,
             unsettled: true,
             fenced: false,
-            retry: Retry::default(),
         }
     }
 
@@ -101,8 +90,8 @@ impl Consumer {
         let Some(node) = core.lookup.node().filter(|_| self.in_flight.is_none()) else {
             return Ok(());
         };
-        let due = self.epoch == JOIN || self.acknowledge || self.next_heartbeat <= turn.now();
-        if due && self.retry.ready(turn.now()) {
+        let due = self.epoch == JOIN || self.acknowledge || self.heartbeats.next <= turn.now();
+        if due && self.heartbeats.retry.ready(turn.now()) {
             self.heartbeat(node, core, turn)?;
         }
         Ok(())
@@ -116,25 +105,17 @@ impl Consumer {
     pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
         let idle = self.in_flight.is_none() && core.lookup.node().is_some();
         let at_once = self.epoch == JOIN || self.acknowledge;
-        let regular = if at_once { Time::ZERO } else { self.next_heartbeat };
-        idle.then(|| regular.max(self.retry.until()))
+        idle.then(|| self.heartbeats.deadline(at_once))
     }
 
     /// The heartbeat that is due, if it can't be sent.
     pub(super) fn overdue(&self, now: Time) -> Option<Overdue> {
-        let due = self.next_heartbeat;
-        let is_late = self.epoch > JOIN && self.in_flight.is_none() && due < now;
-        let (of, every) = (Regular::ConsumerHeartbeat, self.interval);
-        is_late.then_some(Overdue { of, due, every })
+        let is_idle = self.epoch > JOIN && self.in_flight.is_none();
+        self.heartbeats.overdue(Regular::ConsumerHeartbeat, now).filter(|_| is_idle)
     }
 
     pub(super) fn state(&self) -> State {
-        match () {
-            () if self.fenced => State::Fenced,
-            () if self.epoch == JOIN => State::Joining,
-            () if self.unsettled => State::Reconciling,
-            () => State::Stable,
-        }
+        heartbeats::state(self.epoch, self.fenced, self.unsettled)
     }
 
     pub(super) fn awaits(&self, token: u32) -> bool {
@@ -240,7 +221,7 @@ impl Consumer {
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
-        self.retry.succeeded();
+        self.heartbeats.retry.succeeded();
         let epoch = response.member_epoch;
         if epoch <= JOIN {
             let group = &core.group().id;
@@ -255,10 +236,10 @@ impl Consumer {
         }
         self.epoch = epoch;
         core.emit(turn, EventKind::Alive { sent, epoch });
-        self.keep_interval(response.heartbeat_interval_ms, turn.now());
+        self.heartbeats.keep_interval(response.heartbeat_interval_ms, turn.now());
         if joined {
             self.first = true;
-            self.next_heartbeat = Core::first_heartbeat(self.interval, turn);
+            self.heartbeats.begin(turn);
         }
         if let Some(assignment) = response.assignment {
             self.assigned(joined, sent, &assignment, core, turn);
@@ -280,15 +261,6 @@ impl Consumer {
         self.unsettled = true;
         let member_id = shared(&self.member_id);
         core.emit(turn, EventKind::Joined { member_id, epoch: response.member_epoch });
-    }
-
-    /// The interval counts from when the last heartbeat was sent; a changed one from its answer.
-    fn keep_interval(&mut self, millis: i32, now: Time) {
-        let interval = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
-        if interval != self.interval && !interval.is_zero() {
-            self.interval = interval;
-            self.next_heartbeat = now + interval;
-        }
     }
 
     /// Handles an assignment, which is adopted if it differs from the previous one.
@@ -398,19 +370,19 @@ impl Consumer {
         let token = if joins || self.acknowledge {
             core.send(turn, node, version, request)
         } else {
-            let due = self.next_heartbeat;
+            let due = self.heartbeats.next;
             let token = core.send_due(turn, Destination::Node(node), version, request, due);
-            Core::repeats(turn, self.interval);
+            Core::repeats(turn, self.heartbeats.interval);
             token
         };
         let incarnation = core.incarnation;
         self.in_flight = Some(InFlight { token, incarnation, reports_owned });
         let is_first = self.first && !joins;
-        self.next_heartbeat = if is_first {
-            Core::first_heartbeat(self.interval, turn)
+        if is_first {
+            self.heartbeats.begin(turn);
         } else {
-            turn.now() + self.interval
-        };
+            self.heartbeats.next = turn.now() + self.heartbeats.interval;
+        }
         (self.full, self.acknowledge, self.first) = (false, false, false);
         Ok(())
     }
@@ -425,9 +397,7 @@ impl Consumer {
 
     fn choose_id(&mut self, version: i16, turn: &mut Turn<'_, '_>) {
         if version >= OWN_ID && self.member_id.is_empty() {
-            let bytes = turn.context.random.u128(..).to_be_bytes();
-            let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
-            self.member_id = StrBytes::from_string(id.to_string());
+            self.member_id = heartbeats::new_member_id(turn);
         }
     }
 
@@ -444,14 +414,14 @@ impl Consumer {
         match error {
             ResponseError::UnknownMemberId | ResponseError::FencedMemberEpoch => {
                 self.rejoin(code, core, turn);
-                core.failed_once(&mut self.retry, turn);
+                core.failed_once(&mut self.heartbeats.retry, turn);
                 return Ok(());
             }
             // The Java client gives up; a process supervisor would restart it. So it tries again,
             // until the session of the previous member is over.
             ResponseError::UnreleasedInstanceId => {
                 self.rejoin(code, core, turn);
-                core.failed(&mut self.retry, turn);
+                core.failed(&mut self.heartbeats.retry, turn);
                 return Ok(());
             }
             ResponseError::FencedInstanceId => core.emit(turn, EventKind::Fenced { error: code }),
@@ -462,7 +432,7 @@ impl Consumer {
                     core.lookup.forget();
                     // Sent once the coordinator is found again; the lookup has its own back-off.
                     self.full = true;
-                    self.next_heartbeat = turn.now();
+                    self.heartbeats.next = turn.now();
                     return Ok(());
                 }
                 Remedy::Retry => {
@@ -479,8 +449,8 @@ impl Consumer {
     /// Tries again after the back-off, with all fields.
     fn failed(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         self.full = true;
-        self.next_heartbeat = turn.now();
-        core.failed(&mut self.retry, turn);
+        self.heartbeats.next = turn.now();
+        core.failed(&mut self.heartbeats.retry, turn);
     }
 
     /// It is not a member any more: loses all partitions, and joins again with its own id.
@@ -489,7 +459,7 @@ impl Consumer {
         core.lose_all(turn);
         core.incarnation = core.incarnation.wrapping_add(1);
         let member_id = std::mem::take(&mut self.member_id);
-        let (interval, retry, in_flight) = (self.interval, self.retry, self.in_flight);
-        *self = Self { member_id, interval, retry, in_flight, fenced: true, ..Self::new() };
+        let (heartbeats, in_flight) = (self.heartbeats.again(), self.in_flight);
+        *self = Self { member_id, heartbeats, in_flight, fenced: true, ..Self::new() };
     }
 }

@@ -3,8 +3,6 @@
 //! adopted at once. The order of requests is that of Kafka's `ShareMembershipManager` and
 //! `ShareHeartbeatRequestManager`.
 
-use std::time::Duration;
-
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::{
     ApiKey, ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, TopicName,
@@ -13,26 +11,19 @@ use kafka_protocol::protocol::StrBytes;
 
 use crate::event::EventKind;
 use crate::member::State;
-use crate::member::backoff::Retry;
 use crate::member::consumer_messages::Target;
 use crate::member::core::{Core, Turn, shared};
 use crate::member::error::{Fatal, Remedy, Step, fatal, remedy};
+use crate::member::heartbeats::{self, Heartbeats, JOIN, LEAVE};
 use crate::member::io::{Destination, Failure, NodeIndex, Overdue, Regular, Request, Response};
 use crate::time::Time;
-
-/// The member epoch of a request to join.
-const JOIN: i32 = 0;
-const LEAVE: i32 = -1;
-/// The interval until the first answer, after which clients send at once anyway.
-const INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) struct Membership {
     /// Chosen once for each simulated process.
     pub(super) member_id: StrBytes,
     epoch: i32,
     in_flight: Option<u32>,
-    interval: Duration,
-    next_heartbeat: Time,
+    heartbeats: Heartbeats,
     /// The newest assignment received, if its topics are not all known yet.
     target: Option<Target>,
     /// The next heartbeat has all fields: the last one failed.
@@ -40,7 +31,6 @@ pub(super) struct Membership {
     /// The epoch or the assignment changed since the member was last settled.
     unsettled: bool,
     fenced: bool,
-    retry: Retry,
 }
 
 impl Membership {
@@ -49,13 +39,11 @@ impl Membership {
             member_id: StrBytes::new(),
             epoch: JOIN,
             in_flight: None,
-            interval: INTERVAL,
-            next_heartbeat: Time::ZERO,
+            heartbeats: Heartbeats::new(),
             target: None,
             full: true,
             unsettled: true,
             fenced: false,
-            retry: Retry::default(),
         }
     }
 
@@ -73,24 +61,17 @@ impl Membership {
 
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
         let idle = self.in_flight.is_none() && core.lookup.node().is_some() && self.epoch >= JOIN;
-        let regular = if self.epoch == JOIN { Time::ZERO } else { self.next_heartbeat };
-        idle.then(|| regular.max(self.retry.until()))
+        idle.then(|| self.heartbeats.deadline(self.epoch == JOIN))
     }
 
     /// The heartbeat that is due, if it can't be sent.
     pub(super) fn overdue(&self, now: Time) -> Option<Overdue> {
-        let due = self.next_heartbeat;
-        let is_late = self.epoch > JOIN && self.in_flight.is_none() && due < now;
-        is_late.then_some(Overdue { of: Regular::ShareHeartbeat, due, every: self.interval })
+        let is_idle = self.epoch > JOIN && self.in_flight.is_none();
+        self.heartbeats.overdue(Regular::ShareHeartbeat, now).filter(|_| is_idle)
     }
 
     pub(super) fn state(&self) -> State {
-        match () {
-            () if self.fenced => State::Fenced,
-            () if self.epoch == JOIN => State::Joining,
-            () if self.unsettled => State::Reconciling,
-            () => State::Stable,
-        }
+        heartbeats::state(self.epoch, self.fenced, self.unsettled)
     }
 
     pub(super) fn awaits(&self, token: u32) -> bool {
@@ -147,7 +128,7 @@ impl Membership {
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
-        self.retry.succeeded();
+        self.heartbeats.retry.succeeded();
         let epoch = response.member_epoch;
         if epoch <= JOIN {
             let group = &core.group().id;
@@ -163,7 +144,10 @@ impl Membership {
         self.unsettled |= joined || epoch != self.epoch;
         self.epoch = epoch;
         core.emit(turn, EventKind::Alive { sent, epoch });
-        self.keep_interval(response.heartbeat_interval_ms, joined, turn);
+        self.heartbeats.keep_interval(response.heartbeat_interval_ms, turn.now());
+        if joined {
+            self.heartbeats.begin(turn);
+        }
         if let Some(assignment) = response.assignment {
             let assigned = assignment.topic_partitions.into_iter();
             let assigned = assigned.map(|topic| (topic.topic_id, topic.partitions));
@@ -172,19 +156,6 @@ impl Membership {
         }
         self.adopt(core, turn);
         Ok(())
-    }
-
-    /// The interval counts from when the last heartbeat was sent; a changed one, and the first,
-    /// from its answer.
-    fn keep_interval(&mut self, millis: i32, joined: bool, turn: &mut Turn<'_, '_>) {
-        let interval = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
-        if interval != self.interval && !interval.is_zero() {
-            self.interval = interval;
-            self.next_heartbeat = turn.now() + interval;
-        }
-        if joined {
-            self.next_heartbeat = Core::first_heartbeat(self.interval, turn);
-        }
     }
 
     /// Adopts the known topics of the target; it stays while it has unknown ones.
@@ -219,13 +190,13 @@ impl Membership {
             core.emit(turn, EventKind::Joining);
         }
         let request = Request::ShareGroupHeartbeat(request);
-        let due = if joins { turn.now() } else { self.next_heartbeat };
+        let due = if joins { turn.now() } else { self.heartbeats.next };
         let token = core.send_due(turn, Destination::Node(node), version, request, due);
         if !joins {
-            Core::repeats(turn, self.interval);
+            Core::repeats(turn, self.heartbeats.interval);
         }
         self.in_flight = Some(token);
-        self.next_heartbeat = turn.now() + self.interval;
+        self.heartbeats.next = turn.now() + self.heartbeats.interval;
         self.full = false;
         Ok(())
     }
@@ -239,9 +210,7 @@ impl Membership {
 
     fn choose_id(&mut self, turn: &mut Turn<'_, '_>) {
         if self.member_id.is_empty() {
-            let bytes = turn.context.random.u128(..).to_be_bytes();
-            let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
-            self.member_id = StrBytes::from_string(id.to_string());
+            self.member_id = heartbeats::new_member_id(turn);
         }
     }
 
@@ -256,7 +225,7 @@ impl Membership {
         let Some(error) = ResponseError::try_from_code(code) else { return Ok(()) };
         if self.epoch != LEAVE && is_fenced(error) {
             self.rejoin(code, core, turn);
-            core.failed_once(&mut self.retry, turn);
+            core.failed_once(&mut self.heartbeats.retry, turn);
             return Ok(());
         }
         core.refused(turn, api, code);
@@ -265,7 +234,7 @@ impl Membership {
             Remedy::LookUp => {
                 core.lookup.forget();
                 self.full = true;
-                self.next_heartbeat = turn.now();
+                self.heartbeats.next = turn.now();
             }
             Remedy::Retry => self.failed(core, turn),
             Remedy::GiveUp => {
@@ -279,8 +248,8 @@ impl Membership {
     /// Tries again after the back-off, with all fields.
     fn failed(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         self.full = true;
-        self.next_heartbeat = turn.now();
-        core.failed(&mut self.retry, turn);
+        self.heartbeats.next = turn.now();
+        core.failed(&mut self.heartbeats.retry, turn);
     }
 
     /// It is not a member any more: loses all partitions, and joins again with its own id.
@@ -288,8 +257,8 @@ impl Membership {
         core.emit(turn, EventKind::Fenced { error });
         core.lose_all(turn);
         let member_id = std::mem::take(&mut self.member_id);
-        let (interval, retry) = (self.interval, self.retry);
-        *self = Self { member_id, interval, retry, fenced: true, ..Self::new() };
+        let heartbeats = self.heartbeats.again();
+        *self = Self { member_id, heartbeats, fenced: true, ..Self::new() };
     }
 }
 

@@ -1,0 +1,79 @@
+//! The heartbeats of a member of a consumer or share group: when the next one is due, and the state
+//! of the member by its epoch.
+
+use std::time::Duration;
+
+use kafka_protocol::protocol::StrBytes;
+
+use super::State;
+use super::backoff::Retry;
+use super::core::{Core, Turn};
+use super::io::{Overdue, Regular};
+use crate::time::Time;
+
+/// The member epoch of a request to join.
+pub(super) const JOIN: i32 = 0;
+pub(super) const LEAVE: i32 = -1;
+
+/// The interval until the first answer, after which clients send at once anyway.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy)]
+pub(super) struct Heartbeats {
+    pub(super) interval: Duration,
+    /// When the next one is due.
+    pub(super) next: Time,
+    pub(super) retry: Retry,
+}
+
+impl Heartbeats {
+    pub(super) fn new() -> Self {
+        Self { interval: INTERVAL, next: Time::ZERO, retry: Retry::default() }
+    }
+
+    /// Those of the same member once it joins again.
+    pub(super) fn again(self) -> Self {
+        Self { next: Time::ZERO, ..self }
+    }
+
+    /// When the next one is sent: one that is due at once waits for the back-off only.
+    pub(super) fn deadline(&self, at_once: bool) -> Time {
+        let regular = if at_once { Time::ZERO } else { self.next };
+        regular.max(self.retry.until())
+    }
+
+    pub(super) fn overdue(&self, of: Regular, now: Time) -> Option<Overdue> {
+        let (due, every) = (self.next, self.interval);
+        (due < now).then_some(Overdue { of, due, every })
+    }
+
+    /// The interval counts from when the last heartbeat was sent; a changed one from its answer.
+    pub(super) fn keep_interval(&mut self, millis: i32, now: Time) {
+        let interval = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        if interval != self.interval && !interval.is_zero() {
+            self.interval = interval;
+            self.next = now + interval;
+        }
+    }
+
+    /// The next one is the first of a member.
+    pub(super) fn begin(&mut self, turn: &mut Turn<'_, '_>) {
+        self.next = Core::first_heartbeat(self.interval, turn);
+    }
+}
+
+pub(super) fn state(epoch: i32, fenced: bool, unsettled: bool) -> State {
+    match () {
+        () if fenced => State::Fenced,
+        () if epoch == JOIN => State::Joining,
+        () if unsettled => State::Reconciling,
+        () => State::Stable,
+    }
+}
+
+/// A member id, as clients choose it.
+pub(super) fn new_member_id(turn: &mut Turn<'_, '_>) -> StrBytes {
+    let bytes = turn.context.random.u128(..).to_be_bytes();
+    let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
+    StrBytes::from_string(id.to_string())
+}
