@@ -10,9 +10,9 @@ use muster_transactions::message::{
     FromSlot, Known, Marker, OpenIn, Producer, Reported, Stamp, Sync,
 };
 
-pub(super) const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
+const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
 pub(super) const ENDED: Producer = Producer { id: 7, epoch: 1 };
-pub(super) const STAMP: Stamp = Stamp { coordinator_epoch: 2, sequence: 1 };
+const STAMP: Stamp = Stamp { coordinator_epoch: 2, sequence: 1 };
 
 pub(super) fn both() -> PartitionSet {
     [(TOPIC, 0), (TOPIC, 1)].into_iter().collect()
@@ -61,16 +61,20 @@ pub(super) fn mark(world: &mut World, outcome: TransactionOutcome) -> FromSlot {
     message
 }
 
-#[test]
-fn a_transaction_of_a_partition_that_is_offline_is_not_whole() {
-    let mut world = damaged();
-    report(&mut world, &[1], Known::Open);
+pub(super) fn sync(world: &mut World) {
     let mut out = Effects::default();
     let sync = Sync { stamp: STAMP, producer: PRODUCER, partitions: both() };
     world.partitions.sync_transaction(4, sync, &mut out);
     world.partitions.start_syncs(&mut out);
     world.perform(out);
     world.settle();
+}
+
+#[test]
+fn a_transaction_of_a_partition_that_is_offline_is_not_whole() {
+    let mut world = damaged();
+    report(&mut world, &[1], Known::Open);
+    sync(&mut world);
     let expected = FromSlot::Synced { stamp: STAMP, partitions: both(), is_whole: false };
     assert_eq!(world.messages, [(4, expected)]);
 }

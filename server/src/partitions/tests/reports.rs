@@ -3,12 +3,12 @@
 
 use super::super::Effects;
 use super::super::partition_set::PartitionId;
-use super::offline::{ENDED, PRODUCER, STAMP, both, mark, report};
+use super::offline::{ENDED, both, mark, report, sync};
 use super::support::*;
 use super::transactions::{ADDS, transactional, yes};
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::TransactionOutcome;
-use muster_transactions::message::{FromSlot, Known, Sync};
+use muster_transactions::message::{FromSlot, Known};
 
 /// A load has found a transaction open in both partitions.
 fn loaded() -> World {
@@ -72,11 +72,6 @@ fn a_partition_that_is_withheld_gets_the_marker_of_what_continues() {
 fn a_sync_waits_for_the_answer_to_the_report_of_a_partition_that_is_withheld() {
     let mut world = withheld();
     report(&mut world, &[1], Known::Open);
-    let mut out = Effects::default();
-    let sync = Sync { stamp: STAMP, producer: PRODUCER, partitions: both() };
-    world.partitions.sync_transaction(4, sync, &mut out);
-    world.partitions.start_syncs(&mut out);
-    world.perform(out);
-    world.settle();
+    sync(&mut world);
     assert!(world.messages.is_empty(), "{:?}", world.messages);
 }
