@@ -428,4 +428,13 @@ mod tests {
         assert_eq!(read(invalid, 0xff), Ok(3 * invalid));
         assert_eq!(read(invalid + 1, 0xff), Err(DecodeError::StringTooLong));
     }
+
+    #[test]
+    fn a_string_that_is_too_long_is_cut_where_a_character_ends() {
+        let text = Str::from("é".repeat(STRING_BYTES_MAX));
+        let mut frame = Vec::new();
+        text.write(&mut frame, CLASSIC);
+        let read = Str::read(&mut Reader::new(&frame), CLASSIC).unwrap();
+        assert_eq!(read.len(), STRING_BYTES_MAX - 1);
+    }
 }

@@ -128,3 +128,21 @@ fn late(shard: u32) -> Refused {
 fn no_survey() -> Refused {
     Answer::unavailable("a shard does not answer in time: see /readyz")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_ends_at_its_rows_or_after_the_bytes_of_its_names() {
+        let long = "x".repeat(NAMES_BYTES_MAX / 2);
+        let names = [long.as_str(), long.as_str(), "a", "b", "c"].map(str::to_owned);
+        let of = |from, rows| {
+            let page = Page { search: None, from, rows };
+            let (count, rows) = page.of(names.iter(), |name| name);
+            assert_eq!(count, names.len(), "all are counted");
+            rows.len()
+        };
+        assert_eq!([of(0, 5), of(2, 5), of(2, 2), of(5, 5)], [2, 3, 2, 0]);
+    }
+}
