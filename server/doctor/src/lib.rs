@@ -1,7 +1,7 @@
 //! `muster doctor`: what of a host, a config and a data directory stops or slows muster, and how it
 //! is changed.
 //!
-//! [`gather`] looks, and alone touches the host; what it saw are [`Facts`], which are text.
+//! [`gather()`] looks, and alone touches the host; what it saw are [`Facts`], which are text.
 //! [`examine`] is pure: [`rules`](rules::all) judge the facts. So a machine that is broken in some
 //! way is a file of facts in a test, and facts of another machine can be examined here.
 
