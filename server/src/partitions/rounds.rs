@@ -105,14 +105,16 @@ impl Partitions {
         self.sync_round(ids, Kind::Report(open), out);
     }
 
-    /// A coordinator has answered the report of these transactions.
+    /// A coordinator has answered the report of these transactions. Returns whether all have the
+    /// markers that they need.
     pub(crate) fn reported(
         &mut self,
         wall: Wall,
         open: &[OpenIn],
         reported: &Reported,
         out: &mut Effects,
-    ) {
+    ) -> bool {
+        let mut are_written = true;
         let known: BTreeMap<_, _> = reported.known.iter().copied().collect();
         for OpenIn { producer, topic, partition } in open {
             let Some(fate) = known.get(producer).copied() else { continue };
@@ -120,33 +122,38 @@ impl Partitions {
             let Some(it) = self.partitions.get_mut(&id) else { continue };
             let end = it.producers.transactions.reported(*producer, fate, reported.stamp);
             if let Some(end) = end {
-                self.mark_unanswered(wall, id, &end, Some(reported.stamp), out);
+                are_written &= self.mark_unanswered(wall, id, &end, Some(reported.stamp), out);
             }
         }
+        are_written
     }
 
     /// Aborts the transactions of a slot that no coordinator knows. `coordinator_epoch` is higher
-    /// than that of any marker before.
+    /// than that of any marker before. Returns whether all are aborted.
     pub(crate) fn abort_unknown(
         &mut self,
         wall: Wall,
         slot: u32,
         coordinator_epoch: i32,
         out: &mut Effects,
-    ) {
+    ) -> bool {
+        let mut are_written = true;
         let all = self.open_by_slot().remove(&slot).unwrap_or_default();
         for OpenIn { producer, topic, partition } in all {
             let Ok(id) = self.locate_for_coordinator(&topic, partition) else { continue };
             let of = self.partitions.get(&id).map(|it| &it.producers.transactions);
             if of.is_some_and(|it| it.is_unanswered(producer.id)) {
                 let end = End::abort_of(producer, coordinator_epoch);
-                self.mark_unanswered(wall, id, &end, None, out);
+                are_written &= self.mark_unanswered(wall, id, &end, None, out);
             }
         }
+        are_written
     }
 
-    /// A marker that nothing waits for. If it cannot be written now, the next report repeats it; a
-    /// coordinator of a higher epoch, which an administrator may have named, fences it for good.
+    /// A marker that nothing waits for. Returns false if the budget of unwritten bytes leaves no
+    /// room for it now, so that the transaction is to be reported again. All other refusals are
+    /// for good: a coordinator of a higher epoch, which an administrator may have named, fences
+    /// the marker, or the partition is gone or offline.
     fn mark_unanswered(
         &mut self,
         wall: Wall,
@@ -154,9 +161,10 @@ impl Partitions {
         end: &End,
         stamp: Option<Stamp>,
         out: &mut Effects,
-    ) {
+    ) -> bool {
         let number = self.next_round();
-        let _repeated = self.mark(wall, id, end, stamp, number, out);
+        let marked = self.mark(wall, id, end, stamp, number, out);
+        marked != Err(ErrorCode::RequestTimedOut)
     }
 
     /// Marks a partition; returns whether its writes are still under way, also those of a marker

@@ -193,12 +193,15 @@ impl Shard {
         let Times { now, wall, .. } = self.times;
         let answered = self.transactions.reported(slot, coordinator, reported);
         let Some(Answered { open, by_all }) = answered else { return };
-        self.partitions.reported(wall, &open, reported, effects);
+        let mut are_marked = self.partitions.reported(wall, &open, reported, effects);
         self.groups.reported(now, &open, reported);
         if by_all {
             let epoch = reported.stamp.coordinator_epoch;
-            self.partitions.abort_unknown(wall, slot, epoch, effects);
+            are_marked &= self.partitions.abort_unknown(wall, slot, epoch, effects);
             self.groups.abort_unknown(now, epoch);
+        }
+        if !are_marked {
+            self.transactions.report_again(now, slot, coordinator);
         }
     }
 }

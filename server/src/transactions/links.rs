@@ -25,7 +25,9 @@ pub(super) struct Links {
     /// Reports to be sent after the next sync, and after the one under way.
     wanted: BTreeSet<Pair>,
     syncing: Option<BTreeSet<Pair>>,
-    /// When reports that are not answered are sent again.
+    /// Reports whose answers could not be followed.
+    unfollowed: BTreeSet<Pair>,
+    /// When these, and reports that are not answered, are sent again.
     again_at: Option<i64>,
 }
 
@@ -59,8 +61,16 @@ impl Links {
         let links = (0..coordinators).map(|_| Link::default()).collect();
         let slots = BTreeMap::from([(shard, OfSlot { links, answered: BTreeSet::new() })]);
         let wanted = (0..coordinators).map(|coordinator| (shard, coordinator)).collect();
-        let (syncing, again_at) = (None, None);
-        Self { session, may_have_lost_writes, coordinators, slots, wanted, syncing, again_at }
+        Self {
+            session,
+            may_have_lost_writes,
+            coordinators,
+            slots,
+            wanted,
+            syncing: None,
+            unfollowed: BTreeSet::new(),
+            again_at: None,
+        }
     }
 
     /// Whether a message to a slot is to be taken now.
@@ -142,17 +152,24 @@ impl Links {
         Some(Answered { open, by_all: of_slot.answered.len() == coordinators })
     }
 
+    /// The answer to a report could not be followed: it is sent again.
+    pub(super) fn report_again(&mut self, now: i64, slot: u32, coordinator: u32) {
+        self.unfollowed.insert((slot, coordinator));
+        self.again_at.get_or_insert(now.saturating_add(REPORT_AGAIN_MS));
+    }
+
     /// When [`Self::expire`] has something to do.
     pub(super) fn next_deadline(&self) -> Option<i64> {
         self.again_at
     }
 
-    /// Has reports sent again that are not answered.
+    /// Has reports sent again that are not answered, or whose answers could not be followed.
     pub(super) fn expire(&mut self, now: i64) {
         if self.again_at.is_none_or(|at| at > now) {
             return;
         }
         self.again_at = None;
+        self.wanted.append(&mut self.unfollowed);
         for (slot, of_slot) in &self.slots {
             let links = (0..).zip(&of_slot.links);
             let unanswered = links.filter(|(_, link)| link.is_unanswered());
@@ -197,6 +214,23 @@ mod tests {
         assert!(links.is_known(0, 0) && links.is_known(0, 1));
         links.expire(2 * REPORT_AGAIN_MS);
         assert!(!links.begin_sync(), "all are answered");
+    }
+
+    #[test]
+    fn a_report_whose_answer_could_not_be_followed_leaves_again() {
+        let mut links = Links::new(PLACEMENT, 0, 7, false);
+        links.begin_sync();
+        links.synced(0, &BTreeMap::new(), true);
+        (0..2).for_each(|it| assert!(links.answered(0, it, &reported(1)).is_some()));
+        links.report_again(0, 0, 1);
+        links.expire(REPORT_AGAIN_MS - 1);
+        assert!(!links.begin_sync(), "not at once");
+        links.expire(REPORT_AGAIN_MS);
+        assert!(links.begin_sync());
+        assert_eq!(links.synced(REPORT_AGAIN_MS, &BTreeMap::new(), true).len(), 1);
+        links.answered(0, 1, &reported(2));
+        links.expire(i64::MAX);
+        assert!(!links.begin_sync(), "once is enough");
     }
 
     #[test]

@@ -283,6 +283,11 @@ impl Transactions {
         Some(answered)
     }
 
+    /// The answer to a report could not be followed: the slot reports again, after a while.
+    pub(crate) fn report_again(&mut self, now: i64, slot: u32, coordinator: u32) {
+        self.links.report_again(now, slot, coordinator);
+    }
+
     /// The answers since the last call.
     pub(crate) fn take_answers(&mut self) -> Vec<Reply<'static>> {
         std::mem::take(&mut self.answers)

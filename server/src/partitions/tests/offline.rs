@@ -36,7 +36,8 @@ fn flip_last_byte(world: &mut World) {
     *world.segment(0).last_mut().unwrap() ^= 1;
 }
 
-pub(super) fn report(world: &mut World, open: &[i32], fate: Known) {
+/// Returns whether all have their markers.
+pub(super) fn report(world: &mut World, open: &[i32], fate: Known) -> bool {
     let open = open.iter().map(|partition| {
         let (producer, topic) = (PRODUCER, TOPIC.into());
         OpenIn { producer, topic, partition: *partition }
@@ -44,9 +45,11 @@ pub(super) fn report(world: &mut World, open: &[i32], fate: Known) {
     let reported = Reported { stamp: STAMP, number: 1, known: vec![(PRODUCER, fate)] };
     let mut out = Effects::default();
     let wall = world.wall;
-    world.partitions.reported(wall, &open.collect::<Vec<_>>(), &reported, &mut out);
+    let are_marked =
+        world.partitions.reported(wall, &open.collect::<Vec<_>>(), &reported, &mut out);
     world.perform(out);
     world.settle();
+    are_marked
 }
 
 pub(super) fn mark(world: &mut World, outcome: TransactionOutcome) -> FromSlot {

@@ -1,8 +1,8 @@
 //! Transactions that a load finds open, also in a partition that is withheld from clients, until
 //! share state has durably forgotten records that its log has lost.
 
-use super::super::Effects;
 use super::super::partition_set::PartitionId;
+use super::super::{Effects, UNWRITTEN_BYTES_MAX};
 use super::offline::{ENDED, both, mark, report, sync};
 use super::support::*;
 use super::transactions::{ADDS, transactional, yes};
@@ -19,6 +19,19 @@ fn loaded() -> World {
     world.sync_all();
     world.reopen();
     world
+}
+
+#[test]
+fn a_marker_that_cannot_be_written_now_is_to_be_reported_again() {
+    let mut world = loaded();
+    let outcome = TransactionOutcome::Commit;
+    let fate = Known::Decided { producer: ENDED, outcome, version: 2 };
+    world.partitions.io.reserve(UNWRITTEN_BYTES_MAX);
+    assert!(!report(&mut world, &[0, 1], fate));
+    assert_eq!(world.committed(0).last_stable_offset, 0);
+    world.partitions.io.written(UNWRITTEN_BYTES_MAX);
+    assert!(report(&mut world, &[0, 1], fate));
+    assert_eq!(world.committed(0).last_stable_offset, 2);
 }
 
 /// The first partition is withheld.
