@@ -5,7 +5,7 @@
 use super::counts::PartitionCounts;
 use super::topology::{Subtopology, Topology, sources};
 use crate::context::Topics;
-use crate::java_order::Buckets;
+use crate::java_order::{Buckets, compare};
 use crate::limits::STREAMS_TASKS_MAX;
 use crate::modern::{Refusal, refuse};
 use crate::output::MissingTopic;
@@ -197,6 +197,13 @@ fn summary<'n>(names: impl Iterator<Item = &'n str>) -> String {
         let _ = write!(summary, " and {more} additional topics");
     }
     summary
+}
+
+impl Ready {
+    /// The place of a subtopology among all.
+    pub(crate) fn place_of(&self, id: &str) -> Option<usize> {
+        self.subtopologies.binary_search_by(|it| compare(&it.id, id)).ok()
+    }
 }
 
 impl Configured {

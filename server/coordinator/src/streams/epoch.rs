@@ -11,7 +11,6 @@ use crate::modern::records::group_key;
 use crate::modern::{Draft, Refusal, refuse};
 use crate::text::Text;
 use crate::turn::Turn;
-use alloc::collections::BTreeMap;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -68,10 +67,9 @@ impl StreamsGroup {
         let Some(Ok(ready)) = self.own.configured.as_ref().map(|it| &it.outcome) else {
             return Ok(());
         };
-        let counts: BTreeMap<&Text, i32> =
-            ready.subtopologies.iter().map(|it| (&it.id, it.tasks)).collect();
-        let exists =
-            |(id, partition): &(Text, i32)| counts.get(id).is_some_and(|tasks| *partition < *tasks);
+        let exists = |(id, partition): &(Text, i32)| {
+            ready.place_of(id).is_some_and(|at| *partition < ready.subtopologies[at].tasks)
+        };
         if tasks.iter().all(exists) {
             return Ok(());
         }

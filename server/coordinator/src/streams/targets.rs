@@ -37,7 +37,7 @@ struct Member {
 pub(crate) struct Computation {
     /// The slots of the members.
     numbers: Vec<u32>,
-    /// The subtopologies, with the number of the first task of each.
+    /// The subtopologies in the order of their ids, with the number of the first task of each.
     first_tasks: Vec<(Text, TaskNumber)>,
     /// None if nothing can be assigned.
     sticky: Option<Sticky>,
@@ -194,7 +194,7 @@ fn tasks(
 ) -> Vec<TaskNumber> {
     let of_role = target.iter().filter(|it| it.key.role == role);
     let numbers = of_role.filter_map(|of_key| {
-        let at = first_tasks.iter().position(|(id, _)| *id == of_key.key.subtopology)?;
+        let at = ready.place_of(&of_key.key.subtopology)?;
         let (first, count) = (first_tasks[at].1, ready.subtopologies[at].tasks);
         let exist = of_key.partitions.iter().filter(move |it| (0..count).contains(*it));
         Some(exist.map(move |it| first + it.unsigned_abs()))
