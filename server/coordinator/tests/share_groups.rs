@@ -10,8 +10,8 @@ use common::{NoIds, RecordBytes, bytes, call, read};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, GroupRequest, Response, Wall};
 use muster_coordinator::{
-    Caller, Config, Coordinator, Output, RequestId, Start, StateCall, StateRequest, StateResult,
-    Summary, Topics,
+    Caller, Config, Coordinator, EventBody, Output, RequestId, Start, StateCall, StateRequest,
+    StateResult, Summary, Topics,
 };
 use snapshots::{durable, open, snapshot};
 
@@ -103,6 +103,16 @@ impl Shard {
         self.calls.iter().flat_map(asked).map(|(_, partition, start)| (partition, start)).collect()
     }
 
+    /// The causes of the rebalances that ended since the last call.
+    fn causes(&mut self) -> Vec<String> {
+        let (events, _) = self.coordinator.take_events();
+        let rebalances = events.into_iter().filter_map(|event| match event.body {
+            EventBody::Rebalanced(rebalance) => Some(rebalance.causes.to_string()),
+            EventBody::Removed(_) => None,
+        });
+        rebalances.collect()
+    }
+
     /// The partitions of each member in its last assignment.
     fn assigned(&mut self) -> Vec<usize> {
         let request =
@@ -170,6 +180,20 @@ fn partitions_are_assigned_once_they_have_share_state() {
     shard.leaders_answer(DONE);
     assert_eq!(shard.heartbeat("a", 2), 3);
     assert_eq!(shard.assigned(), [2]);
+}
+
+#[test]
+fn a_member_that_leaves_is_the_cause_of_a_rebalance() {
+    let mut shard = Shard::new();
+    shard.heartbeat("a", 0);
+    shard.leaders_answer(DONE);
+    let mut epoch = shard.heartbeat("a", 2);
+    shard.heartbeat("b", 0);
+    epoch = shard.heartbeat("a", epoch);
+    shard.causes();
+    shard.heartbeat("b", -1);
+    shard.heartbeat("a", epoch);
+    assert_eq!(shard.causes(), ["1 left (b)"]);
 }
 
 #[test]

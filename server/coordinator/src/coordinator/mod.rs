@@ -9,10 +9,8 @@ mod not_written;
 mod recovery;
 mod replay;
 mod requests;
-mod share_groups;
 mod share_offsets;
 mod snapshots;
-mod streams_groups;
 mod view;
 
 pub use describe::Listing;

@@ -105,6 +105,12 @@ impl<K: Kind> Members<K> {
         self.by_id.get(member_id).copied()
     }
 
+    /// The slot of a member; None if only its target or current assignment is known.
+    pub(crate) fn number(&self, member_id: &str) -> Option<u32> {
+        self.slot_number(member_id)
+            .filter(|number| self.slot(*number).is_some_and(|slot| slot.member.is_some()))
+    }
+
     pub(crate) fn slot(&self, number: u32) -> Option<&Slot<K>> {
         self.slots.get(number as usize)?.as_deref()
     }
