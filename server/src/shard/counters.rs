@@ -10,6 +10,8 @@ counters! {
         turn_micros: Histogram = Counter of Microseconds,
         /// Requests that were handled; of a long one each item.
         requests_handled: u64 = Counter of Count,
+        /// Times that the wall clock was found to be set, by a second or more.
+        clock_steps: u64 = Counter of Count,
         /// Always 1.
         up: u64 = Gauge of Count,
         /// The time that the load of the shard took, at its start or after a failure.

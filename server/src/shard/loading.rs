@@ -11,7 +11,7 @@ use super::names::{
 };
 use super::start::{Start, Unusable, open_snapshot, replay_log};
 use super::{Common, LoadError, Shard, Stopping};
-use crate::clock::Times;
+use crate::clock::{ClockWatch, Times};
 use crate::cluster::ClusterImage;
 use crate::config::compaction;
 use crate::controller::{Controller, ToController};
@@ -257,6 +257,7 @@ impl Loaded {
             commands: Vec::new(),
             counters: ShardCounters { up: 1, load_micros, ..ShardCounters::default() },
             turn_began: None,
+            clock_watch: ClockWatch::default(),
             may_have_lost_records: may_have_lost_writes,
             stopping: Stopping::No,
         };

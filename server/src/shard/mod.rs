@@ -38,7 +38,7 @@ pub use crate::mailbox::{AdminRequest, Letter, Message, StateAnswer, StateQuesti
 #[cfg(test)]
 pub(crate) use tests::world::{World, commit};
 
-use crate::clock::{Stopwatch, Times};
+use crate::clock::{ClockWatch, Stopwatch, Times};
 use crate::cluster::{ClusterImage, Endpoints, OfflinePartitions, View};
 use crate::config::Config;
 use crate::controller::{Controller, ToController};
@@ -166,6 +166,7 @@ pub struct Shard {
     counters: ShardCounters,
     /// When this turn began, in microseconds; None between turns.
     turn_began: Option<u64>,
+    clock_watch: ClockWatch,
     /// The power was lost, and the first turn has not begun.
     may_have_lost_records: bool,
     stopping: Stopping,

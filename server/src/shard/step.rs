@@ -9,9 +9,10 @@ use crate::net::{ConnectionId, Gone, Kind};
 use crate::partitions::{
     Effects, INTERNAL_RECORD_BYTES, LogBatches, LogRead, Outcome, Partitions, Reply,
 };
-use crate::placement::{Slot, TransactionsPartition};
+use crate::placement::{CONTROLLER, Slot, TransactionsPartition};
 use muster_storage::{FileDone, FileId, FileKey, LogPartition, ShardLog};
 use std::sync::Arc;
+use tracing::warn;
 
 impl Shard {
     /// Handles one event.
@@ -97,9 +98,19 @@ impl Shard {
 
     pub(super) fn advance(&mut self, times: Times) {
         self.times = times;
+        self.note_clock_step();
         self.turn_began.get_or_insert(times.micros);
         self.groups.advance(times);
         self.clients.advance(times.now);
+    }
+
+    /// All shards see the same clock: one of them logs it.
+    fn note_clock_step(&mut self) {
+        let Some(by_ms) = self.clock_watch.step(self.times) else { return };
+        self.counters.clock_steps += 1;
+        if self.broker.number() == CONTROLLER {
+            warn!(target: "clock", by_ms, "the wall clock was set");
+        }
     }
 
     /// The connections that may have output since the last call; some have none, such as new ones.
