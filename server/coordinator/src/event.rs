@@ -1,12 +1,13 @@
-//! Events of groups, for their operators: rebalances that ended, and members that were removed.
+//! Events of groups, for their operators: rebalances that ended, members that were removed, and
+//! clients that were refused.
 //! One type for all kinds of groups.
 
 use crate::text::{Text, prefix};
 use alloc::vec::Vec;
 use core::fmt;
-use muster_codec::Wall;
+use muster_codec::{ErrorCode, Wall};
 
-/// The most bytes of a member's id in an event; a longer one is cut.
+/// The most bytes of a name that clients chose in an event; a longer one is cut.
 pub const EVENT_NAME_BYTES_MAX: usize = 128;
 
 /// The most members that the causes of a rebalance name.
@@ -28,6 +29,8 @@ pub enum EventBody {
     Rebalanced(Rebalance),
     /// A member was removed, or lost its place, without having left.
     Removed(Removal),
+    /// A client was refused as a member.
+    Refused(Rejection),
 }
 
 /// A rebalance: of a classic group from the first JoinGroup that is asked for until the assignment
@@ -65,6 +68,35 @@ pub struct Removal {
     pub why: Why,
     /// The time since its last heartbeat, or other request that shows that it is alive.
     pub silent_ms: i64,
+}
+
+/// A client that was refused as a member, for a reason that lasts until someone changes the client
+/// or a config. Other errors, such as those of a member that has to join again, are no event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    pub client_id: Text,
+    pub client_host: Text,
+    pub error: ErrorCode,
+}
+
+impl Rejection {
+    /// None for an error that is no event.
+    pub(crate) fn of((id, host): (&str, &str), error: ErrorCode) -> Option<Self> {
+        let lasts = matches!(
+            error,
+            ErrorCode::InvalidRegularExpression
+                | ErrorCode::UnsupportedAssignor
+                | ErrorCode::GroupMaxSizeReached
+                | ErrorCode::InconsistentGroupProtocol
+                | ErrorCode::InvalidSessionTimeout
+                | ErrorCode::UnreleasedInstanceId
+                | ErrorCode::FencedInstanceId
+                | ErrorCode::StreamsInvalidTopology
+                | ErrorCode::InvalidRequest
+                | ErrorCode::UnknownServerError
+        );
+        lasts.then(|| Self { client_id: event_name(id), client_host: event_name(host), error })
+    }
 }
 
 /// An enum whose values have a name.
@@ -191,9 +223,9 @@ impl fmt::Display for Causes {
     }
 }
 
-/// A member's id in an event.
-pub(crate) fn event_name(member_id: &str) -> Text {
-    Text::from(prefix(member_id, EVENT_NAME_BYTES_MAX))
+/// A name that clients chose, in an event.
+pub(crate) fn event_name(name: &str) -> Text {
+    Text::from(prefix(name, EVENT_NAME_BYTES_MAX))
 }
 
 #[cfg(test)]

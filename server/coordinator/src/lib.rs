@@ -106,7 +106,7 @@ pub use coordinator::{Caller, Coordinator, Listing, NextGroup, WalkProgress};
 pub use counters::{Counters, Events, Gauges};
 pub use event::{
     CAUSES_NAMED_MAX, Cause, Causes, EVENT_NAME_BYTES_MAX, Event, EventBody, Moved, Rebalance,
-    Removal, Why,
+    Rejection, Removal, Why,
 };
 pub use groups::{Divergence, GroupDigest, SnapshotWalk};
 pub use muster_snapshot_index::{SnapshotBytes, SnapshotPart};

@@ -1,6 +1,6 @@
 //! The notes that handlers take for the events of a group.
 
-use crate::event::{Causes, Moved, Removal};
+use crate::event::{Causes, Moved, Rejection, Removal};
 use alloc::vec::Vec;
 
 /// The most events that wait to be taken; further ones are counted.
@@ -14,6 +14,7 @@ pub(crate) struct Noted {
     pub(crate) epoch: Option<i32>,
     pub(crate) moved: Moved,
     pub(crate) removals: Vec<Removal>,
+    pub(crate) rejection: Option<Rejection>,
     /// Removals beyond [`EVENTS_MAX`].
     pub(crate) left_out: u64,
 }

@@ -6,7 +6,7 @@
 
 use crate::context::Around;
 use crate::counters::Standing;
-use crate::event::{Causes, Event, EventBody, Moved, Rebalance};
+use crate::event::{Causes, Event, EventBody, Moved, Rebalance, Rejection, event_name};
 use crate::group::{Entry, Group};
 use crate::noted::{EVENTS_MAX, Noted};
 use crate::text::Text;
@@ -42,6 +42,17 @@ impl Rebalances {
         (self.now, self.wall) = (around.now, around.wall);
     }
 
+    /// Takes the refusal of a client by a group, which may not be there.
+    pub(crate) fn note_rejection(
+        &mut self,
+        group_id: &str,
+        entry: Option<&Entry>,
+        rejection: Rejection,
+    ) {
+        let group_id = entry.map_or_else(|| event_name(group_id), |entry| entry.id.clone());
+        self.push(group_id, entry, EventBody::Refused(rejection));
+    }
+
     /// Takes the notes of a call on a group.
     pub(crate) fn note(&mut self, entry: &Entry, noted: Noted) {
         if noted.is_empty() {
@@ -49,7 +60,7 @@ impl Rebalances {
         }
         self.left_out += noted.left_out;
         for removal in noted.removals {
-            self.push(entry, EventBody::Removed(removal));
+            self.push(entry.id.clone(), Some(entry), EventBody::Removed(removal));
         }
         if let Some(epoch) = noted.epoch {
             self.begin(&entry.id, epoch);
@@ -91,7 +102,7 @@ impl Rebalances {
         }
         let Some(under_way) = self.under_way.remove(&entry.id) else { return };
         let rebalance = self.rebalance(&under_way, entry, group.epoch());
-        self.push(entry, EventBody::Rebalanced(rebalance));
+        self.push(entry.id.clone(), Some(entry), EventBody::Rebalanced(rebalance));
     }
 
     fn rebalance(&self, under_way: &UnderWay, entry: &Entry, epoch: i32) -> Rebalance {
@@ -106,14 +117,14 @@ impl Rebalances {
         }
     }
 
-    fn push(&mut self, entry: &Entry, body: EventBody) {
+    fn push(&mut self, group_id: Text, entry: Option<&Entry>, body: EventBody) {
         if self.events.len() >= EVENTS_MAX {
             self.left_out += 1;
             return;
         }
-        let group = entry.group.as_ref().or(entry.successor.as_deref());
+        let group = entry.and_then(|it| it.group.as_ref().or(it.successor.as_deref()));
         let protocol = group.and_then(|group| group.kind().type_name()).unwrap_or_default();
-        self.events.push(Event { group_id: entry.id.clone(), protocol, at: self.wall, body });
+        self.events.push(Event { group_id, protocol, at: self.wall, body });
     }
 
     /// Forgets the rebalance of a group that is removed, or made again from its records.

@@ -3,7 +3,7 @@
 use crate::config::{Config, GroupConfig, GroupConfigs};
 use crate::context::{Describes, Topics};
 use crate::counters::Events;
-use crate::event::{Cause, Moved, Removal, Why, event_name};
+use crate::event::{Cause, Moved, Rejection, Removal, Why, event_name};
 use crate::noted::{EVENTS_MAX, Noted};
 use crate::output::{Output, RequestId};
 use crate::pending::PendingOffsets;
@@ -12,7 +12,7 @@ use crate::topic_hashes::TopicHashes;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::records::GroupRecord;
-use muster_codec::{Response, Wall};
+use muster_codec::{ErrorCode, Response, Wall};
 
 /// The inputs and outputs of a handler.
 pub(crate) struct Turn<'t, 'r> {
@@ -108,6 +108,11 @@ impl Turn<'_, '_> {
         }
         let silent_ms = self.now.saturating_sub(heard_at);
         self.noted.removals.push(Removal { member_id: event_name(member_id), why, silent_ms });
+    }
+
+    /// A client, of this id and host, is refused as a member.
+    pub(crate) fn refused(&mut self, client: (&str, &str), error: ErrorCode) {
+        self.noted.rejection = Rejection::of(client, error);
     }
 
     /// Notes another cause, of a member if it is one's.

@@ -108,7 +108,7 @@ impl Shard {
         let (events, _) = self.coordinator.take_events();
         let rebalances = events.into_iter().filter_map(|event| match event.body {
             EventBody::Rebalanced(rebalance) => Some(rebalance.causes.to_string()),
-            EventBody::Removed(_) => None,
+            EventBody::Removed(_) | EventBody::Refused(_) => None,
         });
         rebalances.collect()
     }

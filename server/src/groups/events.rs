@@ -3,10 +3,10 @@
 use super::history::History;
 use super::slots::EventsOfSlots;
 use crate::logging::{Name, Throttle};
-use muster_coordinator::{Event, EventBody, Rebalance, Removal, Why};
+use muster_coordinator::{Event, EventBody, Rebalance, Rejection, Removal, Why};
 use muster_counters::{Copies, Histogram, counters};
 use std::sync::Arc;
-use tracing::info;
+use tracing::{info, warn};
 
 counters! {
     /// The rebalances of a shard's groups since its start.
@@ -26,6 +26,9 @@ counters! {
         partitions_moved: u64 = Counter of Count,
         /// Members that lost their place to another client with their instance id.
         members_replaced: u64 = Counter of Count,
+        /// Clients that were refused as members for a reason that lasts, such as an expression that
+        /// is not valid, or a full group.
+        members_refused: u64 = Counter of Count,
         /// Events that were too many at once to be logged and kept.
         events_left_out: u64 = Counter of Count,
     }
@@ -57,7 +60,7 @@ impl GroupEvents {
             self.log(now, shard, &event);
             match event.body {
                 EventBody::Rebalanced(_) => self.history.add(event),
-                EventBody::Removed(_) => {}
+                EventBody::Removed(_) | EventBody::Refused(_) => {}
             }
         }
     }
@@ -91,6 +94,7 @@ impl GroupEvents {
             EventBody::Removed(removal) => {
                 counters.members_replaced += u64::from(removal.why == Why::Replaced);
             }
+            EventBody::Refused(_) => counters.members_refused += 1,
         }
     }
 
@@ -104,6 +108,7 @@ impl GroupEvents {
         match &event.body {
             EventBody::Rebalanced(rebalance) => log_rebalance(shard, event, rebalance),
             EventBody::Removed(removal) => log_removal(shard, event, removal),
+            EventBody::Refused(rejection) => log_rejection(shard, event, rejection),
         }
     }
 }
@@ -139,5 +144,18 @@ fn log_removal(shard: u32, event: &Event, removal: &Removal) {
         reason = why.name(),
         silent_ms,
         "removed a member",
+    );
+}
+
+fn log_rejection(shard: u32, event: &Event, rejection: &Rejection) {
+    let Rejection { client_id, client_host, error } = rejection;
+    warn!(
+        target: "member",
+        shard,
+        group = %Name(&event.group_id),
+        client = %Name(client_id),
+        host = %Name(client_host),
+        error = ?error,
+        "refused a member",
     );
 }

@@ -72,6 +72,7 @@ fn bytes_of(event: &Event) -> usize {
             rebalance.causes.named().iter().map(|(_, name)| name.len()).sum()
         }
         EventBody::Removed(removal) => removal.member_id.len(),
+        EventBody::Refused(it) => it.client_id.len() + it.client_host.len(),
     };
     EVENT_BYTES + event.group_id.len() + names
 }
@@ -99,7 +100,7 @@ mod tests {
     fn epochs(history: &History, group_id: &str) -> Vec<i32> {
         let epochs = history.of(group_id).filter_map(|event| match &event.body {
             EventBody::Rebalanced(rebalance) => Some(rebalance.epoch),
-            EventBody::Removed(_) => None,
+            EventBody::Removed(_) | EventBody::Refused(_) => None,
         });
         epochs.collect()
     }

@@ -96,6 +96,7 @@ impl<'j> Joining<'j> {
     }
 
     pub(crate) fn refuse(&self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
+        turn.refused((self.client_id, self.client_host), error);
         self.parked.refuse_join(turn, error, &self.request.member_id);
     }
 

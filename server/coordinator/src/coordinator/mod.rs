@@ -338,6 +338,9 @@ impl Coordinator {
         };
         let result = act(&mut turn, entry.as_deref_mut());
         let visible_at = turn.visible_at;
+        if let Some(rejection) = noted.rejection.take() {
+            self.rebalances.note_rejection(group_id, entry.as_deref(), rejection);
+        }
         if let Some(entry) = entry {
             entry.recount(&mut self.counters.gauges);
             self.rebalances.note(entry, noted);

@@ -319,6 +319,9 @@ pub fn event(event: &Event) -> String {
                 causes.collect::<String>()
             )
         }
+        EventBody::Refused(it) => {
+            format!("refused {} of {}: {:?}", it.client_id, it.client_host, it.error)
+        }
         EventBody::Removed(Removal { member_id, why, silent_ms }) => {
             format!("removed {}: {}, silent {silent_ms} ms", short(member_id), why.name())
         }

@@ -97,6 +97,9 @@ impl Coordinator {
         self.with(context.around(), output, group_id, |turn, entry| {
             turn.describes = caller.describes;
             let answer = valid.and_then(|()| serve::<K>(turn, entry, caller, heartbeat));
+            if let Err(refusal) = &answer {
+                turn.refused((caller.client_id, caller.client_host), refusal.error);
+            }
             turn.answer(caller.request, answer.unwrap_or_else(K::refused));
         });
         if joins {
