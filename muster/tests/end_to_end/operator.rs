@@ -347,7 +347,10 @@ fn the_page_in_a_browser() {
     const HOSTILE: &str = "<img src=x onerror='window.pwned=1'>\"&</td>\u{202e}\n%41/?#";
     let Some(driver) = std::env::var_os("MUSTER_PAGE_DRIVER") else { return };
     let data = tempfile::tempdir().unwrap();
-    let (server, port) = server(data.path(), &[]);
+    // The member sends no heartbeats.
+    let session = ["group.consumer.max.session.timeout.ms=", "group.consumer.session.timeout.ms="];
+    let session = session.map(|key| format!("{key}3600000"));
+    let (server, port) = server(data.path(), &session.each_ref().map(|it| &**it));
     orders(&server);
     let groups = variable("MUSTER_PAGE_GROUPS", 1_000);
     commit_many(&server, groups);
