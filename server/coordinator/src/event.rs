@@ -65,6 +65,8 @@ pub struct Moved {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
     pub member_id: Text,
+    pub client_id: Text,
+    pub client_host: Text,
     pub why: Why,
     /// The time since its last heartbeat, or other request that shows that it is alive.
     pub silent_ms: i64,

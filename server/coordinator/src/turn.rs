@@ -89,8 +89,14 @@ impl Turn<'_, '_> {
         self.noted.causes.add(Cause::Left, Some(member_id));
     }
 
-    /// A member is removed that was last heard of at `heard_at`.
-    pub(crate) fn removed(&mut self, member_id: &str, why: Why, heard_at: i64) {
+    /// A member of a client, of this id and host, is removed that was last heard of at `heard_at`.
+    pub(crate) fn removed(
+        &mut self,
+        member_id: &str,
+        (client_id, client_host): (&str, &str),
+        why: Why,
+        heard_at: i64,
+    ) {
         let cause = match why {
             Why::Session => Some((&mut self.events.members_expired, Cause::Expired)),
             Why::Revocation | Why::Join | Why::Sync => {
@@ -107,7 +113,13 @@ impl Turn<'_, '_> {
             return;
         }
         let silent_ms = self.now.saturating_sub(heard_at);
-        self.noted.removals.push(Removal { member_id: event_name(member_id), why, silent_ms });
+        self.noted.removals.push(Removal {
+            member_id: event_name(member_id),
+            client_id: event_name(client_id),
+            client_host: event_name(client_host),
+            why,
+            silent_ms,
+        });
     }
 
     /// A client, of this id and host, is refused as a member.

@@ -11,7 +11,7 @@ use muster_codec::messages::*;
 use muster_codec::{ErrorCode, GroupRequest, Response, Wall};
 use muster_coordinator::{
     Caller, Config, Coordinator, EventBody, Output, RequestId, Start, StateCall, StateRequest,
-    StateResult, Summary, Topics,
+    StateResult, Summary, Topics, Why,
 };
 use snapshots::{durable, open, snapshot};
 
@@ -101,6 +101,16 @@ impl Shard {
     /// The partitions whose leaders are asked for share state, with their starts.
     fn initialized(&self) -> Vec<(i32, Start)> {
         self.calls.iter().flat_map(asked).map(|(_, partition, start)| (partition, start)).collect()
+    }
+
+    /// Time passes.
+    fn wait(&mut self, ms: i64) {
+        self.now += ms;
+        let at = (self.now, self.position());
+        let output = call(&mut self.coordinator, at, &mut NoIds, &self.topics, |it, context| {
+            it.expire(context)
+        });
+        self.settle(output);
     }
 
     /// The causes of the rebalances that ended since the last call.
@@ -194,6 +204,20 @@ fn a_member_that_leaves_is_the_cause_of_a_rebalance() {
     shard.heartbeat("b", -1);
     shard.heartbeat("a", epoch);
     assert_eq!(shard.causes(), ["1 left (b)"]);
+}
+
+#[test]
+fn a_member_whose_session_ends_is_named_with_its_client() {
+    let mut shard = Shard::new();
+    shard.heartbeat("a", 0);
+    shard.wait(i64::from(config().group_share_session_timeout_ms));
+    let (events, _) = shard.coordinator.take_events();
+    let removals = events.into_iter().filter_map(|event| match event.body {
+        EventBody::Removed(it) => Some((it.member_id, it.client_id, it.client_host, it.why)),
+        EventBody::Rebalanced(_) | EventBody::Refused(_) => None,
+    });
+    let expected = ("a".into(), "client".into(), "/10.0.0.1".into(), Why::Session);
+    assert_eq!(removals.collect::<Vec<_>>(), [expected]);
 }
 
 #[test]

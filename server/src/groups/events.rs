@@ -134,13 +134,15 @@ fn log_rebalance(shard: u32, event: &Event, rebalance: &Rebalance) {
 }
 
 fn log_removal(shard: u32, event: &Event, removal: &Removal) {
-    let Removal { member_id, why, silent_ms } = removal;
+    let Removal { member_id, client_id, client_host, why, silent_ms } = removal;
     info!(
         target: "member",
         shard,
         group = %Name(&event.group_id),
         kind = event.protocol,
         member = %Name(member_id),
+        client = %Name(client_id),
+        host = %Name(client_host),
         reason = why.name(),
         silent_ms,
         "removed a member",

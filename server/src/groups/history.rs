@@ -1,6 +1,6 @@
 //! The last rebalances of each group of a shard.
 
-use muster_coordinator::{CAUSES_NAMED_MAX, EVENT_NAME_BYTES_MAX, Event, EventBody};
+use muster_coordinator::{CAUSES_NAMED_MAX, EVENT_NAME_BYTES_MAX, Event, EventBody, Removal};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -71,7 +71,9 @@ fn bytes_of(event: &Event) -> usize {
         EventBody::Rebalanced(rebalance) => {
             rebalance.causes.named().iter().map(|(_, name)| name.len()).sum()
         }
-        EventBody::Removed(removal) => removal.member_id.len(),
+        EventBody::Removed(Removal { member_id, client_id, client_host, .. }) => {
+            member_id.len() + client_id.len() + client_host.len()
+        }
         EventBody::Refused(it) => it.client_id.len() + it.client_host.len(),
     };
     EVENT_BYTES + event.group_id.len() + names

@@ -72,8 +72,9 @@ impl ClassicGroup {
 
     /// Removes a member that did not do something in time.
     pub(super) fn remove_silent(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, why: Why) {
-        let heard_at = self.members.get(member_id).map_or(turn.now, |it| it.heard_at);
-        turn.removed(member_id, why, heard_at);
+        if let Some(member) = self.members.get(member_id) {
+            turn.removed(member_id, member.client(), why, member.heard_at);
+        }
         self.remove_member(turn, member_id);
     }
 

@@ -52,6 +52,11 @@ impl Identity {
 }
 
 impl Member {
+    /// The id and the host of its client.
+    pub(crate) fn client(&self) -> (&str, &str) {
+        (&self.identity.client_id, &self.identity.client_host)
+    }
+
     pub(crate) fn new(identity: Identity, protocols: Vec<Protocol>) -> Self {
         Self {
             identity,

@@ -47,7 +47,7 @@ impl ClassicGroup {
     fn fence(&mut self, turn: &mut Turn<'_, '_>, member_id: &Text) {
         let parked_join = self.members.take_parked_join(member_id);
         let Some(member) = self.members.get_mut(member_id) else { return };
-        turn.removed(member_id, Why::Replaced, member.heard_at);
+        turn.removed(member_id, member.client(), Why::Replaced, member.heard_at);
         turn.timers.cancel(&mut member.session);
         member.is_new = false;
         let parked_sync = member.parked_sync.take();

@@ -87,6 +87,10 @@ impl Kind for Consumer {
         group.refuse_if_large(budget_bytes, before, after)
     }
 
+    fn client(profile: &Profile) -> (&str, &str) {
+        (&profile.client_id, &profile.client_host)
+    }
+
     fn revocation_timeout_ms(profile: &Profile) -> i32 {
         profile.rebalance_timeout_ms
     }

@@ -128,8 +128,7 @@ fn share_timer(turn: &mut Turn<'_, '_>, group: &mut ShareGroup, key: TimerKey) {
     match &key {
         TimerKey::Session { member_id, .. } => {
             let member_id = member_id.clone();
-            if let Some(number) = group.expired_member(turn, &member_id, key) {
-                turn.events.members_expired += 1;
+            if let Some(number) = removed_member(turn, group, &member_id, key) {
                 let mut draft = Vec::new();
                 group.fence(turn, &mut draft, &[number]);
                 turn.write_all(draft);
@@ -175,8 +174,9 @@ fn removed_member<K: modern::kind::Kind>(
 ) -> Option<u32> {
     let why = why(&key);
     let number = group.expired_member(turn, member_id, key)?;
-    let heard_at = group.members.slot(number).map_or(turn.now, |it| it.timers.heard_at);
-    turn.removed(member_id, why, heard_at);
+    let slot = group.members.slot(number)?;
+    let client = slot.member.as_ref().map_or(("", ""), |member| K::client(&member.profile));
+    turn.removed(member_id, client, why, slot.timers.heard_at);
     Some(number)
 }
 

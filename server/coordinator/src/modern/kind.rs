@@ -108,6 +108,9 @@ pub(crate) trait Kind: Debug + Default {
         after: &Self::Profile,
     ) -> Result<(), Refusal>;
 
+    /// The id and the host of a member's client.
+    fn client(profile: &Self::Profile) -> (&str, &str);
+
     /// The time that a member has to revoke, and whether it runs out for a member of this profile.
     fn revocation_timeout_ms(profile: &Self::Profile) -> i32;
 

@@ -94,6 +94,10 @@ impl Kind for Share {
         group.refuse_if_large(budget_bytes, before, after)
     }
 
+    fn client(profile: &Profile) -> (&str, &str) {
+        (&profile.client_id, &profile.client_host)
+    }
+
     fn revocation_timeout_ms(_: &Profile) -> i32 {
         i32::MAX
     }

@@ -322,7 +322,7 @@ pub fn event(event: &Event) -> String {
         EventBody::Refused(it) => {
             format!("refused {} of {}: {:?}", it.client_id, it.client_host, it.error)
         }
-        EventBody::Removed(Removal { member_id, why, silent_ms }) => {
+        EventBody::Removed(Removal { member_id, why, silent_ms, .. }) => {
             format!("removed {}: {}, silent {silent_ms} ms", short(member_id), why.name())
         }
     };

@@ -150,6 +150,10 @@ impl Kind for Tasks {
         Ok(())
     }
 
+    fn client(_: &String) -> (&str, &str) {
+        ("", "")
+    }
+
     fn revocation_timeout_ms(_: &String) -> i32 {
         1_000
     }
