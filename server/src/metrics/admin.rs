@@ -1,4 +1,5 @@
 //! The admin listener: a thread that accepts, and one for each of a few connections.
+//! `places.rs` has how few, and which of them give way.
 
 use super::family::Form;
 use super::gather::Gather;
@@ -6,6 +7,7 @@ use super::guard::{Denied, Guard};
 use super::health::{ShardStates, Verdict};
 use super::http::{self, Code, Request, Response};
 use super::page;
+use super::places::{Place, Places, REQUESTS_MAX};
 use crate::Failure;
 use crate::config::{Address, Config};
 use crate::mailbox::Peer;
@@ -14,20 +16,19 @@ use crate::shard::Common;
 use serde_json::json;
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
-
-/// The most connections; further ones are closed at once.
-pub(super) const CONNECTIONS_MAX: usize = 8;
 
 /// The pause after a connection could not be accepted, as without descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The beginning of all paths of the API.
 const API: &str = "/api/v1";
+
+/// The paths of health checks.
+const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
 
 const OK: Code = Code(200, "OK");
 const BAD_REQUEST: Code = Code(400, "Bad Request");
@@ -45,16 +46,7 @@ struct Shared {
     gather: Mutex<Gather>,
     operator: Operator,
     guard: Guard,
-    connections: AtomicUsize,
-}
-
-/// The place of a connection, until it is dropped: at a panic, too.
-struct Place(Admin);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.0.connections.fetch_sub(1, Ordering::Relaxed);
-    }
+    places: Places,
 }
 
 /// Opens the listener; None if there is to be none. One that is there by default may
@@ -94,7 +86,7 @@ impl Admin {
             gather: Mutex::new(Gather::new(version, listeners, states, Instant::now())),
             operator: Operator::new(config),
             guard: Guard::new(config, address),
-            connections: AtomicUsize::new(0),
+            places: Places::default(),
         };
         let admin = Self(Arc::new(shared));
         info!("page, metrics and health: http://{address}/");
@@ -119,27 +111,32 @@ impl Admin {
     }
 
     fn accepted(&self, stream: TcpStream) {
-        let connections = &self.0.connections;
-        if connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-            connections.fetch_sub(1, Ordering::Relaxed);
-            return;
-        }
-        let place = Place(self.clone());
+        let stream = Arc::new(stream);
+        let Some(place) = self.0.places.enter(&stream) else { return };
+        let admin = self.clone();
         // A client that has left, or does not read, gets no answer; nor does one for which there is
         // no thread. The place is free before the client sees the end of its connection.
         let serve = move || {
-            let _ = place.0.serve(&stream);
+            let _ = admin.serve(&stream, &place);
             drop(place);
         };
         drop(thread::Builder::new().name("admin-client".to_owned()).spawn(serve));
     }
 
-    fn serve(&self, stream: &TcpStream) -> io::Result<()> {
+    fn serve(&self, stream: &TcpStream, place: &Place) -> io::Result<()> {
         match http::read(stream) {
-            Ok(Some(request)) => http::write(stream, &self.answer(&request), request.is_head),
-            Ok(None) => Ok(()),
-            Err(refusal) => http::write(stream, &Response::refused(refusal), false),
+            Ok(Some(request)) => self.serve_request(stream, place, &request)?,
+            Ok(None) => return Ok(()),
+            Err(refusal) => http::write(stream, &Response::refused(refusal), false)?,
         }
+        http::linger(stream)
+    }
+
+    fn serve_request(&self, stream: &TcpStream, place: &Place, of: &Request) -> io::Result<()> {
+        let is_of_health = HEALTH.contains(&of.path.as_str());
+        let working = if is_of_health { place.health() } else { place.request() };
+        let answer = if working.is_some() { self.answer(of) } else { busy() };
+        http::write(stream, &answer, of.is_head)
     }
 
     fn answer(&self, request: &Request) -> Response {
@@ -202,6 +199,11 @@ fn is_below(rest: &str) -> bool {
 
 fn verdict(verdict: Verdict) -> Response {
     Response::text(if verdict.is_well { OK } else { UNAVAILABLE }, verdict.text)
+}
+
+fn busy() -> Response {
+    let words = format!("{REQUESTS_MAX} other requests are being answered, which is the most.\n");
+    Response::text(UNAVAILABLE, words)
 }
 
 fn denied(denied: Denied) -> Response {

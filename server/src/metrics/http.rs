@@ -185,7 +185,7 @@ fn values<'h>(
     named.map(|header| str::from_utf8(header.value).map_err(|_| Refusal::Malformed))
 }
 
-/// Answers a request, and closes the connection. A client that does not read is left.
+/// Answers a request, and says that nothing follows. A client that does not read is left.
 ///
 /// # Errors
 /// The answer could not be sent.
@@ -195,12 +195,14 @@ pub(super) fn write(stream: &TcpStream, response: &Response, is_head: bool) -> i
     if !is_head {
         write_until(stream, response.body.as_bytes(), deadline)?;
     }
-    stream.shutdown(Shutdown::Write)?;
-    linger(stream)
+    stream.shutdown(Shutdown::Write)
 }
 
 /// Reads what a client still sends: with unread bytes a close would take the answer from it.
-fn linger(stream: &TcpStream) -> io::Result<()> {
+///
+/// # Errors
+/// The connection fails.
+pub(super) fn linger(stream: &TcpStream) -> io::Result<()> {
     let (deadline, mut read) = (Instant::now() + LINGER, 0);
     while read < LINGER_BYTES_MAX {
         match read_until(stream, &mut [0; 1 << 10], deadline)? {

@@ -20,6 +20,7 @@ mod kafka;
 mod lag;
 mod own;
 mod page;
+mod places;
 mod process;
 mod shards;
 mod sums;

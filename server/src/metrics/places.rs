@@ -1,0 +1,182 @@
+//! The places of connections to the admin listener: a thread for each, so they are few. Requests
+//! other than those for health have a part of them, so that probes always find one; a connection
+//! that has not asked for anything, or only has to read its answer, gives way to a new one.
+
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most connections. With one more the oldest that nothing is done for is closed.
+const CONNECTIONS_MAX: usize = 32;
+
+/// The most requests that are answered at once, beside those for health.
+pub(super) const REQUESTS_MAX: usize = 8;
+
+/// The most threads: those of connections that gave way end a moment later.
+const THREADS_MAX: usize = 2 * CONNECTIONS_MAX;
+
+const _: () = assert!(REQUESTS_MAX < CONNECTIONS_MAX);
+
+/// All places.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Places(Arc<Mutex<Taken>>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    /// Those that were not closed, the oldest first.
+    connections: Vec<Connection>,
+    /// The number of the next connection.
+    next: u64,
+    threads: usize,
+}
+
+#[derive(Debug)]
+struct Connection {
+    number: u64,
+    stream: Arc<TcpStream>,
+    work: Work,
+}
+
+/// The work that is done for a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    None,
+    Health,
+    Request,
+}
+
+/// The place of a connection, until it is dropped: at a panic, too.
+#[derive(Debug)]
+pub(super) struct Place {
+    places: Places,
+    number: u64,
+}
+
+/// The right to have a request answered, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Working<'p>(&'p Place);
+
+impl Places {
+    /// The place of a new connection; None if it has to be closed.
+    pub(super) fn enter(&self, stream: &Arc<TcpStream>) -> Option<Place> {
+        let mut taken = self.lock();
+        if taken.threads >= THREADS_MAX {
+            return None;
+        }
+        if taken.connections.len() >= CONNECTIONS_MAX {
+            taken.give_up_oldest()?;
+        }
+        let number = taken.next;
+        (taken.next, taken.threads) = (number + 1, taken.threads + 1);
+        let (stream, work) = (Arc::clone(stream), Work::None);
+        taken.connections.push(Connection { number, stream, work });
+        Some(Place { places: self.clone(), number })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        // Each change is a single step.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    /// Closes the oldest connection that nothing is done for; None if there is none.
+    fn give_up_oldest(&mut self) -> Option<()> {
+        let place = self.connections.iter().position(|it| it.work == Work::None)?;
+        let oldest = self.connections.remove(place);
+        // Its thread finds that it has ended. A connection that the client closed stays closed.
+        let _ = oldest.stream.shutdown(Shutdown::Both);
+        Some(())
+    }
+
+    fn set(&mut self, number: u64, work: Work) -> Option<()> {
+        let connection = self.connections.iter_mut().find(|it| it.number == number)?;
+        connection.work = work;
+        Some(())
+    }
+}
+
+impl Place {
+    /// Begins the answer of a health check; None if the connection was given up.
+    pub(super) fn health(&self) -> Option<Working<'_>> {
+        self.places.lock().set(self.number, Work::Health).map(|()| Working(self))
+    }
+
+    /// Begins the answer of another request; None if too many are being answered.
+    pub(super) fn request(&self) -> Option<Working<'_>> {
+        let mut taken = self.places.lock();
+        let requests = taken.connections.iter().filter(|it| it.work == Work::Request).count();
+        if requests >= REQUESTS_MAX {
+            return None;
+        }
+        taken.set(self.number, Work::Request).map(|()| Working(self))
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.places.lock().set(self.0.number, Work::None);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.lock();
+        taken.threads -= 1;
+        taken.connections.retain(|it| it.number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    /// A connection's end at the server, and that of its client.
+    fn connection(listener: &TcpListener) -> (Arc<TcpStream>, TcpStream) {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (Arc::new(listener.accept().unwrap().0), client)
+    }
+
+    fn is_closed(mut client: &TcpStream) -> bool {
+        client.set_nonblocking(true).unwrap();
+        matches!(client.read(&mut [0]), Ok(0))
+    }
+
+    #[test]
+    fn the_oldest_idle_connection_gives_way_and_one_that_is_answered_does_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let places = Places::default();
+        let all: Vec<_> = (0..CONNECTIONS_MAX).map(|_| connection(&listener)).collect();
+        let held: Vec<Place> = all.iter().map(|it| places.enter(&it.0).unwrap()).collect();
+        let working: Vec<_> = held[..REQUESTS_MAX].iter().map(|it| it.request().unwrap()).collect();
+        assert!(held[REQUESTS_MAX].request().is_none(), "enough are answered");
+        let health = held[REQUESTS_MAX].health().unwrap();
+        let new = connection(&listener);
+        let place = places.enter(&new.0).unwrap();
+        let closed: Vec<usize> = (0..all.len()).filter(|place| is_closed(&all[*place].1)).collect();
+        assert_eq!(closed, [REQUESTS_MAX + 1], "the oldest for which nothing is done");
+        assert!(held[REQUESTS_MAX + 1].health().is_none(), "it was given up");
+
+        // A place is free again after its thread.
+        drop((working, health));
+        assert!(place.request().is_some());
+        let taken = || {
+            let taken = places.lock();
+            (taken.connections.len(), taken.threads)
+        };
+        drop(held);
+        assert_eq!(taken(), (1, 1));
+        drop(place);
+        assert_eq!(taken(), (0, 0));
+    }
+
+    #[test]
+    fn threads_have_a_limit_while_connections_that_gave_way_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let places = Places::default();
+        let connection = connection(&listener).0;
+        let held: Vec<_> = (0..=THREADS_MAX).map(|_| places.enter(&connection)).collect();
+        assert_eq!(held.iter().flatten().count(), THREADS_MAX);
+    }
+}
