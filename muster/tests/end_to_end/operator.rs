@@ -298,7 +298,8 @@ fn a_token_is_asked_for_where_it_is_set_and_foreign_pages_get_nothing() {
     let status = |path: &str, lines: &str| get_with(port, path, lines).0;
     assert_eq!(status("/api/v1/groups", "Host: localhost:9190\r\n"), 200);
     assert_eq!(status("/api/v1/groups", "Host: evil.example\r\n"), 403);
-    assert_eq!(status("/metrics", "Host: evil.example\r\n"), 200);
+    assert_eq!(status("/metrics", "Host: evil.example\r\n"), 403);
+    assert_eq!(status("/metrics", "Host: [::1]:9190\r\n"), 200);
     assert_eq!(status("/api/v2", "Host: localhost\r\n"), 404);
 
     // On all addresses there is no API without a token.

@@ -2,9 +2,9 @@
 //!
 //! - With a token (`admin.token`) all but health and the page itself, which has no data, asks for
 //!   it.
-//! - Without one, metrics and health are open, and the API is open on loopback alone. There it also
-//!   asks for a host that is an address or `localhost`: a page of another site, whose name was made
-//!   to lead here, sends its own.
+//! - Without one, health is open, metrics are, and the API is on loopback alone. There both ask for
+//!   a host that is an address or `localhost`: a page of another site, whose name was made to lead
+//!   here, sends its own. On other addresses metrics are open to whoever reaches them, by any name.
 
 use super::http::Request;
 use crate::config::Config;
@@ -51,9 +51,13 @@ impl Guard {
     }
 
     /// # Errors
-    /// A token was set, and the request does not have it.
+    /// See the head of the file.
     pub(super) fn metrics(&self, request: &Request) -> Result<(), Denied> {
-        self.token.as_ref().map_or(Ok(()), |token| check(token, request))
+        match &self.token {
+            Some(token) => check(token, request),
+            None if self.is_loopback && !is_local(&request.host) => Err(Denied::ForeignHost),
+            None => Ok(()),
+        }
     }
 
     /// # Errors
@@ -110,14 +114,15 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_the_api_is_for_this_machine_alone() {
+    fn without_a_token_loopback_is_for_this_machine_alone() {
         let here = guard(None, true);
         for host in ["127.0.0.1:9190", "localhost:9190", "LocalHost", "[::1]:9190", "[::1]", ""] {
-            assert_eq!(here.api(&request(host, "")), Ok(()), "{host}");
+            let request = request(host, "");
+            assert_eq!((here.api(&request), here.metrics(&request)), (Ok(()), Ok(())), "{host}");
         }
         for host in ["evil.example", "evil.example:9190", "localhost.evil.example", "localhost:x"] {
             assert_eq!(here.api(&request(host, "")), Err(Denied::ForeignHost), "{host}");
-            assert_eq!(here.metrics(&request(host, "")), Ok(()));
+            assert_eq!(here.metrics(&request(host, "")), Err(Denied::ForeignHost), "{host}");
         }
         let elsewhere = guard(None, false);
         let bearer = format!("Bearer {TOKEN}");

@@ -28,7 +28,7 @@ pub fn get_with(port: u16, path: &str, lines: &str) -> (u16, String, String) {
 
 /// Like [`get_with`], for a client that accepts a type.
 pub fn get(port: u16, path: &str, accept: &str) -> (u16, String, String) {
-    get_with(port, path, &format!("Host: muster\r\nAccept: {accept}\r\n"))
+    get_with(port, path, &format!("Host: localhost\r\nAccept: {accept}\r\n"))
 }
 
 /// The answer of the API to a client of this machine.
