@@ -11,6 +11,14 @@ const MEMBERS_MAX: usize = 100;
 const PARTITIONS_OF_MEMBER_MAX: usize = 500;
 const PARTITIONS_MAX: usize = 4_000;
 
+/// The bytes of texts after which no further member is added: clients choose them. Those after
+/// which no further topics of a member's subscription, and of its assignment each, are listed.
+const TEXT_BYTES_MAX: usize = 128 << 10;
+const TEXT_BYTES_OF_LIST_MAX: usize = 16 << 10;
+
+/// The most topics that are listed of a member's subscription.
+const TOPICS_MAX: usize = 100;
+
 /// Which part of which group is wanted.
 #[derive(Debug, Clone)]
 pub struct GroupAsked {
@@ -73,6 +81,8 @@ pub struct Assigned {
     pub partitions: usize,
     /// The first of them.
     pub first: Vec<(AssignedTo, Vec<i32>)>,
+    /// The bytes of texts in these.
+    text_bytes: usize,
 }
 
 /// That of which partitions are assigned.
@@ -100,6 +110,7 @@ pub struct CommitView {
 pub(crate) struct MembersPage {
     members: Vec<MemberView>,
     partitions: usize,
+    text_bytes: usize,
     /// The place of the first one that did not fit.
     next: Option<usize>,
 }
@@ -107,7 +118,9 @@ pub(crate) struct MembersPage {
 impl MembersPage {
     /// Whether a member at this place is left for the next answer.
     pub(crate) fn is_full(&mut self, place: usize) -> bool {
-        let is_full = self.members.len() >= MEMBERS_MAX || self.partitions >= PARTITIONS_MAX;
+        let is_full = self.members.len() >= MEMBERS_MAX
+            || self.partitions >= PARTITIONS_MAX
+            || self.text_bytes >= TEXT_BYTES_MAX;
         self.next = is_full.then_some(place);
         is_full
     }
@@ -121,18 +134,123 @@ impl MembersPage {
         let listed = |it: &Assigned| it.first.iter().map(|(_, list)| list.len()).sum::<usize>();
         let both = member.assigned.iter().chain(&member.target);
         self.partitions += both.map(listed).sum::<usize>();
+        self.text_bytes += member.text_bytes();
         self.members.push(member);
     }
+}
+
+impl MemberView {
+    fn text_bytes(&self) -> usize {
+        let Self { id, instance_id, client_id, client_host, topics, expression, .. } = self;
+        let always = [id, client_id, client_host].into_iter();
+        let texts = always.chain(instance_id).chain(expression).chain(topics);
+        let assigned = self.assigned.iter().chain(&self.target).map(|it| it.text_bytes);
+        texts.map(|text| text.len()).chain(assigned).sum()
+    }
+}
+
+/// The first topics of a member's subscription, as many as are shown.
+pub(crate) fn first_topics<'t>(topics: impl Iterator<Item = &'t Text>) -> Vec<Text> {
+    let mut room = TEXT_BYTES_OF_LIST_MAX;
+    let fits = |topic: &&Text| match room.checked_sub(topic.len()) {
+        Some(left) => {
+            room = left;
+            true
+        }
+        None => false,
+    };
+    topics.take(TOPICS_MAX).take_while(fits).cloned().collect()
 }
 
 impl Assigned {
     /// Adds partitions, of which the first are listed.
     pub(crate) fn add(&mut self, to: AssignedTo, partitions: impl ExactSizeIterator<Item = i32>) {
-        let listed: usize = self.first.iter().map(|(_, list)| list.len()).sum();
-        let room = PARTITIONS_OF_MEMBER_MAX.saturating_sub(listed);
+        // All are listed until the list is full.
+        let room = PARTITIONS_OF_MEMBER_MAX.saturating_sub(self.partitions);
         self.partitions += partitions.len();
-        if room > 0 && partitions.len() > 0 {
+        if room > 0 && partitions.len() > 0 && self.text_bytes < TEXT_BYTES_OF_LIST_MAX {
+            self.text_bytes += to.text_bytes();
             self.first.push((to, partitions.take(room).collect()));
         }
+    }
+}
+
+impl AssignedTo {
+    fn text_bytes(&self) -> usize {
+        match self {
+            Self::Topic(name) | Self::Tasks(_, name) => name.len(),
+            Self::TopicId(_) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use alloc::vec;
+    use std::time::{Duration, Instant};
+
+    fn member(id: &str) -> MemberView {
+        MemberView {
+            id: Text::from(id),
+            instance_id: None,
+            client_id: Text::from(""),
+            client_host: Text::from(""),
+            epoch: None,
+            state: "Stable",
+            silent_ms: 0,
+            topics: Vec::new(),
+            expression: None,
+            assigned: None,
+            target: None,
+        }
+    }
+
+    #[test]
+    fn a_page_of_members_ends_after_the_bytes_of_their_texts() {
+        let (short, long) = (member("m"), member(&"m".repeat(32 << 10)));
+        let shown = |member: &MemberView| {
+            let mut page = MembersPage::default();
+            while !page.is_full(page.members.len()) {
+                page.add(member.clone());
+            }
+            page.into_parts().0.len()
+        };
+        assert_eq!((shown(&short), shown(&long)), (MEMBERS_MAX, 4));
+        let mut topics = Assigned::default();
+        let name = Text::from("t".repeat(32 << 10));
+        topics.add(AssignedTo::Topic(name.clone()), [1, 2].into_iter());
+        topics.add(AssignedTo::Topic(name.clone()), [3].into_iter());
+        let of_assignment = MemberView { assigned: Some(topics.clone()), ..short.clone() };
+        let first = vec![(AssignedTo::Topic(name.clone()), vec![1, 2])];
+        assert_eq!((topics.partitions, topics.first), (3, first), "the first one, however long");
+        assert_eq!(shown(&of_assignment), 4);
+        let half = Text::from("t".repeat(TEXT_BYTES_OF_LIST_MAX / 2));
+        assert_eq!(first_topics([&half, &half, &half].into_iter()).len(), 2);
+        assert_eq!(first_topics([&name].into_iter()).len(), 0);
+    }
+
+    #[test]
+    fn the_first_partitions_are_listed_and_all_are_counted() {
+        let mut assigned = Assigned::default();
+        let to = || AssignedTo::TopicId(Uuid::ZERO);
+        assigned.add(to(), 0..PARTITIONS_OF_MEMBER_MAX as i32 - 1);
+        assigned.add(to(), 0..5);
+        assigned.add(to(), 0..5);
+        let listed: Vec<usize> = assigned.first.iter().map(|(_, list)| list.len()).collect();
+        assert_eq!(listed, [PARTITIONS_OF_MEMBER_MAX - 1, 1]);
+        assert_eq!(assigned.partitions, PARTITIONS_OF_MEMBER_MAX + 9);
+    }
+
+    #[test]
+    fn a_key_costs_the_same_however_many_are_listed() {
+        let mut assigned = Assigned::default();
+        let began = Instant::now();
+        // Were the list summed for each of them, this would take seconds; it takes milliseconds.
+        (0..1_000_000).for_each(|_| assigned.add(AssignedTo::TopicId(Uuid::ZERO), 0..1));
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert_eq!(assigned.first.len(), PARTITIONS_OF_MEMBER_MAX);
     }
 }

@@ -69,6 +69,21 @@ fn too_many_offsets_are_left_out_and_cost_no_more() {
 }
 
 #[test]
+fn a_page_of_commits_ends_after_the_bytes_of_their_metadata() {
+    let mut coordinator = Coordinator::new(Config::default());
+    for partition in 0..10 {
+        let key = OffsetCommitKey { group: "g".into(), topic: "t".into(), partition };
+        let metadata = "m".repeat(32 << 10).into();
+        let value = OffsetCommitValue { metadata, ..Default::default() };
+        coordinator.replay(&GroupRecord::OffsetCommit(key, Some(value)), 1);
+    }
+    let first = view(&coordinator, None);
+    assert_eq!((first.commits.len(), first.has_more_commits), (4, true));
+    let last = view(&coordinator, Some(("t", 7)));
+    assert_eq!((last.commits.len(), last.has_more_commits), (2, false));
+}
+
+#[test]
 fn commits_come_in_pages() {
     let mut coordinator = Coordinator::new(Config::default());
     (0..1_500).for_each(|partition| commit(&mut coordinator, "g", "t", partition));

@@ -6,6 +6,11 @@ use crate::operator::{GroupLag, Survey};
 /// The most groups that `admin.lag.groups` adds.
 const CHOSEN_MAX: usize = 10_000;
 
+/// The most bytes of a group's id, and those of all names in the samples of a metric. Clients
+/// choose ids, which may have 32 KiB.
+const ID_BYTES_MAX: usize = 1 << 10;
+const NAMES_BYTES_MAX: usize = 4 << 20;
+
 /// The metrics: name, help, labels.
 pub(super) const ROWS: &[(&str, &str, &str)] = &[
     (
@@ -21,25 +26,75 @@ pub(super) const ROWS: &[(&str, &str, &str)] = &[
         "Groups whose lag is not known: they have too many offsets, or damaged ones.",
         "",
     ),
+    (
+        "muster_group_lag_left_out",
+        "Samples that are not there, as the group's id is longer than 1 KiB, or all names of a \
+         metric than 4 MiB.",
+        "",
+    ),
 ];
 
+/// The room for names of a metric, and how many samples did not fit.
+struct Room {
+    bytes: usize,
+    left_out: usize,
+}
+
 pub(super) fn add(families: &mut Families, survey: &Survey) {
-    let [lag, sum, age, scan, unknown] = ROWS else { unreachable!("there are five") };
-    let family = families.family(lag.0, lag.1, Type::Gauge);
+    let [_, _, age, scan, unknown, left_out] = ROWS else { unreachable!("there are six") };
+    let unshown = add_partitions(families, survey) + add_groups(families, survey);
+    let numbers = [
+        (age, survey.began.elapsed().as_secs_f64()),
+        (scan, survey.took.as_secs_f64()),
+        (unknown, survey.left_out as f64),
+        (left_out, unshown as f64),
+    ];
+    for ((name, help, _), number) in numbers {
+        families.family(name, help, Type::Gauge).add(Labels::new(), number);
+    }
+}
+
+/// Adds the lag in single partitions. Returns how many were left out.
+fn add_partitions(families: &mut Families, survey: &Survey) -> usize {
+    let family = families.family(ROWS[0].0, ROWS[0].1, Type::Gauge);
+    let mut room = Room::new();
     for row in &survey.partitions {
-        family.add(labels_of(&row.group, &row.topic, row.partition), row.lag as f64);
+        if room.takes(&row.group, row.topic.len()) {
+            family.add(labels_of(&row.group, &row.topic, row.partition), row.lag as f64);
+        }
     }
-    let family = families.family(sum.0, sum.1, Type::Gauge);
-    for group in shown(survey) {
-        let labels = vec![("group", group.id.to_string()), ("kind", group.kind.to_owned())];
-        group.lag.into_iter().for_each(|lag| family.add(labels.clone(), lag as f64));
+    room.left_out
+}
+
+/// Adds the sums of groups. Returns how many were left out.
+fn add_groups(families: &mut Families, survey: &Survey) -> usize {
+    let family = families.family(ROWS[1].0, ROWS[1].1, Type::Gauge);
+    let mut room = Room::new();
+    for (group, lag) in shown(survey).filter_map(|group| Some((group, group.lag?))) {
+        if room.takes(&group.id, 0) {
+            let labels = vec![("group", group.id.to_string()), ("kind", group.kind.to_owned())];
+            family.add(labels, lag as f64);
+        }
     }
-    let age_seconds = survey.began.elapsed().as_secs_f64();
-    families.family(age.0, age.1, Type::Gauge).add(Labels::new(), age_seconds);
-    let took = survey.took.as_secs_f64();
-    families.family(scan.0, scan.1, Type::Gauge).add(Labels::new(), took);
-    let family = families.family(unknown.0, unknown.1, Type::Gauge);
-    family.add(Labels::new(), survey.left_out as f64);
+    room.left_out
+}
+
+impl Room {
+    fn new() -> Self {
+        Self { bytes: NAMES_BYTES_MAX, left_out: 0 }
+    }
+
+    /// Whether a sample with these names fits.
+    fn takes(&mut self, group: &str, topic_bytes: usize) -> bool {
+        let bytes = group.len() + topic_bytes;
+        let fits = group.len() <= ID_BYTES_MAX && bytes <= self.bytes;
+        if fits {
+            self.bytes -= bytes;
+        } else {
+            self.left_out += 1;
+        }
+        fits
+    }
 }
 
 fn labels_of(group: &str, topic: &str, partition: i32) -> Labels {
@@ -52,4 +107,19 @@ fn shown(survey: &Survey) -> impl Iterator<Item = &GroupLag> {
     let ordered = || survey.by_lag.iter().map(|place| &survey.groups[*place as usize]);
     let chosen = ordered().skip(survey.top).filter(|group| group.is_chosen);
     ordered().take(survey.top).chain(chosen.take(CHOSEN_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_ids_and_too_many_names_are_left_out_and_counted() {
+        let (short, long) = ("x".repeat(ID_BYTES_MAX), "x".repeat(ID_BYTES_MAX + 1));
+        let mut room = Room::new();
+        assert!(!room.takes(&long, 0) && room.takes(&short, 0));
+        let fit = (0..2 * NAMES_BYTES_MAX / ID_BYTES_MAX).filter(|_| room.takes(&short, 0)).count();
+        assert_eq!(fit, NAMES_BYTES_MAX / ID_BYTES_MAX - 1);
+        assert_eq!(room.left_out, 2 + NAMES_BYTES_MAX / ID_BYTES_MAX);
+    }
 }

@@ -53,7 +53,7 @@ pub(crate) struct Survey {
 /// A group and its lag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupLag {
-    pub(crate) id: Box<str>,
+    pub(crate) id: Arc<str>,
     pub(crate) shard: u32,
     pub(crate) kind: &'static str,
     pub(crate) state: &'static str,
@@ -70,8 +70,8 @@ pub(crate) struct GroupLag {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PartitionLag {
     pub(crate) lag: u64,
-    pub(crate) group: Box<str>,
-    pub(crate) topic: Box<str>,
+    pub(crate) group: Arc<str>,
+    pub(crate) topic: Arc<str>,
     pub(crate) partition: i32,
 }
 
@@ -205,24 +205,25 @@ impl<'s> Gathered<'s> {
     fn add_group(&mut self, shard: u32, group: &SurveyedGroup<'_>) {
         let kind = group.kind.unwrap_or("none");
         let is_chosen = self.limits.has_chosen(group.id);
+        let group_id: Arc<str> = group.id.into();
         let mut partitions = 0;
         let mut lag = 0_u64;
         for (topic, offsets) in group.topics() {
-            let id = self.image.topic(topic).map(|topic| topic.id);
-            let Some(ends) = id.and_then(|id| self.ends.0.get(&id)) else { continue };
+            let Some(topic) = self.image.topic(topic) else { continue };
+            let Some(ends) = self.ends.0.get(&topic.id) else { continue };
             for (partition, offset) in offsets {
                 let end = usize::try_from(*partition).ok().and_then(|at| *ends.get(at)?);
                 let Some((_, end)) = end else { continue };
                 let of_partition = end.saturating_sub(*offset).max(0).unsigned_abs();
                 partitions += 1;
                 lag = lag.saturating_add(of_partition);
-                self.keep((of_partition, *partition), (group.id, topic), is_chosen);
+                self.keep((of_partition, *partition), (&group_id, &topic.name), is_chosen);
             }
         }
         *self.counts.entry((kind, group.state)).or_default() += 1;
         self.left_out += usize::from(!group.has_offsets);
         self.groups.push(GroupLag {
-            id: group.id.into(),
+            id: group_id,
             shard,
             kind,
             state: group.state,
@@ -237,13 +238,13 @@ impl<'s> Gathered<'s> {
     fn keep(
         &mut self,
         (lag, partition): (u64, i32),
-        (group, topic): (&str, &str),
+        (group, topic): (&Arc<str>, &Arc<str>),
         is_chosen: bool,
     ) {
         if !is_chosen {
             self.top.offer(lag, (group, topic), partition);
         } else if self.chosen.len() < CHOSEN_ROWS_MAX {
-            let (group, topic) = (group.into(), topic.into());
+            let (group, topic) = (Arc::clone(group), Arc::clone(topic));
             self.chosen.push(PartitionLag { lag, group, topic, partition });
         }
     }

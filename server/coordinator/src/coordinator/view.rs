@@ -15,16 +15,14 @@ use crate::streams::TaskKey;
 use crate::text::Text;
 use crate::timers::Timers;
 use crate::view::{
-    Assigned, AssignedTo, CommitView, GroupAsked, GroupView, MemberView, MembersPage,
+    Assigned, AssignedTo, CommitView, GroupAsked, GroupView, MemberView, MembersPage, first_topics,
 };
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The most topics of a member's subscription.
-const TOPICS_MAX: usize = 100;
-
-/// The most commits of an answer.
+/// The most commits of an answer, and the bytes of their texts after which it ends.
 const COMMITS_MAX: usize = 1_000;
+const COMMITS_BYTES_MAX: usize = 128 << 10;
 
 /// The most bytes of an unloaded group's records that are decoded to be shown.
 const RECORDS_BYTES_MAX: usize = 64 << 10;
@@ -93,10 +91,15 @@ fn add_commits(view: &mut GroupView, offsets: &Offsets, asked: &GroupAsked) {
     if view.hides_commits {
         return;
     }
-    let after = offsets.after(asked.commits_after.as_ref());
-    view.commits.extend(after.take(COMMITS_MAX + 1).map(commit));
-    view.has_more_commits = view.commits.len() > COMMITS_MAX;
-    view.commits.truncate(COMMITS_MAX);
+    let mut bytes = 0;
+    for next in offsets.after(asked.commits_after.as_ref()).map(commit) {
+        view.has_more_commits = view.commits.len() >= COMMITS_MAX || bytes >= COMMITS_BYTES_MAX;
+        if view.has_more_commits {
+            return;
+        }
+        bytes += next.topic.len() + next.metadata.len();
+        view.commits.push(next);
+    }
 }
 
 fn commit((topic, partition, committed): (&Text, i32, &Committed)) -> CommitView {
@@ -134,7 +137,7 @@ fn view_of_live(entry: &Entry, asked: &GroupAsked, now: i64) -> GroupView {
                 member.instance_id = it.instance_id.clone();
                 (member.client_id, member.client_host) =
                     (it.client_id.clone(), it.client_host.clone());
-                member.topics = it.topics.iter().take(TOPICS_MAX).cloned().collect();
+                member.topics = first_topics(it.topics.iter());
                 member.expression = it.regex().cloned();
             });
         }
@@ -143,7 +146,7 @@ fn view_of_live(entry: &Entry, asked: &GroupAsked, now: i64) -> GroupView {
             view_members(group, from, now, &mut page, |member, it| {
                 (member.client_id, member.client_host) =
                     (it.client_id.clone(), it.client_host.clone());
-                member.topics = it.topics.iter().take(TOPICS_MAX).cloned().collect();
+                member.topics = first_topics(it.topics.iter());
             });
         }
         Group::Streams(group) => {

@@ -63,7 +63,7 @@ fn counts(survey: &Survey) -> Value {
 fn row(group: &GroupLag) -> Value {
     let GroupLag { id, shard, kind, state, members, partitions, lag, .. } = group;
     json!({
-        "id": id,
+        "id": &**id,
         "shard": shard,
         "kind": kind,
         "state": state,

@@ -3,6 +3,7 @@
 use super::PartitionLag;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// The rows with the most lag; of equal ones the first by name.
 #[derive(Debug)]
@@ -18,8 +19,13 @@ impl Top {
     }
 
     /// Offers a row, which is made only if it stays.
-    pub(super) fn offer(&mut self, lag: u64, (group, topic): (&str, &str), partition: i32) {
-        let offered = (Reverse(lag), group, topic, partition);
+    pub(super) fn offer(
+        &mut self,
+        lag: u64,
+        (group, topic): (&Arc<str>, &Arc<str>),
+        partition: i32,
+    ) {
+        let offered = (Reverse(lag), &**group, &**topic, partition);
         let gives_way = |(last, row): &(Reverse<u64>, PartitionLag)| {
             offered < (*last, &*row.group, &*row.topic, row.partition)
         };
@@ -30,7 +36,7 @@ impl Top {
         if is_full {
             self.rows.pop();
         }
-        let (group, topic) = (group.into(), topic.into());
+        let (group, topic) = (Arc::clone(group), Arc::clone(topic));
         self.rows.push((Reverse(lag), PartitionLag { lag, group, topic, partition }));
     }
 
@@ -52,12 +58,12 @@ mod tests {
         for turn in 0..all.len() {
             let mut top = Top::new(3);
             for (lag, partition) in all.iter().cycle().skip(turn).take(all.len()) {
-                top.offer(*lag, ("g", "t"), *partition);
+                top.offer(*lag, (&"g".into(), &"t".into()), *partition);
             }
             assert_eq!(top.into_rows(), [row(9, 2), row(5, 0), row(5, 3)]);
         }
         let mut none = Top::new(0);
-        none.offer(1, ("g", "t"), 0);
+        none.offer(1, (&"g".into(), &"t".into()), 0);
         assert_eq!(none.into_rows(), []);
     }
 }
