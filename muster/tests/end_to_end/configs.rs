@@ -2,15 +2,26 @@
 //! stored configs while no server runs.
 
 use crate::support::offsets::{Ended, commit, committed, muster, muster_log};
-use crate::support::{Client, Server, create_topic};
+use crate::support::{Client, PATIENCE, Server, create_topic};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 use std::path::Path;
+use std::time::Instant;
 
 const BROKERS: i8 = 4;
 
 /// Alters a config of all brokers; returns the error and its message.
 fn alter(client: &mut Client, key: &str, value: Option<&str>) -> (i16, String) {
+    alter_of(client, "", key, value)
+}
+
+/// Like [`alter`], of one broker.
+fn alter_of(
+    client: &mut Client,
+    broker: &'static str,
+    key: &str,
+    value: Option<&str>,
+) -> (i16, String) {
     let config = AlterableConfig {
         name: key.to_owned().into(),
         config_operation: i8::from(value.is_none()),
@@ -18,7 +29,7 @@ fn alter(client: &mut Client, key: &str, value: Option<&str>) -> (i16, String) {
     };
     let resource = AlterConfigsResource {
         resource_type: BROKERS,
-        resource_name: "".into(),
+        resource_name: broker.into(),
         configs: vec![config],
     };
     let request =
@@ -82,6 +93,60 @@ fn the_command_line_wins_over_stored_configs() {
     let server = Server::start(directory.path(), 1, &[]);
     let mut clients: Vec<Client> = (0..2).map(|_| server.client(0)).collect();
     assert!(clients.iter_mut().all(is_served));
+}
+
+/// The value of a broker's config with its source, then its synonyms alike, the first first.
+fn described(client: &mut Client, shard: u16, key: &'static str) -> Vec<(String, i8)> {
+    let resource = DescribeConfigsResource {
+        resource_type: BROKERS,
+        resource_name: shard.to_string().into(),
+        configuration_keys: Some(vec![key.into()]),
+    };
+    let request = DescribeConfigsRequest {
+        resources: vec![resource],
+        include_synonyms: true,
+        ..Default::default()
+    };
+    let Response::DescribeConfigs(body) = client.call(4, request.into()) else { panic!() };
+    let config = &body.results[0].configs[0];
+    let text = |value: &Option<muster_codec::Str<'_>>| value.as_deref().unwrap().to_owned();
+    let value = (text(&config.value), config.config_source);
+    let synonyms = config.synonyms.iter().map(|it| (text(&it.value), it.source));
+    [value].into_iter().chain(synonyms).collect()
+}
+
+#[test]
+fn altered_configs_reach_all_shards_and_survive_a_restart() {
+    const KEY: &str = "max.connections.per.ip";
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("server.properties");
+    std::fs::write(&file, format!("{KEY}=30\n")).unwrap();
+    let data = directory.path().join("data");
+    let server = Server::start(&data, 2, &["--config", file.to_str().unwrap()]);
+    let mut client = server.client(0);
+    assert_eq!(alter(&mut client, KEY, Some("20")).0, 0);
+    assert_eq!(alter_of(&mut client, "1", KEY, Some("1")).0, 0);
+    let all =
+        [("20", 3), ("30", 4), (&i32::MAX.to_string(), 5)].map(|(it, of)| (it.to_owned(), of));
+    let of_0: Vec<_> = all[..1].iter().chain(&all).cloned().collect();
+    let own = ("1".to_owned(), 2);
+    let of_1: Vec<_> = [own.clone(), own].into_iter().chain(all.iter().cloned()).collect();
+    let is_in_force = |server: &Server| {
+        assert_eq!(described(&mut server.client(0), 0, KEY), of_0);
+        let (mut only, began) = (server.client(1), Instant::now());
+        while described(&mut only, 1, KEY) != of_1 {
+            assert!(began.elapsed() < PATIENCE, "{:?}", described(&mut only, 1, KEY));
+        }
+        assert!(!is_served(&mut server.client(1)), "the limit of shard 1 is one");
+    };
+    is_in_force(&server);
+    drop(client);
+    let server = {
+        let mut server = server;
+        assert!(server.stop().success());
+        server.restart()
+    };
+    is_in_force(&server);
 }
 
 #[test]

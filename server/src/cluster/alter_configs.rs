@@ -307,9 +307,6 @@ fn check_broker(
     };
     let is_dynamic = |name: &str| has(name, |flags| flags.dynamic);
     let is_obeyed = |name: &str| has(name, |flags| flags.obeyed);
-    let is_certificate = |name: &str| {
-        view.config.altered_of_listener(name).is_some_and(|it| is_of_certificates(it.key.name))
-    };
     let refuse = |refused: &dyn Fn(&str) -> bool, words: &str| {
         let set = configs.iter().filter(|config| config.config_operation != DELETE);
         let names: Vec<&str> = set.map(|config| &*config.name).filter(|it| refused(it)).collect();
@@ -318,9 +315,10 @@ fn check_broker(
         }
         Err(invalid(format!("{words}: [{}]", names.join(", "))))
     };
-    refuse(&|name| !is_dynamic(name), NOT_DYNAMIC)?;
+    refuse(&|name| !is_dynamic(name) && !Config::is_of_one_broker(name), NOT_DYNAMIC)?;
     refuse(&is_of_certificates, OF_LISTENERS)?;
-    refuse(&|name| broker.is_empty() && is_certificate(name), OF_BROKERS)?;
+    refuse(&|name| broker.is_empty() && Config::is_of_one_broker(name), OF_BROKERS)?;
+    refuse(&|name| !is_dynamic(name), NOT_DYNAMIC)?;
     refuse(&|name| !is_obeyed(name), &format!("{NOT_DYNAMIC}, as they change nothing in muster"))?;
     let why = format!("{NOT_DYNAMIC}, as the server's command line sets them");
     refuse(&|name| view.config.is_pinned(name), &why)

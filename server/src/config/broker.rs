@@ -315,7 +315,7 @@ broker_configs! {
     request_timeout_ms: i32 = 30_000, Valid::Any, [];
     sasl_enabled_mechanisms: Vec<String> = words("GSSAPI"), Valid::Any, [obeyed];
     sasl_oauthbearer_clock_skew_seconds: i32 = 30, Valid::Any, [obeyed];
-    sasl_oauthbearer_expected_audience: Option<Vec<String>> = None, Valid::Any, [obeyed];
+    sasl_oauthbearer_expected_audience: Vec<String> = Vec::new(), Valid::Any, [obeyed];
     sasl_oauthbearer_expected_issuer: Option<String> = None, Valid::Any, [obeyed];
     sasl_oauthbearer_jwks_endpoint_refresh_ms: i64 = 3_600_000, at_least(1), [obeyed];
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: i64 = 10_000, at_least(1), [obeyed];

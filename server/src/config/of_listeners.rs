@@ -20,6 +20,10 @@ const OF_LISTENER: [&str; 5] = [
     "sasl.server.max.receive.size",
 ];
 
+/// Those that Kafka alters for all brokers, too.
+const OF_ALL_BROKERS: [&str; 3] =
+    ["max.connection.creation.rate", "max.connections", "num.network.threads"];
+
 /// Those that clients may alter, for all brokers or for one.
 const ALTERED: [&str; 2] = ["max.connection.creation.rate", "max.connections"];
 
@@ -97,6 +101,13 @@ impl Config {
         let is_known = self.served.as_ref().is_none_or(has);
         let is_altered = is_of_certificates || ALTERED.contains(&key.name);
         (is_known && is_altered).then_some(ListenerKey { key })
+    }
+
+    /// Whether a name is that of a key of a listener which, as in Kafka, is altered for one broker
+    /// and not for all.
+    pub(crate) fn is_of_one_broker(name: &str) -> bool {
+        let key = name.strip_prefix(PREFIX).and_then(|rest| Some(rest.split_once('.')?.1));
+        key.is_some_and(|key| !OF_ALL_BROKERS.contains(&key))
     }
 
     /// The listener of a key of certificates, by the whole name of the key.

@@ -100,7 +100,7 @@ fn bearer(config: &Config, listener: &str) -> Result<Bearer, (&'static str, Stri
     config.token_keys_source(listener).map_err(|why| (JWKS, why))?;
     let own = config.of_listener_and_mechanism(listener, Mechanism::OAuthBearer);
     let rules = TokenRules {
-        audiences: own.sasl_oauthbearer_expected_audience.unwrap_or_default(),
+        audiences: own.sasl_oauthbearer_expected_audience,
         issuer: own.sasl_oauthbearer_expected_issuer,
         skew_seconds: own.sasl_oauthbearer_clock_skew_seconds.into(),
         sub_claim: own.sasl_oauthbearer_sub_claim_name,

@@ -4,6 +4,7 @@
 """
 
 from harness.admin_tool_steps import ADMIN
+from harness.broker_config_tool_steps import BROKER_CONFIGS
 from harness.share_tool_steps import SHARE, SHARE_STATE
 from harness.streams_tool_steps import STREAMS
 from harness.tool_step import PACKAGE, EndBackground, Log, Step, WriteFile
@@ -425,6 +426,7 @@ PARTS = {
     "first": FIRST,
     "topics": TOPICS,
     "configs": CONFIGS,
+    "broker-configs": BROKER_CONFIGS,
     "records": RECORDS_AND_OFFSETS,
     "groups": GROUPS,
     "consumer-groups": CONSUMER_GROUPS,

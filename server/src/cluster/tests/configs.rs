@@ -266,12 +266,17 @@ fn limits_of_a_listener_are_altered() {
     assert_eq!((of(&controller, "OUT"), of(&controller, "other")), (5, i32::MAX));
     let rule = "Invalid value 0 for configuration max.connections: Value must be at least 1";
     assert_eq!(alter(&mut controller, most, "0"), refused(InvalidRequest, rule));
+    const NOT_DYNAMIC: &str = "Cannot update these configs dynamically";
+    const OF_ONE: &str =
+        "Cannot update these configs at default cluster level, broker id must be specified";
+    let of_file = format!("{NOT_DYNAMIC}, as the server's command line sets them");
     for (name, why) in [
-        ("listener.name.out.num.network.threads", ""),
-        ("listener.name.max.connections", ""),
-        ("listener.name.in.max.connections", ", as the server's command line sets them"),
+        ("listener.name.out.num.network.threads", NOT_DYNAMIC),
+        ("listener.name.max.connections", OF_ONE),
+        ("listener.name.out.num.partitions", OF_ONE),
+        ("listener.name.in.max.connections", &of_file),
     ] {
-        let words = format!("Cannot update these configs dynamically{why}: [{name}]");
+        let words = format!("{why}: [{name}]");
         assert_eq!(alter(&mut controller, name, "5"), refused(InvalidRequest, &words));
     }
     assert_eq!(controller.alter(4, "", &[(most, 1, None)]), Ok(()));
