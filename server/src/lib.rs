@@ -27,6 +27,7 @@ pub mod host;
 mod inquiry;
 mod key_fetcher;
 mod led;
+mod limit_gauges;
 mod limits;
 mod list_over_all;
 pub mod logging;

@@ -35,8 +35,10 @@ impl GroupRefusal {
     /// The reason as a message for clients and for the log.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Full => "The shard has as many groups as it may have.",
-            Self::Share => "Clients at this address have created their share of the groups left.",
+            Self::Full => "The shard has as many groups as it may have (GROUPS_MAX).",
+            Self::Share => {
+                "Clients at this address have created their share of the groups left (GROUPS_MAX)."
+            }
         }
     }
 }

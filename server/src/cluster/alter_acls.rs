@@ -53,11 +53,12 @@ fn decide(
     }
     let Acl { pattern, entry } = &acl;
     if pattern.name.len() + entry.principal.len() + entry.host.len() > ACL_BYTES_MAX {
-        let words = format!("Name, principal and host may have {ACL_BYTES_MAX} bytes");
+        let words =
+            format!("Name, principal and host may have {ACL_BYTES_MAX} bytes (ACL_BYTES_MAX)");
         return Err(Refused::new(ErrorCode::InvalidRequest, words));
     }
     if view.image.acls().len() + added >= ACLS_MAX {
-        let words = format!("There are {ACLS_MAX} ACLs already.");
+        let words = format!("There are {ACLS_MAX} ACLs already (ACLS_MAX).");
         return Err(Refused::new(ErrorCode::PolicyViolation, words));
     }
     Ok(Some(acl))

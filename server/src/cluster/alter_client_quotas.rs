@@ -98,12 +98,17 @@ fn admit(view: &View<'_>, entity: Entity, added: &mut BTreeSet<Entity>) -> Resul
     }
     let bytes: usize = entity.parts().filter_map(|(_, name)| name.as_str()).map(str::len).sum();
     if bytes > QUOTA_ENTITY_BYTES_MAX {
-        let words = format!("The names of an entity may have {QUOTA_ENTITY_BYTES_MAX} bytes");
+        let words = format!(
+            "The names of an entity may have {QUOTA_ENTITY_BYTES_MAX} bytes \
+             (QUOTA_ENTITY_BYTES_MAX)"
+        );
         return Err(invalid(words));
     }
     added.insert(entity);
     if quotas.len() + added.len() > QUOTA_ENTITIES_MAX {
-        let words = format!("There are {QUOTA_ENTITIES_MAX} entities with quotas already.");
+        let words = format!(
+            "There are {QUOTA_ENTITIES_MAX} entities with quotas already (QUOTA_ENTITIES_MAX)."
+        );
         return Err(Refused::new(ErrorCode::PolicyViolation, words));
     }
     Ok(())

@@ -184,14 +184,17 @@ impl GroupBudget<'_, '_> {
         let bytes: usize = after.iter().map(|(name, value)| name.len() + value.len()).sum();
         if bytes > GROUP_CONFIG_BYTES_MAX {
             return refuse(format!(
-                "Configs of a group have at most {GROUP_CONFIG_BYTES_MAX} bytes."
+                "Configs of a group have at most {GROUP_CONFIG_BYTES_MAX} bytes \
+                 (GROUP_CONFIG_BYTES_MAX)."
             ));
         }
         if !before.is_empty() || after.is_empty() {
             return Ok(());
         }
         if self.groups >= GROUP_CONFIGS_MAX {
-            return refuse(format!("{GROUP_CONFIGS_MAX} groups have configs, which is the most."));
+            return refuse(format!(
+                "{GROUP_CONFIGS_MAX} groups have configs, which is the most (GROUP_CONFIGS_MAX)."
+            ));
         }
         self.creator.admits(self.groups >= GROUP_CONFIGS_SHARED)?;
         self.groups += 1;

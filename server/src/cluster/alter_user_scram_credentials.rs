@@ -75,7 +75,10 @@ fn decide(image: &ClusterImage, name: &str, asked: &Asked<'_>, left: &mut usize)
             let credential = credential(mechanism, upsertion)?;
             if image.scram_credential(name, mechanism).is_none() {
                 *left = left.checked_sub(1).ok_or_else(|| {
-                    let words = format!("There are {SCRAM_CREDENTIALS_MAX} credentials already.");
+                    let words = format!(
+                        "There are {SCRAM_CREDENTIALS_MAX} credentials already \
+                         (SCRAM_CREDENTIALS_MAX)."
+                    );
                     Refused::new(ErrorCode::PolicyViolation, words)
                 })?;
             }
@@ -101,7 +104,9 @@ fn credential(
         return Err(unacceptable("Too many iterations"));
     }
     if name.len() + salt.len() > SCRAM_CREDENTIAL_BYTES_MAX {
-        let words = format!("Name and salt may have {SCRAM_CREDENTIAL_BYTES_MAX} bytes");
+        let words = format!(
+            "Name and salt may have {SCRAM_CREDENTIAL_BYTES_MAX} bytes (SCRAM_CREDENTIAL_BYTES_MAX)"
+        );
         return Err(unacceptable(&words));
     }
     Ok(ScramCredential::new(mechanism, salt, salted_password, *iterations))

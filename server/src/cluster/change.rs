@@ -33,7 +33,10 @@ impl Creator<'_> {
         if self.shares.admits(self.now, self.host, is_short) {
             return Ok(());
         }
-        let words = format!("Clients at {} have created their share of the rest.", self.host);
+        let words = format!(
+            "Clients at {} have created their share of the rest (CREATOR_SHARE).",
+            self.host
+        );
         Err(Refused::new(ErrorCode::PolicyViolation, words))
     }
 }

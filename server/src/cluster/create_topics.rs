@@ -198,7 +198,7 @@ impl<'v> Creation<'v> {
             return Err(too_many_partitions(there));
         }
         if self.image.topic_count() >= TOPICS_MAX {
-            let words = format!("There are {TOPICS_MAX} topics, which is the most.");
+            let words = format!("There are {TOPICS_MAX} topics, which is the most (TOPICS_MAX).");
             return Err(Refused::new(ErrorCode::PolicyViolation, words));
         }
         Ok(())
@@ -211,7 +211,7 @@ impl<'v> Creation<'v> {
             let words = format!(
                 "There are {topics} topics with {partitions} partitions; from {AUTO_TOPICS_MAX} \
                  topics or {AUTO_PARTITIONS_MAX} partitions on they are created by CreateTopics \
-                 only."
+                 only (AUTO_TOPICS_MAX, AUTO_PARTITIONS_MAX)."
             );
             return Err(Refused::new(ErrorCode::PolicyViolation, words));
         }
@@ -347,12 +347,15 @@ fn invalid_assignment(words: impl Into<String>) -> Refused {
 }
 
 pub(super) fn too_many_in_a_topic() -> Refused {
-    let words = format!("A topic has at most {PARTITIONS_PER_TOPIC_MAX} partitions.");
+    let words = format!(
+        "A topic has at most {PARTITIONS_PER_TOPIC_MAX} partitions (PARTITIONS_PER_TOPIC_MAX)."
+    );
     Refused::new(ErrorCode::PolicyViolation, words)
 }
 
 pub(super) fn too_many_partitions(there: i64) -> Refused {
-    let words = format!("There are {there} partitions of at most {PARTITIONS_MAX}.");
+    let words =
+        format!("There are {there} partitions of at most {PARTITIONS_MAX} (PARTITIONS_MAX).");
     Refused::new(ErrorCode::PolicyViolation, words)
 }
 

@@ -28,6 +28,7 @@ mod offline;
 mod producer_ids;
 mod scram_credentials;
 mod topic_name;
+mod use_of_limits;
 mod view;
 
 #[cfg(test)]

@@ -37,13 +37,11 @@ counters! {
 }
 
 counters! {
-    /// The groups and the log of a shard as they are now, with limits.
+    /// The groups and the log of a shard as they are now.
     #[derive(Copy)]
     pub struct LogGauges in "log" {
         /// Bytes that wait for the next flush.
         unsubmitted_bytes: u64 = Gauge of Bytes,
-        /// The limit of them, beyond which no request is handled.
-        unsubmitted_bytes_max: u64 = Gauge of Bytes,
         /// Groups that are not loaded from the snapshot yet.
         unloaded_groups: u64 = Gauge of Count,
         /// Partitions of __consumer_offsets that the shard coordinates.

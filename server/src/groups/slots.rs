@@ -242,6 +242,11 @@ impl Slots {
         self.led.get(self.slot_of(&asked.group_id))?.view(asked, now)
     }
 
+    /// The part of the shared limits that all of them hold.
+    pub(crate) fn held(&self) -> Held {
+        self.led.held()
+    }
+
     /// The numbers of all of them, for metrics.
     pub(crate) fn counters(&self) -> Counters {
         let of_each = self.led.coordinators().map(Coordinator::counters);

@@ -1,10 +1,12 @@
 //! The groups as other parts of the shard, checks and metrics see them.
 
-use super::Groups;
 use super::counters::LogGauges;
 use super::slots::{ListingOfSlots, Slots};
+use super::{ASKED_BYTES_MAX, Groups};
+use crate::limit_gauges::{Limit, LimitGauges};
 use crate::placement::Placement;
-use muster_coordinator::{Coordinator, Event, Rebalance};
+use muster_coordinator::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
+use muster_coordinator::{Coordinator, Event, Held, Rebalance};
 use muster_counters::Copies;
 use muster_storage::ShardLog;
 
@@ -46,7 +48,6 @@ impl Groups {
     pub(crate) fn numbers(&self) -> Copies {
         let gauges = LogGauges {
             unsubmitted_bytes: self.log().unsubmitted_bytes() as u64,
-            unsubmitted_bytes_max: self.open_bytes_max as u64,
             unloaded_groups: self.slots().unloaded_groups() as u64,
             coordinators: self.slots().iter().len() as u64,
         };
@@ -61,6 +62,16 @@ impl Groups {
         ];
         numbers.extend(self.events.numbers());
         numbers
+    }
+
+    /// Adds the use of the limits of groups and of their log.
+    pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
+        let Held { groups, member_bytes, pending_bytes } = self.slots().held();
+        gauges.set(Limit::Groups, groups, GROUPS_MAX);
+        gauges.set(Limit::MemberBytes, member_bytes, MEMBERS_BYTES_MAX);
+        gauges.set(Limit::PendingBytes, pending_bytes, PENDING_BYTES_MAX);
+        gauges.set(Limit::AskedBytes, self.asked_bytes(), ASKED_BYTES_MAX);
+        gauges.set(Limit::LogBytes, self.log().unsubmitted_bytes(), self.open_bytes_max);
     }
 
     /// How long the flush of the log that is under way has taken so far.

@@ -2,6 +2,7 @@
 
 use crate::files::{FileCounters, FileGauges};
 use crate::groups::METRICS as GROUPS;
+use crate::limit_gauges::LimitGauges;
 use crate::net::{ClientCounters, ClientGauges, Timings};
 use crate::partitions::{PartitionCounters, PartitionGauges};
 use crate::reactor::TlsCounters;
@@ -28,6 +29,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Metric> {
         FileCounters::METRICS,
         FileGauges::METRICS,
         TlsCounters::METRICS,
+        LimitGauges::METRICS,
     ];
     parts.into_iter().chain(GROUPS.iter().copied()).chain(rest).flatten()
 }

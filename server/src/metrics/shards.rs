@@ -1,5 +1,5 @@
-//! The shards and their numbers, for the API. Numbers with labels are left out; of a histogram
-//! there are the number of its values and their sum.
+//! The shards and their numbers, for the API. Numbers with labels are left out but for limits; of a
+//! histogram there are the number of its values and their sum.
 
 use super::health::{ShardState, ShardStates};
 use crate::report::Report;
@@ -16,6 +16,7 @@ pub(super) fn all(version: &str, states: &ShardStates, reports: &[Report]) -> Va
             "obstacles": report.map_or(&[][..], |it| &it.obstacles),
             "warnings": report.map_or(&[][..], |it| &it.warnings),
             "numbers": report.map(numbers),
+            "limits": report.map(limits),
         })
     };
     let shards: Vec<_> = (0..states.len()).map(of_shard).collect();
@@ -44,4 +45,21 @@ fn numbers(report: &Report) -> Value {
         }
     });
     Value::Object(numbers)
+}
+
+/// The use of each limit, by the name of its key or constant.
+fn limits(report: &Report) -> Value {
+    let mut limits = Map::new();
+    report.numbers.walk(&mut |metric, labels, value| {
+        let field = match metric.name {
+            "limit_used" => "used",
+            "limit_max" => "max",
+            _ => return,
+        };
+        if let (Number::Number(number), [(_, limit)]) = (value, labels) {
+            let limit = limits.entry(*limit).or_insert_with(|| json!({}));
+            limit[field] = json!(number);
+        }
+    });
+    Value::Object(limits)
 }

@@ -5,7 +5,9 @@ use super::gather::{Gather, SERVER_ROWS};
 use super::health::ShardStates;
 use super::sums::{Sums, Windows};
 use super::{catalog, kafka, lag, own, process};
+use crate::limit_gauges::Limit;
 use crate::shard::World;
+use muster_counters::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
@@ -85,6 +87,21 @@ fn a_shard_has_all_numbers_of_the_catalog_and_no_other() {
 }
 
 #[test]
+fn shard_0_has_each_limit_with_its_use() {
+    let world = World::new(&[]);
+    let mut found: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    muster_counters::Walk::walk(&world.shard.inspect().numbers(), &mut |metric, labels, value| {
+        if let ("limit_used" | "limit_max", Value::Number(number)) = (metric.name, value) {
+            found.entry(labels[0].1.to_owned()).or_default().push(number);
+        }
+    });
+    for limit in Limit::ALL.iter().filter(|limit| !limit.is_of_handshakes()) {
+        let numbers = &found[limit.name()];
+        assert!(numbers.len() == 2 && numbers[0] < numbers[1], "{}: {numbers:?}", limit.name());
+    }
+}
+
+#[test]
 fn times_are_in_seconds_and_bytes_say_so() {
     use muster_counters::Unit;
     for metric in catalog::all() {
@@ -128,7 +145,7 @@ fn unit(name: &str) -> &'static str {
 }
 
 /// The tables of the page, by their title.
-fn tables() -> [(&'static str, Vec<String>); 4] {
+fn tables() -> [(&'static str, Vec<String>); 5] {
     let own = catalog::all().filter(|metric| own::is_shown(metric)).map(|metric| {
         let labels: Vec<&str> = ["shard"].iter().chain(metric.labels).copied().collect();
         let name = own::name(metric);
@@ -145,6 +162,7 @@ fn tables() -> [(&'static str, Vec<String>); 4] {
     let process = process.map(|(name, help, of_type)| row(name, *of_type, unit(name), "", help));
     let lag = lag::ROWS.iter();
     let lag = lag.map(|(name, help, labels)| row(name, Type::Gauge, unit(name), labels, help));
+    let limits = Limit::ALL.iter().map(|it| format!("| `{}` | {} |", it.name(), it.help()));
     let families = of_kafka();
     let of_kafka = families.iter().map(|(name, family)| {
         let labels = match name.rsplit('_').next() {
@@ -158,6 +176,7 @@ fn tables() -> [(&'static str, Vec<String>); 4] {
     [
         ("Kafka's names", of_kafka.collect()),
         ("Of each shard", own.collect()),
+        ("Limits", limits.collect()),
         ("Lag of groups", lag.collect()),
         ("Of the process", server.chain(process).collect()),
     ]

@@ -33,7 +33,9 @@ impl Connections {
     ) -> Result<(), String> {
         let held = amendment.held();
         if self.account.held(Kind::Amendments) + held > AMENDMENTS_BYTES_MAX {
-            return Err("the refusals that wait for parts of requests take too much".to_owned());
+            return Err("the refusals that wait for parts of requests take too much \
+                        (AMENDMENTS_BYTES_MAX)"
+                .to_owned());
         }
         let Some(connection) = self.get_mut(ConnectionId(request.connection)) else {
             return Ok(());

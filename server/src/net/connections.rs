@@ -30,7 +30,10 @@ pub enum TooMany {
 impl fmt::Display for TooMany {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Waiting(max) => write!(f, "{max} new connections of its listener wait already"),
+            Self::Waiting(max) => write!(
+                f,
+                "{max} new connections of its listener wait already (WAITING_AT_DOOR_MAX)"
+            ),
             Self::PerIp(max) => write!(f, "max.connections.per.ip={max} of its address are open"),
         }
     }

@@ -38,24 +38,18 @@ counters! {
 }
 
 counters! {
-    /// Bytes and requests that are held for clients now, and their limits.
+    /// Bytes and requests that are held for clients now.
     pub struct ClientGauges in "clients" {
         /// Open connections.
         connections: u64 = Gauge of Count,
-        /// The most connections: max.connections.
-        connections_max: u64 = Gauge of Count,
         /// Connections with requests that wait for their turn.
         waiting: u64 = Gauge of Count,
         /// Answers that wait for a flush.
         answers_waiting: u64 = Gauge of Count,
         /// Requests that are not finished or not handled yet.
         input_bytes: u64 = Gauge of Bytes,
-        /// The limit of them: queued.max.request.bytes.
-        input_bytes_max: u64 = Gauge of Bytes,
         /// Answers that clients have not read.
         unread_bytes: u64 = Gauge of Bytes,
-        /// The limit of them.
-        unread_bytes_max: u64 = Gauge of Bytes,
         /// All that is held for clients.
         held_bytes: u64 = Gauge of Bytes,
         /// The most that was held for clients.

@@ -24,7 +24,6 @@
 
 mod access;
 mod account;
-mod account_lines;
 mod amend;
 mod clients;
 mod connection;

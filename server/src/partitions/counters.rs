@@ -1,7 +1,10 @@
 //! The numbers of a shard's partitions of user topics.
 
 use super::Partitions;
-use super::limits::READ_BYTES_IN_FLIGHT_MAX;
+use super::limits::{
+    READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_FETCHES_MAX, WAITING_PARTITIONS_MAX,
+};
+use crate::limit_gauges::{Limit, LimitGauges};
 use muster_counters::{Copies, counters};
 
 counters! {
@@ -22,7 +25,7 @@ counters! {
 }
 
 counters! {
-    /// The partitions as they are now, with limits.
+    /// The partitions as they are now.
     #[derive(Copy)]
     pub struct PartitionGauges in "partitions" {
         /// Partitions that are served.
@@ -33,8 +36,6 @@ counters! {
         waiting_fetches: u64 = Gauge of Count,
         /// Reads of files under way.
         reading_bytes: u64 = Gauge of Bytes,
-        /// The limit of them.
-        reading_bytes_max: u64 = Gauge of Bytes,
         /// Parts of files that are not sent yet.
         held_parts: u64 = Gauge of Count,
     }
@@ -48,9 +49,17 @@ impl Partitions {
             offline: self.offline() as u64,
             waiting_fetches: self.waiting_fetches() as u64,
             reading_bytes: self.reading_bytes() as u64,
-            reading_bytes_max: READ_BYTES_IN_FLIGHT_MAX as u64,
             held_parts: self.holds() as u64,
         };
         vec![Box::new(self.io.counters), Box::new(gauges)]
+    }
+
+    /// Adds the use of the limits of partitions.
+    pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
+        let (fetches, partitions) = self.fetches.parked_of_all();
+        gauges.set(Limit::UnwrittenBytes, self.io.unwritten_bytes(), UNWRITTEN_BYTES_MAX);
+        gauges.set(Limit::ReadBytes, self.reading_bytes(), READ_BYTES_IN_FLIGHT_MAX);
+        gauges.set(Limit::WaitingFetches, fetches, WAITING_FETCHES_MAX);
+        gauges.set(Limit::WaitingPartitions, partitions, WAITING_PARTITIONS_MAX);
     }
 }

@@ -83,6 +83,11 @@ impl Fetches {
         ids.filter(is_parked).count()
     }
 
+    /// The number of fetches that wait for records, and of partitions in all fetches.
+    pub(super) fn parked_of_all(&self) -> (usize, usize) {
+        (self.deadlines.len(), self.partitions)
+    }
+
     pub(super) fn next_deadline(&self) -> Option<i64> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }

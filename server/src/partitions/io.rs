@@ -94,6 +94,11 @@ impl Io {
         self.read_bytes
     }
 
+    /// Bytes that were accepted from producers, and whose writes are not done.
+    pub(super) fn unwritten_bytes(&self) -> usize {
+        self.unwritten_bytes
+    }
+
     /// Whether no operation is under way.
     pub(super) fn is_quiet(&self) -> bool {
         self.jobs.is_empty() && self.unwritten_bytes == 0

@@ -1,6 +1,7 @@
 //! The handshakes of a shard: their order, and the limits on all of them. A client that connects
 //! costs a millisecond of signatures, so they are done in slices, beside the work of others.
 
+use crate::limit_gauges::{Limit, LimitGauges};
 use crate::net::ConnectionId;
 use std::collections::VecDeque;
 
@@ -56,6 +57,14 @@ impl Handshakes {
 
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// The use of the limits.
+    pub(super) fn limits(&self) -> LimitGauges {
+        let mut gauges = LimitGauges::default();
+        gauges.set(Limit::Handshakes, self.open, HANDSHAKES_MAX);
+        gauges.set(Limit::HandshakeBytes, self.bytes, HANDSHAKES_BYTES_MAX);
+        gauges
     }
 
     pub(super) fn exceed_limits(&self) -> bool {

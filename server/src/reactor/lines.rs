@@ -29,7 +29,9 @@ impl ConnectionLines {
 
     pub(super) fn full(&mut self, now: i64) {
         if self.by_client.admits(now, None) {
-            warn!("there are descriptors for no more connections: further clients wait");
+            warn!(
+                "there are descriptors for no more connections (ulimit -n): further clients wait"
+            );
         }
     }
 

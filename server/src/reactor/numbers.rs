@@ -14,6 +14,7 @@ impl<I: Io> Reactor<I> {
         numbers.push(Box::new(self.files.counters()));
         numbers.push(Box::new(self.files.gauges()));
         numbers.push(Box::new(self.sessions.numbers(self.times.wall.0)));
+        numbers.push(Box::new(self.sessions.handshakes.limits()));
         numbers
     }
 

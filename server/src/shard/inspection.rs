@@ -3,8 +3,9 @@
 use super::{Shard, Stopping};
 use crate::cluster::ClusterImage;
 use crate::groups::TransactionCoordinators;
+use crate::limit_gauges::LimitGauges;
 use crate::net::{Account, ConnectionId, Connections};
-use crate::placement::Slot;
+use crate::placement::{CONTROLLER, Slot};
 use muster_codec::records::{GroupRecord, TransactionRecord};
 use muster_coordinator::{Counts, Event, Producer, Rebalance};
 use muster_counters::Copies;
@@ -34,7 +35,23 @@ impl<'s> Inspection<'s> {
         numbers.extend(groups.numbers());
         numbers.extend(partitions.numbers());
         numbers.extend(shares.numbers());
+        numbers.push(Box::new(self.limits()));
         numbers
+    }
+
+    /// The use of all limits.
+    pub(super) fn limits(self) -> LimitGauges {
+        let Shard { broker, clients, groups, partitions, shares, transactions, .. } = self.0;
+        let mut gauges = LimitGauges::default();
+        clients.add_limits(&mut gauges);
+        groups.add_limits(&mut gauges);
+        transactions.coordinators().add_limits(&mut gauges);
+        partitions.add_limits(&mut gauges);
+        shares.add_limits(&mut gauges);
+        if broker.number() == CONTROLLER {
+            broker.image().add_limits(&mut gauges);
+        }
+        gauges
     }
 
     /// How long the flush of its log that is under way has taken so far, in milliseconds.

@@ -5,6 +5,7 @@ use super::broker::Broker;
 use super::counters::ShardCounters;
 use super::inquiries::Inquiries;
 use super::known_log::log_id;
+use super::limit_lines::LimitLines;
 use super::names::{
     FIRST_LOG_FILE, FIRST_PARTITION_FILE, LOG_CHECK_TOKEN, LOG_TOKENS, PARTITION_TOKENS,
     SNAPSHOT_FILE, SNAPSHOT_TOKEN,
@@ -250,6 +251,7 @@ impl Loaded {
             to_controller: ToController::new(self.number),
             long: LongRequests::default(),
             inquiries: Inquiries::default(),
+            limit_lines: LimitLines::default(),
             broker: Broker::new(self.number, self.common, image),
             ids,
             times,

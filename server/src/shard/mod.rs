@@ -10,6 +10,7 @@ mod input;
 mod inquiries;
 mod inspection;
 mod known_log;
+mod limit_lines;
 mod load_error;
 mod loading;
 mod long_requests;
@@ -55,6 +56,7 @@ use crate::volume::VolumeOf;
 use broker::Broker;
 pub(crate) use counters::ShardCounters;
 use inquiries::Inquiries;
+use limit_lines::LimitLines;
 use muster_coordinator::Ids;
 use muster_storage::limits::{OPEN_BYTES_MAX, OPERATION_BYTES_MAX};
 use std::sync::Arc;
@@ -158,6 +160,7 @@ pub struct Shard {
     to_controller: ToController,
     long: LongRequests,
     inquiries: Inquiries,
+    limit_lines: LimitLines,
     ids: Box<dyn Ids>,
     /// The time of the current event.
     times: Times,

@@ -74,6 +74,7 @@ impl Shard {
         self.clients.resume(self.groups.is_closed(), quotas, &mut self.commands);
         self.release_gone();
         self.shares_turn();
+        self.log_near_limits();
         let states: (&dyn TransactionCoordinators, &dyn ShareStates) =
             (self.transactions.coordinators(), self.shares.states());
         if self.groups.find_faults(self.times.now, states, &mut self.commands) {

@@ -1,6 +1,9 @@
 //! The numbers of a shard's share groups.
 
 use super::Shares;
+use super::fetching::SHARE_FETCHES_MAX;
+use super::opening::OPEN_MAX;
+use crate::limit_gauges::{Limit, LimitGauges};
 use muster_counters::{Copies, counters};
 use muster_shares::limits::SESSION_PARTITIONS_MAX;
 
@@ -30,19 +33,15 @@ counters! {
 }
 
 counters! {
-    /// The share groups as they are now, with limits.
+    /// The share groups as they are now.
     #[derive(Copy)]
     pub struct ShareGauges in "shares" {
         /// Share partitions that are open.
         partitions: u64 = Gauge of Count,
         /// Share sessions.
         sessions: u64 = Gauge of Count,
-        /// The limit of them (`group.share.max.share.sessions`).
-        sessions_max: u64 = Gauge of Count,
         /// Partitions of all share sessions.
         session_partitions: u64 = Gauge of Count,
-        /// The limit of them.
-        session_partitions_max: u64 = Gauge of Count,
         /// Fetches that wait for records.
         waiting_fetches: u64 = Gauge of Count,
         /// Reads under way.
@@ -74,12 +73,19 @@ impl Shares {
         let gauges = ShareGauges {
             partitions: self.open.len() as u64,
             sessions: self.sessions.len() as u64,
-            sessions_max: self.sessions.limit() as u64,
             session_partitions: self.sessions.partition_count() as u64,
-            session_partitions_max: SESSION_PARTITIONS_MAX as u64,
             waiting_fetches: self.requests.parked() as u64,
             reads: self.reads.len() as u64,
         };
         vec![Box::new(self.counters), Box::new(gauges)]
+    }
+
+    /// Adds the use of the limits of share groups.
+    pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
+        let Self { sessions, requests, open, .. } = self;
+        gauges.set(Limit::ShareSessions, sessions.len(), sessions.limit());
+        gauges.set(Limit::SharePartitions, sessions.partition_count(), SESSION_PARTITIONS_MAX);
+        gauges.set(Limit::ShareFetches, requests.parked(), SHARE_FETCHES_MAX);
+        gauges.set(Limit::OpenShares, open.len(), OPEN_MAX);
     }
 }

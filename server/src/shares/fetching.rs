@@ -15,7 +15,7 @@ use muster_shares::partition::{
 use muster_storage::injected::{self, Fault};
 
 /// The most requests that wait for records. Beyond it they are answered with what is there.
-const WAITING_MAX: usize = 65_536;
+pub(super) const SHARE_FETCHES_MAX: usize = 65_536;
 
 /// The next step for a request.
 enum Outlook {
@@ -45,7 +45,7 @@ impl Shares {
 
     /// Lets a request wait until its deadline, or until something happens to its partitions.
     pub(super) fn park(&mut self, inputs: &mut Inputs<'_>, id: Option<u64>, request: Request) {
-        if request.deadline <= inputs.times.now || self.requests.parked() >= WAITING_MAX {
+        if request.deadline <= inputs.times.now || self.requests.parked() >= SHARE_FETCHES_MAX {
             return self.complete(inputs, request);
         }
         let waiting: Vec<_> = (0..request.parts.len())

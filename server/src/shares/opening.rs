@@ -12,7 +12,7 @@ use muster_shares::state::{NO_OFFSET, State};
 use muster_shares::{SharePartition, SharePartitionKey, TopicPartition};
 
 /// The share partitions that are open on a shard, at most.
-const OPEN_MAX: usize = 200_000;
+pub(super) const OPEN_MAX: usize = 200_000;
 
 /// A share partition that a member fetches.
 #[derive(Debug, Clone, Copy)]

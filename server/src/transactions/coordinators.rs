@@ -7,6 +7,7 @@ use super::topics::TopicsOf;
 use crate::config::Config;
 use crate::groups::TransactionCoordinators;
 use crate::led::{Led, LedCoordinator};
+use crate::limit_gauges::{Limit, LimitGauges};
 use crate::placement::{Placement, TransactionsPartition};
 use muster_codec::DecodeError;
 use muster_codec::records::TransactionRecord;
@@ -47,6 +48,13 @@ impl Coordinators {
     /// Whether the shard leads a partition.
     pub(crate) fn has(&self, partition: TransactionsPartition) -> bool {
         self.led.has(partition)
+    }
+
+    /// Adds the use of the limits of transactional ids.
+    pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
+        let Held { ids, id_bytes } = self.led.held();
+        gauges.set(Limit::TransactionalIds, ids, IDS_MAX);
+        gauges.set(Limit::TransactionalIdBytes, id_bytes, ID_BYTES_MAX);
     }
 
     /// The partitions, in order.

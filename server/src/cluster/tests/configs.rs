@@ -385,7 +385,7 @@ fn groups_with_configs_are_limited_in_all_and_for_each_client() {
     (0..limits::GROUP_CONFIGS_SHARED)
         .for_each(|n| configure(&mut controller.image, format!("g{n}")));
     (0..share).for_each(|n| assert_eq!(controller.alter(32, &format!("h{n}"), set), Ok(())));
-    let words = "Clients at /10.0.0.1 have created their share of the rest.";
+    let words = "Clients at /10.0.0.1 have created their share of the rest (CREATOR_SHARE).";
     assert_eq!(controller.alter(32, "new", set), refused(PolicyViolation, words));
     let other: &[Op] = &[("consumer.session.timeout.ms", 0, Some("51000"))];
     assert_eq!(controller.alter(32, "h1", other), Ok(()), "it has one already");
@@ -395,7 +395,7 @@ fn groups_with_configs_are_limited_in_all_and_for_each_client() {
 
     let missing = limits::GROUP_CONFIGS_MAX - controller.image.configured_count(GROUP_RESOURCE);
     (0..missing).for_each(|n| configure(&mut controller.image, format!("i{n}")));
-    let words = "100000 groups have configs, which is the most.";
+    let words = "100000 groups have configs, which is the most (GROUP_CONFIGS_MAX).";
     assert_eq!(controller.alter(32, "last", set), refused(PolicyViolation, words));
     assert_eq!(controller.alter(32, "i1", other), Ok(()));
 }
@@ -404,7 +404,7 @@ fn groups_with_configs_are_limited_in_all_and_for_each_client() {
 fn configs_of_a_group_are_short() {
     let mut controller = Controller::new(&[]);
     let long: &str = Box::leak(format!("{}1000", "0".repeat(5_000)).into_boxed_str());
-    let words = "Configs of a group have at most 4096 bytes.";
+    let words = "Configs of a group have at most 4096 bytes (GROUP_CONFIG_BYTES_MAX).";
     let set: &[Op] = &[("consumer.assignment.interval.ms", 0, Some(long))];
     assert_eq!(controller.alter(32, "g", set), refused(PolicyViolation, words));
 }

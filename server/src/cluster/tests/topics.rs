@@ -264,7 +264,7 @@ fn a_cluster_does_not_grow_without_end() {
     let (last, rest) = names.split_last().unwrap();
     rest.iter().for_each(|name| assert!(controller.create(&large(name)).is_ok()));
     assert_eq!(controller.image.partition_count(), limits::PARTITIONS_MAX);
-    let words = "There are 300000 partitions of at most 300000.";
+    let words = "There are 300000 partitions of at most 300000 (PARTITIONS_MAX).";
     assert_eq!(controller.create(&topic(last)), refused(PolicyViolation, words));
     assert_eq!(controller.grow(10_001, None), refused(PolicyViolation, words));
 }
@@ -297,14 +297,14 @@ fn topics_by_name_are_limited_for_each_client() {
 #[test]
 fn an_exceeded_limit_is_named() {
     let mut controller = Controller::with_topic("t1");
-    let words = "A topic has at most 20000 partitions.";
+    let words = "A topic has at most 20000 partitions (PARTITIONS_PER_TOPIC_MAX).";
     for count in [10_000, 20_000] {
         assert_eq!(controller.grow(count, None), Ok(()));
     }
     assert_eq!(controller.grow(20_001, None), refused(PolicyViolation, words));
     let count = limits::TOPICS_MAX - controller.image.topic_count();
     named("t-", count).iter().zip(0..).for_each(|(name, number)| controller.put(name, number));
-    let words = "There are 100000 topics, which is the most.";
+    let words = "There are 100000 topics, which is the most (TOPICS_MAX).";
     assert_eq!(controller.create(&topic("last")), refused(PolicyViolation, words));
 }
 

@@ -79,7 +79,9 @@ impl Clients {
         if self.unauthenticated.waiting.len() > UNAUTHENTICATED_MAX
             && let Some((_, first)) = self.unauthenticated.waiting.pop_front()
         {
-            let reason = format!("{UNAUTHENTICATED_MAX} newer clients are not authenticated");
+            let reason = format!(
+                "{UNAUTHENTICATED_MAX} newer clients are not authenticated (UNAUTHENTICATED_MAX)"
+            );
             self.close(first, reason, out);
         }
     }

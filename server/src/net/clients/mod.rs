@@ -11,15 +11,16 @@ pub(crate) use input::{Input, mistaken};
 pub(crate) use time::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
 
 use super::account::{Kind, UNREAD};
-use super::account_lines::AccountLines;
+use super::amend::AMENDMENTS_BYTES_MAX;
 use super::connections::Connections;
 use super::counters::ClientGauges;
-use super::limits::{ENCRYPTED_SLICE_BYTES, Limits};
+use super::limits::{ENCRYPTED_SLICE_BYTES, Limits, SLICES_MAX};
 use super::run_queue::{Place, RunQueue};
 use super::throttle::Throttle;
 use crate::clock::Stopwatch;
 use crate::config::{Config, ListenerSecurity};
 use crate::event::{Command, ConnectionId, ListenerIndex};
+use crate::limit_gauges::{Limit, LimitGauges};
 use crate::quotas::ClientQuotas;
 use crate::security::TokenKeys;
 use access::Unauthenticated;
@@ -27,6 +28,7 @@ use muster_coordinator::RequestId;
 use muster_counters::Copies;
 use muster_storage::FileKey;
 use std::sync::Arc;
+use tracing::info;
 
 /// The clients of a shard.
 #[derive(Debug)]
@@ -41,7 +43,6 @@ pub(crate) struct Clients {
     /// Connections that continue when clients have read some of their answers.
     waiting_for_readers: Vec<ConnectionId>,
     next_idle_sweep: i64,
-    lines: AccountLines,
     /// The access to the listeners, in order.
     security: Vec<ListenerSecurity>,
     token_keys: TokenKeys,
@@ -88,7 +89,6 @@ impl Clients {
             sendable: Vec::new(),
             waiting_for_readers: Vec::new(),
             next_idle_sweep: now,
-            lines: AccountLines::new(now),
             now,
             handled_until: now,
             is_stopping: false,
@@ -250,7 +250,8 @@ impl Clients {
         for id in self.connections.ids() {
             self.end(id, None, out);
         }
-        self.lines.report_peak(self.shard, &self.connections);
+        let (shard, peak) = (self.shard, self.connections.account().peak() >> 10);
+        info!("shard {shard} stops: it held at most {peak} KiB for its clients");
     }
 
     /// Closes a connection without further input, once all its answers have left.
@@ -280,20 +281,28 @@ impl Clients {
 
     /// Bytes and requests that are held for clients now.
     fn gauges(&self) -> ClientGauges {
-        let (limits, account) = (self.connections.limits(), self.connections.account());
+        let account = self.connections.account();
         ClientGauges {
             connections: self.connections.len() as u64,
-            connections_max: limits.connections as u64,
             waiting: self.waiting() as u64,
             answers_waiting: self.connections.waits_for_flush() as u64,
             input_bytes: account.held(Kind::Input) as u64,
-            input_bytes_max: limits.input_bytes as u64,
             unread_bytes: account.held_of(&UNREAD) as u64,
-            unread_bytes_max: limits.unread_bytes as u64,
             held_bytes: account.total() as u64,
             held_bytes_peak: account.peak() as u64,
             held_by_kind_bytes: account.by_kind(),
         }
+    }
+
+    /// Adds the use of the limits of clients.
+    pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
+        let Connections { limits, account, doors, .. } = &self.connections;
+        let held = |kind| account.held(kind);
+        gauges.set(Limit::Connections, doors.inside(), limits.connections);
+        gauges.set(Limit::InputBytes, held(Kind::Input), limits.input_bytes);
+        gauges.set(Limit::UnreadBytes, account.held_of(&UNREAD), limits.unread_bytes);
+        gauges.set(Limit::AmendmentBytes, held(Kind::Amendments), AMENDMENTS_BYTES_MAX);
+        gauges.set(Limit::Slices, self.connections.slices(), SLICES_MAX);
     }
 
     /// The length of the queue of waiting work.

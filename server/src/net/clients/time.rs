@@ -149,8 +149,8 @@ impl Clients {
         self.sendable.clear();
     }
 
-    /// Starts slices of answers with parts of files, up to the limit, and logs limits that are
-    /// near. `open` opens a file that is held for an answer.
+    /// Starts slices of answers with parts of files, up to the limit. `open` opens a file that is
+    /// held for an answer.
     pub(crate) fn end_turn(
         &mut self,
         mut open: impl FnMut(FileKey, &mut Vec<Command>) -> FileId,
@@ -168,7 +168,6 @@ impl Clients {
             }
             out.push(Command::SendParts { connection });
         }
-        self.lines.warn(self.shard, self.now, &self.connections);
     }
 
     /// When the next turn is needed.

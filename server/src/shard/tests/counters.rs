@@ -42,7 +42,8 @@ fn connections_requests_and_errors_are_counted() {
     let of = |name: &str| totals.of(&format!("clients_{name}"));
     let connections = ["opened", "refused", "closed"];
     assert_eq!(connections.map(|it| of(&format!("connections_{it}"))), [1, 1, 0]);
-    assert_eq!((of("connections"), of("connections_max")), (1, i32::MAX as u64));
+    let most = totals.of("limit_max{limit=\"max.connections\"}");
+    assert_eq!((of("connections"), most), (1, i32::MAX as u64));
     assert_eq!(of("requests{api=\"Heartbeat\",version=\"4\"}"), 1);
     assert_eq!(of("errors{api=\"Heartbeat\",error=\"UNKNOWN_MEMBER_ID\"}"), 1);
     assert_eq!((of("received_bytes"), of("sent_bytes")), (heartbeat.len() as u64, sent));
