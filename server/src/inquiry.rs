@@ -19,6 +19,9 @@ pub struct Inquiry {
 /// The last group that was visited in a slot; None before the first.
 pub(crate) type SurveyPlace = (Slot, Option<String>);
 
+/// A slot, and the last group whose share partitions in it were visited.
+pub(crate) type SharesPlace = (Slot, Option<Arc<str>>);
+
 /// The subject of a question.
 #[derive(Debug)]
 pub(crate) enum About {
@@ -31,6 +34,10 @@ pub(crate) enum About {
     /// The bounds of these partitions.
     Bounds(Vec<PartitionId>),
     Group(GroupAsked),
+    /// Share partitions from a place on; None for the first.
+    Shares(Option<SharesPlace>),
+    /// Share partitions of a group.
+    SharesOf(Arc<str>),
 }
 
 /// The answer to a question.
@@ -44,6 +51,21 @@ pub(crate) enum Finding {
     /// In the order of the question; None for a partition that the shard does not serve.
     Bounds(Vec<Option<Bounds>>),
     Group(Box<GroupFound>),
+    /// Share partitions, and the place of the next ones.
+    Shares(Vec<ShareStart>, Option<SharesPlace>),
+}
+
+/// A share partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShareStart {
+    pub(crate) group: Arc<str>,
+    pub(crate) partition: PartitionId,
+    /// All records before it are done; None before that has been decided.
+    pub(crate) start: Option<i64>,
+    /// The end of the partition; None if it is not served.
+    pub(crate) end: Option<i64>,
+    /// The records from the start on that are not done; None if their number is not known.
+    pub(crate) lag: Option<u64>,
 }
 
 /// A group, and the history of its rebalances.

@@ -15,7 +15,8 @@ const NAMES_BYTES_MAX: usize = 4 << 20;
 pub(super) const ROWS: &[(&str, &str, &str)] = &[
     (
         "muster_group_lag",
-        "Records of a partition that a group has not committed: its end less the committed offset.",
+        "Records of a partition that a group has not committed: its end less the committed offset; \
+         of a share group those from its start on that are not done.",
         "group, topic, partition",
     ),
     ("muster_group_lag_sum", "The sum over the partitions of a group.", "group, kind"),

@@ -21,7 +21,7 @@ use crate::shard::Common;
 use shards::Shards;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use survey::Limits;
+use survey::{Limits, SHARE};
 
 /// The time after which a survey is given up, and the last one is used.
 const SURVEY_PATIENCE: Duration = Duration::from_secs(5);

@@ -49,7 +49,8 @@ impl Shards {
             Finding::Groups(..)
             | Finding::Partitions(..)
             | Finding::Bounds(_)
-            | Finding::Group(_) => None,
+            | Finding::Group(_)
+            | Finding::Shares(..) => None,
         }
     }
 

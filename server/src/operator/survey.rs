@@ -1,5 +1,6 @@
 //! All groups with their lag. The ends of partitions are asked for before the commits of groups, so
-//! that the lag is at most that of the moment of the commits; it is never below 0. What is kept is
+//! that the lag is at most that of the moment of the commits; it is never below 0. The lag of share
+//! groups comes from the leaders of the partitions, which have their state. What is kept is
 //! a row for each group and the ends of partitions, and of single partitions only the rows with the
 //! most lag and those of the groups that were chosen.
 
@@ -8,7 +9,7 @@ mod top;
 use super::shards::Shards;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
-use crate::inquiry::{About, Finding};
+use crate::inquiry::{About, Finding, ShareStart};
 use crate::partitions::{Bounds, PartitionId};
 use muster_codec::Uuid;
 use muster_coordinator::{GroupsPage, SurveyedGroup};
@@ -19,6 +20,9 @@ use top::Top;
 
 /// The most rows of groups that were chosen, of partitions and of groups each.
 const CHOSEN_ROWS_MAX: usize = 10_000;
+
+/// The kind of share groups.
+pub(super) const SHARE: &str = "share";
 
 /// Which rows of single partitions are kept.
 #[derive(Debug, Clone)]
@@ -110,9 +114,11 @@ impl Survey {
             Finding::Cluster(_)
             | Finding::Partitions(..)
             | Finding::Bounds(_)
-            | Finding::Group(_) => None,
+            | Finding::Group(_)
+            | Finding::Shares(..) => None,
         };
-        let have_answered = shards.ask_all(|| About::Groups(None), take, until);
+        let have_answered = shards.ask_all(|| About::Groups(None), take, until)
+            && gathered.ask_shares(shards, until);
         let Gathered { groups, counts, left_out, top, chosen, .. } = gathered;
         let mut survey = Self {
             began,
@@ -156,7 +162,11 @@ fn ends(shards: &Shards, until: Instant) -> Option<Ends> {
             page.into_iter().for_each(|(id, bounds)| ends.set(id, bounds));
             last.map(|last| About::Partitions(Some(last)))
         }
-        Finding::Cluster(_) | Finding::Groups(..) | Finding::Bounds(_) | Finding::Group(_) => None,
+        Finding::Cluster(_)
+        | Finding::Groups(..)
+        | Finding::Bounds(_)
+        | Finding::Group(_)
+        | Finding::Shares(..) => None,
     };
     shards.ask_all(|| About::Partitions(None), take, until).then_some(ends)
 }
@@ -178,6 +188,8 @@ struct Gathered<'s> {
     image: &'s ClusterImage,
     ends: &'s Ends,
     groups: Vec<GroupLag>,
+    /// The places of share groups among them.
+    share_groups: HashMap<Arc<str>, usize>,
     counts: BTreeMap<(&'static str, &'static str), usize>,
     left_out: usize,
     top: Top,
@@ -191,6 +203,7 @@ impl<'s> Gathered<'s> {
             image,
             ends,
             groups: Vec::new(),
+            share_groups: HashMap::new(),
             counts: BTreeMap::new(),
             left_out: 0,
             top: Top::new(limits.top),
@@ -220,6 +233,9 @@ impl<'s> Gathered<'s> {
                 self.keep((of_partition, *partition), (&group_id, &topic.name), is_chosen);
             }
         }
+        if kind == SHARE {
+            self.share_groups.insert(Arc::clone(&group_id), self.groups.len());
+        }
         *self.counts.entry((kind, group.state)).or_default() += 1;
         self.left_out += usize::from(!group.has_offsets);
         self.groups.push(GroupLag {
@@ -232,6 +248,38 @@ impl<'s> Gathered<'s> {
             lag: (group.has_offsets && partitions > 0).then_some(lag),
             is_chosen,
         });
+    }
+
+    /// Adds the lag of share groups, of which there may be none. Returns whether all shards have
+    /// answered in time.
+    fn ask_shares(&mut self, shards: &Shards, until: Instant) -> bool {
+        if self.share_groups.is_empty() {
+            return true;
+        }
+        let take = |_, found| match found {
+            Finding::Shares(rows, next) => {
+                rows.iter().for_each(|row| self.add_share(row));
+                next.map(|place| About::Shares(Some(place)))
+            }
+            Finding::Cluster(_)
+            | Finding::Groups(..)
+            | Finding::Partitions(..)
+            | Finding::Bounds(_)
+            | Finding::Group(_) => None,
+        };
+        shards.ask_all(|| About::Shares(None), take, until)
+    }
+
+    /// Adds a share partition. Its group may be gone, or be one of another kind.
+    fn add_share(&mut self, row: &ShareStart) {
+        let Some(place) = self.share_groups.get(&row.group).copied() else { return };
+        let topic = self.image.topic_by_id(row.partition.topic);
+        let Some((topic, of_partition)) = topic.zip(row.lag) else { return };
+        let group = &mut self.groups[place];
+        group.partitions += 1;
+        group.lag = Some(group.lag.unwrap_or(0).saturating_add(of_partition));
+        let is_chosen = group.is_chosen;
+        self.keep((of_partition, row.partition.index), (&row.group, &topic.name), is_chosen);
     }
 
     /// Keeps the row of a partition, if it is one of a chosen group or has much lag.

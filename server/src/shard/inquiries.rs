@@ -16,6 +16,9 @@ const GROUPS_ROOM: usize = 512;
 /// The partitions of a page.
 const PARTITIONS_MAX: usize = 2_048;
 
+/// The share partitions of a page, about, and of a group.
+const SHARES_MAX: usize = 1_024;
+
 /// The answers that wait until the log is durable up to a position.
 #[derive(Debug, Default)]
 pub(super) struct Inquiries(VecDeque<(u64, Sender<Finding>, Finding)>);
@@ -28,7 +31,9 @@ impl Shard {
         }
         let finding = self.find(inquiry.about);
         let position = match &finding {
-            Finding::Groups(..) | Finding::Group(_) => self.groups.log().progress().accepted(),
+            Finding::Groups(..) | Finding::Group(_) | Finding::Shares(..) => {
+                self.groups.log().progress().accepted()
+            }
             Finding::Cluster(_) | Finding::Partitions(..) | Finding::Bounds(_) => 0,
         };
         self.inquiries.0.push_back((position, inquiry.to, finding));
@@ -51,7 +56,8 @@ impl Shard {
     }
 
     fn find(&self, about: About) -> Finding {
-        let Self { broker, groups, partitions, times, .. } = self;
+        let Self { broker, groups, partitions, shares, times, .. } = self;
+        let end = |id| partitions.served_bounds(id).map(|bounds| bounds.high_watermark);
         match about {
             About::Cluster => Finding::Cluster(Arc::clone(broker.image())),
             About::Groups(from) => {
@@ -72,6 +78,14 @@ impl Shard {
                 let (rebalances, under_way) = groups.rebalances(&asked.group_id);
                 let rebalances = rebalances.into_iter().cloned().collect();
                 Finding::Group(Box::new(GroupFound { view, rebalances, under_way }))
+            }
+            About::Shares(from) => {
+                let (rows, next) = shares.states().starts(from, SHARES_MAX, &end);
+                Finding::Shares(rows, next)
+            }
+            About::SharesOf(group) => {
+                let rows = shares.states().starts_of(&group, SHARES_MAX, &end);
+                Finding::Shares(rows, None)
             }
         }
     }

@@ -26,6 +26,7 @@ mod fetching;
 mod jobs;
 mod opening;
 mod requests;
+mod starts;
 mod state_apis;
 mod state_calls;
 mod states;

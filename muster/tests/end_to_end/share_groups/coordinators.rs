@@ -1,9 +1,12 @@
 //! Share groups at their coordinators: share state on all shards, and requests for several groups.
 
 use super::{LONG_MS, TOPIC};
-use crate::support::{Client, Server, create_topic};
+use crate::support::http::{api, api_until, get};
+use crate::support::transactional::leader;
+use crate::support::{Client, Server, create_topic, free_ports, produce_to};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Request, Response};
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// A member of a group that subscribes to a topic, by its coordinator.
@@ -121,8 +124,73 @@ fn a_request_for_several_groups_waits_for_all_of_them() {
     assert_eq!(errors, [0, 0, 0, 0, 0, ErrorCode::GroupIdNotFound as i16]);
 }
 
+/// Sets the start offsets of the first partitions.
+fn set_starts(client: &mut Client, group: &str, starts: &[i64]) {
+    let partition = |(index, start): (i32, &i64)| AlterShareGroupOffsetsRequestPartition {
+        partition_index: index,
+        start_offset: *start,
+    };
+    let partitions = (0..).zip(starts).map(partition).collect();
+    let topics = vec![AlterShareGroupOffsetsRequestTopic { topic_name: TOPIC.into(), partitions }];
+    let request = AlterShareGroupOffsetsRequest { group_id: group.to_owned().into(), topics };
+    let Response::AlterShareGroupOffsets(answer) = client.call(0, request.into()) else { panic!() };
+    let errors = answer.responses.iter().flat_map(|it| &it.partitions).map(|it| it.error_code);
+    assert!(answer.error_code == 0 && errors.sum::<i16>() == 0, "{answer:?}");
+}
+
+#[test]
+fn the_lag_that_operators_see_is_that_of_all_shards() {
+    const GROUP: &str = "workers";
+    let data = tempfile::tempdir().unwrap();
+    let port = free_ports(1);
+    let listener = format!("admin.listener=127.0.0.1:{port}");
+    let configs = [
+        "group.share.assignment.interval.ms=0",
+        "group.share.min.assignment.interval.ms=0",
+        "admin.lag.interval.ms=100",
+        &listener,
+    ];
+    let server = Server::start(data.path(), 2, &configs);
+    create_topic(&server, TOPIC, 4);
+    for partition in 0..4 {
+        let mut client = server.client(leader(&server, TOPIC, partition));
+        let mut produce = || produce_to(&mut client, TOPIC, partition, b"value");
+        assert!((0..10).all(|_| produce().is_some()));
+    }
+    let mut member = Heartbeats::new(&server, GROUP);
+    member.join(4);
+    member.beat(-1);
+    set_starts(&mut member.client, GROUP, &[0, 4, 10]);
+    let described: Vec<_> = described(&mut member.client, GROUP);
+    let lag = |lag: i64| (lag >= 0).then_some(lag);
+    let described: Vec<_> =
+        described.iter().map(|it| json!([it.start_offset, lag(it.lag)])).collect();
+    assert_eq!(described[..3], [json!([0, 10]), json!([4, 6]), json!([10, 0])]);
+    let (_, shown) = api(port, &format!("groups/{GROUP}"));
+    let rows = shown["shares"].as_array().unwrap().iter();
+    let undecided = |start: &Value| if start.is_null() { json!(-1) } else { start.clone() };
+    let rows: Vec<_> = rows.map(|it| json!([undecided(&it["start"]), it["lag"]])).collect();
+    assert_eq!(rows, described);
+    let listed = api_until(port, "groups", |it| it["groups"][0]["lag"] == 16);
+    assert_eq!(listed["groups"][0]["partitions"], 3, "of the last one it is not known");
+    let (_, _, text) = get(port, "/metrics", "text/plain");
+    for line in [
+        "muster_group_lag{group=\"workers\",topic=\"jobs\",partition=\"1\"} 6",
+        "muster_group_lag_sum{group=\"workers\",kind=\"share\"} 16",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}");
+    }
+}
+
 /// The start offsets of a group's partitions.
 fn starts(client: &mut Client, group: &str) -> Vec<i64> {
+    described(client, group).iter().map(|it| it.start_offset).collect()
+}
+
+fn described(
+    client: &mut Client,
+    group: &str,
+) -> Vec<DescribeShareGroupOffsetsResponsePartition<'static>> {
     let group =
         DescribeShareGroupOffsetsRequestGroup { group_id: group.to_owned().into(), topics: None };
     let request = DescribeShareGroupOffsetsRequest { groups: vec![group] };
@@ -130,5 +198,5 @@ fn starts(client: &mut Client, group: &str) -> Vec<i64> {
         panic!()
     };
     let topics = answer.groups.into_iter().flat_map(|group| group.topics);
-    topics.flat_map(|topic| topic.partitions).map(|it| it.start_offset).collect()
+    topics.flat_map(|topic| topic.partitions).collect()
 }

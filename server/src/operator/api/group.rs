@@ -2,11 +2,11 @@
 //! rebalances with their causes.
 
 use super::topics::{ByPartition, bounds};
-use super::{Answer, Refused, late};
+use super::{Answer, Refused, late, share};
 use crate::cluster::ClusterImage;
 use crate::inquiry::{About, Finding, GroupFound};
-use crate::operator::Query;
 use crate::operator::shards::Shards;
+use crate::operator::{Query, SHARE};
 use crate::partitions::PartitionId;
 use muster_coordinator::{
     Assigned, AssignedTo, Causes, CommitView, Event, EventBody, GroupAsked, GroupView, MemberView,
@@ -36,6 +36,9 @@ pub(super) fn answer(shards: &Shards, id: &str, query: &Query) -> Result<Value, 
     let known = commits.filter_map(|it| Some((image.topic(&it.topic)?, it.partition)));
     let ends = bounds(shards, known)?;
     let commit = |it: &CommitView| commit(it, &image, &ends);
+    let is_of_shares = view.kind == Some(SHARE);
+    let found = is_of_shares.then(|| share::partitions(shards, &image, id)).transpose()?;
+    let (shares, has_more_shares) = found.unwrap_or_default();
     let next_commit = view.commits.last().filter(|_| view.has_more_commits);
     Ok(json!({
         "id": id,
@@ -54,6 +57,8 @@ pub(super) fn answer(shards: &Shards, id: &str, query: &Query) -> Result<Value, 
         "commits": view.commits.iter().map(commit).collect::<Vec<_>>(),
         "next_commit": next_commit.map(place_of),
         "hides_commits": view.hides_commits,
+        "shares": shares,
+        "has_more_shares": has_more_shares,
         "rebalances": rebalances.iter().filter_map(ended).collect::<Vec<_>>(),
         "under_way": under_way.map(|it| rebalance(&it)),
     }))

@@ -3,6 +3,7 @@
 mod configs;
 mod group;
 mod groups;
+mod share;
 mod topics;
 
 use super::shards::Shards;

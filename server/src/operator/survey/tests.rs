@@ -60,6 +60,33 @@ fn lag_is_the_end_less_the_commit_and_never_below_zero() {
 }
 
 #[test]
+fn share_groups_have_the_lag_that_the_leaders_of_partitions_find() {
+    let (image, ends) = (image(), Ends::default());
+    let limits = Limits { top: 2, chosen: vec!["g2".to_owned()] };
+    let mut gathered = Gathered::new(&limits, &image, &ends);
+    gathered.add(0, &page(&[(1, 0, 4), (2, 0, 4)]));
+    for place in [0, 1] {
+        gathered.share_groups.insert(Arc::clone(&gathered.groups[place].id), place);
+    }
+    for (group, topic, index, lag) in [
+        ("g1", TOPIC, 0, Some(3)),
+        ("g1", TOPIC, 2, Some(4)),
+        ("g1", TOPIC, 1, None),
+        ("g2", TOPIC, 1, Some(5)),
+        ("g1", Uuid([8; 16]), 0, Some(100)),
+        ("gone", TOPIC, 0, Some(100)),
+    ] {
+        let partition = PartitionId { topic, index };
+        let row = ShareStart { group: group.into(), partition, start: None, end: None, lag };
+        gathered.add_share(&row);
+    }
+    let lags = gathered.groups.iter().map(|it| (it.partitions, it.lag));
+    assert_eq!(lags.collect::<Vec<_>>(), [(2, Some(7)), (1, Some(5))]);
+    let top: Vec<_> = gathered.top.into_rows().iter().map(|it| (it.lag, it.partition)).collect();
+    assert_eq!((top, gathered.chosen[0].lag), (vec![(4, 2), (3, 0)], 5));
+}
+
+#[test]
 fn a_star_chooses_all_ids_with_a_beginning() {
     let limits = Limits { top: 0, chosen: vec!["a".to_owned(), "b-*".to_owned()] };
     let chosen = ["a", "ab", "b", "b-", "b-c", "*"].map(|id| limits.has_chosen(id));
