@@ -1,0 +1,60 @@
+//! The transcript of incidents: what was seen, and the cause that it names.
+
+use serde_json::Value;
+
+const HEAD: &str = "\
+# Incidents
+
+What an operator sees of incidents, as a run of `muster/tests/end_to_end/incidents.rs` has seen it:
+the test makes each happen on a real server, wants the evidence to name the cause, and writes this
+page (`MUSTER_INCIDENTS=docs/incidents.md`). [alerts.md](alerts.md) has what to do. A step of the
+machine's clock is not among them: it would be one of all that runs there.
+";
+
+#[derive(Default)]
+pub struct Notes(String);
+
+impl Notes {
+    pub fn incident(&mut self, title: &str, symptom: &str) {
+        self.0 += &format!("\n## {title}\n\n{symptom}\n");
+    }
+
+    /// A line of the log, without its time.
+    pub fn log(&mut self, line: &str) {
+        let line = line.split_once("Z ").map_or(line, |(_, rest)| rest).trim();
+        self.said("The log", line);
+    }
+
+    pub fn metric(&mut self, line: &str) {
+        self.said("`/metrics`", line);
+    }
+
+    /// A part of what the page shows of a group; `path` may have words on the part after it.
+    pub fn page(&mut self, path: &str, value: &Value) {
+        let (path, part) = path.split_once(' ').map_or((path, ""), |(path, part)| (path, part));
+        let whence = format!("The page, `/api/v1/{path}` {part}");
+        self.said(whence.trim_end(), &value.to_string());
+    }
+
+    pub fn said(&mut self, whence: &str, words: &str) {
+        self.0 += &format!("\n{whence}:\n\n    {words}\n");
+    }
+
+    pub fn cause(&mut self, words: &str) {
+        self.0 += &format!("\n**Cause**: {words}\n");
+    }
+
+    pub fn skipped(&mut self, missing: &str) {
+        eprintln!("SKIPPED, this machine mounts nothing: {missing}");
+        self.0 += "\nNot run: the machine mounts no file systems for tests.\n";
+    }
+
+    pub fn write(self) {
+        println!("{}", self.0);
+        if let Some(path) = std::env::var_os("MUSTER_INCIDENTS") {
+            let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+            std::fs::write(std::path::Path::new(root).join(path), HEAD.to_owned() + &self.0)
+                .unwrap();
+        }
+    }
+}
