@@ -1,4 +1,4 @@
-//! The heartbeats of a member of a consumer or share group: when the next one is due, and the state
+//! The heartbeats of a member ([`super::membership`]): when the next one is due, and the state
 //! of the member by its epoch.
 
 use std::time::Duration;

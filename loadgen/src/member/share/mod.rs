@@ -10,13 +10,14 @@ mod session;
 
 use std::time::Duration;
 
-use self::membership::Membership;
 use self::session::Session;
 use super::State;
+use super::consumer_messages::Target;
 use super::core::{Core, Turn};
 use super::error::Step;
 use super::io::{Answer, NodeIndex, Overdue};
 use super::leaders::Leaders;
+use super::membership::Membership;
 use super::owned::sorted;
 use crate::event::EventKind;
 use crate::plan::{MemberIndex, Partition, SharePlan};
@@ -26,6 +27,8 @@ use crate::topics::Topics;
 pub(super) struct Share {
     plan: SharePlan,
     membership: Membership,
+    /// The newest assignment received, if its topics are not all known yet.
+    target: Option<Target>,
     /// All partitions that it may be assigned, and their leaders by their places.
     partitions: Vec<Partition>,
     leaders: Leaders,
@@ -38,7 +41,8 @@ impl Share {
     pub(super) fn new(plan: &SharePlan) -> Self {
         Self {
             plan: plan.clone(),
-            membership: Membership::new(),
+            membership: Membership::new(&membership::BEATS),
+            target: None,
             partitions: Vec::new(),
             leaders: Leaders::of(0),
             sessions: Vec::new(),
@@ -47,7 +51,8 @@ impl Share {
     }
 
     pub(super) fn advance(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        self.membership.advance(core, turn)?;
+        self.adopt(core, turn);
+        self.keep_alive(core, turn)?;
         if core.owned.is_empty() && self.sessions.is_empty() {
             return Ok(());
         }
@@ -57,19 +62,10 @@ impl Share {
         self.send(core, turn)
     }
 
-    /// Sends a heartbeat that is due, while it gives up its partitions.
-    pub(super) fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        self.membership.keep_alive(core, turn)
-    }
-
     /// Closes its sessions, with the acknowledgements of what it has processed.
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         self.closing = true;
         self.send(core, turn)
-    }
-
-    pub(super) fn leave(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        self.membership.leave(core, turn)
     }
 
     pub(super) fn answered(
@@ -81,7 +77,7 @@ impl Share {
         let of_leaders = self.leaders.answered(answer, &self.partitions, core, turn);
         let Some(answer) = of_leaders else { return Ok(()) };
         if self.membership.awaits(answer.token) {
-            return self.membership.answered(answer.sent, answer.outcome, core, turn);
+            return self.heartbeat_answered(answer.sent, answer.outcome, core, turn);
         }
         self.session_answered(answer, core, turn)
     }

@@ -1,0 +1,390 @@
+//! The membership of a member whose heartbeats join, keep alive and leave, as in consumer groups,
+//! share groups and streams groups. What the heartbeats say and bring besides belongs to the kind.
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::ApiKey;
+use kafka_protocol::protocol::StrBytes;
+
+use super::State;
+use super::core::{Core, Turn, detached, shared};
+use super::error::{Fatal, Remedy, Step, fatal, remedy};
+use super::heartbeats::{self, Heartbeats, JOIN, LEAVE};
+use super::io::{Destination, NodeIndex, Overdue, Regular, Request};
+use crate::event::EventKind;
+use crate::time::Time;
+
+/// The heartbeats of a kind of group.
+pub(super) struct Beats {
+    pub(super) api: ApiKey,
+    pub(super) least_version: i16,
+    pub(super) regular: Regular,
+}
+
+pub(super) struct Membership {
+    of: &'static Beats,
+    /// Chosen once for each simulated process, else assigned by the coordinator.
+    pub(super) member_id: StrBytes,
+    pub(super) epoch: i32,
+    in_flight: Option<InFlight>,
+    heartbeats: Heartbeats,
+    /// The next heartbeat is the first since it joined: after one that is sent at once, the next is
+    /// not a whole interval later.
+    first: bool,
+    /// The next heartbeat has all fields: the last one failed.
+    full: bool,
+    /// The next heartbeat reports what the member owns, and is sent at once.
+    acknowledge: bool,
+    /// Something was given up, and the coordinator has not answered to the report of it.
+    unconfirmed: bool,
+    /// The epoch or the assignment changed since the member was last settled.
+    unsettled: bool,
+    fenced: bool,
+}
+
+#[derive(Clone, Copy)]
+struct InFlight {
+    token: u32,
+    incarnation: u32,
+    /// Whether it reports what the member owns.
+    reports_owned: bool,
+}
+
+/// The part of an answer that is alike in all kinds of groups.
+pub(super) struct Beat {
+    pub(super) error: i16,
+    pub(super) said: Option<StrBytes>,
+    pub(super) member_id: Option<StrBytes>,
+    pub(super) epoch: i32,
+    pub(super) interval_ms: i32,
+}
+
+/// The meaning of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Heard {
+    /// It is a member, and the rest of the answer counts. Whether it was one before.
+    Alive {
+        joined: bool,
+    },
+    /// It is not a member any more, has lost all that it owned, and joins again.
+    Out,
+    Nothing,
+}
+
+impl Membership {
+    pub(super) fn new(of: &'static Beats) -> Self {
+        Self {
+            of,
+            member_id: StrBytes::new(),
+            epoch: JOIN,
+            in_flight: None,
+            heartbeats: Heartbeats::new(),
+            first: false,
+            full: true,
+            acknowledge: false,
+            unconfirmed: false,
+            unsettled: true,
+            fenced: false,
+        }
+    }
+
+    pub(super) fn version(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<i16> {
+        core.version(turn, self.of.api, self.of.least_version, "")
+    }
+
+    /// The coordinator, if a heartbeat to it is due.
+    pub(super) fn due(&self, core: &Core, now: Time) -> Option<NodeIndex> {
+        let is_due = self.deadline(core).is_some_and(|due| due <= now);
+        core.lookup.node().filter(|_| is_due)
+    }
+
+    pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
+        let idle = self.in_flight.is_none() && core.lookup.node().is_some() && self.epoch >= JOIN;
+        idle.then(|| self.heartbeats.deadline(self.is_at_once()))
+    }
+
+    /// The heartbeat that is due, if it can't be sent.
+    pub(super) fn overdue(&self, now: Time) -> Option<Overdue> {
+        let is_idle = self.epoch > JOIN && self.in_flight.is_none();
+        self.heartbeats.overdue(self.of.regular, now).filter(|_| is_idle)
+    }
+
+    pub(super) fn state(&self) -> State {
+        heartbeats::state(self.epoch, self.fenced, self.unsettled)
+    }
+
+    pub(super) fn awaits(&self, token: u32) -> bool {
+        self.in_flight.is_some_and(|in_flight| in_flight.token == token)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight.is_none()
+    }
+
+    pub(super) fn is_member(&self) -> bool {
+        self.epoch > JOIN
+    }
+
+    /// Whether the next heartbeat joins.
+    pub(super) fn joins(&self) -> bool {
+        self.epoch == JOIN
+    }
+
+    /// Whether the next heartbeat describes the member.
+    pub(super) fn is_full(&self) -> bool {
+        self.joins() || self.full
+    }
+
+    /// Whether the next heartbeat reports what the member owns.
+    pub(super) fn reports_owned(&self) -> bool {
+        self.is_full() || self.acknowledge
+    }
+
+    pub(super) fn is_acknowledging(&self) -> bool {
+        self.acknowledge
+    }
+
+    /// The id and epoch to commit with, if it is a member.
+    pub(super) fn identity(&self) -> Option<(&StrBytes, i32)> {
+        self.is_member().then_some((&self.member_id, self.epoch))
+    }
+
+    pub(super) fn choose_id(&mut self, turn: &mut Turn<'_, '_>) {
+        if self.member_id.is_empty() {
+            self.member_id = heartbeats::new_member_id(turn);
+        }
+    }
+
+    /// Sends the heartbeat that is due.
+    pub(super) fn send(
+        &mut self,
+        node: NodeIndex,
+        version: i16,
+        request: Request,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) {
+        if self.joins() {
+            core.emit(turn, EventKind::Joining);
+        }
+        let at_once = self.is_at_once();
+        let due = if at_once { turn.now() } else { self.heartbeats.next };
+        let token = core.send_due(turn, Destination::Node(node), version, request, due);
+        if !at_once {
+            Core::repeats(turn, self.heartbeats.interval);
+        }
+        self.sent(token, self.reports_owned(), core);
+        if self.first && self.acknowledge {
+            self.heartbeats.begin(turn);
+        } else {
+            self.heartbeats.next = turn.now() + self.heartbeats.interval;
+        }
+        (self.full, self.acknowledge, self.first) = (false, false, false);
+    }
+
+    /// The coordinator, if it is a member there: its next heartbeat is the last, with this epoch.
+    pub(super) fn begin_to_leave(&mut self, epoch: i32, core: &Core) -> Option<NodeIndex> {
+        let node = core.lookup.node().filter(|_| self.is_member())?;
+        self.epoch = epoch;
+        Some(node)
+    }
+
+    pub(super) fn send_last(
+        &mut self,
+        node: NodeIndex,
+        request: Request,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let version = self.version(core, turn)?;
+        let token = core.send(turn, node, version, request);
+        self.sent(token, false, core);
+        Ok(())
+    }
+
+    /// No answer to what was sent counts.
+    pub(super) fn abandon(&mut self) {
+        self.in_flight = None;
+    }
+
+    /// Takes the answer to the heartbeat that is awaited; `None` if there is none.
+    pub(super) fn answered(
+        &mut self,
+        sent: Time,
+        beat: Option<Beat>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step<Heard> {
+        let Some(in_flight) = self.in_flight.take() else { return Ok(Heard::Nothing) };
+        match beat {
+            beat if self.epoch <= LEAVE => self.left(beat, core, turn),
+            // The member was fenced by another answer since it was sent.
+            Some(_) if in_flight.incarnation != core.incarnation => {}
+            Some(beat) => {
+                let confirms = in_flight.reports_owned && beat.error == 0;
+                self.unconfirmed &= !confirms;
+                return self.heard(sent, beat, core, turn);
+            }
+            None => {
+                self.failed(core, turn);
+                core.broke(turn);
+            }
+        }
+        Ok(Heard::Nothing)
+    }
+
+    /// Takes an answer of this incarnation, to a regular heartbeat or one beside it.
+    pub(super) fn heard(
+        &mut self,
+        sent: Time,
+        beat: Beat,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step<Heard> {
+        match beat.error {
+            0 => self.alive(sent, beat, core, turn),
+            _ => self.refused(&beat, core, turn),
+        }
+    }
+
+    /// A lost answer may have had a new assignment, which the coordinator sends once.
+    pub(super) fn extra_failed(&mut self) {
+        self.full = true;
+    }
+
+    /// The next heartbeat reports what the member owns now.
+    pub(super) fn acknowledge(&mut self) {
+        self.acknowledge = true;
+    }
+
+    /// The member is not settled before the coordinator has answered to the report of it.
+    pub(super) fn gave_up(&mut self) {
+        self.unconfirmed = true;
+    }
+
+    pub(super) fn unsettle(&mut self) {
+        self.unsettled = true;
+    }
+
+    /// Emits [`EventKind::Settled`] once when the assignment of this epoch is adopted.
+    pub(super) fn settle(&mut self, busy: bool, core: &Core, turn: &mut Turn<'_, '_>) {
+        let settles = self.unsettled && !busy && !self.unconfirmed && self.is_member();
+        if settles {
+            self.unsettled = false;
+            core.emit(turn, EventKind::Settled { epoch: self.epoch });
+        }
+    }
+
+    fn is_at_once(&self) -> bool {
+        self.joins() || self.acknowledge
+    }
+
+    fn sent(&mut self, token: u32, reports_owned: bool, core: &Core) {
+        let incarnation = core.incarnation;
+        self.in_flight = Some(InFlight { token, incarnation, reports_owned });
+    }
+
+    fn left(&self, beat: Option<Beat>, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        match beat {
+            Some(beat) if beat.error != 0 => core.refused(turn, self.of.api, beat.error),
+            Some(_) => {}
+            None => core.broke(turn),
+        }
+    }
+
+    fn alive(
+        &mut self,
+        sent: Time,
+        beat: Beat,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step<Heard> {
+        self.heartbeats.retry.succeeded();
+        let epoch = beat.epoch;
+        if epoch <= JOIN {
+            let group = &core.group().id;
+            return Err(Fatal(format!("a member of group {group} received the epoch {epoch}")));
+        }
+        let joined = self.joins();
+        if joined {
+            self.joined(&beat, core, turn);
+        } else if epoch != self.epoch {
+            core.emit(turn, EventKind::Epoch { epoch });
+            self.unsettled = true;
+        }
+        self.epoch = epoch;
+        core.emit(turn, EventKind::Alive { sent, epoch });
+        self.heartbeats.keep_interval(beat.interval_ms, turn.now());
+        if joined {
+            self.first = true;
+            self.heartbeats.begin(turn);
+        }
+        Ok(Heard::Alive { joined })
+    }
+
+    fn joined(&mut self, beat: &Beat, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        if let Some(id) = beat.member_id.as_ref().filter(|id| **id != self.member_id) {
+            self.member_id = detached(id);
+        }
+        core.incarnation = core.incarnation.wrapping_add(1);
+        self.fenced = false;
+        self.unsettled = true;
+        let member_id = shared(&self.member_id);
+        core.emit(turn, EventKind::Joined { member_id, epoch: beat.epoch });
+    }
+
+    /// The coordinator answered with an error.
+    fn refused(&mut self, beat: &Beat, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step<Heard> {
+        let (api, code) = (self.of.api, beat.error);
+        let Some(error) = ResponseError::try_from_code(code) else { return Ok(Heard::Nothing) };
+        match error {
+            ResponseError::UnknownMemberId | ResponseError::FencedMemberEpoch => {
+                self.rejoin(code, core, turn);
+                core.failed_once(&mut self.heartbeats.retry, turn);
+                return Ok(Heard::Out);
+            }
+            // The Java client gives up; a process supervisor would restart it. So it tries again,
+            // until the session of the previous member is over.
+            ResponseError::UnreleasedInstanceId => {
+                self.rejoin(code, core, turn);
+                core.failed(&mut self.heartbeats.retry, turn);
+                return Ok(Heard::Out);
+            }
+            ResponseError::FencedInstanceId => core.emit(turn, EventKind::Fenced { error: code }),
+            error => match remedy(error) {
+                Remedy::GiveUp => {}
+                Remedy::LookUp => {
+                    core.refused(turn, api, code);
+                    core.lookup.forget();
+                    // Sent once the coordinator is found again; the lookup has its own back-off.
+                    self.full = true;
+                    self.heartbeats.next = turn.now();
+                    return Ok(Heard::Nothing);
+                }
+                Remedy::Retry => {
+                    core.refused(turn, api, code);
+                    self.failed(core, turn);
+                    return Ok(Heard::Nothing);
+                }
+            },
+        }
+        let said = beat.said.as_ref().map(StrBytes::as_str);
+        Err(fatal(api, &core.group().id, error, said))
+    }
+
+    /// Tries again after the back-off, with all fields.
+    fn failed(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        self.full = true;
+        self.heartbeats.next = turn.now();
+        core.failed(&mut self.heartbeats.retry, turn);
+    }
+
+    /// The coordinator does not know it: loses all that it owned, and joins again with its own id.
+    fn rejoin(&mut self, error: i16, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        core.emit(turn, EventKind::Fenced { error });
+        core.lose_all(turn);
+        core.incarnation = core.incarnation.wrapping_add(1);
+        let member_id = std::mem::take(&mut self.member_id);
+        let (heartbeats, in_flight) = (self.heartbeats.again(), self.in_flight);
+        *self = Self { member_id, heartbeats, in_flight, fenced: true, ..Self::new(self.of) };
+    }
+}
