@@ -54,6 +54,13 @@ pub enum EventKind {
     Revoked { partitions: Arc<[Partition]> },
     /// It gave these up because it was fenced, lost its session, or crashed.
     Lost { partitions: Arc<[Partition]> },
+    /// It is a thread of this process of its streams group.
+    InProcess { process: u32 },
+    /// The standby and warm-up tasks of a member of a streams group: all of them, from now on.
+    Standbys { epoch: i32, partitions: Arc<[Partition]> },
+    /// The statuses in the answers to a member of a streams group changed to these. Some make it
+    /// stop processing: [`is_held`].
+    Statuses { codes: Arc<[i8]> },
     /// The assignment of this epoch is complete on its side: nothing to give up, nothing missing
     /// of its target assignment.
     Settled { epoch: i32 },
@@ -147,6 +154,7 @@ impl EventKind {
                 | Self::Joined { .. }
                 | Self::Epoch { .. }
                 | Self::Settled { .. }
+                | Self::Statuses { .. }
                 | Self::MustRebalance { .. }
                 | Self::Reached
                 | Self::CommitAnswered { .. }
@@ -239,6 +247,18 @@ impl From<AcknowledgedBatch> for (Partition, i64, i64, Acknowledge) {
     }
 }
 
+/// Whether a member of a streams group with these statuses processes nothing: topics are missing or
+/// have wrong numbers of partitions, or the assignment is delayed.
+pub fn is_held(statuses: &[i8]) -> bool {
+    const MISSING_SOURCE_TOPICS: i8 = 1;
+    const WRONG_PARTITIONS: i8 = 2;
+    const MISSING_INTERNAL_TOPICS: i8 = 3;
+    const ASSIGNMENT_DELAYED: i8 = 5;
+    const HOLDING: [i8; 4] =
+        [MISSING_SOURCE_TOPICS, WRONG_PARTITIONS, MISSING_INTERNAL_TOPICS, ASSIGNMENT_DELAYED];
+    statuses.iter().any(|code| HOLDING.contains(code))
+}
+
 /// The end of a delivery, with its number in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -259,6 +279,9 @@ pub enum Stop {
     /// A static member closes and means to come back: nothing in a classic group, epoch -2 in a
     /// consumer group.
     Close,
+    /// It asks the coordinator of its streams group to end all members, and leaves as they do, when
+    /// the coordinator asks for that.
+    Shutdown,
     /// It vanishes: its connection breaks, and it sends nothing to the coordinator.
     Crash,
 }

@@ -88,17 +88,22 @@ pub enum Protocol {
     Reader(ReaderPlan),
     /// ShareGroupHeartbeat (KIP-932): records are acquired and acknowledged.
     Share(SharePlan),
+    /// StreamsGroupHeartbeat (KIP-1071): tasks of a topology are assigned.
+    Streams(StreamsPlan),
 }
 
 impl Protocol {
     /// Whether its clients are members of a group, which has rebalances.
     pub fn has_members(&self) -> bool {
-        matches!(self, Self::Classic { .. } | Self::Consumer { .. } | Self::Share(_))
+        matches!(
+            self,
+            Self::Classic { .. } | Self::Consumer { .. } | Self::Share(_) | Self::Streams(_)
+        )
     }
 
     /// Whether it is a group that can be deleted.
     pub fn is_group(&self) -> bool {
-        self.commits() || matches!(self, Self::Share(_))
+        self.commits() || matches!(self, Self::Share(_) | Self::Streams(_))
     }
 
     /// Whether its clients commit offsets of the group.
@@ -108,7 +113,7 @@ impl Protocol {
             Self::Producer(plan) => {
                 matches!(&plan.delivery, Delivery::Transactions(plan) if plan.offsets > 0)
             }
-            Self::Reader(_) | Self::Share(_) => false,
+            Self::Reader(_) | Self::Share(_) | Self::Streams(_) => false,
         }
     }
 }
@@ -149,6 +154,49 @@ pub struct SharePlan {
     pub poison: Option<Poison>,
     /// `share.delivery.count.limit` of the group.
     pub delivery_limit: u32,
+}
+
+/// An application of Kafka Streams: its members are threads.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct StreamsPlan {
+    pub topology: Arc<Topology>,
+    /// Whether each process has an endpoint for interactive queries.
+    pub endpoints: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Topology {
+    pub subtopologies: Vec<Subtopology>,
+}
+
+impl Topology {
+    /// The number of tasks of all subtopologies.
+    pub fn tasks(&self) -> u32 {
+        self.subtopologies.iter().map(|subtopology| subtopology.tasks).sum()
+    }
+}
+
+/// A part of a topology, with a task for each partition of its sources. Its id is its place.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Subtopology {
+    /// Names of topics.
+    pub sources: Vec<String>,
+    pub changelogs: Vec<InternalTopic>,
+    /// Names of the repartition topics that it writes to.
+    pub sinks: Vec<String>,
+    /// The repartition topics that it reads.
+    pub repartitions: Vec<InternalTopic>,
+    /// Whether all that it reads must have the same number of partitions, as for a join.
+    pub copartitioned: bool,
+    pub tasks: u32,
+}
+
+/// A topic that the coordinator has created for the application.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct InternalTopic {
+    pub name: String,
+    /// 0 if the coordinator decides their number.
+    pub partitions: u32,
 }
 
 /// Records that no member can process, one in this number of each partition.
@@ -279,6 +327,9 @@ pub struct MemberPlan {
     /// `group.instance.id` of static members.
     pub instance_id: Option<StrBytes>,
     pub rack: Option<StrBytes>,
+    /// The process of its group that it is a thread of. In a group without threads each member is a
+    /// process.
+    pub process: u32,
     pub workload: Workload,
 }
 

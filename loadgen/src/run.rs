@@ -131,7 +131,7 @@ fn play(run: &Run, mut named: Named) -> Result<Ended, String> {
     };
     let cluster = engine.cluster();
     let mut notes = named.fit(&cluster.versions).map_err(|problem| problem.to_string())?;
-    notes.extend(named.adopt_times(cluster.consumer_times));
+    notes.extend(named.adopt_times(cluster));
     let live = Live::new(Mode::detect(run.outputs.quiet));
     notes.iter().chain(&cluster.warnings).for_each(|note| live.note(note));
     let about = About::of(run, &named, &engine, bootstrap, began);

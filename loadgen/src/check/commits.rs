@@ -98,9 +98,12 @@ impl Commits {
         let may_be_fenced_by = match facts.group.protocol {
             Kind::Classic => Time::ZERO,
             Kind::Consumer if commit.held => sender_until,
-            Kind::Consumer | Kind::Manual | Kind::Producer | Kind::Reader | Kind::Share => {
-                Time::MAX
-            }
+            Kind::Consumer
+            | Kind::Manual
+            | Kind::Producer
+            | Kind::Reader
+            | Kind::Share
+            | Kind::Streams => Time::MAX,
         };
         let refused: HashMap<_, _> = refused.iter().copied().collect();
         for (partition, offset) in commit.offsets.iter() {

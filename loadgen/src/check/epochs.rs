@@ -64,7 +64,7 @@ pub(super) fn judge_alive(
 ) {
     let epochs = match facts.group.protocol {
         Kind::Classic => &facts.epochs,
-        Kind::Consumer | Kind::Share => &member.epochs,
+        Kind::Consumer | Kind::Share | Kind::Streams => &member.epochs,
         Kind::Manual | Kind::Producer | Kind::Reader => return,
     };
     judge(event, alive.epoch, alive.sent, epochs, facts, found);

@@ -1,13 +1,14 @@
 //! The state of one group and its members, and the rules that each event concerns.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::clients::Client;
 use super::commits::Commits;
 use super::epochs::{self, Epochs};
 use super::found::Found;
 use super::lease::{self, Alive, Generations};
-use super::owners::Owners;
+use super::owners::{Owners, Rule, of_group};
+use super::processes::Processes;
 use crate::event::{Event, EventKind};
 use crate::history::{Group, Kind};
 use crate::plan::{MemberIndex, Partition};
@@ -17,6 +18,7 @@ pub(super) struct GroupState {
     facts: Facts,
     members: Members,
     owners: Owners,
+    processes: Processes,
     commits: Commits,
 }
 
@@ -59,8 +61,6 @@ pub(super) struct Member {
     pub(super) epochs: Epochs,
     /// Counts up when it loses all its partitions at once.
     pub(super) life: u32,
-    /// Partitions that another member claims too.
-    pub(super) contested: BTreeSet<Partition>,
     /// Set if it is no simulated member.
     pub(super) client: Option<Client>,
 }
@@ -76,8 +76,13 @@ impl GroupState {
             deleted: None,
             shaken: Time::ZERO,
         };
-        let (members, owners, commits) = (Members::new(), Owners::default(), Commits::default());
-        Self { facts, members, owners, commits }
+        Self {
+            facts,
+            members: Members::new(),
+            owners: Owners::new(Rule::TwoOwners),
+            processes: Processes::new(),
+            commits: Commits::default(),
+        }
     }
 
     pub(super) fn named(&self) -> &Group {
@@ -100,14 +105,27 @@ impl GroupState {
             EventKind::Assigned { epoch, partitions } => {
                 self.synced(index, at, *epoch);
                 if self.facts.group.protocol != Kind::Share {
-                    self.owners.assigned(event, *epoch, partitions, &mut self.members);
+                    let places = partitions.iter().map(of_group);
+                    self.owners.assigned(event, *epoch, places, &mut self.members);
+                }
+                if self.facts.group.protocol == Kind::Streams {
+                    let (members, facts) = (&mut self.members, &self.facts);
+                    self.processes.assigned(event, *epoch, partitions, members, facts, found);
                 }
             }
+            EventKind::InProcess { process } => self.processes.runs_in(index, *process),
+            EventKind::Standbys { epoch, partitions } => {
+                self.judge_owners(index, at, found);
+                let (members, facts) = (&mut self.members, &self.facts);
+                self.processes.standbys(event, *epoch, partitions, members, facts, found);
+            }
+            EventKind::Statuses { .. } => {}
             EventKind::Settled { epoch } => self.settled(index, at, *epoch),
             EventKind::MustRebalance { sent } => self.must_rebalance(index, *sent),
             EventKind::Revoked { partitions } | EventKind::Lost { partitions } => {
                 self.judge_owners(index, at, found);
-                self.owners.released(index, partitions);
+                self.owners.released(index, partitions.iter().map(of_group));
+                self.processes.released(index, partitions);
             }
             EventKind::Fenced { .. } => self.fenced(event, found),
             EventKind::Started | EventKind::Stopped { .. } | EventKind::Failed { .. } => {
@@ -152,12 +170,13 @@ impl GroupState {
             }
             EventKind::ClientAssigned { partitions } => {
                 self.client_heard(index, at, found);
-                self.owners.assigned(event, 0, partitions, &mut self.members);
+                let places = partitions.iter().map(of_group);
+                self.owners.assigned(event, 0, places, &mut self.members);
             }
             EventKind::ClientAlive => self.client_heard(index, at, found),
             EventKind::ClientRevoked { partitions } | EventKind::ClientLost { partitions } => {
                 self.client_heard(index, at, found);
-                self.owners.released(index, partitions);
+                self.owners.released(index, partitions.iter().map(of_group));
             }
             EventKind::ClientEnded { .. } => self.gone(event, found),
         }
@@ -204,7 +223,7 @@ impl GroupState {
     /// A consumer that joins (epoch 0) owns nothing. A classic member may keep its partitions, and
     /// stays a member if it was one.
     fn joining(&mut self, event: &Event, found: &mut Found) {
-        if self.facts.group.protocol == Kind::Consumer {
+        if matches!(self.facts.group.protocol, Kind::Consumer | Kind::Streams) {
             self.gone(event, found);
         }
         let member = self.member(event.member);
@@ -259,9 +278,9 @@ impl GroupState {
     fn gone(&mut self, event: &Event, found: &mut Found) {
         self.judge_owners(event.member, event.at, found);
         self.out(event.member);
-        let member = self.member(event.member);
-        member.life += 1;
-        member.contested.clear();
+        self.member(event.member).life += 1;
+        self.owners.gone(event.member);
+        self.processes.gone(event.member);
     }
 
     fn out(&mut self, index: MemberIndex) {
@@ -319,9 +338,8 @@ impl GroupState {
     }
 
     fn judge_owners(&mut self, index: MemberIndex, at: Time, found: &mut Found) {
-        if self.members.get(&index).is_some_and(|member| !member.contested.is_empty()) {
-            self.owners.judge(index, at, &mut self.members, &self.facts, found);
-        }
+        self.owners.judge(index, at, &self.members, &self.facts, found);
+        self.processes.judge(index, at, &self.members, &self.facts, found);
     }
 }
 
@@ -329,6 +347,20 @@ impl Facts {
     /// Whether a member that joined then was in the group before its deletion: answers may be late.
     fn was_deleted_since(&self, joined: Time) -> bool {
         self.deleted.is_some_and(|(sent, _)| joined < sent)
+    }
+
+    /// The name of a partition in a sentence: of a streams group it is a task.
+    pub(super) fn name(&self, partition: Partition) -> String {
+        let Partition { topic, number } = partition;
+        match self.group.protocol {
+            Kind::Streams => format!("task {}_{number}", topic.0),
+            Kind::Classic
+            | Kind::Consumer
+            | Kind::Manual
+            | Kind::Producer
+            | Kind::Reader
+            | Kind::Share => format!("partition {number} of topic {}", topic.0),
+        }
     }
 
     fn start_over(&mut self) {

@@ -85,7 +85,7 @@ pub(super) fn certain_until(member: &Member, epoch: i32, facts: &Facts) -> Time 
     let session = with_margin(alive.sent, facts.group.session_timeout);
     let rebalance = |from: Time| with_margin(from, facts.group.rebalance_timeout);
     match facts.group.protocol {
-        Kind::Consumer => {
+        Kind::Consumer | Kind::Streams => {
             let rebalance = member.must_rebalance.map_or(Time::MAX, rebalance);
             session.min(rebalance).max(alive.sent)
         }
@@ -127,7 +127,12 @@ pub(super) fn judge_eviction(event: &Event, member: &Member, facts: &Facts, foun
 fn was_durable(member: &Member, alive: Alive, facts: &Facts) -> bool {
     match facts.group.protocol {
         Kind::Classic => member.synced == alive.epoch && facts.shaken < member.joined,
-        Kind::Consumer | Kind::Manual | Kind::Producer | Kind::Reader | Kind::Share => true,
+        Kind::Consumer
+        | Kind::Manual
+        | Kind::Producer
+        | Kind::Reader
+        | Kind::Share
+        | Kind::Streams => true,
     }
 }
 

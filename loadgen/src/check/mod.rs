@@ -7,6 +7,7 @@
 //! why:
 //!
 //! - `two-owners`: [`owners`], [`clients`];       `evicted-early`: [`lease`]
+//! - `task-twice`: [`processes`];
 //! - `epoch-went-back`: [`epochs`];              `fenced-commit-accepted`: [`commits`]
 //! - `commit-lost`, `deleted-group-came-back`: [`register`]
 //! - `repeat-differed`: the event itself is the violation;
@@ -28,6 +29,7 @@ mod found;
 mod group;
 mod lease;
 mod owners;
+mod processes;
 mod register;
 mod shares;
 #[cfg(test)]

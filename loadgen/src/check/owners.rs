@@ -1,4 +1,6 @@
-//! The rule `two-owners`: no partition has two owners at once, by the protocol's own rule.
+//! The rule `two-owners`: no partition has two owners at once, by the protocol's own rule. Of a
+//! streams group that are the active tasks, and the rule `task-twice` says the same of all tasks of
+//! a process, of whatever role: [`super::processes`].
 //!
 //! A member owns a partition from [`EventKind::Assigned`] until it gave it up itself, or until its
 //! lease may have run out ([`super::lease`]): after that the coordinator may assign it to another,
@@ -31,7 +33,7 @@
 //! handle requests of a closed connection after those of the next one. Claims of real clients are
 //! certain for other times: [`super::clients`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,9 +45,30 @@ use crate::event::{Event, EventKind};
 use crate::plan::{MemberIndex, Partition};
 use crate::time::Time;
 
-#[derive(Default)]
 pub(super) struct Owners {
-    claims: HashMap<Partition, Claims>,
+    rule: Rule,
+    claims: HashMap<Place, Claims>,
+    /// Places of a member that another member claims too.
+    contested: HashMap<MemberIndex, BTreeSet<Place>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rule {
+    TwoOwners,
+    TaskTwice,
+}
+
+/// A partition that has one owner: in the group, or in a process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Place {
+    /// 0 for all of the group.
+    pub(super) process: u32,
+    pub(super) partition: Partition,
+}
+
+/// The claims of a group that assigns partitions to one member each.
+pub(super) fn of_group(partition: &Partition) -> Place {
+    Place { process: 0, partition: *partition }
 }
 
 /// The current claims of a partition, at most one of each member. Mostly there is one.
@@ -65,37 +88,46 @@ struct Claim {
 }
 
 impl Owners {
+    pub(super) fn new(rule: Rule) -> Self {
+        Self { rule, claims: HashMap::new(), contested: HashMap::new() }
+    }
+
     pub(super) fn assigned(
         &mut self,
         event: &Event,
         epoch: i32,
-        partitions: &[Partition],
+        places: impl Iterator<Item = Place>,
         members: &mut Members,
     ) {
         let member = event.member;
         let life = members.entry(member).or_default().life;
         let claim = Claim { member, life, since: event.at, epoch };
-        for partition in partitions {
-            let Some(claims) = self.claims.get_mut(partition) else {
-                self.claims.insert(*partition, Claims { newest: claim, older: Vec::new() });
+        for place in places {
+            let Some(claims) = self.claims.get_mut(&place) else {
+                self.claims.insert(place, Claims { newest: claim, older: Vec::new() });
                 continue;
             };
             claims.add(claim, members);
             if !claims.older.is_empty() {
                 for side in claims.iter() {
-                    members.entry(side.member).or_default().contested.insert(*partition);
+                    self.contested.entry(side.member).or_default().insert(place);
                 }
             }
         }
     }
 
-    pub(super) fn released(&mut self, member: MemberIndex, partitions: &[Partition]) {
-        for partition in partitions {
-            let Some(claims) = self.claims.get_mut(partition) else { continue };
+    pub(super) fn released(&mut self, member: MemberIndex, places: impl Iterator<Item = Place>) {
+        for place in places {
+            let Some(claims) = self.claims.get_mut(&place) else { continue };
             if !claims.retain(|claim| claim.member != member) {
-                self.claims.remove(partition);
+                self.claims.remove(&place);
             }
         }
+    }
+
+    /// The member has lost all that it owned.
+    pub(super) fn gone(&mut self, member: MemberIndex) {
+        self.contested.remove(&member);
     }
 
     /// Whether the member believes to own all of these.
@@ -106,7 +138,7 @@ impl Owners {
         members: &Members,
     ) -> bool {
         offsets.iter().all(|(partition, _)| {
-            self.claims.get(partition).is_some_and(|claims| {
+            self.claims.get(&of_group(partition)).is_some_and(|claims| {
                 claims.iter().any(|claim| claim.member == member && claim.stands(members))
             })
         })
@@ -117,23 +149,22 @@ impl Owners {
         &mut self,
         member: MemberIndex,
         now: Time,
-        members: &mut Members,
+        members: &Members,
         facts: &Facts,
         found: &mut Found,
     ) {
-        let Some(this) = members.get_mut(&member) else { return };
-        let mut contested = std::mem::take(&mut this.contested);
-        contested.retain(|partition| {
-            let Some(claims) = self.claims.get_mut(partition) else { return false };
+        let Some(mut contested) = self.contested.remove(&member) else { return };
+        contested.retain(|place| {
+            let Some(claims) = self.claims.get_mut(place) else { return false };
             claims.retain(|claim| claim.stands(members));
             while let Some((older, newer)) = claims.overlapping(member, now, members, facts) {
-                report(*partition, older, newer, members, facts, now, found);
+                report(self.rule, *place, older, newer, members, facts, now, found);
                 claims.retain(|claim| claim.member != older.member);
             }
             !claims.older.is_empty()
         });
-        if let Some(this) = members.get_mut(&member) {
-            this.contested = contested;
+        if !contested.is_empty() {
+            self.contested.insert(member, contested);
         }
     }
 }
@@ -234,8 +265,10 @@ impl Claim {
     }
 }
 
+#[allow(clippy::too_many_arguments)] // the parts of a violation
 fn report(
-    partition: Partition,
+    rule: Rule,
+    place: Place,
     older: Claim,
     newest: Claim,
     members: &Members,
@@ -243,12 +276,16 @@ fn report(
     now: Time,
     found: &mut Found,
 ) {
-    found.add("two-owners", now, &facts.group.id, || {
+    let (rule, within) = match rule {
+        Rule::TwoOwners => ("two-owners", String::new()),
+        Rule::TaskTwice => ("task-twice", format!(" in process {}", place.process)),
+    };
+    found.add(rule, now, &facts.group.id, || {
+        let partition = place.partition;
         let what = format!(
-            "partition {} of topic {} was assigned to {}, while {} owned it since {} and its lease \
-             had not run out",
-            partition.number,
-            partition.topic.0,
+            "{} was assigned to {}, while {} owned it{within} since {} and its lease had not run \
+             out",
+            facts.name(partition),
             newest.claimant(members, " in epoch "),
             older.claimant(members, ""),
             older.began(members),

@@ -23,8 +23,8 @@ use super::channel::{CallError, Channel};
 use super::command::Cluster;
 use super::configs;
 use super::dial::{Dialer, host_and_port};
-use crate::member::Versions;
-use crate::wire::{self, Malformed, SHARE_FETCH_VERSIONS};
+use crate::member::{STREAMS_HEARTBEAT, Versions};
+use crate::wire::{self, Malformed, SHARE_FETCH_VERSIONS, STREAMS_HEARTBEAT_VERSIONS};
 
 /// Sent first: the newest that brokers of the last years know. Older brokers answer in version 0.
 const API_VERSIONS: i16 = 3;
@@ -71,12 +71,15 @@ async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, Stri
     for attempt in attempts {
         match attempt.await.unwrap_or_else(|error| resume_unwind(error.into_panic())) {
             Ok(configs) => {
-                let has_consumers = cluster.versions.of(ConsumerGroupHeartbeatRequest::KEY);
-                let times = has_consumers.and_then(|_| configs::consumer_times(&configs));
-                if let Some(times) = times {
-                    let known = cluster.consumer_times;
-                    cluster.consumer_times = Some(known.map_or(times, |known| known.and(times)));
-                }
+                let times = |api, keys| {
+                    let is_offered = cluster.versions.of(api).is_some();
+                    is_offered.then(|| configs::times(keys, &configs)).flatten()
+                };
+                let consumers = times(ConsumerGroupHeartbeatRequest::KEY, configs::OF_CONSUMERS);
+                let streams = times(STREAMS_HEARTBEAT, configs::OF_STREAMS);
+                let known = (cluster.consumer_times, cluster.streams_times);
+                cluster.consumer_times = consumers.map(|it| it.and(known.0)).or(known.0);
+                cluster.streams_times = streams.map(|it| it.and(known.1)).or(known.1);
                 // Brokers of a cluster are configured alike; if not, the first one stands.
                 configs.into_iter().for_each(|(name, value)| {
                     cluster.configs.entry(name).or_insert(value);
@@ -125,6 +128,7 @@ async fn ask(dialer: &Dialer, host: &str, port: u16) -> Result<Cluster, String> 
         versions,
         warnings: Vec::new(),
         consumer_times: None,
+        streams_times: None,
         configs: BTreeMap::new(),
     })
 }
@@ -193,6 +197,7 @@ const OURS: &[(i16, VersionRange)] = &[
     ours::<IncrementalAlterConfigsRequest>(),
     ours::<ShareGroupHeartbeatRequest>(),
     (ShareFetchRequest::KEY, SHARE_FETCH_VERSIONS),
+    (STREAMS_HEARTBEAT, STREAMS_HEARTBEAT_VERSIONS),
     ours::<ShareAcknowledgeRequest>(),
     ours::<DescribeShareGroupOffsetsRequest>(),
 ];

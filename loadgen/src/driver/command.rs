@@ -202,6 +202,10 @@ pub enum RoundTrip {
     ShareJoin,
     /// ShareGroupHeartbeat that only keeps alive.
     ShareHeartbeat,
+    /// StreamsGroupHeartbeat of a member that joins, changes or leaves.
+    StreamsJoin,
+    /// StreamsGroupHeartbeat that only keeps alive or acknowledges.
+    StreamsHeartbeat,
     /// ShareFetch, which waits for records.
     ShareFetch,
     ShareAcknowledge,
@@ -216,7 +220,7 @@ pub enum RoundTrip {
 }
 
 impl RoundTrip {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::Connect,
         Self::FindCoordinator,
         Self::JoinGroup,
@@ -240,6 +244,8 @@ impl RoundTrip {
         Self::ListOffsets,
         Self::ShareJoin,
         Self::ShareHeartbeat,
+        Self::StreamsJoin,
+        Self::StreamsHeartbeat,
         Self::ShareFetch,
         Self::ShareAcknowledge,
         Self::Delivery,
@@ -274,6 +280,8 @@ impl RoundTrip {
             Self::ListOffsets => "list-offsets",
             Self::ShareJoin => "share-join",
             Self::ShareHeartbeat => "share-heartbeat",
+            Self::StreamsJoin => "streams-join",
+            Self::StreamsHeartbeat => "streams-heartbeat",
             Self::ShareFetch => "share-fetch",
             Self::ShareAcknowledge => "share-acknowledge",
             Self::Delivery => "delivery",
@@ -318,24 +326,26 @@ pub struct Cluster {
     /// One sentence on each broker that cannot be reached where it is advertised.
     pub warnings: Vec<String>,
     /// `None` if no broker answered.
-    pub consumer_times: Option<ConsumerTimes>,
+    pub consumer_times: Option<GroupTimes>,
+    pub streams_times: Option<GroupTimes>,
     /// The configs that results depend on, of those that brokers report.
     pub configs: BTreeMap<String, String>,
 }
 
-/// The times that brokers use for consumer groups (KIP-848). If brokers differ, the values that
-/// hold for all: the shortest session, the longest interval.
+/// The times that brokers use for consumer groups (KIP-848), or for streams groups (KIP-1071). If
+/// brokers differ, the values that hold for all: the shortest session, the longest interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ConsumerTimes {
-    /// `group.consumer.session.timeout.ms`.
+pub struct GroupTimes {
+    /// As in `group.consumer.session.timeout.ms`.
     pub session_timeout: Duration,
-    /// `group.consumer.heartbeat.interval.ms`.
+    /// As in `group.consumer.heartbeat.interval.ms`.
     pub heartbeat_interval: Duration,
 }
 
-impl ConsumerTimes {
+impl GroupTimes {
     /// The values that hold for both.
-    pub fn and(self, other: Self) -> Self {
+    pub fn and(self, other: Option<Self>) -> Self {
+        let other = other.unwrap_or(self);
         Self {
             session_timeout: self.session_timeout.min(other.session_timeout),
             heartbeat_interval: self.heartbeat_interval.max(other.heartbeat_interval),

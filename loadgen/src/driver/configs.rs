@@ -8,16 +8,25 @@ use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::protocol::StrBytes;
 
 use super::channel::Channel;
-use super::command::ConsumerTimes;
+use super::command::GroupTimes;
 
 /// The resource type of a broker: only that broker itself can be asked.
 const BROKER: i8 = 4;
-const SESSION_TIMEOUT: &str = "group.consumer.session.timeout.ms";
-const HEARTBEAT_INTERVAL: &str = "group.consumer.heartbeat.interval.ms";
+/// The session timeout and the heartbeat interval of a kind of group.
+type TimeKeys = [&'static str; 2];
+pub(super) const OF_CONSUMERS: TimeKeys =
+    ["group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"];
+pub(super) const OF_STREAMS: TimeKeys =
+    ["group.streams.session.timeout.ms", "group.streams.heartbeat.interval.ms"];
 /// Two clusters that differ in one of these are not comparable without saying so.
-const KEYS: [&str; 11] = [
-    SESSION_TIMEOUT,
-    HEARTBEAT_INTERVAL,
+const KEYS: [&str; 16] = [
+    OF_CONSUMERS[0],
+    OF_CONSUMERS[1],
+    OF_STREAMS[0],
+    OF_STREAMS[1],
+    "group.streams.assignment.interval.ms",
+    "group.streams.initial.rebalance.delay.ms",
+    "group.streams.num.standby.replicas",
     "group.consumer.assignors",
     "group.consumer.max.size",
     "group.initial.rebalance.delay.ms",
@@ -48,10 +57,11 @@ pub(super) async fn describe(
     known.filter_map(|config| Some((config.name.to_string(), config.value?.to_string()))).collect()
 }
 
-pub(super) fn consumer_times(configs: &BTreeMap<String, String>) -> Option<ConsumerTimes> {
-    Some(ConsumerTimes {
-        session_timeout: millis(configs, SESSION_TIMEOUT)?,
-        heartbeat_interval: millis(configs, HEARTBEAT_INTERVAL)?,
+pub(super) fn times(keys: TimeKeys, configs: &BTreeMap<String, String>) -> Option<GroupTimes> {
+    let [session, heartbeat] = keys;
+    Some(GroupTimes {
+        session_timeout: millis(configs, session)?,
+        heartbeat_interval: millis(configs, heartbeat)?,
     })
 }
 

@@ -233,6 +233,8 @@ pub(super) fn round_trip_of(request: &Request) -> RoundTrip {
         Request::ShareGroupHeartbeat(request) => share_heartbeat(request),
         Request::ShareFetch(_) => RoundTrip::ShareFetch,
         Request::ShareAcknowledge(_) => RoundTrip::ShareAcknowledge,
+        Request::StreamsHeartbeat(it) if it.member_epoch <= 0 => RoundTrip::StreamsJoin,
+        Request::StreamsHeartbeat(_) => RoundTrip::StreamsHeartbeat,
     }
 }
 

@@ -102,6 +102,7 @@ impl Owed {
             Regular::Heartbeat => RoundTrip::Heartbeat,
             Regular::ConsumerHeartbeat => RoundTrip::ConsumerHeartbeat,
             Regular::ShareHeartbeat => RoundTrip::ShareHeartbeat,
+            Regular::StreamsHeartbeat => RoundTrip::StreamsHeartbeat,
         };
         Self { kind, due: overdue.due, every: Some(overdue.every) }
     }

@@ -12,7 +12,7 @@ use crate::driver::command::{Cluster, Command, Task};
 use crate::event::Stop;
 use crate::plan::{
     self, Backoff, ClassicAssignor, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
-    Partition, ProducerPlan, ReaderPlan, SharePlan, TopicIndex, Workload,
+    Partition, ProducerPlan, ReaderPlan, SharePlan, StreamsPlan, TopicIndex, Workload,
 };
 use crate::time::Time;
 use crate::topics;
@@ -126,6 +126,7 @@ enum Protocol {
     Producer(ProducerPlan),
     Reader(ReaderPlan),
     Share(SharePlan),
+    Streams(StreamsPlan),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -135,6 +136,7 @@ pub(super) struct Member {
     client_id: String,
     instance_id: Option<String>,
     rack: Option<String>,
+    process: u32,
     workload: Workload,
 }
 
@@ -192,6 +194,7 @@ impl Group {
             plan::Protocol::Producer(plan) => Protocol::Producer(plan.clone()),
             plan::Protocol::Reader(plan) => Protocol::Reader(plan.clone()),
             plan::Protocol::Share(plan) => Protocol::Share(plan.clone()),
+            plan::Protocol::Streams(plan) => Protocol::Streams(plan.clone()),
         };
         let pattern = match &plan.subscription {
             plan::Subscription::Topics(_) => None,
@@ -234,6 +237,7 @@ impl Group {
             Protocol::Producer(plan) => plan::Protocol::Producer(check_producer(plan)?),
             Protocol::Reader(plan) => plan::Protocol::Reader(plan),
             Protocol::Share(plan) => plan::Protocol::Share(check_share(plan)?),
+            Protocol::Streams(plan) => plan::Protocol::Streams(plan),
         };
         let subscription = match self.pattern {
             None => plan::Subscription::Topics(self.topics),
@@ -264,6 +268,7 @@ impl Member {
             client_id: text(&plan.client_id),
             instance_id: plan.instance_id.as_ref().map(text),
             rack: plan.rack.as_ref().map(text),
+            process: plan.process,
             workload: plan.workload,
         }
     }
@@ -279,6 +284,7 @@ impl Member {
             client_id: self.client_id.into(),
             instance_id: self.instance_id.map(Into::into),
             rack: self.rack.map(Into::into),
+            process: self.process,
             workload: self.workload,
         })
     }

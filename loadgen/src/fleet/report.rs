@@ -118,6 +118,9 @@ fn to_ours(event: &mut Event, clocks: &Alignment) {
         | EventKind::Assigned { .. }
         | EventKind::Revoked { .. }
         | EventKind::Lost { .. }
+        | EventKind::InProcess { .. }
+        | EventKind::Standbys { .. }
+        | EventKind::Statuses { .. }
         | EventKind::Settled { .. }
         | EventKind::Fenced { .. }
         | EventKind::Stopped { .. }

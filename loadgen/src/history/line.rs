@@ -93,12 +93,14 @@ pub enum Kind {
     /// Readers, which have none either.
     Reader,
     Share,
+    /// A partition is a task: the number of its subtopology, and a partition.
+    Streams,
 }
 
 impl Kind {
     /// Whether its clients are members of a group, which has rebalances.
     pub fn has_members(self) -> bool {
-        matches!(self, Self::Classic | Self::Consumer | Self::Share)
+        matches!(self, Self::Classic | Self::Consumer | Self::Share | Self::Streams)
     }
 }
 
@@ -111,6 +113,7 @@ impl Group {
             Protocol::Classic { .. } => (Kind::Classic, subscribed(plan, topics)),
             Protocol::Consumer { .. } => (Kind::Consumer, subscribed(plan, topics)),
             Protocol::Share(_) => (Kind::Share, subscribed(plan, topics)),
+            Protocol::Streams(streams) => (Kind::Streams, streams.topology.tasks()),
         };
         let delivery_limit = match &plan.protocol {
             Protocol::Share(plan) => plan.delivery_limit,

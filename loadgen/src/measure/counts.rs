@@ -34,7 +34,9 @@ impl Counts {
         match &event.kind {
             EventKind::Started => members.started += 1,
             EventKind::Stopped { how: Stop::Crash } => members.crashed += 1,
-            EventKind::Stopped { how: Stop::Leave | Stop::Close } => members.stopped += 1,
+            EventKind::Stopped { how: Stop::Leave | Stop::Close | Stop::Shutdown } => {
+                members.stopped += 1
+            }
             EventKind::Failed { reason } => self.failed(event, group, reason),
             EventKind::Fenced { error } => {
                 members.fenced += 1;
@@ -69,6 +71,9 @@ impl Counts {
             | EventKind::Assigned { .. }
             | EventKind::MustRebalance { .. }
             | EventKind::Lost { .. }
+            | EventKind::InProcess { .. }
+            | EventKind::Standbys { .. }
+            | EventKind::Statuses { .. }
             | EventKind::Settled { .. }
             | EventKind::CommitSent { .. }
             | EventKind::TransactionEnding { .. }

@@ -4,16 +4,13 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
 use super::GroupStatus;
 use super::member::{Holder, Member};
-use super::rebalance::{Open, why};
+use super::rebalance::{Open, Shared, why};
 use super::sharing::Sharing;
-use crate::event::{Event, EventKind, Stop};
+use crate::event::{Event, EventKind, Stop, is_held};
 use crate::history::{Group, Kind};
 use crate::plan::{MemberIndex, Partition};
-use crate::report::model::Rebalance;
 use crate::time::Time;
 
 /// A change without a trigger after the group was stable for this long is another rebalance.
@@ -44,12 +41,6 @@ pub(super) struct GroupMeasure {
     /// Triggers that are later than the events so far.
     triggers: VecDeque<(Time, String)>,
     open: Option<Open>,
-}
-
-/// Results that are collected over all groups.
-pub(super) struct Shared<'a> {
-    pub(super) pauses: &'a mut Histogram<u64>,
-    pub(super) rebalances: &'a mut Vec<Rebalance>,
 }
 
 impl GroupMeasure {
@@ -177,7 +168,7 @@ impl GroupMeasure {
         self.account(end);
         self.close(shared);
         let waiting = self.waiting.iter().filter_map(|index| self.members.get(index)?.waits);
-        waiting.for_each(|since| record(shared.pauses, end.since(since)));
+        waiting.for_each(|since| shared.pause(end.since(since)));
         self.members.values().map(|member| member.revocations).max().unwrap_or(0)
     }
 
@@ -240,6 +231,10 @@ impl GroupMeasure {
             | EventKind::ClientRevoked { partitions }
             | EventKind::ClientLost { partitions } => self.released(index, at, partitions),
             EventKind::Settled { epoch } => self.settle(index, *epoch),
+            EventKind::Statuses { codes } if is_held(codes) => {
+                self.unsettle(index);
+                self.detected(at);
+            }
             EventKind::PartitionsGrew { partitions } => self.group.partitions = *partitions,
             EventKind::GroupDeleted { .. } => self.start_over(),
             EventKind::Disconnected => self.cut_off(index),
@@ -248,6 +243,9 @@ impl GroupMeasure {
             }
             EventKind::ClientEnded { .. } => self.ended(index),
             EventKind::Reached
+            | EventKind::InProcess { .. }
+            | EventKind::Standbys { .. }
+            | EventKind::Statuses { .. }
             | EventKind::ClientStarted { .. }
             | EventKind::ClientAlive
             | EventKind::CommitSent { .. }
@@ -419,7 +417,7 @@ impl GroupMeasure {
         let member = self.member(index);
         member.owns += partitions.len() as u32;
         if let Some(since) = member.waits.take_if(|_| !partitions.is_empty()) {
-            record(shared.pauses, at.since(since));
+            shared.pause(at.since(since));
             self.waiting.remove(&index);
         }
         if self.group.protocol == Kind::Share {
@@ -489,9 +487,4 @@ impl GroupMeasure {
     fn detected(&mut self, at: Time) {
         self.with_open(|open| open.detected(at));
     }
-}
-
-fn record(pauses: &mut Histogram<u64>, pause: Duration) {
-    let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
-    pauses.record(micros).expect("a histogram that resizes itself takes any value");
 }

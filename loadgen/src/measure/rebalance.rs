@@ -1,5 +1,9 @@
 //! A rebalance that is under way, and what is counted until it ends.
 
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
 use crate::event::{Event, EventKind};
 use crate::history::Group;
 use crate::report::model::Rebalance;
@@ -16,6 +20,12 @@ pub(super) struct Open {
     pub(super) detected: Option<Time>,
     pub(super) moved: u32,
     pub(super) revoked: u32,
+}
+
+/// Results that are collected over all groups.
+pub(super) struct Shared<'a> {
+    pub(super) pauses: &'a mut Histogram<u64>,
+    pub(super) rebalances: &'a mut Vec<Rebalance>,
 }
 
 impl Open {
@@ -66,6 +76,14 @@ impl Open {
             moved: self.moved,
             revoked: self.revoked,
         }
+    }
+}
+
+impl Shared<'_> {
+    /// A member was without partitions for this long.
+    pub(super) fn pause(&mut self, pause: Duration) {
+        let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+        self.pauses.record(micros).expect("a histogram that resizes itself takes any value");
     }
 }
 

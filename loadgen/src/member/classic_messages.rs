@@ -148,7 +148,8 @@ pub(super) fn is_cooperative(core: &Core) -> bool {
         | Protocol::Manual { .. }
         | Protocol::Producer(_)
         | Protocol::Reader(_)
-        | Protocol::Share(_) => false,
+        | Protocol::Share(_)
+        | Protocol::Streams(_) => false,
     }
 }
 

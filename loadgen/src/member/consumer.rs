@@ -13,7 +13,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::State;
 use super::consumer_messages::{OWN_ID, Target, describe, wire};
 use super::core::{Core, Turn};
-use super::error::Step;
+use super::error::{Api, Step};
 use super::heartbeats::LEAVE;
 use super::io::{Failure, NodeIndex, Overdue, Regular, Request, Response};
 use super::membership::{Beat, Beats, Heard, Membership};
@@ -28,7 +28,7 @@ use crate::topics::Topics;
 const LEAVE_FOR_NOW: i32 = -2;
 
 static BEATS: Beats = Beats {
-    api: ApiKey::ConsumerGroupHeartbeat,
+    api: Api::Known(ApiKey::ConsumerGroupHeartbeat),
     least_version: 0,
     regular: Regular::ConsumerHeartbeat,
 };

@@ -9,7 +9,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::backoff::Retry;
 use super::coordinator::{self, Key, Lookup};
-use super::error::{Step, unsupported};
+use super::error::{Api, Step, unsupported};
 use super::io::{Destination, Failure, NodeIndex, Outgoing, Request, Response};
 use super::owned::{Owned, difference};
 use super::{Context, Output};
@@ -65,8 +65,8 @@ impl Core {
         turn.output.events.push(Event { at: turn.context.now, group, member, kind });
     }
 
-    pub(super) fn refused(&self, turn: &mut Turn<'_, '_>, api: ApiKey, error: i16) {
-        self.emit(turn, EventKind::Refused { api: api as i16, error });
+    pub(super) fn refused(&self, turn: &mut Turn<'_, '_>, api: impl Into<Api>, error: i16) {
+        self.emit(turn, EventKind::Refused { api: api.into().key(), error });
     }
 
     pub(super) fn failed(&self, retry: &mut Retry, turn: &mut Turn<'_, '_>) {
@@ -81,11 +81,12 @@ impl Core {
     pub(super) fn version(
         &self,
         turn: &Turn<'_, '_>,
-        api: ApiKey,
+        api: impl Into<Api>,
         least: i16,
         needed: &str,
     ) -> Step<i16> {
-        match turn.context.versions.of(api as i16) {
+        let api = api.into();
+        match turn.context.versions.of(api.key()) {
             Some(version) if version >= least => Ok(version),
             _ => Err(unsupported(api, needed)),
         }
@@ -160,7 +161,8 @@ impl Core {
             | Protocol::Consumer { .. }
             | Protocol::Manual { .. }
             | Protocol::Reader(_)
-            | Protocol::Share(_) => Key::Group(self.plan.group.id.clone()),
+            | Protocol::Share(_)
+            | Protocol::Streams(_) => Key::Group(self.plan.group.id.clone()),
         }
     }
 

@@ -1,11 +1,22 @@
 //! The meaning of error codes for a member, and their texts.
 
+use std::fmt;
+
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::ApiKey;
+
+use super::streams::STREAMS_HEARTBEAT;
 
 /// Why a member can't continue: one clear sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fatal(pub(super) String);
+
+/// An API that members use. `kafka-protocol` 0.18 does not know all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Api {
+    Known(ApiKey),
+    StreamsGroupHeartbeat,
+}
 
 pub(super) type Step<T = ()> = Result<T, Fatal>;
 
@@ -19,6 +30,30 @@ pub(super) enum Remedy {
     GiveUp,
 }
 
+impl Api {
+    pub(super) fn key(self) -> i16 {
+        match self {
+            Self::Known(api) => api as i16,
+            Self::StreamsGroupHeartbeat => STREAMS_HEARTBEAT,
+        }
+    }
+}
+
+impl From<ApiKey> for Api {
+    fn from(api: ApiKey) -> Self {
+        Self::Known(api)
+    }
+}
+
+impl fmt::Display for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(api) => write!(f, "{api:?}"),
+            Self::StreamsGroupHeartbeat => f.write_str("StreamsGroupHeartbeat"),
+        }
+    }
+}
+
 pub(super) fn remedy(error: ResponseError) -> Remedy {
     match error {
         ResponseError::NotCoordinator | ResponseError::CoordinatorNotAvailable => Remedy::LookUp,
@@ -28,21 +63,32 @@ pub(super) fn remedy(error: ResponseError) -> Remedy {
 }
 
 /// The sentence for an error that clients treat as fatal. `said` is the server's own message.
-pub(super) fn fatal(api: ApiKey, group: &str, error: ResponseError, said: Option<&str>) -> Fatal {
+pub(super) fn fatal(
+    api: impl Into<Api>,
+    group: &str,
+    error: ResponseError,
+    said: Option<&str>,
+) -> Fatal {
     fatal_of(api, &format!("group {group}"), error, said)
 }
 
 /// The same sentence about something else than a group, such as a producer.
-pub(super) fn fatal_of(api: ApiKey, of: &str, error: ResponseError, said: Option<&str>) -> Fatal {
+pub(super) fn fatal_of(
+    api: impl Into<Api>,
+    of: &str,
+    error: ResponseError,
+    said: Option<&str>,
+) -> Fatal {
+    let api = api.into();
     let hint = said.filter(|said| !said.is_empty()).unwrap_or_else(|| hint(error));
     let colon = if hint.is_empty() { "" } else { ": " };
     let name = name(error);
-    Fatal(format!("{api:?} of {of} was refused with {name}{colon}{hint}"))
+    Fatal(format!("{api} of {of} was refused with {name}{colon}{hint}"))
 }
 
 /// The cluster lacks an API, or the version of it that is needed.
-pub(super) fn unsupported(api: ApiKey, needed: &str) -> Fatal {
-    Fatal(format!("the cluster does not support {api:?}{needed}"))
+pub(super) fn unsupported(api: impl Into<Api>, needed: &str) -> Fatal {
+    Fatal(format!("the cluster does not support {}{needed}", api.into()))
 }
 
 fn hint(error: ResponseError) -> &'static str {

@@ -16,6 +16,7 @@ use kafka_protocol::messages::{
     SyncGroupRequest, SyncGroupResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 
+use super::streams::{StreamsHeartbeat, StreamsHeartbeatAnswer};
 use crate::plan::Acquire;
 use crate::time::Time;
 
@@ -48,6 +49,7 @@ pub enum Regular {
     Heartbeat,
     ConsumerHeartbeat,
     ShareHeartbeat,
+    StreamsHeartbeat,
     Commit,
     Fetch,
     Produce,
@@ -136,6 +138,7 @@ pub enum Request {
     ShareGroupHeartbeat(ShareGroupHeartbeatRequest),
     ShareFetch(ShareFetch),
     ShareAcknowledge(ShareAcknowledgeRequest),
+    StreamsHeartbeat(StreamsHeartbeat),
 }
 
 /// ShareFetch with the acquire mode of its version 2 (KIP-1206).
@@ -168,6 +171,7 @@ pub enum Response {
     ShareGroupHeartbeat(ShareGroupHeartbeatResponse),
     ShareFetch(ShareFetchResponse),
     ShareAcknowledge(ShareAcknowledgeResponse),
+    StreamsHeartbeat(StreamsHeartbeatAnswer),
 }
 
 /// Brokers by host and port, so that members hold only an index.

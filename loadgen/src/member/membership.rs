@@ -2,12 +2,11 @@
 //! share groups and streams groups. What the heartbeats say and bring besides belongs to the kind.
 
 use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::StrBytes;
 
 use super::State;
 use super::core::{Core, Turn, detached, shared};
-use super::error::{Fatal, Remedy, Step, fatal, remedy};
+use super::error::{Api, Fatal, Remedy, Step, fatal, remedy};
 use super::heartbeats::{self, Heartbeats, JOIN, LEAVE};
 use super::io::{Destination, NodeIndex, Overdue, Regular, Request};
 use crate::event::EventKind;
@@ -15,7 +14,7 @@ use crate::time::Time;
 
 /// The heartbeats of a kind of group.
 pub(super) struct Beats {
-    pub(super) api: ApiKey,
+    pub(super) api: Api,
     pub(super) least_version: i16,
     pub(super) regular: Regular,
 }

@@ -39,6 +39,7 @@ mod repeat;
 mod role;
 mod schedule;
 mod share;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +47,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_protocol::messages::ApiKey;
+
+pub use self::streams::{
+    Joining as StreamsJoining, STREAMS_HEARTBEAT, StreamsHeartbeat, StreamsHeartbeatAnswer,
+    TaskIds, Tasks as StreamsTasks,
+};
 
 pub use self::io::{
     Answer, Destination, Failure, NodeIndex, Nodes, Outgoing, Overdue, Regular, Request, Response,
@@ -142,26 +148,18 @@ impl Member {
 
     /// The process ends: after a crash at once; else when the coordinator has answered, and at the
     /// latest after 30 s, which then counts as a crash. Its connection can be closed once
-    /// [`Member::is_done`]. [`Stop::Close`] of a dynamic member is [`Stop::Leave`].
+    /// [`Member::is_done`]. [`Stop::Close`] of a dynamic member is [`Stop::Leave`], and so is
+    /// [`Stop::Shutdown`] of one that is not in a streams group.
     pub fn stop(&mut self, how: Stop, context: &mut Context<'_>, output: &mut Output) {
         let turn = &mut Turn { context, output };
         match (&self.lifecycle, how) {
             (Lifecycle::Down | Lifecycle::Failed, _) => return,
             (_, Stop::Crash) => return self.crash(turn),
             (Lifecycle::Stopping(_), _) => return,
+            (Lifecycle::Up, Stop::Shutdown) if self.role.ask_for_shutdown() => return,
             (Lifecycle::Up, _) => {}
         }
-        let returns = how == Stop::Close && self.core.plan.instance_id.is_some();
-        let takes = match self.core.owned.is_empty() || self.role.is_manual() {
-            true => Duration::ZERO,
-            false => self.core.group().revocation_takes,
-        };
-        self.lifecycle = Lifecycle::Stopping(Stopping {
-            how: if returns { Stop::Close } else { Stop::Leave },
-            gives_up_at: turn.now() + takes,
-            until: turn.now() + takes + CLOSE_TIMEOUT,
-            has_left: false,
-        });
+        self.begin_to_stop(how, turn.now());
         let step = self.advance(turn);
         self.conclude(step, turn);
     }
@@ -244,6 +242,7 @@ impl Member {
             | Role::Producer(_)
             | Role::Reader(_)
             | Role::Share(_) => Regular::ConsumerHeartbeat,
+            Role::Streams(_) => Regular::StreamsHeartbeat,
         };
         let loads = self.role.identity().map(|_| self.offsets.overdue(&self.core, beat, now));
         heartbeat.into_iter().chain(loads.into_iter().flatten()).filter(move |_| up)
@@ -308,6 +307,10 @@ impl Member {
     fn advance(&mut self, turn: &mut Turn<'_, '_>) -> Step {
         match self.lifecycle {
             Lifecycle::Down | Lifecycle::Failed => Ok(()),
+            Lifecycle::Up if self.role.is_to_end() => {
+                self.begin_to_stop(Stop::Leave, turn.now());
+                self.advance(turn)
+            }
             Lifecycle::Up => {
                 if self.role.needs_coordinator(&self.core) {
                     self.core.search(turn)?;
@@ -317,6 +320,20 @@ impl Member {
             }
             Lifecycle::Stopping(stopping) => self.wind_down(stopping, turn),
         }
+    }
+
+    fn begin_to_stop(&mut self, how: Stop, now: Time) {
+        let returns = how == Stop::Close && self.core.plan.instance_id.is_some();
+        let takes = match self.core.owned.is_empty() || self.role.is_manual() {
+            true => Duration::ZERO,
+            false => self.core.group().revocation_takes,
+        };
+        self.lifecycle = Lifecycle::Stopping(Stopping {
+            how: if returns { Stop::Close } else { Stop::Leave },
+            gives_up_at: now + takes,
+            until: now + takes + CLOSE_TIMEOUT,
+            has_left: false,
+        });
     }
 
     fn work(&mut self, turn: &mut Turn<'_, '_>) -> Step {

@@ -15,6 +15,7 @@ use super::owned::sorted;
 use super::producer::Producer;
 use super::reader::Reader;
 use super::share::Share;
+use super::streams::Streams;
 use crate::event::Stop;
 use crate::plan::{Delivery, Protocol, Workload};
 use crate::time::Time;
@@ -26,6 +27,7 @@ pub(super) enum Role {
     Producer(Box<Producer>),
     Reader(Box<Reader>),
     Share(Box<Share>),
+    Streams(Box<Streams>),
 }
 
 /// The member id and epoch with which a client without membership commits.
@@ -41,6 +43,7 @@ impl Role {
             Protocol::Producer(plan) => Self::Producer(Box::new(Producer::new(plan))),
             Protocol::Reader(plan) => Self::Reader(Box::new(Reader::new(plan))),
             Protocol::Share(plan) => Self::Share(Box::new(Share::new(plan))),
+            Protocol::Streams(plan) => Self::Streams(Box::new(Streams::new(plan))),
         }
     }
 
@@ -56,7 +59,8 @@ impl Role {
             Protocol::Classic { .. }
             | Protocol::Consumer { .. }
             | Protocol::Manual { .. }
-            | Protocol::Share(_) => true,
+            | Protocol::Share(_)
+            | Protocol::Streams(_) => true,
         }
     }
 
@@ -66,6 +70,9 @@ impl Role {
             let partitions = sorted(partitions.to_vec());
             let fetched = core.group().fetches_on_assignment;
             core.owned.replace(partitions, fetched);
+        }
+        if let Self::Streams(streams) = self {
+            streams.begin(core, turn);
         }
         self.set_workload(work, turn);
     }
@@ -85,7 +92,8 @@ impl Role {
             | Self::Consumer(_)
             | Self::Manual
             | Self::Reader(_)
-            | Self::Share(_) => None,
+            | Self::Share(_)
+            | Self::Streams(_) => None,
         }
     }
 
@@ -95,7 +103,7 @@ impl Role {
             Self::Producer(producer) => producer.finish(core, turn),
             Self::Share(share) => share.finish(core, turn),
             Self::Reader(reader) => reader.finish(core, turn),
-            Self::Classic(_) | Self::Consumer(_) | Self::Manual => Ok(()),
+            Self::Classic(_) | Self::Consumer(_) | Self::Manual | Self::Streams(_) => Ok(()),
         }
     }
 
@@ -105,7 +113,7 @@ impl Role {
             Self::Producer(producer) => producer.finish_deadline(core),
             Self::Share(share) => share.finish_deadline(core),
             Self::Reader(reader) => reader.finish_deadline(),
-            Self::Classic(_) | Self::Consumer(_) | Self::Manual => None,
+            Self::Classic(_) | Self::Consumer(_) | Self::Manual | Self::Streams(_) => None,
         }
     }
 
@@ -115,7 +123,7 @@ impl Role {
             Self::Producer(producer) => producer.abandon(turn),
             Self::Share(share) => share.abandon(),
             Self::Reader(reader) => reader.abandon(),
-            Self::Classic(_) | Self::Consumer(_) | Self::Manual => {}
+            Self::Classic(_) | Self::Consumer(_) | Self::Manual | Self::Streams(_) => {}
         }
     }
 
@@ -125,6 +133,7 @@ impl Role {
             Self::Consumer(consumer) => consumer.advance(core, turn),
             Self::Producer(producer) => producer.advance(core, turn),
             Self::Share(share) => share.advance(core, turn),
+            Self::Streams(streams) => streams.advance(core, turn),
             Self::Reader(reader) => reader.advance(core, turn),
             Self::Manual => Ok(()),
         }
@@ -135,6 +144,7 @@ impl Role {
             Self::Classic(classic) => classic.keep_alive(core, turn),
             Self::Consumer(consumer) => consumer.keep_alive(core, turn),
             Self::Share(share) => share.keep_alive(core, turn),
+            Self::Streams(streams) => streams.keep_alive(core, turn),
             Self::Manual | Self::Producer(_) | Self::Reader(_) => Ok(()),
         }
     }
@@ -145,6 +155,7 @@ impl Role {
             Self::Consumer(consumer) => consumer.deadline(core),
             Self::Producer(producer) => producer.deadline(core),
             Self::Share(share) => share.deadline(core),
+            Self::Streams(streams) => streams.deadline(core),
             Self::Reader(reader) => reader.deadline(),
             Self::Manual => None,
         }
@@ -156,6 +167,7 @@ impl Role {
             Self::Classic(classic) => classic.heartbeat_deadline(core),
             Self::Consumer(consumer) => consumer.heartbeat_deadline(core),
             Self::Share(share) => share.heartbeat_deadline(core),
+            Self::Streams(streams) => streams.heartbeat_deadline(core),
             Self::Manual | Self::Producer(_) | Self::Reader(_) => None,
         }
     }
@@ -167,6 +179,7 @@ impl Role {
             Self::Consumer(consumer) => consumer.overdue(now),
             Self::Producer(producer) => producer.overdue(now),
             Self::Share(share) => share.overdue(now),
+            Self::Streams(streams) => streams.overdue(now),
             Self::Manual | Self::Reader(_) => None,
         }
     }
@@ -176,6 +189,7 @@ impl Role {
         match self {
             Self::Manual => Workload { heartbeat: None, ..workload },
             Self::Producer(_) | Self::Reader(_) | Self::Share(_) => Workload::default(),
+            Self::Streams(_) => Workload { heartbeat: workload.heartbeat, ..Workload::default() },
             Self::Classic(_) | Self::Consumer(_) => workload,
         }
     }
@@ -186,6 +200,7 @@ impl Role {
             Self::Consumer(consumer) => consumer.state(),
             Self::Producer(producer) => producer.state(),
             Self::Share(share) => share.state(),
+            Self::Streams(streams) => streams.state(),
             Self::Reader(reader) => reader.state(),
             Self::Manual => State::Stable,
         }
@@ -197,6 +212,7 @@ impl Role {
             Self::Consumer(consumer) => consumer.awaits(token),
             Self::Producer(producer) => producer.awaits(token),
             Self::Share(share) => share.awaits(token),
+            Self::Streams(streams) => streams.awaits(token),
             Self::Reader(reader) => reader.awaits(token),
             Self::Manual => false,
         }
@@ -208,6 +224,7 @@ impl Role {
             Self::Consumer(consumer) => consumer.is_idle(),
             Self::Producer(producer) => producer.is_idle(),
             Self::Share(share) => share.is_idle(),
+            Self::Streams(streams) => streams.is_idle(),
             Self::Reader(reader) => reader.is_idle(),
             Self::Manual => true,
         }
@@ -218,6 +235,7 @@ impl Role {
         let (member_id, epoch) = match self {
             Self::Classic(classic) => classic.identity()?,
             Self::Consumer(consumer) => consumer.identity()?,
+            Self::Streams(streams) => streams.identity()?,
             Self::Manual => (&NO_MEMBER, NO_EPOCH),
             Self::Producer(_) | Self::Reader(_) | Self::Share(_) => return None,
         };
@@ -233,6 +251,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.extra_heartbeat(core, turn).map(Some),
             Self::Consumer(consumer) => consumer.extra_heartbeat(core, turn).map(Some),
+            Self::Streams(streams) => streams.extra_heartbeat(core, turn).map(Some),
             Self::Manual | Self::Producer(_) | Self::Reader(_) | Self::Share(_) => Ok(None),
         }
     }
@@ -244,6 +263,7 @@ impl Role {
             Self::Classic(classic) => classic.leave(core, turn),
             Self::Consumer(consumer) => consumer.leave(how, core, turn),
             Self::Share(share) => share.leave(core, turn),
+            Self::Streams(streams) => streams.leave(core, turn),
             Self::Manual | Self::Producer(_) | Self::Reader(_) => Ok(()),
         }
     }
@@ -258,6 +278,7 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.answered(sent, outcome, core, turn),
             Self::Consumer(consumer) => consumer.answered(sent, outcome, core, turn),
+            Self::Streams(streams) => streams.answered(sent, outcome, core, turn),
             Self::Producer(producer) => producer.answered(Answer { outcome, ..answer }, core, turn),
             Self::Share(share) => share.answered(Answer { outcome, ..answer }, core, turn),
             Self::Reader(reader) => reader.answered(Answer { outcome, ..answer }, core, turn),
@@ -280,15 +301,45 @@ impl Role {
             (Self::Consumer(consumer), Response::ConsumerGroupHeartbeat(response)) => {
                 consumer.extra_answered(sent, response, core, turn)
             }
+            (Self::Streams(streams), Response::StreamsHeartbeat(answer)) => {
+                streams.extra_answered(sent, answer, core, turn)
+            }
             _ => Ok(()),
         }
     }
 
     /// An extra heartbeat or its answer was lost.
     pub(super) fn extra_failed(&mut self) {
-        if let Self::Consumer(consumer) = self {
-            consumer.extra_failed();
+        match self {
+            Self::Consumer(consumer) => consumer.extra_failed(),
+            Self::Streams(streams) => streams.extra_failed(),
+            Self::Classic(_)
+            | Self::Manual
+            | Self::Producer(_)
+            | Self::Reader(_)
+            | Self::Share(_) => {}
         }
+    }
+
+    /// Asks for the end of all members of its application; returns whether it has one.
+    pub(super) fn ask_for_shutdown(&mut self) -> bool {
+        match self {
+            Self::Streams(streams) => {
+                streams.ask_for_shutdown();
+                true
+            }
+            Self::Classic(_)
+            | Self::Consumer(_)
+            | Self::Manual
+            | Self::Producer(_)
+            | Self::Reader(_)
+            | Self::Share(_) => false,
+        }
+    }
+
+    /// Whether the coordinator asks all members of its application to end.
+    pub(super) fn is_to_end(&self) -> bool {
+        matches!(self, Self::Streams(streams) if streams.is_to_end())
     }
 
     /// A commit with the current identity was refused. Members of classic groups act on it; those

@@ -23,7 +23,7 @@ pub enum Cause {
 impl Cause {
     pub fn of_stop(how: Stop, members: u32) -> Self {
         match how {
-            Stop::Leave => Self::Left(members),
+            Stop::Leave | Stop::Shutdown => Self::Left(members),
             Stop::Close => Self::Closed(members),
             Stop::Crash => Self::Crashed(members),
         }

@@ -16,7 +16,7 @@ use super::clients::Clients;
 use super::file::Scenario;
 use super::members::Members;
 use super::phase::Running;
-use super::run_plan::{PREFIX, RunPlan, share_configs, topic_names};
+use super::run_plan::{PREFIX, RunPlan, group_configs, topic_names};
 use super::tasks::Tasks;
 use super::wind_down::WindDown;
 use crate::client::ClientOrder;
@@ -107,7 +107,7 @@ impl Conductor {
         let mut tasks = Tasks::default();
         let topics = topic_names(&scenario, &settings.run);
         tasks.ask(Task::EnsureTopics { topics, replication: scenario.replication });
-        for (id, configs) in share_configs(&scenario, &settings.run) {
+        for (id, configs) in group_configs(&scenario, &settings.run) {
             tasks.ask(Task::ConfigureGroup { id, configs });
         }
         let (id, transactions) = (format!("{PREFIX}{}", settings.run), scenario.has_transactions());
@@ -386,7 +386,14 @@ impl RunState {
 
     /// The checks know nothing of what producers commit.
     pub(super) fn read_offsets(&mut self, group: GroupIndex) {
-        if self.plan.produces_or_reads(group) {
+        let reads = match self.plan.group(group).protocol {
+            Protocol::Classic { .. }
+            | Protocol::Consumer { .. }
+            | Protocol::Manual { .. }
+            | Protocol::Share(_) => true,
+            Protocol::Producer(_) | Protocol::Reader(_) | Protocol::Streams(_) => false,
+        };
+        if !reads {
             return;
         }
         let id = self.plan.group(group).id.clone();

@@ -58,6 +58,10 @@ impl<'a> DryRun<'a> {
                 self.stop(what, stopping);
             }
         }
+        if let Some(of) = &phase.shut_down {
+            self.see(at, "shut-down", self.are_up(&of.groups));
+            self.change(&of.groups, |_, up| *up = 0);
+        }
         if let Some(roll) = &phase.roll {
             self.see(at, "roll", self.are_up(&roll.groups));
         }

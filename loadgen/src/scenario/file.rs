@@ -2,6 +2,7 @@
 
 mod producers;
 mod share;
+mod streams;
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use serde::Deserialize;
 
 pub(super) use self::producers::{Producer, Reader};
 pub(super) use self::share::Share;
+pub(super) use self::streams::{Streams, Subtopology};
 
 use super::values::{Amount, Span, Words};
 use crate::event::Stop;
@@ -115,6 +117,9 @@ pub struct Group {
     /// The keys of a share group.
     #[serde(default)]
     pub share: Share,
+    /// The keys of a streams group.
+    #[serde(default)]
+    pub streams: Streams,
     /// Not a group, but producers.
     #[serde(skip)]
     pub producer: Option<Producer>,
@@ -129,6 +134,7 @@ pub enum Protocol {
     Classic,
     Consumer,
     Share,
+    Streams,
     /// One client without membership, which commits and fetches all partitions of its topics.
     Manual,
     #[serde(skip)]
@@ -140,7 +146,7 @@ pub enum Protocol {
 impl Protocol {
     /// Whether its clients are members of a group, which has rebalances.
     pub const fn has_members(self) -> bool {
-        matches!(self, Self::Classic | Self::Consumer | Self::Share)
+        matches!(self, Self::Classic | Self::Consumer | Self::Share | Self::Streams)
     }
 
     pub const fn name(self) -> &'static str {
@@ -148,6 +154,7 @@ impl Protocol {
             Self::Classic => "classic",
             Self::Consumer => "consumer",
             Self::Share => "share",
+            Self::Streams => "streams",
             Self::Manual => "manual",
             Self::Producer => "producer",
             Self::Reader => "reader",
@@ -193,6 +200,8 @@ pub struct Phase {
     pub leave: Option<Stopping>,
     pub close: Option<Stopping>,
     pub crash: Option<Stopping>,
+    /// A member of each of these streams groups asks for the end of all of them.
+    pub shut_down: Option<Of>,
     pub roll: Option<Roll>,
     pub churn: Option<Churn>,
     pub work: Option<Work>,
@@ -386,7 +395,11 @@ impl Group {
     pub fn kind(&self) -> &'static str {
         match self.protocol {
             Protocol::Producer | Protocol::Reader => self.protocol.name(),
-            Protocol::Classic | Protocol::Consumer | Protocol::Share | Protocol::Manual => "group",
+            Protocol::Classic
+            | Protocol::Consumer
+            | Protocol::Share
+            | Protocol::Streams
+            | Protocol::Manual => "group",
         }
     }
 }

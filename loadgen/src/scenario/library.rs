@@ -32,6 +32,7 @@ pub const BUILT_IN: &[BuiltIn] = library![
     "fetch-offsets",
     "transactions",
     "share",
+    "streams",
     "many-groups",
     "coordinator-restart",
     "mixed",

@@ -17,6 +17,7 @@ mod producers;
 mod ramp;
 mod run_plan;
 mod shares;
+mod streams;
 mod tasks;
 mod validate;
 mod values;
@@ -36,8 +37,8 @@ pub use run_plan::{PREFIX, RunPlan};
 pub use validate::{Limits, SPAN};
 
 use self::values::Span;
-use crate::driver::command::ConsumerTimes;
-use crate::member::Versions;
+use crate::driver::command::{Cluster, GroupTimes};
+use crate::member::{STREAMS_HEARTBEAT, Versions};
 
 /// The default of `group.consumer.heartbeat.interval.ms` of servers, and of that of share groups.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
@@ -71,7 +72,13 @@ pub fn of_text(name: &str, text: &str, limits: &Limits) -> Result<Named, Problem
 }
 
 /// The needs of groups with members: the protocol, its first API, and the option to avoid it.
-const NEEDS: [(file::Protocol, i16, &str, &str); 3] = [
+const NEEDS: [(file::Protocol, i16, &str, &str); 4] = [
+    (
+        file::Protocol::Streams,
+        STREAMS_HEARTBEAT,
+        "StreamsGroupHeartbeat (KIP-1071)",
+        "--protocol consumer",
+    ),
     (
         file::Protocol::Share,
         ApiKey::ShareGroupHeartbeat as i16,
@@ -126,16 +133,24 @@ impl Named {
         Ok(())
     }
 
-    /// Replaces the times of consumer groups in the scenario by those that the cluster reported;
-    /// returns a sentence if they differ, or are not reported.
-    pub fn adopt_times(&mut self, reported: Option<ConsumerTimes>) -> Option<String> {
+    /// Replaces the times of consumer groups and streams groups in the scenario by those that the
+    /// cluster reported; returns sentences if they differ, or are not reported.
+    pub fn adopt_times(&mut self, cluster: &Cluster) -> Vec<String> {
+        let kinds = [
+            (file::Protocol::Consumer, cluster.consumer_times),
+            (file::Protocol::Streams, cluster.streams_times),
+        ];
+        kinds.into_iter().filter_map(|(kind, times)| self.adopt(kind, times)).collect()
+    }
+
+    fn adopt(&mut self, kind: file::Protocol, reported: Option<GroupTimes>) -> Option<String> {
         let groups = self.scenario.groups.iter_mut();
-        let mut groups: Vec<_> =
-            groups.filter(|group| group.protocol == file::Protocol::Consumer).collect();
+        let mut groups: Vec<_> = groups.filter(|group| group.protocol == kind).collect();
         let first = groups.first()?;
         let (name, assumed) = (first.name.clone(), first.session_timeout);
-        let times = reported.unwrap_or(ConsumerTimes {
-            session_timeout: assumed.0,
+        let (session, kind) = (assumed.0, kind.name());
+        let times = reported.unwrap_or(GroupTimes {
+            session_timeout: session,
             heartbeat_interval: HEARTBEAT_INTERVAL,
         });
         for group in &mut groups {
@@ -147,11 +162,11 @@ impl Named {
         let session = Span(times.session_timeout);
         match reported {
             None => Some(format!(
-                "the cluster does not report group.consumer.session.timeout.ms: the checks assume \
+                "the cluster does not report group.{kind}.session.timeout.ms: the checks assume \
                  group {name}'s session-timeout, {assumed}"
             )),
             Some(_) if session != assumed => Some(format!(
-                "consumer groups have a session timeout of {session} by the cluster's \
+                "{kind} groups have a session timeout of {session} by the cluster's \
                  configuration, and not {assumed}"
             )),
             Some(_) => None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cause::Cause;
 use super::churn::Churning;
 use super::conductor::{RunState, Status};
-use super::file::{AddPartitions, Churn, How, Phase, Roll, Start, Stopping, Work};
+use super::file::{AddPartitions, Churn, How, Of, Phase, Roll, Start, Stopping, Work};
 use super::gap::Gap;
 use super::ramp::Ramp;
 use super::run_plan::{topics_of_tables, workload};
@@ -23,6 +23,8 @@ pub(super) struct Running {
     gap: Option<Gap>,
     /// Groups to delete as soon as their members have left.
     deleting: Vec<GroupIndex>,
+    /// Groups all of whose members are to end.
+    ending: Vec<GroupIndex>,
     /// The time when this phase was last busy: groups count as stable from then at the earliest.
     last_news: Time,
     /// The time of its last planned action: its limit counts from then.
@@ -50,6 +52,7 @@ impl Running {
             ramps: Vec::new(),
             gap: table.coordinator_restart.then(Gap::default),
             deleting: Vec::new(),
+            ending: Vec::new(),
             last_news: now,
             planned: now,
             warnings: Vec::new(),
@@ -61,6 +64,9 @@ impl Running {
             running.require(has_members, "start", "no member of its groups is down");
         }
         running.begin_stops(now, state);
+        if let Some(of) = &table.shut_down {
+            running.begin_shut_down(of, now, state);
+        }
         if let Some(roll) = &table.roll {
             running.begin_roll(roll, now, state);
         }
@@ -103,6 +109,20 @@ impl Running {
                 self.require(has_members, what, NONE_UP);
             }
         }
+    }
+
+    /// One member of each group asks for the end of all.
+    fn begin_shut_down(&mut self, of: &Of, now: Time, state: &mut RunState) {
+        self.ending = state.plan.groups_named(&of.groups.0);
+        let mut some = false;
+        for &group in &self.ending {
+            let up = state.members.up(&state.plan, group);
+            if let Some(member) = state.random.choice(up) {
+                some = true;
+                state.members.stop(now, member, Stop::Shutdown, None);
+            }
+        }
+        self.require(some, "shut-down", NONE_UP);
     }
 
     fn begin_churn(&mut self, churn: &Churn, now: Time, state: &RunState) {
@@ -223,6 +243,7 @@ impl Running {
         for group in ready {
             state.delete_group(group);
         }
+        self.ending.retain(|&group| state.members.alive(group) > 0);
         if let Some(roll) = self.table.roll.clone() {
             let mut rolls = std::mem::take(&mut self.rolls);
             for rolling in &mut rolls {
@@ -249,6 +270,7 @@ impl Running {
             || !self.rolls.is_empty()
             || !self.ramps.is_empty()
             || !self.deleting.is_empty()
+            || !self.ending.is_empty()
             || self.gap.as_ref().is_some_and(|gap| !gap.is_over())
     }
 
@@ -375,6 +397,7 @@ fn begin_stop(stopping: &Stopping, how: Stop, now: Time, state: &mut RunState) -
         let mut up = state.members.up(&state.plan, group);
         up.retain(|&member| how != Stop::Close || state.plan.is_static(member));
         state.random.shuffle(&mut up);
+        state.plan.gather_processes(group, &mut up);
         up.truncate(count as usize);
         // If all members leave, there is no rebalance.
         let some_stay = (up.len() as u32) < state.members.alive(group);

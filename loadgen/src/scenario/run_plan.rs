@@ -9,12 +9,13 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::conductor::Settings;
 use super::file::{Group, Load as LoadTable, Producer, Protocol as ProtocolTable, Scenario, Work};
+use super::streams;
 use super::values::Amount;
 use super::{HEARTBEAT_INTERVAL, Problem};
 use crate::plan::{
     Backoff, ClassicAssignor, Delivery, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
-    Partition, ProducerPlan, Protocol, ReaderPlan, Subscription, TopicIndex, TransactionPlan,
-    TransactionVersion, Workload,
+    Partition, ProducerPlan, Protocol, ReaderPlan, StreamsPlan, Subscription, TopicIndex,
+    TransactionPlan, TransactionVersion, Workload,
 };
 use crate::topics::Topics;
 
@@ -35,6 +36,8 @@ struct PlannedGroup {
     members: Range<u32>,
     static_members: u32,
     racks: Vec<StrBytes>,
+    /// The members of a process.
+    threads: u32,
     workload: Workload,
 }
 
@@ -53,6 +56,7 @@ impl RunPlan {
                 let subscription = subscription(scenario, table, run, &by_table);
                 let plan = group_plan(table, index, id.into(), subscription, topics, settings)?;
                 let plan = with_readers(plan, &read);
+                let plan = with_topology(plan, table, scenario, &by_table, topics)?;
                 let members = next_member..next_member + table.members;
                 next_member = members.end;
                 groups.push(PlannedGroup::new(table, Arc::new(plan), members));
@@ -74,11 +78,6 @@ impl RunPlan {
         self.group(group).protocol.has_members()
     }
 
-    /// Whether it is producers, or readers.
-    pub fn produces_or_reads(&self, group: GroupIndex) -> bool {
-        matches!(self.group(group).protocol, Protocol::Producer(_) | Protocol::Reader(_))
-    }
-
     /// The least time for which a group must be unchanged before it counts as stable. Members of
     /// consumer groups learn of a new epoch with their next heartbeat; until then the group seems
     /// stable.
@@ -86,7 +85,7 @@ impl RunPlan {
         const LEAST: Duration = Duration::from_millis(500);
         let plan = self.group(group);
         match plan.protocol {
-            Protocol::Consumer { .. } | Protocol::Share(_) => {
+            Protocol::Consumer { .. } | Protocol::Share(_) | Protocol::Streams(_) => {
                 LEAST.max(plan.heartbeat_interval * 6 / 5)
             }
             Protocol::Classic { .. }
@@ -141,9 +140,32 @@ impl RunPlan {
             client_id: format!("{}-{number}", group.plan.id.as_str()).into(),
             instance_id: (number < group.static_members)
                 .then(|| format!("{}-{number}", group.plan.id.as_str()).into()),
+            process: number / group.threads,
             rack: (racks > 0).then(|| group.racks[(number % racks) as usize].clone()),
             workload,
         }
+    }
+
+    /// The topics that coordinators create for the groups.
+    pub fn internal_topics(&self) -> Vec<StrBytes> {
+        let topologies = self.groups.iter().filter_map(|group| match &group.plan.protocol {
+            Protocol::Streams(streams) => Some(&streams.topology.subtopologies),
+            _ => None,
+        });
+        let topics =
+            topologies.flatten().flat_map(|it| it.changelogs.iter().chain(&it.repartitions));
+        topics.map(|topic| topic.name.clone().into()).collect()
+    }
+
+    /// Puts the threads of each process one after the other, where its first one is.
+    pub fn gather_processes(&self, group: GroupIndex, members: &mut [MemberIndex]) {
+        let group = &self.groups[group.0 as usize];
+        let process = |member: MemberIndex| (member.0 - group.members.start) / group.threads;
+        let mut order = BTreeMap::new();
+        for (at, member) in members.iter().enumerate() {
+            order.entry(process(*member)).or_insert(at);
+        }
+        members.sort_by_key(|member| order[&process(*member)]);
     }
 
     /// All partitions of the topics that a group subscribes to.
@@ -159,6 +181,7 @@ impl PlannedGroup {
             table: table.name.clone(),
             static_members: table.static_members.map_or(0, |amount| amount.of(table.members)),
             members,
+            threads: table.streams.threads,
             racks: table.racks.0.iter().map(|rack| rack.as_str().to_owned().into()).collect(),
             workload: workload(&Work {
                 commit: table.commit,
@@ -183,16 +206,25 @@ pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(StrBytes, u32)
     names.collect()
 }
 
-/// The ids of the share groups, with the configs that they are to have.
-pub(super) fn share_configs(
+/// The ids of the groups that are to have configs, with these.
+pub(super) fn group_configs(
     scenario: &Scenario,
     run: &str,
 ) -> Vec<(StrBytes, Vec<(String, String)>)> {
-    let tables = scenario.groups.iter().filter(|it| it.protocol == ProtocolTable::Share);
-    let each = tables.flat_map(|table| {
-        (0..table.count).map(move |number| {
+    let each = scenario.groups.iter().flat_map(|table| {
+        let configs = match table.protocol {
+            ProtocolTable::Share => table.share.configs(),
+            ProtocolTable::Streams => table.streams.configs(),
+            ProtocolTable::Classic
+            | ProtocolTable::Consumer
+            | ProtocolTable::Manual
+            | ProtocolTable::Producer
+            | ProtocolTable::Reader => Vec::new(),
+        };
+        let numbers = (0..table.count).filter(|_| !configs.is_empty()).collect::<Vec<_>>();
+        numbers.into_iter().map(move |number| {
             let name = numbered(&table.name, table.count, number);
-            (format!("{PREFIX}{run}-{name}").into(), table.share.configs())
+            (format!("{PREFIX}{run}-{name}").into(), configs.clone())
         })
     });
     each.collect()
@@ -288,7 +320,8 @@ fn group_plan(
         heartbeat_interval: heartbeat_interval(table),
         rebalance_timeout: table.rebalance_timeout.0,
         revocation_takes: table.revocation_takes.map_or(Duration::ZERO, |span| span.0),
-        fetches_on_assignment: table.fetch_on_assignment,
+        fetches_on_assignment: table.fetch_on_assignment
+            && table.protocol != ProtocolTable::Streams,
         backoff: Backoff { initial: table.backoff.0, max: table.backoff_max.0 },
     })
 }
@@ -298,7 +331,12 @@ fn group_plan(
 fn heartbeat_interval(table: &Group) -> Duration {
     match table.protocol {
         ProtocolTable::Share => table.heartbeat_interval.0.max(HEARTBEAT_INTERVAL),
-        _ => table.heartbeat_interval.0,
+        ProtocolTable::Classic
+        | ProtocolTable::Consumer
+        | ProtocolTable::Streams
+        | ProtocolTable::Manual
+        | ProtocolTable::Producer
+        | ProtocolTable::Reader => table.heartbeat_interval.0,
     }
 }
 
@@ -324,6 +362,7 @@ fn protocol(
             assignor: table.assignor.0.first().map(|name| name.clone().into()),
         },
         ProtocolTable::Share => Protocol::Share(table.share.plan()),
+        ProtocolTable::Streams => Protocol::Streams(StreamsPlan::default()),
         ProtocolTable::Manual | ProtocolTable::Producer | ProtocolTable::Reader => {
             Protocol::Manual { partitions: partitions_of(subscription.topics(), topics) }
         }
@@ -344,6 +383,26 @@ fn with_readers(mut plan: GroupPlan, read: &[TopicIndex]) -> GroupPlan {
         producer.is_read = plan.subscription.topics().iter().any(|topic| read.contains(topic));
     }
     plan
+}
+
+/// The application of a streams group.
+fn with_topology(
+    mut plan: GroupPlan,
+    table: &Group,
+    scenario: &Scenario,
+    by_table: &TopicsByTable<'_>,
+    topics: &Topics,
+) -> Result<GroupPlan, Problem> {
+    if let Protocol::Streams(streams) = &mut plan.protocol {
+        let of_table = |name: &str| {
+            let indices = by_table.get(name).into_iter().flatten();
+            let known = indices.filter_map(|index| topics.get(*index));
+            known.map(|topic| (topic.name.to_string(), topic.partitions)).collect()
+        };
+        let planned = streams::plan(table, plan.id.as_str(), &scenario.topics, of_table);
+        *streams = planned.map_err(Problem)?;
+    }
+    Ok(plan)
 }
 
 fn producer_plan(

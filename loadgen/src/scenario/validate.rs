@@ -8,6 +8,7 @@ use super::file::{Client, Group, How, Load, Phase, Protocol, Scenario, Topic, Wo
 use super::producers;
 use super::run_plan::classic_assignors;
 use super::shares;
+use super::streams;
 use super::values::{Amount, Span, Words};
 
 /// The limits of a scenario, so that a mistyped number does not overload the machine.
@@ -93,9 +94,11 @@ fn validate_group(scenario: &Scenario, group: &Group, limits: &Limits) -> Result
     require(group.count > 0, || "its count is 0: leave it out".into())?;
     require(group.members > 0, || match group.protocol {
         Protocol::Producer | Protocol::Reader => "its count is 0: leave it out".into(),
-        Protocol::Classic | Protocol::Consumer | Protocol::Share | Protocol::Manual => {
-            "a group has at least one member".into()
-        }
+        Protocol::Classic
+        | Protocol::Consumer
+        | Protocol::Share
+        | Protocol::Streams
+        | Protocol::Manual => "a group has at least one member".into(),
     })?;
     known(&group.topics, "topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
     if let Some(table) = &group.producer {
@@ -104,7 +107,7 @@ fn validate_group(scenario: &Scenario, group: &Group, limits: &Limits) -> Result
     if let Some(table) = &group.reader {
         return producers::validate_backoff(table.backoff, table.backoff_max);
     }
-    validate_membership(group, limits)?;
+    validate_membership(scenario, group, limits)?;
     validate_timeouts(group)?;
     for (name, load) in
         [("commit", group.commit), ("fetch", group.fetch), ("heartbeat", group.heartbeat)]
@@ -123,7 +126,7 @@ fn partitions_of(scenario: &Scenario, topics: &Words) -> u64 {
     each.map(|topic| u64::from(topic.count) * u64::from(topic.partitions)).sum()
 }
 
-fn validate_membership(group: &Group, limits: &Limits) -> Result<(), String> {
+fn validate_membership(scenario: &Scenario, group: &Group, limits: &Limits) -> Result<(), String> {
     let static_members = group.static_members.unwrap_or(Amount::Count(0)).of(group.members);
     require(static_members <= group.members, || {
         format!("{static_members} static members are more than its {} members", group.members)
@@ -150,6 +153,7 @@ fn validate_membership(group: &Group, limits: &Limits) -> Result<(), String> {
             })
         }
         Protocol::Share => shares::validate(group),
+        Protocol::Streams => streams::validate(group, &scenario.topics),
         Protocol::Manual | Protocol::Producer | Protocol::Reader => {
             require(group.members == 1, || {
                 "a manual group has one member; several clients are several groups (count)".into()
@@ -212,7 +216,7 @@ fn validate_client(scenario: &Scenario, client: &Client) -> Result<(), String> {
     require(!client.command.is_empty(), || "it needs a command".into())?;
     let group = Words(vec![client.group.clone()]);
     let groups = groups_of(scenario, &group)?;
-    let polls = |group: &&Group| group.protocol.has_members() && group.protocol != Protocol::Share;
+    let polls = |group: &&Group| matches!(group.protocol, Protocol::Classic | Protocol::Consumer);
     require(groups.iter().all(polls), || {
         format!(
             "group {} is {}: it has no members that own partitions",
@@ -227,7 +231,7 @@ fn validate_client(scenario: &Scenario, client: &Client) -> Result<(), String> {
     require(scenario.phases.iter().any(starts), || "no phase starts it (start-clients)".into())
 }
 
-fn known<'a>(
+pub(super) fn known<'a>(
     words: &Words,
     kind: &str,
     there: impl Iterator<Item = &'a str> + Clone,
@@ -269,6 +273,12 @@ fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
     }
     for of in [&phase.read_offsets, &phase.delete_groups].into_iter().flatten() {
         groups_of(scenario, &of.groups)?;
+    }
+    if let Some(of) = &phase.shut_down {
+        let groups = groups_of(scenario, &of.groups)?;
+        require(groups.iter().all(|group| group.protocol == Protocol::Streams), || {
+            "shut-down ends applications: name groups with protocol = \"streams\"".into()
+        })?;
     }
     let start = phase.start_clients.as_ref().map(|start| &start.clients);
     let stop = phase.stop_clients.as_ref().map(|stop| &stop.clients);

@@ -144,6 +144,7 @@ fn delete_topics(state: &mut RunState) {
     let names: Vec<_> = topic_names(&state.scenario, &state.settings.run)
         .into_iter()
         .map(|(name, _)| name)
+        .chain(state.plan.internal_topics())
         .collect();
     for topics in names.chunks(TOPICS_AT_ONCE) {
         state.tasks.ask(Task::DeleteTopics { topics: topics.to_vec() });

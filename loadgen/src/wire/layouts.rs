@@ -54,6 +54,7 @@ pub(super) fn layout(api_key: i16) -> Option<&'static Layout> {
         76 => &SHARE_GROUP_HEARTBEAT,
         78 => &SHARE_FETCH,
         79 => &SHARE_ACKNOWLEDGE,
+        88 => &STREAMS_GROUP_HEARTBEAT,
         90 => &DESCRIBE_SHARE_GROUP_OFFSETS,
         _ => return None,
     })
@@ -391,6 +392,33 @@ static CONSUMER_GROUP_HEARTBEAT: Layout =
     Layout { flexible_from: 0, fields: MEMBERSHIP, tagged: &[] };
 
 static SHARE_GROUP_HEARTBEAT: Layout = Layout { flexible_from: 0, fields: MEMBERSHIP, tagged: &[] };
+
+/// Subtopology and partitions.
+const TASKS: Kind = Array(&[all(String), all(Plain(&I32))]);
+
+/// Topic and partitions.
+const OF_TOPICS: Kind = Array(&[all(String), all(Plain(&I32))]);
+
+static STREAMS_GROUP_HEARTBEAT: Layout = Layout {
+    flexible_from: 0,
+    fields: &[
+        all(I32),                                  // throttle time
+        all(I16),                                  // error
+        all(String),                               // message
+        all(String),                               // member
+        all(I32),                                  // epoch
+        all(I32),                                  // heartbeat interval
+        all(I32),                                  // acceptable recovery lag
+        all(I32),                                  // task offset interval
+        all(Array(&[all(Fixed(1)), all(String)])), // statuses
+        all(TASKS),                                // active
+        all(TASKS),                                // standby
+        all(TASKS),                                // warm-up
+        all(I32),                                  // epoch of endpoints
+        all(Array(&[all(Structure(&[all(String), all(I16)])), all(OF_TOPICS), all(OF_TOPICS)])),
+    ],
+    tagged: &[],
+};
 
 /// Node, host, port, rack.
 const NODE_ENDPOINTS: Kind = Array(&[all(I32), all(String), all(I32), all(String)]);

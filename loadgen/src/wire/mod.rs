@@ -7,9 +7,11 @@ mod frames;
 mod layouts;
 mod shape;
 mod share_fetch;
+mod streams_heartbeat;
 
 pub use frames::Frames;
 pub use share_fetch::SHARE_FETCH_VERSIONS;
+pub use streams_heartbeat::STREAMS_HEARTBEAT_VERSIONS;
 
 use kafka_protocol::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ConsumerGroupHeartbeatRequest,
@@ -18,9 +20,9 @@ use kafka_protocol::messages::{
     OffsetFetchRequest, ProduceRequest, RequestHeader, ResponseHeader, ShareAcknowledgeRequest,
     ShareFetchRequest, ShareGroupHeartbeatRequest, SyncGroupRequest, TxnOffsetCommitRequest,
 };
-use kafka_protocol::protocol::{Decodable, HeaderVersion, Request as Message, StrBytes};
+use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request as Message, StrBytes};
 
-use crate::member::{Request, Response};
+use crate::member::{Request, Response, STREAMS_HEARTBEAT};
 
 /// The longest answer that is read. JoinGroup's to the leader of 10,000 members is some MB.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
@@ -66,31 +68,15 @@ pub fn write<R: Message>(
     header: &Header<'_>,
     request: &R,
 ) -> Result<(), Unwritable> {
-    let start = out.len();
-    let head = RequestHeader::default()
-        .with_request_api_key(R::KEY)
-        .with_request_api_version(header.version)
-        .with_correlation_id(header.correlation)
-        .with_client_id(Some(header.client_id.clone()));
-    out.extend_from_slice(&[0; 4]);
-    let written =
-        kafka_protocol::protocol::Encodable::encode(&head, out, R::header_version(header.version))
-            .and_then(|()| request.encode(out, header.version));
-    let length = i32::try_from(out.len() - start - 4);
-    match (written, length) {
-        (Ok(()), Ok(length)) => {
-            out[start..start + 4].copy_from_slice(&length.to_be_bytes());
-            Ok(())
-        }
-        (Err(error), _) => {
-            out.truncate(start);
-            Err(Unwritable(error.to_string()))
-        }
-        (_, Err(_)) => {
-            out.truncate(start);
-            Err(Unwritable("a request of more than 2 GiB".into()))
-        }
-    }
+    framed(out, |out| {
+        let head = RequestHeader::default()
+            .with_request_api_key(R::KEY)
+            .with_request_api_version(header.version)
+            .with_correlation_id(header.correlation)
+            .with_client_id(Some(header.client_id.clone()));
+        head.encode(out, R::header_version(header.version))?;
+        request.encode(out, header.version)
+    })
 }
 
 /// Decodes the answer in a frame (without its length).
@@ -113,6 +99,31 @@ pub fn correlation(frame: &[u8]) -> Result<i32, Malformed> {
     Ok(i32::from_be_bytes(*id))
 }
 
+/// Appends a frame: the length of what `write` appends, and that. Nothing is appended on error.
+fn framed<E: std::fmt::Display>(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), Unwritable> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let written = write(out);
+    let length = i32::try_from(out.len() - start - 4);
+    match (written, length) {
+        (Ok(()), Ok(length)) => {
+            out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+            Ok(())
+        }
+        (Err(error), _) => {
+            out.truncate(start);
+            Err(Unwritable(error.to_string()))
+        }
+        (_, Err(_)) => {
+            out.truncate(start);
+            Err(Unwritable("a request of more than 2 GiB".into()))
+        }
+    }
+}
+
 fn body(error: impl std::fmt::Display) -> Malformed {
     Malformed::Body(error.to_string())
 }
@@ -131,6 +142,9 @@ macro_rules! member_apis {
             match request {
                 $(Request::$name(request) => write(out, header, request),)*
                 Request::ShareFetch(fetch) => share_fetch::write_share_fetch(out, header, fetch),
+                Request::StreamsHeartbeat(request) => {
+                    streams_heartbeat::write_streams_heartbeat(out, header, request)
+                }
             }
         }
 
@@ -148,6 +162,10 @@ macro_rules! member_apis {
                 ShareFetchRequest::KEY => {
                     share_fetch::read_share_fetch(version, frame).map(Response::ShareFetch)
                 }
+                STREAMS_HEARTBEAT => {
+                    let read = streams_heartbeat::read_streams_heartbeat(version, frame);
+                    read.map(Response::StreamsHeartbeat)
+                }
                 _ => Err(Malformed::Body(format!("members do not use API {api_key}"))),
             }
         }
@@ -157,6 +175,7 @@ macro_rules! member_apis {
             match request {
                 $(Request::$name(_) => <$message>::KEY,)*
                 Request::ShareFetch(_) => ShareFetchRequest::KEY,
+                Request::StreamsHeartbeat(_) => STREAMS_HEARTBEAT,
             }
         }
     };

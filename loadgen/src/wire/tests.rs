@@ -7,6 +7,7 @@ use kafka_protocol::protocol::Encodable;
 use proptest::prelude::*;
 
 use super::*;
+use crate::member::{StreamsHeartbeat, StreamsJoining as Joining, StreamsTasks};
 
 /// `(api, version, body)` of answers that Kafka's own serializer wrote.
 fn vectors() -> Vec<(i16, i16, Vec<u8>)> {
@@ -36,7 +37,7 @@ fn every_answer_of_kafka_is_walked_to_its_last_byte() {
             walked.insert(api);
         }
     }
-    assert_eq!(walked.len(), 31, "{walked:?}");
+    assert_eq!(walked.len(), 32, "{walked:?}");
 }
 
 #[test]
@@ -157,4 +158,79 @@ fn the_acquire_mode_stands_before_the_topics() {
         let length = u32::from_be_bytes(*after.first_chunk().unwrap());
         assert_eq!((length as usize, after[4..8].to_vec()), (after.len() - 4, vec![0, 78, 0, 2]));
     }
+}
+
+/// The topology of a word count as Kafka 4.3 wrote it, in a record.
+const WORD_COUNT: &str = "000000000302300206776f7264730101023877632d4b53545245414d2d41\
+    47475245474154452d53544154452d53544f52452d303030303030303030332d7265706172746974696f6e010100\
+    02310101021477632d636f756e74732d6368616e67656c6f6700000000ffff020f636c65616e75702e706f6c6963\
+    7908636f6d70616374000001023877632d4b53545245414d2d4147475245474154452d53544154452d53544f5245\
+    2d303030303030303030332d7265706172746974696f6e00000000ffff030f636c65616e75702e706f6c69637907\
+    64656c657465000d726574656e74696f6e2e6d73032d310000010000";
+
+#[test]
+fn a_topology_is_written_as_kafka_writes_it() {
+    use crate::plan::{InternalTopic, Subtopology, Topology};
+
+    let repartition = "wc-KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition";
+    let topic = |name: &str| InternalTopic { name: name.into(), partitions: 0 };
+    let first = Subtopology {
+        sources: vec!["words".into()],
+        sinks: vec![repartition.into()],
+        ..Subtopology::default()
+    };
+    let second = Subtopology {
+        repartitions: vec![topic(repartition)],
+        changelogs: vec![topic("wc-counts-changelog")],
+        ..Subtopology::default()
+    };
+    let topology = std::sync::Arc::new(Topology { subtopologies: vec![first, second] });
+    let process_id = StrBytes::from_static_str("p");
+    let joins = Joining { rebalance_timeout_ms: 0x11, topology, process_id, endpoint: None };
+    let request = StreamsHeartbeat {
+        group_id: StrBytes::from_static_str("wc"),
+        member_id: StrBytes::from_static_str("m"),
+        endpoint_information_epoch: -1,
+        joins: Some(joins),
+        owned: Some(StreamsTasks::default()),
+        ..StreamsHeartbeat::default()
+    };
+    let (mut out, client_id) = (Vec::new(), StrBytes::from_static_str("c"));
+    let header = Header { version: 0, correlation: 9, client_id: &client_id };
+    write_request(&mut out, &header, &Request::StreamsHeartbeat(request)).unwrap();
+    let digits = WORD_COUNT.replace(' ', "");
+    let before = "0058000000000009000163000377630 26d00000000ffffffff00000000001101";
+    let after = "010101".to_owned() + "0270" + "ff" + "01" + "0000" + "00" + "00";
+    assert_eq!(out[4..], unhex(&format!("{}{digits}{after}", before.replace(' ', ""))));
+    assert_eq!(out[..4], (out.len() as u32 - 4).to_be_bytes());
+}
+
+#[test]
+fn owned_tasks_are_written_by_subtopology() {
+    let task = crate::plan::Partition::from;
+    let active = vec![task((0, 1)), task((0, 300)), task((1, 0))];
+    let owned = StreamsTasks { active, ..StreamsTasks::default() };
+    let request = StreamsHeartbeat { owned: Some(owned), ..StreamsHeartbeat::default() };
+    let (mut out, client_id) = (Vec::new(), StrBytes::from_static_str("c"));
+    let header = Header { version: 0, correlation: 9, client_id: &client_id };
+    write_request(&mut out, &header, &Request::StreamsHeartbeat(request)).unwrap();
+    let tasks = unhex("03023003000000010000012c0002310200000000000101");
+    let absent = unhex("ffffffffff");
+    let at = out.windows(5).position(|bytes| bytes == absent).unwrap() + 5;
+    assert_eq!(out[at..at + tasks.len()], tasks);
+}
+
+#[test]
+fn kafkas_answers_to_members_of_streams_groups_are_read() {
+    let mut given = 0;
+    for (_, version, body) in vectors().into_iter().filter(|(api, ..)| *api == 88) {
+        let frame = [&[0, 0, 0, 9, 0], &body[..]].concat();
+        let Ok(Response::StreamsHeartbeat(answer)) = read_response(88, version, &frame) else {
+            panic!("{body:?}")
+        };
+        given += answer.active.iter().flatten().flat_map(|tasks| &tasks.partitions).count();
+        let error = i16::from_be_bytes([body[4], body[5]]);
+        assert_eq!(answer.error_code, error);
+    }
+    assert!(given > 0);
 }

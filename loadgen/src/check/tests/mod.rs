@@ -6,4 +6,5 @@ mod consumer;
 mod properties;
 mod stories;
 mod story;
+mod streams;
 mod world;

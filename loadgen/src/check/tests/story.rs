@@ -45,6 +45,7 @@ fn group(line: &str) -> Group {
         "classic" => Kind::Classic,
         "consumer" => Kind::Consumer,
         "manual" => Kind::Manual,
+        "streams" => Kind::Streams,
         other => panic!("protocol {other}"),
     };
     let values: Vec<u64> =
@@ -84,6 +85,8 @@ fn event(line: &str) -> Event {
         "must-rebalance" => EventKind::MustRebalance { sent: time(words[3]) },
         "revoked" => EventKind::Revoked { partitions: partitions() },
         "lost" => EventKind::Lost { partitions: partitions() },
+        "process" => EventKind::InProcess { process: number(3) as u32 },
+        "standbys" => EventKind::Standbys { epoch: number(3) as i32, partitions: partitions() },
         "settled" => EventKind::Settled { epoch: number(3) as i32 },
         "fenced" => EventKind::Fenced { error: number(3) as i16 },
         "crashed" => EventKind::Stopped { how: Stop::Crash },

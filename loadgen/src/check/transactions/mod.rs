@@ -88,7 +88,8 @@ impl Transactions {
                 match group.protocol {
                     Kind::Producer => self.producer_ended(event, found),
                     Kind::Reader => self.reader_ended(event),
-                    Kind::Classic | Kind::Consumer | Kind::Manual | Kind::Share => {}
+                    Kind::Classic | Kind::Consumer | Kind::Manual | Kind::Share | Kind::Streams => {
+                    }
                 }
             }
             // Other events are not of transactions.

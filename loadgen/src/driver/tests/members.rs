@@ -85,6 +85,7 @@ pub(super) fn member() -> MemberPlan {
         client_id: StrBytes::from_static_str("test"),
         instance_id: None,
         rack: None,
+        process: 0,
         workload: Workload::default(),
     }
 }

@@ -10,14 +10,17 @@ use kafka_protocol::messages::{
 use super::Share;
 use crate::member::consumer_messages::Target;
 use crate::member::core::{Core, Turn};
-use crate::member::error::Step;
+use crate::member::error::{Api, Step};
 use crate::member::heartbeats::LEAVE;
 use crate::member::io::{Failure, NodeIndex, Regular, Request, Response};
 use crate::member::membership::{Beat, Beats, Heard};
 use crate::time::Time;
 
-pub(super) static BEATS: Beats =
-    Beats { api: ApiKey::ShareGroupHeartbeat, least_version: 1, regular: Regular::ShareHeartbeat };
+pub(super) static BEATS: Beats = Beats {
+    api: Api::Known(ApiKey::ShareGroupHeartbeat),
+    least_version: 1,
+    regular: Regular::ShareHeartbeat,
+};
 
 impl Share {
     /// Sends a heartbeat that is due, while it gives up its partitions.

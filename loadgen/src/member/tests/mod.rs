@@ -8,6 +8,7 @@ mod producer;
 mod random;
 mod reader;
 mod share;
+mod streams;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +99,7 @@ pub(super) fn member(group: GroupPlan) -> MemberPlan {
         client_id: text("c"),
         instance_id: None,
         rack: None,
+        process: 0,
         workload: Workload::default(),
     }
 }
@@ -125,6 +127,7 @@ impl Story {
         for (api, range) in APIS {
             versions.set(api as i16, range.max);
         }
+        versions.set(STREAMS_HEARTBEAT, 0);
         Self {
             member: Member::new(plan),
             topics,
@@ -271,6 +274,7 @@ fn encode(outgoing: &Outgoing) {
         // Version 2 differs from it by two fields that are never wrong.
         Request::ShareFetch(fetch) => fetch.request.encode(bytes, version.min(1)),
         Request::ShareAcknowledge(request) => request.encode(bytes, version),
+        Request::StreamsHeartbeat(_) => Ok(()),
     };
     assert!(encoded.is_ok(), "{:?} in version {version}: {encoded:?}", outgoing.request);
 }

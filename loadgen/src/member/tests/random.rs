@@ -30,11 +30,12 @@ fn load(random: &mut fastrand::Rng) -> Option<Load> {
 }
 
 fn plan(random: &mut fastrand::Rng) -> MemberPlan {
-    let protocol = match random.u8(0..5) {
+    let protocol = match random.u8(0..6) {
         0 => classic(&[ClassicAssignor::Range]),
         1 => classic(&[ClassicAssignor::CooperativeSticky]),
         2 => classic(&[ClassicAssignor::Sticky, ClassicAssignor::RoundRobin]),
         3 => Protocol::Consumer { assignor: None },
+        4 => streams::plan().protocol,
         _ => Protocol::Manual { partitions: set(&[0, 2]) },
     };
     let group = GroupPlan {
@@ -94,8 +95,32 @@ fn response(story: &Story, request: &Request, random: &mut fastrand::Rng) -> Res
         Request::OffsetFetch(_) => {
             Response::OffsetFetch(OffsetFetchResponse::default().with_error_code(error))
         }
+        Request::StreamsHeartbeat(beat) => streams_answer(beat, error, &numbers, random),
         other => unreachable!("members do not send {other:?}"),
     }
+}
+
+fn streams_answer(
+    beat: &StreamsHeartbeat,
+    error_code: i16,
+    numbers: &[u32],
+    random: &mut fastrand::Rng,
+) -> Response {
+    let ids = |subtopology: u32| TaskIds {
+        subtopology: text(&subtopology.to_string()),
+        partitions: numbers.iter().map(|number| *number as i32).collect(),
+    };
+    let given = random.bool().then(|| vec![ids(random.u32(0..2))]);
+    Response::StreamsHeartbeat(StreamsHeartbeatAnswer {
+        error_code,
+        member_epoch: beat.member_epoch.max(0) + random.i32(0..3),
+        heartbeat_interval_ms: random.i32(-1..8000),
+        statuses: (0..6).filter(|_| random.u8(0..8) == 0).map(|code| (code, text(""))).collect(),
+        standby: given.as_ref().map(|_| Vec::new()),
+        warmup: given.as_ref().map(|_| Vec::new()),
+        active: given,
+        ..StreamsHeartbeatAnswer::default()
+    })
 }
 
 fn joined(join: &JoinGroupRequest, error: i16, random: &mut fastrand::Rng) -> Response {

@@ -327,13 +327,19 @@ fn at_percentile(latency: &Latency, percentile: f64) -> Option<f64> {
 /// groups.
 fn line_class(round_trip: RoundTrip) -> String {
     let number = match round_trip {
-        RoundTrip::Heartbeat | RoundTrip::Transaction | RoundTrip::ShareHeartbeat => 1,
+        RoundTrip::Heartbeat
+        | RoundTrip::Transaction
+        | RoundTrip::ShareHeartbeat
+        | RoundTrip::StreamsHeartbeat => 1,
         RoundTrip::Commit | RoundTrip::EndTxn | RoundTrip::ShareAcknowledge => 2,
         RoundTrip::Fetch | RoundTrip::TxnOffsetCommit | RoundTrip::ShareFetch => 3,
         RoundTrip::JoinGroup | RoundTrip::InitProducerId | RoundTrip::RedeliveryCrash => 4,
         RoundTrip::SyncGroup | RoundTrip::AddPartitions | RoundTrip::RedeliveryRelease => 5,
         RoundTrip::ConsumerHeartbeat | RoundTrip::Produce => 6,
-        RoundTrip::ConsumerJoin | RoundTrip::AddOffsets | RoundTrip::ShareJoin => 7,
+        RoundTrip::ConsumerJoin
+        | RoundTrip::AddOffsets
+        | RoundTrip::ShareJoin
+        | RoundTrip::StreamsJoin => 7,
         RoundTrip::Connect | RoundTrip::Visible | RoundTrip::Delivery => 8,
         RoundTrip::FindCoordinator | RoundTrip::Read | RoundTrip::RedeliveryExpiry => 9,
         RoundTrip::LeaveGroup | RoundTrip::Metadata | RoundTrip::ListOffsets => 10,

@@ -185,8 +185,12 @@ fn charts_of(question: Question, runs: &Runs, drawn: &Drawn) -> String {
     }
 }
 
-const HEARTBEATS: [RoundTrip; 3] =
-    [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::ShareHeartbeat];
+const HEARTBEATS: [RoundTrip; 4] = [
+    RoundTrip::Heartbeat,
+    RoundTrip::ConsumerHeartbeat,
+    RoundTrip::ShareHeartbeat,
+    RoundTrip::StreamsHeartbeat,
+];
 const RECORDS: [RoundTrip; 5] = [
     RoundTrip::Delivery,
     RoundTrip::ShareAcknowledge,

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::{
-    Group, Load, Protocol, Share, forty_five_seconds, hundred_millis, one, one_minute, one_second,
-    three_seconds, yes,
+    Group, Load, Protocol, Share, Streams, forty_five_seconds, hundred_millis, one, one_minute,
+    one_second, three_seconds, yes,
 };
 use crate::plan::Isolation;
 use crate::scenario::values::{Amount, Span, Words};
@@ -112,6 +112,7 @@ impl Group {
             fetch: None,
             heartbeat: None,
             share: Share::default(),
+            streams: Streams::default(),
             producer: None,
             reader: None,
         }

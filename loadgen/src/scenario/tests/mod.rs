@@ -33,8 +33,13 @@ fn built_in_scenarios_are_valid_with_either_protocol() {
         for built_in in BUILT_IN {
             let overrides = Overrides { protocol: Some(protocol.into()), ..Overrides::default() };
             let loaded = load(built_in.name, &overrides, &LIMITS);
-            let only_manual = ["commit", "fetch-offsets", "transactions"].contains(&built_in.name);
-            assert_eq!(loaded.is_err(), only_manual, "{}: {loaded:?}", built_in.name);
+            let others = ["commit", "fetch-offsets", "transactions", "streams"];
+            assert_eq!(
+                loaded.is_err(),
+                others.contains(&built_in.name),
+                "{}: {loaded:?}",
+                built_in.name
+            );
         }
     }
 }
@@ -276,25 +281,24 @@ fn the_clusters_times_of_consumer_groups_replace_the_scenarios() {
     let mut quick = load("quick", &Overrides::default(), &LIMITS).unwrap();
     let seconds = |seconds| Duration::from_secs(seconds);
     let reported = |session, heartbeat| {
-        Some(ConsumerTimes {
-            session_timeout: seconds(session),
-            heartbeat_interval: seconds(heartbeat),
-        })
+        let (session_timeout, heartbeat_interval) = (seconds(session), seconds(heartbeat));
+        let times = Some(GroupTimes { session_timeout, heartbeat_interval });
+        Cluster { consumer_times: times, ..Cluster::default() }
     };
     let classic = quick.scenario.groups[0].clone();
     let times = |named: &Named| {
         let group = &named.scenario.groups[1];
         (group.session_timeout.0, group.heartbeat_interval.0)
     };
-    let note = quick.adopt_times(None).unwrap();
+    let note = quick.adopt_times(&Cluster::default()).remove(0);
     assert!(note.ends_with("the checks assume group consumer's session-timeout, 45s"), "{note}");
     assert_eq!(times(&quick), (seconds(45), seconds(5)));
-    assert_eq!(quick.adopt_times(reported(45, 15)), None);
+    assert!(quick.adopt_times(&reported(45, 15)).is_empty());
     assert_eq!(times(&quick), (seconds(45), seconds(15)));
-    let note = quick.adopt_times(reported(20, 3)).unwrap();
+    let note = quick.adopt_times(&reported(20, 3)).remove(0);
     assert!(note.contains("a session timeout of 20s"), "{note}");
     assert_eq!(times(&quick), (seconds(20), seconds(3)));
     assert_eq!(quick.scenario.groups[0], classic);
     quick.scenario.groups.truncate(1);
-    assert_eq!(quick.adopt_times(None), None, "there are no consumer groups");
+    assert!(quick.adopt_times(&Cluster::default()).is_empty(), "there are no consumer groups");
 }

@@ -77,6 +77,7 @@ pub(crate) fn new_members(
             client_id: text(format!("m{index}")),
             instance_id: is_static.then(|| text(format!("i{index}"))),
             rack: None,
+            process: index,
             workload: workload(random),
             group,
         };
@@ -160,7 +161,8 @@ pub(crate) fn is_static_cooperative(sim: &SimMember) -> bool {
         | Protocol::Manual { .. }
         | Protocol::Producer(_)
         | Protocol::Reader(_)
-        | Protocol::Share(_) => false,
+        | Protocol::Share(_)
+        | Protocol::Streams(_) => false,
     };
     cooperative && plan.instance_id.is_some()
 }

@@ -135,6 +135,7 @@ fn add_members(world: &mut World, protocol: Protocol) {
         client_id: StrBytes::from_string(format!("m{index}")),
         instance_id: (index == STATIC).then(|| StrBytes::from_static_str("i")),
         rack: None,
+        process: index,
         workload: Workload { commit: None, fetch: None, heartbeat: None, produce: None },
         group: group.clone(),
     };

@@ -28,7 +28,7 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
         let id = self.slots[at].behaviour.commits().map(|(id, _)| id);
         self.with_member(at, |me, _| match how {
             Stop::Crash => me.lost(),
-            Stop::Leave | Stop::Close => me.revoked(&me.owned.clone()),
+            Stop::Leave | Stop::Close | Stop::Shutdown => me.revoked(&me.owned.clone()),
         });
         if let Some(id) = id.filter(|_| how != Stop::Crash) {
             self.send(at, Request::Leave { id, comes_back: how == Stop::Close });

@@ -1,0 +1,326 @@
+//! A member of a streams group (KIP-1071), a thread of Kafka Streams: one request,
+//! StreamsGroupHeartbeat, joins with the topology, keeps alive, fetches tasks, acknowledges them
+//! and leaves. The order of requests is that of Kafka's `StreamsMembershipManager` and
+//! `StreamsGroupHeartbeatRequestManager`. The active tasks are what the member owns, each as the
+//! index of its subtopology and a partition.
+
+mod messages;
+mod tasks;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kafka_protocol::protocol::StrBytes;
+
+pub use self::messages::{
+    Joining, STREAMS_HEARTBEAT, StreamsHeartbeat, StreamsHeartbeatAnswer, TaskIds, Tasks,
+};
+
+use super::State;
+use super::core::{Core, Turn, millis};
+use super::error::{Api, Step};
+use super::heartbeats::LEAVE;
+use super::io::{Failure, NodeIndex, Overdue, Regular, Request, Response};
+use super::membership::{Beat, Beats, Heard, Membership};
+use super::reconciling::Reconciling;
+use crate::event::{EventKind, is_held};
+use crate::plan::{Partition, StreamsPlan};
+use crate::time::Time;
+
+static BEATS: Beats =
+    Beats { api: Api::StreamsGroupHeartbeat, least_version: 0, regular: Regular::StreamsHeartbeat };
+
+/// The status that asks all members of the application to end.
+const SHUTDOWN_APPLICATION: i8 = 4;
+/// The epoch of a member that has no list of endpoints.
+const NO_ENDPOINTS: i32 = -1;
+/// The port of interactive queries, which nothing listens on.
+const PORT: u16 = 8080;
+
+pub(super) struct Streams {
+    plan: StreamsPlan,
+    membership: Membership,
+    /// The newest assignment received, if it has not been adopted.
+    target: Option<Tasks>,
+    reconciling: Reconciling<Tasks>,
+    standby: Vec<Partition>,
+    warmup: Vec<Partition>,
+    statuses: Arc<[i8]>,
+    endpoints: i32,
+    /// Its heartbeats ask for the end of the application.
+    asks_for_shutdown: bool,
+}
+
+impl Streams {
+    pub(super) fn new(plan: &StreamsPlan) -> Self {
+        Self {
+            plan: plan.clone(),
+            membership: Membership::new(&BEATS),
+            target: None,
+            reconciling: Reconciling::nothing(),
+            standby: Vec::new(),
+            warmup: Vec::new(),
+            statuses: Arc::new([]),
+            endpoints: NO_ENDPOINTS,
+            asks_for_shutdown: false,
+        }
+    }
+
+    pub(super) fn begin(&self, core: &Core, turn: &mut Turn<'_, '_>) {
+        core.emit(turn, EventKind::InProcess { process: core.plan.process });
+    }
+
+    pub(super) fn advance(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        self.reconcile(core, turn);
+        let busy = self.target.is_some() || !self.reconciling.is_idle() || is_held(&self.statuses);
+        self.membership.settle(busy, core, turn);
+        self.keep_alive(core, turn)
+    }
+
+    /// Sends a heartbeat that is due, without adopting assignments.
+    pub(super) fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        match self.membership.due(core, turn.now()) {
+            Some(node) => self.heartbeat(node, core, turn),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
+        self.reconciling.until().into_iter().chain(self.heartbeat_deadline(core)).min()
+    }
+
+    pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
+        self.membership.deadline(core)
+    }
+
+    /// The heartbeat that is due, if it can't be sent.
+    pub(super) fn overdue(&self, now: Time) -> Option<Overdue> {
+        self.membership.overdue(now)
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.membership.state()
+    }
+
+    pub(super) fn awaits(&self, token: u32) -> bool {
+        self.membership.awaits(token)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.membership.is_idle()
+    }
+
+    pub(super) fn identity(&self) -> Option<(&StrBytes, i32)> {
+        self.membership.identity()
+    }
+
+    /// Whether the coordinator asks all members to end.
+    pub(super) fn is_to_end(&self) -> bool {
+        self.statuses.contains(&SHUTDOWN_APPLICATION)
+    }
+
+    /// Asks the coordinator, with the next heartbeat, to end all members of the application.
+    pub(super) fn ask_for_shutdown(&mut self) {
+        self.asks_for_shutdown = true;
+    }
+
+    /// A heartbeat that only keeps alive, beside the regular ones.
+    pub(super) fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
+        let version = self.membership.version(core, turn)?;
+        Ok((version, Request::StreamsHeartbeat(self.minimal(core))))
+    }
+
+    /// Sends the last heartbeat, if it is a member.
+    pub(super) fn leave(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        let Some(node) = self.membership.begin_to_leave(LEAVE, core) else { return Ok(()) };
+        let request = Request::StreamsHeartbeat(self.minimal(core));
+        self.membership.send_last(node, request, core, turn)
+    }
+
+    /// Handles the answer to the heartbeat that is awaited.
+    pub(super) fn answered(
+        &mut self,
+        sent: Time,
+        outcome: Result<Response, Failure>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let answer = match outcome {
+            Ok(Response::StreamsHeartbeat(answer)) => Some(answer),
+            Ok(_) | Err(_) => None,
+        };
+        let heard = self.membership.answered(sent, answer.as_ref().map(beat), core, turn)?;
+        self.take(heard, sent, answer, core, turn)
+    }
+
+    /// Handles the answer to an extra heartbeat of this incarnation.
+    pub(super) fn extra_answered(
+        &mut self,
+        sent: Time,
+        answer: StreamsHeartbeatAnswer,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        if !self.membership.is_member() {
+            return Ok(());
+        }
+        let heard = self.membership.heard(sent, beat(&answer), core, turn)?;
+        self.take(heard, sent, Some(answer), core, turn)
+    }
+
+    pub(super) fn extra_failed(&mut self) {
+        self.membership.extra_failed();
+    }
+
+    /// Takes what an answer has besides the membership.
+    fn take(
+        &mut self,
+        heard: Heard,
+        sent: Time,
+        answer: Option<StreamsHeartbeatAnswer>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        match (heard, answer) {
+            (Heard::Alive { joined }, Some(answer)) => {
+                self.endpoints = answer.endpoint_information_epoch;
+                let changed = self.hold(&answer.statuses, core, turn);
+                let target = tasks::read(answer, &self.plan.topology, core)?;
+                self.assigned(joined || changed, sent, target, core, turn);
+            }
+            (Heard::Out, _) => self.lose(),
+            (Heard::Alive { .. } | Heard::Nothing, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the statuses; returns whether the member may process now, or may not any more.
+    fn hold(&mut self, statuses: &[(i8, StrBytes)], core: &Core, turn: &mut Turn<'_, '_>) -> bool {
+        let codes = || statuses.iter().map(|(code, _)| *code);
+        if codes().eq(self.statuses.iter().copied()) {
+            return false;
+        }
+        let was_held = is_held(&self.statuses);
+        self.statuses = codes().collect();
+        core.emit(turn, EventKind::Statuses { codes: Arc::clone(&self.statuses) });
+        was_held != is_held(&self.statuses)
+    }
+
+    /// Handles an assignment, which is adopted if it differs from the previous one. After a change
+    /// of whether the member may process, the previous one is adopted again.
+    fn assigned(
+        &mut self,
+        changed: bool,
+        sent: Time,
+        target: Option<Tasks>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) {
+        let owned = self.owned(core);
+        let current = self.target.as_ref().or(self.reconciling.assigned()).unwrap_or(&owned);
+        let target = match target {
+            Some(target) if changed || *current != target => target,
+            None if changed => current.clone(),
+            Some(_) | None => return,
+        };
+        if owned.exceed(&target) {
+            core.emit(turn, EventKind::MustRebalance { sent });
+        }
+        self.target = Some(target);
+        self.membership.unsettle();
+    }
+
+    /// Adopts the target: gives up active tasks that are not in it (which takes time), then takes
+    /// all of it, and acknowledges. One target at a time.
+    fn reconcile(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        if let Some(assigned) = self.reconciling.done(turn.now()) {
+            self.reconciled(assigned, core, turn);
+        }
+        let membership = &self.membership;
+        let waits = !self.reconciling.is_idle() || membership.is_acknowledging();
+        if waits || !membership.is_member() {
+            return;
+        }
+        let Some(assigned) = self.target.take() else { return };
+        let revokes = tasks::any_besides(core.owned.partitions(), &assigned.active);
+        let takes = if revokes { core.group().revocation_takes } else { Duration::ZERO };
+        if let Some(assigned) = self.reconciling.begin(assigned, takes, turn.now()) {
+            self.reconciled(assigned, core, turn);
+        }
+    }
+
+    fn reconciled(&mut self, assigned: Tasks, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        if self.owned(core).exceed(&assigned) {
+            self.membership.gave_up();
+        }
+        core.revoke_but(&assigned.active, turn);
+        if (&self.standby, &self.warmup) != (&assigned.standby, &assigned.warmup) {
+            (self.standby, self.warmup) = (assigned.standby, assigned.warmup);
+            let partitions = self.standby.iter().chain(&self.warmup).copied().collect();
+            let epoch = self.membership.epoch;
+            core.emit(turn, EventKind::Standbys { epoch, partitions });
+        }
+        core.adopt(self.membership.epoch, assigned.active, turn);
+        self.membership.acknowledge();
+    }
+
+    fn owned(&self, core: &Core) -> Tasks {
+        let active = core.owned.partitions().to_vec();
+        Tasks { active, standby: self.standby.clone(), warmup: self.warmup.clone() }
+    }
+
+    /// The coordinator has taken all tasks away.
+    fn lose(&mut self) {
+        (self.target, self.reconciling) = (None, Reconciling::nothing());
+        (self.standby, self.warmup) = (Vec::new(), Vec::new());
+        (self.statuses, self.endpoints) = (Arc::new([]), NO_ENDPOINTS);
+    }
+
+    fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        let version = self.membership.version(core, turn)?;
+        self.membership.choose_id(turn);
+        let mut request = self.minimal(core);
+        if self.membership.joins() {
+            request.rack_id.clone_from(&core.plan.rack);
+            request.joins = Some(self.describe(core));
+        }
+        if self.membership.reports_owned() {
+            request.owned = Some(self.owned(core));
+        }
+        let request = Request::StreamsHeartbeat(request);
+        self.membership.send(node, version, request, core, turn);
+        Ok(())
+    }
+
+    fn minimal(&self, core: &Core) -> StreamsHeartbeat {
+        StreamsHeartbeat {
+            group_id: core.group().id.clone(),
+            member_id: self.membership.member_id.clone(),
+            member_epoch: self.membership.epoch,
+            endpoint_information_epoch: self.endpoints,
+            shutdown_application: self.asks_for_shutdown,
+            ..StreamsHeartbeat::default()
+        }
+    }
+
+    fn describe(&self, core: &Core) -> Joining {
+        let process = core.plan.process;
+        let host = || StrBytes::from_string(format!("host-{process}"));
+        Joining {
+            rebalance_timeout_ms: millis(core.group().rebalance_timeout),
+            topology: Arc::clone(&self.plan.topology),
+            process_id: tasks::process_id(core.group().index, process),
+            endpoint: self.plan.endpoints.then(|| (host(), PORT)),
+        }
+    }
+}
+
+fn beat(answer: &StreamsHeartbeatAnswer) -> Beat {
+    Beat {
+        error: answer.error_code,
+        said: answer.error_message.clone(),
+        member_id: Some(answer.member_id.clone()).filter(|id| !id.is_empty()),
+        epoch: answer.member_epoch,
+        interval_ms: answer.heartbeat_interval_ms,
+    }
+}

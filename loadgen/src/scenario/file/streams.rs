@@ -1,0 +1,65 @@
+//! The keys of the members of streams groups.
+
+use serde::Deserialize;
+
+use crate::scenario::values::{Span, Words};
+
+/// An application of Kafka Streams, and the configs of its group.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Streams {
+    /// The members of a process.
+    pub threads: u32,
+    /// Whether each process has an endpoint for interactive queries.
+    pub endpoints: bool,
+    /// If left out, one that reads all topics of the group, with a store.
+    pub subtopologies: Vec<Subtopology>,
+    /// Configs of the group. Those that are left out stay as the cluster has them.
+    pub standbys: Option<u32>,
+    pub initial_delay: Option<Span>,
+    pub assignment_interval: Option<Span>,
+}
+
+/// A part of a topology.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Subtopology {
+    /// Names of topic tables.
+    pub sources: Words,
+    /// Names of repartition topics that it writes to, and of those that it reads.
+    pub sinks: Words,
+    pub repartitions: Words,
+    /// The partitions of the repartition topics that it reads; 0 leaves it to the coordinator.
+    pub partitions: u32,
+    /// Names of its stores: each has a changelog topic.
+    pub stores: Words,
+    /// Whether all that it reads must have the same number of partitions, as for a join.
+    pub copartitioned: bool,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            endpoints: false,
+            subtopologies: Vec::new(),
+            standbys: None,
+            initial_delay: None,
+            assignment_interval: None,
+        }
+    }
+}
+
+impl Streams {
+    /// The configs of the group.
+    pub(in crate::scenario) fn configs(&self) -> Vec<(String, String)> {
+        let millis = |span: Option<Span>| span.map(|span| span.0.as_millis().to_string());
+        let configs = [
+            ("streams.num.standby.replicas", self.standbys.map(|count| count.to_string())),
+            ("streams.initial.rebalance.delay.ms", millis(self.initial_delay)),
+            ("streams.assignment.interval.ms", millis(self.assignment_interval)),
+        ];
+        let set = configs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        set.collect()
+    }
+}
