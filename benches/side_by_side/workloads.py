@@ -122,6 +122,16 @@ def each_costs(name: str) -> Metric:
     return Metric("cpu_each", "CPU µs each", micros_each(name), more_is_better=False)
 
 
+def each_costs_over_all(name: str) -> Metric:
+    """The CPU time of the server for one of them, with all else that it did in the run."""
+
+    def micros(report: dict) -> float | None:
+        count = report["latencies"].get(name, {}).get("count")
+        return report["server"]["cpu_seconds"] / count * 1e6 if count else None
+
+    return Metric("cpu_each", "CPU µs a heartbeat", micros, more_is_better=False)
+
+
 def answered_with(error: int) -> Callable[[dict], float]:
     """How many answers of the whole run had this error code."""
     return lambda report: sum(e["count"] for e in report["errors"] if e["code"] == error)
@@ -202,6 +212,15 @@ MEMORY = Metric(
     more_is_better=False,
 )
 
+#: The phases of a group that reconciles.
+REBALANCES = (
+    Metric("formation", "formation s", rebalance(0), ".2f", more_is_better=False),
+    Metric("join", "one joins s", rebalance(1), ".2f", more_is_better=False),
+    Metric("crash", "10 % crash s", after_crash, ".2f", more_is_better=False),
+    Metric("return", "10 % return s", longest_of("return"), ".2f", more_is_better=False),
+    Metric("roll", "rolling restart s", longest_of("roll"), ".2f", more_is_better=False),
+)
+
 WORKLOADS = [
     Workload(
         name="classic",
@@ -237,15 +256,7 @@ WORKLOADS = [
             f" --set phase.formation.start.members={n}"
             for n, shared in ((1_000, 1), (5_000, 1), (10_000, 10))
         },
-        metrics=(
-            Metric("formation", "formation s", rebalance(0), ".2f", more_is_better=False),
-            Metric("join", "one joins s", rebalance(1), ".2f", more_is_better=False),
-            Metric("crash", "10 % crash s", after_crash, ".2f", more_is_better=False),
-            Metric("return", "10 % return s", longest_of("return"), ".2f", more_is_better=False),
-            Metric("roll", "rolling restart s", longest_of("roll"), ".2f", more_is_better=False),
-            CPU,
-            MEMORY,
-        ),
+        metrics=(*REBALANCES, CPU, MEMORY),
         servers=("muster", "kafka", "muster-1s", "kafka-1s"),
         explanation="As many partitions as members, the uniform assignor; members heartbeat every "
         "500 ms, and at once when they have something to say. "
@@ -265,6 +276,55 @@ WORKLOADS = [
         },
         metrics=throughput("consumer-heartbeat"),
         servers=("muster", "kafka"),
+    ),
+    Workload(
+        name="streams",
+        title="Rebalances of a streams group (KIP-1071)",
+        sizes_of="members",
+        scenario="streams.toml",
+        sizes={
+            f"{n:,}": f"--members {n + 4} --partitions {n // 10} --members-per-connection {shared}"
+            f" --set phase.formation.start.members={n}"
+            for n, shared in ((1_000, 1), (5_000, 1), (10_000, 10))
+        },
+        metrics=(*REBALANCES, CPU, each_costs_over_all("streams-heartbeat"), MEMORY),
+        servers=("muster", "kafka"),
+        explanation="As many tasks as members, in ten subtopologies, of which one has a store with a "
+        "standby for each task; four threads a process. Members heartbeat every 500 ms, and at once "
+        "when they have something to say. `group.streams.initial.rebalance.delay.ms=0`, "
+        "`group.streams.assignment.interval.ms=0`. 10 % crash: from when the coordinator finds out, "
+        "after the session timeout. Rolling restart: five processes, one every two seconds; the "
+        "longest of the five. Of 10,000 members ten share a connection.",
+    ),
+    Workload(
+        name="streams-heartbeat",
+        title="Heartbeats of streams groups as fast as they are answered",
+        sizes_of="connections",
+        scenario="heartbeat.toml",
+        sizes={
+            "64": "--groups 64 --protocol streams",
+            "1,000": "--groups 1000 --protocol streams",
+        },
+        metrics=(*throughput("streams-heartbeat"), each_costs("streams-heartbeat")),
+        servers=("muster", "kafka"),
+    ),
+    Workload(
+        name="streams-groups",
+        title="Streams groups of 50 members at rest",
+        sizes_of="groups",
+        scenario="streams-groups.toml",
+        sizes={
+            f"{n:,}": f"--groups {n} --members-per-connection 50" for n in (100, 1_000)
+        },
+        metrics=(
+            Metric("cores", "server", cores, ".1%", more_is_better=False),
+            each_costs("streams-heartbeat"),
+            MEMORY,
+            Metric("p99", "heartbeat p99 ms", latency("streams-heartbeat", "p99"), ".2f", False),
+        ),
+        servers=("muster", "kafka"),
+        explanation="Each member sends a heartbeat every 5 seconds, Kafka's default. The members of "
+        "a group share a connection. Memory is the highest resident size, formation included.",
     ),
     Workload(
         name="idle",

@@ -114,7 +114,7 @@ pub(crate) struct Sizes {
     #[arg(long, value_name = "N")]
     pub(crate) topics: Option<u32>,
     /// The protocol of all groups with members.
-    #[arg(long, value_name = "PROTOCOL", value_parser = ["classic", "consumer"])]
+    #[arg(long, value_name = "PROTOCOL", value_parser = ["classic", "consumer", "streams"])]
     pub(crate) protocol: Option<String>,
     /// Assignors of all groups with members, the preferred first.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]

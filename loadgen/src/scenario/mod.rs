@@ -154,10 +154,15 @@ impl Named {
             heartbeat_interval: HEARTBEAT_INTERVAL,
         });
         for group in &mut groups {
+            let own = &group.streams;
             group.heartbeat_interval = Span(times.heartbeat_interval);
             if reported.is_some() {
                 group.session_timeout = Span(times.session_timeout);
             }
+            // Configs of the group itself.
+            let (session, heartbeat) = (own.session_timeout, own.heartbeat_interval);
+            group.session_timeout = session.unwrap_or(group.session_timeout);
+            group.heartbeat_interval = heartbeat.unwrap_or(group.heartbeat_interval);
         }
         let session = Span(times.session_timeout);
         match reported {

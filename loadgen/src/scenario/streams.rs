@@ -28,8 +28,18 @@ pub(super) fn validate(group: &Group, topics: &[Topic]) -> Result<(), String> {
     require(streams.standbys.is_none_or(|count| count <= STANDBYS), || {
         format!("standbys is more than {STANDBYS}")
     })?;
-    bounded("initial-delay", streams.initial_delay)?;
-    bounded("assignment-interval", streams.assignment_interval)?;
+    let spans = [
+        ("initial-delay", streams.initial_delay),
+        ("assignment-interval", streams.assignment_interval),
+        ("heartbeat-interval", streams.heartbeat_interval),
+        ("session-timeout", streams.session_timeout),
+    ];
+    for (name, span) in spans {
+        bounded(name, span)?;
+        require(span.is_none_or(|span| span.0.as_millis() <= i32::MAX as u128), || {
+            format!("{name} is more than the protocol allows")
+        })?;
+    }
     require(streams.subtopologies.len() <= SUBTOPOLOGIES, || {
         format!("it has more than {SUBTOPOLOGIES} subtopologies")
     })?;

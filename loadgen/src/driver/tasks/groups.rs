@@ -1,8 +1,11 @@
-//! Tasks on groups: reading their committed offsets, and deleting them.
+//! Tasks on groups: their configs, reading their committed offsets, and deleting them.
 
 use std::collections::BTreeMap;
 
 use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
 use kafka_protocol::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
@@ -10,10 +13,10 @@ use kafka_protocol::messages::offset_fetch_response::{
     OffsetFetchResponsePartition as Single, OffsetFetchResponsePartitions as Grouped,
 };
 use kafka_protocol::messages::{
-    DeleteGroupsRequest, FindCoordinatorRequest, GroupId, OffsetFetchRequest, OffsetFetchResponse,
-    TopicName,
+    DeleteGroupsRequest, DeleteGroupsResponse, FindCoordinatorRequest, GroupId,
+    IncrementalAlterConfigsRequest, OffsetFetchRequest, OffsetFetchResponse, TopicName,
 };
-use kafka_protocol::protocol::StrBytes;
+use kafka_protocol::protocol::{Request, StrBytes};
 use tokio::time::sleep;
 
 use super::{PATIENCE, RETRY_AFTER, any_server, failed, is, observe, refused, version};
@@ -21,16 +24,20 @@ use crate::driver::channel::Channel;
 use crate::driver::core::Shared;
 use crate::event::EventKind;
 use crate::plan::{GroupIndex, Partition};
+use crate::time::Time;
 
 const PARTITIONS_A_REQUEST: usize = 5_000;
 /// Errors after which the coordinator is looked up again and the request repeated.
-pub(super) const PASSING: &[ResponseError] = &[
+const PASSING: &[ResponseError] = &[
     ResponseError::CoordinatorLoadInProgress,
     ResponseError::CoordinatorNotAvailable,
     ResponseError::NotCoordinator,
 ];
 /// From this version of OffsetFetch on a request is for several groups.
 const GROUPS_FROM: i16 = 8;
+/// The resource type of a group, and the operation that sets a config.
+const GROUP_RESOURCE: i8 = 32;
+const SET: i8 = 0;
 /// FindCoordinator's kinds of keys.
 const GROUP: i8 = 0;
 const TRANSACTIONS: i8 = 1;
@@ -46,26 +53,17 @@ pub(super) async fn delete(
     group: GroupIndex,
     id: &StrBytes,
 ) -> Result<(), String> {
-    let version = version::<DeleteGroupsRequest>(shared, "DeleteGroups")?;
     let request = DeleteGroupsRequest::default().with_groups_names(vec![GroupId(id.clone())]);
-    let until = shared.core.borrow().clock.now() + PATIENCE;
-    loop {
-        let mut coordinator = coordinator(shared, id).await?;
-        let sent = shared.core.borrow().clock.now();
-        let answer = coordinator.call(version, &request).await;
-        let answer = answer.map_err(|error| failed("DeleteGroups", &error))?;
-        let code = answer.results.first().map_or(-1, |result| result.error_code);
-        match code {
-            0 => {
-                observe(shared, group, EventKind::GroupDeleted { sent });
-                return Ok(());
-            }
-            code if is(code, &[ResponseError::GroupIdNotFound]) => return Ok(()),
-            code if is(code, PASSING) && shared.core.borrow().clock.now() < until => {}
-            code => return Err(refused(&format!("group {id} cannot be deleted"), code, None)),
-        }
-        sleep(RETRY_AFTER).await;
+    let error = |answer: &DeleteGroupsResponse| {
+        answer.results.first().map_or(-1, |result| result.error_code)
+    };
+    let (sent, _, code) = ask(shared, id, "DeleteGroups", &request, error).await?;
+    match code {
+        0 => observe(shared, group, EventKind::GroupDeleted { sent }),
+        code if is(code, &[ResponseError::GroupIdNotFound]) => {}
+        code => return Err(refused(&format!("group {id} cannot be deleted"), code, None)),
     }
+    Ok(())
 }
 
 /// Reads the committed offsets of these partitions, as events.
@@ -92,23 +90,14 @@ async fn read_some(
 ) -> Result<(), String> {
     let version = version::<OffsetFetchRequest>(shared, "OffsetFetch")?;
     let request = offset_fetch(shared, version, id, partitions)?;
-    let until = shared.core.borrow().clock.now() + PATIENCE;
-    loop {
-        let mut coordinator = coordinator(shared, id).await?;
-        let sent = shared.core.borrow().clock.now();
-        let answer = coordinator.call(version, &request).await;
-        let answer = answer.map_err(|error| failed("OffsetFetch", &error))?;
-        match committed(shared, &answer) {
-            Ok(offsets) => {
-                observe(shared, group, EventKind::Fetched { sent, offsets: offsets.into() });
-                return Ok(());
-            }
-            Err(code) if is(code, PASSING) && shared.core.borrow().clock.now() < until => {}
-            Err(code) => {
-                return Err(refused(&format!("offsets of group {id} cannot be read"), code, None));
-            }
+    let error = |answer: &OffsetFetchResponse| committed(shared, answer).err().unwrap_or(0);
+    let (sent, answer, _) = ask(shared, id, "OffsetFetch", &request, error).await?;
+    match committed(shared, &answer) {
+        Ok(offsets) => {
+            observe(shared, group, EventKind::Fetched { sent, offsets: offsets.into() });
+            Ok(())
         }
-        sleep(RETRY_AFTER).await;
+        Err(code) => Err(refused(&format!("offsets of group {id} cannot be read"), code, None)),
     }
 }
 
@@ -171,6 +160,67 @@ fn committed(shared: &Shared, answer: &OffsetFetchResponse) -> Result<Vec<(Parti
         }
     }
     Ok(offsets)
+}
+
+/// Asks the group's coordinator, and again as long as it is about to be one. Returns when the
+/// request was sent, and the answer with its error, which `error` reads.
+///
+/// # Errors
+/// One sentence.
+pub(super) async fn ask<R: Request>(
+    shared: &Shared,
+    id: &StrBytes,
+    name: &str,
+    request: &R,
+    error: impl Fn(&R::Response) -> i16,
+) -> Result<(Time, R::Response, i16), String> {
+    let version = version::<R>(shared, name)?;
+    let now = || shared.core.borrow().clock.now();
+    let until = now() + PATIENCE;
+    loop {
+        let mut coordinator = coordinator(shared, id).await?;
+        let sent = now();
+        let answer = coordinator.call(version, request).await;
+        let answer = answer.map_err(|error| failed(name, &error))?;
+        let code = error(&answer);
+        if !is(code, PASSING) || now() >= until {
+            return Ok((sent, answer, code));
+        }
+        sleep(RETRY_AFTER).await;
+    }
+}
+
+/// Sets configs of a group, which need not exist.
+///
+/// # Errors
+/// One sentence.
+pub(super) async fn configure(
+    shared: &Shared,
+    id: &StrBytes,
+    configs: &[(String, String)],
+) -> Result<(), String> {
+    let version = version::<IncrementalAlterConfigsRequest>(shared, "IncrementalAlterConfigs")?;
+    let set = |(name, value): &(String, String)| {
+        AlterableConfig::default()
+            .with_name(name.clone().into())
+            .with_config_operation(SET)
+            .with_value(Some(value.clone().into()))
+    };
+    let resource = AlterConfigsResource::default()
+        .with_resource_type(GROUP_RESOURCE)
+        .with_resource_name(id.clone())
+        .with_configs(configs.iter().map(set).collect());
+    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+    let mut server = any_server(shared).await?;
+    let answer = server.call(version, &request).await;
+    let answer = answer.map_err(|error| failed("IncrementalAlterConfigs", &error))?;
+    match answer.responses.first().filter(|it| it.error_code != 0) {
+        None => Ok(()),
+        Some(it) => {
+            let what = format!("configs of group {id} cannot be set");
+            Err(refused(&what, it.error_code, it.error_message.as_ref()))
+        }
+    }
 }
 
 /// Opens a channel to the group's coordinator, as soon as there is one.

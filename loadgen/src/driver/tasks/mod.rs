@@ -56,7 +56,7 @@ pub(super) async fn carry_out(shared: &Shared, task: Task) -> Result<TaskOutcome
             read.map(|()| TaskOutcome::Read)
         }
         Task::ConfigureGroup { id, configs } => {
-            shares::configure(shared, &id, &configs).await.map(|()| TaskOutcome::Configured)
+            groups::configure(shared, &id, &configs).await.map(|()| TaskOutcome::Configured)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks on share groups: their configs, and the start offsets of their partitions.
+//! A task on share groups: the start offsets of their partitions.
 
 use std::collections::BTreeMap;
 
@@ -7,58 +7,17 @@ use kafka_protocol::messages::describe_share_group_offsets_request::{
     DescribeShareGroupOffsetsRequestGroup as DescribedGroup,
     DescribeShareGroupOffsetsRequestTopic as DescribedTopic,
 };
-use kafka_protocol::messages::incremental_alter_configs_request::{
-    AlterConfigsResource, AlterableConfig,
-};
 use kafka_protocol::messages::{
-    DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse, GroupId,
-    IncrementalAlterConfigsRequest, TopicName,
+    DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse, GroupId, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
-use tokio::time::sleep;
 
-use super::{PATIENCE, RETRY_AFTER, any_server, failed, groups, is, observe, refused, version};
+use super::{groups, is, observe, refused};
 use crate::driver::core::Shared;
 use crate::event::EventKind;
 use crate::plan::{GroupIndex, Partition};
 
-/// The resource type of a group, and the operation that sets a config.
-const GROUP: i8 = 32;
-const SET: i8 = 0;
 const PARTITIONS_A_REQUEST: usize = 5_000;
-
-/// Sets configs of a group, which need not exist.
-///
-/// # Errors
-/// One sentence.
-pub(super) async fn configure(
-    shared: &Shared,
-    id: &StrBytes,
-    configs: &[(String, String)],
-) -> Result<(), String> {
-    let version = version::<IncrementalAlterConfigsRequest>(shared, "IncrementalAlterConfigs")?;
-    let set = |(name, value): &(String, String)| {
-        AlterableConfig::default()
-            .with_name(name.clone().into())
-            .with_config_operation(SET)
-            .with_value(Some(value.clone().into()))
-    };
-    let resource = AlterConfigsResource::default()
-        .with_resource_type(GROUP)
-        .with_resource_name(id.clone())
-        .with_configs(configs.iter().map(set).collect());
-    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
-    let mut server = any_server(shared).await?;
-    let answer = server.call(version, &request).await;
-    let answer = answer.map_err(|error| failed("IncrementalAlterConfigs", &error))?;
-    match answer.responses.first().filter(|it| it.error_code != 0) {
-        None => Ok(()),
-        Some(it) => {
-            let what = format!("configs of group {id} cannot be set");
-            Err(refused(&what, it.error_code, it.error_message.as_ref()))
-        }
-    }
-}
 
 /// Reads the start offsets of these partitions, as events.
 ///
@@ -82,30 +41,20 @@ async fn read_some(
     id: &StrBytes,
     partitions: &[Partition],
 ) -> Result<(), String> {
-    let name = "DescribeShareGroupOffsets";
-    let version = version::<DescribeShareGroupOffsetsRequest>(shared, name)?;
     let request = describe(shared, id, partitions)?;
-    let until = shared.core.borrow().clock.now() + PATIENCE;
-    loop {
-        let mut coordinator = groups::coordinator(shared, id).await?;
-        let sent = shared.core.borrow().clock.now();
-        let answer = coordinator.call(version, &request).await;
-        let answer = answer.map_err(|error| failed(name, &error))?;
-        let code = answer.groups.first().map_or(0, |group| group.error_code);
-        match code {
-            0 => {
-                let offsets = start_offsets(shared, &answer).into();
-                observe(shared, group, EventKind::StartOffsets { sent, offsets });
-                return Ok(());
-            }
-            code if is(code, groups::PASSING) && shared.core.borrow().clock.now() < until => {}
-            code if is(code, &[ResponseError::GroupIdNotFound]) => return Ok(()),
-            code => {
-                let what = format!("start offsets of group {id} cannot be read");
-                return Err(refused(&what, code, None));
-            }
+    let error = |answer: &DescribeShareGroupOffsetsResponse| {
+        answer.groups.first().map_or(0, |group| group.error_code)
+    };
+    let name = "DescribeShareGroupOffsets";
+    let (sent, answer, code) = groups::ask(shared, id, name, &request, error).await?;
+    match code {
+        0 => {
+            let offsets = start_offsets(shared, &answer).into();
+            observe(shared, group, EventKind::StartOffsets { sent, offsets });
+            Ok(())
         }
-        sleep(RETRY_AFTER).await;
+        code if is(code, &[ResponseError::GroupIdNotFound]) => Ok(()),
+        code => Err(refused(&format!("start offsets of group {id} cannot be read"), code, None)),
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Streams {
     pub standbys: Option<u32>,
     pub initial_delay: Option<Span>,
     pub assignment_interval: Option<Span>,
+    pub heartbeat_interval: Option<Span>,
+    pub session_timeout: Option<Span>,
 }
 
 /// A part of a topology.
@@ -46,6 +48,8 @@ impl Default for Streams {
             standbys: None,
             initial_delay: None,
             assignment_interval: None,
+            heartbeat_interval: None,
+            session_timeout: None,
         }
     }
 }
@@ -58,6 +62,8 @@ impl Streams {
             ("streams.num.standby.replicas", self.standbys.map(|count| count.to_string())),
             ("streams.initial.rebalance.delay.ms", millis(self.initial_delay)),
             ("streams.assignment.interval.ms", millis(self.assignment_interval)),
+            ("streams.heartbeat.interval.ms", millis(self.heartbeat_interval)),
+            ("streams.session.timeout.ms", millis(self.session_timeout)),
         ];
         let set = configs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         set.collect()
