@@ -4,7 +4,7 @@
 use super::configured::{Configured, configure};
 use super::member::Profile;
 use super::topology::Topology;
-use super::{Recorded, StreamsGroup};
+use super::{Recorded, Reported, StreamsGroup};
 use crate::limits::TOPOLOGY_BYTES_MAX;
 use crate::modern::epoch::{ProfileChange, ProfileEffect};
 use crate::modern::records::group_key;
@@ -67,8 +67,9 @@ impl StreamsGroup {
         let Some(Ok(ready)) = self.own.configured.as_ref().map(|it| &it.outcome) else {
             return Ok(());
         };
-        let exists = |(id, partition): &(Text, i32)| {
-            ready.place_of(id).is_some_and(|at| *partition < ready.subtopologies[at].tasks)
+        let exists = |it: &Reported| {
+            let tasks = ready.place_of(&it.subtopology).map(|at| ready.subtopologies[at].tasks);
+            tasks.is_some_and(|tasks| it.least >= 0 && it.greatest < tasks)
         };
         if tasks.iter().all(exists) {
             return Ok(());

@@ -6,7 +6,7 @@ use super::replay::subscriptions;
 use super::targets::{Computation, StreamsTargets};
 use super::task::{TaskKey, reported, target_value};
 use super::topology::Topology;
-use super::{Asked, Recorded, Streams, StreamsGroup};
+use super::{Asked, Recorded, Reported, Streams, StreamsGroup};
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::limits::GROUP_MEMBERS_MAX;
@@ -21,7 +21,6 @@ use crate::modern::subscriptions::Subscriptions;
 use crate::modern::target::MemberUpdate;
 use crate::modern::validate::{JOIN, unknown_member, validate_epoch};
 use crate::modern::{Draft, Refusal, refuse};
-use crate::text::Text;
 use crate::timers::Timers;
 use crate::turn::Turn;
 use alloc::sync::Arc;
@@ -54,14 +53,10 @@ impl<'r> Beat<'r> {
     /// The part that is not in the member's profile.
     fn asked(&self) -> Asked {
         let topology = self.request.topology.as_ref();
-        let tasks = self.tasks.iter().flat_map(|tasks| tasks.by_key());
-        let last = tasks.filter_map(|of_key| {
-            Some((of_key.key.subtopology.clone(), of_key.partitions.last()?.partition))
-        });
-        Asked {
-            topology: topology.map(|it| Arc::new(Topology::read(it))),
-            tasks: last.collect::<alloc::vec::Vec<(Text, i32)>>(),
-        }
+        let lists =
+            [&self.request.active_tasks, &self.request.standby_tasks, &self.request.warmup_tasks];
+        let tasks = lists.into_iter().flatten().flatten().map(Reported::new);
+        Asked { topology: topology.map(|it| Arc::new(Topology::read(it))), tasks: tasks.collect() }
     }
 }
 

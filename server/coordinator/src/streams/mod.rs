@@ -36,6 +36,7 @@ use alloc::vec::Vec;
 use configured::Configured;
 use endpoints::Endpoints;
 use holders::Holders;
+use muster_codec::messages::StreamsGroupTaskIds;
 use topology::Topology;
 
 pub(crate) use answer::{left, refused};
@@ -87,8 +88,25 @@ pub(crate) struct Recorded {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     topology: Option<Arc<Topology>>,
-    /// The reported tasks.
-    tasks: Vec<(Text, i32)>,
+    tasks: Vec<Reported>,
+}
+
+/// The bounds of reported tasks of a subtopology.
+#[derive(Debug)]
+struct Reported {
+    subtopology: Text,
+    least: i32,
+    greatest: i32,
+}
+
+impl Reported {
+    fn new(of: &StreamsGroupTaskIds<'_>) -> Self {
+        Self {
+            subtopology: Text::from(&*of.subtopology_id),
+            least: of.partitions.iter().copied().min().unwrap_or(0),
+            greatest: of.partitions.iter().copied().max().unwrap_or(-1),
+        }
+    }
 }
 
 impl StreamsGroup {

@@ -86,6 +86,27 @@ fn a_stale_topology_has_a_status_and_a_new_one_is_refused() {
 }
 
 #[test]
+fn a_reported_task_that_the_topology_lacks_is_refused() {
+    let mut shard = Shard::new();
+    let epoch = shard.beat(joining("a", "p")).epoch;
+    let reporting = |subtopology_id: &'static str, partitions: &[i32]| {
+        let partitions = partitions.to_vec();
+        let tasks = StreamsGroupTaskIds { subtopology_id: subtopology_id.into(), partitions };
+        StreamsGroupHeartbeatRequest {
+            standby_tasks: Some(vec![tasks]),
+            ..staying("a", epoch, Some(&Tasks::default()))
+        }
+    };
+    for (subtopology, partitions) in [("1", &[0, 2][..]), ("1", &[-1, 0]), ("7", &[])] {
+        let answer = shard.beat(reporting(subtopology, partitions));
+        assert_eq!(answer.error, ErrorCode::InvalidRequest as i16, "{subtopology} {partitions:?}");
+    }
+    for partitions in [&[0, 1][..], &[]] {
+        assert_eq!(shard.beat(reporting("1", partitions)).error, 0, "{partitions:?}");
+    }
+}
+
+#[test]
 fn a_shutdown_reaches_all_members_until_the_group_is_empty() {
     let mut shard = Shard::new();
     shard.beat(joining("a", "p"));
