@@ -280,6 +280,53 @@ fn offsets_of_a_new_group_are_altered() {
     assert_eq!(shard.initialized(), [(0, Start::At(0))], "the other keeps its offset");
 }
 
+/// As Kafka answers a request whose topics and partitions stand in it more than once.
+#[test]
+fn a_topic_that_is_named_twice_is_answered_once() {
+    let mut shard = Shard::new();
+    let named = [("t", &[1][..]), ("none", &[3]), ("gone", &[]), ("t", &[0, 1]), ("none", &[3])];
+    let altered = named.map(|(name, indexes)| AlterShareGroupOffsetsRequestTopic {
+        topic_name: name.into(),
+        partitions: indexes.iter().map(|index| start_of(*index)).collect(),
+    });
+    let request = AlterShareGroupOffsetsRequest { group_id: GROUP.into(), topics: altered.into() };
+    assert_eq!(shard.ask(0, request.into()), None, "it waits for the leaders");
+    let Some(Response::AlterShareGroupOffsets(answer)) = shard.leaders_answer(DONE) else {
+        panic!()
+    };
+    let topics = answer.responses.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|it| (it.partition_index, it.error_code));
+        (&*topic.topic_name, partitions.collect::<Vec<_>>())
+    });
+    assert_eq!(
+        topics.collect::<Vec<_>>(),
+        [("t", vec![(1, 0), (0, 0), (1, 0)]), ("none", vec![(3, 3), (3, 3)]),]
+    );
+    let described = named.map(|(name, indexes)| DescribeShareGroupOffsetsRequestTopic {
+        topic_name: name.into(),
+        partitions: indexes.to_vec(),
+    });
+    let group = DescribeShareGroupOffsetsRequestGroup {
+        group_id: GROUP.into(),
+        topics: Some(described.into()),
+    };
+    let request = DescribeShareGroupOffsetsRequest { groups: vec![group] };
+    assert_eq!(shard.ask(0, request.into()), None, "it waits for the leaders");
+    let Some(Response::DescribeShareGroupOffsets(answer)) = shard.leaders_answer(DONE) else {
+        panic!()
+    };
+    let topics = answer.groups[0].topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|it| it.partition_index);
+        (&*topic.topic_name, partitions.collect::<Vec<_>>())
+    });
+    let expected = [("none", vec![3]), ("gone", vec![]), ("none", vec![3]), ("t", vec![0, 1])];
+    assert_eq!(topics.collect::<Vec<_>>(), expected);
+}
+
+fn start_of(partition_index: i32) -> AlterShareGroupOffsetsRequestPartition {
+    AlterShareGroupOffsetsRequestPartition { partition_index, start_offset: 7 }
+}
+
 #[test]
 fn startup_has_the_group_that_was_there_with_and_without_a_snapshot() {
     let mut shard = Shard::new();

@@ -165,6 +165,7 @@ fn malformed_acknowledgements_are_found() {
         assert!(!are_well_formed(&[wrong], false), "{wrong:?}");
     }
     assert!(!are_well_formed(&[given(4, 9, &[1]), given(0, 3, &[1])], false));
+    assert!(!are_well_formed(&[given(-2, 3, &[1])], false));
 }
 
 /// Kafka 4.3 fails the whole fetch, and the records of all its partitions stay acquired.

@@ -4,15 +4,14 @@
 use super::table::{Asked, FetchWants, Part, Request};
 use super::{Inputs, Shares};
 use crate::net::VisibleAt;
-use muster_codec::messages::{AcknowledgementBatch, ShareAcknowledgeRequest, ShareFetchRequest};
+use muster_codec::messages::{
+    AcknowledgementBatch, ShareAcknowledgeRequest, ShareFetchPartition, ShareFetchRequest,
+};
 use muster_codec::{ErrorCode, Str, Uuid};
 use muster_shares::partition::{Acknowledgement, AcquireMode, NotAcknowledged, are_well_formed};
-use muster_shares::sessions::{FINAL_EPOCH, FetchContext, SessionFetch, SessionKey};
+use muster_shares::sessions::{FINAL_EPOCH, FetchContext, SessionFetch, SessionKey, is_member_id};
 use muster_shares::{SharePartition, SharePartitionKey, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The longest member id, in characters.
-const MEMBER_ID_MAX: usize = 36;
 
 /// From this version on a request may renew locks.
 const RENEW_SINCE: i16 = 2;
@@ -58,8 +57,19 @@ impl Shares {
             self.close_session(inputs, &request.member);
         }
         self.check_topics(inputs, client, &mut request);
-        let is_asked = body.max_records > 0 && body.max_bytes > 0 && !body.is_renew_ack;
-        if is_final || !is_asked || !request.parts.iter().any(Part::waits) {
+        let renews = body.is_renew_ack && client.asked.version >= RENEW_SINCE;
+        if renews {
+            // Nothing is said of partitions that are not fetched.
+            request.parts.retain(|part| part.acknowledged.is_some());
+            self.complete(inputs, request);
+        } else if is_final || !request.parts.iter().any(Part::waits) {
+            self.complete(inputs, request);
+        } else if ![BATCH_OPTIMIZED, RECORD_LIMIT].contains(&body.share_acquire_mode) {
+            // Kafka fails on a mode that does not exist when it begins to fetch.
+            request.error = ErrorCode::UnknownServerError;
+            self.complete(inputs, request);
+        } else if body.max_records == 0 || body.max_bytes <= 0 {
+            request.parts.retain(|part| !part.waits() || part.acknowledged.is_some());
             self.complete(inputs, request);
         } else {
             self.try_fetch(inputs, None, request);
@@ -114,10 +124,6 @@ impl Shares {
             [body.max_bytes, body.min_bytes, body.max_records, body.max_wait_ms] != [0; 4];
         if asked.version >= RENEW_SINCE && body.is_renew_ack && wants_records {
             return Err(ErrorCode::InvalidRequest);
-        }
-        // Kafka fails on a mode that does not exist.
-        if ![BATCH_OPTIMIZED, RECORD_LIMIT].contains(&body.share_acquire_mode) {
-            return Err(ErrorCode::UnknownServerError);
         }
         let named = body.topics.iter().flat_map(|topic| {
             topic.partitions.iter().map(|it| partition(topic.topic_id, it.partition_index))
@@ -180,41 +186,44 @@ impl Shares {
         is_renew: bool,
     ) {
         let renews = is_renew && client.asked.version >= RENEW_SINCE;
-        let mut results = BTreeMap::new();
+        let (mut results, mut unused) = (BTreeMap::new(), Vec::new());
+        let mut is_any_valid = false;
         for (at, batches) in all {
-            let group_id = request.member.group_id.clone();
-            let key = SharePartitionKey::new(group_id, at.topic_id, at.partition);
-            let known = topic_error(inputs, client, *at).map_or(Ok(()), Err);
-            let result = known.and_then(|()| {
-                self.acknowledge(inputs, &key, &request.member.member_id, batches, renews)
-            });
+            let key =
+                SharePartitionKey::new(request.member.group_id.clone(), at.topic_id, at.partition);
+            let result = match refusal(inputs, client, *at, batches, renews) {
+                None if batches.is_empty() => {
+                    unused.push(*at);
+                    continue;
+                }
+                None => {
+                    is_any_valid = true;
+                    self.acknowledge(inputs, &key, &request.member.member_id, batches)
+                }
+                Some(error) => Err(error),
+            };
             if let Ok(true) = result {
                 request.unwritten.insert(key);
             }
             self.counters.refused_acknowledgements += u64::from(result.is_err());
             results.insert(*at, result.err().unwrap_or(ErrorCode::None));
         }
+        // As in Kafka, what has no acknowledgements is answered beside what has.
+        if is_any_valid {
+            results.extend(unused.into_iter().map(|at| (at, ErrorCode::None)));
+        }
         request.acknowledged(results);
     }
 
-    /// Takes the acknowledgements of a partition; true if a record has to be written.
+    /// Takes well-formed acknowledgements of a partition; true if a record has to be written.
     fn acknowledge(
         &mut self,
         inputs: &Inputs<'_>,
         key: &SharePartitionKey,
         member_id: &str,
         batches: &[AcknowledgementBatch],
-        renews: bool,
     ) -> Result<bool, ErrorCode> {
-        let all = batches.iter().map(|it| Acknowledgement {
-            first: it.first_offset,
-            last: it.last_offset,
-            types: &it.acknowledge_types,
-        });
-        let all: Vec<_> = all.collect();
-        if !are_well_formed(&all, renews) {
-            return Err(ErrorCode::InvalidRequest);
-        }
+        let all = acknowledgements(batches);
         let settings = self.config(inputs, &key.group_id).settings;
         let now = inputs.times.now;
         let taken = self.open.on(key, |it| it.acknowledge(member_id, &all, &settings, now));
@@ -243,6 +252,32 @@ impl Shares {
     }
 }
 
+/// Why the acknowledgements of a partition are not looked at; None if they are.
+fn refusal(
+    inputs: &Inputs<'_>,
+    client: &Client<'_>,
+    at: TopicPartition,
+    batches: &[AcknowledgementBatch],
+    renews: bool,
+) -> Option<ErrorCode> {
+    match topic_error(inputs, client, at) {
+        Some(ErrorCode::UnknownTopicId) => Some(ErrorCode::UnknownTopicId),
+        _ if !are_well_formed(&acknowledgements(batches), renews) => {
+            Some(ErrorCode::InvalidRequest)
+        }
+        error => error,
+    }
+}
+
+fn acknowledgements(batches: &[AcknowledgementBatch]) -> Vec<Acknowledgement<'_>> {
+    let each = batches.iter().map(|it| Acknowledgement {
+        first: it.first_offset,
+        last: it.last_offset,
+        types: &it.acknowledge_types,
+    });
+    each.collect()
+}
+
 /// Why a partition is not served; None if it is.
 fn topic_error(inputs: &Inputs<'_>, client: &Client<'_>, at: TopicPartition) -> Option<ErrorCode> {
     match inputs.image.topic_by_id(at.topic_id) {
@@ -261,8 +296,9 @@ fn member(
 ) -> Result<SessionKey, ErrorCode> {
     let group_id = group_id.ok_or(ErrorCode::InvalidRequest)?;
     let member_id = member_id.ok_or(ErrorCode::InvalidRequest)?;
-    let is_valid = (1..=MEMBER_ID_MAX).contains(&member_id.encode_utf16().count());
-    is_valid.then(|| SessionKey::new(&**group_id, member_id)).ok_or(ErrorCode::InvalidRequest)
+    is_member_id(member_id)
+        .then(|| SessionKey::new(&**group_id, member_id))
+        .ok_or(ErrorCode::InvalidRequest)
 }
 
 fn new_request(asked: Asked, member: SessionKey, now: i64) -> Request {
@@ -296,13 +332,19 @@ fn wants(context: FetchContext, inputs: &Inputs<'_>, body: &ShareFetchRequest<'_
     }
 }
 
+/// The acknowledgements of a ShareFetch; none if no partition has any.
 fn of_fetch<'r>(body: &'r ShareFetchRequest<'_>) -> Acknowledgements<'r> {
-    let topics = body.topics.iter();
-    let all = topics.flat_map(|topic| topic.partitions.iter().map(move |it| (topic.topic_id, it)));
-    let named = all.filter(|(_, it)| !it.acknowledgement_batches.is_empty());
-    named
-        .map(|(id, it)| (partition(id, it.partition_index), &*it.acknowledgement_batches))
-        .collect()
+    let partitions = || {
+        let topics = body.topics.iter();
+        topics.flat_map(|topic| topic.partitions.iter().map(move |it| (topic.topic_id, it)))
+    };
+    if partitions().all(|(_, it)| it.acknowledgement_batches.is_empty()) {
+        return Acknowledgements::new();
+    }
+    let each = |(id, it): (Uuid, &'r ShareFetchPartition)| {
+        (partition(id, it.partition_index), &*it.acknowledgement_batches)
+    };
+    partitions().map(each).collect()
 }
 
 fn of_acknowledge<'r>(body: &'r ShareAcknowledgeRequest<'_>) -> Acknowledgements<'r> {

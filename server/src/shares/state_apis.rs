@@ -284,14 +284,15 @@ impl<'j, 'i> Job<'j, 'i> {
         SharePartitionKey::new(self.group_id, topic_id, partition)
     }
 
-    /// Does the operation of each partition, in the order of the request.
+    /// Does the operation of each partition, in the order of the request. A topic without any has
+    /// no result.
     fn each<'t, P: 't, T>(
         &mut self,
         topics: impl Iterator<Item = (Uuid, &'t [P])>,
         act: impl Fn(&mut Self, Uuid, &P) -> (i32, T),
     ) -> Results<T> {
         let mut results: BTreeMap<Uuid, BTreeMap<i32, T>> = BTreeMap::new();
-        for (topic_id, partitions) in topics {
+        for (topic_id, partitions) in topics.filter(|(_, partitions)| !partitions.is_empty()) {
             let of_topic = results.entry(topic_id).or_default();
             of_topic.extend(partitions.iter().map(|it| act(self, topic_id, it)));
         }

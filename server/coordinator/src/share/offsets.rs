@@ -16,8 +16,9 @@ use muster_codec::messages::{
     AlterShareGroupOffsetsResponse, AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic, DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse, DeleteShareGroupOffsetsResponseTopic,
-    DescribeShareGroupOffsetsRequestGroup, DescribeShareGroupOffsetsResponseGroup,
-    DescribeShareGroupOffsetsResponsePartition, DescribeShareGroupOffsetsResponseTopic,
+    DescribeShareGroupOffsetsRequestGroup, DescribeShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsResponseGroup, DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
 };
 use muster_codec::{ErrorCode, Str, Uuid};
 
@@ -30,30 +31,57 @@ pub(crate) fn described_group(
     state: Option<&StatePartitions>,
     asked: &DescribeShareGroupOffsetsRequestGroup<'_>,
 ) -> DescribeShareGroupOffsetsResponseGroup<'static> {
-    let topic =
-        |name: &str, topic_id, partitions: Vec<i32>| DescribeShareGroupOffsetsResponseTopic {
-            topic_name: owned(name),
-            topic_id,
-            partitions: partitions.into_iter().map(undescribed).collect(),
-        };
     let described = match &asked.topics {
-        Some(asked) => {
-            let id = |name: &str| topics.id(name).unwrap_or_default();
-            let asked = asked.iter();
-            asked
-                .map(|it| topic(&it.topic_name, id(&it.topic_name), it.partitions.clone()))
-                .collect()
-        }
+        Some(asked) => described_topics(topics, asked),
         None => {
             let all = state.into_iter().flat_map(|state| &state.initialized);
-            let partitions = |it: &TopicState| it.partitions.iter().copied().collect();
-            all.map(|(id, state)| topic(&state.name, *id, partitions(state))).collect()
+            all.map(|(id, it)| described_topic(&it.name, *id, it.partitions.iter().copied()))
+                .collect()
         }
     };
     DescribeShareGroupOffsetsResponseGroup {
         group_id: owned(&asked.group_id),
         topics: described,
         ..Default::default()
+    }
+}
+
+/// The topics that a client names. One that exists is answered once, with each partition that is
+/// named of it.
+fn described_topics(
+    topics: &dyn Topics,
+    asked: &[DescribeShareGroupOffsetsRequestTopic<'_>],
+) -> Vec<DescribeShareGroupOffsetsResponseTopic<'static>> {
+    let mut existing: BTreeMap<Uuid, (&str, BTreeSet<i32>)> = BTreeMap::new();
+    let mut described = Vec::new();
+    for topic in asked {
+        let name = &*topic.topic_name;
+        match topics.id(name) {
+            Some(id) => {
+                let of_topic = existing.entry(id).or_insert((name, BTreeSet::new()));
+                of_topic.1.extend(&topic.partitions);
+            }
+            None => described.push(described_topic(
+                name,
+                Uuid::default(),
+                topic.partitions.iter().copied(),
+            )),
+        }
+    }
+    let existing = existing.into_iter();
+    described.extend(existing.map(|(id, (name, all))| described_topic(name, id, all)));
+    described
+}
+
+fn described_topic(
+    name: &str,
+    topic_id: Uuid,
+    partitions: impl IntoIterator<Item = i32>,
+) -> DescribeShareGroupOffsetsResponseTopic<'static> {
+    DescribeShareGroupOffsetsResponseTopic {
+        topic_name: owned(name),
+        topic_id,
+        partitions: partitions.into_iter().map(undescribed).collect(),
     }
 }
 
@@ -108,7 +136,7 @@ pub(crate) fn alter(
     request: &AlterShareGroupOffsetsRequest<'_>,
 ) -> Result<(), Refusal> {
     refuse_if_not_empty(group)?;
-    let responses = request.topics.iter().map(|topic| altered_topic(turn.topics, topic)).collect();
+    let responses = altered_topics(turn.topics, &request.topics);
     let response = AlterShareGroupOffsetsResponse { responses, ..Default::default() };
     let (topics, starts) = known(turn.topics, request);
     if topics.is_empty() {
@@ -125,30 +153,47 @@ pub(crate) fn alter(
     Ok(())
 }
 
-/// The response for a topic, with errors for partitions that do not exist.
-fn altered_topic(
+/// The responses for the topics of a request, with errors for partitions that do not exist. A topic
+/// is answered once, and one that does not exist for its partitions alone.
+fn altered_topics(
     topics: &dyn Topics,
-    topic: &AlterShareGroupOffsetsRequestTopic<'_>,
-) -> AlterShareGroupOffsetsResponseTopic<'static> {
-    let count = topics.partitions(&topic.topic_name).unwrap_or(0);
-    let partitions = topic.partitions.iter().map(|partition| {
-        let partition_index = partition.partition_index;
-        if (0..count).contains(&partition_index) {
-            return AlterShareGroupOffsetsResponsePartition {
-                partition_index,
-                ..Default::default()
-            };
+    asked: &[AlterShareGroupOffsetsRequestTopic<'_>],
+) -> Vec<AlterShareGroupOffsetsResponseTopic<'static>> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut answered: Vec<AlterShareGroupOffsetsResponseTopic<'static>> = Vec::new();
+    for topic in asked {
+        let name = &*topic.topic_name;
+        let count = topics.partitions(name);
+        if count.is_none() && topic.partitions.is_empty() {
+            continue;
         }
-        AlterShareGroupOffsetsResponsePartition {
-            partition_index,
-            error_code: ErrorCode::UnknownTopicOrPartition as i16,
-            error_message: Some(Str::Borrowed(UNKNOWN_TOPIC)),
+        let place = *places.entry(name).or_insert(answered.len());
+        if place == answered.len() {
+            answered.push(AlterShareGroupOffsetsResponseTopic {
+                topic_name: owned(name),
+                topic_id: topics.id(name).unwrap_or_default(),
+                partitions: Vec::new(),
+            });
         }
-    });
-    AlterShareGroupOffsetsResponseTopic {
-        topic_name: owned(&topic.topic_name),
-        topic_id: topics.id(&topic.topic_name).unwrap_or_default(),
-        partitions: partitions.collect(),
+        let exists = |index| (0..count.unwrap_or(0)).contains(&index);
+        let indexes = topic.partitions.iter().map(|it| it.partition_index);
+        let each = indexes.map(|index| altered_partition(index, exists(index)));
+        answered[place].partitions.extend(each);
+    }
+    answered
+}
+
+fn altered_partition(
+    partition_index: i32,
+    exists: bool,
+) -> AlterShareGroupOffsetsResponsePartition<'static> {
+    if exists {
+        return AlterShareGroupOffsetsResponsePartition { partition_index, ..Default::default() };
+    }
+    AlterShareGroupOffsetsResponsePartition {
+        partition_index,
+        error_code: ErrorCode::UnknownTopicOrPartition as i16,
+        error_message: Some(Str::Borrowed(UNKNOWN_TOPIC)),
     }
 }
 

@@ -45,7 +45,9 @@ impl NotAcknowledged {
 /// one type or one for each offset. `renews` if the request says that it renews locks, which it may
 /// from version 2 on.
 pub fn are_well_formed(all: &[Acknowledgement<'_>], renews: bool) -> bool {
-    let in_order = all.windows(2).all(|pair| pair[0].last <= pair[1].first);
+    // As in Kafka, -1 is taken for an offset.
+    let is_offset = all.first().is_none_or(|first| first.first >= -1);
+    let in_order = is_offset && all.windows(2).all(|pair| pair[0].last <= pair[1].first);
     let greatest = if renews { RENEW } else { REJECT };
     let known = |it: &i8| (GAP..=greatest).contains(it);
     in_order && all.iter().all(|it| it.is_shaped() && it.types.iter().all(known))

@@ -33,6 +33,14 @@ pub struct Sessions {
     partitions: usize,
 }
 
+/// The longest member id, in characters.
+const MEMBER_ID_MAX: usize = 36;
+
+/// Whether a member of a share group may have this id.
+pub fn is_member_id(id: &str) -> bool {
+    (1..=MEMBER_ID_MAX).contains(&id.encode_utf16().count())
+}
+
 /// A member of a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionKey {
