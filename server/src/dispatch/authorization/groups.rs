@@ -1,7 +1,7 @@
 //! The APIs of groups.
 
 use super::Verdict;
-use super::by::{By, take_denied};
+use super::by::{By, take_denied, words};
 use super::refusals::take_refused;
 use crate::dispatch::answer::owned;
 use crate::dispatch::group_apis::{OFFSET_FETCH_OF_GROUPS_FROM, merge, refused, streams_topics};
@@ -9,6 +9,7 @@ use crate::security::acls::Operation;
 use crate::security::acls::Operation::{Delete, Describe, Read, Write};
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, ErrorCode, GroupRequest, Response, Str};
+use muster_shares::sessions::is_member_id;
 
 /// The first version of SyncGroup that is invalid without a protocol.
 const PROTOCOL_FROM: i16 = 5;
@@ -17,6 +18,10 @@ const TOPIC_DENIED: ErrorCode = ErrorCode::TopicAuthorizationFailed;
 const GROUP_DENIED: ErrorCode = ErrorCode::GroupAuthorizationFailed;
 
 pub(super) fn screen(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
+    // As in Kafka, that an API is switched off comes first.
+    if !by.config.serves(request.api_key()) {
+        return Verdict::Passed;
+    }
     let allowed = match request {
         GroupRequest::OffsetCommit(body) => by.group(Read, &body.group_id),
         GroupRequest::JoinGroup(body) => by.group(Read, &body.group_id),
@@ -90,36 +95,17 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
                 |group_ids| StreamsGroupDescribeRequest { group_ids, ..Default::default() }.into();
             take_groups(&mut body.group_ids, (Describe, |id| id), by, of).restricted()
         }
-        GroupRequest::DescribeShareGroupOffsets(body) => {
-            let of = |groups| DescribeShareGroupOffsetsRequest { groups }.into();
-            take_groups(&mut body.groups, (Describe, |it| &it.group_id), by, of).restricted()
-        }
+        GroupRequest::DescribeShareGroupOffsets(body) => describe_share_offsets(body, by),
         GroupRequest::AlterShareGroupOffsets(body) => {
-            let denied = take_denied(&mut body.topics, |it| by.topic(Read, &it.topic_name));
-            let response: Option<Response<'static>> = denied.map(|topics| {
-                let topics = topics.iter().map(|topic| AlterShareGroupOffsetsResponseTopic {
-                    topic_name: owned(&topic.topic_name),
-                    partitions: topic.partitions.iter().map(denied_alteration).collect(),
-                    ..Default::default()
-                });
-                let responses = topics.collect();
-                AlterShareGroupOffsetsResponse { responses, ..Default::default() }.into()
-            });
-            Verdict::of_parts(response, body.topics.is_empty())
+            let Some(responses) =
+                take_refused(&mut body.topics, |it| by.topic(Read, &it.topic_name))
+            else {
+                return Verdict::Passed;
+            };
+            let response = AlterShareGroupOffsetsResponse { responses, ..Default::default() };
+            Verdict::InPart(response.into())
         }
-        GroupRequest::DeleteShareGroupOffsets(body) => {
-            let denied = take_denied(&mut body.topics, |it| by.topic(Read, &it.topic_name));
-            let response: Option<Response<'static>> = denied.map(|topics| {
-                let topics = topics.iter().map(|topic| DeleteShareGroupOffsetsResponseTopic {
-                    topic_name: owned(&topic.topic_name),
-                    error_code: TOPIC_DENIED.code(),
-                    ..Default::default()
-                });
-                let responses = topics.collect();
-                DeleteShareGroupOffsetsResponse { responses, ..Default::default() }.into()
-            });
-            Verdict::of_parts(response, body.topics.is_empty())
-        }
+        GroupRequest::DeleteShareGroupOffsets(body) => delete_share_offsets(body, by),
         GroupRequest::DeleteGroups(body) => {
             let of = |groups_names| DeleteGroupsRequest { groups_names }.into();
             take_groups(&mut body.groups_names, (Delete, |id| id), by, of)
@@ -131,6 +117,10 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
                 return Verdict::Passed;
             }
             Verdict::Refused(refused(request, by.version, TOPIC_DENIED))
+        }
+        // As in Kafka, that the id of the member is invalid comes first.
+        GroupRequest::ShareGroupHeartbeat(body) if !is_member_id(&body.member_id) => {
+            Verdict::Passed
         }
         GroupRequest::ShareGroupHeartbeat(ShareGroupHeartbeatRequest {
             subscribed_topic_names,
@@ -161,14 +151,43 @@ fn take_groups<'r, T>(
     Verdict::of_parts(denied.map(refuse), groups.is_empty())
 }
 
-fn denied_alteration(
-    partition: &AlterShareGroupOffsetsRequestPartition,
-) -> AlterShareGroupOffsetsResponsePartition<'static> {
-    AlterShareGroupOffsetsResponsePartition {
-        partition_index: partition.partition_index,
+/// The group is checked even if no topic remains.
+fn delete_share_offsets(body: &mut DeleteShareGroupOffsetsRequest<'_>, by: &By<'_>) -> Verdict {
+    let Some(denied) = take_denied(&mut body.topics, |it| by.topic(Read, &it.topic_name)) else {
+        return Verdict::Passed;
+    };
+    let responses = denied.iter().map(|topic| DeleteShareGroupOffsetsResponseTopic {
+        topic_name: owned(&topic.topic_name),
         error_code: TOPIC_DENIED.code(),
-        error_message: None,
+        error_message: words(TOPIC_DENIED),
+        ..Default::default()
+    });
+    let responses = responses.collect();
+    Verdict::InPart(DeleteShareGroupOffsetsResponse { responses, ..Default::default() }.into())
+}
+
+/// Topics that are not named are left out of the answer.
+fn describe_share_offsets(body: &mut DescribeShareGroupOffsetsRequest<'_>, by: &By<'_>) -> Verdict {
+    let denied = take_denied(&mut body.groups, |it| by.group(Describe, &it.group_id).is_ok());
+    let of_group =
+        |group: DescribeShareGroupOffsetsRequestGroup<'_>| DescribeShareGroupOffsetsResponseGroup {
+            group_id: owned(&group.group_id),
+            error_code: GROUP_DENIED.code(),
+            ..Default::default()
+        };
+    let mut groups: Vec<_> = denied.into_iter().flatten().map(of_group).collect();
+    groups.extend(body.groups.iter_mut().filter_map(|group| {
+        let is_allowed =
+            |it: &DescribeShareGroupOffsetsRequestTopic<'_>| by.topic(Describe, &it.topic_name);
+        let topics = take_refused(group.topics.as_mut()?, is_allowed)?;
+        let group_id = owned(&group.group_id);
+        Some(DescribeShareGroupOffsetsResponseGroup { group_id, topics, ..Default::default() })
+    }));
+    if groups.is_empty() {
+        return Verdict::Restricted;
     }
+    let response = DescribeShareGroupOffsetsResponse { groups, ..Default::default() };
+    Verdict::of_parts(Some(response), body.groups.is_empty())
 }
 
 fn commit(body: &mut OffsetCommitRequest<'_>, by: &By<'_>) -> Verdict {

@@ -2,7 +2,24 @@
 
 use crate::dispatch::{group_apis, transaction_apis};
 use muster_codec::Response;
-use muster_codec::messages::OffsetFetchResponse;
+use muster_codec::messages::{DescribeShareGroupOffsetsResponse, OffsetFetchResponse};
+
+/// The topics of a group are put together; an error of the group is all of its answer. Returns the
+/// groups that a later part may have.
+macro_rules! join_groups {
+    ($body:ident, $refused:ident, $is_last:ident) => {{
+        let mut later = Vec::new();
+        for group in $refused.groups {
+            match $body.groups.iter_mut().find(|it| it.group_id == group.group_id) {
+                Some(it) if it.error_code == 0 => it.topics.extend(group.topics),
+                Some(_) => {}
+                None if $is_last => $body.groups.push(group),
+                None => later.push(group),
+            }
+        }
+        (!later.is_empty()).then_some(later)
+    }};
+}
 
 /// Adds what refuses a part of a request to the answer, or to a part of it; returns what is to be
 /// added to a later part.
@@ -17,6 +34,13 @@ pub(super) fn join(
     match (response, refused) {
         (Response::OffsetFetch(body), Response::OffsetFetch(refused)) => {
             return join_offsets(body, refused, is_last).map(Into::into);
+        }
+        (
+            Response::DescribeShareGroupOffsets(body),
+            Response::DescribeShareGroupOffsets(refused),
+        ) => {
+            let groups = join_groups!(body, refused, is_last)?;
+            return Some(DescribeShareGroupOffsetsResponse { groups, ..Default::default() }.into());
         }
         (Response::Produce(body), Response::Produce(it)) => body.responses.extend(it.responses),
         (Response::Fetch(body), Response::Fetch(it)) => body.responses.extend(it.responses),
@@ -59,7 +83,6 @@ pub(super) fn join(
     None
 }
 
-/// The topics of a group are put together; an error of the group is all of its answer.
 fn join_offsets(
     body: &mut OffsetFetchResponse<'_>,
     refused: OffsetFetchResponse<'static>,
@@ -68,14 +91,6 @@ fn join_offsets(
     if body.error_code == 0 {
         body.topics.extend(refused.topics);
     }
-    let mut later = Vec::new();
-    for group in refused.groups {
-        match body.groups.iter_mut().find(|it| it.group_id == group.group_id) {
-            Some(it) if it.error_code == 0 => it.topics.extend(group.topics),
-            Some(_) => {}
-            None if is_last => body.groups.push(group),
-            None => later.push(group),
-        }
-    }
-    (!later.is_empty()).then(|| OffsetFetchResponse { groups: later, ..Default::default() })
+    let groups = join_groups!(body, refused, is_last)?;
+    Some(OffsetFetchResponse { groups, ..Default::default() })
 }

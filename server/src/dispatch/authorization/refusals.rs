@@ -39,6 +39,7 @@ macro_rules! refusals {
                     $refused: self.$partitions.iter().map(|$partition| $answer).collect(),
                     $name: owned(&self.$name),
                     $($id: self.$id,)?
+                    ..Default::default()
                 }
             }
         }
@@ -95,6 +96,22 @@ refusals! {
         |it, error| OffsetDeleteResponsePartition {
             partition_index: it.partition_index,
             error_code: error.code(),
+        };
+    AlterShareGroupOffsetsRequestTopic.partitions => AlterShareGroupOffsetsResponseTopic.partitions
+        (topic_name),
+        |it, error| AlterShareGroupOffsetsResponsePartition {
+            partition_index: it.partition_index,
+            error_code: error.code(),
+            error_message: words(error),
+        };
+    DescribeShareGroupOffsetsRequestTopic.partitions =>
+        DescribeShareGroupOffsetsResponseTopic.partitions (topic_name),
+        |index, error| DescribeShareGroupOffsetsResponsePartition {
+            partition_index: *index,
+            start_offset: NONE,
+            error_code: error.code(),
+            error_message: words(error),
+            ..Default::default()
         };
     OffsetFetchRequestTopic.partition_indexes => OffsetFetchResponseTopic.partitions (name),
         |index, error| OffsetFetchResponsePartition {

@@ -190,6 +190,7 @@ fn of_cluster(operations: &mut i32, by: &Permissions) {
     }
 }
 
+/// As in Kafka, nothing is said of a group with a topic that is hidden.
 fn hide_topology(group: &mut DescribedStreamsGroup<'_>, by: &Permissions) {
     let mut topology = group.topology.iter().flat_map(|it| it.subtopologies.iter().flatten());
     let is_described = |name: &Str<'_>| by.allow_on_topic(Describe, name);
@@ -201,10 +202,12 @@ fn hide_topology(group: &mut DescribedStreamsGroup<'_>, by: &Permissions) {
     if topology.all(is_described_of) {
         return;
     }
-    group.error_code = ErrorCode::TopicAuthorizationFailed.code();
-    group.error_message = Some(HIDDEN_TOPICS.into());
-    group.topology = None;
-    group.members.clear();
+    *group = DescribedStreamsGroup {
+        group_id: std::mem::take(&mut group.group_id),
+        error_code: ErrorCode::TopicAuthorizationFailed.code(),
+        error_message: Some(HIDDEN_TOPICS.into()),
+        ..Default::default()
+    };
 }
 
 fn hide_configs(topic: &mut CreatableTopicResult<'_>) {

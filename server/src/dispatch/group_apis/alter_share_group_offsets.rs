@@ -15,9 +15,10 @@ impl GroupApi for AlterShareGroupOffsetsRequest<'_> {
 }
 
 impl CoordinatorAnswer for AlterShareGroupOffsetsResponse<'_> {
+    /// An error of the group is all of its answer.
     fn merge(&mut self, refused: Self) {
-        self.responses.extend(refused.responses);
         if self.error_code == 0 {
+            self.responses.extend(refused.responses);
             self.error_code = refused.error_code;
         }
     }

@@ -15,9 +15,10 @@ impl GroupApi for DeleteShareGroupOffsetsRequest<'_> {
 }
 
 impl CoordinatorAnswer for DeleteShareGroupOffsetsResponse<'_> {
+    /// An error of the group is all of its answer.
     fn merge(&mut self, refused: Self) {
-        self.responses.extend(refused.responses);
         if self.error_code == 0 {
+            self.responses.extend(refused.responses);
             self.error_code = refused.error_code;
         }
     }

@@ -1,29 +1,31 @@
 //! The answer to a change of what clients may do, and the shards that have yet to take it.
 
-use super::world::{FLUSH_MS, World, frame};
+use super::world::{FLUSH_MS, World, answers, frame};
 use crate::cluster::ClusterImage;
 use crate::mailbox::Message;
 use crate::net::ConnectionId;
 use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
 use crate::shard::{Event, ListenerIndex};
 use muster_codec::messages::{
-    AclCreation, CreateAclsRequest, CreatePartitionsRequest, DeleteAclsFilter, DeleteAclsRequest,
+    AclCreation, ConsumerGroupHeartbeatRequest, CreateAclsRequest, CreatePartitionsRequest,
+    DeleteAclsFilter, DeleteAclsRequest, StreamsGroupHeartbeatRequest,
 };
-use muster_codec::{Request, Response};
+use muster_codec::{ErrorCode, Request, Response};
 use std::sync::Arc;
 
 const CLIENT: ConnectionId = ConnectionId(0);
 const OTHER: ConnectionId = ConnectionId(1);
 const ANY: i8 = 1;
 
+const AUTHORIZER: &str =
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+
 fn world() -> World {
-    let mut world = World::of_shards(
-        3,
-        &[
-            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users=User:ANONYMOUS",
-        ],
-    );
+    world_of(3, "super.users=User:ANONYMOUS")
+}
+
+fn world_of(shards: u32, config: &str) -> World {
+    let mut world = World::of_shards(shards, &[AUTHORIZER, config]);
     world.pass(FLUSH_MS);
     for connection in [CLIENT, OTHER] {
         let host = Arc::from("/10.0.0.1");
@@ -146,4 +148,27 @@ fn the_answers_of_a_controller_that_fails_are_errors() {
     let [Response::CreateAcls(answer)] = &errors[..] else { panic!("{errors:?}") };
     assert!(answer.results.iter().all(|it| it.error_code == -1), "{answer:?}");
     assert!(!left.image.acls().is_empty(), "the image that other shards may have");
+}
+
+#[test]
+fn an_api_that_is_switched_off_is_refused_before_its_client_is() {
+    for (protocols, expected) in [
+        ("classic,consumer,streams", ErrorCode::GroupAuthorizationFailed),
+        ("classic", ErrorCode::UnsupportedVersion),
+    ] {
+        let mut world = world_of(1, &format!("group.coordinator.rebalance.protocols={protocols}"));
+        let requests: [Request<'static>; 2] = [
+            ConsumerGroupHeartbeatRequest::default().into(),
+            StreamsGroupHeartbeatRequest::default().into(),
+        ];
+        for request in requests {
+            let api = request.api_key();
+            world.step(Event::Received { connection: CLIENT, data: &frame(0, request) });
+            let mut errors = Vec::new();
+            for answer in answers(&mut world, CLIENT, (api, 0)) {
+                answer.errors(&mut |error| errors.push(error));
+            }
+            assert_eq!(errors, [expected.code()], "{api:?} with {protocols}");
+        }
+    }
 }
