@@ -86,6 +86,7 @@ impl Comparison<'_> {
             "throttleTimeMs" | "port" | "documentation" | "finalizedFeaturesEpoch" => true,
             // Words are each server's own.
             "errorMessage" | "batchIndexErrorMessage" => kafka.is_null() == muster.is_null(),
+            "statusDetail" => without_words(kafka) == without_words(muster),
             "logAppendTimeMs" => (kafka.as_i64() < Some(0)) == (muster.as_i64() < Some(0)),
             "transactionStartTimeMs" => (kafka.as_i64() < Some(0)) == (muster.as_i64() < Some(0)),
             "timestamp" | "lastTimestamp" => kafka == muster || is_now(kafka) && is_now(muster),
@@ -170,6 +171,9 @@ const IDENTITY: &[&str] = &[
     "key",
     "brokerId",
     "nodeId",
+    "subtopologyId",
+    "statusCode",
+    "userEndpoint",
 ];
 
 /// The fields that identify an element, as Kafka has them.
@@ -220,6 +224,11 @@ fn short(path: &str, value: &Value) -> String {
         }
         _ => value.to_string().replace('"', ""),
     }
+}
+
+/// A detail of a status without why topics were not created.
+fn without_words(detail: &Value) -> Option<&str> {
+    detail.as_str()?.split("; Creation failed: ").next()
 }
 
 /// The aborted transactions of an answer that have records in it. There may be others: Kafka looks

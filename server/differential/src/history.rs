@@ -11,6 +11,7 @@ use crate::known::Known;
 use crate::recording::{Recorded, Turn};
 use crate::report::{Example, Report};
 use crate::settle::{await_creation, creates_topics, settle};
+use crate::settle_groups::settle_groups;
 use crate::wire::{Answer, Ask, Completion, Flaw, Side};
 use crate::world::World;
 use muster_codec::messages::DeleteTopicsRequest;
@@ -69,6 +70,7 @@ pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Record
         }
         None => None,
     };
+    generate::begin(&mut world, &plan.choice);
     for step in 0..plan.requests {
         if let Some(acls) = &mut acls {
             acls.change(&mut world, [&kafka, &muster.side])?;
@@ -144,6 +146,7 @@ fn on_kafka(kafka: &mut Side, line: usize, step: usize, ask: &Ask) -> io::Result
     }
     if let Some(own) = done.iter().find(|one| one.step == step) {
         settle(kafka, ask, &own.answer)?;
+        settle_groups(kafka, ask, &own.answer)?;
     }
     Ok(done)
 }
@@ -156,6 +159,9 @@ fn meets_an_end(done: &[Completion], step: usize) -> bool {
 }
 
 fn learn(world: &mut World, ask: &Ask, done: &Completion) {
+    if done.answer == Answer::Closed {
+        generate::disconnected(world);
+    }
     if !matches!(done.answer, Answer::Body(_)) || matches!(ask.flaw, Flaw::Version(_)) {
         return;
     }
@@ -227,7 +233,10 @@ impl<'a> Muster<'a> {
         await_end(&self.side, &ours)?;
         self.send_again((line, step), &ours)?;
         match self.muster.get(&step) {
-            Some(own) => await_creation(&self.side, &ours, own).map(drop),
+            Some(own) => {
+                await_creation(&self.side, &ours, own)?;
+                settle_groups(&self.side, &ours, own)
+            }
             None => Ok(()),
         }
     }
@@ -337,6 +346,10 @@ fn only_reads(ask: &Ask) -> bool {
         | Request::OffsetFetch(_)
         | Request::DescribeGroups(_)
         | Request::ConsumerGroupDescribe(_)
+        | Request::ShareGroupDescribe(_)
+        | Request::StreamsGroupDescribe(_)
+        | Request::DescribeShareGroupOffsets(_)
+        | Request::ReadShareGroupStateSummary(_)
         | Request::ListGroups(_)
         | Request::DescribeConfigs(_)
         | Request::DescribeCluster(_)

@@ -12,9 +12,10 @@ use differential::report::Report;
 use differential::wire::{Answer, Ask, Flaw, Side};
 use muster_codec::messages::{
     ApiVersionsRequest, DeleteGroupsRequest, DescribeTransactionsRequest, FindCoordinatorRequest,
-    InitProducerIdRequest,
+    InitProducerIdRequest, ReadShareGroupStateSummaryRequest, ReadStateSummaryPartition,
+    ReadStateSummaryTopic,
 };
-use muster_codec::{ApiKey, ErrorCode};
+use muster_codec::{ApiKey, ErrorCode, Uuid};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -181,8 +182,8 @@ fn announced(address: &str) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
     Ok(apis.iter().map(range).collect())
 }
 
-/// Kafka makes the topic of its groups, or of its transactions, when the first is looked for, and
-/// then loads its partitions, one after the other.
+/// Kafka makes the topic of its groups, of its transactions, or of its share state, when the first
+/// is looked for, and then loads its partitions, one after the other.
 fn wait_for_coordinators(side: &Side) -> io::Result<()> {
     let names = || (0..500).map(|i| format!("none-{i}").into()).collect();
     let groups = DeleteGroupsRequest { groups_names: names() };
@@ -194,6 +195,7 @@ fn wait_for_coordinators(side: &Side) -> io::Result<()> {
         find_coordinators(side)?;
         if all_answer(side, &groups, ErrorCode::GroupIdNotFound)?
             && all_answer(side, &transactions, ErrorCode::TransactionalIdNotFound)?
+            && has_share_state(side)?
             && has_producer_ids(side)?
         {
             return Ok(());
@@ -203,14 +205,28 @@ fn wait_for_coordinators(side: &Side) -> io::Result<()> {
     Err(io::Error::other("no coordinators after a minute"))
 }
 
-/// One of groups and one of transactions.
+/// One of groups, one of transactions and one of share state.
 fn find_coordinators(side: &Side) -> io::Result<()> {
-    for key_type in [0, 1] {
-        let key = "first".into();
-        let request = FindCoordinatorRequest { key, key_type, ..Default::default() };
-        side.call(&Ask { version: 1, request: request.into(), flaw: Flaw::None })?;
+    let of_share_state = format!("first:{}:0", Uuid([1; 16]));
+    for (key_type, key) in [(0, "first"), (1, "first"), (2, of_share_state.as_str())] {
+        let coordinator_keys = vec![key.to_owned().into()];
+        let request = FindCoordinatorRequest { key_type, coordinator_keys, ..Default::default() };
+        side.call(&Ask { version: 6, request: request.into(), flaw: Flaw::None })?;
     }
     Ok(())
+}
+
+/// Whether the state of many share partitions is looked for, and not found.
+fn has_share_state(side: &Side) -> io::Result<bool> {
+    let partition = |partition| ReadStateSummaryPartition { partition, leader_epoch: -1 };
+    let partitions = (0..500).map(partition).collect();
+    let topics = vec![ReadStateSummaryTopic { topic_id: Uuid([1; 16]), partitions }];
+    let request = ReadShareGroupStateSummaryRequest { group_id: "first".into(), topics };
+    let ask = Ask { version: 0, request: request.into(), flaw: Flaw::None };
+    let Answer::Body(body) = side.call(&ask)? else { return Ok(false) };
+    let partitions = &body["ReadShareGroupStateSummary"]["results"][0]["partitions"];
+    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+    Ok(partitions.as_array().is_some_and(|all| all.iter().all(|it| it["errorCode"] == unknown)))
 }
 
 /// Whether each element of an answer's list has this error.

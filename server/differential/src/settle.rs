@@ -93,7 +93,7 @@ fn leads(topic: &Value, count: i32) -> bool {
 
 /// Waits until the leaders of this number of partitions answer; they learn it later than Metadata.
 /// Returns how many partitions there are.
-fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<i32> {
+pub fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<i32> {
     let count = wait_for(side, topic, |answer| leads(answer, at_least))?;
     let partition = |partition_index| ListOffsetsPartition {
         partition_index,
@@ -115,7 +115,7 @@ fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<i32> 
 
 /// Waits until the group coordinators know that a topic has this number of partitions, 0 if it is
 /// deleted. Kafka's broker informs them last of a change. A group of another history asks.
-fn wait_for_coordinators(side: &Side, topic: &str, partitions: i32) -> io::Result<()> {
+pub fn wait_for_coordinators(side: &Side, topic: &str, partitions: i32) -> io::Result<()> {
     let group = format!("{}0x0-{topic}", world::PREFIX);
     let heartbeat = |member_epoch| {
         let names = (member_epoch == 0).then(|| vec![topic.to_owned().into()]);

@@ -1,9 +1,11 @@
 //! The state that Kafka's answers have shown of a history: topics, groups, members and producers
 //! that are there. Requests are made of it, so that they meet state.
 
+use crate::sessions::{Partition, ShareSession};
 use crate::transactional::TransactionalId;
 use crate::wire::Ask;
 use fastrand::Rng;
+use muster_codec::messages::{StreamsGroupAssignment, StreamsGroupTopology};
 use muster_codec::{Str, Uuid};
 use std::collections::VecDeque;
 
@@ -25,6 +27,8 @@ pub struct Member {
     /// Whether it joined by ConsumerGroupHeartbeat.
     pub is_consumer: bool,
     pub assigned: Vec<(Uuid, Vec<i32>)>,
+    /// The tasks of a member of a streams group.
+    pub tasks: StreamsGroupAssignment<'static>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -33,6 +37,11 @@ pub struct Group {
     pub members: Vec<Member>,
     /// Whether a consumer has joined it.
     pub had_consumers: bool,
+    /// The topology of a streams group.
+    pub topology: Option<StreamsGroupTopology<'static>>,
+    pub sessions: Vec<ShareSession>,
+    /// The share partitions that Kafka has in memory.
+    pub loaded: Vec<Partition>,
 }
 
 impl Group {
@@ -68,7 +77,14 @@ pub struct World {
     pub session: (i32, i32),
 }
 
+/// Groups of any kind.
 const GROUPS: usize = 3;
+/// The places of the groups that are mostly of these kinds, after them.
+pub const SHARE_GROUP: usize = GROUPS;
+pub const STREAMS_GROUP: usize = GROUPS + 1;
+/// The place of a share group without members: muster bumps the epoch of a group with its offsets,
+/// which members would see.
+pub const ALTERED_GROUP: usize = GROUPS + 2;
 const TOPICS: usize = 6;
 const TRANSACTIONAL_IDS: usize = 3;
 
@@ -76,7 +92,7 @@ impl World {
     pub fn new(run: u64, seed: u64) -> Self {
         let prefix = format!("{PREFIX}{run}x{seed}-");
         let group = |i| Group { id: format!("{prefix}g{i}"), ..Group::default() };
-        let groups = (0..GROUPS).map(group).collect();
+        let groups = (0..=ALTERED_GROUP).map(group).collect();
         let transactional_id = |i| TransactionalId::new(format!("{prefix}x{i}"));
         let transactional_ids = (0..TRANSACTIONAL_IDS).map(transactional_id).collect();
         Self {
@@ -195,7 +211,18 @@ impl World {
 
     /// The place of a group in `groups`.
     pub fn group_at(&mut self) -> usize {
-        self.random.usize(..self.groups.len())
+        let last = if self.chance(5) { ALTERED_GROUP } else { GROUPS };
+        self.random.usize(..last)
+    }
+
+    /// The place of a group that is mostly of one kind, or now and then of another.
+    pub fn group_of(&mut self, kind: usize) -> usize {
+        if self.chance(90) { kind } else { self.group_at() }
+    }
+
+    /// The name of such a group, or another.
+    pub fn group_name_of(&mut self, kind: usize) -> String {
+        if self.chance(75) { self.groups[kind].id.clone() } else { self.group_name() }
     }
 
     pub fn group_name(&mut self) -> String {
@@ -204,9 +231,18 @@ impl World {
             1 => format!("{}gone", self.prefix),
             2 => format!("{}ü", self.prefix),
             _ => {
-                let at = self.group_at();
+                let at = self.random.usize(..ALTERED_GROUP);
                 self.groups[at].id.clone()
             }
+        }
+    }
+
+    /// An id that a client makes for a member.
+    pub fn member_id(&mut self) -> String {
+        match self.random.u32(..30) {
+            0 => String::new(),
+            1 => "x".repeat(36 + self.random.usize(..2)),
+            _ => format!("{}m{}", self.prefix, self.random.u32(..4)),
         }
     }
 

@@ -81,7 +81,10 @@ const GROUP_CONFIGS: &[(&str, &[&str])] = &[
     ("consumer.session.timeout.ms", &["45000", "+50000", "1", "x", "60001"]),
     ("consumer.heartbeat.interval.ms", &["5000", "6000", "1", "15001"]),
     ("share.session.timeout.ms", &["45000", "1"]),
-    ("share.auto.offset.reset", &["latest", "LATEST", " earliest", "by_duration:pt1h"]),
+    (
+        "share.auto.offset.reset",
+        &["earliest", "earliest", "latest", "LATEST", " earliest", "by_duration:pt1h"],
+    ),
     ("share.renew.acknowledge.enable", &["TRUE", "no"]),
     ("streams.num.standby.replicas", &["0", "1", "9"]),
     ("no.such.config", &["1"]),

@@ -1,14 +1,22 @@
 //! The state that the history has made, as an answer of Kafka's shows it.
 
-use super::transactions;
+use super::{deliveries, shares, streams, transactions};
 use crate::wire::Ask;
 use crate::world::{Group, Member, Producer, Topic, World};
 use muster_codec::messages::*;
 use muster_codec::{Request, Response, Str};
 
+/// Forgets what ends with the connection.
+pub fn disconnected(world: &mut World) {
+    deliveries::disconnected(world);
+}
+
 /// Takes over what the answer to a request shows.
 pub fn learn(world: &mut World, ask: &Ask, response: &Response<'static>) {
     transactions::learn(world, ask, response);
+    shares::learn(world, &ask.request, response);
+    deliveries::learn(world, &ask.request, response);
+    streams::learn(world, &ask.request, response);
     match (&ask.request, response) {
         (Request::CreateTopics(asked), Response::CreateTopics(answer)) if !asked.validate_only => {
             for result in answer.topics.iter().filter(|result| result.error_code == 0) {
@@ -137,12 +145,13 @@ fn beaten(
         epoch: answer.member_epoch,
         is_consumer: true,
         assigned: answer.assignment.as_ref().map_or(known.assigned, assigned),
+        ..Member::default()
     };
     take(members, member);
 }
 
 /// Puts a member in the place that it had.
-fn take(members: &mut Vec<Member>, member: Member) {
+pub(super) fn take(members: &mut Vec<Member>, member: Member) {
     match members.iter_mut().find(|known| known.id == member.id) {
         Some(known) => *known = member,
         None => members.push(member),

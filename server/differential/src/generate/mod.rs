@@ -2,15 +2,19 @@
 
 mod cluster;
 mod consumers;
+mod deliveries;
 mod learn;
 mod logs;
 mod members;
 mod moves;
 mod offsets;
+mod share_state;
+mod shares;
+mod streams;
 mod topics;
 mod transactions;
 
-pub use learn::learn;
+pub use learn::{disconnected, learn};
 pub use transactions::initialization;
 
 use crate::wire::{Ask, Flaw};
@@ -63,6 +67,20 @@ const GENERATORS: &[Row] = &[
     (2, ApiKey::OffsetDelete, offsets::offset_delete),
     (10, ApiKey::ConsumerGroupHeartbeat, consumers::consumer_group_heartbeat),
     (3, ApiKey::ConsumerGroupDescribe, consumers::consumer_group_describe),
+    (9, ApiKey::ShareGroupHeartbeat, shares::share_group_heartbeat),
+    (2, ApiKey::ShareGroupDescribe, shares::share_group_describe),
+    (9, ApiKey::ShareFetch, deliveries::share_fetch),
+    (6, ApiKey::ShareAcknowledge, deliveries::share_acknowledge),
+    (2, ApiKey::DescribeShareGroupOffsets, shares::describe_share_group_offsets),
+    (2, ApiKey::AlterShareGroupOffsets, shares::alter_share_group_offsets),
+    (1, ApiKey::DeleteShareGroupOffsets, shares::delete_share_group_offsets),
+    (2, ApiKey::InitializeShareGroupState, share_state::initialize_share_group_state),
+    (2, ApiKey::ReadShareGroupState, share_state::read_share_group_state),
+    (3, ApiKey::WriteShareGroupState, share_state::write_share_group_state),
+    (1, ApiKey::DeleteShareGroupState, share_state::delete_share_group_state),
+    (2, ApiKey::ReadShareGroupStateSummary, share_state::read_share_group_state_summary),
+    (10, ApiKey::StreamsGroupHeartbeat, streams::streams_group_heartbeat),
+    (3, ApiKey::StreamsGroupDescribe, streams::streams_group_describe),
 ];
 
 /// The requests that a run is of.
@@ -74,6 +92,21 @@ pub struct Choice<'a> {
     /// APIs to narrow them to; all if empty.
     pub only: &'a [ApiKey],
     pub versions: &'a Versions<'a>,
+}
+
+/// Has a history begin with what makes it meet more states.
+pub fn begin(world: &mut World, choice: &Choice<'_>) {
+    let has_shares = !choice.transactions && choice.wants(ApiKey::ShareFetch);
+    if has_shares && world.chance(70) {
+        let request = shares::read_from_the_start(world);
+        world.due.push_back(Ask { version: 1, request, flaw: Flaw::None });
+    }
+}
+
+impl Choice<'_> {
+    fn wants(&self, api: ApiKey) -> bool {
+        self.only.is_empty() || self.only.contains(&api)
+    }
 }
 
 /// Requests of transactions in a hundred, where no APIs are chosen.
@@ -97,9 +130,14 @@ pub fn ask(world: &mut World, choice: &Choice<'_>) -> Ask {
     if choice.transactions || world.chance(share) {
         return transactions::ask(world, choice);
     }
-    let wanted = |api: &ApiKey| choice.only.is_empty() || choice.only.contains(api);
-    let wanted: Vec<_> = GENERATORS.iter().filter(|(_, api, _)| wanted(api)).collect();
-    one_of(world, &wanted, choice.versions)
+    let wanted: Vec<_> = GENERATORS.iter().filter(|(_, api, _)| choice.wants(*api)).collect();
+    let ask = one_of(world, &wanted, choice.versions);
+    let mut before: Vec<Ask> = deliveries::end_before(world, &ask).into_iter().collect();
+    before.extend(deliveries::loads_before(world, &ask));
+    before.push(ask);
+    let first = before.remove(0);
+    world.due.extend(before);
+    first
 }
 
 /// A request by one of these generators, with its flaw.
