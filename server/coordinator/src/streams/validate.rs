@@ -6,7 +6,10 @@ use crate::modern::validate::{JOIN, LEAVE, profile_refusal};
 use crate::modern::{Refusal, refuse};
 use alloc::collections::BTreeSet;
 use muster_codec::ErrorCode;
-use muster_codec::messages::{StreamsGroupHeartbeatRequest, StreamsGroupTopology};
+use muster_codec::messages::{
+    StreamsGroupCopartitionGroup, StreamsGroupHeartbeatRequest, StreamsGroupSubtopology,
+    StreamsGroupTopology,
+};
 
 /// Checks a request without its group (`GroupCoordinatorService` in Kafka).
 ///
@@ -101,7 +104,23 @@ fn validate_topology(topology: &StreamsGroupTopology<'_>) -> Result<(), Refusal>
     if repartition.any(|topic| topic.partitions < 0) {
         return invalid_topology("A repartition topic has a negative number of partitions.");
     }
+    if !topology.subtopologies.iter().all(has_copartitioned_topics) {
+        return invalid_topology("A copartition group refers to a topic that is not there.");
+    }
     Ok(())
+}
+
+/// Whether the topics that copartition groups refer to are there.
+fn has_copartitioned_topics(of: &StreamsGroupSubtopology<'_>) -> bool {
+    let lists = |group: &StreamsGroupCopartitionGroup| {
+        let are_below = |indexes: &[i16], count: usize| {
+            indexes.iter().all(|index| usize::try_from(*index).is_ok_and(|index| index < count))
+        };
+        are_below(&group.source_topics, of.source_topics.len())
+            && are_below(&group.source_topic_regex, of.source_topic_regex.len())
+            && are_below(&group.repartition_source_topics, of.repartition_source_topics.len())
+    };
+    of.copartition_groups.iter().all(lists)
 }
 
 fn has_duplicates<'n>(names: impl Iterator<Item = &'n str>) -> bool {

@@ -86,6 +86,17 @@ fn a_stale_topology_has_a_status_and_a_new_one_is_refused() {
 }
 
 #[test]
+fn a_topology_that_cannot_be_is_refused_whether_or_not_its_topics_are_there() {
+    let mut shard = Shard::new();
+    let mut request = joining("a", "p");
+    let topology = request.topology.as_mut().unwrap();
+    topology.subtopologies[0].source_topics = vec!["missing".into()];
+    let group = StreamsGroupCopartitionGroup { source_topics: vec![0, 1], ..Default::default() };
+    topology.subtopologies[0].copartition_groups = vec![group];
+    assert_eq!(shard.beat(request).error, ErrorCode::StreamsInvalidTopology as i16);
+}
+
+#[test]
 fn a_reported_task_that_the_topology_lacks_is_refused() {
     let mut shard = Shard::new();
     let epoch = shard.beat(joining("a", "p")).epoch;
