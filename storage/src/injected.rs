@@ -68,6 +68,12 @@ pub enum Fault {
     DoubleGrant,
     /// The records of a member are not released when its session ends.
     ForgottenRelease,
+    /// Tasks of streams groups are free before their owners have given them up.
+    EarlyTask,
+    /// The epoch of streams groups is not bumped.
+    StuckEpoch,
+    /// Recovery skips the target of some members of streams groups.
+    LostTarget,
 }
 
 #[cfg(feature = "injected-faults")]

@@ -71,10 +71,16 @@ pub enum InjectedFault {
     DoubleGrant,
     /// The records of a member are not released when its session ends.
     ForgottenRelease,
+    /// Tasks of streams groups are free before their owners have given them up.
+    EarlyTask,
+    /// The epoch of streams groups is not bumped.
+    StuckEpoch,
+    /// Recovery skips the target of some members of streams groups.
+    LostTarget,
 }
 
 impl InjectedFault {
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 36] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -108,6 +114,9 @@ impl InjectedFault {
         Self::ShareStartTooFar,
         Self::DoubleGrant,
         Self::ForgottenRelease,
+        Self::EarlyTask,
+        Self::StuckEpoch,
+        Self::LostTarget,
     ];
 
     pub fn name(self) -> &'static str {
@@ -145,6 +154,9 @@ impl InjectedFault {
             Self::ShareStartTooFar => "share-start-too-far",
             Self::DoubleGrant => "double-grant",
             Self::ForgottenRelease => "forgotten-release",
+            Self::EarlyTask => "early-task",
+            Self::StuckEpoch => "stuck-epoch",
+            Self::LostTarget => "lost-target",
         }
     }
 
@@ -189,7 +201,10 @@ impl InjectedFault {
             | Self::LostUpdate
             | Self::ShareStartTooFar
             | Self::DoubleGrant
-            | Self::ForgottenRelease => self.inject_in_server(),
+            | Self::ForgottenRelease
+            | Self::EarlyTask
+            | Self::StuckEpoch
+            | Self::LostTarget => self.inject_in_server(),
         }
     }
 
@@ -233,6 +248,9 @@ impl InjectedFault {
             Self::ShareStartTooFar => Fault::ShareStartTooFar,
             Self::DoubleGrant => Fault::DoubleGrant,
             Self::ForgottenRelease => Fault::ForgottenRelease,
+            Self::EarlyTask => Fault::EarlyTask,
+            Self::StuckEpoch => Fault::StuckEpoch,
+            Self::LostTarget => Fault::LostTarget,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())

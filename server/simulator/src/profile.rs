@@ -106,6 +106,8 @@ pub(crate) struct ClientProfile {
     pub(crate) limiters: u32,
     /// Consumers of share groups.
     pub(crate) sharers: u32,
+    /// Clients that change the topics of streams groups.
+    pub(crate) meddlers: u32,
     pub(crate) hostile: u32,
     /// The average time between two starts or stops of members.
     pub(crate) churn_every: u64,
@@ -148,6 +150,7 @@ impl Profile {
         profile.late_verdict_chance = random.pick(&[0.0, 0.1, 0.5]);
         profile.clients.limiters = random.pick(&[0, 1]);
         profile.share(random);
+        profile.stream(random);
         profile
     }
 
@@ -182,6 +185,23 @@ impl Profile {
             ("group.share.min.partition.max.record.locks", 100),
             ("group.share.partition.max.record.locks", random.pick(&[100, 2_000])),
             ("share.coordinator.snapshot.update.records.per.snapshot", random.pick(&[1, 5, 500])),
+        ];
+        self.configs.extend(pairs.map(|(key, value)| format!("{key}={value}")));
+    }
+
+    /// Streams groups, in half of all runs with topics that come, grow and go.
+    fn stream(&mut self, random: &mut Random) {
+        let clients = &mut self.clients;
+        clients.meddlers = random.pick(&[0, 1]);
+        let (session, heartbeat) = (clients.session_timeout / MS, clients.heartbeat_interval / MS);
+        let pairs = [
+            ("group.streams.min.session.timeout.ms", 1_000),
+            ("group.streams.session.timeout.ms", session),
+            ("group.streams.min.heartbeat.interval.ms", 100),
+            ("group.streams.heartbeat.interval.ms", heartbeat),
+            ("group.streams.assignment.interval.ms", random.pick(&[0, 1_000])),
+            ("group.streams.initial.rebalance.delay.ms", random.pick(&[0, 100, 3_000])),
+            ("group.streams.num.standby.replicas", random.pick(&[0, 1, 2])),
         ];
         self.configs.extend(pairs.map(|(key, value)| format!("{key}={value}")));
     }
@@ -273,6 +293,7 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         users: 0,
         limiters: 0,
         sharers: 0,
+        meddlers: 0,
         hostile: random.pick(&[0, 0, 2]),
         several: random.pick(&[0, 1, 1]),
         converters: random.pick(&[0, 1]),

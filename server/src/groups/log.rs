@@ -5,6 +5,7 @@
 use super::Inputs;
 use super::clock::GroupClock;
 use super::counters::{FlushClock, LogCounters};
+use super::faults::faulty;
 use super::slots::{ListingOfSlots, Slots};
 use crate::clock::Times;
 use crate::placement::Slot;
@@ -237,6 +238,8 @@ impl GroupLog {
         let Self { slots, log, cut_bytes, linger, counters, .. } = self;
         let partition = slot.log_partition();
         let mut written = 0;
+        let faulty = faulty(records);
+        let records = faulty.as_deref().unwrap_or(records);
         let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
         for operation in of_groups.flat_map(|of_group| operations(of_group, *cut_bytes)) {
             debug_assert_eq!(slots.slot_of(operation[0].group_id()), slot);

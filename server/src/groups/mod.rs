@@ -31,6 +31,7 @@ mod configs;
 mod counters;
 mod deleted_topics;
 mod events;
+mod faults;
 mod history;
 mod log;
 mod offset_producers;

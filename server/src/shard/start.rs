@@ -210,12 +210,20 @@ fn belongs_to(
     }
 }
 
-/// See [`Fault::LostTombstone`].
+/// See [`Fault::LostTombstone`] and [`Fault::LostTarget`].
 fn is_lost(record: &Result<Record<'_>, DecodeError>) -> bool {
-    let is_such = |record: &Record<'_>| {
+    let is_tombstone = |record: &Record<'_>| {
         record.value.is_none() && record.key.is_some_and(|key| key.len() % 4 == 1)
     };
-    injected::is(Fault::LostTombstone) && record.as_ref().is_ok_and(is_such)
+    let is_target = |record: &Record<'_>| {
+        let is_of_some =
+            |key: &[u8]| key.starts_with(&[0, 21]) && key.last().is_some_and(|last| last % 4 == 1);
+        record.value.is_some() && record.key.is_some_and(is_of_some)
+    };
+    record.as_ref().is_ok_and(|record| {
+        (injected::is(Fault::LostTombstone) && is_tombstone(record))
+            || (injected::is(Fault::LostTarget) && is_target(record))
+    })
 }
 
 /// The state of a snapshot, if there is one.

@@ -1,6 +1,7 @@
 //! Members of groups, as muster-load simulates them.
 
 use super::ClassicId;
+use super::streams::plan;
 use crate::net::LinkId;
 use crate::profile::{ClientProfile, MS, SECOND};
 use crate::random::Random;
@@ -10,12 +11,13 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::{Message, StrBytes, VersionRange};
 use loadgen::history::Group;
-use loadgen::member::{Destination, Member, Versions};
+use loadgen::member::{Destination, Member, STREAMS_HEARTBEAT, Versions};
 use loadgen::plan::{
     Backoff, ClassicAssignor, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan, Partition,
     Protocol, Subscription, TopicIndex, Workload,
 };
 use loadgen::topics::Topics;
+use loadgen::wire::STREAMS_HEARTBEAT_VERSIONS;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,20 +73,27 @@ pub(crate) fn new_members(
     let mut members = Vec::new();
     for index in 0..profile.members {
         let group = groups[random.below(u64::from(profile.groups)) as usize].clone();
-        let is_static = random.chance(0.2) && !matches!(group.protocol, Protocol::Manual { .. });
+        let is_streams = matches!(group.protocol, Protocol::Streams(_));
+        let may_be_static = !is_streams && !matches!(group.protocol, Protocol::Manual { .. });
+        let is_static = random.chance(0.2) && may_be_static;
+        let workload = workload(random);
+        let workload = if is_streams { of_streams(workload) } else { workload };
         let plan = MemberPlan {
             index: MemberIndex(index),
             client_id: text(format!("m{index}")),
             instance_id: is_static.then(|| text(format!("i{index}"))),
             rack: None,
-            process: index,
-            workload: workload(random),
+            process: index % PROCESSES,
+            workload,
             group,
         };
         members.push(SimMember::new(plan, random.fork()));
     }
     (groups.iter().map(|plan| Group::of(plan, topics)).collect(), members)
 }
+
+/// The processes of a streams group.
+const PROCESSES: u32 = 3;
 
 const GROUP_PREFIX: &str = "group-";
 
@@ -106,7 +115,7 @@ fn group(index: u32, profile: &ClientProfile, topics: &Topics, random: &mut Rand
     GroupPlan {
         index: GroupIndex(index),
         id: text(format!("{GROUP_PREFIX}{index}")),
-        protocol: protocol(&subscribed, topics, random),
+        protocol: protocol(index, &subscribed, topics, random),
         subscription: Subscription::Topics(subscribed),
         session_timeout: micros(profile.session_timeout),
         heartbeat_interval: micros(profile.heartbeat_interval),
@@ -117,19 +126,25 @@ fn group(index: u32, profile: &ClientProfile, topics: &Topics, random: &mut Rand
     }
 }
 
-fn protocol(subscribed: &[TopicIndex], topics: &Topics, random: &mut Random) -> Protocol {
+fn protocol(
+    group: u32,
+    subscribed: &[TopicIndex],
+    topics: &Topics,
+    random: &mut Random,
+) -> Protocol {
     use ClassicAssignor::{CooperativeSticky, Range, RoundRobin, Sticky};
     let classic = |assignors: &[ClassicAssignor]| Protocol::Classic { assignors: assignors.into() };
     let consumer = |assignor: Option<&'static str>| Protocol::Consumer {
         assignor: assignor.map(StrBytes::from_static_str),
     };
-    match random.below(8) {
+    match random.below(11) {
         0 => classic(&[Range]),
         1 => classic(&[CooperativeSticky]),
         2 => classic(&[Sticky, RoundRobin]),
         3 | 4 => consumer(None),
         5 => consumer(Some("range")),
         6 => consumer(Some("uniform")),
+        7..10 => Protocol::Streams(plan(group, random)),
         _ => {
             let of = |topic: &TopicIndex| {
                 let topic = *topic;
@@ -153,6 +168,11 @@ fn workload(random: &mut Random) -> Workload {
     }
 }
 
+/// Members of streams groups commit nothing.
+fn of_streams(workload: Workload) -> Workload {
+    Workload { commit: None, fetch: None, ..workload }
+}
+
 pub(crate) fn is_static_cooperative(sim: &SimMember) -> bool {
     let plan = sim.member.plan();
     let cooperative = match &plan.group.protocol {
@@ -174,5 +194,6 @@ fn versions() -> Versions {
         let theirs = muster_codec::ApiKey::from_key(api as i16).map(|api| *api.versions().end());
         versions.set(api as i16, theirs.map_or(ours.max, |theirs| ours.max.min(theirs)));
     }
+    versions.set(STREAMS_HEARTBEAT, STREAMS_HEARTBEAT_VERSIONS.max);
     versions
 }

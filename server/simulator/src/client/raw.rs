@@ -2,8 +2,8 @@
 //! records which states the server may have.
 
 use super::{
-    Admin, Committer, Converter, Granter, Hostile, Limiter, Producer, Reader as OffsetsReader,
-    Several, Sharer, TopicCreator, Transactor, User,
+    Admin, Committer, Converter, Granter, Hostile, Limiter, Meddler, Producer,
+    Reader as OffsetsReader, Several, Sharer, TopicCreator, Transactor, User,
 };
 use crate::net::LinkId;
 use crate::random::Random;
@@ -24,6 +24,7 @@ pub(crate) enum Raw {
     Sharer(Box<Sharer>),
     Granter(Granter),
     Limiter(Limiter),
+    Meddler(Meddler),
     User(User),
     Hostile(Hostile),
 }
@@ -79,6 +80,7 @@ impl Raw {
             | Self::Sharer(_)
             | Self::Granter(_)
             | Self::Limiter(_)
+            | Self::Meddler(_)
             | Self::User(_)
             | Self::Hostile(_) => &[],
         }
@@ -98,6 +100,7 @@ impl Raw {
             Self::Sharer(sharer) => Some(sharer.next_request(around)),
             Self::Granter(granter) => Some(granter.next_request(around)),
             Self::Limiter(limiter) => Some(limiter.next_request(around)),
+            Self::Meddler(meddler) => Some(meddler.next_request(around)),
             Self::User(user) => Some(user.next_request(around)),
             Self::Hostile(_) => None,
         }
@@ -159,6 +162,7 @@ impl Raw {
             Self::Sharer(sharer) => sharer.answered(response),
             Self::Granter(granter) => granter.answered(response),
             Self::Limiter(limiter) => limiter.answered(response),
+            Self::Meddler(meddler) => meddler.answered(response),
             Self::User(user) => {
                 user.answered();
                 Ok(())

@@ -46,7 +46,9 @@ impl Facts {
         }
         match record {
             GroupRecord::OffsetCommit(_, Some(_)) => self.coverage.saw(Seen::Committed),
-            GroupRecord::GroupMetadata(_, None) | GroupRecord::ConsumerGroupMetadata(_, None) => {
+            GroupRecord::GroupMetadata(_, None)
+            | GroupRecord::ConsumerGroupMetadata(_, None)
+            | GroupRecord::StreamsGroupMetadata(_, None) => {
                 self.coverage.saw(Seen::GroupDeleted);
                 self.ended.push(record.group_id().to_owned());
             }
@@ -118,6 +120,10 @@ impl<'a> Fact<'a> {
                 let (group, member) = (&*key.group_id, &*key.member_id);
                 Some(Self::MemberEpoch { group, member, epoch: value.member_epoch })
             }
+            GroupRecord::StreamsGroupCurrentMemberAssignment(key, Some(value)) => {
+                let (group, member) = (&*key.group_id, &*key.member_id);
+                Some(Self::MemberEpoch { group, member, epoch: value.member_epoch })
+            }
             _ => None,
         }
     }
@@ -182,6 +188,12 @@ impl Facts {
             (Request::SyncGroup(asked), Response::SyncGroup(answer)) => self.synced(asked, answer),
             (Request::ConsumerGroupHeartbeat(asked), Response::ConsumerGroupHeartbeat(answer)) => {
                 self.heartbeat(&asked.group_id, answer)
+            }
+            (Request::StreamsGroupHeartbeat(asked), Response::StreamsGroupHeartbeat(answer))
+                if answer.error_code == 0 && answer.member_epoch > 0 =>
+            {
+                let (group, member) = (&*asked.group_id, &*answer.member_id);
+                self.require(&Fact::MemberEpoch { group, member, epoch: answer.member_epoch })
             }
             (Request::DeleteGroups(_), Response::DeleteGroups(answer)) => {
                 self.groups_deleted(asked.sent, answer)

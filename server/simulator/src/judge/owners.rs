@@ -20,6 +20,11 @@ impl Owners {
         }
     }
 
+    /// Expects a number of partitions from now on.
+    pub(crate) fn expect(&mut self, group: GroupIndex, partitions: u32) {
+        self.expected.insert(group, partitions);
+    }
+
     pub(super) fn observe(&mut self, event: &Event) {
         let key = (event.group, event.member);
         match &event.kind {

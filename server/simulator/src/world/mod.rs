@@ -327,6 +327,7 @@ impl World {
 
     fn check_calm(&mut self, until: u64) {
         let now = self.queue.now();
+        self.expect_tasks();
         let unrest = match self.process.is_up() {
             true => self.unrest(),
             false => Some("the server is down".to_owned()),
@@ -335,6 +336,7 @@ impl World {
             None if self.calm_since.is_some_and(|since| now > since) => {
                 self.note(format_args!("at rest"));
                 self.count_crowd();
+                self.count_streams_groups();
                 self.phase = Phase::Resting(now + self.profile.patience() + DRAIN_MAX);
                 self.wake_sharers();
             }

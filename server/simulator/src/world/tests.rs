@@ -102,6 +102,7 @@ fn world(protocol: Protocol) -> World {
         producers: 0,
         transactors: 0,
         users: 0,
+        meddlers: 0,
         hostile: 0,
         churn_every: NEVER,
         ..profile.clients.clone()

@@ -5,6 +5,7 @@ mod deliveries;
 mod memory;
 mod rest;
 mod state;
+mod streams;
 mod throttling;
 mod turns;
 
@@ -112,6 +113,6 @@ fn seen(event: &EventKind) -> Option<Seen> {
         EventKind::Assigned { .. } => Some(Seen::Rebalanced),
         EventKind::Fenced { .. } => Some(Seen::Fenced),
         EventKind::Stopped { how: Stop::Crash } => Some(Seen::MemberCrash),
-        _ => None,
+        other => streams::seen(other),
     }
 }

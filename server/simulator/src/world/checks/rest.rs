@@ -22,6 +22,9 @@ impl World {
         if !unsettled.is_empty() {
             return Some(format!("members {unsettled:?}"));
         }
+        if let Some(group) = self.lacks_internal_topics() {
+            return Some(format!("group {} lacks internal topics", group.0));
+        }
         self.judge.owners.wrong()
     }
 
@@ -79,6 +82,7 @@ impl World {
                 | Raw::Producer(_)
                 | Raw::Transactor(_)
                 | Raw::Sharer(_)
+                | Raw::Meddler(_)
                 | Raw::Hostile(_) => None,
             })
         };
@@ -163,6 +167,7 @@ impl World {
             | Raw::Producer(_)
             | Raw::Transactor(_)
             | Raw::Sharer(_)
+            | Raw::Meddler(_)
             | Raw::Hostile(_) => Ok(()),
         })
     }

@@ -138,6 +138,7 @@ fn limited(raw: &Raw) -> Option<usize> {
         | Raw::User(_)
         | Raw::Transactor(_)
         | Raw::Sharer(_)
+        | Raw::Meddler(_)
         | Raw::Hostile(_) => None,
     }
 }

@@ -1,15 +1,18 @@
 //! The clients of a run: created once its topics exist.
 
 use crate::client::{
-    Admin, Book, Committer, Converter, Granter, Hostile, Limiter, Producer, Raw, Reader, Several,
-    Sharer, SimClient, TRANSACTED, TRANSACTED_PARTITIONS, TopicPlan, Transactor, User, new_members,
+    Admin, Book, Committer, Converter, Granter, Hostile, Limiter, Meddler, Producer, Raw, Reader,
+    STREAMED, Several, Sharer, SimClient, SimMember, TRANSACTED, TRANSACTED_PARTITIONS, TopicPlan,
+    Transactor, User, new_members,
 };
 use crate::event::TimedEvent;
 use crate::world::{CHECK_EVERY, Phase, World};
 use kafka_protocol::protocol::StrBytes;
+use loadgen::plan::Protocol;
 use loadgen::topics::Topic;
 use muster::cluster::ClusterImage;
 use muster_coordinator::Topics as _;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -32,6 +35,7 @@ impl World {
         };
         let mut topics: Vec<_> = (0..count).map(topic).collect();
         topics.push(TopicPlan { name: TRANSACTED.to_owned(), partitions: TRANSACTED_PARTITIONS });
+        topics.extend(STREAMED.map(|name| TopicPlan { name: name.to_owned(), partitions: 2 }));
         topics
     }
 
@@ -42,8 +46,9 @@ impl World {
         }
         // The image may still be on its way to some.
         let Some(image) = self.common_image() else { return self.arm_client(0) };
-        // That of transactions is left to the clients that have them.
-        let topics = || image.topics().filter(|topic| *topic.name != *TRANSACTED);
+        // That of transactions and those of streams are left to the clients that have them.
+        let is_left = |name: &str| name == TRANSACTED || STREAMED.contains(&name);
+        let topics = || image.topics().filter(|topic| !is_left(&topic.name));
         for topic in topics() {
             self.topics.learn(Topic {
                 name: StrBytes::from_string(topic.name.to_string()),
@@ -113,6 +118,10 @@ impl World {
         let raws = raws.chain(limiters);
         let user = |number| Raw::User(User::new(number, asked.clone()));
         let raws = raws.chain((0..clients.users).map(user));
+        let streams: Vec<u32> = streams_groups(&self.members).into_iter().collect();
+        let meddlers = clients.meddlers * u32::from(!streams.is_empty());
+        let meddler = |_| Raw::Meddler(Meddler::new(streams.iter().copied()));
+        let raws = raws.chain((0..meddlers).map(meddler));
         let raws = raws.chain((0..clients.hostile).map(|_| Raw::Hostile(Hostile)));
         self.judge.books.set(self.queue.now(), Book::default());
         self.clients.extend(raws.map(SimClient::new));
@@ -147,6 +156,13 @@ impl World {
             }
         }
     }
+}
+
+/// The numbers of the streams groups.
+fn streams_groups(members: &[SimMember]) -> BTreeSet<u32> {
+    let plans = members.iter().map(|sim| &sim.member.plan().group);
+    let streams = plans.filter(|group| matches!(group.protocol, Protocol::Streams(_)));
+    streams.map(|group| group.index.0).collect()
 }
 
 fn share_group(number: u32) -> String {

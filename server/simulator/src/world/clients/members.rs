@@ -111,6 +111,7 @@ impl World {
             if let EventKind::Failed { reason } = &event.kind
                 && !self.may_be_fenced(index, reason)
                 && !self.may_be_forgotten(index, reason)
+                && !self.may_have_gone_tasks(index, reason)
             {
                 self.violate(format_args!("member {index} cannot continue: {reason}"));
             }
@@ -146,6 +147,14 @@ impl World {
         let sim = &self.members[index as usize];
         let group = sim.member.plan().group.id.as_str();
         reason.contains("GROUP_ID_NOT_FOUND") && self.judge.facts.went_since(group, sim.started_at)
+    }
+
+    /// Whether the member may report tasks that are gone: as in Kafka, a source that is deleted and
+    /// created with fewer partitions between two heartbeats ends the members that had the others.
+    fn may_have_gone_tasks(&self, index: u32, reason: &str) -> bool {
+        let plan = self.members[index as usize].member.plan();
+        let is_streams = matches!(plan.group.protocol, Protocol::Streams(_));
+        is_streams && self.profile.clients.meddlers > 0 && reason.contains("no such task")
     }
 
     /// Whether a group is cooperative and has a static member that came back.
@@ -238,6 +247,17 @@ impl World {
         let members = self.members.iter().enumerate();
         let states = members.map(|(index, sim)| (index as u32, sim.member.state()));
         let settled = |state: &State| matches!(state, State::Down | State::Failed | State::Stable);
-        states.filter(|(_, state)| !settled(state)).collect()
+        let hindered = self.hindered_groups();
+        let unsettled = states.filter(|(_, state)| !settled(state));
+        unsettled.filter(|(index, _)| !hindered.contains(&self.group_of(*index))).collect()
+    }
+
+    fn group_of(&self, member: u32) -> GroupIndex {
+        self.members[member as usize].member.plan().group.index
+    }
+
+    pub(crate) fn has_running_members(&self, group: GroupIndex) -> bool {
+        let is_down = |state| matches!(state, State::Down | State::Failed);
+        self.members_of(group).any(|(_, sim)| !is_down(sim.member.state()))
     }
 }

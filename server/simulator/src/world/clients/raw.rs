@@ -50,6 +50,7 @@ impl World {
             | Raw::Producer(_)
             | Raw::Granter(_)
             | Raw::Limiter(_)
+            | Raw::Meddler(_)
             | Raw::User(_)
             | Raw::Sharer(_)
             | Raw::Transactor(_) => {}

@@ -1,0 +1,80 @@
+//! The topologies of streams groups, and how many tasks they have with the topics that are there.
+
+use crate::random::Random;
+use loadgen::plan::{InternalTopic, StreamsPlan, Subtopology, Topology};
+use muster::cluster::ClusterImage;
+use muster_coordinator::Topics as _;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The sources of all topologies.
+pub(crate) const SOURCES: [&str; 2] = ["streamed-0", "streamed-1"];
+
+/// The state of a group's topics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// It has this number of tasks.
+    Ready(u32),
+    /// Internal topics are missing, which the server makes.
+    Lacking,
+    /// A source is missing, or an internal topic has another number of partitions than it should.
+    Hindered,
+}
+
+/// A topology of the group of this number: a count by key, or one subtopology of them alone.
+pub(super) fn plan(group: u32, random: &mut Random) -> StreamsPlan {
+    let names = internal_topics(group);
+    let internal = |at: usize| InternalTopic { name: names[at].clone(), partitions: 0 };
+    let sources = random.pick(&[&SOURCES[..1], &SOURCES[1..], &SOURCES[..]]);
+    let reading = Subtopology {
+        sources: sources.iter().map(|name| (*name).to_owned()).collect(),
+        tasks: 1,
+        ..Default::default()
+    };
+    let subtopologies = match random.below(3) {
+        0 => vec![Subtopology { changelogs: vec![internal(0)], ..reading }],
+        1 => vec![reading],
+        _ => vec![
+            Subtopology { sinks: vec![names[1].clone()], ..reading },
+            Subtopology {
+                repartitions: vec![internal(1)],
+                changelogs: vec![internal(0)],
+                tasks: 1,
+                ..Default::default()
+            },
+        ],
+    };
+    let topology = Arc::new(Topology { subtopologies });
+    StreamsPlan { topology, endpoints: random.chance(0.5) }
+}
+
+/// The internal topics that a group may have.
+pub(super) fn internal_topics(group: u32) -> [String; 2] {
+    ["changelog", "repartition"].map(|kind| format!("group-{group}-{kind}"))
+}
+
+/// The state of the topics of a topology.
+pub(crate) fn readiness(topology: &Topology, image: &ClusterImage) -> Readiness {
+    let mut is_lacking = false;
+    let mut written = BTreeMap::new();
+    let mut tasks = 0;
+    for subtopology in &topology.subtopologies {
+        let sources = subtopology.sources.iter().map(|name| image.partitions(name));
+        let Some(sources) = sources.collect::<Option<Vec<i32>>>() else {
+            return Readiness::Hindered;
+        };
+        let read = subtopology.repartitions.iter().filter_map(|it| written.get(&it.name));
+        let count = sources.into_iter().chain(read.copied()).max().unwrap_or(0);
+        let internal = subtopology.changelogs.iter().chain(&subtopology.repartitions);
+        for topic in internal {
+            match image.partitions(&topic.name) {
+                None => is_lacking = true,
+                Some(there) if there == count => {}
+                Some(_) => return Readiness::Hindered,
+            }
+        }
+        written.extend(subtopology.sinks.iter().map(|name| (name.clone(), count)));
+        tasks += count.unsigned_abs();
+    }
+    if is_lacking { Readiness::Lacking } else { Readiness::Ready(tasks) }
+}

@@ -1,0 +1,26 @@
+//! Injected faults of streams groups, in the records that are written and replayed.
+
+use muster_codec::records::GroupRecord;
+use muster_storage::injected::{self, Fault};
+
+/// The records in place of those of streams groups; None without a fault of that kind.
+pub(super) fn faulty<'r>(records: &[GroupRecord<'r>]) -> Option<Vec<GroupRecord<'r>>> {
+    let (is_early, is_stuck) = (injected::is(Fault::EarlyTask), injected::is(Fault::StuckEpoch));
+    if !is_early && !is_stuck {
+        return None;
+    }
+    let mut records = records.to_vec();
+    for record in &mut records {
+        if let GroupRecord::StreamsGroupCurrentMemberAssignment(_, Some(value)) = record
+            && is_early
+        {
+            value.active_tasks_pending_revocation.clear();
+        } else if let GroupRecord::StreamsGroupMetadata(_, Some(value)) = record
+            && is_stuck
+            && value.epoch % 4 == 0
+        {
+            value.epoch -= 1;
+        }
+    }
+    Some(records)
+}
