@@ -48,6 +48,7 @@ impl Sharer {
             (Fate::Lost, _) | (Fate::Done, Doing::Leave) => self.forget_membership(),
             (Fate::Done, _) => {
                 self.member_epoch = body.member_epoch;
+                self.is_unsure = false;
                 if let Some(assignment) = &body.assignment {
                     self.assign(assignment);
                 }

@@ -46,6 +46,9 @@ pub(crate) struct Sharer {
     /// Those for which no start offset was decided yet.
     unstarted: BTreeSet<i32>,
     is_drained: bool,
+    /// A heartbeat was not answered: its answer may have had an assignment, which comes again if the
+    /// next one names topics.
+    is_unsure: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -97,6 +100,7 @@ impl Sharer {
             done: BTreeSet::new(),
             unstarted: BTreeSet::new(),
             is_drained: false,
+            is_unsure: false,
         }
     }
 
@@ -152,6 +156,7 @@ impl Sharer {
     /// The answer is none that a member may get.
     pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
         let Some(response) = response else {
+            self.is_unsure |= self.doing == Doing::Heartbeat;
             self.unanswered();
             return Ok(());
         };

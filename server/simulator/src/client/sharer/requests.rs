@@ -44,7 +44,7 @@ impl Sharer {
             group_id: self.group.clone().into(),
             member_id: self.member_id().into(),
             member_epoch: if self.doing == Doing::Leave { -1 } else { self.member_epoch },
-            subscribed_topic_names: joins.then(|| vec![TOPIC.into()]),
+            subscribed_topic_names: (joins || self.is_unsure).then(|| vec![TOPIC.into()]),
             ..Default::default()
         }
     }
