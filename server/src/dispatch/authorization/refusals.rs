@@ -27,10 +27,10 @@ pub(super) fn take_refused<T: Refusable>(
 }
 
 /// A row has the topic of the request with the field of its partitions, that of the answer, its
-/// name and what else it copies, and the answer for a partition.
+/// name, what else it copies and what it leaves at its default, and the answer for a partition.
 macro_rules! refusals {
     ($($topic:ident . $partitions:ident => $refusal:ident . $refused:ident
-        ($name:ident $(, $id:ident)?), |$partition:ident, $error:ident| $answer:expr;)*) => {$(
+        ($name:ident $(, $id:ident)? $(; $left:ident)?), |$partition:ident, $error:ident| $answer:expr;)*) => {$(
         impl Refusable for $topic<'_> {
             type Refusal = $refusal<'static>;
 
@@ -39,7 +39,7 @@ macro_rules! refusals {
                     $refused: self.$partitions.iter().map(|$partition| $answer).collect(),
                     $name: owned(&self.$name),
                     $($id: self.$id,)?
-                    ..Default::default()
+                    $($left: Default::default(),)?
                 }
             }
         }
@@ -98,14 +98,14 @@ refusals! {
             error_code: error.code(),
         };
     AlterShareGroupOffsetsRequestTopic.partitions => AlterShareGroupOffsetsResponseTopic.partitions
-        (topic_name),
+        (topic_name; topic_id),
         |it, error| AlterShareGroupOffsetsResponsePartition {
             partition_index: it.partition_index,
             error_code: error.code(),
             error_message: words(error),
         };
     DescribeShareGroupOffsetsRequestTopic.partitions =>
-        DescribeShareGroupOffsetsResponseTopic.partitions (topic_name),
+        DescribeShareGroupOffsetsResponseTopic.partitions (topic_name; topic_id),
         |index, error| DescribeShareGroupOffsetsResponsePartition {
             partition_index: *index,
             start_offset: NONE,
