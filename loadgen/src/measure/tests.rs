@@ -469,3 +469,15 @@ proptest! {
         checker.finish();
     }
 }
+
+#[test]
+fn a_group_is_not_stable_while_a_member_may_not_process() {
+    let mut measure = formed();
+    let statuses = |codes: &[i8]| EventKind::Statuses { codes: codes.into() };
+    observe(&mut measure, [(200, 1, statuses(&[0]))]);
+    assert_eq!(stable_since(&measure), Some(ms(120)), "a stale topology holds nothing up");
+    observe(&mut measure, [(300, 1, statuses(&[0, 5]))]);
+    assert_eq!(stable_since(&measure), None);
+    observe(&mut measure, [(400, 1, statuses(&[])), (400, 1, EventKind::Settled { epoch: 2 })]);
+    assert_eq!(stable_since(&measure), Some(ms(400)));
+}

@@ -295,3 +295,36 @@ fn the_same_seed_gives_the_same_run() {
     assert!(log.matches("returned").count() > 20, "{log}");
     assert!(log.contains("crash") && log.contains("close"), "{log}");
 }
+
+#[test]
+fn threads_of_a_process_crash_together_and_one_ends_the_application() {
+    let text = "description = 'x'
+        [[topic]]
+        name = 'a'
+        partitions = 4
+        [[group]]
+        name = 'app'
+        protocol = 'streams'
+        members = 9
+        streams = { threads = 3, standbys = 1, initial-delay = '0s' }
+        [[phase]]
+        name = 'p'
+        start = {}
+        [[phase]]
+        name = 'q'
+        crash = { members = 3 }
+        [[phase]]
+        name = 'r'
+        shut-down = {}";
+    let log = story(text);
+    let crashed = log.lines().find(|line| line.contains("crash ")).unwrap();
+    let of_one = ["0, crash 1, crash 2", "3, crash 4, crash 5", "6, crash 7, crash 8"];
+    let words: Vec<&str> = crashed.split("crash ").skip(1).collect();
+    let mut members: Vec<&str> = words.iter().map(|word| word.trim_end_matches(", ")).collect();
+    members.sort_unstable();
+    let members = members.join(", crash ");
+    assert!(of_one.contains(&members.as_str()), "{crashed}");
+    assert_eq!(log.matches("shutdown ").count(), 1, "{log}");
+    assert!(!log.contains("leave "), "all had ended: {log}");
+    assert!(log.ends_with("delete 2 topics\n"), "its changelog is one of them: {log}");
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::valid;
 use crate::driver::command::{Command, Task, TaskError, TaskOutcome};
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, Stop};
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::scenario::*;
 use crate::time::Time;
@@ -100,8 +100,14 @@ impl World {
             Command::Stop { at, member, how } => {
                 let group = self.groups[&member];
                 self.stable.insert(group, at + TICK * 5);
-                let kind = EventKind::Stopped { how };
-                self.events.push(Event { at, group, member, kind });
+                let ends = |one: MemberIndex, of: GroupIndex| match how {
+                    Stop::Shutdown => of == group,
+                    Stop::Leave | Stop::Close | Stop::Crash => one == member,
+                };
+                for (member, _) in self.groups.iter().filter(|(one, of)| ends(**one, **of)) {
+                    let (member, kind) = (*member, EventKind::Stopped { how });
+                    self.events.push(Event { at, group, member, kind });
+                }
                 format!("{how:?} {}", member.0).to_lowercase()
             }
             Command::Work { member, workload } => {
