@@ -206,6 +206,8 @@ pub enum RoundTrip {
     StreamsJoin,
     /// StreamsGroupHeartbeat that only keeps alive or acknowledges.
     StreamsHeartbeat,
+    /// The time for which a member of a streams group that has tasks must not process.
+    Hold,
     /// ShareFetch, which waits for records.
     ShareFetch,
     ShareAcknowledge,
@@ -220,7 +222,7 @@ pub enum RoundTrip {
 }
 
 impl RoundTrip {
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Connect,
         Self::FindCoordinator,
         Self::JoinGroup,
@@ -246,6 +248,7 @@ impl RoundTrip {
         Self::ShareHeartbeat,
         Self::StreamsJoin,
         Self::StreamsHeartbeat,
+        Self::Hold,
         Self::ShareFetch,
         Self::ShareAcknowledge,
         Self::Delivery,
@@ -282,6 +285,7 @@ impl RoundTrip {
             Self::ShareHeartbeat => "share-heartbeat",
             Self::StreamsJoin => "streams-join",
             Self::StreamsHeartbeat => "streams-heartbeat",
+            Self::Hold => "hold",
             Self::ShareFetch => "share-fetch",
             Self::ShareAcknowledge => "share-acknowledge",
             Self::Delivery => "delivery",

@@ -120,6 +120,7 @@ impl Meter {
         let kind = match span.of {
             SpanKind::Transaction => RoundTrip::Transaction,
             SpanKind::Delivery => RoundTrip::Delivery,
+            SpanKind::Hold => RoundTrip::Hold,
         };
         let (took, count) = (span.ended.since(span.due), span.count);
         self.corrected.record_many(kind, took, count);

@@ -79,6 +79,8 @@ pub enum SpanKind {
     /// The time from when a record was due to be written to its first acquisition by a member of a
     /// share group.
     Delivery,
+    /// The time for which a member of a streams group that has tasks must not process.
+    Hold,
 }
 
 /// The connection to send a request on.

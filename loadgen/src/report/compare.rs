@@ -315,7 +315,7 @@ const STEADY: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("p99.9"
 const REBALANCE: [Statistic; 2] = [("p50", |l| l.p50), ("p99", |l| l.p99)];
 
 /// Without connections and lookups, which say little about a coordinator.
-const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 25] = [
+const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 26] = [
     (RoundTrip::Heartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::ConsumerHeartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::Commit, Question::Commits, &STEADY),
@@ -336,6 +336,7 @@ const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 25] = [
     (RoundTrip::ShareJoin, Question::Rebalances, &REBALANCE),
     (RoundTrip::StreamsHeartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::StreamsJoin, Question::Rebalances, &REBALANCE),
+    (RoundTrip::Hold, Question::Rebalances, &REBALANCE),
     (RoundTrip::Delivery, Question::Records, &STEADY),
     (RoundTrip::ShareAcknowledge, Question::Records, &STEADY),
     (RoundTrip::RedeliveryCrash, Question::Records, &REBALANCE),

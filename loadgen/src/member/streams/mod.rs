@@ -20,7 +20,7 @@ use super::State;
 use super::core::{Core, Turn, millis};
 use super::error::{Api, Step};
 use super::heartbeats::LEAVE;
-use super::io::{Failure, NodeIndex, Overdue, Regular, Request, Response};
+use super::io::{Failure, NodeIndex, Overdue, Regular, Request, Response, Span, SpanKind};
 use super::membership::{Beat, Beats, Heard, Membership};
 use super::reconciling::Reconciling;
 use crate::event::{EventKind, is_held};
@@ -46,6 +46,8 @@ pub(super) struct Streams {
     standby: Vec<Partition>,
     warmup: Vec<Partition>,
     statuses: Arc<[i8]>,
+    /// The time since when it has tasks and must not process.
+    held_since: Option<Time>,
     endpoints: i32,
     /// Its heartbeats ask for the end of the application.
     asks_for_shutdown: bool,
@@ -61,6 +63,7 @@ impl Streams {
             standby: Vec::new(),
             warmup: Vec::new(),
             statuses: Arc::new([]),
+            held_since: None,
             endpoints: NO_ENDPOINTS,
             asks_for_shutdown: false,
         }
@@ -203,7 +206,13 @@ impl Streams {
         let was_held = is_held(&self.statuses);
         self.statuses = codes().collect();
         core.emit(turn, EventKind::Statuses { codes: Arc::clone(&self.statuses) });
-        was_held != is_held(&self.statuses)
+        let is_held = is_held(&self.statuses);
+        match self.held_since.take() {
+            Some(since) if is_held => self.held_since = Some(since),
+            Some(since) => turn.output.spans.push(hold(since, turn.context.now)),
+            None => self.held_since = (is_held && !core.owned.is_empty()).then(|| turn.now()),
+        }
+        was_held != is_held
     }
 
     /// Handles an assignment, which is adopted if it differs from the previous one. After a change
@@ -274,6 +283,7 @@ impl Streams {
         (self.target, self.reconciling) = (None, Reconciling::nothing());
         (self.standby, self.warmup) = (Vec::new(), Vec::new());
         (self.statuses, self.endpoints) = (Arc::new([]), NO_ENDPOINTS);
+        self.held_since = None;
     }
 
     fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
@@ -313,6 +323,12 @@ impl Streams {
             endpoint: self.plan.endpoints.then(|| (host(), PORT)),
         }
     }
+}
+
+fn hold(since: Time, until: Time) -> Span {
+    let (due, began, ended) = (since, since, until);
+    let (of, delayed) = (SpanKind::Hold, Duration::ZERO);
+    Span { of, due, began, ended, delayed, answered: true, count: 1 }
 }
 
 fn beat(answer: &StreamsHeartbeatAnswer) -> Beat {

@@ -152,6 +152,20 @@ fn a_member_whose_assignment_is_delayed_is_not_settled() {
 }
 
 #[test]
+fn a_member_that_has_tasks_is_held_until_it_may_process_again() {
+    let mut story = in_group("0_0", "");
+    story.until(at(6_000));
+    reply(&mut story, held(beat(2), DELAYED));
+    let since = story.now;
+    reply(&mut story, held(beat(2), DELAYED));
+    assert_eq!(story.spans.len(), 0);
+    story.until(at(20_000));
+    reply(&mut story, beat(3));
+    let [hold] = story.spans[..] else { panic!("{:?}", story.spans) };
+    assert_eq!((hold.of, hold.due, hold.ended), (SpanKind::Hold, since, story.now));
+}
+
+#[test]
 fn after_an_answer_was_lost_the_next_heartbeat_reports_the_tasks() {
     let mut story = in_group("0_0", "0_1");
     story.until(at(6_000));

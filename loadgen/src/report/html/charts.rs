@@ -340,7 +340,7 @@ fn line_class(round_trip: RoundTrip) -> String {
         | RoundTrip::AddOffsets
         | RoundTrip::ShareJoin
         | RoundTrip::StreamsJoin => 7,
-        RoundTrip::Connect | RoundTrip::Visible | RoundTrip::Delivery => 8,
+        RoundTrip::Connect | RoundTrip::Visible | RoundTrip::Delivery | RoundTrip::Hold => 8,
         RoundTrip::FindCoordinator | RoundTrip::Read | RoundTrip::RedeliveryExpiry => 9,
         RoundTrip::LeaveGroup | RoundTrip::Metadata | RoundTrip::ListOffsets => 10,
     };
