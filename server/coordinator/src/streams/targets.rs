@@ -115,10 +115,6 @@ impl StreamsTargets {
         let had = self.members.get(&change.number).and_then(|member| member.target.as_ref());
         had.is_none_or(|had| *had != change.part)
     }
-
-    fn hash(&self, number: u32) -> u32 {
-        self.members.get(&number).map_or(0, |member| member.hash)
-    }
 }
 
 impl StreamsGroup {
@@ -143,13 +139,14 @@ impl StreamsGroup {
         };
         let first_tasks = first_tasks(ready);
         let members = profiles.iter().map(|(number, profile)| {
-            let target = self.target.of(*number);
+            let known = self.target.by_member.members.get(number);
+            let target = known.and_then(|it| it.target.as_deref()).unwrap_or_default();
             StickyMember {
-                hash: self.target.by_member.hash(*number),
+                hash: known.map_or(0, |it| it.hash),
                 process: &profile.process_id,
                 process_hash: hash_code(&profile.process_id),
-                active: tasks(&target, Role::Active, &first_tasks, ready),
-                standby: tasks(&target, Role::Standby, &first_tasks, ready),
+                active: tasks(target, Role::Active, &first_tasks, ready),
+                standby: tasks(target, Role::Standby, &first_tasks, ready),
             }
         });
         let of = |it: &SubtopologyTasks| TasksOf {
@@ -187,7 +184,7 @@ fn first_tasks(ready: &Ready) -> Vec<(Text, TaskNumber)> {
 
 /// The numbers of the tasks of a role that exist.
 fn tasks(
-    target: &Partitions<TaskKey>,
+    target: &[KeyPartitions<TaskKey, i32>],
     role: Role,
     first_tasks: &[(Text, TaskNumber)],
     ready: &Ready,

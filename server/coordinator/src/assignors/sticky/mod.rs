@@ -117,9 +117,9 @@ impl Sticky {
         for (member, it) in (0..).zip(members) {
             it.active.iter().for_each(|task| had_active[*task as usize] = member);
         }
-        let of = |it: &StickyMember<'_>| processes.numbers[it.process];
+        let of = |process: u32| Member { process, tasks: 0 };
         Self {
-            members: members.iter().map(|it| Member { process: of(it), tasks: 0 }).collect(),
+            members: processes.of_members.into_iter().map(of).collect(),
             processes: processes.all,
             order,
             stateful: if standbys > 0 { stateful } else { Vec::new() },
@@ -440,24 +440,27 @@ fn in_order(tasks: &[TasksOf]) -> (Vec<TaskNumber>, Vec<TaskNumber>) {
     (all, stateful)
 }
 
-/// The processes with their members, and the number of each by its name.
-struct Processes<'m> {
+/// The processes with their members, and the number of the process of each member.
+struct Processes {
     all: Vec<Process>,
-    numbers: BTreeMap<&'m str, u32>,
+    of_members: Vec<u32>,
 }
 
 /// The processes, and their numbers in the order of Kafka's table, which is made for as many
 /// entries as there are members.
-fn processes<'m>(members: &[StickyMember<'m>]) -> (Processes<'m>, Vec<u32>) {
-    let (mut all, mut numbers) = (Vec::<Process>::new(), BTreeMap::new());
-    let mut hashes = Vec::new();
+fn processes(members: &[StickyMember<'_>]) -> (Processes, Vec<u32>) {
+    let mut all = Vec::<Process>::new();
+    let (mut hashes, mut of_members) = (Vec::new(), Vec::with_capacity(members.len()));
+    // Names are compared only if their hash codes are the same, as comparing them is slow.
+    let mut numbers = BTreeMap::new();
     for (member, it) in (0..).zip(members) {
-        let number = *numbers.entry(it.process).or_insert_with(|| {
+        let number = *numbers.entry((it.process_hash, it.process)).or_insert_with(|| {
             hashes.push(it.process_hash);
             all.push(Process { tasks: 0, members: Vec::new(), by_tasks: None });
             all.len() as u32 - 1
         });
         all[number as usize].members.push(member);
+        of_members.push(number);
     }
     for process in &mut all {
         let mut buckets = Buckets::default();
@@ -468,5 +471,5 @@ fn processes<'m>(members: &[StickyMember<'m>]) -> (Processes<'m>, Vec<u32>) {
     buckets.grow_to_hold(all.len());
     let mut order: Vec<u32> = (0..all.len() as u32).collect();
     order.sort_by_key(|it| buckets.of_hash(hashes[*it as usize]));
-    (Processes { all, numbers }, order)
+    (Processes { all, of_members }, order)
 }
