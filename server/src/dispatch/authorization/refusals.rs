@@ -30,7 +30,8 @@ pub(super) fn take_refused<T: Refusable>(
 /// name, what else it copies and what it leaves at its default, and the answer for a partition.
 macro_rules! refusals {
     ($($topic:ident . $partitions:ident => $refusal:ident . $refused:ident
-        ($name:ident $(, $id:ident)? $(; $left:ident)?), |$partition:ident, $error:ident| $answer:expr;)*) => {$(
+        ($name:ident $(, $id:ident)? $(; $left:ident)?),
+        |$partition:ident, $error:ident| $answer:expr;)*) => {$(
         impl Refusable for $topic<'_> {
             type Refusal = $refusal<'static>;
 

@@ -46,8 +46,8 @@ pub(crate) struct Sharer {
     /// Those for which no start offset was decided yet.
     unstarted: BTreeSet<i32>,
     is_drained: bool,
-    /// A heartbeat was not answered: its answer may have had an assignment, which comes again if the
-    /// next one names topics.
+    /// A heartbeat was not answered: its answer may have had an assignment, which comes again if
+    /// the next one names topics.
     is_unsure: bool,
 }
 
