@@ -8,14 +8,12 @@ use kafka_protocol::messages::consumer_group_heartbeat_response::Assignment;
 use kafka_protocol::messages::{
     ApiKey, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
 };
-use kafka_protocol::protocol::StrBytes;
 
-use super::State;
 use super::consumer_messages::{OWN_ID, Target, describe, wire};
 use super::core::{Core, Turn};
 use super::error::{Api, Step};
 use super::heartbeats::LEAVE;
-use super::io::{Failure, NodeIndex, Overdue, Regular, Request, Response};
+use super::io::{Failure, NodeIndex, Regular, Request, Response};
 use super::membership::{Beat, Beats, Heard, Membership};
 use super::owned::difference;
 use super::reconciling::Reconciling;
@@ -34,7 +32,7 @@ static BEATS: Beats = Beats {
 };
 
 pub(super) struct Consumer {
-    membership: Membership,
+    pub(super) membership: Membership,
     /// The newest assignment received, if it has not been adopted.
     target: Option<Target>,
     reconciling: Reconciling<Vec<Partition>>,
@@ -62,33 +60,7 @@ impl Consumer {
     }
 
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
-        self.reconciling.until().into_iter().chain(self.heartbeat_deadline(core)).min()
-    }
-
-    pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
-        self.membership.deadline(core)
-    }
-
-    /// The heartbeat that is due, if it can't be sent.
-    pub(super) fn overdue(&self, now: Time) -> Option<Overdue> {
-        self.membership.overdue(now)
-    }
-
-    pub(super) fn state(&self) -> State {
-        self.membership.state()
-    }
-
-    pub(super) fn awaits(&self, token: u32) -> bool {
-        self.membership.awaits(token)
-    }
-
-    pub(super) fn is_idle(&self) -> bool {
-        self.membership.is_idle()
-    }
-
-    /// The id and epoch to commit with, if it is a member.
-    pub(super) fn identity(&self) -> Option<(&StrBytes, i32)> {
-        self.membership.identity()
+        self.reconciling.until().into_iter().chain(self.membership.deadline(core)).min()
     }
 
     /// A heartbeat that only keeps alive, beside the regular ones.
@@ -135,10 +107,6 @@ impl Consumer {
             self.take(heard, sent, Some(response), core, turn);
         }
         Ok(())
-    }
-
-    pub(super) fn extra_failed(&mut self) {
-        self.membership.extra_failed();
     }
 
     /// Takes the assignment of an answer.

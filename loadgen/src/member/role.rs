@@ -165,9 +165,9 @@ impl Role {
     pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
         match self {
             Self::Classic(classic) => classic.heartbeat_deadline(core),
-            Self::Consumer(consumer) => consumer.heartbeat_deadline(core),
-            Self::Share(share) => share.heartbeat_deadline(core),
-            Self::Streams(streams) => streams.heartbeat_deadline(core),
+            Self::Consumer(consumer) => consumer.membership.deadline(core),
+            Self::Share(share) => share.membership.deadline(core),
+            Self::Streams(streams) => streams.membership.deadline(core),
             Self::Manual | Self::Producer(_) | Self::Reader(_) => None,
         }
     }
@@ -176,10 +176,10 @@ impl Role {
     pub(super) fn overdue(&self, core: &Core, now: Time) -> Option<Overdue> {
         match self {
             Self::Classic(classic) => classic.overdue(core, now),
-            Self::Consumer(consumer) => consumer.overdue(now),
+            Self::Consumer(consumer) => consumer.membership.overdue(now),
             Self::Producer(producer) => producer.overdue(now),
-            Self::Share(share) => share.overdue(now),
-            Self::Streams(streams) => streams.overdue(now),
+            Self::Share(share) => share.membership.overdue(now),
+            Self::Streams(streams) => streams.membership.overdue(now),
             Self::Manual | Self::Reader(_) => None,
         }
     }
@@ -197,10 +197,10 @@ impl Role {
     pub(super) fn state(&self) -> State {
         match self {
             Self::Classic(classic) => classic.state(),
-            Self::Consumer(consumer) => consumer.state(),
+            Self::Consumer(consumer) => consumer.membership.state(),
             Self::Producer(producer) => producer.state(),
-            Self::Share(share) => share.state(),
-            Self::Streams(streams) => streams.state(),
+            Self::Share(share) => share.membership.state(),
+            Self::Streams(streams) => streams.membership.state(),
             Self::Reader(reader) => reader.state(),
             Self::Manual => State::Stable,
         }
@@ -209,10 +209,10 @@ impl Role {
     pub(super) fn awaits(&self, token: u32) -> bool {
         match self {
             Self::Classic(classic) => classic.awaits(token),
-            Self::Consumer(consumer) => consumer.awaits(token),
+            Self::Consumer(consumer) => consumer.membership.awaits(token),
             Self::Producer(producer) => producer.awaits(token),
             Self::Share(share) => share.awaits(token),
-            Self::Streams(streams) => streams.awaits(token),
+            Self::Streams(streams) => streams.membership.awaits(token),
             Self::Reader(reader) => reader.awaits(token),
             Self::Manual => false,
         }
@@ -221,10 +221,10 @@ impl Role {
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Self::Classic(classic) => classic.is_idle(),
-            Self::Consumer(consumer) => consumer.is_idle(),
+            Self::Consumer(consumer) => consumer.membership.is_idle(),
             Self::Producer(producer) => producer.is_idle(),
             Self::Share(share) => share.is_idle(),
-            Self::Streams(streams) => streams.is_idle(),
+            Self::Streams(streams) => streams.membership.is_idle(),
             Self::Reader(reader) => reader.is_idle(),
             Self::Manual => true,
         }
@@ -234,8 +234,8 @@ impl Role {
     pub(super) fn identity(&self) -> Option<Identity<'_>> {
         let (member_id, epoch) = match self {
             Self::Classic(classic) => classic.identity()?,
-            Self::Consumer(consumer) => consumer.identity()?,
-            Self::Streams(streams) => streams.identity()?,
+            Self::Consumer(consumer) => consumer.membership.identity()?,
+            Self::Streams(streams) => streams.membership.identity()?,
             Self::Manual => (&NO_MEMBER, NO_EPOCH),
             Self::Producer(_) | Self::Reader(_) | Self::Share(_) => return None,
         };
@@ -311,8 +311,8 @@ impl Role {
     /// An extra heartbeat or its answer was lost.
     pub(super) fn extra_failed(&mut self) {
         match self {
-            Self::Consumer(consumer) => consumer.extra_failed(),
-            Self::Streams(streams) => streams.extra_failed(),
+            Self::Consumer(consumer) => consumer.membership.extra_failed(),
+            Self::Streams(streams) => streams.membership.extra_failed(),
             Self::Classic(_)
             | Self::Manual
             | Self::Producer(_)

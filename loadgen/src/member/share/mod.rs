@@ -11,11 +11,10 @@ mod session;
 use std::time::Duration;
 
 use self::session::Session;
-use super::State;
 use super::consumer_messages::Target;
 use super::core::{Core, Turn};
 use super::error::Step;
-use super::io::{Answer, NodeIndex, Overdue};
+use super::io::{Answer, NodeIndex};
 use super::leaders::Leaders;
 use super::membership::Membership;
 use super::owned::sorted;
@@ -26,7 +25,7 @@ use crate::topics::Topics;
 
 pub(super) struct Share {
     plan: SharePlan,
-    membership: Membership,
+    pub(super) membership: Membership,
     /// The newest assignment received, if its topics are not all known yet.
     target: Option<Target>,
     /// All partitions that it may be assigned, and their leaders by their places.
@@ -97,18 +96,6 @@ impl Share {
     /// The time when [`Share::finish`] has something to do.
     pub(super) fn finish_deadline(&self, core: &Core) -> Option<Time> {
         self.sessions.iter().filter_map(|it| self.session_deadline(it, core)).min()
-    }
-
-    pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
-        self.membership.deadline(core)
-    }
-
-    pub(super) fn overdue(&self, now: Time) -> Option<Overdue> {
-        self.membership.overdue(now)
-    }
-
-    pub(super) fn state(&self) -> State {
-        self.membership.state()
     }
 
     pub(super) fn awaits(&self, token: u32) -> bool {

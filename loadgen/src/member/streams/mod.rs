@@ -16,11 +16,10 @@ pub use self::messages::{
     Joining, STREAMS_HEARTBEAT, StreamsHeartbeat, StreamsHeartbeatAnswer, TaskIds, Tasks,
 };
 
-use super::State;
 use super::core::{Core, Turn, millis};
 use super::error::{Api, Step};
 use super::heartbeats::LEAVE;
-use super::io::{Failure, NodeIndex, Overdue, Regular, Request, Response, Span, SpanKind};
+use super::io::{Failure, NodeIndex, Regular, Request, Response, Span, SpanKind};
 use super::membership::{Beat, Beats, Heard, Membership};
 use super::reconciling::Reconciling;
 use crate::event::{EventKind, is_held};
@@ -39,7 +38,7 @@ const PORT: u16 = 8080;
 
 pub(super) struct Streams {
     plan: StreamsPlan,
-    membership: Membership,
+    pub(super) membership: Membership,
     /// The newest assignment received, if it has not been adopted.
     target: Option<Tasks>,
     reconciling: Reconciling<Tasks>,
@@ -89,32 +88,7 @@ impl Streams {
     }
 
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
-        self.reconciling.until().into_iter().chain(self.heartbeat_deadline(core)).min()
-    }
-
-    pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
-        self.membership.deadline(core)
-    }
-
-    /// The heartbeat that is due, if it can't be sent.
-    pub(super) fn overdue(&self, now: Time) -> Option<Overdue> {
-        self.membership.overdue(now)
-    }
-
-    pub(super) fn state(&self) -> State {
-        self.membership.state()
-    }
-
-    pub(super) fn awaits(&self, token: u32) -> bool {
-        self.membership.awaits(token)
-    }
-
-    pub(super) fn is_idle(&self) -> bool {
-        self.membership.is_idle()
-    }
-
-    pub(super) fn identity(&self) -> Option<(&StrBytes, i32)> {
-        self.membership.identity()
+        self.reconciling.until().into_iter().chain(self.membership.deadline(core)).min()
     }
 
     /// Whether the coordinator asks all members to end.
@@ -169,10 +143,6 @@ impl Streams {
         }
         let heard = self.membership.heard(sent, beat(&answer), core, turn)?;
         self.take(heard, sent, Some(answer), core, turn)
-    }
-
-    pub(super) fn extra_failed(&mut self) {
-        self.membership.extra_failed();
     }
 
     /// Takes what an answer has besides the membership.
