@@ -161,6 +161,10 @@ impl Kind for Consumer {
         false
     }
 
+    fn least_interval_ms(_: &ConsumerGroup) -> i32 {
+        0
+    }
+
     fn target_slot(group: &ConsumerGroup, number: Option<u32>, profile: &Profile) -> Option<u32> {
         let Some(instance_id) = profile.instance_id.as_deref() else { return number };
         let holder = group.own.static_members.get(instance_id);

@@ -9,6 +9,7 @@
 //! | [`Kind::is_free`] | no other member owns it | always | by the processes that have it |
 //! | [`Kind::epoch_after_revocation`] | stays | never asked | the next one |
 //! | [`Kind::is_gathering`] | never | never | until the initial delay is over |
+//! | [`Kind::least_interval_ms`] | 0 | 0 | by the number of tasks and members |
 //! | [`Kind::EpochFields`] | none | none | the validated topology, configs |
 //! | static members | yes | no | no |
 
@@ -184,6 +185,10 @@ pub(crate) trait Kind: Debug + Default {
 
     /// Whether a new group waits for more members before its first target.
     fn is_gathering(group: &Group<Self>) -> bool;
+
+    /// The least time from one computation of a target to the next, in milliseconds, whatever the
+    /// configs say. A long computation may need one, so that it leaves other groups the shard.
+    fn least_interval_ms(group: &Group<Self>) -> i32;
 
     /// Begins the computation of a target assignment.
     fn computation(

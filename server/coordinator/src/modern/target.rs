@@ -131,6 +131,9 @@ impl<K: Kind> Group<K> {
         if !is_due(self.target.timestamp, interval_ms, turn.wall) {
             return MemberTarget { delay: Some(Delay::Interval), ..last(self) };
         }
+        if !is_due(self.target.timestamp, K::least_interval_ms(self), turn.wall) {
+            return last(self);
+        }
         let mut computation = K::computation(self, turn, update, input);
         let Some(changes) = self.target.by_member.step(&mut computation) else {
             self.continue_later(turn, computation, epoch);

@@ -177,6 +177,10 @@ impl Kind for Share {
         false
     }
 
+    fn least_interval_ms(_: &ShareGroup) -> i32 {
+        0
+    }
+
     fn target_slot(_: &ShareGroup, number: Option<u32>, _: &Profile) -> Option<u32> {
         number
     }

@@ -212,6 +212,10 @@ impl Kind for Streams {
         group.own.gathering.is_set()
     }
 
+    fn least_interval_ms(group: &StreamsGroup) -> i32 {
+        group.least_interval_ms()
+    }
+
     fn target_slot(_: &StreamsGroup, number: Option<u32>, _: &Profile) -> Option<u32> {
         number
     }

@@ -14,6 +14,10 @@ use crate::text::Text;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+/// Tasks and members for each millisecond that has to be between two computations of a target. Of
+/// that time computing takes a third, or less.
+const PLACES_PER_MS: usize = 500;
+
 #[derive(Debug, Default)]
 pub(crate) struct StreamsTargets {
     members: BTreeMap<u32, Member>,
@@ -118,6 +122,15 @@ impl StreamsTargets {
 }
 
 impl StreamsGroup {
+    /// The assignor `sticky` computes all of a target for any change of it. While thousands of
+    /// members join, most of these targets would be old before any member has seen them.
+    pub(super) fn least_interval_ms(&self) -> i32 {
+        let Some(Ok(ready)) = self.own.configured.as_ref().map(|it| &it.outcome) else { return 0 };
+        let tasks: i32 = ready.subtopologies.iter().map(|it| it.tasks).sum();
+        let places = self.len().saturating_add(tasks.unsigned_abs() as usize);
+        i32::try_from(places / PLACES_PER_MS).unwrap_or(i32::MAX)
+    }
+
     /// Begins to compute a target, with the member of a heartbeat as it is after it.
     pub(super) fn computation(
         &mut self,

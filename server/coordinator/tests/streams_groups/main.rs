@@ -72,6 +72,29 @@ fn members_of_a_new_group_gather_before_the_first_target() {
 }
 
 #[test]
+fn members_that_join_while_a_large_target_would_be_computed_share_one() {
+    let mut shard = Shard::new();
+    shard.topics.make("many", 5_000);
+    let with_many_tasks = |member| {
+        let mut request = joining(member, member);
+        let topology = request.topology.as_mut().unwrap();
+        topology.subtopologies[0].source_topics = vec!["many".into()];
+        request
+    };
+    shard.beat(with_many_tasks("a"));
+    shard.beat(staying("a", 2, None));
+    let first = shard.target_epoch();
+    for member in ["b", "c"] {
+        let answer = shard.beat(with_many_tasks(member));
+        assert_eq!((answer.error, answer.statuses), (0, vec![]), "not delayed by a config");
+    }
+    assert_eq!((shard.target_epoch(), shard.group_epoch()), (first, first + 2));
+    shard.pass(10);
+    let shared = shard.beat(staying("b", first, None));
+    assert_eq!((shard.target_epoch(), shared.error), (first + 2, 0));
+}
+
+#[test]
 fn a_stale_topology_has_a_status_and_a_new_one_is_refused() {
     let mut shard = Shard::new();
     let with_epoch = |member, epoch| {

@@ -211,6 +211,10 @@ impl Kind for Tasks {
         false
     }
 
+    fn least_interval_ms(_: &Group<Self>) -> i32 {
+        0
+    }
+
     fn target_slot(_: &Group<Self>, number: Option<u32>, _: &String) -> Option<u32> {
         number
     }
