@@ -26,6 +26,7 @@ mod fence;
 pub(crate) mod heartbeat;
 pub(crate) mod kind;
 pub(crate) mod member;
+pub(crate) mod member_targets;
 pub(crate) mod members;
 pub(crate) mod names;
 pub(crate) mod owned;

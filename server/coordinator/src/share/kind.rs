@@ -2,7 +2,7 @@
 
 use super::answer::answer;
 use super::member::{Current, Member, Profile, current_to_record};
-use super::targets::{Change, ShareTargets};
+use super::targets::{Computed, ShareTargets};
 use super::{Share, ShareGroup, records, subscription_type};
 use crate::assignors::SubscriptionType;
 use crate::config::{Config, GroupConfig};
@@ -20,7 +20,6 @@ use crate::modern::validate::{JOIN, unknown_member, validate_epoch};
 use crate::modern::{Draft, Refusal};
 use crate::timers::Timers;
 use crate::turn::Turn;
-use alloc::vec::Vec;
 use muster_codec::Uuid;
 use muster_codec::messages::{ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse};
 use muster_codec::records::{
@@ -190,7 +189,7 @@ impl Kind for Share {
         turn: &Turn<'_, '_>,
         update: &MemberUpdate<'_, Self>,
         input: SubscriptionType,
-    ) -> Vec<Change> {
+    ) -> Computed {
         group.compute_target(turn, update, input)
     }
 

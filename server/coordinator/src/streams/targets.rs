@@ -5,36 +5,19 @@ use super::member::Profile;
 use super::task::{Role, TaskKey};
 use super::{Streams, StreamsGroup};
 use crate::assignors::SLICE;
-use crate::assignors::order::VisitOrder;
 use crate::assignors::sticky::{Placed, Sticky, StickyMember, TaskNumber, TasksOf};
 use crate::java_order::hash_code;
+use crate::modern::member_targets::{MemberTargets, NewTarget, Steps};
 use crate::modern::owned::{KeyPartitions, Partitions};
-use crate::modern::target::{MemberUpdate, Targets};
+use crate::modern::target::MemberUpdate;
 use crate::text::Text;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Tasks and members for each millisecond that has to be between two computations of a target. Of
 /// that time computing takes a third, or less.
 const PLACES_PER_MS: usize = 500;
 
-#[derive(Debug, Default)]
-pub(crate) struct StreamsTargets {
-    members: BTreeMap<u32, Member>,
-    visits: VisitOrder,
-    joins: u64,
-}
-
-/// A member, by the number of its slot.
-#[derive(Debug)]
-struct Member {
-    /// The Java hash code of its id.
-    hash: u32,
-    /// Sequence number of its joining.
-    joined: u64,
-    /// None before the first record of its target.
-    target: Option<Partitions<TaskKey>>,
-}
+pub(crate) type StreamsTargets = MemberTargets<Computation>;
 
 /// A computation of the targets of members.
 #[derive(Debug)]
@@ -47,77 +30,17 @@ pub(crate) struct Computation {
     sticky: Option<Sticky>,
 }
 
-/// A member with its new target.
-#[derive(Debug)]
-pub(crate) struct Change {
-    number: u32,
-    part: Partitions<TaskKey>,
-}
-
-impl Targets for StreamsTargets {
+impl Steps for Computation {
     type Key = TaskKey;
-    type Computation = Computation;
-    type Change = Change;
 
-    fn of(&self, number: u32) -> Partitions<TaskKey> {
-        let target = self.members.get(&number).and_then(|member| member.target.as_ref());
-        target.cloned().unwrap_or_default()
-    }
-
-    fn step(&self, computation: &mut Computation) -> Option<Vec<Change>> {
-        let Computation { numbers, first_tasks, sticky } = computation;
-        let placed = match sticky {
+    fn step(&mut self) -> Option<Vec<NewTarget<TaskKey>>> {
+        let placed = match &mut self.sticky {
             Some(sticky) => sticky.step(SLICE)?,
-            None => alloc::vec![Placed::default(); numbers.len()],
+            None => alloc::vec![Placed::default(); self.numbers.len()],
         };
-        let changes = numbers.iter().zip(placed);
-        let changes = changes
-            .map(|(number, placed)| Change { number: *number, part: part(&placed, first_tasks) });
-        Some(changes.filter(|change| self.differs(change)).collect())
-    }
-
-    fn changed(change: &Change) -> u32 {
-        change.number
-    }
-
-    fn part(&self, change: &Change) -> Partitions<TaskKey> {
-        change.part.clone()
-    }
-
-    fn replay(&mut self, number: u32, part: Partitions<TaskKey>) {
-        if let Some(member) = self.members.get_mut(&number) {
-            member.target = Some(part);
-        }
-    }
-
-    fn forget(&mut self, number: u32) {
-        if let Some(member) = self.members.remove(&number) {
-            self.visits.remove(number, member.hash, member.joined);
-        }
-    }
-}
-
-impl StreamsTargets {
-    /// Tasks in all targets.
-    pub(super) fn assigned(&self) -> usize {
-        let targets = self.members.values().flat_map(|member| &member.target);
-        targets.flatten().map(|of_key| of_key.partitions.len()).sum()
-    }
-
-    /// Makes a member known.
-    pub(super) fn join(&mut self, number: u32, member_id: &str) {
-        if self.members.contains_key(&number) {
-            return;
-        }
-        self.joins += 1;
-        let (hash, joined) = (hash_code(member_id), self.joins);
-        self.visits.insert(number, hash, joined);
-        self.members.insert(number, Member { hash, joined, target: None });
-    }
-
-    fn differs(&self, change: &Change) -> bool {
-        let had = self.members.get(&change.number).and_then(|member| member.target.as_ref());
-        had.is_none_or(|had| *had != change.part)
+        let part = |placed: &Placed| part(placed, &self.first_tasks);
+        let targets = self.numbers.iter().zip(&placed);
+        Some(targets.map(|(number, it)| NewTarget { number: *number, part: part(it) }).collect())
     }
 }
 
@@ -143,8 +66,9 @@ impl StreamsGroup {
             self.target.by_member.join(update.number, &slot.id);
         }
         let joining = update.filter(|it| it.is_new).map(|it| it.number);
-        let order = self.target.by_member.visits.members(joining).into_iter();
-        let profiles = order.filter_map(|number| Some((number, self.profile(update, number)?)));
+        let order = self.target.by_member.visited(joining).into_iter();
+        let profiles =
+            order.filter_map(|number| Some((number, self.profile_after(update, number)?)));
         let profiles: Vec<(u32, &Profile)> = profiles.collect();
         let numbers = profiles.iter().map(|(number, _)| *number).collect();
         let Some(Ok(ready)) = self.own.configured.as_ref().map(|it| &it.outcome) else {
@@ -152,10 +76,9 @@ impl StreamsGroup {
         };
         let first_tasks = first_tasks(ready);
         let members = profiles.iter().map(|(number, profile)| {
-            let known = self.target.by_member.members.get(number);
-            let target = known.and_then(|it| it.target.as_deref()).unwrap_or_default();
+            let target = self.target.by_member.part_of(*number);
             StickyMember {
-                hash: known.map_or(0, |it| it.hash),
+                hash: self.target.by_member.hash_of(*number),
                 process: &profile.process_id,
                 process_hash: hash_code(&profile.process_id),
                 active: tasks(target, Role::Active, &first_tasks, ready),
@@ -170,18 +93,6 @@ impl StreamsGroup {
         let standbys = usize::try_from(standbys).unwrap_or(0);
         let sticky = Some(Sticky::new(&members.collect::<Vec<_>>(), &all, standbys));
         Computation { numbers, first_tasks, sticky }
-    }
-
-    /// The profile of a member after the update; None if it is none.
-    fn profile<'g>(
-        &'g self,
-        update: Option<&MemberUpdate<'g, Streams>>,
-        number: u32,
-    ) -> Option<&'g Profile> {
-        if let Some(update) = update.filter(|it| it.number == number) {
-            return Some(&update.after.profile);
-        }
-        self.members.slot(number)?.member.as_ref().map(|member| &member.profile)
     }
 }
 

@@ -1,0 +1,148 @@
+//! Targets that are kept as their records have them, for assignors that compute them from the start
+//! each time; with the order in which Kafka visits the members.
+
+use super::Group;
+use super::kind::Kind;
+use super::owned::{Key, KeyPartitions, Partitions};
+use super::target::{MemberUpdate, Targets};
+use crate::assignors::order::VisitOrder;
+use crate::java_order::hash_code;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt::Debug;
+
+/// A computation of the targets of all members.
+pub(crate) trait Steps: Debug {
+    /// That by which partitions are assigned.
+    type Key: Key;
+
+    /// Continues for a slice; returns the targets when it is complete.
+    fn step(&mut self) -> Option<Vec<NewTarget<Self::Key>>>;
+}
+
+/// A member, by the number of its slot, with the target that was computed for it.
+#[derive(Debug)]
+pub(crate) struct NewTarget<K: Key> {
+    pub(crate) number: u32,
+    pub(crate) part: Partitions<K>,
+}
+
+#[derive(Debug)]
+pub(crate) struct MemberTargets<C: Steps> {
+    members: BTreeMap<u32, Member<C::Key>>,
+    visits: VisitOrder,
+    joins: u64,
+}
+
+/// A member, by the number of its slot.
+#[derive(Debug)]
+struct Member<K: Key> {
+    /// The Java hash code of its id.
+    hash: u32,
+    /// Sequence number of its joining.
+    joined: u64,
+    /// None before the first record of its target.
+    target: Option<Partitions<K>>,
+}
+
+impl<C: Steps> Default for MemberTargets<C> {
+    fn default() -> Self {
+        Self { members: BTreeMap::new(), visits: VisitOrder::default(), joins: 0 }
+    }
+}
+
+impl<C: Steps> Targets for MemberTargets<C> {
+    type Key = C::Key;
+    type Computation = C;
+    type Change = NewTarget<C::Key>;
+
+    fn of(&self, number: u32) -> Partitions<C::Key> {
+        self.part_of(number).to_vec()
+    }
+
+    fn step(&self, computation: &mut C) -> Option<Vec<NewTarget<C::Key>>> {
+        let mut targets = computation.step()?;
+        targets.retain(|target| self.differs(target));
+        Some(targets)
+    }
+
+    fn changed(change: &NewTarget<C::Key>) -> u32 {
+        change.number
+    }
+
+    fn part(&self, change: &NewTarget<C::Key>) -> Partitions<C::Key> {
+        change.part.clone()
+    }
+
+    fn replay(&mut self, number: u32, part: Partitions<C::Key>) {
+        if let Some(member) = self.members.get_mut(&number) {
+            member.target = Some(part);
+        }
+    }
+
+    fn forget(&mut self, number: u32) {
+        if let Some(member) = self.members.remove(&number) {
+            self.visits.remove(number, member.hash, member.joined);
+        }
+    }
+}
+
+impl<C: Steps> MemberTargets<C> {
+    /// Makes a member known.
+    pub(crate) fn join(&mut self, number: u32, member_id: &str) {
+        if self.members.contains_key(&number) {
+            return;
+        }
+        self.joins += 1;
+        let (hash, joined) = (hash_code(member_id), self.joins);
+        self.visits.insert(number, hash, joined);
+        self.members.insert(number, Member { hash, joined, target: None });
+    }
+
+    /// The members as Kafka visits them. `joining` is one that Kafka does not add to the group
+    /// before.
+    pub(crate) fn visited(&mut self, joining: Option<u32>) -> Vec<u32> {
+        self.visits.members(joining)
+    }
+
+    /// The Java hash code of a member's id.
+    pub(crate) fn hash_of(&self, number: u32) -> u32 {
+        self.members.get(&number).map_or(0, |member| member.hash)
+    }
+
+    /// The target of a member; empty if it has none.
+    pub(crate) fn part_of(&self, number: u32) -> &[KeyPartitions<C::Key, i32>] {
+        let target = self.members.get(&number).and_then(|member| member.target.as_deref());
+        target.unwrap_or_default()
+    }
+
+    /// The targets of all members.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &KeyPartitions<C::Key, i32>> {
+        self.members.values().filter_map(|member| member.target.as_ref()).flatten()
+    }
+
+    /// Partitions in all targets.
+    pub(crate) fn assigned(&self) -> usize {
+        self.parts().map(|of_key| of_key.partitions.len()).sum()
+    }
+
+    /// Whether a member has another target, or none yet.
+    fn differs(&self, new: &NewTarget<C::Key>) -> bool {
+        let had = self.members.get(&new.number).and_then(|member| member.target.as_ref());
+        had.is_none_or(|had| *had != new.part)
+    }
+}
+
+impl<K: Kind> Group<K> {
+    /// The profile of a member after the update; None if it is none.
+    pub(crate) fn profile_after<'g>(
+        &'g self,
+        update: Option<&MemberUpdate<'g, K>>,
+        number: u32,
+    ) -> Option<&'g K::Profile> {
+        if let Some(update) = update.filter(|it| it.number == number) {
+            return Some(&update.after.profile);
+        }
+        self.members.slot(number)?.member.as_ref().map(|member| &member.profile)
+    }
+}
