@@ -118,11 +118,12 @@ CLIENTS = {
 }
 
 
-def streams_command(cache, protocol):
+def streams_command(cache, protocol, instance):
     """As `Client.command`: the program of Kafka Streams beside the Java adapter, in a classic or a
-    streams group."""
+    streams group. Others reach its stores by the name of the instance."""
     (java, *words), environment = _launch_java(cache, "Counting")
-    return [java, f"-Dgroup.protocol={protocol}", *words], environment
+    properties = [f"-Dgroup.protocol={protocol}", f"-Dapplication.server={instance}:1"]
+    return [java, *properties, *words], environment
 
 
 def install(names, cache):

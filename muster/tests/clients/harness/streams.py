@@ -23,7 +23,7 @@ class Streams(Kills):
     def start_instance(self, state):
         """One with this state directory; answers with it."""
         name = f"streams-{len(self.processors)}"
-        command = streams_command(self.cache, self.protocol)
+        command = streams_command(self.cache, self.protocol, name)
         self.processors.append(self.start("process", name, self.case.directory / state,
                                           session_ms=KILL_SESSION_MS, command=command))
         return self.processors[-1]

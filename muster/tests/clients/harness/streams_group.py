@@ -1,10 +1,11 @@
 """Kafka Streams in a streams group (KIP-1071): the server makes the internal topics and assigns the
-tasks, one standby of each, while instances join, leave and are killed, and the server is killed."""
+tasks, one standby of each, while instances join, leave and are killed, and the server is killed. In
+the end each instance knows which one has a key (interactive queries)."""
 
 from collections import Counter
 
 from harness.kills import Output
-from harness.streams import Streams
+from harness.streams import GROUPS, Streams
 
 INSTANCES = 2
 
@@ -36,6 +37,33 @@ class StreamsGroup(Streams):
         expected = Counter(id for id, *_ in self.control.records)
         self.compare(expected, Counter(id for id, *_ in joined.records))
         self.joined.end()
+
+        self.queries_find_each_count()
+
+    def queries_find_each_count(self):
+        """All instances name the same owner and standby of each group of ids, and these have its
+        count."""
+        counts = Counter(id % GROUPS for id, *_ in self.control.records)
+        expected = sorted([group, count] for group, count in counts.items() for _ in range(INSTANCES))
+        instances = {instance.name: instance for instance in self.present.values()}
+
+        def each_is_found():
+            owners = [self.ask_instance(it, "owners") for it in instances.values()]
+            stores = {name: self.ask_instance(it, "counts") for name, it in instances.items()}
+            return None not in owners and None not in stores.values() and all(
+                sorted(self.counts_found(named, stores)) == expected for named in owners)
+
+        self.until_read(each_is_found, "queries reach the instances with the counts")
+
+    def ask_instance(self, instance, question):
+        """None while its stores move."""
+        return instance.ask(question, question)[question]
+
+    def counts_found(self, owners, stores):
+        """The count of each group of ids at its owner and at its standby."""
+        for group, active, standbys in owners:
+            for name in {active, *standbys} & stores.keys():
+                yield from (count for count in stores[name] if count[0] == group)
 
     def start_processors(self):
         self.states = 0

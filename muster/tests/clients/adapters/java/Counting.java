@@ -1,4 +1,6 @@
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
@@ -7,10 +9,13 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.KeyQueryMetadata;
 import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
@@ -20,17 +25,26 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.state.HostInfo;
+import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.QueryableStoreTypes;
+import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
  * Kafka Streams with exactly_once_v2: how often each group of ids came, by a repartition topic and
  * a store with its changelog. Each count is written as a record with an id made of both. The
  * property group.protocol says whether the group is a classic or a streams group (KIP-1071). In a
  * streams group each input is also joined with itself in a window, by two more repartition topics.
+ *
+ * <p>On "owners" it says which instance counts each group of ids and which are standbys for it, as
+ * the application knows from the group; on "counts" the counts in its own stores. Each instance is
+ * named by the property application.server.
  */
 final class Counting {
     private static final int GROUPS = 50;
     private static final int COUNTS = 1_000_000;
+    private static final String STORE = "counts";
 
     private final String protocol = System.getProperty("group.protocol", "classic");
     private final String bootstrap;
@@ -52,7 +66,6 @@ final class Counting {
     }
 
     private void run() throws InterruptedException {
-        AtomicBoolean leaving = Events.leaving();
         CountDownLatch ended = new CountDownLatch(1);
         KafkaStreams streams = new KafkaStreams(topology(), config());
         streams.setUncaughtExceptionHandler(error -> {
@@ -65,6 +78,7 @@ final class Counting {
                 ended.countDown();
             }
         });
+        AtomicBoolean leaving = Events.leaving(question -> answer(streams, question));
         streams.start();
         while (!leaving.get() && ended.getCount() > 0) {
             Thread.sleep(50);
@@ -75,13 +89,56 @@ final class Counting {
         Events.emit("left", "");
     }
 
+    private static boolean answer(KafkaStreams streams, String question) {
+        try {
+            switch (question) {
+                case "owners" -> Events.emit("owners", ",\"owners\":" + owners(streams));
+                case "counts" -> Events.emit("counts", ",\"counts\":" + counts(streams));
+                default -> {
+                    return false;
+                }
+            }
+        } catch (InvalidStateStoreException | IllegalStateException rebalancing) {
+            Events.emit(question, ",\"" + question + "\":null");
+        }
+        return true;
+    }
+
+    /** Of each group of ids the owner, and its standbys. */
+    private static List<String> owners(KafkaStreams streams) {
+        List<String> all = new ArrayList<>();
+        for (int group = 0; group < GROUPS; group++) {
+            KeyQueryMetadata found =
+                streams.queryMetadataForKey(STORE, group, Serdes.Integer().serializer());
+            List<String> standbys = found.standbyHosts().stream().map(Counting::quoted).toList();
+            all.add("[" + group + "," + quoted(found.activeHost()) + "," + standbys + "]");
+        }
+        return all;
+    }
+
+    private static String quoted(HostInfo instance) {
+        return "\"" + instance.host() + "\"";
+    }
+
+    /** Each group of ids in the stores of this instance, those of standbys included. */
+    private static List<String> counts(KafkaStreams streams) {
+        ReadOnlyKeyValueStore<Integer, Long> store = streams.store(StoreQueryParameters
+            .fromNameAndType(STORE, QueryableStoreTypes.<Integer, Long>keyValueStore())
+            .enableStaleStores());
+        List<String> all = new ArrayList<>();
+        try (KeyValueIterator<Integer, Long> counts = store.all()) {
+            counts.forEachRemaining(it -> all.add("[" + it.key + "," + it.value + "]"));
+        }
+        return all;
+    }
+
     private Topology topology() {
         StreamsBuilder builder = new StreamsBuilder();
         KStream<byte[], byte[]> input =
             builder.stream(topic, Consumed.with(Serdes.ByteArray(), Serdes.ByteArray()));
         input.map((key, value) -> KeyValue.pair(Integer.parseInt(new String(key)) % GROUPS, value))
             .groupByKey(Grouped.with("by-group", Serdes.Integer(), Serdes.ByteArray()))
-            .count(Materialized.<Integer, Long, KeyValueStore<Bytes, byte[]>>as("counts")
+            .count(Materialized.<Integer, Long, KeyValueStore<Bytes, byte[]>>as(STORE)
                 .withKeySerde(Serdes.Integer()))
             .toStream((group, count) -> Math.toIntExact(group * COUNTS + count))
             .map((id, count) -> KeyValue.pair(Events.keyOf(id), Events.valueOf(id)))
@@ -118,6 +175,7 @@ final class Counting {
         config.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
         config.put("auto.offset.reset", "earliest");
         config.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, protocol);
+        config.put(StreamsConfig.APPLICATION_SERVER_CONFIG, System.getProperty("application.server", ""));
         if (protocol.equals("classic")) {
             config.put("session.timeout.ms", sessionMs);
             config.put("heartbeat.interval.ms", "300");

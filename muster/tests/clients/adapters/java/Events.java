@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -36,10 +37,19 @@ final class Events {
 
     /** Becomes true with the first line on stdin, or with its end. */
     static AtomicBoolean leaving() {
+        return leaving(line -> false);
+    }
+
+    /** Becomes true with the first line on stdin that is no question, or with its end. */
+    static AtomicBoolean leaving(Predicate<String> answers) {
         AtomicBoolean leaving = new AtomicBoolean();
         Thread reader = new Thread(() -> {
             try {
-                stdin().readLine();
+                BufferedReader lines = stdin();
+                String line = lines.readLine();
+                while (line != null && answers.test(line)) {
+                    line = lines.readLine();
+                }
             } catch (IOException ended) {
                 // The same as the end of stdin.
             }
