@@ -118,12 +118,10 @@ CLIENTS = {
 }
 
 
-def streams_command(cache, protocol, instance):
-    """As `Client.command`: the program of Kafka Streams beside the Java adapter, in a classic or a
-    streams group. Others reach its stores by the name of the instance."""
+def streams_command(cache, **properties):
+    """As `Client.command`: the program of Kafka Streams beside the Java adapter."""
     (java, *words), environment = _launch_java(cache, "Counting")
-    properties = [f"-Dgroup.protocol={protocol}", f"-Dapplication.server={instance}:1"]
-    return [java, *properties, *words], environment
+    return [java, *(f"-D{name}={value}" for name, value in properties.items()), *words], environment
 
 
 def install(names, cache):

@@ -16,6 +16,7 @@ class Streams(Kills):
     name = "streams"
     clients = ("java",)
     protocol = "classic"
+    joins = False  # each input with itself, too
 
     def start_processors(self):
         self.start_instance("state")
@@ -23,7 +24,9 @@ class Streams(Kills):
     def start_instance(self, state):
         """One with this state directory; answers with it."""
         name = f"streams-{len(self.processors)}"
-        command = streams_command(self.cache, self.protocol, name)
+        command = streams_command(self.cache, **{
+            "group.protocol": self.protocol, "application.server": f"{name}:1",
+            "joins": str(self.joins).lower()})
         self.processors.append(self.start("process", name, self.case.directory / state,
                                           session_ms=KILL_SESSION_MS, command=command))
         return self.processors[-1]

@@ -1,6 +1,7 @@
 """Kafka Streams in a streams group (KIP-1071): the server makes the internal topics and assigns the
 tasks, one standby of each, while instances join, leave and are killed, and the server is killed. In
-the end each instance knows which one has a key (interactive queries)."""
+the end each instance knows which one has a key (interactive queries). And an application that goes
+from a classic group to a streams group and back."""
 
 from collections import Counter
 
@@ -18,6 +19,7 @@ class StreamsGroup(Streams):
     name = "streams-group"
     occasion = "changes"
     protocol = "streams"
+    joins = True
 
     def create_topics(self):
         super().create_topics()
@@ -104,3 +106,25 @@ class StreamsGroup(Streams):
 
     def take_one(self):
         return self.random.choice(sorted(self.present))
+
+
+class StreamsMigration(Streams):
+    """The application's group changes from classic to streams and back, each time while it has no
+    members; the state of its instances stays."""
+
+    name = "streams-migration"
+    occasion = "changes of protocol"
+
+    def start_processors(self):
+        self.present = [self.start_instance(f"state-{number}") for number in range(INSTANCES)]
+
+    def victims(self):
+        return [self.change_protocol] * self.case.kills
+
+    def change_protocol(self):
+        for instance in self.present:
+            instance.leave()
+        self.protocol = "streams" if self.protocol == "classic" else "classic"
+        self.start_processors()
+        self.output_grows()
+        self.note(f"{self.protocol} group, {len(self.output.records)} records of output")

@@ -8,6 +8,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyQueryMetadata;
 import org.apache.kafka.streams.KeyValue;
@@ -34,8 +35,9 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 /**
  * Kafka Streams with exactly_once_v2: how often each group of ids came, by a repartition topic and
  * a store with its changelog. Each count is written as a record with an id made of both. The
- * property group.protocol says whether the group is a classic or a streams group (KIP-1071). In a
- * streams group each input is also joined with itself in a window, by two more repartition topics.
+ * property group.protocol says whether the group is a classic or a streams group (KIP-1071). With
+ * the property joins each input is also joined with itself in a window, by two more repartition
+ * topics.
  *
  * <p>On "owners" it says which instance counts each group of ids and which are standbys for it, as
  * the application knows from the group; on "counts" the counts in its own stores. Each instance is
@@ -83,7 +85,9 @@ final class Counting {
         while (!leaving.get() && ended.getCount() > 0) {
             Thread.sleep(50);
         }
-        if (!streams.close(Duration.ofSeconds(20)) || !leaving.get()) {
+        CloseOptions leave = CloseOptions.timeout(Duration.ofSeconds(20))
+            .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP);
+        if (!streams.close(leave) || !leaving.get()) {
             System.exit(1);
         }
         Events.emit("left", "");
@@ -145,7 +149,7 @@ final class Counting {
             .to(Processor.output(topic), Produced.with(Serdes.ByteArray(), Serdes.ByteArray(),
                 (name, key, value, partitions) -> Optional.of(
                     Set.of(Integer.parseInt(new String(key)) / COUNTS % partitions))));
-        if (protocol.equals("streams")) {
+        if (Boolean.getBoolean("joins")) {
             side(input, "left")
                 .join(side(input, "right"), (left, right) -> left,
                     JoinWindows.ofTimeDifferenceWithNoGrace(Duration.ofMinutes(5)),
