@@ -16,6 +16,7 @@ class Streams(Kills):
     name = "streams"
     clients = ("java",)
     protocol = "classic"
+    guarantee = "exactly_once_v2"
     joins = False  # each input with itself, too
 
     def start_processors(self):
@@ -26,7 +27,7 @@ class Streams(Kills):
         name = f"streams-{len(self.processors)}"
         command = streams_command(self.cache, **{
             "group.protocol": self.protocol, "application.server": f"{name}:1",
-            "joins": str(self.joins).lower()})
+            "processing.guarantee": self.guarantee, "joins": str(self.joins).lower()})
         self.processors.append(self.start("process", name, self.case.directory / state,
                                           session_ms=KILL_SESSION_MS, command=command))
         return self.processors[-1]

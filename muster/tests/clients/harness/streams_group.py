@@ -11,14 +11,44 @@ from harness.streams import GROUPS, Streams
 INSTANCES = 2
 
 
-class StreamsGroup(Streams):
+class Instances(Streams):
+    """The instances of a streams group, by their state directories."""
+
+    protocol = "streams"
+
+    def start_processors(self):
+        self.states = 0
+        self.present = {}
+        for _ in range(INSTANCES):
+            self.join()
+
+    def join(self, state=None):
+        if state is None:
+            state, self.states = f"state-{self.states}", self.states + 1
+        self.present[state] = self.start_instance(state)
+
+    def lose_instance(self):
+        """Its standbys take over."""
+        state = self.take_one()
+        self.present.pop(state).kill()
+        self.join()
+        self.note(f"instance with {state} lost")
+
+    def take_one(self):
+        return self.random.choice(sorted(self.present))
+
+    def ask_instance(self, instance, question):
+        """None while its stores move."""
+        return instance.ask(question, question)[question]
+
+
+class StreamsGroup(Instances):
     """A quarter of what is done to the group is a kill of the server, a quarter one of an instance
     whose state stays, a quarter one whose state is lost, and a quarter an instance that leaves
     when another has joined."""
 
     name = "streams-group"
     occasion = "changes"
-    protocol = "streams"
     joins = True
 
     def create_topics(self):
@@ -57,32 +87,17 @@ class StreamsGroup(Streams):
 
         self.until_read(each_is_found, "queries reach the instances with the counts")
 
-    def ask_instance(self, instance, question):
-        """None while its stores move."""
-        return instance.ask(question, question)[question]
-
     def counts_found(self, owners, stores):
         """The count of each group of ids at its owner and at its standby."""
         for group, active, standbys in owners:
             for name in {active, *standbys} & stores.keys():
                 yield from (count for count in stores[name] if count[0] == group)
 
-    def start_processors(self):
-        self.states = 0
-        self.present = {}  # the instances that are there, by their state directories
-        for _ in range(INSTANCES):
-            self.join()
-
     def victims(self):
         kinds = [self.kill_server, self.kill_instance, self.lose_instance, self.replace_instance]
         victims = [kinds[turn % len(kinds)] for turn in range(self.case.kills)]
         self.random.shuffle(victims)
         return victims
-
-    def join(self, state=None):
-        if state is None:
-            state, self.states = f"state-{self.states}", self.states + 1
-        self.present[state] = self.start_instance(state)
 
     def kill_instance(self):
         """The next process has its state and its process id."""
@@ -91,21 +106,11 @@ class StreamsGroup(Streams):
         self.join(state)
         self.note(f"instance with {state} killed")
 
-    def lose_instance(self):
-        """Its standbys take over."""
-        state = self.take_one()
-        self.present.pop(state).kill()
-        self.join()
-        self.note(f"instance with {state} lost")
-
     def replace_instance(self):
         state = self.take_one()
         self.join()
         self.present.pop(state).leave()
         self.note(f"instance with {state} left")
-
-    def take_one(self):
-        return self.random.choice(sorted(self.present))
 
 
 class StreamsMigration(Streams):

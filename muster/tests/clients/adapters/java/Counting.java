@@ -6,6 +6,9 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.CloseOptions;
@@ -33,20 +36,23 @@ import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
- * Kafka Streams with exactly_once_v2: how often each group of ids came, by a repartition topic and
+ * Kafka Streams with the processing.guarantee of a property: how often each group of ids came, by a repartition topic and
  * a store with its changelog. Each count is written as a record with an id made of both. The
  * property group.protocol says whether the group is a classic or a streams group (KIP-1071). With
  * the property joins each input is also joined with itself in a window, by two more repartition
  * topics.
  *
  * <p>On "owners" it says which instance counts each group of ids and which are standbys for it, as
- * the application knows from the group; on "counts" the counts in its own stores. Each instance is
- * named by the property application.server.
+ * the application knows from the group; on "own" the groups of ids that it counts itself; on
+ * "counts" the counts in its own stores. Each instance is named by the property application.server.
  */
 final class Counting {
     private static final int GROUPS = 50;
     private static final int COUNTS = 1_000_000;
     private static final String STORE = "counts";
+    private static final String BY_GROUP = "by-group";
+    /** The end of the name of the topic whose tasks count. */
+    private static final String COUNTED = BY_GROUP + "-repartition";
 
     private final String protocol = System.getProperty("group.protocol", "classic");
     private final String bootstrap;
@@ -97,6 +103,7 @@ final class Counting {
         try {
             switch (question) {
                 case "owners" -> Events.emit("owners", ",\"owners\":" + owners(streams));
+                case "own" -> Events.emit("own", ",\"own\":" + own(streams));
                 case "counts" -> Events.emit("counts", ",\"counts\":" + counts(streams));
                 default -> {
                     return false;
@@ -120,6 +127,18 @@ final class Counting {
         return all;
     }
 
+    private static List<Integer> own(KafkaStreams streams) {
+        Set<Integer> partitions = streams.metadataForLocalThreads().stream()
+            .flatMap(thread -> thread.activeTasks().stream())
+            .flatMap(task -> task.topicPartitions().stream())
+            .filter(partition -> partition.topic().endsWith(COUNTED))
+            .map(TopicPartition::partition).collect(Collectors.toSet());
+        return IntStream.range(0, GROUPS)
+            .filter(group -> partitions.contains(streams.queryMetadataForKey(
+                STORE, group, Serdes.Integer().serializer()).partition()))
+            .boxed().toList();
+    }
+
     private static String quoted(HostInfo instance) {
         return "\"" + instance.host() + "\"";
     }
@@ -141,7 +160,7 @@ final class Counting {
         KStream<byte[], byte[]> input =
             builder.stream(topic, Consumed.with(Serdes.ByteArray(), Serdes.ByteArray()));
         input.map((key, value) -> KeyValue.pair(Integer.parseInt(new String(key)) % GROUPS, value))
-            .groupByKey(Grouped.with("by-group", Serdes.Integer(), Serdes.ByteArray()))
+            .groupByKey(Grouped.with(BY_GROUP, Serdes.Integer(), Serdes.ByteArray()))
             .count(Materialized.<Integer, Long, KeyValueStore<Bytes, byte[]>>as(STORE)
                 .withKeySerde(Serdes.Integer()))
             .toStream((group, count) -> Math.toIntExact(group * COUNTS + count))
@@ -169,7 +188,7 @@ final class Counting {
         Properties config = Events.quick(new Properties());
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, application);
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
-        config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, System.getProperty("processing.guarantee"));
         config.put(StreamsConfig.STATE_DIR_CONFIG, stateDirectory);
         // Transactions that are open for long and sent at once, so that a kill meets half of one.
         config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 200);
