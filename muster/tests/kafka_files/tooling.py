@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from harness.clients import install_kafka
+from harness.clients import install, install_kafka
 from harness.processes import Failure
 
 HERE = Path(__file__).resolve().parent
@@ -12,14 +12,28 @@ HERE = Path(__file__).resolve().parent
 
 def kafka_class_path():
     """Kafka in `$MUSTER_CLIENTS_CACHE`, where the client matrix has it, too."""
+    return install_kafka(cache())
+
+
+def streams_class_path():
+    """Kafka Streams with its clients, beside it."""
+    install(["java"], cache())
+    return cache() / "java" / "*"
+
+
+def cache():
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
-    cache = os.environ.get("MUSTER_CLIENTS_CACHE", target / "clients")
-    return install_kafka(Path(cache).resolve())
+    return Path(os.environ.get("MUSTER_CLIENTS_CACHE", target / "clients")).resolve()
 
 
 def fill(class_path, server, *words):
     """Runs Fill.java against a server; its output."""
     return java(class_path, HERE / "Fill.java", server.bootstrap, *words)
+
+
+def fill_newer(class_path, server, *words):
+    """Runs FillNewer.java against a server; its output."""
+    return java(class_path, HERE / "FillNewer.java", server.bootstrap, *words)
 
 
 def java(class_path, *words):
