@@ -26,12 +26,12 @@ mod java_heap;
 mod java_map;
 mod java_sets;
 mod levels;
-pub(crate) mod order;
+pub mod order;
 mod owners;
 mod quota;
 mod range;
 pub(crate) mod simple;
-pub(crate) mod sticky;
+pub mod sticky;
 mod target;
 
 pub use computation::{Assignor, Change, Computation, SLICE, SubscriptionType};

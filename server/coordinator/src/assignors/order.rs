@@ -14,7 +14,7 @@ use core::mem;
 /// Members in Kafka's order. Those that joined since the last look are kept apart, so that a look
 /// costs one pass.
 #[derive(Debug, Default)]
-pub(crate) struct VisitOrder {
+pub struct VisitOrder {
     sorted: Vec<Visit>,
     joined: BTreeSet<Visit>,
     /// The number of members in `sorted` that have left.
@@ -38,12 +38,12 @@ struct Visit {
 
 impl VisitOrder {
     /// Adds a member whose id has this Java hash code; `joined` is its sequence number.
-    pub(crate) fn insert(&mut self, member: MemberIndex, hash: u32, joined: u64) {
+    pub fn insert(&mut self, member: MemberIndex, hash: u32, joined: u64) {
         self.joined.insert(self.visit(member, hash, joined));
     }
 
     /// Takes the same arguments as [`Self::insert`].
-    pub(crate) fn remove(&mut self, member: MemberIndex, hash: u32, joined: u64) {
+    pub fn remove(&mut self, member: MemberIndex, hash: u32, joined: u64) {
         self.most = self.most.max(self.len());
         let visit = self.visit(member, hash, joined);
         if !self.joined.remove(&visit)
@@ -56,7 +56,7 @@ impl VisitOrder {
 
     /// The members as Kafka visits them for a request of `joining`, which is not in the long-lived
     /// table yet.
-    pub(crate) fn members(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
+    pub fn members(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
         let len = self.len();
         self.most = self.most.max(len.saturating_sub(usize::from(joining.is_some())));
         let sizes = (self.buckets, self.table);

@@ -6,52 +6,54 @@
 //! shall have about as many. What is left goes to the process with the least load, and in it to the
 //! member with the fewest tasks; ties are those of Java's heaps.
 
+mod processes;
 #[cfg(test)]
 mod tests;
 
 use super::NO_MEMBER;
 use super::java_heap::JavaHeap;
 use super::quota::Quota;
-use crate::java_order::Buckets;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
+use processes::{Process, Processes};
 
 /// A task, by its place in the order of subtopologies and then partitions.
-pub(crate) type TaskNumber = u32;
+pub type TaskNumber = u32;
 
 /// A member before the computation.
 #[derive(Debug)]
-pub(crate) struct StickyMember<'m> {
-    pub(crate) hash: u32,
-    pub(crate) process: &'m str,
+pub struct StickyMember<'m> {
+    pub hash: u32,
+    pub process: &'m str,
     /// The Java hash code of the process.
-    pub(crate) process_hash: u32,
-    pub(crate) active: Vec<TaskNumber>,
-    pub(crate) standby: Vec<TaskNumber>,
+    pub process_hash: u32,
+    pub active: Vec<TaskNumber>,
+    pub standby: Vec<TaskNumber>,
 }
 
 /// The tasks of a subtopology.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TasksOf {
-    pub(crate) partitions: u32,
+pub struct TasksOf {
+    pub partitions: u32,
     /// Whether it has state, and so standbys.
-    pub(crate) is_stateful: bool,
+    pub is_stateful: bool,
 }
 
 /// The tasks of a member, ascending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Placed {
-    pub(crate) active: Vec<TaskNumber>,
-    pub(crate) standby: Vec<TaskNumber>,
+pub struct Placed {
+    pub active: Vec<TaskNumber>,
+    pub standby: Vec<TaskNumber>,
 }
 
 /// A computation under way.
 #[derive(Debug)]
-pub(crate) struct Sticky {
+pub struct Sticky {
     members: Vec<Member>,
     processes: Vec<Process>,
+    /// The members of each process, in the order of Kafka's table.
+    of_processes: Vec<u32>,
     /// The processes in the order of Kafka's table.
     order: Vec<u32>,
     /// The tasks by partition and then subtopology.
@@ -67,6 +69,8 @@ pub(crate) struct Sticky {
     active: Vec<u32>,
     standby: Vec<u32>,
     heap: JavaHeap,
+    /// The processes that were polled for a standby.
+    polled: Vec<u32>,
     /// Tasks that are left, with the number of replicas.
     left: Vec<(TaskNumber, usize)>,
     phase: Phase,
@@ -93,34 +97,28 @@ struct Member {
     tasks: u32,
 }
 
-#[derive(Debug)]
-struct Process {
-    tasks: u32,
-    /// The members in the order of Kafka's table.
-    members: Vec<u32>,
-    /// The members by their tasks; None if one got a task in another way since.
-    by_tasks: Option<JavaHeap>,
-}
-
 /// The members that were standbys of each task, in the order of members.
 #[derive(Debug, Default)]
 struct HadStandby(Vec<(TaskNumber, u32)>);
 
 impl Sticky {
     /// Starts a computation; the members come in the order in which Kafka visits them.
-    pub(crate) fn new(members: &[StickyMember<'_>], tasks: &[TasksOf], standbys: usize) -> Self {
+    pub fn new(members: &[StickyMember<'_>], tasks: &[TasksOf], standbys: usize) -> Self {
         let count: usize = tasks.iter().map(|it| it.partitions as usize).sum();
         let (by_partition, stateful) = in_order(tasks);
         let total = count + stateful.len() * standbys;
-        let (processes, order) = processes(members);
+        let processes = Processes::of(members);
+        let order = processes.in_order_of_table(members);
+        let Processes { all: processes, of_members, of_processes } = processes;
         let mut had_active = alloc::vec![NO_MEMBER; count];
         for (member, it) in (0..).zip(members) {
             it.active.iter().for_each(|task| had_active[*task as usize] = member);
         }
         let of = |process: u32| Member { process, tasks: 0 };
         Self {
-            members: processes.of_members.into_iter().map(of).collect(),
-            processes: processes.all,
+            members: of_members.into_iter().map(of).collect(),
+            processes,
+            of_processes,
             order,
             stateful: if standbys > 0 { stateful } else { Vec::new() },
             by_partition,
@@ -132,6 +130,7 @@ impl Sticky {
             active: alloc::vec![NO_MEMBER; count],
             standby: alloc::vec![NO_MEMBER; count * standbys],
             heap: JavaHeap::default(),
+            polled: Vec::new(),
             left: Vec::new(),
             phase: Phase::Return,
             next: 0,
@@ -139,7 +138,7 @@ impl Sticky {
     }
 
     /// Continues for about `budget` tasks. Returns the tasks of each member when all are placed.
-    pub(crate) fn step(&mut self, budget: usize) -> Option<Vec<Placed>> {
+    pub fn step(&mut self, budget: usize) -> Option<Vec<Placed>> {
         if self.members.is_empty() {
             return Some(Vec::new());
         }
@@ -259,10 +258,10 @@ impl Sticky {
 
     /// Gives a standby to the least loaded process without the task; returns whether there is one.
     fn spread_standby(&mut self, task: TaskNumber) -> bool {
-        let mut looked_at = Vec::new();
+        let mut polled = core::mem::take(&mut self.polled);
         let mut is_given = false;
         while let Some(process) = self.poll() {
-            looked_at.push(process);
+            polled.push(process);
             if self.has(process, task) {
                 continue;
             }
@@ -273,7 +272,10 @@ impl Sticky {
             }
             break;
         }
-        looked_at.into_iter().rev().for_each(|process| self.push(process));
+        while let Some(process) = polled.pop() {
+            self.push(process);
+        }
+        self.polled = polled;
         is_given
     }
 
@@ -300,22 +302,22 @@ impl Sticky {
 
     fn poll(&mut self) -> Option<u32> {
         let processes = &self.processes;
-        self.heap.poll(|process| processes[process as usize].load())
+        self.heap.poll(|process| processes[process as usize].load)
     }
 
     fn push(&mut self, process: u32) {
         let processes = &self.processes;
-        self.heap.add(process, |process| processes[process as usize].load());
+        self.heap.add(process, |process| processes[process as usize].load);
     }
 
     /// Takes the member with the fewest tasks out of the heap of its process.
     fn member_with_fewest(&mut self, process: u32) -> Option<u32> {
         let (members, process) = (&self.members, &mut self.processes[process as usize]);
-        if let [only] = process.members[..] {
-            return Some(only);
+        let of_process = &self.of_processes[process.members()];
+        if let [only] = of_process {
+            return Some(*only);
         }
         let tasks = |member: u32| f64::from(members[member as usize].tasks);
-        let of_process = &process.members;
         let new = || JavaHeap::of(of_process.iter().copied(), tasks);
         process.by_tasks.get_or_insert_with(new).poll(tasks)
     }
@@ -353,7 +355,7 @@ impl Sticky {
     fn count(&mut self, member: u32) -> u32 {
         let Member { process, tasks } = &mut self.members[member as usize];
         *tasks += 1;
-        self.processes[*process as usize].tasks += 1;
+        self.processes[*process as usize].add();
         *tasks
     }
 
@@ -369,7 +371,7 @@ impl Sticky {
     }
 
     fn load(&self, process: u32) -> f64 {
-        self.processes[process as usize].load()
+        self.processes[process as usize].load
     }
 
     fn process_of(&self, member: u32) -> u32 {
@@ -389,13 +391,6 @@ impl Sticky {
             placed[*member as usize].standby.push((at / self.standbys) as TaskNumber);
         }
         placed
-    }
-}
-
-impl Process {
-    /// Tasks by member.
-    fn load(&self) -> f64 {
-        f64::from(self.tasks) / self.members.len() as f64
     }
 }
 
@@ -438,38 +433,4 @@ fn in_order(tasks: &[TasksOf]) -> (Vec<TaskNumber>, Vec<TaskNumber>) {
     }
     stateful.reverse();
     (all, stateful)
-}
-
-/// The processes with their members, and the number of the process of each member.
-struct Processes {
-    all: Vec<Process>,
-    of_members: Vec<u32>,
-}
-
-/// The processes, and their numbers in the order of Kafka's table, which is made for as many
-/// entries as there are members.
-fn processes(members: &[StickyMember<'_>]) -> (Processes, Vec<u32>) {
-    let mut all = Vec::<Process>::new();
-    let (mut hashes, mut of_members) = (Vec::new(), Vec::with_capacity(members.len()));
-    // Names are compared only if their hash codes are the same, as comparing them is slow.
-    let mut numbers = BTreeMap::new();
-    for (member, it) in (0..).zip(members) {
-        let number = *numbers.entry((it.process_hash, it.process)).or_insert_with(|| {
-            hashes.push(it.process_hash);
-            all.push(Process { tasks: 0, members: Vec::new(), by_tasks: None });
-            all.len() as u32 - 1
-        });
-        all[number as usize].members.push(member);
-        of_members.push(number);
-    }
-    for process in &mut all {
-        let mut buckets = Buckets::default();
-        buckets.grow_to_hold(process.members.len());
-        process.members.sort_by_key(|it| buckets.of_hash(members[*it as usize].hash));
-    }
-    let mut buckets = Buckets::of_capacity(members.len());
-    buckets.grow_to_hold(all.len());
-    let mut order: Vec<u32> = (0..all.len() as u32).collect();
-    order.sort_by_key(|it| buckets.of_hash(hashes[*it as usize]));
-    (Processes { all, of_members }, order)
 }
