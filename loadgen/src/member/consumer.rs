@@ -12,8 +12,9 @@ use kafka_protocol::messages::{
 use super::consumer_messages::{OWN_ID, Target, describe, wire};
 use super::core::{Core, Turn};
 use super::error::{Api, Step};
+use super::heartbeating::Heartbeating;
 use super::heartbeats::LEAVE;
-use super::io::{Failure, NodeIndex, Regular, Request, Response};
+use super::io::{NodeIndex, Regular, Request, Response};
 use super::membership::{Beat, Beats, Heard, Membership};
 use super::owned::difference;
 use super::reconciling::Reconciling;
@@ -51,82 +52,8 @@ impl Consumer {
         self.keep_alive(core, turn)
     }
 
-    /// Sends a heartbeat that is due, without adopting assignments.
-    pub(super) fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        match self.membership.due(core, turn.now()) {
-            Some(node) => self.heartbeat(node, core, turn),
-            None => Ok(()),
-        }
-    }
-
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
         self.reconciling.until().into_iter().chain(self.membership.deadline(core)).min()
-    }
-
-    /// A heartbeat that only keeps alive, beside the regular ones.
-    pub(super) fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
-        let version = self.membership.version(core, turn)?;
-        Ok((version, Request::ConsumerGroupHeartbeat(self.minimal(core))))
-    }
-
-    /// Sends the last heartbeat, if it is a member.
-    pub(super) fn leave(&mut self, how: Stop, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        let epoch = if how == Stop::Close { LEAVE_FOR_NOW } else { LEAVE };
-        let Some(node) = self.membership.begin_to_leave(epoch, core) else { return Ok(()) };
-        let request = Request::ConsumerGroupHeartbeat(self.minimal(core));
-        self.membership.send_last(node, request, core, turn)
-    }
-
-    /// Handles the answer to the heartbeat that is awaited.
-    pub(super) fn answered(
-        &mut self,
-        sent: Time,
-        outcome: Result<Response, Failure>,
-        core: &mut Core,
-        turn: &mut Turn<'_, '_>,
-    ) -> Step {
-        let response = match outcome {
-            Ok(Response::ConsumerGroupHeartbeat(response)) => Some(response),
-            Ok(_) | Err(_) => None,
-        };
-        let heard = self.membership.answered(sent, response.as_ref().map(beat), core, turn)?;
-        self.take(heard, sent, response, core, turn);
-        Ok(())
-    }
-
-    /// Handles the answer to an extra heartbeat of this incarnation.
-    pub(super) fn extra_answered(
-        &mut self,
-        sent: Time,
-        response: ConsumerGroupHeartbeatResponse,
-        core: &mut Core,
-        turn: &mut Turn<'_, '_>,
-    ) -> Step {
-        if self.membership.is_member() {
-            let heard = self.membership.heard(sent, beat(&response), core, turn)?;
-            self.take(heard, sent, Some(response), core, turn);
-        }
-        Ok(())
-    }
-
-    /// Takes the assignment of an answer.
-    fn take(
-        &mut self,
-        heard: Heard,
-        sent: Time,
-        response: Option<ConsumerGroupHeartbeatResponse>,
-        core: &mut Core,
-        turn: &mut Turn<'_, '_>,
-    ) {
-        match heard {
-            Heard::Alive { joined } => {
-                if let Some(assignment) = response.and_then(|response| response.assignment) {
-                    self.assigned(joined, sent, &assignment, core, turn);
-                }
-            }
-            Heard::Out => (self.target, self.reconciling) = (None, Reconciling::nothing()),
-            Heard::Nothing => {}
-        }
     }
 
     /// Handles an assignment, which is adopted if it differs from the previous one.
@@ -205,6 +132,26 @@ impl Consumer {
         self.membership.acknowledge();
     }
 
+    fn minimal(&self, core: &Core) -> ConsumerGroupHeartbeatRequest {
+        ConsumerGroupHeartbeatRequest::default()
+            .with_group_id(core.group().id.clone().into())
+            .with_member_id(self.membership.member_id.clone())
+            .with_member_epoch(self.membership.epoch)
+            .with_instance_id(core.plan.instance_id.clone())
+    }
+}
+
+impl Heartbeating for Consumer {
+    type Answer = ConsumerGroupHeartbeatResponse;
+
+    fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    fn membership_mut(&mut self) -> &mut Membership {
+        &mut self.membership
+    }
+
     fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let version = self.membership.version(core, turn)?;
         if version >= OWN_ID {
@@ -222,21 +169,49 @@ impl Consumer {
         Ok(())
     }
 
-    fn minimal(&self, core: &Core) -> ConsumerGroupHeartbeatRequest {
-        ConsumerGroupHeartbeatRequest::default()
-            .with_group_id(core.group().id.clone().into())
-            .with_member_id(self.membership.member_id.clone())
-            .with_member_epoch(self.membership.epoch)
-            .with_instance_id(core.plan.instance_id.clone())
+    fn minimal_request(&self, core: &Core) -> Request {
+        Request::ConsumerGroupHeartbeat(self.minimal(core))
+    }
+
+    fn answer(response: Response) -> Option<ConsumerGroupHeartbeatResponse> {
+        match response {
+            Response::ConsumerGroupHeartbeat(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    fn beat(answer: &ConsumerGroupHeartbeatResponse) -> Beat {
+        Beat {
+            error: answer.error_code,
+            said: answer.error_message.clone(),
+            member_id: answer.member_id.clone(),
+            epoch: answer.member_epoch,
+            interval_ms: answer.heartbeat_interval_ms,
+        }
+    }
+
+    fn take(
+        &mut self,
+        heard: Heard,
+        sent: Time,
+        answer: Option<ConsumerGroupHeartbeatResponse>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        match heard {
+            Heard::Alive { joined } => {
+                if let Some(assignment) = answer.and_then(|answer| answer.assignment) {
+                    self.assigned(joined, sent, &assignment, core, turn);
+                }
+            }
+            Heard::Out => (self.target, self.reconciling) = (None, Reconciling::nothing()),
+            Heard::Nothing => {}
+        }
+        Ok(())
     }
 }
 
-fn beat(response: &ConsumerGroupHeartbeatResponse) -> Beat {
-    Beat {
-        error: response.error_code,
-        said: response.error_message.clone(),
-        member_id: response.member_id.clone(),
-        epoch: response.member_epoch,
-        interval_ms: response.heartbeat_interval_ms,
-    }
+/// The epoch of the last heartbeat.
+pub(super) fn last_epoch(how: Stop) -> i32 {
+    if how == Stop::Close { LEAVE_FOR_NOW } else { LEAVE }
 }

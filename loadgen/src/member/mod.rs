@@ -24,6 +24,7 @@ mod consumer_messages;
 mod coordinator;
 mod core;
 mod error;
+mod heartbeating;
 mod heartbeats;
 mod io;
 mod leaders;

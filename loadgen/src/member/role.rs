@@ -6,9 +6,11 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::State;
 use super::classic::{Classic, is_fencing};
-use super::consumer::Consumer;
+use super::consumer::{self, Consumer};
 use super::core::{Core, Turn};
 use super::error::Step;
+use super::heartbeating::Heartbeating;
+use super::heartbeats::LEAVE;
 use super::io::{Answer, Overdue, Request, Response};
 use super::offset_messages::Identity;
 use super::owned::sorted;
@@ -261,9 +263,9 @@ impl Role {
         match self {
             Self::Classic(_) if how == Stop::Close => Ok(()),
             Self::Classic(classic) => classic.leave(core, turn),
-            Self::Consumer(consumer) => consumer.leave(how, core, turn),
-            Self::Share(share) => share.leave(core, turn),
-            Self::Streams(streams) => streams.leave(core, turn),
+            Self::Consumer(it) => it.leave(consumer::last_epoch(how), core, turn),
+            Self::Share(share) => share.leave(LEAVE, core, turn),
+            Self::Streams(streams) => streams.leave(LEAVE, core, turn),
             Self::Manual | Self::Producer(_) | Self::Reader(_) => Ok(()),
         }
     }
@@ -277,8 +279,8 @@ impl Role {
         let Answer { sent, outcome, .. } = answer;
         match self {
             Self::Classic(classic) => classic.answered(sent, outcome, core, turn),
-            Self::Consumer(consumer) => consumer.answered(sent, outcome, core, turn),
-            Self::Streams(streams) => streams.answered(sent, outcome, core, turn),
+            Self::Consumer(consumer) => consumer.heartbeat_answered(sent, outcome, core, turn),
+            Self::Streams(streams) => streams.heartbeat_answered(sent, outcome, core, turn),
             Self::Producer(producer) => producer.answered(Answer { outcome, ..answer }, core, turn),
             Self::Share(share) => share.answered(Answer { outcome, ..answer }, core, turn),
             Self::Reader(reader) => reader.answered(Answer { outcome, ..answer }, core, turn),
@@ -298,11 +300,11 @@ impl Role {
             (Self::Classic(classic), Response::Heartbeat(response)) if classic.is_member() => {
                 classic.heartbeat_answered(sent, response.error_code, core, turn)
             }
-            (Self::Consumer(consumer), Response::ConsumerGroupHeartbeat(response)) => {
+            (Self::Consumer(consumer), response) => {
                 consumer.extra_answered(sent, response, core, turn)
             }
-            (Self::Streams(streams), Response::StreamsHeartbeat(answer)) => {
-                streams.extra_answered(sent, answer, core, turn)
+            (Self::Streams(streams), response) => {
+                streams.extra_answered(sent, response, core, turn)
             }
             _ => Ok(()),
         }

@@ -11,9 +11,9 @@ use super::Share;
 use crate::member::consumer_messages::Target;
 use crate::member::core::{Core, Turn};
 use crate::member::error::{Api, Step};
-use crate::member::heartbeats::LEAVE;
-use crate::member::io::{Failure, NodeIndex, Regular, Request, Response};
-use crate::member::membership::{Beat, Beats, Heard};
+use crate::member::heartbeating::Heartbeating;
+use crate::member::io::{NodeIndex, Regular, Request, Response};
+use crate::member::membership::{Beat, Beats, Heard, Membership};
 use crate::time::Time;
 
 pub(super) static BEATS: Beats = Beats {
@@ -23,45 +23,6 @@ pub(super) static BEATS: Beats = Beats {
 };
 
 impl Share {
-    /// Sends a heartbeat that is due, while it gives up its partitions.
-    pub(in crate::member) fn keep_alive(
-        &mut self,
-        core: &mut Core,
-        turn: &mut Turn<'_, '_>,
-    ) -> Step {
-        match self.membership.due(core, turn.now()) {
-            Some(node) => self.heartbeat(node, core, turn),
-            None => Ok(()),
-        }
-    }
-
-    /// Sends the last heartbeat, if it is a member.
-    pub(in crate::member) fn leave(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        let Some(node) = self.membership.begin_to_leave(LEAVE, core) else { return Ok(()) };
-        let request = Request::ShareGroupHeartbeat(self.minimal(core));
-        self.membership.send_last(node, request, core, turn)
-    }
-
-    /// Handles the answer to the heartbeat that is awaited.
-    pub(super) fn heartbeat_answered(
-        &mut self,
-        sent: Time,
-        outcome: Result<Response, Failure>,
-        core: &mut Core,
-        turn: &mut Turn<'_, '_>,
-    ) -> Step {
-        let response = match outcome {
-            Ok(Response::ShareGroupHeartbeat(response)) => Some(response),
-            Ok(_) | Err(_) => None,
-        };
-        match self.membership.answered(sent, response.as_ref().map(beat), core, turn)? {
-            Heard::Alive { .. } => self.assigned(response, core, turn),
-            Heard::Out => self.target = None,
-            Heard::Nothing => {}
-        }
-        Ok(())
-    }
-
     /// Adopts the known topics of the target; it stays while it has unknown ones.
     pub(super) fn adopt(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if let Some(mut target) = self.target.take() {
@@ -90,6 +51,25 @@ impl Share {
         self.adopt(core, turn);
     }
 
+    fn minimal(&self, core: &Core) -> ShareGroupHeartbeatRequest {
+        ShareGroupHeartbeatRequest::default()
+            .with_group_id(core.group().id.clone().into())
+            .with_member_id(self.membership.member_id.clone())
+            .with_member_epoch(self.membership.epoch)
+    }
+}
+
+impl Heartbeating for Share {
+    type Answer = ShareGroupHeartbeatResponse;
+
+    fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    fn membership_mut(&mut self) -> &mut Membership {
+        &mut self.membership
+    }
+
     fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let version = self.membership.version(core, turn)?;
         self.membership.choose_id(turn);
@@ -106,20 +86,40 @@ impl Share {
         Ok(())
     }
 
-    fn minimal(&self, core: &Core) -> ShareGroupHeartbeatRequest {
-        ShareGroupHeartbeatRequest::default()
-            .with_group_id(core.group().id.clone().into())
-            .with_member_id(self.membership.member_id.clone())
-            .with_member_epoch(self.membership.epoch)
+    fn minimal_request(&self, core: &Core) -> Request {
+        Request::ShareGroupHeartbeat(self.minimal(core))
     }
-}
 
-fn beat(response: &ShareGroupHeartbeatResponse) -> Beat {
-    Beat {
-        error: response.error_code,
-        said: response.error_message.clone(),
-        member_id: response.member_id.clone(),
-        epoch: response.member_epoch,
-        interval_ms: response.heartbeat_interval_ms,
+    fn answer(response: Response) -> Option<ShareGroupHeartbeatResponse> {
+        match response {
+            Response::ShareGroupHeartbeat(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    fn beat(answer: &ShareGroupHeartbeatResponse) -> Beat {
+        Beat {
+            error: answer.error_code,
+            said: answer.error_message.clone(),
+            member_id: answer.member_id.clone(),
+            epoch: answer.member_epoch,
+            interval_ms: answer.heartbeat_interval_ms,
+        }
+    }
+
+    fn take(
+        &mut self,
+        heard: Heard,
+        _: Time,
+        answer: Option<ShareGroupHeartbeatResponse>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        match heard {
+            Heard::Alive { .. } => self.assigned(answer, core, turn),
+            Heard::Out => self.target = None,
+            Heard::Nothing => {}
+        }
+        Ok(())
     }
 }

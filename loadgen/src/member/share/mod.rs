@@ -14,6 +14,7 @@ use self::session::Session;
 use super::consumer_messages::Target;
 use super::core::{Core, Turn};
 use super::error::Step;
+use super::heartbeating::Heartbeating;
 use super::io::{Answer, NodeIndex};
 use super::leaders::Leaders;
 use super::membership::Membership;

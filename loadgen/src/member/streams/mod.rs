@@ -18,8 +18,8 @@ pub use self::messages::{
 
 use super::core::{Core, Turn, millis};
 use super::error::{Api, Step};
-use super::heartbeats::LEAVE;
-use super::io::{Failure, NodeIndex, Regular, Request, Response, Span, SpanKind};
+use super::heartbeating::Heartbeating;
+use super::io::{NodeIndex, Regular, Request, Response, Span, SpanKind};
 use super::membership::{Beat, Beats, Heard, Membership};
 use super::reconciling::Reconciling;
 use crate::event::{EventKind, is_held};
@@ -79,14 +79,6 @@ impl Streams {
         self.keep_alive(core, turn)
     }
 
-    /// Sends a heartbeat that is due, without adopting assignments.
-    pub(super) fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        match self.membership.due(core, turn.now()) {
-            Some(node) => self.heartbeat(node, core, turn),
-            None => Ok(()),
-        }
-    }
-
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
         self.reconciling.until().into_iter().chain(self.membership.deadline(core)).min()
     }
@@ -99,72 +91,6 @@ impl Streams {
     /// Asks the coordinator, with the next heartbeat, to end all members of the application.
     pub(super) fn ask_for_shutdown(&mut self) {
         self.asks_for_shutdown = true;
-    }
-
-    /// A heartbeat that only keeps alive, beside the regular ones.
-    pub(super) fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
-        let version = self.membership.version(core, turn)?;
-        Ok((version, Request::StreamsHeartbeat(self.minimal(core))))
-    }
-
-    /// Sends the last heartbeat, if it is a member.
-    pub(super) fn leave(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        let Some(node) = self.membership.begin_to_leave(LEAVE, core) else { return Ok(()) };
-        let request = Request::StreamsHeartbeat(self.minimal(core));
-        self.membership.send_last(node, request, core, turn)
-    }
-
-    /// Handles the answer to the heartbeat that is awaited.
-    pub(super) fn answered(
-        &mut self,
-        sent: Time,
-        outcome: Result<Response, Failure>,
-        core: &mut Core,
-        turn: &mut Turn<'_, '_>,
-    ) -> Step {
-        let answer = match outcome {
-            Ok(Response::StreamsHeartbeat(answer)) => Some(answer),
-            Ok(_) | Err(_) => None,
-        };
-        let heard = self.membership.answered(sent, answer.as_ref().map(beat), core, turn)?;
-        self.take(heard, sent, answer, core, turn)
-    }
-
-    /// Handles the answer to an extra heartbeat of this incarnation.
-    pub(super) fn extra_answered(
-        &mut self,
-        sent: Time,
-        answer: StreamsHeartbeatAnswer,
-        core: &mut Core,
-        turn: &mut Turn<'_, '_>,
-    ) -> Step {
-        if !self.membership.is_member() {
-            return Ok(());
-        }
-        let heard = self.membership.heard(sent, beat(&answer), core, turn)?;
-        self.take(heard, sent, Some(answer), core, turn)
-    }
-
-    /// Takes what an answer has besides the membership.
-    fn take(
-        &mut self,
-        heard: Heard,
-        sent: Time,
-        answer: Option<StreamsHeartbeatAnswer>,
-        core: &mut Core,
-        turn: &mut Turn<'_, '_>,
-    ) -> Step {
-        match (heard, answer) {
-            (Heard::Alive { joined }, Some(answer)) => {
-                self.endpoints = answer.endpoint_information_epoch;
-                let changed = self.hold(&answer.statuses, core, turn);
-                let target = tasks::read(answer, &self.plan.topology, core)?;
-                self.assigned(joined || changed, sent, target, core, turn);
-            }
-            (Heard::Out, _) => self.lose(),
-            (Heard::Alive { .. } | Heard::Nothing, _) => {}
-        }
-        Ok(())
     }
 
     /// Takes the statuses; returns whether the member may process now, or may not any more.
@@ -256,22 +182,6 @@ impl Streams {
         self.held_since = None;
     }
 
-    fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        let version = self.membership.version(core, turn)?;
-        self.membership.choose_id(turn);
-        let mut request = self.minimal(core);
-        if self.membership.joins() {
-            request.rack_id.clone_from(&core.plan.rack);
-            request.joins = Some(self.describe(core));
-        }
-        if self.membership.reports_owned() {
-            request.owned = Some(self.owned(core));
-        }
-        let request = Request::StreamsHeartbeat(request);
-        self.membership.send(node, version, request, core, turn);
-        Ok(())
-    }
-
     fn minimal(&self, core: &Core) -> StreamsHeartbeat {
         StreamsHeartbeat {
             group_id: core.group().id.clone(),
@@ -295,18 +205,78 @@ impl Streams {
     }
 }
 
+impl Heartbeating for Streams {
+    type Answer = StreamsHeartbeatAnswer;
+
+    fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    fn membership_mut(&mut self) -> &mut Membership {
+        &mut self.membership
+    }
+
+    fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        let version = self.membership.version(core, turn)?;
+        self.membership.choose_id(turn);
+        let mut request = self.minimal(core);
+        if self.membership.joins() {
+            request.rack_id.clone_from(&core.plan.rack);
+            request.joins = Some(self.describe(core));
+        }
+        if self.membership.reports_owned() {
+            request.owned = Some(self.owned(core));
+        }
+        let request = Request::StreamsHeartbeat(request);
+        self.membership.send(node, version, request, core, turn);
+        Ok(())
+    }
+
+    fn minimal_request(&self, core: &Core) -> Request {
+        Request::StreamsHeartbeat(self.minimal(core))
+    }
+
+    fn answer(response: Response) -> Option<StreamsHeartbeatAnswer> {
+        match response {
+            Response::StreamsHeartbeat(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    fn beat(answer: &StreamsHeartbeatAnswer) -> Beat {
+        Beat {
+            error: answer.error_code,
+            said: answer.error_message.clone(),
+            member_id: Some(answer.member_id.clone()).filter(|id| !id.is_empty()),
+            epoch: answer.member_epoch,
+            interval_ms: answer.heartbeat_interval_ms,
+        }
+    }
+
+    fn take(
+        &mut self,
+        heard: Heard,
+        sent: Time,
+        answer: Option<StreamsHeartbeatAnswer>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        match (heard, answer) {
+            (Heard::Alive { joined }, Some(answer)) => {
+                self.endpoints = answer.endpoint_information_epoch;
+                let changed = self.hold(&answer.statuses, core, turn);
+                let target = tasks::read(answer, &self.plan.topology, core)?;
+                self.assigned(joined || changed, sent, target, core, turn);
+            }
+            (Heard::Out, _) => self.lose(),
+            (Heard::Alive { .. } | Heard::Nothing, _) => {}
+        }
+        Ok(())
+    }
+}
+
 fn hold(since: Time, until: Time) -> Span {
     let (due, began, ended) = (since, since, until);
     let (of, delayed) = (SpanKind::Hold, Duration::ZERO);
     Span { of, due, began, ended, delayed, answered: true, count: 1 }
-}
-
-fn beat(answer: &StreamsHeartbeatAnswer) -> Beat {
-    Beat {
-        error: answer.error_code,
-        said: answer.error_message.clone(),
-        member_id: Some(answer.member_id.clone()).filter(|id| !id.is_empty()),
-        epoch: answer.member_epoch,
-        interval_ms: answer.heartbeat_interval_ms,
-    }
 }

@@ -1,0 +1,88 @@
+//! The heartbeats of members of consumer groups, share groups and streams groups, beside their
+//! [`Membership`]: how they are sent, and how their answers are taken.
+
+use super::core::{Core, Turn};
+use super::error::Step;
+use super::io::{Failure, NodeIndex, Request, Response};
+use super::membership::{Beat, Heard, Membership};
+use crate::time::Time;
+
+/// A member whose heartbeats join, keep alive, bring assignments and leave.
+pub(super) trait Heartbeating {
+    /// The answer to a heartbeat.
+    type Answer;
+
+    fn membership(&self) -> &Membership;
+
+    fn membership_mut(&mut self) -> &mut Membership;
+
+    /// Sends a regular heartbeat.
+    fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step;
+
+    /// A heartbeat that only keeps alive, or leaves if the member's epoch says so.
+    fn minimal_request(&self, core: &Core) -> Request;
+
+    /// None for the answer to a request of another kind.
+    fn answer(response: Response) -> Option<Self::Answer>;
+
+    fn beat(answer: &Self::Answer) -> Beat;
+
+    /// Takes what an answer has besides the membership.
+    fn take(
+        &mut self,
+        heard: Heard,
+        sent: Time,
+        answer: Option<Self::Answer>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step;
+
+    /// Sends a heartbeat that is due, without adopting assignments.
+    fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        match self.membership().due(core, turn.now()) {
+            Some(node) => self.heartbeat(node, core, turn),
+            None => Ok(()),
+        }
+    }
+
+    /// A heartbeat that only keeps alive, beside the regular ones.
+    fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
+        let version = self.membership().version(core, turn)?;
+        Ok((version, self.minimal_request(core)))
+    }
+
+    /// Sends the last heartbeat, with this epoch, if it is a member.
+    fn leave(&mut self, epoch: i32, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        let Some(node) = self.membership_mut().begin_to_leave(epoch, core) else { return Ok(()) };
+        let request = self.minimal_request(core);
+        self.membership_mut().send_last(node, request, core, turn)
+    }
+
+    /// Handles the answer to the heartbeat that is awaited.
+    fn heartbeat_answered(
+        &mut self,
+        sent: Time,
+        outcome: Result<Response, Failure>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let answer = outcome.ok().and_then(Self::answer);
+        let beat = answer.as_ref().map(Self::beat);
+        let heard = self.membership_mut().answered(sent, beat, core, turn)?;
+        self.take(heard, sent, answer, core, turn)
+    }
+
+    /// Handles the answer to an extra heartbeat of this incarnation.
+    fn extra_answered(
+        &mut self,
+        sent: Time,
+        response: Response,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let answer = Self::answer(response).filter(|_| self.membership().is_member());
+        let Some(answer) = answer else { return Ok(()) };
+        let heard = self.membership_mut().heard(sent, Self::beat(&answer), core, turn)?;
+        self.take(heard, sent, Some(answer), core, turn)
+    }
+}
