@@ -6,8 +6,8 @@ use crate::offline_change::{change_cluster, image};
 use clap::{Args, Subcommand};
 use muster::Failure;
 use muster::cluster::{
-    BROKER_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE, TOPIC_RESOURCE,
-    incremental_alter_configs, limits::CREATOR_SHARE,
+    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE,
+    TOPIC_RESOURCE, incremental_alter_configs, limits::CREATOR_SHARE,
 };
 use muster_codec::Str;
 use muster_codec::messages::{
@@ -99,9 +99,12 @@ fn config<'c>(operation: i8, key: &'c str, value: Option<&'c str>) -> AlterableC
 
 fn list(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let image = image(data)?;
-    for (resource_type, what) in
-        [(BROKER_RESOURCE, "broker"), (TOPIC_RESOURCE, "topic"), (GROUP_RESOURCE, "group")]
-    {
+    for (resource_type, what) in [
+        (BROKER_RESOURCE, "broker"),
+        (TOPIC_RESOURCE, "topic"),
+        (GROUP_RESOURCE, "group"),
+        (CLIENT_METRICS_RESOURCE, "client metrics"),
+    ] {
         for name in image.configured(resource_type, "") {
             print(out, &image, resource_type, what, name)?;
         }

@@ -93,6 +93,8 @@ limits! {
     Quotas = "QUOTA_ENTITIES_MAX";
     /// Groups with configs of their own, of shard 0.
     GroupConfigs = "GROUP_CONFIGS_MAX";
+    /// Subscriptions to metrics of clients, of shard 0.
+    ClientMetrics = "CLIENT_METRICS_MAX";
 }
 
 #[cfg(test)]

@@ -1,11 +1,15 @@
-//! DescribeConfigs of topics, brokers and groups (KIP-226, KIP-569 without the documentation).
+//! DescribeConfigs of topics, brokers, groups and subscriptions to metrics of clients (
+//! KIP-226, KIP-569 without the documentation).
 
 use super::View;
 use crate::cluster::{
     BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, LOGGER_RESOURCE, Overrides, Refused,
     TOPIC_RESOURCE, check_topic_name,
 };
-use crate::config::{Config, ConfigType, Described, Describer, GroupConfig, Synonym, TopicConfig};
+use crate::config::{
+    ClientMetricsConfig, Config, ConfigType, Described, Describer, GroupConfig, Synonym,
+    TopicConfig,
+};
 use muster_codec::messages::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
     DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -116,6 +120,14 @@ fn describe(
             let describer = describers.of_broker(view.shard);
             let keys = GroupConfig::KEYS.iter().filter(|key| is_asked(key.name));
             Ok(keys.map(|key| describer.group(key, overrides)).collect())
+        }
+        CLIENT_METRICS_RESOURCE if name.is_empty() => {
+            Err(invalid("Client metrics subscription name must not be empty"))
+        }
+        CLIENT_METRICS_RESOURCE => {
+            let describer = describers.of_broker(view.shard);
+            let keys = ClientMetricsConfig::KEYS.iter().filter(|key| is_asked(key.name));
+            Ok(keys.map(|key| describer.client_metrics(key, overrides)).collect())
         }
         BROKER_RESOURCE if name.is_empty() => {
             let describer = describers.of_broker(view.shard);

@@ -9,13 +9,13 @@ use muster_codec::messages::{
 };
 use muster_codec::{AnswerBudget, ErrorCode, Str};
 
-/// All resource types, in the order in which Kafka lists them. muster has no client metrics.
+/// All resource types, in the order in which Kafka lists them.
 const LISTED: [i8; 5] =
     [GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE];
 
-/// Topics and brokers, and the groups that have configs of their own. Version 0 asks for client
-/// metrics alone; no types stand for all types. UNKNOWN_SERVER_ERROR if the answer exceeds its
-/// budget.
+/// Topics and brokers, and the groups and subscriptions that have configs. Version 0 asks for
+/// subscriptions alone; no types stand for all types. UNKNOWN_SERVER_ERROR if the answer exceeds
+/// its budget.
 pub fn list_config_resources<'r>(
     view: &View<'r>,
     version: i16,
@@ -40,8 +40,8 @@ impl ResourceList {
     pub fn new(version: i16, request: &ListConfigResourcesRequest) -> Self {
         let asked = &request.resource_types;
         let is_refused = asked.iter().any(|asked| !LISTED.contains(asked));
-        let is_listed = version > 0 && !is_refused;
-        let is_asked = |listed: &i8| is_listed && (asked.is_empty() || asked.contains(listed));
+        let asked = if version == 0 { &[CLIENT_METRICS_RESOURCE][..] } else { asked };
+        let is_asked = |listed: &i8| !is_refused && (asked.is_empty() || asked.contains(listed));
         let types = LISTED.into_iter().rev().filter(is_asked).collect();
         Self { types, from: String::new(), budget: AnswerBudget::of_answer(), is_refused }
     }
@@ -89,7 +89,9 @@ fn names<'r>(
 ) -> Box<dyn Iterator<Item = Str<'r>> + 'r> {
     let image = view.image;
     match resource_type {
-        GROUP_RESOURCE => Box::new(image.configured(GROUP_RESOURCE, from).map(Str::Borrowed)),
+        GROUP_RESOURCE | CLIENT_METRICS_RESOURCE => {
+            Box::new(image.configured(resource_type, from).map(Str::Borrowed))
+        }
         TOPIC_RESOURCE => {
             Box::new(image.all_topics_from(from).map(|topic| Str::Borrowed(&*topic.name)))
         }

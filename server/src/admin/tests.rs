@@ -360,6 +360,7 @@ fn versions_are_answered_to_clients_with_a_valid_software_name() {
 fn config_resources_are_listed_by_type() {
     let mut cluster = Cluster::new(&[]);
     cluster.set(32, "g", "consumer.session.timeout.ms", "50000");
+    cluster.set(16, "m", "interval.ms", "1000");
     let view = cluster.view();
     let list = |version, types: &[i8]| {
         let request = ListConfigResourcesRequest { resource_types: types.to_vec() };
@@ -369,11 +370,11 @@ fn config_resources_are_listed_by_type() {
         (response.error_code, names.collect::<Vec<_>>().join(" "))
     };
     assert_eq!(list(1, &[32]), (0, "32:g".to_owned()));
-    assert_eq!(list(1, &[16, 4]), (0, "4:0 4:1".to_owned()));
-    let all = "32:g 8:0 8:1 4:0 4:1 2:__consumer_offsets 2:__share_group_state \
+    assert_eq!(list(1, &[16, 4]), (0, "16:m 4:0 4:1".to_owned()));
+    let all = "32:g 16:m 8:0 8:1 4:0 4:1 2:__consumer_offsets 2:__share_group_state \
                2:__transaction_state 2:t1 2:x.y";
     assert_eq!(list(1, &[]), (0, all.to_owned()));
-    assert_eq!(list(0, &[]), (0, String::new()));
+    assert_eq!(list(0, &[]), (0, "16:m".to_owned()));
     assert_eq!(list(1, &[3]), (ErrorCode::UnsupportedVersion.code(), String::new()));
 }
 

@@ -1,11 +1,17 @@
-//! IncrementalAlterConfigs and AlterConfigs of topics, brokers and groups, as Kafka's
-//! `ConfigurationControlManager` and `DynamicBrokerConfig` decide them (KIP-339).
+//! IncrementalAlterConfigs and AlterConfigs of topics, brokers, groups and subscriptions to metrics
+//! of clients, as Kafka's `ConfigurationControlManager` and `DynamicBrokerConfig` decide them
+//! (KIP-339).
 
 use super::change::{Change, Creator, Refused, check_length, config_record};
+use super::client_metrics::SubscriptionBudget;
 use super::limits::{GROUP_CONFIG_BYTES_MAX, GROUP_CONFIGS_MAX, GROUP_CONFIGS_SHARED};
-use super::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
+use super::{
+    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View,
+    check_topic_name,
+};
 use crate::config::{
-    Config, ConfigType, Describer, Flags, GroupConfig, TopicConfig, is_of_certificates,
+    ClientMetricsConfig, Config, ConfigType, Describer, Flags, GroupConfig, TopicConfig,
+    is_of_certificates,
 };
 use muster_codec::ErrorCode;
 use muster_codec::Str;
@@ -86,16 +92,18 @@ fn alter_all(
     // A resource that is named twice does not reach the controller.
     let mut named_once = resources.iter().filter(|resource| !is_repeated(resource));
     let is_senseless = named_once.any(|resource| is_senseless(view, &describer, resource));
-    let mut budget = GroupBudget { groups: view.image.configured_count(GROUP_RESOURCE), creator };
+    let groups = view.image.configured_count(GROUP_RESOURCE);
+    let subscriptions = SubscriptionBudget::new(view.image);
+    let mut budgets = Budgets { groups: GroupBudget { groups, creator }, subscriptions };
     let mut records = Vec::new();
     let mut responses = Vec::with_capacity(resources.len());
     for resource in resources {
         let altered = if is_repeated(&resource) {
             Err(invalid("Each resource must appear at most once."))
         } else if is_senseless {
-            Err(senseless(view, &describer, &mut budget, resource))
+            Err(senseless(view, &describer, &mut budgets, resource))
         } else {
-            alter(view, &describer, &mut budget, resource, how.replaces)
+            alter(view, &describer, &mut budgets, resource, how.replaces)
                 .and_then(|records| check_certificates(resource, how.refused).map(|()| records))
         };
         responses.push(response(resource, altered.as_ref().err().cloned()));
@@ -130,7 +138,7 @@ fn check_certificates(
 fn alter(
     view: &View<'_>,
     describer: &Describer<'_>,
-    budget: &mut GroupBudget<'_, '_>,
+    budgets: &mut Budgets<'_, '_, '_>,
     resource: &AlterConfigsResource<'_>,
     replaces: bool,
 ) -> Result<Vec<ClusterRecord<'static>>, Refused> {
@@ -151,8 +159,9 @@ fn alter(
         GROUP_RESOURCE => {
             GroupConfig::validate(describer.config(), &after)
                 .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?;
-            budget.check(before, &after)?;
+            budgets.groups.check(before, &after)?;
         }
+        CLIENT_METRICS_RESOURCE => budgets.subscriptions.check(name, &after)?,
         _ => view.config.validate_dynamic(&after).map_err(invalid)?,
     }
     Ok(difference(resource_type, name, before, &after))
@@ -170,6 +179,12 @@ pub(super) fn altered(
     let none = Overrides::new();
     let kept = view.image.configs(resource_type, name).filter(|_| !replaces);
     apply(describer, resource_type, kept.unwrap_or(&none), &resource.configs)
+}
+
+/// The room that is left for a request to add to.
+struct Budgets<'r, 'c, 'i> {
+    groups: GroupBudget<'r, 'c>,
+    subscriptions: SubscriptionBudget<'i>,
 }
 
 /// Counts the groups with configs (which need not exist), and limits how many a client may add.
@@ -214,12 +229,12 @@ const SUBTRACT: i8 = 3;
 fn senseless(
     view: &View<'_>,
     describer: &Describer<'_>,
-    budget: &mut GroupBudget<'_, '_>,
+    budgets: &mut Budgets<'_, '_, '_>,
     resource: &AlterConfigsResource<'_>,
 ) -> Refused {
     let refused = match resource.resource_type {
         // Values are checked by the broker, too.
-        BROKER_RESOURCE => alter(view, describer, budget, resource, false).err(),
+        BROKER_RESOURCE => alter(view, describer, budgets, resource, false).err(),
         _ => check_at_broker(view, resource).err(),
     };
     refused.unwrap_or_else(|| Refused::without_message(ErrorCode::UnknownServerError))
@@ -248,7 +263,7 @@ fn check_at_broker(view: &View<'_>, resource: &AlterConfigsResource<'_>) -> Resu
     let (resource_type, name) = identity(resource);
     check_names_and_values(&resource.configs)?;
     match resource_type {
-        TOPIC_RESOURCE | GROUP_RESOURCE => Ok(()),
+        TOPIC_RESOURCE | GROUP_RESOURCE | CLIENT_METRICS_RESOURCE => Ok(()),
         BROKER_RESOURCE => check_broker(view, name, &resource.configs),
         _ => Err(invalid(format!("Unknown resource type {resource_type}"))),
     }
@@ -383,6 +398,9 @@ fn list(
     let config = match resource_type {
         TOPIC_RESOURCE => describer.topic(TopicConfig::key(name)?, before),
         GROUP_RESOURCE => describer.group(GroupConfig::key(name)?, before),
+        CLIENT_METRICS_RESOURCE => {
+            describer.client_metrics(ClientMetricsConfig::key(name)?, before)
+        }
         _ => describer.broker(Config::key(name)?),
     };
     let text = before.get(name).cloned().or(config.text).unwrap_or_default();

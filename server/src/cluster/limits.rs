@@ -25,6 +25,14 @@ pub const GROUP_CONFIGS_MAX: usize = 100_000;
 /// Bytes of the configs of one group.
 pub const GROUP_CONFIG_BYTES_MAX: usize = 4_096;
 
+/// Subscriptions to metrics of clients, and bytes of the names and configs of all of them.
+pub const CLIENT_METRICS_MAX: usize = 256;
+pub const CLIENT_METRICS_BYTES_MAX: usize = 65_536;
+
+/// Instructions of the expressions of all subscriptions: a client's attributes are matched in at
+/// most some milliseconds.
+pub const CLIENT_METRICS_INSTRUCTIONS_MAX: usize = 4_096;
+
 /// SCRAM credentials of all users, and bytes of the name and salt of one. All of them fit in one
 /// answer.
 pub const SCRAM_CREDENTIALS_MAX: usize = 10_000;

@@ -11,6 +11,7 @@ mod alter_configs;
 mod alter_user_scram_credentials;
 mod certificates;
 mod change;
+mod client_metrics;
 mod client_quotas;
 mod configs;
 mod create_missing;

@@ -1,10 +1,10 @@
 //! How much of the limits on its size the cluster uses.
 
 use super::limits::{
-    ACLS_MAX, GROUP_CONFIGS_MAX, PARTITIONS_MAX, QUOTA_ENTITIES_MAX, SCRAM_CREDENTIALS_MAX,
-    TOPICS_MAX,
+    ACLS_MAX, CLIENT_METRICS_MAX, GROUP_CONFIGS_MAX, PARTITIONS_MAX, QUOTA_ENTITIES_MAX,
+    SCRAM_CREDENTIALS_MAX, TOPICS_MAX,
 };
-use super::{ClusterImage, GROUP_RESOURCE};
+use super::{CLIENT_METRICS_RESOURCE, ClusterImage, GROUP_RESOURCE};
 use crate::limit_gauges::{Limit, LimitGauges};
 
 impl ClusterImage {
@@ -19,5 +19,7 @@ impl ClusterImage {
         gauges.set(Limit::Quotas, self.client_quotas().len(), QUOTA_ENTITIES_MAX);
         let configured = self.configured_count(GROUP_RESOURCE);
         gauges.set(Limit::GroupConfigs, configured, GROUP_CONFIGS_MAX);
+        let subscriptions = self.configured_count(CLIENT_METRICS_RESOURCE);
+        gauges.set(Limit::ClientMetrics, subscriptions, CLIENT_METRICS_MAX);
     }
 }

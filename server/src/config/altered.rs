@@ -10,8 +10,9 @@ pub type Overrides = BTreeMap<String, String>;
 pub const TOPIC_RESOURCE: i8 = 2;
 /// Kafka's number of brokers; the name is the node id, or empty for all brokers.
 pub const BROKER_RESOURCE: i8 = 4;
-/// Kafka's numbers of loggers and of metrics of clients, whose configs muster does not have.
+/// Kafka's number of loggers, whose configs muster does not have.
 pub const LOGGER_RESOURCE: i8 = 8;
+/// Kafka's number of subscriptions to metrics of clients; any name is one that may have configs.
 pub const CLIENT_METRICS_RESOURCE: i8 = 16;
 /// Kafka's number of groups; the name is the group id. The group need not exist.
 pub const GROUP_RESOURCE: i8 = 32;

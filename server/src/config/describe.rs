@@ -2,7 +2,8 @@
 //! The order of sources and the choice of synonyms are those of Kafka's `ConfigHelper`.
 
 use super::{
-    Altered, BROKER_RESOURCE, Config, ConfigType, GroupConfig, Key, Overrides, TopicConfig, Value,
+    Altered, BROKER_RESOURCE, ClientMetricsConfig, Config, ConfigType, GroupConfig, Key, Overrides,
+    TopicConfig, Value,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ pub enum Source {
     DynamicDefaultBroker = 3,
     StaticBroker = 4,
     Default = 5,
+    ClientMetrics = 7,
     DynamicGroup = 8,
 }
 
@@ -95,6 +97,17 @@ impl<'a> Describer<'a> {
         with_own_text(described(key, synonyms, default, false), overrides)
     }
 
+    /// A config of a subscription that overrides these.
+    pub fn client_metrics(
+        &self,
+        key: &Key<ClientMetricsConfig>,
+        overrides: &Overrides,
+    ) -> Described {
+        let synonyms = self.overridden(key, Source::ClientMetrics, overrides);
+        let default = ClientMetricsConfig::default();
+        with_own_text(described(key, synonyms, key.get(&default), false), overrides)
+    }
+
     /// The value of a topic or group itself, then those of its broker.
     fn overridden<C>(&self, key: &Key<C>, source: Source, overrides: &Overrides) -> Vec<Synonym> {
         let of_broker = key.synonyms.first().map(|first| self.synonyms(first, key.synonyms));
@@ -166,7 +179,7 @@ impl<'a> Describer<'a> {
 
     fn text(&self, source: Source, name: &str) -> Option<String> {
         match source {
-            Source::DynamicTopic | Source::DynamicGroup => None,
+            Source::DynamicTopic | Source::DynamicGroup | Source::ClientMetrics => None,
             Source::DynamicBroker | Source::DynamicDefaultBroker if self.fixed.is_pinned(name) => {
                 None
             }

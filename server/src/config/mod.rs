@@ -1,4 +1,5 @@
-//! The configs of brokers, topics and groups: Kafka's keys, types, defaults and rules.
+//! The configs of brokers, topics, groups and subscriptions to metrics of clients: Kafka's keys,
+//! types, defaults and rules.
 //!
 //! Start with `broker`, `topic` and `group`, the tables from which all else is derived: parsing,
 //! checks, DescribeConfigs, the texts of errors. `value` holds the types, `rules` the rules that
@@ -9,6 +10,7 @@ mod address;
 mod altered;
 mod authorizer;
 mod broker;
+mod client_metrics;
 mod connections;
 mod derived;
 mod describe;
@@ -36,6 +38,10 @@ pub use altered::{
 };
 pub use broker::Config;
 pub(crate) use broker::REQUEST_BYTES_DEFAULT;
+pub use client_metrics::{
+    ClientAttribute, ClientMetricsConfig, ClientPatterns, InvalidSubscription,
+    PUSH_INTERVAL_MS_DEFAULT,
+};
 pub use derived::{compaction, effective, group_config, group_overrides};
 pub use describe::{Described, Describer, Source, Synonym};
 pub use findings::{Finding, Findings, Kind};

@@ -46,4 +46,22 @@ ADMIN = [
     Step("cluster", "list-endpoints"),
     Step("client-metrics", "--list"),
     Step("client-metrics", "--describe --name missing"),
+    Step(
+        "client-metrics",
+        "--alter --name slow --metrics org.apache.kafka.consumer.,org.apache.kafka.producer."
+        " --interval 10000 --match client_id=a.*,client_source_port=[0-9]+",
+    ),
+    Step("client-metrics", "--list"),
+    Step("client-metrics", "--describe"),
+    Step("client-metrics", "--describe --name slow"),
+    Step("configs", "--describe --all --entity-type client-metrics --entity-name slow"),
+    Step("configs", "--describe --all --entity-type client-metrics --entity-name missing"),
+    Step("client-metrics", "--alter --name slow --interval 5"),
+    Step("client-metrics", "--alter --name slow --match client_id=["),
+    Step("client-metrics", "--alter --name slow --match no.such=a"),
+    Step("client-metrics", "--alter --name slow"),
+    Step("client-metrics", "--describe --name slow"),
+    Step("client-metrics", "--delete --name slow"),
+    Step("client-metrics", "--delete --name slow"),
+    Step("client-metrics", "--list"),
 ]

@@ -42,6 +42,11 @@ impl Regex {
         Ok(Self { program: parse::parse(expression)? })
     }
 
+    /// The work of matching is at most this times the length of the name.
+    pub fn instructions(&self) -> usize {
+        self.program.states.len()
+    }
+
     /// Whether it matches a whole name. For many names a reused [`Matcher`] is cheaper.
     pub fn matches(&self, name: &str) -> bool {
         Matcher::default().matches(self, name)

@@ -12,6 +12,13 @@ const BROKER_LOGGER: i8 = 8;
 const CLIENT_METRICS: i8 = 16;
 const GROUP: i8 = 32;
 
+const SUBSCRIPTION_CONFIGS: &[(&str, &[&str])] = &[
+    ("interval.ms", &["1000", "1", "3600001", "x"]),
+    ("metrics", &["*", "org.apache.kafka.", "b,a", "a,,b", ""]),
+    ("match", &["client_id=a.*", "client_source_port=1,client_id=b=", "client_id=[", "x=y", ""]),
+    ("nope", &["1"]),
+];
+
 /// A resource: its type and name.
 fn resource(world: &mut World) -> (i8, Str<'static>) {
     let kind = match world.random.u32(..24) {
@@ -59,6 +66,7 @@ fn key(world: &mut World, resource_type: i8) -> Str<'static> {
     match resource_type {
         BROKER => world.one(BROKER_KEYS).into(),
         GROUP => world.one(GROUP_CONFIGS).0.into(),
+        CLIENT_METRICS => world.one(SUBSCRIPTION_CONFIGS).0.into(),
         _ => config_of_topic(world).0,
     }
 }
@@ -114,7 +122,8 @@ fn altered(world: &mut World) -> AlterConfigsResource<'static> {
                     (world.one(BROKER_KEYS).into(), Some(world.one(&["1", "x", "100000"]).into()))
                 }
                 CLIENT_METRICS => {
-                    ("interval.ms".into(), Some(world.one(&["1000", "1", "x"]).into()))
+                    let (name, values) = world.one(SUBSCRIPTION_CONFIGS);
+                    (name.into(), Some(world.one(values).into()))
                 }
                 _ => config_of_topic(world),
             };

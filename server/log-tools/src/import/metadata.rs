@@ -7,8 +7,8 @@ use crate::damage::Damage;
 use crate::decompress;
 use crate::segment_file::{Located, SegmentFile, names};
 use muster::Failure;
-use muster::cluster::{GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
-use muster::config::{Config, GroupConfig, TopicConfig};
+use muster::cluster::{CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
+use muster::config::{ClientMetricsConfig, Config, GroupConfig, TopicConfig};
 use muster_codec::{Reader, Uuid};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -148,8 +148,8 @@ fn newest_snapshot(directory: &Path) -> Result<Option<(i64, String)>, Failure> {
     Ok(names(directory)?.into_iter().filter_map(numbered).max())
 }
 
-/// Removes configs that muster would not accept, and those of resources other than topics and
-/// groups; returns the reasons.
+/// Removes configs that muster would not accept, and those of resources other than topics, groups
+/// and subscriptions to metrics of clients; returns the reasons.
 pub(super) fn retain_valid(
     configs: &mut Configs,
     defaults: &Config,
@@ -159,7 +159,7 @@ pub(super) fn retain_valid(
     configs.retain(|(resource_type, resource), overrides| {
         let is_ours = match *resource_type {
             TOPIC_RESOURCE => has_topic(resource),
-            GROUP_RESOURCE => true,
+            GROUP_RESOURCE | CLIENT_METRICS_RESOURCE => true,
             _ => return false,
         };
         overrides.retain(|name, value| {
@@ -182,6 +182,9 @@ pub(super) fn retain_valid(
 fn validate(resource_type: i8, defaults: &Config, overrides: &Overrides) -> Result<(), String> {
     match resource_type {
         TOPIC_RESOURCE => TopicConfig::validate(defaults, overrides),
+        CLIENT_METRICS_RESOURCE => {
+            ClientMetricsConfig::parse(overrides).map(drop).map_err(|invalid| invalid.to_string())
+        }
         _ => GroupConfig::validate(defaults, overrides),
     }
 }

@@ -6,7 +6,9 @@ use super::ids::compare_ids;
 use super::places::Places;
 use super::shares::{Shares, check_same};
 use super::{Facts, Judge};
-use muster::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE};
+use muster::cluster::{
+    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE,
+};
 use muster::config::Config;
 use muster::placement::{CONTROLLER, Placement, Slot, TransactionsPartition};
 use muster::shard::Inspection;
@@ -436,7 +438,7 @@ fn is_same(one: &ClusterImage, other: &ClusterImage) -> bool {
                 move |name: &str| (kind, name.to_owned(), image.configs(kind, name).cloned());
             image.configured(kind, "").map(name).collect::<Vec<_>>()
         };
-        [TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE].map(of)
+        [TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE, CLIENT_METRICS_RESOURCE].map(of)
     };
     one.topics().eq(other.topics())
         && configs(one) == configs(other)

@@ -76,6 +76,21 @@ fn topic_configs_have_their_sources() {
     assert_eq!(describe(&cluster, 2, "t1", &[]).unwrap().len(), 33);
 }
 
+#[test]
+fn subscriptions_to_metrics_have_their_own_values_and_defaults() {
+    let mut cluster = Cluster::new(&[]);
+    cluster.set(16, "slow", "interval.ms", "5000");
+    cluster.set(16, "slow", "metrics", "a, b,a");
+    assert_eq!(
+        describe(&cluster, 16, "slow", &[]).unwrap(),
+        ["interval.ms=5000 7w 7:interval.ms=5000", "match= 5w", "metrics=a,b 7w 7:metrics=a,b"]
+    );
+    let none = ["interval.ms=300000 5w", "match= 5w", "metrics= 5w"];
+    assert_eq!(describe(&cluster, 16, "another", &[]).unwrap(), none);
+    let words = "Client metrics subscription name must not be empty".to_owned();
+    assert_eq!(describe(&cluster, 16, "", &[]), Err((InvalidRequest, words)));
+}
+
 /// A config of a topic, as it is described.
 fn topic_value(key: &'static str, text: &str) -> String {
     let mut cluster = Cluster::new(&[]);

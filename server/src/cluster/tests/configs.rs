@@ -408,3 +408,51 @@ fn configs_of_a_group_are_short() {
     let set: &[Op] = &[("consumer.assignment.interval.ms", 0, Some(long))];
     assert_eq!(controller.alter(32, "g", set), refused(PolicyViolation, words));
 }
+
+#[test]
+fn subscriptions_to_metrics_are_kept_until_their_last_config_is_removed() {
+    let mut controller = Controller::new(&[]);
+    let set: &[Op] =
+        &[("metrics", 0, Some("org.apache.kafka.consumer.")), ("match", 2, Some("client_id=a"))];
+    assert_eq!(controller.alter(16, "slow", set), Ok(()));
+    assert_eq!(controller.alter(16, "slow", &[("match", 2, Some("client_source_port=1"))]), Ok(()));
+    assert_eq!(controller.value(16, "slow", "match"), Some("client_id=a,client_source_port=1"));
+    let words = "Subscription name can't be empty";
+    assert_eq!(controller.alter(16, "", set), refused(InvalidRequest, words));
+    let words = "Unknown client metrics configuration: nope";
+    assert_eq!(
+        controller.alter(16, "slow", &[("nope", 0, Some("1"))]),
+        refused(InvalidRequest, words)
+    );
+    let words = "Illegal client matching pattern: client_id=[";
+    let illegal: &[Op] = &[("match", 0, Some("client_id=["))];
+    assert_eq!(controller.alter(16, "slow", illegal), refused(InvalidConfig, words));
+    assert_eq!(controller.replace(16, "slow", &[("interval.ms", "100")]), Ok(()));
+    assert_eq!(controller.value(16, "slow", "match"), None);
+    assert_eq!(controller.alter(16, "slow", &[("interval.ms", 1, None)]), Ok(()));
+    assert_eq!(controller.image.configs(16, "slow"), None);
+}
+
+#[test]
+fn subscriptions_to_metrics_are_limited() {
+    let mut controller = Controller::new(&[]);
+    let set: &[Op] = &[("interval.ms", 0, Some("1000"))];
+    for number in 0..limits::CLIENT_METRICS_MAX {
+        assert_eq!(controller.alter(16, &format!("s{number}"), set), Ok(()));
+    }
+    let words = "There are 256 subscriptions to metrics of clients, which is the most \
+                 (CLIENT_METRICS_MAX).";
+    assert_eq!(controller.alter(16, "one more", set), refused(PolicyViolation, words));
+    let long: &str = Box::leak("m".repeat(30_000).into_boxed_str());
+    let large: &[Op] = &[("metrics", 0, Some(long))];
+    assert_eq!(controller.alter(16, "s0", large), Ok(()));
+    assert_eq!(controller.alter(16, "s1", large), Ok(()));
+    let words = "Subscriptions to metrics of clients have at most 65536 bytes together \
+                 (CLIENT_METRICS_BYTES_MAX).";
+    assert_eq!(controller.alter(16, "s2", large), refused(PolicyViolation, words));
+    let slow: &[Op] = &[("match", 0, Some("client_id=(a?){900}"))];
+    assert_eq!(controller.alter(16, "s2", slow), Ok(()));
+    assert_eq!(controller.alter(16, "s3", slow), Ok(()));
+    assert_eq!(controller.alter(16, "s4", slow).unwrap_err().0, PolicyViolation);
+    assert_eq!(controller.alter(16, "s2", &[("match", 1, None)]), Ok(()));
+}

@@ -74,6 +74,7 @@ fn source(number: i8) -> &'static str {
         3 => "DYNAMIC_DEFAULT_BROKER_CONFIG",
         4 => "STATIC_BROKER_CONFIG",
         5 => "DEFAULT_CONFIG",
+        7 => "CLIENT_METRICS_CONFIG",
         8 => "GROUP_CONFIG",
         _ => "UNKNOWN",
     }
