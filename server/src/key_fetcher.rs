@@ -1,13 +1,11 @@
 //! Fetches the keys by which tokens are checked over HTTPS, each time within a time and with a
 //! bounded answer. It blocks, so shards never do it.
 
+use crate::http_agent;
 use muster_tls::TrustStore;
-use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
-use std::sync::Arc;
 use std::time::Duration;
 use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 /// The longest answer.
 pub(crate) const KEYS_BYTES_MAX: u64 = 1 << 20;
@@ -59,32 +57,13 @@ impl KeysUrl {
 
     /// Made each time, as the authorities may have changed.
     fn agent(&self, now: i64) -> Result<Agent, String> {
-        let authorities = self.authorities(now)?;
-        let roots = authorities.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-            .root_certs(RootCerts::Specific(Arc::new(roots)))
-            .build();
-        let config = Agent::config_builder()
-            .timeout_global(Some(PATIENCE))
-            .https_only(true)
-            .http_status_as_error(false)
-            // The keys are those of the URL, or none.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
-            .tls_config(tls);
-        Ok(config.build().into())
+        Ok(http_agent::agent(&self.authorities(now)?, true, PATIENCE))
     }
 
     fn authorities(&self, now: i64) -> Result<Vec<CertificateDer<'static>>, String> {
         match &self.trust {
             Some(store) => store.authorities(now).map_err(|error| error.to_string()),
-            None => match rustls_native_certs::load_native_certs().certs {
-                none if none.is_empty() => Err("the system has no certificate authorities".into()),
-                all => Ok(all),
-            },
+            None => http_agent::authorities_of_system(),
         }
     }
 }

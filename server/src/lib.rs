@@ -24,6 +24,7 @@ mod file_state;
 pub mod files;
 mod groups;
 pub mod host;
+mod http_agent;
 mod inquiry;
 mod key_fetcher;
 mod led;
