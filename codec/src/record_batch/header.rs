@@ -34,6 +34,14 @@ pub enum Compression {
     Zstd,
 }
 
+impl Compression {
+    /// The one with Kafka's number; None for a number that has no meaning.
+    pub fn of(number: i16) -> Option<Self> {
+        let all = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
+        all.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
 /// The origin of the records' timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimestampType {
@@ -145,14 +153,7 @@ impl BatchHeader {
 
     /// None if the codec is none of Kafka's.
     pub fn compression(&self) -> Option<Compression> {
-        Some(match self.attributes & COMPRESSION_MASK {
-            0 => Compression::None,
-            1 => Compression::Gzip,
-            2 => Compression::Snappy,
-            3 => Compression::Lz4,
-            4 => Compression::Zstd,
-            _ => return None,
-        })
+        Compression::of(self.attributes & COMPRESSION_MASK)
     }
 
     pub fn timestamp_type(&self) -> TimestampType {

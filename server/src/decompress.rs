@@ -1,0 +1,177 @@
+//! Kafka's types of compression, unpacked within a bound: what the bytes claim reserves no memory.
+
+use muster_codec::record_batch::Compression;
+use std::io::{self, Read};
+
+/// The start of xerial's framing, which Java clients write; two version numbers follow.
+const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
+const XERIAL_HEADER_BYTES: usize = 16;
+
+/// Appends the content of compressed bytes, up to `max` bytes.
+///
+/// # Errors
+/// The bytes are damaged, or their content is longer: then [`is_too_long`] says so.
+pub fn decompress(
+    compression: Compression,
+    bytes: &[u8],
+    max: usize,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    match compression {
+        Compression::None if bytes.len() > max => Err(too_long()),
+        Compression::None => {
+            out.extend_from_slice(bytes);
+            Ok(())
+        }
+        Compression::Gzip => read_all(flate2::read::MultiGzDecoder::new(bytes), max, out),
+        Compression::Lz4 => read_all(lz4_flex::frame::FrameDecoder::new(bytes), max, out),
+        Compression::Zstd => zstd(bytes, max, out),
+        Compression::Snappy => snappy(bytes, max, out),
+    }
+}
+
+/// Whether the content is longer than it may be.
+pub fn is_too_long(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::FileTooLarge
+}
+
+fn read_all(reader: impl Read, max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    let left = max.saturating_sub(out.len());
+    reader.take(left as u64 + 1).read_to_end(out)?;
+    if out.len() > max { Err(too_long()) } else { Ok(()) }
+}
+
+/// One frame after the other.
+fn zstd(mut bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    while !bytes.is_empty() {
+        // The decoder keeps as much as a window before it returns anything.
+        if window_bytes(bytes).is_some_and(|window| window > max as u64) {
+            return Err(too_long());
+        }
+        let frame = ruzstd::decoding::StreamingDecoder::new(&mut bytes);
+        read_all(frame.map_err(io::Error::other)?, max, out)?;
+    }
+    Ok(())
+}
+
+/// The window of a frame of zstd by its header, beyond the 8 MiB that every decoder has; None where
+/// that is less, or where there is no such header.
+fn window_bytes(frame: &[u8]) -> Option<u64> {
+    const MAGIC: &[u8] = &0xfd2f_b528_u32.to_le_bytes();
+    const SINGLE_SEGMENT: u8 = 1 << 5;
+    const EVERY_DECODER_BYTES: u64 = 8 << 20;
+    let [descriptor, rest @ ..] = frame.strip_prefix(MAGIC)? else { return None };
+    let window = if descriptor & SINGLE_SEGMENT == 0 {
+        let [window, ..] = rest else { return None };
+        let base = 1u64 << (10 + (window >> 3));
+        base + base / 8 * u64::from(window & 7)
+    } else {
+        content_bytes(*descriptor, rest)?
+    };
+    (window > EVERY_DECODER_BYTES).then_some(window)
+}
+
+/// The size of the content in the header of a single segment.
+fn content_bytes(descriptor: u8, rest: &[u8]) -> Option<u64> {
+    let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let size_bytes = [1, 2, 4, 8][usize::from(descriptor >> 6)];
+    let size = rest.get(dictionary_bytes..dictionary_bytes + size_bytes)?;
+    let number = size.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    Some(if size_bytes == 2 { number + 256 } else { number })
+}
+
+/// Blocks after their lengths, or a single block, as clients other than Java's write it.
+fn snappy(bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    if !bytes.starts_with(XERIAL_MAGIC) {
+        return snappy_block(bytes, max, out);
+    }
+    let mut rest = bytes.get(XERIAL_HEADER_BYTES..).ok_or_else(cut_off)?;
+    while !rest.is_empty() {
+        let (len, after) = rest.split_first_chunk().ok_or_else(cut_off)?;
+        let len = u32::from_be_bytes(*len) as usize;
+        let (block, after) = after.split_at_checked(len).ok_or_else(cut_off)?;
+        snappy_block(block, max, out)?;
+        rest = after;
+    }
+    Ok(())
+}
+
+fn snappy_block(block: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    // A byte of snappy expands to at most 64, so a false length is recognised at once.
+    let len = snap::raw::decompress_len(block)?;
+    if len > block.len().saturating_mul(64) || out.len() + len > max {
+        return Err(too_long());
+    }
+    let start = out.len();
+    out.resize(start + len, 0);
+    let written = snap::raw::Decoder::new().decompress(block, &mut out[start..])?;
+    out.truncate(start + written);
+    Ok(())
+}
+
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, "the content is larger than it may be")
+}
+
+fn cut_off() -> io::Error {
+    io::ErrorKind::UnexpectedEof.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const MAX: usize = 1 << 20;
+
+    fn content(compression: Compression, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        decompress(compression, bytes, MAX, &mut out).map(|()| out)
+    }
+
+    /// Zeros, as each type compresses them.
+    fn zeros(len: usize) -> Vec<(Compression, Vec<u8>)> {
+        let zeros = vec![0; len];
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        gzip.write_all(&zeros).unwrap();
+        let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+        lz4.write_all(&zeros).unwrap();
+        let snappy = snap::raw::Encoder::new().compress_vec(&zeros).unwrap();
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let zstd = ruzstd::encoding::compress_to_vec(&zeros[..], level);
+        vec![
+            (Compression::None, zeros),
+            (Compression::Gzip, gzip.finish().unwrap()),
+            (Compression::Lz4, lz4.finish().unwrap()),
+            (Compression::Snappy, snappy),
+            (Compression::Zstd, zstd),
+        ]
+    }
+
+    #[test]
+    fn content_comes_whole_up_to_the_bound_and_not_beyond() {
+        for (compression, bytes) in zeros(MAX) {
+            assert_eq!(content(compression, &bytes).unwrap(), vec![0; MAX], "{compression:?}");
+        }
+        for (compression, bytes) in zeros(MAX + 1).into_iter().chain(zeros(64 * MAX)) {
+            let error = content(compression, &bytes).unwrap_err();
+            assert!(is_too_long(&error), "{compression:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn damaged_bytes_are_no_content() {
+        for (compression, bytes) in zeros(1_000).into_iter().skip(1) {
+            let error = content(compression, &bytes[..bytes.len() / 2]).unwrap_err();
+            assert!(!is_too_long(&error), "{compression:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_not_reserved_because_a_header_claims_it() {
+        let of_window = [0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3, 1, 0, 0];
+        assert!(is_too_long(&content(Compression::Zstd, &of_window).unwrap_err()));
+        let of_content = [0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0, 0, 0, 4, 1, 0, 0];
+        assert!(is_too_long(&content(Compression::Zstd, &of_content).unwrap_err()));
+    }
+}
