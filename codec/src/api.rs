@@ -408,6 +408,11 @@ apis! {
             AlterReplicaLogDirsRequest<'a> => AlterReplicaLogDirsResponse<'a>;
         DescribeLogDirs = 35, 1..=5, flexible 2, LISTS, LARGE,
             DescribeLogDirsRequest<'a> => DescribeLogDirsResponse<'a>;
+        GetTelemetrySubscriptions = 71, 0..=0, flexible 0, SHORT, LARGE,
+            GetTelemetrySubscriptionsRequest => GetTelemetrySubscriptionsResponse<'a>;
+        // Longer ones than `telemetry.max.bytes` are refused.
+        PushTelemetry = 72, 0..=0, flexible 0, LISTS, SMALL,
+            PushTelemetryRequest<'a> => PushTelemetryResponse;
     }
 }
 

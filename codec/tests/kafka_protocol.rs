@@ -117,6 +117,8 @@ apis! {
     ReadShareGroupStateSummary, ReadShareGroupStateSummaryRequest,
         ReadShareGroupStateSummaryResponse;
     ListConfigResources, ListConfigResourcesRequest, ListConfigResourcesResponse;
+    GetTelemetrySubscriptions, GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse;
+    PushTelemetry, PushTelemetryRequest, PushTelemetryResponse;
     DescribeTopicPartitions, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
 }
 

@@ -4,6 +4,7 @@
 pub use crate::config::ListenerIndex;
 use crate::config::ShardTls;
 use crate::mailbox::Message;
+use crate::telemetry::Push;
 use muster_storage::{FileDone, FileId, FileOp};
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ pub enum Event<'e> {
         connection: ConnectionId,
         listener: ListenerIndex,
         host: Arc<str>,
+        port: u16,
     },
     /// The handshake of a connection with TLS is done. The principal is that of the client's
     /// certificate, if it has shown one.
@@ -112,6 +114,8 @@ pub enum Command {
     },
     /// For the thread that loads certificates.
     Certificates(CertificateOrder),
+    /// For the thread that takes what clients push; its answer is [`Message::Pushed`].
+    Telemetry(Push),
     /// All accepted requests are durable and answered: the shard may end.
     Stopped,
 }

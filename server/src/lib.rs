@@ -51,6 +51,8 @@ pub mod serve;
 pub mod shard;
 mod shares;
 mod supervisor;
+pub mod telemetry;
+mod telemetry_thread;
 mod token_keys;
 mod transactions;
 pub mod trash;

@@ -81,6 +81,13 @@ limits! {
     ShareFetches = "SHARE_FETCHES_MAX";
     /// Share partitions that are open; further ones get an error with which they are tried again.
     OpenShares = "OPEN_MAX";
+    /// Client instances that push metrics; with more the one that was used least recently is
+    /// forgotten.
+    ClientInstances = "INSTANCES_MAX";
+    /// Pushes of clients that are not unpacked yet; further ones get THROTTLING_QUOTA_EXCEEDED.
+    Pushes = "PUSHES_UNDER_WAY_MAX";
+    /// Bytes of these.
+    PushBytes = "BYTES_UNDER_WAY_MAX";
     /// Topics, of shard 0; further ones get POLICY_VIOLATION, as all below.
     Topics = "TOPICS_MAX";
     /// Partitions of all user topics, of shard 0.

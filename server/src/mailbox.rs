@@ -5,6 +5,7 @@ use crate::inquiry::Inquiry;
 use crate::quotas::Limit;
 use crate::report::Report;
 use crate::security::TokenKeys;
+use crate::telemetry::Pushed;
 use crossbeam_channel::Sender;
 use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
 use muster_coordinator::{MissingTopic, RequestId, StateRequest, StateResult};
@@ -90,6 +91,8 @@ pub enum Message {
     CertificatesChecked { number: u64, refused: BTreeMap<u32, String> },
     /// For the reactor: the TLS of each listener, None for one without.
     Tls(Arc<[Option<Tls>]>),
+    /// From the thread that takes what clients push: the outcome of a push.
+    Pushed(Pushed),
     /// The keys by which tokens are checked, as they are now.
     TokenKeys(TokenKeys),
     /// For the reactor: send a copy of the shard's numbers.
@@ -194,6 +197,7 @@ impl Message {
             | Self::CertificatesChecked { .. }
             | Self::Tls(_)
             | Self::TokenKeys(_)
+            | Self::Pushed(_)
             | Self::Report(_)
             | Self::Inquiry(_)
             | Self::Stop => {}

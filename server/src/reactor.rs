@@ -309,8 +309,8 @@ impl<I: Io> Reactor<I> {
             self.lines.full(self.times.now);
         }
         // An IPv4 client has its IPv4 address, even on a listener for both families.
-        let host = format!("/{}", peer.ip().to_canonical()).into();
-        self.step(io, shard, Event::Opened { connection, listener, host });
+        let (host, port) = (format!("/{}", peer.ip().to_canonical()).into(), peer.port());
+        self.step(io, shard, Event::Opened { connection, listener, host, port });
     }
 
     fn received(&mut self, io: &mut I, shard: &mut Shard, connection: ConnectionId, data: &[u8]) {
@@ -384,6 +384,7 @@ impl<I: Io> Reactor<I> {
             }
             Command::Mail { to, message } => io.mail(to, message),
             Command::Certificates(order) => io.order_certificates(order),
+            Command::Telemetry(push) => io.pass_push(push),
             Command::Stopped => self.is_stopped = true,
         }
         Ok(())

@@ -1,12 +1,13 @@
 //! Starts the shards, one thread and one core each, and stops them.
 
 mod lines;
+mod ports;
 
 use crate::Failure;
 use crate::certificates::{CertificateThread, Certificates};
 use crate::clock::{self, Clock, wall};
-use crate::cluster::{ClusterImage, Endpoint, Endpoints};
-use crate::config::{Address, Config, Served, ServedListener, ShardTls};
+use crate::cluster::ClusterImage;
+use crate::config::{Config, Served, ServedListener, ShardTls};
 use crate::data_dir::{DataDir, Meta};
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
@@ -20,6 +21,7 @@ use crate::reactor::{End, Parts, RingReactor};
 use crate::reshard;
 use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
 use crate::supervisor::{READY, STOPPING, notify};
+use crate::telemetry_thread::TelemetryThread;
 use crate::trash;
 use crate::users::FirstUser;
 use crate::volume::volume;
@@ -27,6 +29,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use lines::{log_addresses, log_file_size_limit, log_start, log_unused, log_without_effect};
 use muster_tls::Tls;
 use muster_uring::{ConnectionBudget, ListenerId, Ring};
+use ports::endpoints;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -89,7 +92,8 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let endpoints = endpoints(options)?;
     let certificates = Certificates::load(&options.config, &options.served.listeners)?;
     let states = ShardStates::new(options.shards);
-    let admin = start_admin(options, &states)?;
+    let telemetry = TelemetryThread::start(&options.config)?;
+    let admin = start_admin(options, &states, &telemetry)?;
     // A write beyond RLIMIT_FSIZE has to fail as on a full disk: with a message, not by a signal.
     flag::register(SIGXFSZ, Arc::default())?;
     let segment_bytes = Some(options.config.segment_bytes());
@@ -140,6 +144,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         states: &states,
         tls: &tls,
         certificates: &certificates,
+        telemetry: &telemetry,
     };
     let shards = start(&beginning, &directory)?;
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
@@ -167,11 +172,16 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
 type Stopped = (u64, bool);
 
 /// The admin side, which reports on the shards from their start on.
-fn start_admin(options: &Options, states: &ShardStates) -> Result<Option<Admin>, Failure> {
+fn start_admin(
+    options: &Options,
+    states: &ShardStates,
+    telemetry: &TelemetryThread,
+) -> Result<Option<Admin>, Failure> {
     let Some(listener) = metrics::bind(&options.config)? else { return Ok(None) };
     let names = options.served.listeners.iter().map(|listener| listener.name.clone());
     let (config, names) = (&options.config, names.collect());
-    Ok(Some(Admin::start(listener, (options.version, config), names, states.clone())?))
+    let version = (options.version, config);
+    Ok(Some(Admin::start(listener, version, names, states.clone(), telemetry.clone())?))
 }
 
 /// The inputs of the start of all shards.
@@ -184,6 +194,7 @@ struct Beginning<'b> {
     /// The TLS of each listener by the configs.
     tls: &'b Arc<[Option<Tls>]>,
     certificates: &'b CertificateThread,
+    telemetry: &'b TelemetryThread,
 }
 
 struct RunningShard {
@@ -202,6 +213,7 @@ struct Start {
     /// The TLS of each listener by the configs.
     tls: Arc<[Option<Tls>]>,
     certificates: CertificateThread,
+    telemetry: TelemetryThread,
     mailbox: Receiver<Message>,
     freeing: Freeing,
     states: ShardStates,
@@ -214,7 +226,8 @@ struct Start {
 }
 
 fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningShard>, Failure> {
-    let Beginning { options, common, budget, ring, states, tls, certificates } = *beginning;
+    let Beginning { options, common, budget, ring, states, tls, certificates, telemetry } =
+        *beginning;
     let count = options.shards as usize;
     let (ready, readiness) = bounded(count);
     let mailboxes: Vec<_> = (0..count).map(|_| unbounded()).collect();
@@ -235,6 +248,7 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
             block_bytes,
             tls: tls.clone(),
             certificates: certificates.clone(),
+            telemetry: telemetry.clone(),
             mailbox: mailboxes[number].1.clone(),
             freeing: freeing.clone(),
             states: states.clone(),
@@ -260,6 +274,7 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
         .collect();
     // Before a shard can order something.
     certificates.set_peers(peers.clone());
+    telemetry.set_peers(peers.clone());
     for (sender, _) in &peer_lists {
         sender.send(peers.clone())?;
     }
@@ -348,8 +363,8 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     start.ready.send(Ok((start.number, io.ring.waker())))?;
     drop(start.ready);
     let peers = start.peers.recv()?;
-    let certificates = start.certificates;
-    let parts = Parts { io, listeners, mailbox: start.mailbox, peers, certificates, clock };
+    let Start { mailbox, certificates, telemetry, .. } = start;
+    let parts = Parts { io, listeners, mailbox, peers, certificates, telemetry, clock };
     let mut reactor = RingReactor::new(parts, files);
     reactor.secure(altered.unwrap_or(start.tls));
     Ok((shard, reactor))
@@ -462,38 +477,4 @@ fn pin(number: u32) {
     if let Some(core) = cores.get(number as usize % cores.len().max(1)) {
         core_affinity::set_for_current(*core);
     }
-}
-
-/// The advertised addresses of each shard. Also checks, before anything is changed, that each has
-/// its ports to listen on.
-fn endpoints(options: &Options) -> Result<Endpoints, Failure> {
-    let listeners = &options.served.listeners;
-    for (place, listener) in listeners.iter().enumerate() {
-        let others = &listeners[..place];
-        others.iter().try_for_each(|other| check_apart(other, listener, options.shards))?;
-    }
-    let of_listener = |listener: &ServedListener| {
-        let endpoint = |number| {
-            listener.listen.of_shard(number)?;
-            let Address { host, port } = listener.advertised.of_shard(number)?;
-            Ok(Endpoint { host, port })
-        };
-        (0..options.shards).map(endpoint).collect::<Result<Box<[_]>, Failure>>()
-    };
-    Ok(Endpoints::new(listeners.iter().map(of_listener).collect::<Result<Vec<_>, _>>()?))
-}
-
-/// Checks that the shards need no port twice.
-fn check_apart(one: &ServedListener, other: &ServedListener, shards: u32) -> Result<(), Failure> {
-    let (a, b) = (&one.listen, &other.listen);
-    let share_hosts = a.host == b.host || a.is_wildcard() || b.is_wildcard();
-    if share_hosts && u32::from(a.port.abs_diff(b.port)) < shards {
-        let (one, other) = (&one.name, &other.name);
-        let words = format!(
-            "listeners {one} ({a}) and {other} ({b}) need the same ports: each of the {shards} \
-             shards has one from the first on, so leave {shards} between them"
-        );
-        return Err(words.into());
-    }
-    Ok(())
 }

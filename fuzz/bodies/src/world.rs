@@ -5,7 +5,8 @@ use muster::clock::Times;
 use muster::cluster::Endpoint;
 use muster::config::Config;
 use muster::net::ConnectionId;
-use muster::shard::{Command, Common, Event, ListenerIndex, LogSizes, Part, Shard, load};
+use muster::shard::{Command, Common, Event, ListenerIndex, LogSizes, Message, Part, Shard, load};
+use muster::telemetry::Receiver;
 use muster_codec::{ApiKey, Reader, Response};
 use muster_storage::{FileDone, FileId, FileOp, OpenMode};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -29,6 +30,8 @@ pub(crate) struct World {
     shard: Shard,
     pub(crate) now: i64,
     pub(crate) connections: BTreeMap<u32, Connection>,
+    /// The receiver of what clients push, which has a thread in a server.
+    telemetry: Receiver,
     serial: u32,
     disk: Disk,
     /// Operations that are not done yet.
@@ -111,6 +114,7 @@ impl World {
             shard,
             now: 0,
             connections: BTreeMap::new(),
+            telemetry: Receiver::new(true, true),
             serial: 0,
             disk: Disk::default(),
             asked: ops.into_iter().map(Asked::Op).collect(),
@@ -136,6 +140,7 @@ impl World {
             connection,
             listener: ListenerIndex::FIRST,
             host: "/1.2.3.4".into(),
+            port: 0,
         });
     }
 
@@ -331,6 +336,16 @@ impl World {
                 | Command::PutFirst { .. } => {}
                 // No listener has TLS.
                 Command::Certificates(_) => {}
+                Command::Telemetry(push) => {
+                    was_mail = true;
+                    let (outcome, _) = self.telemetry.take(self.now, &push);
+                    self.shard.step(
+                        Times::both(self.now),
+                        Event::Mail(Message::Pushed(outcome)),
+                        &mut self.commands,
+                    );
+                    commands.extend(self.commands.drain(..));
+                }
                 Command::File(op) => self.asked.push_back(Asked::Op(op)),
                 Command::Part(part) => self.asked.push_back(Asked::Part(part)),
                 Command::SendParts { connection } => {

@@ -130,6 +130,7 @@ fn denial_of(api: ApiKey) -> Option<ErrorCode> {
     };
     match api {
         ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => None,
+        ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry => None,
         // Their answers are restricted.
         ApiKey::DescribeCluster | ApiKey::ListGroups | ApiKey::ListTransactions => None,
         ApiKey::Produce | ApiKey::Fetch | ApiKey::ListOffsets | ApiKey::DeleteRecords => {

@@ -45,6 +45,7 @@ mod soak;
 mod streams_groups;
 mod supervised;
 mod support;
+mod telemetry;
 mod tls;
 mod transactional_offsets;
 mod transactions;

@@ -105,7 +105,12 @@ fn ask(shard: &mut Shard, version: i16, request: Request<'_>) -> Vec<Command> {
     let mut commands = Vec::new();
     shard.step(
         Times::both(0),
-        Event::Opened { connection, listener: ListenerIndex::FIRST, host: "/127.0.0.1".into() },
+        Event::Opened {
+            connection,
+            listener: ListenerIndex::FIRST,
+            host: "/127.0.0.1".into(),
+            port: 0,
+        },
         &mut commands,
     );
     shard.step(Times::both(0), Event::Received { connection, data: &frame }, &mut commands);

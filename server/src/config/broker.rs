@@ -111,6 +111,10 @@ broker_configs! {
     broker_id: i32 = -1, Valid::Any, [];
     broker_rack: Option<String> = None, Valid::Any, [];
     broker_session_timeout_ms: i32 = 9_000, Valid::Any, [];
+    // Our own: whether `/metrics` shows what clients push (KIP-714).
+    client_telemetry_metrics_enable: bool = true, Valid::Any, [obeyed];
+    // Our own: the URL to which it is forwarded by OTLP; empty for nowhere.
+    client_telemetry_otlp_endpoint: String = String::new(), Valid::Any, [obeyed];
     compression_gzip_level: i32 = -1, Valid::GzipLevel, [dynamic];
     compression_lz4_level: i32 = 9, between(1, 17), [dynamic];
     compression_type: CompressionType = CompressionType::Producer, Valid::Any, [dynamic];
@@ -371,7 +375,7 @@ broker_configs! {
     // Our own: how fast the log is read back to check the state of the groups; 0 for no check.
     state_check_max_bytes_per_second: i64 = 4_194_304, at_least(0), [obeyed];
     super_users: String = String::new(), Valid::Any, [obeyed];
-    telemetry_max_bytes: i32 = 1_048_576, at_least(1), [];
+    telemetry_max_bytes: i32 = 1_048_576, at_least(1), [obeyed];
     transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000,
         at_least(1), [obeyed];
     transaction_max_timeout_ms: i32 = 900_000, at_least(1), [obeyed];

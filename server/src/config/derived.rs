@@ -101,8 +101,23 @@ impl Config {
         self.serves_protocol("streams")
     }
 
-    /// Whether an API is served: those of consumer and streams groups may be switched off.
+    /// Whether what clients push is shown at `/metrics`.
+    pub fn shows_telemetry(&self) -> bool {
+        self.client_telemetry_metrics_enable && !self.admin_listener.trim().is_empty()
+    }
+
+    /// Whether there is a place for what clients push. Kafka asks clients to push under the same
+    /// condition: that a reporter is configured which receives it.
+    pub fn receives_telemetry(&self) -> bool {
+        self.shows_telemetry() || !self.client_telemetry_otlp_endpoint.trim().is_empty()
+    }
+
+    /// Whether an API is served: those of consumer and streams groups may be switched off, and
+    /// those of telemetry are there if it is received.
     pub fn serves(&self, api: ApiKey) -> bool {
+        if matches!(api, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry) {
+            return self.receives_telemetry();
+        }
         if matches!(api, ApiKey::StreamsGroupHeartbeat | ApiKey::StreamsGroupDescribe) {
             return self.serves_streams_groups();
         }

@@ -117,6 +117,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
     check.security();
     check.access();
     check.admin();
+    check.telemetry();
     check.broken
 }
 
@@ -147,6 +148,15 @@ impl Check<'_> {
         if self.config.set_text(KEY).is_some() {
             self.at_least(KEY, "offsets.topic.num.partitions");
         }
+    }
+
+    fn telemetry(&mut self) {
+        const KEY: &str = "client.telemetry.otlp.endpoint";
+        let url = self.config.client_telemetry_otlp_endpoint.trim();
+        let is_url = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+        self.require(&[KEY], url.is_empty() || is_url, || {
+            format!("{KEY}={url}: a URL that begins with http:// or https:// is expected")
+        });
     }
 
     fn assignors(&mut self) {

@@ -154,6 +154,7 @@ impl Controller {
             | Message::Image(_)
             | Message::Tls(_)
             | Message::TokenKeys(_)
+            | Message::Pushed(_)
             | Message::Offline { .. }
             | Message::Letters { .. }
             | Message::LettersTaken { .. }

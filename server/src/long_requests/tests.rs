@@ -4,7 +4,7 @@ use super::apis::has_long_requests;
 use muster_codec::ApiKey;
 
 /// The APIs with large answers that are answered at once, and why they may be.
-const AT_ONCE: [(ApiKey, &str); 12] = [
+const AT_ONCE: [(ApiKey, &str); 13] = [
     (ApiKey::CreateTopics, "the topics are created in one operation of the log, with one answer"),
     (ApiKey::DeleteAcls, "the ACLs of a cluster are limited"),
     (ApiKey::DescribeAcls, "the ACLs of a cluster are limited"),
@@ -14,6 +14,7 @@ const AT_ONCE: [(ApiKey, &str); 12] = [
     (ApiKey::DescribeUserScramCredentials, "the credentials of all users are limited"),
     (ApiKey::DescribeTransactions, "the partitions of open transactions are limited"),
     (ApiKey::DescribeShareGroupOffsets, "the leaders are asked group by group"),
+    (ApiKey::GetTelemetrySubscriptions, "the metrics of all subscriptions are limited"),
     (ApiKey::StreamsGroupHeartbeat, "the endpoints of a group are encoded once for all answers"),
     (ApiKey::ReadShareGroupState, "the batches of a share partition are limited"),
     (ApiKey::ReadShareGroupStateSummary, "the answer is a look-up for each partition"),

@@ -13,6 +13,7 @@ use crate::config::{Address, Config};
 use crate::mailbox::Peer;
 use crate::operator::{Answer, Operator, Query};
 use crate::shard::Common;
+use crate::telemetry_thread::TelemetryThread;
 use serde_json::json;
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -46,6 +47,7 @@ struct Shared {
     gather: Mutex<Gather>,
     operator: Operator,
     guard: Guard,
+    telemetry: TelemetryThread,
     places: Places,
 }
 
@@ -80,12 +82,14 @@ impl Admin {
         (version, config): (&'static str, &Config),
         listeners: Vec<String>,
         states: ShardStates,
+        telemetry: TelemetryThread,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let shared = Shared {
             gather: Mutex::new(Gather::new(version, listeners, states, Instant::now())),
             operator: Operator::new(config),
             guard: Guard::new(config, address),
+            telemetry,
             places: Places::default(),
         };
         let admin = Self(Arc::new(shared));
@@ -159,7 +163,9 @@ impl Admin {
         self.0.guard.metrics(request)?;
         let form = wanted(&request.accept);
         let survey = self.0.operator.survey();
-        let body = self.with(|gather| gather.metrics(form, survey.as_deref()));
+        let clients = self.0.telemetry.text(form == Form::OpenMetrics);
+        let clients = clients.unwrap_or_default();
+        let body = self.with(|gather| gather.metrics(form, survey.as_deref(), &clients));
         Ok(Response::new(OK, form.content_type(), body))
     }
 

@@ -8,6 +8,7 @@ use crate::partitions::{PartitionCounters, PartitionGauges};
 use crate::reactor::TlsCounters;
 use crate::shard::ShardCounters;
 use crate::shares::{ShareCounters, ShareGauges};
+use crate::telemetry::{TelemetryCounters, TelemetryGauges};
 use muster_coordinator::{Events, Gauges};
 use muster_counters::Metric;
 
@@ -26,6 +27,8 @@ pub(super) fn all() -> impl Iterator<Item = &'static Metric> {
         PartitionGauges::METRICS,
         ShareCounters::METRICS,
         ShareGauges::METRICS,
+        TelemetryCounters::METRICS,
+        TelemetryGauges::METRICS,
         FileCounters::METRICS,
         FileGauges::METRICS,
         TlsCounters::METRICS,

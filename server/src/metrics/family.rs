@@ -84,12 +84,14 @@ impl Families {
         family
     }
 
-    pub(super) fn write(&self, form: Form) -> String {
+    /// `others` is the text of further families, in the same form.
+    pub(super) fn write(&self, form: Form, others: &str) -> String {
         let mut text = String::new();
         for (name, family) in &self.0 {
             // A string takes all that is written.
             let _ = family.write(name, form, &mut text);
         }
+        text.push_str(others);
         if form == Form::OpenMetrics {
             text.push_str("# EOF\n");
         }
@@ -205,7 +207,7 @@ mod tests {
 
     #[test]
     fn both_forms_have_the_names_and_types_that_they_ask_for() {
-        let text = families().write(Form::Prometheus);
+        let text = families().write(Form::Prometheus, "");
         let beginning = "# HELP a_bytes_total Bytes,\\nof \"a\".\n\
              # TYPE a_bytes_total counter\n\
              a_bytes_total{g=\"x\\\\\\\"y\\n\"} 3\n\
@@ -213,7 +215,7 @@ mod tests {
              # TYPE b untyped\n\
              b NaN\n";
         assert!(text.starts_with(beginning), "{text}");
-        let text = families().write(Form::OpenMetrics);
+        let text = families().write(Form::OpenMetrics, "");
         let beginning = "# HELP a_bytes Bytes,\\nof \\\"a\\\".\n\
              # TYPE a_bytes counter\n\
              # UNIT a_bytes bytes\n\
@@ -225,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_histogram_adds_up_to_its_last_bucket() {
-        let text = families().write(Form::Prometheus);
+        let text = families().write(Form::Prometheus, "");
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("c_seconds")).collect();
         assert_eq!(lines.len(), 32 + 2);
         assert_eq!(lines[0], "c_seconds_bucket{s=\"0\",le=\"0\"} 1");

@@ -8,6 +8,7 @@ use crate::mailbox::Peer;
 use crate::operator::Survey;
 use crate::report::Report;
 use crate::shard::Message;
+use crate::telemetry::{ClientsText, ROWS};
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -69,8 +70,14 @@ impl Gather {
         self.peers = peers;
     }
 
-    /// The text of all metrics, with those of the lag of groups if there are such.
-    pub(super) fn metrics(&mut self, form: Form, survey: Option<&Survey>) -> String {
+    /// The text of all metrics, with those of the lag of groups if there are such, and what clients
+    /// have pushed.
+    pub(super) fn metrics(
+        &mut self,
+        form: Form,
+        survey: Option<&Survey>,
+        clients: &ClientsText,
+    ) -> String {
         self.refresh();
         let mut families = Families::default();
         survey.into_iter().for_each(|survey| lag::add(&mut families, survey));
@@ -79,7 +86,8 @@ impl Gather {
         kafka::add(&mut families, &self.windows.recent(Instant::now(), &sums));
         process::add(&mut families);
         self.add_server(&mut families);
-        families.write(form)
+        add_clients(&mut families, clients);
+        families.write(form, &clients.text)
     }
 
     /// Whether the process lives.
@@ -142,6 +150,14 @@ impl Gather {
             self.reports.extend(answer(pending, began + PATIENCE));
         }
         self.at = Some(Instant::now());
+    }
+}
+
+/// Adds the numbers about what clients push, where it is shown.
+fn add_clients(families: &mut Families, clients: &ClientsText) {
+    for ((name, help, is_counter), number) in ROWS.iter().zip(&clients.numbers) {
+        let of_type = if *is_counter { Type::Counter } else { Type::Gauge };
+        families.family(name, help, of_type).add(Vec::new(), *number);
     }
 }
 

@@ -7,6 +7,7 @@ use super::sums::{Sums, Windows};
 use super::{catalog, kafka, lag, own, process};
 use crate::limit_gauges::Limit;
 use crate::shard::World;
+use crate::telemetry::{ClientsText, ROWS};
 use muster_counters::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -50,7 +51,7 @@ fn of_kafka() -> Families {
 
 #[test]
 fn each_metric_of_kafkas_coordinators_has_its_name_its_labels_and_its_type() {
-    let text = of_kafka().write(Form::Prometheus);
+    let text = of_kafka().write(Form::Prometheus, "");
     let rows = include_str!("tests/kafka_4_3.tsv").lines().filter(|line| !line.starts_with('#'));
     let mut found = 0;
     for (mbean, attribute) in rows.map(|row| row.split_once('\t').unwrap()) {
@@ -120,7 +121,7 @@ fn a_server_that_starts_is_alive_and_not_ready() {
     let mut gather = Gather::new("1", listeners, ShardStates::new(1), Instant::now());
     assert!(gather.alive().is_well);
     assert_eq!(gather.ready().text, "shard 0 loads its log\n");
-    let text = gather.metrics(Form::OpenMetrics, None);
+    let text = gather.metrics(Form::OpenMetrics, None, &ClientsText::default());
     assert!(text.contains("\nmuster_shard_serving{shard=\"0\"} 0\n"), "{text}");
     assert!(text.contains("\nmuster_build_info{version=\"1\"} 1\n"));
     assert!(text.ends_with("# EOF\n"));
@@ -145,7 +146,7 @@ fn unit(name: &str) -> &'static str {
 }
 
 /// The tables of the page, by their title.
-fn tables() -> [(&'static str, Vec<String>); 5] {
+fn tables() -> [(&'static str, Vec<String>); 6] {
     let own = catalog::all().filter(|metric| own::is_shown(metric)).map(|metric| {
         let labels: Vec<&str> = ["shard"].iter().chain(metric.labels).copied().collect();
         let name = own::name(metric);
@@ -162,6 +163,10 @@ fn tables() -> [(&'static str, Vec<String>); 5] {
     let process = process.map(|(name, help, of_type)| row(name, *of_type, unit(name), "", help));
     let lag = lag::ROWS.iter();
     let lag = lag.map(|(name, help, labels)| row(name, Type::Gauge, unit(name), labels, help));
+    let clients = ROWS.iter().map(|(name, help, is_counter)| {
+        let of_type = if *is_counter { Type::Counter } else { Type::Gauge };
+        row(name, of_type, unit(name), "", help)
+    });
     let limits = Limit::ALL.iter().map(|it| format!("| `{}` | {} |", it.name(), it.help()));
     let families = of_kafka();
     let of_kafka = families.iter().map(|(name, family)| {
@@ -178,6 +183,7 @@ fn tables() -> [(&'static str, Vec<String>); 5] {
         ("Of each shard", own.collect()),
         ("Limits", limits.collect()),
         ("Lag of groups", lag.collect()),
+        ("Pushed by clients", clients.collect()),
         ("Of the process", server.chain(process).collect()),
     ]
 }

@@ -66,6 +66,9 @@ pub(super) struct Connection {
     pub(super) access: Access,
     /// The peer's address as Kafka prints it: `/127.0.0.1`.
     pub(super) host: Arc<str>,
+    pub(super) port: u16,
+    /// The name and version of the client's software, if it has said them.
+    pub(super) software: Option<Arc<(Box<str>, Box<str>)>>,
     /// The time when input last arrived, in milliseconds.
     pub(super) last_active: i64,
     /// When the input came that is handled, by the stopwatch; None if it is not measured.
@@ -135,6 +138,8 @@ impl Connection {
             listener,
             access: Access::Open,
             host,
+            port: 0,
+            software: None,
             last_active: now,
             received: None,
             answered: Vec::new(),

@@ -19,6 +19,9 @@ pub(crate) const ENCRYPTED_SLICE_BYTES: usize = 64 << 10;
 /// Parts of files, and bytes between them, in one slice.
 pub(crate) const SLICE_PIECES_MAX: usize = 256;
 
+/// Bytes of the name of a client's software, and of its version: longer ones are not kept.
+pub(crate) const SOFTWARE_BYTES_MAX: usize = 128;
+
 /// Slices under way on all connections of a shard; further ones wait for their turn.
 pub const SLICES_MAX: usize = 32;
 

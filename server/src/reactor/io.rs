@@ -4,6 +4,7 @@ use super::Share;
 use crate::clock::Times;
 use crate::files::FileIo;
 use crate::shard::{CertificateOrder, Command, Event, ListenerIndex, Message, Shard};
+use crate::telemetry::Push;
 use muster_storage::FileToken;
 use std::io;
 use std::net::SocketAddr;
@@ -102,6 +103,9 @@ pub trait Io {
 
     /// Passes an order to the thread that loads certificates.
     fn order_certificates(&mut self, order: CertificateOrder);
+
+    /// Passes a push to the thread that takes what clients push.
+    fn pass_push(&mut self, push: Push);
 }
 
 /// A completion. Those of one connection come in the order in which they occurred.

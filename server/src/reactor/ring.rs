@@ -7,6 +7,8 @@ use crate::clock::{Clock, Times};
 use crate::files::{Files, RingIo};
 use crate::mailbox::Peer;
 use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
+use crate::telemetry::Push;
+use crate::telemetry_thread::TelemetryThread;
 use crossbeam_channel::Receiver;
 use muster_storage::FileToken;
 use muster_tls::Tls;
@@ -24,6 +26,7 @@ pub struct Parts {
     /// All shards by number, including this one.
     pub peers: Vec<Peer>,
     pub(crate) certificates: CertificateThread,
+    pub(crate) telemetry: TelemetryThread,
     pub clock: Clock,
 }
 
@@ -320,5 +323,9 @@ impl Io for OnRing {
 
     fn order_certificates(&mut self, order: CertificateOrder) {
         self.parts.certificates.order(order);
+    }
+
+    fn pass_push(&mut self, push: Push) {
+        self.parts.telemetry.push(push);
     }
 }

@@ -6,6 +6,7 @@ use crate::clock::Times;
 use crate::files::{Descriptor, FileError, FileIo, Files, PartsTo};
 use crate::shard::tests::world::{World, frame};
 use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
+use crate::telemetry::Push;
 use muster_codec::messages::ApiVersionsRequest;
 use muster_storage::{FileToken, OpenMode};
 use std::collections::{BTreeMap, VecDeque};
@@ -146,6 +147,8 @@ impl Io for Sockets {
     fn mail(&mut self, _: u32, _: Message) {}
 
     fn order_certificates(&mut self, _: CertificateOrder) {}
+
+    fn pass_push(&mut self, _: Push) {}
 }
 
 #[derive(Clone)]

@@ -88,6 +88,7 @@ impl Shard {
         version: i16,
         body: ApiVersionsRequest<'_>,
     ) {
+        self.note_software(id, &body);
         let request = ClusterRequest::ApiVersions(body);
         let view = self.broker.view();
         let response = cluster_response(&view, version, &request);

@@ -126,9 +126,18 @@ impl Shard {
         if let ClusterRequest::SaslHandshake(_) = request {
             self.report_handshake(call.request);
         }
+        if let ClusterRequest::ApiVersions(body) = request {
+            self.note_software(ConnectionId(call.request.connection), body);
+        }
         let view = self.broker.view_on(call.listener);
         let response = cluster_response(&view, call.version, request);
         self.clients.answers().answer_now(call.request, &response);
+    }
+
+    /// Keeps what a client says of its software.
+    pub(super) fn note_software(&mut self, id: ConnectionId, body: &ApiVersionsRequest<'_>) {
+        let software = (&*body.client_software_name, &*body.client_software_version);
+        self.clients.set_software(id, software);
     }
 
     /// A client authenticates where it need not, or too soon again; it is refused.

@@ -29,25 +29,28 @@ impl<'s> Inspection<'s> {
     /// Copies of all numbers of the shard, for metrics. Each is kept as it changes, so that this
     /// takes no longer with more groups, connections or partitions.
     pub fn numbers(self) -> Copies {
-        let Shard { counters, clients, groups, partitions, shares, .. } = self.0;
+        let Shard { counters, clients, groups, partitions, shares, telemetry, .. } = self.0;
         let mut numbers: Copies = vec![Box::new(*counters)];
         numbers.extend(clients.numbers());
         numbers.extend(groups.numbers());
         numbers.extend(partitions.numbers());
         numbers.extend(shares.numbers());
+        numbers.extend(telemetry.numbers());
         numbers.push(Box::new(self.limits()));
         numbers
     }
 
     /// The use of all limits.
     pub(super) fn limits(self) -> LimitGauges {
-        let Shard { broker, clients, groups, partitions, shares, transactions, .. } = self.0;
+        let Shard { broker, clients, groups, partitions, shares, telemetry, transactions, .. } =
+            self.0;
         let mut gauges = LimitGauges::default();
         clients.add_limits(&mut gauges);
         groups.add_limits(&mut gauges);
         transactions.coordinators().add_limits(&mut gauges);
         partitions.add_limits(&mut gauges);
         shares.add_limits(&mut gauges);
+        telemetry.add_limits(&mut gauges);
         if broker.number() == CONTROLLER {
             broker.image().add_limits(&mut gauges);
         }

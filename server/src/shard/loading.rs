@@ -23,6 +23,7 @@ use crate::net::Clients;
 use crate::partitions::{Effects, Identity, Partitions};
 use crate::placement::{CONTROLLER, Placement};
 use crate::shares::{Shares, SlotStates};
+use crate::telemetry::Telemetry;
 use crate::transactions::{Coordinators, Life, Transactions};
 use crate::trash;
 use muster_codec::records::GroupRecord;
@@ -228,6 +229,7 @@ impl Loaded {
             open_bytes_max: self.common.log_sizes.open_bytes_max,
             first_number: first_number(life.number),
         };
+        let telemetry = Telemetry::new(&config, &image);
         let mut shard = Shard {
             clients: Clients::new(
                 self.number,
@@ -247,6 +249,7 @@ impl Loaded {
                 self.shares,
                 &config,
             ),
+            telemetry,
             controller: self.image.map(|image| Controller::new(image, shards, &config)),
             to_controller: ToController::new(self.number),
             long: LongRequests::default(),

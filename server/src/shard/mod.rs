@@ -21,6 +21,7 @@ mod shares;
 mod start;
 mod step;
 mod streams_groups;
+mod telemetry;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transactions;
@@ -51,6 +52,7 @@ use crate::partitions::Partitions;
 use crate::placement::Placement;
 use crate::security::TokenKeys;
 use crate::shares::Shares;
+use crate::telemetry::Telemetry;
 use crate::transactions::Transactions;
 use crate::volume::VolumeOf;
 use broker::Broker;
@@ -155,6 +157,7 @@ pub struct Shard {
     partitions: Partitions,
     transactions: Transactions,
     shares: Shares,
+    telemetry: Telemetry,
     /// On shard 0 only.
     controller: Option<Controller>,
     to_controller: ToController,

@@ -105,6 +105,10 @@ impl Shard {
                     self.alter_replica_log_dirs(&call, &body);
                 }
                 BrokerRequest::DescribeLogDirs(body) => self.describe_log_dirs(&call, &body),
+                BrokerRequest::GetTelemetrySubscriptions(body) => {
+                    self.telemetry_subscriptions(&call, body);
+                }
+                BrokerRequest::PushTelemetry(body) => self.push_telemetry(&call, &body),
             },
         }
     }

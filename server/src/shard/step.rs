@@ -25,10 +25,10 @@ impl Shard {
             self.forget_lost_shares();
         }
         match event {
-            Event::Opened { connection, listener, host } => {
+            Event::Opened { connection, listener, host, port } => {
                 let Self { clients, broker, commands, .. } = self;
                 let quotas = broker.image().client_quotas();
-                clients.opened(connection, listener, host, quotas, commands);
+                clients.opened(connection, listener, (host, port), quotas, commands);
             }
             Event::Secured { connection, principal } => {
                 self.clients.secured(connection, principal);
@@ -132,6 +132,7 @@ impl Shard {
             self.on_shares(|shares, inputs, _| shares.connection_closed(inputs, id.0));
             self.count_partitions();
             self.long.connection_closed(id);
+            self.telemetry.connection_closed(id.0);
             self.count_long();
         }
         files.into_iter().for_each(|file| self.release(file));
@@ -288,7 +289,8 @@ impl Shard {
     pub(super) fn count_waiting(&mut self) {
         let waiting = self.partitions.waiting_bytes()
             + self.groups.asked_bytes()
-            + self.shares.waiting_bytes();
+            + self.shares.waiting_bytes()
+            + self.telemetry.held_bytes();
         self.clients.answers().count(Kind::Parked, waiting);
     }
 
@@ -325,6 +327,7 @@ impl Shard {
             Message::Tls(_) | Message::Report(_) => {}
             Message::Inquiry(inquiry) => self.inquire(inquiry),
             Message::TokenKeys(keys) => self.clients.set_token_keys(&keys),
+            Message::Pushed(outcome) => self.pushed(&outcome),
             Message::Stop => {
                 if self.stopping == Stopping::No {
                     self.stopping = Stopping::Draining { since: self.times.now };
@@ -363,6 +366,7 @@ impl Shard {
         let inputs = Inputs { times: *times, ids: ids.as_mut(), image, errors };
         groups.image_changed(config, &before, inputs, |reply| clients.answers().reply(reply));
         self.transactions.set_config(config);
+        self.telemetry.image_changed(&before, image);
         let mut effects = Effects::default();
         partitions.image_changed(*times, config, image, &mut effects);
         self.perform(effects);
@@ -371,6 +375,7 @@ impl Shard {
 
     fn expire(&mut self) {
         self.groups_expire();
+        self.telemetry.expire(self.times.now);
         self.end_questions(self.times.now);
         if self.partitions.next_deadline().is_some_and(|at| at <= self.times.now) {
             let mut effects = Effects::default();
@@ -391,6 +396,7 @@ impl Shard {
             self.transactions_deadline(),
             self.partitions.next_deadline(),
             self.shares_deadline(),
+            self.telemetry.deadline(),
             self.clients.deadline(),
             self.has_work().then_some(self.times.now),
             self.stop_deadline(),

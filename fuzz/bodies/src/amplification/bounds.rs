@@ -67,6 +67,9 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         // Answers of constant size.
         ApiKey::AddOffsetsToTxn => of(256 * KIB, KIB, 16),
         ApiKey::EndTxn => of(256 * KIB, KIB, 16),
+        // The metrics of all subscriptions have at most 64 KiB.
+        ApiKey::GetTelemetrySubscriptions => of(MIB, 256 * KIB, 16),
+        ApiKey::PushTelemetry => of(64 * MIB, KIB, 16),
         ApiKey::ApiVersions => of(256 * KIB, 4 * KIB, 16),
         ApiKey::InitProducerId => of(256 * KIB, KIB, 16),
         ApiKey::DescribeCluster => of(256 * KIB, 4 * KIB, 16),

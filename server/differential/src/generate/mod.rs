@@ -11,6 +11,7 @@ mod offsets;
 mod share_state;
 mod shares;
 mod streams;
+mod telemetry;
 mod topics;
 mod transactions;
 
@@ -53,6 +54,8 @@ const GENERATORS: &[Row] = &[
     (1, ApiKey::DescribeQuorum, moves::describe_quorum),
     (1, ApiKey::DescribeCluster, cluster::describe_cluster),
     (1, ApiKey::ListConfigResources, cluster::list_config_resources),
+    (1, ApiKey::GetTelemetrySubscriptions, telemetry::get_telemetry_subscriptions),
+    (1, ApiKey::PushTelemetry, telemetry::push_telemetry),
     (1, ApiKey::ApiVersions, cluster::api_versions),
     (1, ApiKey::FindCoordinator, cluster::find_coordinator),
     (10, ApiKey::JoinGroup, members::join_group),

@@ -23,6 +23,10 @@ pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
             };
             Verdict::whole(allowed, InitProducerIdResponse::refused)
         }
+        // As in Kafka anyone may ask and push: what is asked for are metrics of the client itself.
+        BrokerRequest::GetTelemetrySubscriptions(_) | BrokerRequest::PushTelemetry(_) => {
+            Verdict::Passed
+        }
         BrokerRequest::AlterReplicaLogDirs(body) => {
             Verdict::whole(by.cluster(Alter), |error| refused_log_dirs(body, error))
         }

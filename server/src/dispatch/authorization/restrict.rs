@@ -161,7 +161,9 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
         | Response::ListConfigResources(_)
         | Response::InitProducerId(_)
         | Response::AlterReplicaLogDirs(_)
-        | Response::DescribeLogDirs(_) => {}
+        | Response::DescribeLogDirs(_)
+        | Response::GetTelemetrySubscriptions(_)
+        | Response::PushTelemetry(_) => {}
     }
 }
 

@@ -14,7 +14,7 @@ use super::account::{Kind, UNREAD};
 use super::amend::AMENDMENTS_BYTES_MAX;
 use super::connections::Connections;
 use super::counters::ClientGauges;
-use super::limits::{ENCRYPTED_SLICE_BYTES, Limits, SLICES_MAX};
+use super::limits::{ENCRYPTED_SLICE_BYTES, Limits, SLICES_MAX, SOFTWARE_BYTES_MAX};
 use super::run_queue::{Place, RunQueue};
 use super::throttle::Throttle;
 use crate::clock::Stopwatch;
@@ -136,13 +136,34 @@ impl Clients {
     }
 }
 
+/// Addresses and software of clients.
+impl Clients {
+    /// The address and port of a client; None if it is gone.
+    pub(crate) fn peer(&self, id: ConnectionId) -> Option<(Arc<str>, u16)> {
+        self.connections.get(id).map(|connection| (connection.host.clone(), connection.port))
+    }
+
+    /// The name and version of a client's software, if it has said them.
+    pub(crate) fn software(&self, id: ConnectionId) -> Option<Arc<(Box<str>, Box<str>)>> {
+        self.connections.get(id)?.software.clone()
+    }
+
+    /// Long names are not kept.
+    pub(crate) fn set_software(&mut self, id: ConnectionId, (name, version): (&str, &str)) {
+        let is_kept = [name, version].iter().all(|it| (1..=SOFTWARE_BYTES_MAX).contains(&it.len()));
+        if let Some(connection) = self.connections.get_mut(id).filter(|_| is_kept) {
+            connection.software = Some(Arc::new((name.into(), version.into())));
+        }
+    }
+}
+
 /// Events of connections.
 impl Clients {
     pub(crate) fn opened(
         &mut self,
         id: ConnectionId,
         listener: ListenerIndex,
-        host: Arc<str>,
+        (host, port): (Arc<str>, u16),
         quotas: &ClientQuotas,
         out: &mut Vec<Command>,
     ) {
@@ -157,6 +178,7 @@ impl Clients {
         let access = self.first_access(listener);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.access = access;
+            connection.port = port;
         }
         self.limit_unauthenticated(id, out);
         if let Err(too_many) = self.connections.arrive(id) {

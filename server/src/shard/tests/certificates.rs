@@ -31,7 +31,7 @@ fn world() -> World {
     world.pass(FLUSH_MS);
     for connection in [CLIENT, OTHER] {
         let host = Arc::from("/10.0.0.1");
-        world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host });
+        world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host, port: 0 });
     }
     world.orders.clear();
     world

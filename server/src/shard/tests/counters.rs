@@ -33,6 +33,7 @@ fn connections_requests_and_errors_are_counted() {
             connection,
             listener: ListenerIndex::FIRST,
             host: "/10.0.0.1".into(),
+            port: 0,
         });
     }
     let heartbeat = frame(4, HeartbeatRequest { group_id: "g".into(), ..Default::default() });
@@ -61,6 +62,7 @@ fn a_flush_is_measured_from_its_submission_until_it_is_durable() {
         connection,
         listener: ListenerIndex::FIRST,
         host: "/10.0.0.1".into(),
+        port: 0,
     });
     world.pass(1_000);
     let flushes = world.totals().of("log_flush_micros");
@@ -83,8 +85,12 @@ fn a_turn_takes_the_time_from_its_first_event_to_its_end() {
     let turns = world.totals().of("shard_turn_micros");
     let at = |micros: u64| Times { micros, ..Times::both(2_000) };
     let connection = ConnectionId::new(0, 0);
-    let opened =
-        Event::Opened { connection, listener: ListenerIndex::FIRST, host: "/10.0.0.1".into() };
+    let opened = Event::Opened {
+        connection,
+        listener: ListenerIndex::FIRST,
+        host: "/10.0.0.1".into(),
+        port: 0,
+    };
     let commands = &mut Vec::new();
     world.shard.step(at(2_000_000), opened, commands);
     world.shard.step(at(2_000_100), Event::Ended { connection }, commands);
@@ -98,7 +104,7 @@ fn the_last_rebalances_of_a_group_are_kept() {
     let mut world = World::new(&[]);
     let connection = ConnectionId::new(0, 0);
     let listener = ListenerIndex::FIRST;
-    world.step(Event::Opened { connection, listener, host: "/10.0.0.1".into() });
+    world.step(Event::Opened { connection, listener, host: "/10.0.0.1".into(), port: 0 });
     let join = ConsumerGroupHeartbeatRequest {
         group_id: "g".into(),
         member_id: "m".into(),

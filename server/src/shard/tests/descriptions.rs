@@ -12,7 +12,7 @@ const CLIENT: ConnectionId = ConnectionId(0);
 
 fn open(world: &mut World) {
     let (listener, host) = (ListenerIndex::FIRST, "/10.0.0.1".into());
-    world.step(Event::Opened { connection: CLIENT, listener, host });
+    world.step(Event::Opened { connection: CLIENT, listener, host, port: 0 });
 }
 
 fn call(

@@ -25,11 +25,8 @@ fn world(shards: u32) -> World {
 
 fn connect(world: &mut World) {
     world.pass(100);
-    world.step(Event::Opened {
-        connection: CLIENT,
-        listener: ListenerIndex::FIRST,
-        host: "/10.0.0.1".into(),
-    });
+    let (listener, host) = (ListenerIndex::FIRST, "/10.0.0.1".into());
+    world.step(Event::Opened { connection: CLIENT, listener, host, port: 0 });
 }
 
 fn creatable() -> CreatableTopic<'static> {

@@ -39,6 +39,7 @@ fn a_connection_without_further_input_waits_for_answers_for_a_bounded_time() {
             connection,
             listener: ListenerIndex::FIRST,
             host: "/10.0.0.1".into(),
+            port: 0,
         });
     }
     world.step(Event::Received { connection: waits, data: &join() });
@@ -60,6 +61,7 @@ fn a_connection_that_was_closed_as_idle_is_counted() {
         connection: idle,
         listener: ListenerIndex::FIRST,
         host: "/10.0.0.1".into(),
+        port: 0,
     });
     world.pass(20_000 + IDLE_SWEEP_MS);
     assert_eq!(world.closed, [idle]);

@@ -14,8 +14,12 @@ fn world() -> (World, Vec<Command>) {
     world.pass(100);
     let mut commands = Vec::new();
     for connection in [GREEDY, MODEST] {
-        let event =
-            Event::Opened { connection, listener: ListenerIndex::FIRST, host: "/10.0.0.1".into() };
+        let event = Event::Opened {
+            connection,
+            listener: ListenerIndex::FIRST,
+            host: "/10.0.0.1".into(),
+            port: 0,
+        };
         world.shard.step(Times::both(world.now), event, &mut commands);
     }
     (world, commands)
@@ -80,6 +84,7 @@ fn with_connections(count: usize) -> (World, Vec<ConnectionId>) {
             connection,
             listener: ListenerIndex::FIRST,
             host: "/10.0.0.1".into(),
+            port: 0,
         });
     }
     (world, ids)

@@ -21,6 +21,7 @@ fn world() -> World {
             connection,
             listener: ListenerIndex::FIRST,
             host: "/10.0.0.1".into(),
+            port: 0,
         });
     }
     for group in 0..GROUPS {

@@ -28,7 +28,7 @@ fn set(world: &mut World, entity: &Entity, key: QuotaKey, bound: Option<u32>) {
 
 fn open(world: &mut World, connection: ConnectionId) {
     let (listener, host) = (ListenerIndex::FIRST, "/10.0.0.1".into());
-    world.step(Event::Opened { connection, listener, host });
+    world.step(Event::Opened { connection, listener, host, port: 0 });
 }
 
 fn send(world: &mut World, id: ConnectionId, version: i16, request: impl Into<Request<'static>>) {

@@ -26,7 +26,7 @@ fn world() -> World {
     world.pass(100);
     for (connection, name) in [(ADMIN, None), (ALICE, Some("alice")), (BOB, Some("bob"))] {
         let host = Arc::from("/10.0.0.1");
-        world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host });
+        world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host, port: 0 });
         world.step(Event::Secured { connection, principal: name.map(Arc::from) });
     }
     world

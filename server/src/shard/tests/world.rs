@@ -9,6 +9,7 @@ use crate::shard::names::SNAPSHOT_FILE;
 use crate::shard::{
     CertificateOrder, Command, Common, Event, LogSizes, Message, Shard, load, log_directory,
 };
+use crate::telemetry::Push;
 use crate::volume::Volume;
 use muster_codec::header::RequestHeader;
 use muster_codec::records::{
@@ -95,6 +96,8 @@ pub(crate) struct World {
     pub(crate) mailed: Vec<(u32, Message)>,
     /// The orders to the thread that loads certificates.
     pub(crate) orders: Vec<CertificateOrder>,
+    /// Pushes of clients, without an outcome.
+    pub(crate) pushes: Vec<Push>,
     /// The time when the shard stopped.
     pub(crate) stopped: Option<i64>,
 }
@@ -145,6 +148,7 @@ impl World {
             closed: Vec::new(),
             unloaded: 0,
             orders: Vec::new(),
+            pushes: Vec::new(),
             mailed: Vec::new(),
             stopped: None,
         };
@@ -322,6 +326,7 @@ impl World {
                     | Command::ResumeReceive { .. }
                     | Command::PutFirst { .. } => {}
                     Command::Certificates(order) => self.orders.push(order),
+                    Command::Telemetry(push) => self.pushes.push(push),
                     Command::Stopped => self.stopped = Some(self.now),
                     other => unreachable!("{other:?}"),
                 }

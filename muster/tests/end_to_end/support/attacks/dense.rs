@@ -112,6 +112,8 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
             let filters = vec![DeleteAclsFilter::default(); indexes(form, target).len()];
             DeleteAclsRequest { filters }.into()
         }
+        ApiKey::GetTelemetrySubscriptions => GetTelemetrySubscriptionsRequest::default().into(),
+        ApiKey::PushTelemetry => push_telemetry(form, target).into(),
         ApiKey::SaslHandshake => SaslHandshakeRequest::default().into(),
         ApiKey::SaslAuthenticate => SaslAuthenticateRequest::default().into(),
         ApiKey::AlterClientQuotas => {
@@ -386,6 +388,19 @@ fn describe_configs(form: Form, target: &Target) -> DescribeConfigsRequest<'stat
         resources: names(form, &target.group).into_iter().map(of).collect(),
         include_synonyms: true,
         include_documentation: true,
+    }
+}
+
+/// A client with an id that subscribes to nothing pushes empty messages.
+fn push_telemetry(form: Form, target: &Target) -> PushTelemetryRequest<'static> {
+    let metrics = indexes(form, target).iter().flat_map(|_| [b'\n', 0]).collect::<Vec<u8>>();
+    let client_instance_id = Uuid([0xff; 16]);
+    let subscription_id = crc32c::crc32c(b"[]300000").cast_signed();
+    PushTelemetryRequest {
+        client_instance_id,
+        subscription_id,
+        metrics: metrics.into(),
+        ..Default::default()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::world::World;
 use muster::clock::Times;
 use muster::reactor::{Completion, Io, Share};
 use muster::shard::{CertificateOrder, Command, Event, ListenerIndex, Message, Shard};
+use muster::telemetry::{Push, Receiver};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The most frames of a slice.
@@ -182,6 +183,13 @@ impl Io for World {
 
     /// No listener has TLS.
     fn order_certificates(&mut self, _: CertificateOrder) {}
+
+    /// Pushes of clients go nowhere.
+    fn pass_push(&mut self, push: Push) {
+        let now = (self.queue.now() / 1_000) as i64;
+        let (outcome, _) = Receiver::new(false, false).take(now, &push);
+        self.post(push.from, Message::Pushed(outcome));
+    }
 }
 
 impl World {

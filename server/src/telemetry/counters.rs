@@ -1,0 +1,46 @@
+//! The numbers of what clients push to a shard.
+
+use muster_codec::ErrorCode;
+use muster_counters::counters;
+
+counters! {
+    /// The work since the shard's start.
+    #[derive(Copy)]
+    pub(crate) struct TelemetryCounters in "telemetry" {
+        /// Pushes of clients that were passed on.
+        pushes: u64 = Counter of Count,
+        /// Bytes of these, as they came.
+        pushed_bytes: u64 = Counter of Bytes,
+        /// Requests that came before the client's next interval.
+        throttled: u64 = Counter of Count,
+        /// Pushes with a subscription that has changed since: the client asks again.
+        unknown_subscriptions: u64 = Counter of Count,
+        /// Pushes that were refused for another reason: malformed, too large, or after the last
+        /// one.
+        refused: u64 = Counter of Count,
+        /// Pushes that were dropped, as too many are on their way.
+        dropped: u64 = Counter of Count,
+    }
+}
+
+counters! {
+    /// The clients now.
+    #[derive(Copy)]
+    pub(crate) struct TelemetryGauges in "telemetry" {
+        /// Client instances that have asked or pushed lately.
+        instances: u64 = Gauge of Count,
+    }
+}
+
+impl TelemetryCounters {
+    pub(super) fn refused(&mut self, error: ErrorCode) {
+        let counter = if error == ErrorCode::ThrottlingQuotaExceeded {
+            &mut self.throttled
+        } else if error == ErrorCode::UnknownSubscriptionId {
+            &mut self.unknown_subscriptions
+        } else {
+            &mut self.refused
+        };
+        *counter += 1;
+    }
+}
