@@ -10,8 +10,7 @@ use super::{
     check_topic_name,
 };
 use crate::config::{
-    ClientMetricsConfig, Config, ConfigType, Describer, Flags, GroupConfig, TopicConfig,
-    is_of_certificates,
+    Config, ConfigType, Describer, Flags, GroupConfig, TopicConfig, is_of_certificates,
 };
 use muster_codec::ErrorCode;
 use muster_codec::Str;
@@ -398,9 +397,8 @@ fn list(
     let config = match resource_type {
         TOPIC_RESOURCE => describer.topic(TopicConfig::key(name)?, before),
         GROUP_RESOURCE => describer.group(GroupConfig::key(name)?, before),
-        CLIENT_METRICS_RESOURCE => {
-            describer.client_metrics(ClientMetricsConfig::key(name)?, before)
-        }
+        // Kafka's controller does not know their types.
+        CLIENT_METRICS_RESOURCE => return None,
         _ => describer.broker(Config::key(name)?),
     };
     let text = before.get(name).cloned().or(config.text).unwrap_or_default();

@@ -413,10 +413,14 @@ fn configs_of_a_group_are_short() {
 fn subscriptions_to_metrics_are_kept_until_their_last_config_is_removed() {
     let mut controller = Controller::new(&[]);
     let set: &[Op] =
-        &[("metrics", 0, Some("org.apache.kafka.consumer.")), ("match", 2, Some("client_id=a"))];
+        &[("metrics", 0, Some("org.apache.kafka.consumer.")), ("match", 0, Some("client_id=a"))];
     assert_eq!(controller.alter(16, "slow", set), Ok(()));
-    assert_eq!(controller.alter(16, "slow", &[("match", 2, Some("client_source_port=1"))]), Ok(()));
-    assert_eq!(controller.value(16, "slow", "match"), Some("client_id=a,client_source_port=1"));
+    // As in Kafka, whose controller does not know their types.
+    let words = "Can't APPEND to key match because its type is not LIST.";
+    let appended: &[Op] = &[("match", 2, Some("client_source_port=1"))];
+    assert_eq!(controller.alter(16, "slow", appended), refused(InvalidConfig, words));
+    assert_eq!(controller.alter(16, "", appended), refused(InvalidConfig, words));
+    assert_eq!(controller.value(16, "slow", "match"), Some("client_id=a"));
     let words = "Subscription name can't be empty";
     assert_eq!(controller.alter(16, "", set), refused(InvalidRequest, words));
     let words = "Unknown client metrics configuration: nope";
