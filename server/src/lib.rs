@@ -16,7 +16,6 @@ pub mod cluster;
 pub mod config;
 mod controller;
 pub mod data_dir;
-pub mod decompress;
 mod descriptors;
 pub mod directories;
 mod dispatch;

@@ -5,7 +5,6 @@
 //! dropped: if the process ends before, there is no gap between the files that are left.
 
 use crate::file_op::{FileKey, FileOp};
-use crate::segment_name::file_name;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
@@ -18,16 +17,22 @@ pub(crate) struct HeldFiles {
 #[derive(Debug)]
 struct HeldLog {
     dir: PathBuf,
-    /// The number of holds of each segment.
-    segments: BTreeMap<u64, usize>,
-    /// Dropped segments, in order, that are not removed yet.
-    dropped: VecDeque<u64>,
+    segments: BTreeMap<u64, Held>,
+    /// Dropped segments with their names, in order, that are not removed yet.
+    dropped: VecDeque<(u64, String)>,
     /// The log was deleted: its directory is to be removed.
     is_deleted: bool,
 }
 
+/// The holds of a segment, and the name of its file.
+#[derive(Debug)]
+struct Held {
+    count: usize,
+    name: String,
+}
+
 impl HeldFiles {
-    pub(crate) fn hold(&mut self, key: FileKey, dir: &Path) {
+    pub(crate) fn hold(&mut self, key: FileKey, dir: &Path, name: &str) {
         let new = || HeldLog {
             dir: dir.to_owned(),
             segments: BTreeMap::new(),
@@ -35,23 +40,25 @@ impl HeldFiles {
             is_deleted: false,
         };
         let log = self.logs.entry(key.log).or_insert_with(new);
-        *log.segments.entry(key.segment).or_default() += 1;
+        let new = || Held { count: 0, name: name.to_owned() };
+        log.segments.entry(key.segment).or_insert_with(new).count += 1;
     }
 
     /// Ends one hold; returns the files that can be closed now, and removes files that waited for
     /// it.
     pub(crate) fn release(&mut self, key: FileKey, ops: &mut Vec<FileOp>) -> Vec<FileKey> {
         let Some(log) = self.logs.get_mut(&key.log) else { return Vec::new() };
-        let Some(count) = log.segments.get_mut(&key.segment) else { return Vec::new() };
-        *count -= 1;
-        if *count > 0 {
+        let Some(held) = log.segments.get_mut(&key.segment) else { return Vec::new() };
+        held.count -= 1;
+        if held.count > 0 {
             return Vec::new();
         }
         log.segments.remove(&key.segment);
         let mut closed = Vec::new();
-        while let Some(segment) = log.dropped.pop_front_if(|it| !log.segments.contains_key(it)) {
+        let is_free = |dropped: &mut (u64, String)| !log.segments.contains_key(&dropped.0);
+        while let Some((segment, name)) = log.dropped.pop_front_if(is_free) {
             closed.push(FileKey { log: key.log, segment });
-            ops.push(FileOp::RemoveFile { path: log.path(segment) });
+            ops.push(FileOp::RemoveFile { path: log.dir.join(name) });
         }
         if log.is_deleted {
             closed.push(key);
@@ -67,13 +74,41 @@ impl HeldFiles {
 
     /// Removes a segment that its log has dropped: now, or when neither it nor one that was dropped
     /// before it is held.
-    pub(crate) fn remove_segment(&mut self, key: FileKey, dir: &Path, ops: &mut Vec<FileOp>) {
+    pub(crate) fn remove_segment(
+        &mut self,
+        key: FileKey,
+        dir: &Path,
+        name: &str,
+        ops: &mut Vec<FileOp>,
+    ) {
         if let Some(log) = self.logs.get_mut(&key.log)
             && (log.segments.contains_key(&key.segment) || !log.dropped.is_empty())
         {
-            return log.dropped.push_back(key.segment);
+            return log.dropped.push_back((key.segment, name.to_owned()));
         }
-        ops.push(FileOp::RemoveFile { path: dir.join(file_name(key.segment)) });
+        ops.push(FileOp::RemoveFile { path: dir.join(name) });
+    }
+
+    /// Removes a segment whose name another file is about to get: now, or later under the name
+    /// `aside` if it is held.
+    pub(crate) fn replace_segment(
+        &mut self,
+        key: FileKey,
+        dir: &Path,
+        (name, aside): (&str, String),
+        ops: &mut Vec<FileOp>,
+    ) {
+        let from = dir.join(name);
+        let log = self.logs.get_mut(&key.log);
+        let Some((log, held)) = log.and_then(|log| {
+            let held = log.segments.get_mut(&key.segment)?;
+            Some((&mut log.dropped, held))
+        }) else {
+            return ops.push(FileOp::RemoveFile { path: from });
+        };
+        ops.push(FileOp::Rename { from, to: dir.join(&aside) });
+        held.name.clone_from(&aside);
+        log.push_back((key.segment, aside));
     }
 
     /// Removes the directory of a deleted log: now, or when none of its files is held.
@@ -87,23 +122,18 @@ impl HeldFiles {
     /// The path of a held file.
     pub(crate) fn path(&self, key: FileKey) -> Option<PathBuf> {
         let log = self.logs.get(&key.log)?;
-        log.segments.contains_key(&key.segment).then(|| log.path(key.segment))
+        log.segments.get(&key.segment).map(|held| log.dir.join(&held.name))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.logs.values().flat_map(|log| log.segments.values()).sum()
-    }
-}
-
-impl HeldLog {
-    fn path(&self, segment: u64) -> PathBuf {
-        self.dir.join(file_name(segment))
+        self.logs.values().flat_map(|log| log.segments.values()).map(|held| held.count).sum()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment_name::file_name;
 
     fn key(segment: u64) -> FileKey {
         FileKey { log: 7, segment }
@@ -122,17 +152,17 @@ mod tests {
     #[test]
     fn what_is_held_is_removed_later_and_in_order() {
         let (mut held, dir, mut ops) = (HeldFiles::default(), Path::new("d"), Vec::new());
-        held.remove_segment(key(1), dir, &mut ops);
+        held.remove_segment(key(1), dir, &file_name(1), &mut ops);
         assert_eq!(removed(&ops), ["1.log"]);
         ops.clear();
-        held.hold(key(3), dir);
-        held.hold(key(3), dir);
-        held.hold(key(5), dir);
-        held.remove_segment(key(2), dir, &mut ops);
+        held.hold(key(3), dir, &file_name(3));
+        held.hold(key(3), dir, &file_name(3));
+        held.hold(key(5), dir, &file_name(5));
+        held.remove_segment(key(2), dir, &file_name(2), &mut ops);
         assert_eq!(removed(&ops), ["2.log"], "none before it is held");
         ops.clear();
         for segment in [3, 4, 5, 6] {
-            held.remove_segment(key(segment), dir, &mut ops);
+            held.remove_segment(key(segment), dir, &file_name(segment), &mut ops);
         }
         assert!(held.release(key(3), &mut ops).is_empty() && ops.is_empty());
         assert_eq!(held.release(key(3), &mut ops), [key(3), key(4)]);
@@ -151,12 +181,27 @@ mod tests {
         held.remove_log(7, dir.to_owned(), &mut ops);
         assert_eq!(ops, [FileOp::RemoveDir { path: dir.to_owned() }]);
         ops.clear();
-        held.hold(key(3), dir);
-        held.hold(key(4), dir);
+        held.hold(key(3), dir, &file_name(3));
+        held.hold(key(4), dir, &file_name(4));
         held.remove_log(7, dir.to_owned(), &mut ops);
         assert_eq!(held.release(key(3), &mut ops), [key(3)]);
         assert!(ops.is_empty());
         assert_eq!(held.release(key(4), &mut ops), [key(4)]);
         assert_eq!(ops, [FileOp::RemoveDir { path: dir.to_owned() }]);
+    }
+
+    #[test]
+    fn a_held_file_that_is_replaced_gets_another_name_until_its_release() {
+        let (mut held, dir, mut ops) = (HeldFiles::default(), Path::new("d"), Vec::new());
+        held.hold(key(3), dir, "3.log");
+        held.replace_segment(key(3), dir, ("3.log", "3.old".into()), &mut ops);
+        held.replace_segment(key(4), dir, ("4.log", "4.old".into()), &mut ops);
+        let [rename, remove] = &ops[..] else { panic!("{ops:?}") };
+        assert_eq!(*rename, FileOp::Rename { from: "d/3.log".into(), to: "d/3.old".into() });
+        assert_eq!(*remove, FileOp::RemoveFile { path: "d/4.log".into() });
+        assert_eq!(held.path(key(3)), Some("d/3.old".into()));
+        ops.clear();
+        assert_eq!(held.release(key(3), &mut ops), [key(3)]);
+        assert_eq!(ops, [FileOp::RemoveFile { path: "d/3.old".into() }]);
     }
 }

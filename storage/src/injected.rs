@@ -74,6 +74,8 @@ pub enum Fault {
     StuckEpoch,
     /// Recovery skips the target of some members of streams groups.
     LostTarget,
+    /// Compaction of user topics drops the newest records, too.
+    NewestLost,
 }
 
 #[cfg(feature = "injected-faults")]

@@ -43,6 +43,10 @@ pub const COMPACTION_IO_BYTES: u32 = 256 << 10;
 pub const COMPACTION_SLICE_RECORDS: usize = 1_000;
 pub const COMPACTION_SLICE_BYTES: usize = 256 << 10;
 
+/// The longest batch of a user topic, before and after decompression, that compaction takes apart:
+/// it is held in memory.
+pub const COMPACTION_BATCH_BYTES_MAX: usize = 64 << 20;
+
 /// The bytes by which the log has to grow between two slices of compaction, or of a snapshot,
 /// unless a millisecond passes.
 pub const SLICE_GROWTH_BYTES: u64 = 32 << 10;

@@ -69,10 +69,10 @@ impl OpenFiles {
         }
     }
 
-    /// Keeps a file of the log in `dir` from being removed until [`OpenFiles::release`], even if
-    /// the log drops the segment or is deleted. Holds are counted.
-    pub fn hold(&mut self, key: FileKey, dir: &Path) {
-        self.held.hold(key, dir);
+    /// Keeps a file of the log in `dir`, of this name, from being removed until
+    /// [`OpenFiles::release`], even if the log drops the segment or is deleted. Holds are counted.
+    pub fn hold(&mut self, key: FileKey, dir: &Path, name: &str) {
+        self.held.hold(key, dir, name);
     }
 
     /// Ends one hold, and removes files whose removal it delayed.
@@ -101,9 +101,28 @@ impl OpenFiles {
     }
 
     /// Closes and removes a segment that its log in `dir` has dropped; later if it is held.
-    pub(crate) fn remove_segment(&mut self, key: FileKey, dir: &Path, ops: &mut Vec<FileOp>) {
+    pub(crate) fn remove_segment(
+        &mut self,
+        key: FileKey,
+        dir: &Path,
+        name: &str,
+        ops: &mut Vec<FileOp>,
+    ) {
         self.close(key, ops);
-        self.held.remove_segment(key, dir, ops);
+        self.held.remove_segment(key, dir, name, ops);
+    }
+
+    /// Closes and removes a segment whose name another file is about to get; if it is held, it has
+    /// the name `aside` until its release.
+    pub(crate) fn replace_segment(
+        &mut self,
+        key: FileKey,
+        dir: &Path,
+        names: (&str, String),
+        ops: &mut Vec<FileOp>,
+    ) {
+        self.close(key, ops);
+        self.held.replace_segment(key, dir, names, ops);
     }
 
     /// Removes the directory of a deleted log, whose files are closed; later if one of them is

@@ -130,7 +130,7 @@ fn the_recovery_point_is_the_end_of_the_last_sync() {
     world.append(batch(&[3], 19_000));
     world.retain(0);
     let point = world.log.recovery_point().unwrap();
-    assert_eq!((point.end.offset, point.end.segment), (3, 0));
+    assert_eq!((point.end.offset, point.end.segment, point.end.bytes), (3, 3, 0));
     world.reopen_from(Some(point)).unwrap();
     assert_eq!(world.log.recovery_point(), Some(point));
     assert_eq!(world.sync().end.offset, 4);

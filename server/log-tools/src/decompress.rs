@@ -1,10 +1,9 @@
 //! The records of a batch, decompressed.
 
-use muster::decompress::decompress;
 use muster_codec::record_batch::{Batch, Compression, Records};
+use muster_compression::decompress;
 
-/// The most bytes of one batch's records. No count in a batch reserves memory: the limit applies to
-/// decompressed bytes.
+/// The most bytes of one batch's records.
 const RECORDS_BYTES_MAX: usize = 256 << 20;
 
 /// The records; `buffer` holds them if they are compressed.

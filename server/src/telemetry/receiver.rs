@@ -6,8 +6,8 @@ use super::otlp;
 use super::push::{Push, Pushed};
 use super::series::Series;
 use super::text::{self, ClientsText};
-use crate::decompress::{decompress, is_too_long};
 use muster_codec::ErrorCode;
+use muster_compression::{decompress, is_too_long};
 
 /// Takes what clients push.
 #[derive(Debug, Default)]

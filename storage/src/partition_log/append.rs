@@ -57,7 +57,7 @@ impl PartitionLog {
         let segment = self.active().base_offset;
         let sequence = self.next_sequence;
         self.next_sequence = (sequence + 1) & SEQUENCE_MASK;
-        let file = self.file(segment, files, ops);
+        let file = self.file(self.active(), files, ops);
         let token = self.token(sequence);
         ops.push(FileOp::Write { token, file, offset: position, data: batches });
         let end = position + len;
@@ -103,9 +103,10 @@ impl PartitionLog {
         let Segment { base_offset, next_offset, size, .. } = *self.active();
         assert!(size > 0, "an empty segment is not rolled");
         self.synced.close(base_offset);
+        let next = Segment::new(next_offset, now);
         // The file is created now, so that the log's end is known even if the segment stays empty.
-        self.file(next_offset, files, ops);
-        self.segments.push(Segment::new(next_offset, now));
+        self.file(&next, files, ops);
+        self.segments.push(next);
     }
 }
 

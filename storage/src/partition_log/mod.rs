@@ -5,6 +5,8 @@
 //! once. Files are opened when they are needed, through the shard's [`OpenFiles`].
 
 mod append;
+mod compaction;
+mod files;
 mod read;
 mod recovery;
 mod recovery_point;
@@ -15,9 +17,15 @@ mod start_offset;
 mod synced;
 
 pub use append::Appended;
+pub use compaction::{
+    Cleanable, Compacted, Compaction, CompactionEnd, CompactionRules, LastOfProducer, Slice,
+    is_left_by_compaction,
+};
+pub use files::{PartitionFiles, UnfinishedSwap, partition_files};
 pub use read::{BatchPlace, BatchSearch, Find, Found};
 pub use recovery::{
     PartitionError, PartitionRecovery, RecoveredPartition, SegmentSource, TornEnd, VisitedBatch,
+    segment_end,
 };
 pub use recovery_point::{
     LogEnd, RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RECOVERY_POINTS_HEADER_BYTES,
@@ -58,6 +66,12 @@ const START_OFFSET_WRITE: u64 = SIDE_BIT;
 
 /// The segment number in the file key of the log start offset.
 const START_OFFSET_KEY: u64 = u64::MAX;
+
+/// That of the file in which a compacted segment is written.
+const ASIDE_KEY: u64 = u64::MAX - 1;
+
+/// The number of the file of the first compacted segment: base offsets are less.
+const FIRST_COMPACTED_FILE: u64 = 1 << 63;
 
 /// The configs of a topic that its logs obey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +132,12 @@ pub struct PartitionLog {
     has_directory: bool,
     /// The batches that were appended last, by offset: tailing consumers read these.
     recent: VecDeque<RecentBatch>,
+    /// The keys of records before it were compared by compaction.
+    clean_to: i64,
+    /// The stored recovery point is in no segment before this offset.
+    point_from: i64,
+    /// The number of the file of the next compacted segment.
+    next_file: u64,
 }
 
 #[derive(Debug)]
@@ -133,17 +153,6 @@ struct Pending {
 /// The name of a segment's file.
 pub fn segment_file_name(base_offset: i64) -> String {
     segment_name::file_name(base_offset.cast_unsigned())
-}
-
-/// The segments among the files of a partition's directory, in order: base offset and name.
-pub fn partition_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, String)> {
-    let numbered = |name: String| {
-        let base_offset = i64::try_from(segment_name::number_of(&name)?).ok()?;
-        Some((base_offset, name))
-    };
-    let mut files: Vec<_> = names.into_iter().filter_map(numbered).collect();
-    files.sort_unstable();
-    files
 }
 
 impl PartitionLog {
@@ -163,6 +172,9 @@ impl PartitionLog {
             next_sequence: 0,
             has_directory: false,
             recent: VecDeque::new(),
+            clean_to: 0,
+            point_from: 0,
+            next_file: FIRST_COMPACTED_FILE,
         }
     }
 
@@ -183,6 +195,7 @@ impl PartitionLog {
         let start = recovered.log_start(log.start_offset.offset);
         recovered.removed().iter().for_each(|base_offset| log.push_remove(*base_offset, ops));
         log.synced = Synced::of(&recovered);
+        log.point_from = recovered.point.map_or(0, |point| point.end.segment);
         let is_torn = recovered.torn().is_some();
         let segments = recovered.segments;
         if segments.last().is_some_and(|last| last.next_offset >= start) {
@@ -236,7 +249,7 @@ impl PartitionLog {
     ) -> LogEnd {
         self.request_deferred(files, ops);
         let Segment { base_offset: segment, next_offset: offset, size: bytes, .. } = *self.active();
-        let file = self.file(segment, files, ops);
+        let file = self.file(self.active(), files, ops);
         ops.push(FileOp::Sync { token, file });
         LogEnd { offset, segment, bytes }
     }
@@ -256,6 +269,17 @@ impl PartitionLog {
         self.synced.point(self.log_start_offset)
     }
 
+    /// The recovery point was stored: none that is older counts any more.
+    pub fn point_stored(&mut self, point: &RecoveryPoint) {
+        self.point_from = self.point_from.max(point.end.segment);
+    }
+
+    /// Whether segments could be compacted if the recovery point were stored.
+    pub fn is_point_late(&self) -> bool {
+        let known = self.recovery_point().map_or(0, |point| point.end.segment);
+        known > self.point_from
+    }
+
     /// Changes the configs of the topic.
     pub fn set_config(&mut self, config: TopicConfig) {
         self.config = config;
@@ -264,9 +288,10 @@ impl PartitionLog {
     /// Closes the files; the log can still be used.
     pub fn close(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         for segment in &self.segments {
-            files.close(self.key(segment.base_offset as u64), ops);
+            files.close(self.key(segment.file), ops);
         }
         files.close(self.key(START_OFFSET_KEY), ops);
+        files.close(self.key(ASIDE_KEY), ops);
     }
 
     /// Removes the log with its directory. The caller drops completions of its writes that arrive
@@ -342,7 +367,7 @@ impl PartitionLog {
             }
             let (offset, bytes) = (segment.next_offset, segment.size);
             self.synced.request(LogEnd { offset, segment: closed, bytes });
-            let file = self.file(closed, files, ops);
+            let file = self.file(&self.segments[self.segment_of(closed)], files, ops);
             ops.push(FileOp::Sync { token: self.token(sync_count(closed)), file });
         }
         if self.start_offset.offset < self.wanted_start_offset {
@@ -352,8 +377,8 @@ impl PartitionLog {
 
     /// Truncates the active segment's file after its last batch.
     fn cut(&self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
-        let Segment { base_offset, size: len, .. } = *self.active();
-        let file = self.file(base_offset, files, ops);
+        let len = self.active().size;
+        let file = self.file(self.active(), files, ops);
         ops.push(FileOp::Truncate { file, len });
     }
 
@@ -382,9 +407,9 @@ impl PartitionLog {
         &mut self.segments[last]
     }
 
-    fn file(&self, base_offset: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
-        let path = || self.place.dir.join(segment_file_name(base_offset));
-        files.open(self.key(base_offset as u64), OpenMode::Cached, path, ops)
+    fn file(&self, segment: &Segment, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
+        let path = || self.place.dir.join(segment_file_name(segment.base_offset));
+        files.open(self.key(segment.file), OpenMode::Cached, path, ops)
     }
 
     fn key(&self, segment: u64) -> FileKey {

@@ -1,7 +1,7 @@
 //! Look-ups by offset: the batch that holds an offset, and the bytes of the log from a batch on.
 
-use super::PartitionLog;
 use super::segment::Segment;
+use super::{PartitionLog, segment_file_name};
 use crate::file_op::{FileOp, FileRange, FileToken};
 use crate::limits::{PARTITION_HEADERS_READ_BYTES, RECENT_BATCHES_MAX};
 use crate::open_files::OpenFiles;
@@ -12,10 +12,11 @@ use muster_codec::wire::{DecodeError, Result};
 /// The place of a batch in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchPlace {
-    /// The base offset of its segment.
+    /// The base offset of its segment, and the number of the segment's file.
     segment: i64,
-    position: u64,
-    len: u64,
+    file: u64,
+    position: u32,
+    len: u32,
 }
 
 /// One of the batches that were appended last.
@@ -39,6 +40,7 @@ pub enum Find {
 pub struct BatchSearch {
     offset: i64,
     segment: i64,
+    file: u64,
     position: u64,
 }
 
@@ -70,13 +72,12 @@ impl PartitionLog {
             return Some(Find::At(recent.place));
         }
         let segment = self.segments.get(self.segment_from(offset))?;
-        let position = segment.chunk_of_offset(offset).start;
-        let search = BatchSearch { offset, segment: segment.base_offset, position };
+        let search = BatchSearch::begin(segment, offset);
         self.find_on(search, token, files, ops).map(Find::Read)
     }
 
-    /// Continues a search, in the next segment if this one is at its end or was dropped. None if
-    /// there is nothing more to read.
+    /// Continues a search, in the next segment if this one is at its end; from the beginning if it
+    /// was dropped or compacted. None if there is nothing more to read.
     pub fn find_on(
         &self,
         mut search: BatchSearch,
@@ -84,16 +85,23 @@ impl PartitionLog {
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
     ) -> Option<BatchSearch> {
-        let here = self.segment_with_base(search.segment);
-        if here.is_none_or(|segment| search.position >= segment.written) {
-            let is_next = |it: &&Segment| it.base_offset > search.segment && it.written > 0;
-            (search.segment, search.position) =
-                (self.segments.iter().find(is_next)?.base_offset, 0);
+        match self.segment_at(search.segment, search.file) {
+            Some(here) if search.position < here.written => {}
+            Some(_) => {
+                let is_next = |it: &&Segment| it.base_offset > search.segment && it.written > 0;
+                let next = self.segments.iter().find(is_next)?;
+                search = BatchSearch { position: 0, ..BatchSearch::begin(next, search.offset) };
+            }
+            None => {
+                let offset = search.offset.max(self.log_start_offset);
+                let segment = self.segments.get(self.segment_from(offset))?;
+                search = BatchSearch::begin(segment, offset);
+            }
         }
-        let segment = self.segment_with_base(search.segment)?;
+        let segment = self.segment_at(search.segment, search.file)?;
         let left = segment.written - search.position;
         let len = left.min(u64::from(PARTITION_HEADERS_READ_BYTES)) as u32;
-        let file = self.file(search.segment, files, ops);
+        let file = self.file(segment, files, ops);
         ops.push(FileOp::Read { token, file, offset: search.position, len });
         Some(search)
     }
@@ -101,7 +109,7 @@ impl PartitionLog {
     /// The bytes of the log from a batch on, up to `max_bytes`, the end of its segment or the batch
     /// at `end`; the last batch may be incomplete, as in Kafka. If the first is longer than
     /// `max_bytes`, it is returned in whole if `first_whole`, and None otherwise. None if the
-    /// segment was dropped, or `end` is not after the batch.
+    /// segment was dropped or compacted, or `end` is not after the batch.
     ///
     /// # Errors
     /// The batch ends beyond the written bytes: KAFKA_STORAGE_ERROR.
@@ -112,23 +120,29 @@ impl PartitionLog {
         max_bytes: u32,
         first_whole: bool,
     ) -> Result<Option<FileRange>> {
-        let Some(segment) = self.segment_with_base(place.segment) else { return Ok(None) };
+        let Some(segment) = self.segment_at(place.segment, place.file) else { return Ok(None) };
         if end.is_some_and(|end| !place.is_before(end)) {
             return Ok(None);
         }
         let end = end.filter(|end| end.segment == place.segment);
-        let end = end.map_or(segment.written, |end| end.position.min(segment.written));
-        let left = end.saturating_sub(place.position);
-        if place.len > left {
+        let end = end.map_or(segment.written, |end| u64::from(end.position).min(segment.written));
+        let left = end.saturating_sub(u64::from(place.position));
+        if u64::from(place.len) > left {
             return Err(DecodeError::UnexpectedEnd);
         }
-        let is_cut = place.len > u64::from(max_bytes);
-        let len = if is_cut { place.len } else { left.min(u64::from(max_bytes)) } as u32;
-        let (file, offset) = (self.key(segment.base_offset as u64), place.position);
+        let is_cut = place.len > max_bytes;
+        let len = if is_cut { place.len } else { left.min(u64::from(max_bytes)) as u32 };
+        let (file, offset) = (self.key(segment.file), u64::from(place.position));
         Ok((!is_cut || first_whole).then_some(FileRange { file, offset, len }))
     }
 
-    /// Pushes a read of a range onto `ops`; its completion has `token`, which is the caller's.
+    /// Whether a batch is still at this place: its segment was neither dropped nor compacted.
+    pub fn is_current(&self, place: BatchPlace) -> bool {
+        self.segment_at(place.segment, place.file).is_some()
+    }
+
+    /// Pushes a read of a range, which is one of now, onto `ops`; its completion has `token`, which
+    /// is the caller's.
     pub fn read(
         &self,
         range: &FileRange,
@@ -136,13 +150,20 @@ impl PartitionLog {
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
     ) {
-        let file = self.file(range.file.segment as i64, files, ops);
+        let is_it = |segment: &&Segment| segment.file == range.file.segment;
+        let Some(segment) = self.segments.iter().find(is_it) else {
+            unreachable!("a range of an earlier time");
+        };
+        let file = self.file(segment, files, ops);
         ops.push(FileOp::Read { token, file, offset: range.offset, len: range.len });
     }
 
     /// Keeps the file of a range from being removed, until [`OpenFiles::release`].
     pub fn hold(&self, range: &FileRange, files: &mut OpenFiles) {
-        files.hold(range.file, &self.place.dir);
+        let is_it = |segment: &&Segment| segment.file == range.file.segment;
+        let segment = self.segments.iter().find(is_it);
+        let name = segment.map_or_else(String::new, |it| segment_file_name(it.base_offset));
+        files.hold(range.file, &self.place.dir, &name);
     }
 
     /// The number of bytes that can be read from `offset` on, accurate to the bytes of an index
@@ -163,14 +184,25 @@ impl PartitionLog {
         let from = self.segments.partition_point(|segment| segment.base_offset < place.segment);
         let written: u64 = self.segments[from..].iter().map(|segment| segment.written).sum();
         let before = self.segments.get(from).filter(|it| it.base_offset == place.segment);
-        written.saturating_sub(before.map_or(0, |_| place.position))
+        written.saturating_sub(before.map_or(0, |_| u64::from(place.position)))
     }
 
     /// An offset after the last record of a range that begins with a batch: at most those of an
     /// index entry too many.
     pub fn end_offset_of(&self, place: BatchPlace, len: u32) -> i64 {
-        let Some(segment) = self.segment_with_base(place.segment) else { return place.segment };
-        segment.offset_from(place.position + u64::from(len))
+        let segment = self.segment_at(place.segment, place.file);
+        let Some(segment) = segment else { return place.segment };
+        segment.offset_from(u64::from(place.position) + u64::from(len))
+    }
+
+    /// The segment with this base offset, if its file is still this one.
+    pub(super) fn segment_at(&self, base_offset: i64, file: u64) -> Option<&Segment> {
+        self.segment_with_base(base_offset).filter(|segment| segment.file == file)
+    }
+
+    /// Forgets the places of batches in the segments with these base offsets.
+    pub(super) fn forget_recent(&mut self, segments: std::ops::Range<i64>) {
+        self.recent.retain(|recent| !segments.contains(&recent.place.segment));
     }
 
     /// The index of the segment with the first record at `offset` or after it: offsets that are
@@ -198,8 +230,9 @@ impl PartitionLog {
 impl BatchPlace {
     /// The place of a batch at the end of a segment.
     pub(super) fn at_end(segment: &Segment, batch: &BatchHeader) -> Self {
-        let (position, len) = (segment.size, batch.total_len() as u64);
-        Self { segment: segment.base_offset, position, len }
+        // Segments are shorter than 2 GiB.
+        let (position, len) = (segment.size as u32, batch.total_len() as u32);
+        Self { segment: segment.base_offset, file: segment.file, position, len }
     }
 
     fn is_before(self, other: Self) -> bool {
@@ -208,6 +241,11 @@ impl BatchPlace {
 }
 
 impl BatchSearch {
+    fn begin(segment: &Segment, offset: i64) -> Self {
+        let position = segment.chunk_of_offset(offset).start;
+        Self { offset, segment: segment.base_offset, file: segment.file, position }
+    }
+
     /// Searches the batch in the bytes that were read.
     ///
     /// # Errors
@@ -218,7 +256,9 @@ impl BatchSearch {
             let header = BatchHeader::read(bytes)?;
             let (position, len) = (self.position + at as u64, header.total_len());
             if header.next_offset() > self.offset {
-                let place = BatchPlace { segment: self.segment, position, len: len as u64 };
+                let Self { segment, file, .. } = self;
+                let (position, len) = (position as u32, len as u32);
+                let place = BatchPlace { segment, file, position, len };
                 return Ok(Found::Batch(place));
             }
             at += len;

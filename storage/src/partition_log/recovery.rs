@@ -273,6 +273,25 @@ impl PartitionRecovery {
     }
 }
 
+/// The offset after the last record of a segment that compaction has completed.
+///
+/// # Errors
+/// The segment is damaged: one of its batches does not match its checksum, for example.
+pub fn segment_end(
+    base_offset: i64,
+    source: &(impl SegmentSource + ?Sized),
+) -> Result<i64, PartitionError> {
+    let mut scan = Scan { source, checked_from: 0, end: None, window: Vec::new(), window_at: 0 };
+    let mut segment = Segment::new(base_offset, 0);
+    match scan.run(&mut segment, |_| {})? {
+        None if segment.size > 0 => Ok(segment.next_offset),
+        what => {
+            let (at, what) = (segment.size, what.unwrap_or("it is empty").to_owned());
+            Err(PartitionError::Damaged { base_offset, at, what })
+        }
+    }
+}
+
 /// Reads the batches of a file through a window of bounded size.
 struct Scan<'s, S: ?Sized> {
     source: &'s S,

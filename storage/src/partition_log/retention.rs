@@ -1,6 +1,8 @@
 //! Removal of old records: by time, by size, and by DeleteRecords.
 
-use super::{PartitionLog, START_OFFSET_FILE, START_OFFSET_KEY, START_OFFSET_WRITE};
+use super::{
+    PartitionLog, START_OFFSET_FILE, START_OFFSET_KEY, START_OFFSET_WRITE, segment_file_name,
+};
 use crate::file_op::{FileOp, OpenMode};
 use crate::open_files::OpenFiles;
 
@@ -79,7 +81,8 @@ impl PartitionLog {
         let first = self.segments.remove(0);
         self.synced.forget(first.base_offset);
         assert_eq!(first.written, first.size, "a segment that is being written");
-        files.remove_segment(self.key(first.base_offset as u64), &self.place.dir, ops);
+        let name = segment_file_name(first.base_offset);
+        files.remove_segment(self.key(first.file), &self.place.dir, &name, ops);
         self.log_start_offset = self.log_start_offset.max(self.segments[0].base_offset);
         assert!(self.log_start_offset <= self.high_watermark());
     }

@@ -17,8 +17,9 @@ pub struct TimestampSearch {
     target: i64,
     /// Records before this offset are skipped.
     from_offset: i64,
-    /// The base offset of the segment that is being read; None before the first read.
-    segment: Option<i64>,
+    /// The base offset of the segment that is being read, and the number of its file; None before
+    /// the first read.
+    segment: Option<(i64, u64)>,
     /// The place of the next batch, or of the next record of the batch in `inside`.
     position: u64,
     inside: Option<Inside>,
@@ -77,7 +78,7 @@ impl PartitionLog {
             None => (segment.written, PARTITION_HEADERS_READ_BYTES),
         };
         let len = end.saturating_sub(search.position).min(u64::from(len)) as u32;
-        let file = self.file(segment.base_offset, files, ops);
+        let file = self.file(segment, files, ops);
         ops.push(FileOp::Read { token, file, offset: search.position, len });
         true
     }
@@ -85,7 +86,10 @@ impl PartitionLog {
     /// The segment in which a search continues: the current one, or the next that may have the
     /// record.
     fn searched_segment(&self, search: &mut TimestampSearch) -> Option<&Segment> {
-        let reading = search.segment.and_then(|base_offset| self.segment_with_base(base_offset));
+        let reading = search.segment.and_then(|(base_offset, file)| {
+            // In a segment that was compacted meanwhile a search begins again after its last batch.
+            self.segment_at(base_offset, file)
+        });
         if let Some(segment) = reading {
             if search.position < segment.written {
                 return reading;
@@ -102,7 +106,8 @@ impl PartitionLog {
         let segment = self.segments.iter().find(may_have)?;
         let offset = search.from_offset.max(segment.base_offset);
         let chunk = segment.chunk_of_timestamp(search.target, offset);
-        (search.segment, search.position) = (Some(segment.base_offset), chunk.start);
+        search.segment = Some((segment.base_offset, segment.file));
+        search.position = chunk.start;
         search.inside = None;
         (!chunk.is_empty()).then_some(segment)
     }

@@ -18,6 +18,9 @@ struct IndexEntry {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) base_offset: i64,
+    /// The number of its file among those that the log has had: the base offset, unless compaction
+    /// wrote it.
+    pub(super) file: u64,
     /// The offset after the last record.
     pub(super) next_offset: i64,
     /// The bytes that were appended, and those of them that are written and can be read.
@@ -37,6 +40,7 @@ impl Segment {
         assert!(base_offset >= 0);
         Self {
             base_offset,
+            file: base_offset as u64,
             next_offset: base_offset,
             size: 0,
             written: 0,
@@ -85,6 +89,19 @@ impl Segment {
         } else {
             now.saturating_sub(self.created_at)
         }
+    }
+
+    /// The time of the first batch, in ms; without timestamps, that when the segment was created.
+    pub(super) fn first_time(&self) -> i64 {
+        if self.first_timestamp >= 0 { self.first_timestamp } else { self.created_at }
+    }
+
+    pub(super) fn created_at(&self) -> i64 {
+        self.created_at
+    }
+
+    pub(super) fn set_created_at(&mut self, created_at: i64) {
+        self.created_at = created_at;
     }
 
     /// The largest timestamp, in ms; without timestamps, the time when the segment was created.

@@ -60,7 +60,8 @@ impl Synced {
             *is_done = true;
         }
         while let Some((end, _)) = self.requested.pop_front_if(|(_, is_done)| *is_done) {
-            self.reached(end);
+            // As the beginning of the next segment: compaction may rewrite this one.
+            self.reached(LogEnd { segment: end.offset, bytes: 0, ..end });
         }
         self.active_done(self.ahead);
     }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, unused_imports, clippy::unwrap_used)]
 
+pub mod compacting;
 pub mod partition;
 mod state;
 

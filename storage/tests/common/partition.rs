@@ -2,7 +2,10 @@
 
 use super::Disk;
 use muster_codec::record_batch::BatchBuilder;
-use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, segment_file_name};
+use muster_storage::partition_log::{
+    PartitionFiles, START_OFFSET_FILE, is_left_by_compaction, partition_files, segment_end,
+    segment_file_name,
+};
 use muster_storage::{
     Appended, FileDone, FileOp, FileRange, FileToken, Find, Found, OpenFiles, PartitionError,
     PartitionLog, PartitionPlace, PartitionRecovery, RecoveredPartition, RecoveryPoint, Searched,
@@ -18,6 +21,9 @@ pub struct World {
     pub log: PartitionLog,
     pub files: OpenFiles,
     pub disk: Disk,
+    pub segment_bytes: u64,
+    /// For compaction.
+    pub known: super::compacting::Known,
 }
 
 pub fn small_config() -> TopicConfig {
@@ -41,7 +47,13 @@ pub fn batch(times: &[i64], value_bytes: usize) -> Vec<u8> {
 impl World {
     pub fn new(config: TopicConfig) -> Self {
         let log = PartitionLog::create(place(), config, 0);
-        Self { log, files: OpenFiles::new(0, 4), disk: Disk::default() }
+        Self {
+            log,
+            files: OpenFiles::new(0, 4),
+            disk: Disk::default(),
+            segment_bytes: config.segment_bytes,
+            known: super::compacting::Known::default(),
+        }
     }
 
     pub fn perform(&mut self, ops: Vec<FileOp>) {
@@ -174,7 +186,9 @@ impl World {
         visited: &mut Vec<i64>,
     ) -> Result<RecoveredPartition, PartitionError> {
         let files = self.disk.dir(&place().dir);
-        let segments = partition_files(files.keys().cloned());
+        let names = files.keys().cloned().collect();
+        let PartitionFiles { segments, .. } =
+            PartitionFiles::of(names, |base_offset, name| segment_end(base_offset, files[name]))?;
         let mut recovery = PartitionRecovery::new(segments.len(), point);
         for (base_offset, name) in &segments {
             let visit = |batch: &VisitedBatch| {
@@ -185,11 +199,35 @@ impl World {
         recovery.finish()
     }
 
+    /// Finishes swaps of compacted segments, and removes what compaction left, as the server does
+    /// first at startup.
+    fn finish_swaps(&mut self) -> Result<(), PartitionError> {
+        let dir = place().dir;
+        let files = self.disk.dir(&dir);
+        let names: Vec<_> = files.keys().cloned().collect();
+        let found = PartitionFiles::of(names.clone(), |base_offset, name| {
+            segment_end(base_offset, files[name])
+        })?;
+        self.disk.close_all();
+        let mut ops = Vec::new();
+        for swap in found.swaps {
+            let replaced = swap.replaced.iter().map(|name| dir.join(name));
+            ops.extend(replaced.map(|path| FileOp::RemoveFile { path }));
+            let to = dir.join(segment_file_name(swap.base_offset));
+            ops.push(FileOp::Rename { from: dir.join(swap.name), to });
+        }
+        let left = names.iter().filter(|name| is_left_by_compaction(name));
+        ops.extend(left.map(|name| FileOp::RemoveFile { path: dir.join(name) }));
+        self.perform(ops);
+        Ok(())
+    }
+
     pub fn reopen_from(
         &mut self,
         point: Option<RecoveryPoint>,
     ) -> Result<Vec<i64>, PartitionError> {
         let mut visited = Vec::new();
+        self.finish_swaps()?;
         let recovered = self.recover(point, &mut visited)?;
         let files = self.disk.dir(&place().dir);
         let start = files.get(START_OFFSET_FILE).map(|bytes| bytes.to_vec()).unwrap_or_default();
@@ -198,7 +236,7 @@ impl World {
         let mut ops = Vec::new();
         self.log = PartitionLog::open(
             place(),
-            small_config(),
+            TopicConfig { segment_bytes: self.segment_bytes, ..small_config() },
             0,
             recovered,
             &start,

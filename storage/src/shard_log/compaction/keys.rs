@@ -5,6 +5,7 @@
 //! differ by their types alone.
 
 use crate::log_partition::LogPartition;
+use crate::newest::{KeyHash, Newest};
 
 /// The type at the front of the key of a snapshot, and of an update.
 const SNAPSHOT: &[u8] = &[0, 0];
@@ -20,8 +21,14 @@ pub(super) fn is_update(partition: LogPartition, key: &[u8]) -> bool {
     }
 }
 
+/// The hash of a partition and of the key by which a record in it is compared.
+pub(super) fn hash(newest: &Newest, partition: LogPartition, key: &[u8]) -> KeyHash {
+    let (first, rest) = compared(partition, key);
+    newest.hash([&partition.to_bytes(), first, rest])
+}
+
 /// The key by which a record is compared, in two parts: that of an update is its snapshot's.
-pub(super) fn compared(partition: LogPartition, key: &[u8]) -> (&[u8], &[u8]) {
+fn compared(partition: LogPartition, key: &[u8]) -> (&[u8], &[u8]) {
     if is_update(partition, key) { (SNAPSHOT, &key[UPDATE.len()..]) } else { (&[], key) }
 }
 

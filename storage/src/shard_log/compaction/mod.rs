@@ -4,11 +4,10 @@
 //! It runs concurrently with the appends, in slices, and pushes file operations like the rest of
 //! the log; FORMAT.md describes the files at each moment. It compares keys without decoding them.
 //! [`pass`]: one pass, by its [`rules`]; [`scan`]: the records of segments; [`notes`]: what is
-//! noted of them, with [`newest`], the newest record of each key, [`keys`], by which they are
-//! compared, and [`transactions`]; [`output`]: the segment that is written.
+//! noted of them, with the newest record of each key ([`crate::newest`]), [`keys`], by which they
+//! are compared, and [`transactions`]; [`output`]: the segment that is written.
 
 mod keys;
-mod newest;
 mod notes;
 mod output;
 mod pass;

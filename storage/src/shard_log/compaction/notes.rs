@@ -3,21 +3,17 @@
 //!
 //! A record of a transaction counts once its marker is read: then it is noted by its own offset.
 
-use super::keys::is_update;
-use super::newest::{CHUNK_BYTES, KeyHash, Newest, Noted};
-use super::scan::RawRecord;
+use super::keys::{hash, is_update};
 use super::transactions::{OpenTransaction, Place, Transactions};
-use crate::limits::{COMPACTION_SLICE_BYTES, COMPACTION_SLICE_RECORDS};
 use crate::log_partition::LogPartition;
+use crate::newest::{KeyHash, NEW_MEMORY_COST, Newest, Noted};
+use crate::raw_record::RawRecord;
 use muster_codec::record_batch::{BatchHeader, TransactionOutcome};
 use muster_codec::wire::Result;
 
 /// There is no memory for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
-
-/// New memory costs as much as this number of records.
-const NEW_MEMORY_COST: usize = COMPACTION_SLICE_RECORDS * CHUNK_BYTES / COMPACTION_SLICE_BYTES;
 
 #[derive(Debug)]
 pub(super) struct Notes {
@@ -66,7 +62,7 @@ impl Notes {
         if self.cut.is_some() || is_update(partition, key) {
             return Ok(Ok(1));
         }
-        let key = self.newest.hash(partition, key);
+        let key = hash(&self.newest, partition, key);
         if header.is_transactional() {
             self.transactions.record(partition, header.producer_id, key, offset);
             return Ok(if self.transactions.is_full() { Err(Full) } else { Ok(1) });
@@ -132,7 +128,7 @@ impl Notes {
 
     /// The offset of the newest record that displaces older ones of a key.
     pub(super) fn newest_of(&self, partition: LogPartition, key: &[u8]) -> Option<i64> {
-        self.newest.get(self.newest.hash(partition, key))
+        self.newest.get(hash(&self.newest, partition, key))
     }
 
     /// Frees a part of the memory; returns true when none is left.

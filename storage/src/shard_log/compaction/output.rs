@@ -1,15 +1,15 @@
 //! The segment that compaction writes: the records that are kept, batch by batch in dense blocks.
 
-use super::scan::RawRecord;
 use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, Compacted, PARTITION_BYTES, SegmentHeader};
 use crate::limits::{COMPACTED_BLOCK_BYTES, COMPACTION_IO_BYTES};
 use crate::log_partition::LogPartition;
 use crate::outbox::Outbox;
+use crate::raw_record::{RawRecord, move_times};
 use crate::shard_log::partitions::IndexEntry;
 use crate::shard_log::segments::Segment;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::BatchHeader;
-use muster_codec::wire::{Result, put_i8, put_varint, put_varlong, varlong_len};
+use muster_codec::wire::Result;
 use std::collections::BTreeMap;
 
 /// The identity of the new segment.
@@ -305,17 +305,7 @@ impl Output {
     /// Rewrites the records from `from` on with another base timestamp.
     fn move_times(&mut self, from: usize, old: i64, new: i64) -> Result<()> {
         self.spare.clear();
-        let mut rest = &self.block.buffer[from..];
-        while !rest.is_empty() {
-            let record = RawRecord::read(rest)?;
-            let delta = old.wrapping_add(record.timestamp_delta).wrapping_sub(new);
-            let out = &mut self.spare;
-            put_varint(out, (1 + varlong_len(delta) + record.rest.len()) as i32);
-            put_i8(out, record.attributes);
-            put_varlong(out, delta);
-            out.extend_from_slice(record.rest);
-            rest = &rest[record.bytes.len()..];
-        }
+        move_times(&self.block.buffer[from..], old, new, &mut self.spare)?;
         self.block.buffer.truncate(from);
         self.block.buffer.extend_from_slice(&self.spare);
         Ok(())

@@ -3,10 +3,10 @@
 use super::keys::is_update;
 use super::notes::Notes;
 use super::output::Fate;
-use super::scan::RawRecord;
 use super::transactions::Place;
 use crate::injected::{self, Fault};
 use crate::log_partition::LogPartition;
+use crate::raw_record::RawRecord;
 use muster_codec::record_batch::BatchHeader;
 
 /// The parameters of a pass.

@@ -4,6 +4,7 @@
 use crate::layout::{BLOCK_HEADER_BYTES, Block, BlockHeader, Entries, PARTITION_BYTES};
 use crate::limits::COMPACTION_IO_BYTES;
 use crate::log_partition::LogPartition;
+use crate::raw_record::RawRecord;
 use crate::shard_log::segments::Segment;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, Compression};
@@ -21,50 +22,6 @@ pub(super) enum Item<'a> {
     Read,
     /// The segment has no further block.
     End,
-}
-
-/// The parts of a record that compaction needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RawRecord<'a> {
-    /// The whole record, with its length.
-    pub(super) bytes: &'a [u8],
-    pub(super) timestamp_delta: i64,
-    pub(super) offset_delta: i32,
-    pub(super) key: Option<&'a [u8]>,
-    pub(super) is_tombstone: bool,
-    /// The bytes before and after the timestamp.
-    pub(super) attributes: i8,
-    pub(super) rest: &'a [u8],
-}
-
-impl<'a> RawRecord<'a> {
-    /// Its offset in the batch with this header.
-    pub(super) fn offset(&self, header: &BatchHeader) -> i64 {
-        header.base_offset.wrapping_add(i64::from(self.offset_delta))
-    }
-
-    /// The record at the front of `bytes`.
-    ///
-    /// # Errors
-    /// Bytes that are not a record.
-    pub(super) fn read(bytes: &'a [u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes);
-        let len = length(&mut reader)?.ok_or(DecodeError::UnexpectedEnd)?;
-        let mut body = Reader::new(reader.take(len)?);
-        let attributes = body.i8()?;
-        let timestamp_delta = body.varlong()?;
-        let rest = body.rest();
-        let offset_delta = body.varint()?;
-        let key = length(&mut body)?.map(|len| body.take(len)).transpose()?;
-        let is_tombstone = body.varint()? < 0;
-        let bytes = &bytes[..bytes.len() - reader.remaining()];
-        Ok(Self { bytes, timestamp_delta, offset_delta, key, is_tombstone, attributes, rest })
-    }
-}
-
-/// A length as a varint; None if it is negative.
-fn length(reader: &mut Reader<'_>) -> Result<Option<usize>> {
-    Ok(usize::try_from(reader.varint()?).ok())
 }
 
 /// The block that is being read, as places in the buffer.

@@ -1,8 +1,8 @@
 //! The transactions in the part of the log that a pass compares: which were aborted, and which have
 //! no marker yet.
 
-use super::newest::KeyHash;
 use crate::log_partition::LogPartition;
+use crate::newest::KeyHash;
 use muster_codec::record_batch::{BatchHeader, TransactionOutcome};
 use std::collections::BTreeMap;
 
@@ -133,7 +133,8 @@ impl Transactions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard_log::compaction::newest::Newest;
+    use crate::newest::Newest;
+    use crate::shard_log::compaction::keys::hash;
     use muster_codec::record_batch::BatchBuilder;
 
     const PARTITION: LogPartition = LogPartition::ConsumerOffsets(3);
@@ -152,7 +153,7 @@ mod tests {
     fn each_transaction_of_a_producer_has_an_outcome_of_its_own() {
         let mut all = Transactions::new(0);
         let newest = Newest::new(1, 1, 1);
-        let key = newest.hash(PARTITION, b"k");
+        let key = hash(&newest, PARTITION, b"k");
         let ends =
             [TransactionOutcome::Abort, TransactionOutcome::Commit, TransactionOutcome::Abort];
         for (at, outcome) in (0..).zip(ends) {

@@ -1,15 +1,15 @@
 //! A table of the newest record of each key, for as many keys as fit in its memory
-//! (`SkimpyOffsetMap` of Kafka).
+//! (`SkimpyOffsetMap` of Kafka). The compaction of all kinds of logs uses it.
 
-use super::keys::compared;
-use crate::log_partition::LogPartition;
+use crate::limits::COMPACTION_SLICE_BYTES;
+use crate::limits::COMPACTION_SLICE_RECORDS;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
-/// The hash of a partition and key. It is keyed by the log's random id, so that no client can
-/// construct two keys with the same hash.
+/// The hash of a key. It is keyed by a random number of the log, so that no client can construct
+/// two keys with the same hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct KeyHash([u64; 2]);
+pub(crate) struct KeyHash([u64; 2]);
 
 /// Hash and offset after the record; zeros in a free slot.
 type Slot = [u64; 3];
@@ -18,13 +18,17 @@ const FREE: Slot = [0; 3];
 
 /// The number of slots that are allocated at once, on their first use: no call takes long.
 const CHUNK_SLOTS: usize = 2_048;
-pub(super) const CHUNK_BYTES: usize = CHUNK_SLOTS * size_of::<Slot>();
+const CHUNK_BYTES: usize = CHUNK_SLOTS * size_of::<Slot>();
+
+/// New memory costs as much time as this number of records.
+pub(crate) const NEW_MEMORY_COST: usize =
+    COMPACTION_SLICE_RECORDS * CHUNK_BYTES / COMPACTION_SLICE_BYTES;
 
 /// The result of [`Newest::note`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Noted {
+pub(crate) enum Noted {
     InPlace,
-    /// [`CHUNK_BYTES`] were allocated for it, which takes a while.
+    /// Memory was allocated for it, which takes a while: [`NEW_MEMORY_COST`].
     InNewMemory,
     /// The table is full, and the record was not noted.
     Full,
@@ -32,7 +36,7 @@ pub(super) enum Noted {
 
 /// A hash table with linear probing that never moves its entries.
 #[derive(Debug)]
-pub(super) struct Newest {
+pub(crate) struct Newest {
     hasher: SipHasher13,
     chunks: Vec<Vec<Slot>>,
     len: usize,
@@ -40,7 +44,7 @@ pub(super) struct Newest {
 
 impl Newest {
     /// A table for at most `keys` keys, in at most `bytes` bytes.
-    pub(super) fn new(log_id: u64, keys: u64, bytes: usize) -> Self {
+    pub(crate) fn new(log_id: u64, keys: u64, bytes: usize) -> Self {
         let wanted = keys.saturating_mul(4) / 3 + 1;
         let most = bytes / CHUNK_BYTES;
         let chunks = wanted.div_ceil(CHUNK_SLOTS as u64).min(most.max(1) as u64);
@@ -51,19 +55,16 @@ impl Newest {
         }
     }
 
-    /// The hash of the key by which a record is compared.
-    pub(super) fn hash(&self, partition: LogPartition, key: &[u8]) -> KeyHash {
+    /// The hash of the key by which a record is compared, in parts.
+    pub(crate) fn hash<const N: usize>(&self, parts: [&[u8]; N]) -> KeyHash {
         let mut hasher = self.hasher;
-        hasher.write(&partition.to_bytes());
-        let (first, rest) = compared(partition, key);
-        hasher.write(first);
-        hasher.write(rest);
+        parts.into_iter().for_each(|part| hasher.write(part));
         let hash = hasher.finish128();
         KeyHash([hash.h1, hash.h2])
     }
 
     /// Notes a record, unless a newer one of its key is known.
-    pub(super) fn note(&mut self, key: KeyHash, offset: i64) -> Noted {
+    pub(crate) fn note(&mut self, key: KeyHash, offset: i64) -> Noted {
         let at = self.find(key);
         let is_full = self.len >= self.slots() / 4 * 3;
         let chunk = &mut self.chunks[at / CHUNK_SLOTS];
@@ -82,14 +83,14 @@ impl Newest {
     }
 
     /// Frees `bytes` of the table with the entries in them; returns true when none are left.
-    pub(super) fn free(&mut self, bytes: usize) -> bool {
+    pub(crate) fn free(&mut self, bytes: usize) -> bool {
         let left = self.chunks.len().saturating_sub((bytes / CHUNK_BYTES).max(1));
         self.chunks.truncate(left);
         left == 0
     }
 
     /// The offset of the newest record of a key; None if none was noted.
-    pub(super) fn get(&self, key: KeyHash) -> Option<i64> {
+    pub(crate) fn get(&self, key: KeyHash) -> Option<i64> {
         let slot = self.slot(self.find(key));
         (slot != FREE).then(|| (slot[2] as i64).wrapping_sub(1))
     }
@@ -121,21 +122,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_offset_of_each_key_of_each_partition_is_known() {
+    fn the_last_offset_of_each_key_is_known() {
         let mut newest = Newest::new(7, 10_000, 1 << 20);
         for round in 0..3i64 {
             for key in 0..5_000u32 {
-                let hash = newest.hash(LogPartition::ConsumerOffsets(key % 3), &key.to_be_bytes());
+                let hash = newest.hash([&[key as u8 % 3][..], &key.to_be_bytes()]);
                 assert_ne!(newest.note(hash, round * 5_000 + i64::from(key)), Noted::Full);
             }
         }
         for key in 0..5_000u32 {
-            let hash = newest.hash(LogPartition::ConsumerOffsets(key % 3), &key.to_be_bytes());
+            let hash = newest.hash([&[key as u8 % 3][..], &key.to_be_bytes()]);
             assert_eq!(newest.get(hash), Some(10_000 + i64::from(key)));
-            assert_eq!(
-                newest.get(newest.hash(LogPartition::ConsumerOffsets(9), &key.to_be_bytes())),
-                None
-            );
+            assert_eq!(newest.get(newest.hash([&[9][..], &key.to_be_bytes()])), None);
         }
     }
 
@@ -143,30 +141,22 @@ mod tests {
     fn a_full_table_takes_newer_records_of_its_keys_but_no_further_key() {
         let mut newest = Newest::new(7, u64::MAX, 1);
         let mut known = 0u32;
-        while newest.note(newest.hash(LogPartition::Cluster, &known.to_be_bytes()), 1)
-            != Noted::Full
-        {
+        while newest.note(newest.hash([&known.to_be_bytes()]), 1) != Noted::Full {
             known += 1;
         }
         assert_eq!(known as usize, CHUNK_SLOTS / 4 * 3, "a quarter stays free");
         for key in 0..known {
-            let hash = newest.hash(LogPartition::Cluster, &key.to_be_bytes());
+            let hash = newest.hash([&key.to_be_bytes()]);
             assert_eq!(newest.note(hash, 2), Noted::InPlace);
             assert_eq!(newest.get(hash), Some(2));
         }
-        assert_eq!(newest.get(newest.hash(LogPartition::Cluster, &known.to_be_bytes())), None);
+        assert_eq!(newest.get(newest.hash([&known.to_be_bytes()])), None);
     }
 
     #[test]
     fn another_log_has_other_hashes() {
         let (one, other) = (Newest::new(1, 1, 1), Newest::new(2, 1, 1));
-        assert_ne!(
-            one.hash(LogPartition::Cluster, b"key"),
-            other.hash(LogPartition::Cluster, b"key")
-        );
-        assert_ne!(
-            one.hash(LogPartition::Cluster, b"key"),
-            one.hash(LogPartition::ConsumerOffsets(0), b"key")
-        );
+        assert_ne!(one.hash([b"key"]), other.hash([b"key"]));
+        assert_ne!(one.hash([b"key"]), one.hash([&[0][..], b"key"]));
     }
 }

@@ -1,11 +1,18 @@
-//! Kafka's types of compression, unpacked within a bound: what the bytes claim reserves no memory.
+//! Kafka's types of compression. Content is decompressed within a bound: what the bytes claim reserves
+//! no memory.
+
+#![forbid(unsafe_code)]
 
 use muster_codec::record_batch::Compression;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 /// The start of xerial's framing, which Java clients write; two version numbers follow.
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
+const XERIAL_VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 const XERIAL_HEADER_BYTES: usize = 16;
+
+/// The bytes of a block in that framing, before compression.
+const XERIAL_BLOCK_BYTES: usize = 32 << 10;
 
 /// Appends the content of compressed bytes, up to `max` bytes.
 ///
@@ -28,6 +35,31 @@ pub fn decompress(
         Compression::Zstd => zstd(bytes, max, out),
         Compression::Snappy => snappy(bytes, max, out),
     }
+}
+
+/// Appends the compressed form of content to `out`.
+///
+/// # Errors
+/// None that is known: all of it happens in memory.
+pub fn compress(compression: Compression, content: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    match compression {
+        Compression::None => out.extend_from_slice(content),
+        Compression::Gzip => {
+            let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::default());
+            encoder.write_all(content)?;
+            encoder.finish()?;
+        }
+        Compression::Lz4 => {
+            let mut encoder = lz4_flex::frame::FrameEncoder::new(out);
+            encoder.write_all(content)?;
+            encoder.finish().map_err(io::Error::other)?;
+        }
+        Compression::Zstd => {
+            ruzstd::encoding::compress(content, out, ruzstd::encoding::CompressionLevel::Fastest);
+        }
+        Compression::Snappy => compress_snappy(content, out)?,
+    }
+    Ok(())
 }
 
 /// Whether the content is longer than it may be.
@@ -109,6 +141,19 @@ fn snappy_block(block: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
+/// In the framing of Java clients, which all clients read.
+fn compress_snappy(content: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    out.extend_from_slice(XERIAL_MAGIC);
+    out.extend_from_slice(&XERIAL_VERSIONS);
+    let mut encoder = snap::raw::Encoder::new();
+    for block in content.chunks(XERIAL_BLOCK_BYTES) {
+        let compressed = encoder.compress_vec(block)?;
+        out.extend((compressed.len() as u32).to_be_bytes());
+        out.extend(compressed);
+    }
+    Ok(())
+}
+
 fn too_long() -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, "the content is larger than it may be")
 }
@@ -120,9 +165,16 @@ fn cut_off() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     const MAX: usize = 1 << 20;
+
+    const ALL: [Compression; 5] = [
+        Compression::None,
+        Compression::Gzip,
+        Compression::Snappy,
+        Compression::Lz4,
+        Compression::Zstd,
+    ];
 
     fn content(compression: Compression, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
@@ -131,21 +183,25 @@ mod tests {
 
     /// Zeros, as each type compresses them.
     fn zeros(len: usize) -> Vec<(Compression, Vec<u8>)> {
-        let zeros = vec![0; len];
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        gzip.write_all(&zeros).unwrap();
-        let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
-        lz4.write_all(&zeros).unwrap();
-        let snappy = snap::raw::Encoder::new().compress_vec(&zeros).unwrap();
-        let level = ruzstd::encoding::CompressionLevel::Fastest;
-        let zstd = ruzstd::encoding::compress_to_vec(&zeros[..], level);
-        vec![
-            (Compression::None, zeros),
-            (Compression::Gzip, gzip.finish().unwrap()),
-            (Compression::Lz4, lz4.finish().unwrap()),
-            (Compression::Snappy, snappy),
-            (Compression::Zstd, zstd),
-        ]
+        let compressed = |compression| {
+            let mut out = Vec::new();
+            compress(compression, &vec![0; len], &mut out).unwrap();
+            (compression, out)
+        };
+        ALL.into_iter().map(compressed).collect()
+    }
+
+    #[test]
+    fn what_was_compressed_is_read_again() {
+        let noise = (0..100_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 17) as u8);
+        for records in [Vec::new(), b"one".to_vec(), vec![7; 70_000], noise.collect()] {
+            for compression in ALL {
+                let (mut compressed, mut out) = (Vec::new(), Vec::new());
+                compress(compression, &records, &mut compressed).unwrap();
+                decompress(compression, &compressed, records.len(), &mut out).unwrap();
+                assert!(out == records, "{compression:?}, {} bytes", records.len());
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,326 @@
+//! Compaction of a partition of a topic with `cleanup.policy=compact`: keeps the newest record of
+//! each key, as Kafka's `Cleaner` does.
+//!
+//! It runs concurrently with the appends, in slices that the caller paces, and pushes file
+//! operations like the rest of the log; FORMAT.md describes the files at each moment. [`pass`]: one
+//! pass; [`input`]: the batches of segments; [`notes`]: what is noted of them; [`clean`]: what is
+//! left of a batch; [`output`]: the segment that is written.
+
+mod clean;
+mod input;
+mod notes;
+mod output;
+mod pass;
+
+use super::segment::Segment;
+use super::{ASIDE_KEY, PartitionLog, segment_file_name};
+use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
+use crate::open_files::OpenFiles;
+use crate::segment_name;
+use crate::shard_log::{ASIDE_FILE_NAME, CompactionConfig};
+use output::Output;
+use pass::{Pass, Source, Work};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The suffix of a segment that is complete, and stands for all segments that begin before its end.
+const SWAP_SUFFIX: &str = ".swap";
+
+/// The suffix of a segment that was replaced while a part of it is being sent.
+const REPLACED_SUFFIX: &str = ".replaced";
+
+/// The segments that may be compacted now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cleanable {
+    /// The part of the bytes whose keys were not compared yet.
+    pub ratio: f64,
+    /// Some of them are older than `max.compaction.lag.ms`.
+    pub is_overdue: bool,
+    /// The number of segments.
+    segments: usize,
+}
+
+/// The last batch of a producer that is known to the partition, which is kept for its sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastOfProducer {
+    /// Its last offset.
+    Data(i64),
+    /// A marker of this epoch.
+    Marker(i16),
+}
+
+/// The knowledge that a pass needs beside the log.
+#[derive(Debug, Clone, Default)]
+pub struct CompactionRules {
+    /// A number that clients do not know: the hashes of keys depend on it.
+    pub secret: u64,
+    /// Memory for the table of the newest records.
+    pub map_bytes: usize,
+    /// The time by the wall clock, in ms.
+    pub now: i64,
+    /// `delete.retention.ms`
+    pub delete_retention_ms: i64,
+    /// All aborted transactions below the last stable offset: the producer, the first offset, and
+    /// the offset of the marker.
+    pub aborted: Vec<(i64, Range<i64>)>,
+    /// The known producers.
+    pub producers: BTreeMap<i64, LastOfProducer>,
+}
+
+/// The result of a slice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Slice {
+    /// There is more to do.
+    Pause,
+    /// A read, write or sync of this number of bytes is under way: [`Compaction::done`].
+    Wait {
+        bytes: usize,
+    },
+    End(CompactionEnd),
+}
+
+/// The result of a pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompactionEnd {
+    Done(Compacted),
+    /// Segments of the pass were removed by retention or DeleteRecords.
+    Overtaken,
+    /// The disk is full. What was replaced stays replaced.
+    NoSpace,
+    /// A segment could not be read, or does not hold what was written to it.
+    Damaged {
+        base_offset: i64,
+        reason: String,
+    },
+}
+
+/// The work of a pass that ended well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// The size of its segments before and after.
+    pub bytes_before: u64,
+    pub bytes_after: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+}
+
+/// A pass over a log.
+#[derive(Debug)]
+pub struct Compaction {
+    pass: Pass,
+    failed: Option<CompactionEnd>,
+    dropped_markers: Vec<i64>,
+}
+
+/// The base offsets and names of complete segments that have not got their final names: each stands
+/// for all segments from its base offset to its end.
+pub(super) fn swap_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, String)> {
+    let numbered = |name: String| {
+        let number = segment_name::number_of(name.strip_suffix(SWAP_SUFFIX)?)?;
+        Some((i64::try_from(number).ok()?, name))
+    };
+    names.into_iter().filter_map(numbered).collect()
+}
+
+/// Whether a file is one that compaction left behind when the process ended, and nothing needs.
+pub fn is_left_by_compaction(name: &str) -> bool {
+    let replaced = name.strip_suffix(REPLACED_SUFFIX).and_then(|rest| rest.rsplit_once('.'));
+    name == ASIDE_FILE_NAME
+        || replaced.is_some_and(|(segment, _)| segment_name::number_of(segment).is_some())
+}
+
+impl Compaction {
+    /// The offsets of the markers that the log has lost since the last call. A reader skips records
+    /// of an aborted transaction's producer up to its marker, so these transactions are no longer
+    /// reported to readers.
+    pub fn take_dropped_markers(&mut self) -> Vec<i64> {
+        std::mem::take(&mut self.dropped_markers)
+    }
+
+    /// The bytes by which the last slice was longer than it should be: the next one has to wait.
+    pub fn overrun(&self) -> usize {
+        self.pass.overrun()
+    }
+
+    /// Takes the completion of the operation of the last slice.
+    pub fn done(&mut self, done: FileDone) {
+        match done {
+            FileDone::Read { data, .. } => self.pass.read_done(&data),
+            FileDone::ReadFailed { reason, .. } => {
+                let base_offset = self.pass.base_offset();
+                self.failed = Some(CompactionEnd::Damaged { base_offset, reason });
+            }
+            FileDone::NoSpace { .. } => self.failed = Some(CompactionEnd::NoSpace),
+            FileDone::Written { .. } | FileDone::Synced { .. } => {}
+        }
+    }
+}
+
+impl PartitionLog {
+    /// The segments that may be compacted now: sealed, below the last stable offset, synced, as the
+    /// stored recovery point says, and old enough
+    /// (`LogCleanerManager.cleanableOffsets`). None if none of them is dirty.
+    pub fn cleanable(
+        &self,
+        stable: i64,
+        wall: i64,
+        config: &CompactionConfig,
+    ) -> Option<Cleanable> {
+        let young = wall.saturating_sub(config.min_lag_ms);
+        let may_be_cleaned = |segment: &&Segment| {
+            let is_young = config.min_lag_ms > 0 && segment.last_time() > young;
+            segment.written == segment.size
+                && segment.next_offset <= stable
+                && segment.base_offset < self.point_from
+                && !(self.is_dirty(segment) && is_young)
+        };
+        let (_, sealed) = self.segments.split_last()?;
+        let sealed: Vec<_> = sealed.iter().take_while(may_be_cleaned).collect();
+        let dirty: Vec<_> = sealed.iter().filter(|segment| self.is_dirty(segment)).collect();
+        let since = dirty.iter().map(|segment| segment.first_time()).min()?;
+        let bytes: u64 = sealed.iter().map(|segment| segment.size).sum();
+        let dirty: u64 = dirty.iter().map(|segment| segment.size).sum();
+        let ratio = dirty as f64 / bytes.max(1) as f64;
+        let is_overdue = since <= wall.saturating_sub(config.max_lag_ms);
+        Some(Cleanable { ratio, is_overdue, segments: sealed.len() })
+    }
+
+    /// Begins a pass. There is one at a time.
+    pub fn begin_compaction(&self, cleanable: &Cleanable, rules: CompactionRules) -> Compaction {
+        let source = |segment: &Segment| Source {
+            base_offset: segment.base_offset,
+            file: segment.file,
+            size: segment.size,
+            next_offset: segment.next_offset,
+        };
+        let sources = self.segments.iter().take(cleanable.segments).map(source).collect();
+        let segment_bytes = self.config.segment_bytes;
+        let pass =
+            Pass::new(rules, sources, self.clean_to.max(self.log_start_offset), segment_bytes);
+        Compaction { pass, failed: None, dropped_markers: Vec::new() }
+    }
+
+    /// Does one slice of a pass; the completion of its operation has `token`, which is the
+    /// caller's. A pass that has ended is not continued.
+    pub fn compact(
+        &mut self,
+        compaction: &mut Compaction,
+        token: FileToken,
+        files: &mut OpenFiles,
+        ops: &mut Vec<FileOp>,
+    ) -> Slice {
+        if let Some(end) = compaction.failed.take() {
+            return self.end_compaction(end, files, ops);
+        }
+        let work = match compaction.pass.work() {
+            Ok(work) => work,
+            Err(error) => {
+                let (base_offset, reason) = (compaction.pass.base_offset(), error.to_string());
+                let end = CompactionEnd::Damaged { base_offset, reason };
+                return self.end_compaction(end, files, ops);
+            }
+        };
+        match work {
+            Work::Pause => Slice::Pause,
+            Work::Read { source, offset, len } => {
+                let Some(segment) = self.segment_at(source.base_offset, source.file) else {
+                    return self.end_compaction(CompactionEnd::Overtaken, files, ops);
+                };
+                let file = self.file(segment, files, ops);
+                ops.push(FileOp::Read { token, file, offset, len });
+                Slice::Wait { bytes: len as usize }
+            }
+            Work::Write { offset, data } => {
+                if offset == 0 {
+                    self.remove_aside(files, ops);
+                }
+                let (file, bytes) = (self.aside(files, ops), data.len());
+                ops.push(FileOp::Write { token, file, offset, data });
+                Slice::Wait { bytes }
+            }
+            Work::Sync { len } => {
+                let file = self.aside(files, ops);
+                ops.push(FileOp::Truncate { file, len });
+                ops.push(FileOp::Sync { token, file });
+                Slice::Wait { bytes: 0 }
+            }
+            Work::Swap(mut output, sources) => {
+                let dropped = std::mem::take(&mut output.dropped_markers);
+                if self.swap(*output, &compaction.pass.sources()[sources], files, ops) {
+                    compaction.dropped_markers.extend(dropped);
+                    Slice::Pause
+                } else {
+                    self.end_compaction(CompactionEnd::Overtaken, files, ops)
+                }
+            }
+            Work::End(compacted) => {
+                self.clean_to = self.clean_to.max(compaction.pass.noted_to());
+                self.end_compaction(CompactionEnd::Done(compacted), files, ops)
+            }
+        }
+    }
+
+    fn end_compaction(
+        &mut self,
+        end: CompactionEnd,
+        files: &mut OpenFiles,
+        ops: &mut Vec<FileOp>,
+    ) -> Slice {
+        self.remove_aside(files, ops);
+        Slice::End(end)
+    }
+
+    /// Replaces segments by one that is complete and durable. Returns false, and replaces nothing,
+    /// if one of them was removed meanwhile.
+    fn swap(
+        &mut self,
+        output: Output,
+        sources: &[Source],
+        files: &mut OpenFiles,
+        ops: &mut Vec<FileOp>,
+    ) -> bool {
+        let Some(range) = self.range_of(sources) else { return false };
+        let mut segment = output.into_segment(self.segments[range.start].created_at());
+        segment.file = self.next_file;
+        self.next_file += 1;
+        let dir = &self.place.dir;
+        let name = segment_file_name(segment.base_offset);
+        let swap = dir.join(format!("{name}{SWAP_SUFFIX}"));
+        files.close(self.key(ASIDE_KEY), ops);
+        ops.push(FileOp::Rename { from: dir.join(ASIDE_FILE_NAME), to: swap.clone() });
+        for old in &self.segments[range.clone()] {
+            let name = segment_file_name(old.base_offset);
+            let aside = format!("{name}.{}{REPLACED_SUFFIX}", old.file);
+            files.replace_segment(self.key(old.file), dir, (&name, aside), ops);
+        }
+        ops.push(FileOp::Rename { from: swap, to: dir.join(name) });
+        self.forget_recent(segment.base_offset..segment.next_offset);
+        self.segments.splice(range, [segment]);
+        true
+    }
+
+    /// The places of the sources in the list of segments, if all are there.
+    fn range_of(&self, sources: &[Source]) -> Option<Range<usize>> {
+        let first = self.segment_of(sources.first()?.base_offset);
+        let range = first..first + sources.len();
+        let there = self.segments.get(range.clone())?;
+        let is_same = |(segment, source): (&Segment, &Source)| {
+            (segment.base_offset, segment.file) == (source.base_offset, source.file)
+        };
+        there.iter().zip(sources).all(is_same).then_some(range)
+    }
+
+    fn is_dirty(&self, segment: &Segment) -> bool {
+        segment.next_offset > self.clean_to
+    }
+
+    fn aside(&self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
+        let path = || self.place.dir.join(ASIDE_FILE_NAME);
+        files.open(self.key(ASIDE_KEY), OpenMode::Aside, path, ops)
+    }
+
+    fn remove_aside(&self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+        files.close(self.key(ASIDE_KEY), ops);
+        ops.push(FileOp::RemoveFile { path: self.place.dir.join(ASIDE_FILE_NAME) });
+    }
+}
