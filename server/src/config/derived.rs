@@ -260,8 +260,22 @@ pub fn compaction(
     let none = Overrides::new();
     let overrides = altered.configs(TOPIC_RESOURCE, OFFSETS_TOPIC).unwrap_or(&none);
     let topic = config.topic_defaults().with(overrides);
+    config.log_cleaner_enable.then(|| rules_of(config, &topic, shards))
+}
+
+/// The compaction of a partition of a user topic, on each of the shards. `config` is that of the
+/// shard, with what was altered.
+pub fn topic_compaction(
+    config: &Config,
+    topic: &TopicConfig,
+    placement: Placement,
+) -> CompactionConfig {
+    rules_of(config, topic, placement.shards)
+}
+
+fn rules_of(config: &Config, topic: &TopicConfig, shards: u32) -> CompactionConfig {
     let share = |all: u64| all / u64::from(shards.max(1));
-    config.log_cleaner_enable.then(|| CompactionConfig {
+    CompactionConfig {
         min_dirty_ratio: topic.min_cleanable_dirty_ratio,
         min_lag_ms: topic.min_compaction_lag_ms,
         max_lag_ms: topic.max_compaction_lag_ms,
@@ -270,7 +284,7 @@ pub fn compaction(
             .max(COMPACTION_MAP_BYTES_MIN),
         io_bytes_per_second: share(config.log_cleaner_io_max_bytes_per_second as u64),
         backoff_ms: config.log_cleaner_backoff_ms,
-    })
+    }
 }
 
 /// The configs of a group, within the bounds of the broker. `config` is that of the shard, with

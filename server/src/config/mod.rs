@@ -42,7 +42,7 @@ pub use client_metrics::{
     ClientAttribute, ClientMetricsConfig, ClientPatterns, InvalidSubscription,
     PUSH_INTERVAL_MS_DEFAULT,
 };
-pub use derived::{compaction, effective, group_config, group_overrides};
+pub use derived::{compaction, effective, group_config, group_overrides, topic_compaction};
 pub use describe::{Described, Describer, Source, Synonym};
 pub use findings::{Finding, Findings, Kind};
 pub use group::GroupConfig;

@@ -7,6 +7,7 @@
 
 use super::io::Job;
 use super::limits::POINTS_OF_A_WRITE;
+use super::partition::Partition;
 use super::partition_set::{PartitionId, Partitions};
 use super::{Effects, layout};
 use muster_storage::limits::BLOCK_BYTES_MAX;
@@ -61,6 +62,11 @@ impl Checkpoint {
         self.is_due = true;
     }
 
+    /// Compaction waits for the next file: it is to be written now.
+    pub(super) fn hurry(&mut self, now: i64) {
+        self.next = self.next.min(now);
+    }
+
     /// The time when the next file is to be written, in milliseconds since the epoch.
     pub(super) fn next_deadline(&self) -> Option<i64> {
         (self.is_due && self.writing.is_none()).then_some(self.next)
@@ -108,6 +114,10 @@ impl Partitions {
             warn!("no space left for {}: the old file stays", path.display());
             FileOp::RemoveFile { path: aside }
         });
+        for partition in self.partitions.values_mut() {
+            let stored = partition.point_written.take().filter(|_| has_space);
+            stored.into_iter().for_each(|point| partition.log.point_stored(&point));
+        }
     }
 
     /// Writes the next entries, or the header after the last ones.
@@ -130,11 +140,16 @@ impl Partitions {
     }
 
     /// The next entries and their offset; None if none is left.
-    fn next_entries(&self, writing: &mut Writing) -> Option<(u64, Vec<u8>)> {
-        let mut data = Vec::new();
-        for (id, point) in self.points_after(writing.after).take(POINTS_OF_A_WRITE) {
+    fn next_entries(&mut self, writing: &mut Writing) -> Option<(u64, Vec<u8>)> {
+        let (mut data, from) = (Vec::new(), writing.after);
+        for (id, point) in self.points_after(from).take(POINTS_OF_A_WRITE) {
             writing.after = Some(id);
             writing.writer.push(id.topic, id.index, &point, &mut data);
+        }
+        let written = (from.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let is_written = |(id, _): &(&PartitionId, &mut Partition)| Some(**id) <= writing.after;
+        for (_, partition) in self.partitions.range_mut(written).take_while(is_written) {
+            partition.point_written = partition.log.recovery_point();
         }
         let (at, len) = (writing.at, data.len());
         if len < POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES {

@@ -21,6 +21,14 @@ counters! {
         fetched_bytes: u64 = Counter of Bytes,
         /// Reads of files that failed.
         failed_reads: u64 = Counter of Count,
+        /// Passes of compaction over a partition.
+        compactions: u64 = Counter of Count,
+        /// Bytes that they read.
+        compaction_read_bytes: u64 = Counter of Bytes,
+        /// Bytes that they wrote.
+        compaction_written_bytes: u64 = Counter of Bytes,
+        /// How long the last of them took, in ms.
+        last_compaction_ms: u64 = Gauge of Count,
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) enum Job {
     Flush(PartitionId, LogEnd),
     /// A write of the recovery points.
     Checkpoint,
+    /// An operation of the compaction of a partition.
+    Compact,
 }
 
 /// The part of a request that waits for a read.

@@ -10,7 +10,8 @@ use crate::directories::sync_name;
 use muster_codec::Wall;
 use muster_codec::record_batch::{BatchHeader, EndTxnMarker};
 use muster_storage::partition_log::{
-    START_OFFSET_FILE, partition_files, read_recovery_points, segment_file_name,
+    PartitionFiles, START_OFFSET_FILE, is_left_by_compaction, read_recovery_points, segment_end,
+    segment_file_name,
 };
 use muster_storage::{
     FileOp, PartitionError, PartitionRecovery, RecoveredPartition, RecoveryPoint, SegmentSource,
@@ -95,6 +96,7 @@ pub(super) fn read(
     wall: Wall,
 ) -> Result<Found, PartitionError> {
     let directory = data.join(layout::directory(id));
+    finish_swaps(&directory)?;
     let found = read_partition(&directory, point, &Cuts::default(), wall)?;
     warn_of_gaps(&directory, name, &found.recovered);
     put_aside(&directory, name, &found.recovered)?;
@@ -140,7 +142,7 @@ fn read_partition(
     cuts: &Cuts,
     wall: Wall,
 ) -> Result<Found, PartitionError> {
-    let mut segments = partition_files(names(directory)?);
+    let mut segments = partition_files(directory)?.segments;
     segments.retain(|(base_offset, _)| cuts.lens.get(base_offset) != Some(&0));
     let count = segments.len() + usize::from(cuts.end.is_some());
     let mut recovery = PartitionRecovery::new(count, point);
@@ -156,6 +158,35 @@ fn read_partition(
     }
     let start_offset = if_there(fs::read(directory.join(START_OFFSET_FILE)))?.unwrap_or_default();
     Ok(Found { recovered: recovery.finish()?, start_offset, producers })
+}
+
+/// The files of a partition, as recovery has to see them.
+///
+/// # Errors
+/// A damaged segment that compaction had completed, and errors of files.
+pub fn partition_files(directory: &Path) -> Result<PartitionFiles, PartitionError> {
+    PartitionFiles::of(names(directory)?, |base_offset, name| {
+        segment_end(base_offset, &Segment::open(&directory.join(name), u64::MAX)?)
+    })
+}
+
+/// Gives compacted segments their final names, and removes what compaction left.
+fn finish_swaps(directory: &Path) -> Result<(), PartitionError> {
+    let names = names(directory)?;
+    let mut left: Vec<String> = names.into_iter().filter(|it| is_left_by_compaction(it)).collect();
+    let swaps = partition_files(directory)?.swaps;
+    if left.is_empty() && swaps.is_empty() {
+        return Ok(());
+    }
+    left.extend(swaps.iter().flat_map(|swap| swap.replaced.clone()));
+    for name in left {
+        fs::remove_file(directory.join(name))?;
+    }
+    for swap in swaps {
+        let to = directory.join(segment_file_name(swap.base_offset));
+        fs::rename(directory.join(swap.name), to)?;
+    }
+    Ok(File::open(directory)?.sync_all()?)
 }
 
 fn warn_of_gaps(directory: &Path, name: &str, recovered: &RecoveredPartition) {

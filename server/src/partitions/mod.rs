@@ -10,6 +10,7 @@
 mod asked;
 mod batch;
 mod checkpoint;
+mod compaction;
 mod counters;
 mod delete_records;
 mod describe_log_dirs;
@@ -46,7 +47,9 @@ pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
 pub(crate) use internal_topics::INTERNAL_RECORD_BYTES;
 pub use internal_topics::{LogBatches, LogRead};
 pub(crate) use limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
-pub use load::{CUT_EXTENSION, Cuts, RecoveryPoints, recovered, recovered_if, recovery_points};
+pub use load::{
+    CUT_EXTENSION, Cuts, RecoveryPoints, partition_files, recovered, recovered_if, recovery_points,
+};
 pub use markers::OffsetTransactions;
 pub(crate) use partition::Bounds;
 pub use partition_set::{Identity, PartitionId, Partitions};

@@ -1,6 +1,7 @@
 //! One partition: its log, its producers, and the requests that wait for it.
 
 use super::batch::{self, Refusal};
+use super::compaction::DurablyStable;
 use super::io::{Io, Job};
 use super::load::Found;
 use super::partition_set::PartitionId;
@@ -12,8 +13,9 @@ use muster_codec::ErrorCode;
 use muster_codec::Wall;
 use muster_codec::messages::AbortedTransaction;
 use muster_codec::record_batch::{EndTxnMarker, TimestampType, set_max_timestamp};
-use muster_storage::AppendError;
-use muster_storage::{FileDone, LogEnd, PartitionLog, PartitionPlace};
+use muster_storage::partition_log::CompactionRules;
+use muster_storage::{AppendError, CompactionConfig};
+use muster_storage::{FileDone, LogEnd, PartitionLog, PartitionPlace, RecoveryPoint};
 use muster_transactions::message::{Producer, Stamp};
 use muster_transactions::partition::{Aborted, Append, End};
 use std::collections::{BTreeSet, VecDeque};
@@ -39,6 +41,9 @@ pub(super) struct Partition {
     synced: i64,
     /// Records may have been written since the last sync.
     may_be_unsynced: bool,
+    /// The recovery point in the file that is being written.
+    pub point_written: Option<RecoveryPoint>,
+    pub durably_stable: DurablyStable,
 }
 
 /// A produce that waits for a batch to be written.
@@ -118,6 +123,8 @@ impl Partition {
             unsynced: 0,
             synced: 0,
             may_be_unsynced,
+            point_written: None,
+            durably_stable: DurablyStable::default(),
         }
     }
 
@@ -260,7 +267,7 @@ impl Partition {
     }
 
     /// The end of the records that are known to be on stable storage.
-    fn durable_offset(&self) -> i64 {
+    pub(super) fn durable_offset(&self) -> i64 {
         self.log.recovery_point().map_or(0, |point| point.end.offset)
     }
 
@@ -341,6 +348,25 @@ impl Partition {
         aborted.map(answer).collect()
     }
 
+    /// The knowledge that a pass of compaction needs beside the log.
+    pub(super) fn compaction_rules(
+        &self,
+        secret: u64,
+        config: &CompactionConfig,
+        wall: Wall,
+    ) -> CompactionRules {
+        let aborted = self.producers.transactions.aborted(0, i64::MAX);
+        let aborted = aborted.map(|it| (it.producer_id, it.first_offset..it.last_offset));
+        CompactionRules {
+            secret,
+            map_bytes: config.map_bytes,
+            now: wall.0,
+            delete_retention_ms: config.delete_retention_ms,
+            aborted: aborted.collect(),
+            producers: self.producers.last_batches(),
+        }
+    }
+
     /// Removes what the topic's retention does not keep.
     pub(super) fn sweep(&mut self, wall: Wall, io: &mut Io, out: &mut Effects) {
         self.log.retain(wall.0, &mut io.files, &mut out.ops);
@@ -380,12 +406,15 @@ fn refusal(error: AppendError) -> Refusal {
     })
 }
 
-/// Retention by time and size needs `cleanup.policy=delete`.
+/// Retention by time and size needs `cleanup.policy=delete`. Segments of compacted topics end after
+/// `max.compaction.lag.ms`, so that their records can be compacted (`LogConfig.maxSegmentMs`).
 fn log_config(config: &TopicConfig) -> muster_storage::TopicConfig {
+    let max_lag_ms = config.max_compaction_lag_ms;
+    let lag_ms = if config.cleanup_policy.compact { max_lag_ms } else { i64::MAX };
     let bound = |bound: i64| if config.cleanup_policy.delete { bound } else { -1 };
     muster_storage::TopicConfig {
         segment_bytes: u64::from(config.segment_bytes.unsigned_abs()),
-        segment_ms: config.segment_ms,
+        segment_ms: config.segment_ms.min(lag_ms),
         retention_bytes: bound(config.retention_bytes),
         retention_ms: bound(config.retention_ms),
     }

@@ -2,6 +2,7 @@
 
 use super::Effects;
 use super::checkpoint::Checkpoint;
+use super::compaction::Compactor;
 use super::fetches::Fetches;
 use super::internal_topics::InternalPartition;
 use super::io::{Io, Job};
@@ -42,6 +43,8 @@ pub struct Identity {
     pub token_tag: u8,
     /// Requests of producers are numbered from here.
     pub first_number: u64,
+    /// A number that clients do not know.
+    pub secret: u64,
 }
 
 /// A partition by the id of its topic: a topic that is created again has other partitions.
@@ -54,7 +57,7 @@ pub struct PartitionId {
 /// All partitions of user topics that one shard leads.
 #[derive(Debug)]
 pub struct Partitions {
-    identity: Identity,
+    pub(super) identity: Identity,
     pub(super) config: Config,
     /// The image to which the partitions belong.
     image: ClusterImage,
@@ -83,6 +86,7 @@ pub struct Partitions {
     /// The time of the next check of retention and idle producers.
     next_sweep: Option<i64>,
     pub(super) checkpoint: Checkpoint,
+    pub(super) compactor: Compactor,
     /// The last partition that a clean stop has synced.
     pub(super) synced_until: Option<PartitionId>,
 }
@@ -127,6 +131,7 @@ impl Partitions {
             awaited_by_shares: BTreeSet::new(),
             next_sweep: None,
             checkpoint: Checkpoint::default(),
+            compactor: Compactor::default(),
             synced_until: None,
         }
     }
@@ -157,6 +162,7 @@ impl Partitions {
         let points = load::recovery_points(data)?;
         for topic in image.topics() {
             let config = effective(&self.config, image, &topic.name);
+            self.compactor.configured(&config);
             for id in self.led(topic) {
                 let point = points.get(&id).copied();
                 let is_there = point.is_some() || there.contains(&id);
@@ -207,6 +213,7 @@ impl Partitions {
 
     fn topic_changed(&mut self, wall: Wall, topic: &Topic, out: &mut Effects) {
         let config = effective(&self.config, &self.image, &topic.name);
+        self.compactor.configured(&config);
         for id in self.led(topic) {
             match self.partitions.get_mut(&id) {
                 Some(partition) => partition.set_config(&config),
@@ -269,6 +276,10 @@ impl Partitions {
     }
 
     fn job_done(&mut self, token: FileToken, done: FileDone, out: &mut Effects) {
+        let job = self.io.end(token);
+        if matches!(job, Some(Job::Compact)) {
+            return self.compaction_done(done);
+        }
         let has_space = !matches!(done, FileDone::NoSpace { .. });
         let data = match done {
             FileDone::Read { data, .. } => Some(data),
@@ -279,7 +290,7 @@ impl Partitions {
             }
             FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::NoSpace { .. } => None,
         };
-        match self.io.end(token) {
+        match job {
             Some(Job::Find(part, search)) => self.headers_read(part, search, data.as_deref(), out),
             Some(Job::FindForShare(read, search)) => {
                 self.share_headers_read(read, search, data.as_deref(), out);
@@ -293,7 +304,7 @@ impl Partitions {
             Some(Job::Flush(id, end)) => self.flushed(id, end, out),
             Some(Job::Checkpoint) => self.checkpoint_written(has_space, out),
             // A read of an internal topic is reported by `log_read`.
-            Some(Job::Log(_)) | None => {}
+            Some(Job::Compact | Job::Log(_)) | None => {}
         }
     }
 
@@ -335,12 +346,13 @@ impl Partitions {
 
     /// The time when [`Self::expire`] has something to do, in milliseconds since the epoch.
     pub fn next_deadline(&self) -> Option<i64> {
-        let deadlines = [self.fetches.next_deadline(), self.next_sweep];
+        let compaction = self.compactor.next_deadline();
+        let deadlines = [self.fetches.next_deadline(), self.next_sweep, compaction];
         deadlines.into_iter().chain([self.checkpoint.next_deadline()]).flatten().min()
     }
 
-    /// Answers fetches whose time to wait has passed; checks retention and idle producers; writes
-    /// recovery points. A call that comes too early does no harm.
+    /// Answers fetches whose time to wait has passed; checks retention and idle producers; compacts
+    /// partitions, and writes recovery points. A call that comes too early does no harm.
     pub fn expire(&mut self, times: Times, out: &mut Effects) {
         let Times { now, wall, .. } = times;
         while let Some(fetch) = self.fetches.due(now) {
@@ -354,6 +366,7 @@ impl Partitions {
                 partition.producers.expire(wall, expiration_ms);
             }
         }
+        self.compact(times, out);
         self.checkpoint(now, out);
     }
 

@@ -11,9 +11,10 @@ use muster_codec::ErrorCode;
 use muster_codec::Wall;
 use muster_codec::record_batch::{BatchHeader, NO_SEQUENCE, NO_TIMESTAMP};
 use muster_storage::BatchPlace;
+use muster_storage::partition_log::LastOfProducer;
 use muster_transactions::message::{Producer as Writer, QuestionKind, Stamp};
 use muster_transactions::partition::End;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// The last batches of a producer, kept to recognise duplicates; as many as a client may have
 /// requests in flight (`max.in.flight.requests.per.connection` of idempotent producers).
@@ -175,6 +176,16 @@ impl Producers {
         let mut all: Vec<_> = self.by_id.iter().map(described).collect();
         all.sort_unstable_by_key(|producer| producer.id);
         all
+    }
+
+    /// The last batch or marker of each.
+    pub(super) fn last_batches(&self) -> BTreeMap<i64, LastOfProducer> {
+        let last = |(id, producer): (&i64, &Producer)| {
+            let data = |batch: &Batch| LastOfProducer::Data(batch.stored.last_offset);
+            let last = producer.batches.back();
+            (*id, last.map_or(LastOfProducer::Marker(producer.epoch), data))
+        };
+        self.by_id.iter().map(last).collect()
     }
 
     /// Removes producers that have not appended for `producer.id.expiration.ms` and have no

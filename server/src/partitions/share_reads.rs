@@ -144,12 +144,15 @@ impl Partitions {
         }
     }
 
-    /// Reads batches from a place on.
+    /// Reads batches from a place on; searches again if the place was compacted meanwhile.
     fn read_batches(&mut self, read: ShareRead, place: BatchPlace, out: &mut Effects) {
         let ShareRead { number, id, offset, reads_committed, max_bytes, first_whole } = read;
         let Some(partition) = self.partitions.get(&id) else {
             return out.share_reads.push((number, ShareReadEnd::Nothing));
         };
+        if !partition.log.is_current(place) {
+            return self.read_for_share(read, out);
+        }
         let stable = partition.stable();
         let is_stable = !reads_committed || offset < stable.offset;
         let end = if reads_committed { stable.end } else { None };

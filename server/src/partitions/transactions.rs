@@ -129,6 +129,10 @@ impl Transactions {
         self.all.aborted(from, end)
     }
 
+    pub(super) fn forget_aborted(&mut self, markers: &[i64]) {
+        self.all.forget_aborted(markers);
+    }
+
     /// The epoch of the coordinator of the last marker, and the first offset of the transaction
     /// that is open; each -1 if there is none.
     pub(super) fn describe(&self, producer_id: i64) -> (i32, i64) {

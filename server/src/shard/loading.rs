@@ -199,7 +199,8 @@ impl Loaded {
         self.slots.configure(&config, None, &image);
         let Times { now, wall, .. } = times;
         self.slots.loaded(now, wall, &*image);
-        let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
+        let mut partitions =
+            Partitions::new(config.clone(), identity(&self.common, self.number, log.log_id()));
         let mut effects = Effects::default();
         let opened = partitions.open(times, data, &image, &mut effects);
         opened.map_err(|error| LoadError::Io { path: data.to_owned(), error })?;
@@ -303,7 +304,7 @@ impl Loaded {
     }
 }
 
-fn identity(common: &Common, number: u32) -> Identity {
+fn identity(common: &Common, number: u32, secret: u64) -> Identity {
     Identity {
         shard: number,
         placement: common.placement,
@@ -312,6 +313,7 @@ fn identity(common: &Common, number: u32) -> Identity {
         open_files_max: common.partition_files_max,
         token_tag: PARTITION_TOKENS,
         first_number: first_number(common.life),
+        secret,
     }
 }
 

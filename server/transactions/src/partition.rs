@@ -305,6 +305,14 @@ impl PartitionTransactions {
         }
     }
 
+    /// The log has lost these markers, after the records of their transactions, to compaction. The
+    /// offsets ascend.
+    pub fn forget_aborted(&mut self, markers: &[i64]) {
+        if !markers.is_empty() {
+            self.aborted.retain(|it| markers.binary_search(&it.last_offset).is_err());
+        }
+    }
+
     /// The log begins at `log_start` now. Transactions that are open stay open.
     pub fn log_starts_at(&mut self, log_start: i64) {
         let gone = self.aborted.partition_point(|it| it.last_offset < log_start);

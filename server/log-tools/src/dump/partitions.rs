@@ -9,9 +9,9 @@ use crate::segment_file::{Located, SegmentFile, names};
 use muster::Failure;
 use muster::cluster::ClusterImage;
 use muster::partitions::layout::{TOPICS, parse_directory};
-use muster::partitions::{recovered, recovery_points};
+use muster::partitions::{partition_files, recovered, recovery_points};
 use muster_codec::record_batch::BatchHeader;
-use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, read_start_offset};
+use muster_storage::partition_log::{START_OFFSET_FILE, read_start_offset};
 use serde_json::json;
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub(super) fn dump(
         start_offset(&directory, &partition, printer)?;
         let recovered = recovered(&directory, points.get(&id).copied());
         let may_be_torn = recovered.is_ok_and(|it| it.torn().is_some());
-        for (_, file) in partition_files(names(&directory)?) {
+        for (_, file) in partition_files(&directory)?.segments {
             let path = Path::new(TOPICS).join(&name).join(&file);
             let file = SegmentFile::open(directory.join(file))?;
             segment(file, &path, &partition, may_be_torn, printer)?;

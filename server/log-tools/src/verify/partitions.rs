@@ -9,10 +9,11 @@ use muster::cluster::ClusterImage;
 use muster::partitions::layout::{
     RECOVERY_POINTS, TOPICS, directory, is_recovery_points, parse_directory,
 };
-use muster::partitions::{CUT_EXTENSION, PartitionId, recovered, recovery_points};
+use muster::partitions::{CUT_EXTENSION, PartitionId, partition_files, recovered, recovery_points};
 use muster_codec::record_batch::Compression;
 use muster_storage::partition_log::{
-    START_OFFSET_FILE, partition_files, read_recovery_points, read_start_offset, segment_file_name,
+    PartitionFiles, START_OFFSET_FILE, is_left_by_compaction, read_recovery_points,
+    read_start_offset, segment_file_name,
 };
 use muster_storage::{PartitionError, RecoveryPoint};
 use std::path::Path;
@@ -106,17 +107,19 @@ fn verify_partition(
     let is_torn = recovered.torn().is_some();
     start_offset(directory, report)?;
     let all = names(directory)?;
-    let segments = partition_files(all.clone());
+    let files = partition_files(directory)?;
     for name in all {
         let path = directory.join(&name);
         if path.extension().is_some_and(|extension| extension == CUT_EXTENSION) {
             report.note(&path, "a torn end that was cut off at startup; it can be removed")?;
-        } else if name != START_OFFSET_FILE && !segments.iter().any(|(_, it)| *it == name) {
+        } else if is_left_by_compaction(&name) || is_replaced(&files, &name) {
+            report.note(&path, "left by compaction; startup removes it")?;
+        } else if name != START_OFFSET_FILE && !files.segments.iter().any(|it| it.1 == name) {
             report.unknown(&path)?;
         }
     }
     let (mut first, mut next) = (None, 0);
-    for (base_offset, name) in &segments {
+    for (base_offset, name) in &files.segments {
         let mut file = SegmentFile::open(directory.join(name))?;
         let ended = verify_segment(&mut file, report)?;
         first = first.or(Some(*base_offset));
@@ -135,11 +138,16 @@ fn verify_partition(
         break;
     }
     if report.damages() == damages {
-        let (count, first) = (segments.len(), first.unwrap_or(0));
+        let (count, first) = (files.segments.len(), first.unwrap_or(0));
         let what = format!("{partition}, {count} segments, offsets {first} to {next}");
         report.checked(directory, &what)?;
     }
     Ok(())
+}
+
+/// Whether a compacted segment that has not got its final name stands for a file.
+fn is_replaced(files: &PartitionFiles, name: &str) -> bool {
+    files.swaps.iter().any(|swap| swap.replaced.iter().any(|it| it == name))
 }
 
 /// An invalid offset is damage; without a file the log begins with its first segment.

@@ -321,6 +321,7 @@ fn appends_and_fetches_are_counted() {
         appended_bytes: bytes,
         fetched_bytes: bytes,
         failed_reads: 0,
+        ..PartitionCounters::default()
     };
     assert_eq!(world.partitions.io.counters, expected);
 }

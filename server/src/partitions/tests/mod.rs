@@ -1,5 +1,6 @@
 //! Stories of partitions, on a file system in memory.
 
+mod compaction;
 mod fetching;
 mod idempotence;
 mod model;

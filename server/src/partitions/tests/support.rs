@@ -340,6 +340,7 @@ fn identity(shards: u32) -> Identity {
         open_files_max: 3,
         token_tag: TOKEN_TAG,
         first_number: 0,
+        secret: 0,
     }
 }
 

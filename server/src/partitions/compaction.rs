@@ -1,0 +1,269 @@
+//! Compaction of the partitions of topics with `cleanup.policy=compact`: one partition at a time,
+//! the dirtiest first, in slices between requests (Kafka's `LogCleanerManager`).
+
+use super::io::Job;
+use super::partition::Partition;
+use super::{Effects, PartitionId, Partitions};
+use crate::clock::Times;
+use crate::config::{TopicConfig, topic_compaction};
+use muster_storage::limits::COMPACTION_SLICE_BYTES;
+use muster_storage::partition_log::{Cleanable, Compacted, Compaction, CompactionEnd, Slice};
+use muster_storage::{CompactionConfig, FileDone, Pace};
+use std::collections::BTreeSet;
+use tracing::{debug, error, warn};
+
+/// The rate of slices: what a longer one did too much is made up for by a pause.
+const SLICE_BYTES_PER_SECOND: u64 = COMPACTION_SLICE_BYTES as u64 * 1_000;
+
+/// The compaction of a shard's partitions.
+#[derive(Debug, Default)]
+pub(super) struct Compactor {
+    running: Option<Running>,
+    pace: Pace,
+    /// The time of the next check whether a partition is due.
+    check_at: i64,
+    /// Partitions with a damaged segment: they are not compacted before the next start.
+    damaged: BTreeSet<PartitionId>,
+    /// The last pass found no space, which was logged.
+    is_disk_full: bool,
+    /// There may be partitions of compacted topics.
+    are_any: bool,
+    /// The server stops.
+    is_stopped: bool,
+}
+
+#[derive(Debug)]
+struct Running {
+    id: PartitionId,
+    compaction: Compaction,
+    config: CompactionConfig,
+    /// An operation is under way.
+    is_waiting: bool,
+    began: i64,
+}
+
+impl Compactor {
+    /// Notes the config of a partition.
+    pub(super) fn configured(&mut self, config: &TopicConfig) {
+        self.are_any |= config.cleanup_policy.compact;
+    }
+
+    /// The time of the next slice or check, in ms; None while an operation is under way.
+    pub(super) fn next_deadline(&self) -> Option<i64> {
+        match &self.running {
+            _ if self.is_stopped => None,
+            Some(running) => (!running.is_waiting).then(|| self.pace.next()),
+            None => self.are_any.then_some(self.check_at),
+        }
+    }
+}
+
+impl Partitions {
+    /// Begins no further slice: the server stops.
+    pub(crate) fn stop_compaction(&mut self) {
+        self.compactor.is_stopped = true;
+    }
+
+    /// Does a slice if one is due, or begins a pass.
+    pub(super) fn compact(&mut self, times: Times, out: &mut Effects) {
+        let Times { now, .. } = times;
+        if self.compactor.next_deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        if self.compactor.running.is_none() && !self.begin_if_due(times, out) {
+            return;
+        }
+        let grown = self.io.counters.appended_bytes;
+        if self.compactor.pace.allows(now, grown) {
+            self.compactor.pace.sliced(now, grown);
+            self.compact_slice(now, out);
+        }
+    }
+
+    /// An operation of the pass is done.
+    pub(super) fn compaction_done(&mut self, done: FileDone) {
+        if let Some(running) = &mut self.compactor.running {
+            running.is_waiting = false;
+            running.compaction.done(done);
+        }
+    }
+
+    fn compact_slice(&mut self, now: i64, out: &mut Effects) {
+        let Some(mut running) = self.compactor.running.take() else { return };
+        let Some(partition) = self.partitions.get_mut(&running.id) else { return };
+        let token = self.io.token();
+        let (files, ops) = (&mut self.io.files, &mut out.ops);
+        let slice = partition.log.compact(&mut running.compaction, token, files, ops);
+        partition.producers.transactions.forget_aborted(&running.compaction.take_dropped_markers());
+        match slice {
+            Slice::Pause => {
+                let overrun = running.compaction.overrun();
+                self.compactor.pace.pay(now, overrun, SLICE_BYTES_PER_SECOND);
+            }
+            Slice::Wait { bytes } => {
+                self.io.begin(token, Job::Compact, &out.ops);
+                running.is_waiting = true;
+                let rate = running.config.io_bytes_per_second;
+                self.compactor.pace.pay(now, bytes, rate);
+            }
+            Slice::End(end) => return self.compaction_ended(now, &running, end),
+        }
+        self.compactor.running = Some(running);
+    }
+
+    fn compaction_ended(&mut self, now: i64, running: &Running, end: CompactionEnd) {
+        let backed_off = now.saturating_add(running.config.backoff_ms.max(1));
+        let name = self.name_of(running.id);
+        match end {
+            CompactionEnd::Done(compacted) => {
+                let Compacted { bytes_before, bytes_after, .. } = compacted;
+                debug!("{name} was compacted from {bytes_before} bytes to {bytes_after}");
+                self.count_compaction(&compacted, now - running.began);
+                self.compactor.is_disk_full = false;
+                // Another one may be due.
+                self.compactor.check_at = now;
+            }
+            CompactionEnd::Overtaken => self.compactor.check_at = now,
+            CompactionEnd::NoSpace => {
+                if !std::mem::replace(&mut self.compactor.is_disk_full, true) {
+                    warn!("the disk is full: {name} is not compacted now; attempts come later");
+                }
+                self.compactor.check_at = backed_off;
+            }
+            CompactionEnd::Damaged { base_offset, reason } => {
+                error!(
+                    "{name} is not compacted before the next start: its segment that begins with \
+                     offset {base_offset} cannot be compacted: {reason}"
+                );
+                self.compactor.damaged.insert(running.id);
+                self.compactor.check_at = backed_off;
+            }
+        }
+    }
+
+    fn count_compaction(&mut self, compacted: &Compacted, took_ms: i64) {
+        let counters = &mut self.io.counters;
+        counters.compactions += 1;
+        counters.compaction_read_bytes += compacted.bytes_read;
+        counters.compaction_written_bytes += compacted.bytes_written;
+        counters.last_compaction_ms = took_ms.max(0).unsigned_abs();
+    }
+
+    /// Begins a pass over the dirtiest partition that is due, if there is one.
+    fn begin_if_due(&mut self, times: Times, out: &mut Effects) -> bool {
+        let backoff_ms = self.config.log_cleaner_backoff_ms.max(1);
+        self.compactor.check_at = times.now.saturating_add(backoff_ms);
+        if !self.config.log_cleaner_enable {
+            return false;
+        }
+        let wall = times.wall.0;
+        let mut best: Option<(PartitionId, Cleanable)> = None;
+        let (mut is_point_late, mut unsynced) = (false, None);
+        self.compactor.are_any = false;
+        for (id, partition) in &mut self.partitions {
+            if !partition.config.cleanup_policy.compact || self.compactor.damaged.contains(id) {
+                continue;
+            }
+            self.compactor.are_any = true;
+            is_point_late |= partition.log.is_point_late();
+            let config = topic_compaction(&self.config, &partition.config, self.identity.placement);
+            let (reached, stable) = partition.durably_stable();
+            let Some(cleanable) = partition.due(reached, wall, &config) else {
+                // The markers of the last transactions are not on stable storage.
+                if unsynced.is_none() && partition.due(stable, wall, &config).is_some() {
+                    unsynced = Some(*id);
+                }
+                continue;
+            };
+            if best.is_none_or(|(_, best)| best.ratio < cleanable.ratio) {
+                best = Some((*id, cleanable));
+            }
+        }
+        if is_point_late {
+            self.checkpoint.hurry(times.now);
+        }
+        if let Some(partition) = unsynced.and_then(|id| self.partitions.get_mut(&id))
+            && partition.may_be_unsynced()
+        {
+            partition.sync(&mut self.io, out);
+        }
+        best.is_some_and(|(id, cleanable)| self.begin_compaction(id, &cleanable, times))
+    }
+
+    fn begin_compaction(&mut self, id: PartitionId, cleanable: &Cleanable, times: Times) -> bool {
+        let Some(partition) = self.partitions.get(&id) else { return false };
+        let config = topic_compaction(&self.config, &partition.config, self.identity.placement);
+        let rules = partition.compaction_rules(self.identity.secret, &config, times.wall);
+        let compaction = partition.log.begin_compaction(cleanable, rules);
+        let began = times.now;
+        let running = Running { id, compaction, config, is_waiting: false, began };
+        self.compactor.running = Some(running);
+        true
+    }
+
+    fn name_of(&self, id: PartitionId) -> String {
+        let topic = self.image().topic_by_id(id.topic);
+        let name = topic.map_or_else(|| id.topic.to_string(), |topic| topic.name.to_string());
+        format!("{name}-{}", id.index)
+    }
+}
+
+/// The last stable offset that a power loss cannot move back: markers of transactions below it are
+/// on stable storage.
+///
+/// An earlier last stable offset is one when everything is durable that the log had then.
+#[derive(Debug, Default)]
+pub(super) struct DurablyStable {
+    reached: i64,
+    next: Option<(i64, i64)>,
+}
+
+impl DurablyStable {
+    /// The offset, when everything before `durable` is on stable storage; now the log ends at
+    /// `end`, and is stable up to `stable`.
+    pub(super) fn at(&mut self, durable: i64, end: i64, stable: i64) -> i64 {
+        if let Some((_, then)) = self.next.take_if(|(end, _)| *end <= durable) {
+            self.reached = self.reached.max(then);
+        }
+        if end <= durable {
+            self.reached = self.reached.max(stable);
+        } else if self.next.is_none() {
+            self.next = Some((end, stable));
+        }
+        self.reached
+    }
+}
+
+impl Partition {
+    /// See [`DurablyStable`]; and the last stable offset.
+    fn durably_stable(&mut self) -> (i64, i64) {
+        let stable = self.stable().offset;
+        if self.producers.transactions.is_empty() {
+            return (stable, stable);
+        }
+        let (durable, end) = (self.durable_offset(), self.log.high_watermark());
+        (self.durably_stable.at(durable, end, stable), stable)
+    }
+
+    /// The segments that may be compacted below an offset, if they are dirty enough.
+    fn due(&self, stable: i64, wall: i64, config: &CompactionConfig) -> Option<Cleanable> {
+        let cleanable = self.log.cleanable(stable, wall, config)?;
+        let is_due = cleanable.is_overdue || cleanable.ratio > config.min_dirty_ratio;
+        is_due.then_some(cleanable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_stable_counts_when_the_end_of_then_is_durable() {
+        let mut stable = DurablyStable::default();
+        assert_eq!(stable.at(0, 100, 90), 0);
+        assert_eq!(stable.at(50, 200, 190), 0);
+        assert_eq!(stable.at(100, 300, 290), 90);
+        assert_eq!(stable.at(299, 400, 390), 90);
+        assert_eq!(stable.at(400, 400, 395), 395);
+    }
+}

@@ -1,0 +1,79 @@
+//! Compaction of the partitions of a topic with `cleanup.policy=compact`.
+
+use super::support::*;
+use muster_codec::record_batch::{BatchBuilder, Batches};
+
+/// A topic that is compacted, with small segments.
+fn compacted() -> World {
+    let mut world = World::new();
+    world.set("cleanup.policy", "compact");
+    world.set("segment.bytes", "1048576");
+    world.set("min.cleanable.dirty.ratio", "0.01");
+    world
+}
+
+/// A batch of one record of a key, a quarter of a segment.
+fn keyed(key: &str, value: u8) -> Vec<u8> {
+    let mut builder = BatchBuilder::default();
+    builder.append(NOW, &(key.as_bytes(), Some(&vec![value; 260_000][..])));
+    builder.seal(0, -1).to_vec()
+}
+
+/// Offsets of all records that are read from the beginning.
+fn offsets(world: &mut World, partition: i32) -> Vec<i64> {
+    let (mut all, mut from) = (Vec::new(), 0);
+    loop {
+        let data = world.fetch(partition, from);
+        let bytes = data.records.unwrap_or_default();
+        let batches: Vec<_> = Batches::new(&bytes).map_while(Result::ok).collect();
+        let Some(last) = batches.last() else { return all };
+        from = last.header.next_offset();
+        let full = batches.iter().filter(|batch| batch.header.records_count > 0);
+        all.extend(full.map(|batch| batch.header.base_offset));
+    }
+}
+
+/// Lets time pass until compaction has nothing more to do.
+fn compact(world: &mut World) {
+    for _ in 0..400 {
+        world.pass(20_000);
+    }
+}
+
+#[test]
+fn old_records_of_a_key_go_and_the_newest_stay_across_a_restart() {
+    let mut world = compacted();
+    for round in 0..12 {
+        world.append(0, &keyed(["a", "b", "c"][round % 3], round as u8));
+    }
+    compact(&mut world);
+    let left = offsets(&mut world, 0);
+    // Four records are in the active segment, and three are the newest before it.
+    assert_eq!(left, [5, 6, 7, 8, 9, 10, 11]);
+    assert!(world.partitions.io.counters.compactions > 0);
+    world.reopen();
+    assert_eq!(offsets(&mut world, 0), left);
+    assert_eq!(world.append(0, &keyed("d", 0)), 12);
+}
+
+#[test]
+fn other_topics_keep_everything() {
+    let mut world = compacted();
+    world.set("cleanup.policy", "delete");
+    for _ in 0..12 {
+        world.append(0, &keyed("a", 0));
+    }
+    compact(&mut world);
+    assert_eq!(offsets(&mut world, 0).len(), 12);
+}
+
+#[test]
+fn compaction_stops_with_the_server() {
+    let mut world = compacted();
+    for _ in 0..12 {
+        world.append(0, &keyed("a", 0));
+    }
+    world.partitions.stop_compaction();
+    compact(&mut world);
+    assert_eq!(offsets(&mut world, 0).len(), 12);
+}
