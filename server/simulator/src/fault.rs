@@ -77,10 +77,12 @@ pub enum InjectedFault {
     StuckEpoch,
     /// Recovery skips the target of some members of streams groups.
     LostTarget,
+    /// Compaction of user topics drops the newest records, too.
+    NewestLost,
 }
 
 impl InjectedFault {
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -117,6 +119,7 @@ impl InjectedFault {
         Self::EarlyTask,
         Self::StuckEpoch,
         Self::LostTarget,
+        Self::NewestLost,
     ];
 
     pub fn name(self) -> &'static str {
@@ -157,6 +160,7 @@ impl InjectedFault {
             Self::EarlyTask => "early-task",
             Self::StuckEpoch => "stuck-epoch",
             Self::LostTarget => "lost-target",
+            Self::NewestLost => "newest-lost",
         }
     }
 
@@ -204,7 +208,8 @@ impl InjectedFault {
             | Self::ForgottenRelease
             | Self::EarlyTask
             | Self::StuckEpoch
-            | Self::LostTarget => self.inject_in_server(),
+            | Self::LostTarget
+            | Self::NewestLost => self.inject_in_server(),
         }
     }
 
@@ -251,6 +256,7 @@ impl InjectedFault {
             Self::EarlyTask => Fault::EarlyTask,
             Self::StuckEpoch => Fault::StuckEpoch,
             Self::LostTarget => Fault::LostTarget,
+            Self::NewestLost => Fault::NewestLost,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())

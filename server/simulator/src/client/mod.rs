@@ -40,5 +40,7 @@ pub(crate) use sharer::{
 };
 pub(crate) use streams::{Readiness, SOURCES as STREAMED, readiness};
 pub(crate) use topic_creator::{TopicCreator, TopicPlan};
-pub(crate) use transactor::{PARTITIONS as TRANSACTED_PARTITIONS, TRANSACTED, Transactor};
+pub(crate) use transactor::{
+    COMPACTED, PARTITIONS as TRANSACTED_PARTITIONS, TRANSACTED, Transactor,
+};
 pub(crate) use user::User;

@@ -3,8 +3,8 @@
 
 use super::{NextRequest, SHARE_CONFIGS};
 use muster_codec::messages::{
-    AlterConfigsResource, AlterableConfig, CreatableTopic, CreateTopicsRequest,
-    IncrementalAlterConfigsRequest,
+    AlterConfigsResource, AlterableConfig, CreatableTopic, CreatableTopicConfig,
+    CreateTopicsRequest, IncrementalAlterConfigsRequest,
 };
 use muster_codec::{ErrorCode, Request, Response};
 
@@ -13,6 +13,7 @@ use muster_codec::{ErrorCode, Request, Response};
 pub(crate) struct TopicPlan {
     pub(crate) name: String,
     pub(crate) partitions: i32,
+    pub(crate) configs: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Debug)]
@@ -51,7 +52,12 @@ impl TopicCreator {
     }
 
     fn creation(&self) -> CreateTopicsRequest<'static> {
+        let config = |(name, value): &(&'static str, &'static str)| CreatableTopicConfig {
+            name: (*name).into(),
+            value: Some((*value).into()),
+        };
         let topic = |topic: &TopicPlan| CreatableTopic {
+            configs: topic.configs.iter().map(config).collect(),
             name: topic.name.clone().into(),
             num_partitions: topic.partitions,
             replication_factor: 1,

@@ -24,6 +24,13 @@ const TXN_OFFSET_COMMIT: i16 = 5;
 /// set.
 const TIMESTAMP: i64 = 1_749_700_000_000;
 
+/// The time between two numbers: with it segments end, so that they can be compacted.
+const APART_MS: i64 = 1_000;
+
+/// The configs of the topic, if it is compacted.
+pub(crate) const COMPACTED: [(&str, &str); 3] =
+    [("cleanup.policy", "compact"), ("segment.ms", "3000"), ("delete.retention.ms", "1000")];
+
 /// One in this number of transactions begins with a look at all partitions.
 const READS_EVERY: u64 = 3;
 
@@ -296,7 +303,7 @@ impl Transactor {
         key: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> Result<(), String> {
-        if key != Some(self.id.as_bytes()) {
+        if key.and_then(id_of) != Some(self.id.as_bytes()) {
             return Ok(());
         }
         let value = value.and_then(|value| value.first_chunk::<8>());
@@ -344,7 +351,8 @@ impl Transactor {
         let mut builder = BatchBuilder::default();
         for number in self.numbers.0..self.numbers.1 {
             let value = number.to_be_bytes();
-            builder.append(TIMESTAMP, &(self.id.as_bytes(), Some(&value[..])));
+            let (time, key) = (TIMESTAMP + number * APART_MS, key(&self.id, number));
+            builder.append(time, &(&key[..], Some(&value[..])));
         }
         let mut batch = builder.seal(0, -1).to_vec();
         if let Ok(mut header) = BatchHeader::read(&batch) {
@@ -403,6 +411,16 @@ impl Transactor {
             committed: self.commits,
         }
     }
+}
+
+/// The key of a number: each has its own, so that compaction takes none that was committed.
+fn key(id: &str, number: i64) -> Vec<u8> {
+    [id.as_bytes(), &number.to_be_bytes()].concat()
+}
+
+/// The id in such a key.
+pub(super) fn id_of(key: &[u8]) -> Option<&[u8]> {
+    key.split_last_chunk::<8>().map(|(id, _)| id)
 }
 
 fn fetch(reading: &Reading) -> FetchRequest<'static> {

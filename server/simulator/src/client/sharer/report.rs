@@ -1,5 +1,7 @@
 //! The reports of a consumer of a share group on its records.
 
+use crate::client::transactor::id_of;
+
 /// The record of a transactor: its id and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Number {
@@ -60,7 +62,7 @@ impl Number {
     /// # Errors
     /// The record is of no transactor.
     pub(crate) fn read(key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Self, String> {
-        let key = key.and_then(|key| std::str::from_utf8(key).ok());
+        let key = key.and_then(id_of).and_then(|id| std::str::from_utf8(id).ok());
         let id = key.and_then(|key| key.rsplit('-').next()?.parse().ok());
         let number =
             value.and_then(|value| value.first_chunk::<8>()).map(|it| i64::from_be_bytes(*it));

@@ -1,9 +1,9 @@
 //! The clients of a run: created once its topics exist.
 
 use crate::client::{
-    Admin, Book, Committer, Converter, Granter, Hostile, Limiter, Meddler, Producer, Raw, Reader,
-    STREAMED, Several, Sharer, SimClient, SimMember, TRANSACTED, TRANSACTED_PARTITIONS, TopicPlan,
-    Transactor, User, new_members,
+    Admin, Book, COMPACTED, Committer, Converter, Granter, Hostile, Limiter, Meddler, Producer,
+    Raw, Reader, STREAMED, Several, Sharer, SimClient, SimMember, TRANSACTED,
+    TRANSACTED_PARTITIONS, TopicPlan, Transactor, User, new_members,
 };
 use crate::event::TimedEvent;
 use crate::world::{CHECK_EVERY, Phase, World};
@@ -32,10 +32,19 @@ impl World {
         let topic = |number| TopicPlan {
             name: format!("topic-{number}"),
             partitions: self.members_random.between(1, partitions_max) as i32,
+            configs: &[],
         };
         let mut topics: Vec<_> = (0..count).map(topic).collect();
-        topics.push(TopicPlan { name: TRANSACTED.to_owned(), partitions: TRANSACTED_PARTITIONS });
-        topics.extend(STREAMED.map(|name| TopicPlan { name: name.to_owned(), partitions: 2 }));
+        let is_compacted = self.members_random.chance(0.5);
+        topics.push(TopicPlan {
+            name: TRANSACTED.to_owned(),
+            partitions: TRANSACTED_PARTITIONS,
+            configs: if is_compacted { &COMPACTED } else { &[] },
+        });
+        topics.extend(STREAMED.map(|name| {
+            let (name, partitions) = (name.to_owned(), 2);
+            TopicPlan { name, partitions, configs: &[] }
+        }));
         topics
     }
 
