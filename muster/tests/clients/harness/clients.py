@@ -132,46 +132,46 @@ def install(names, cache):
 
 def install_python(cache):
     pins = ADAPTERS / "requirements.txt"
-    with _renewed(cache / "python", [pins]) as (target, needed):
+    with renewed(cache / "python", [pins]) as (target, needed):
         if needed:
-            _run(sys.executable, "-m", "venv", target)
-            _run(target / "bin/python", "-m", "pip", "install", "-q", "-r", pins)
+            run(sys.executable, "-m", "venv", target)
+            run(target / "bin/python", "-m", "pip", "install", "-q", "-r", pins)
 
 
 def install_node(cache):
     pins = ADAPTERS / "package.json"
-    with _renewed(cache / "node", [pins]) as (target, needed):
+    with renewed(cache / "node", [pins]) as (target, needed):
         if needed:
             shutil.copy(pins, target)
             quiet = ("--silent", "--no-package-lock", "--no-audit", "--no-fund")
-            _run("npm", "install", "--ignore-scripts", *quiet, cwd=target)
+            run("npm", "install", "--ignore-scripts", *quiet, cwd=target)
 
 
 def install_go(cache):
     source = ADAPTERS / "franz"
-    with _renewed(cache / "go", sorted(source.iterdir())) as (target, needed):
+    with renewed(cache / "go", sorted(source.iterdir())) as (target, needed):
         if needed:
-            _run("go", "build", "-o", target / "franz", ".", cwd=source)
+            run("go", "build", "-o", target / "franz", ".", cwd=source)
 
 
 def install_java(cache):
     source = ADAPTERS / "java"
-    with _renewed(cache / "java", sorted(source.iterdir())) as (target, needed):
+    with renewed(cache / "java", sorted(source.iterdir())) as (target, needed):
         if needed:
             maven_jars(source / "pom.xml", target)
-            _run("javac", "-cp", f"{target}/*", "-d", target, *source.glob("*.java"))
+            run("javac", "-cp", f"{target}/*", "-d", target, *source.glob("*.java"))
 
 
 def maven_jars(pom, target):
     """Copies what a pom depends on into the target directory."""
     goal = ("dependency:copy-dependencies", f"-DoutputDirectory={target}")
-    _run("mvn", "-q", "-B", "-Dstyle.color=never", "-f", pom, *goal)
+    run("mvn", "-q", "-B", "-Dstyle.color=never", "-f", pom, *goal)
 
 
 def install_kafka(cache):
     """Brings Apache Kafka and its tools into the cache; answers with their class path."""
     pom = Path(__file__).with_name("kafka-pom.xml")
-    with _renewed(cache / "kafka", [pom]) as (target, needed):
+    with renewed(cache / "kafka", [pom]) as (target, needed):
         if needed:
             maven_jars(pom, target)
             # One logger only: the one that says nothing.
@@ -183,11 +183,11 @@ def install_kafka(cache):
 def install_kcat():
     """Debian's package, unless the program is there already."""
     if shutil.which("kcat") is None:
-        _run("apt-get", "update", "-q")
-        _run("apt-get", "install", "-y", "-q", "kcat")
+        run("apt-get", "update", "-q")
+        run("apt-get", "install", "-y", "-q", "kcat")
 
 
-class _renewed:
+class renewed:
     """A directory of the cache that is made again when one of the files that define it changed."""
 
     def __init__(self, target, inputs):
@@ -209,7 +209,7 @@ class _renewed:
             self.stamp.write_text(self.digest)
 
 
-def _run(*words, cwd=None):
+def run(*words, cwd=None):
     done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
     if done.returncode != 0:
         said = (done.stdout + done.stderr)[-4000:]

@@ -135,8 +135,8 @@ class Upgrade(Story):
 class Stream:
     """Has a control process produce again and again, so that records come whatever happens."""
 
-    def __init__(self, control, burst=BURST):
-        self.control, self.burst, self.failure = control, burst, None
+    def __init__(self, control, burst=BURST, first=0):
+        self.control, self.burst, self.first, self.failure = control, burst, first, None
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._produce, daemon=True)
         self.thread.start()
@@ -152,7 +152,7 @@ class Stream:
         self.ended.set()
 
     def _produce(self):
-        first = 0
+        first = self.first
         try:
             while not self.ended.wait(PAUSE_SECONDS):
                 self.control.ask(f"produce {first} {self.burst}", "produced", 60)

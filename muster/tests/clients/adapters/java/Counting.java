@@ -40,7 +40,7 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
  * a store with its changelog. Each count is written as a record with an id made of both. The
  * property group.protocol says whether the group is a classic or a streams group (KIP-1071). With
  * the property joins each input is also joined with itself in a window, by two more repartition
- * topics.
+ * topics; with copies each is also copied.
  *
  * <p>On "owners" it says which instance counts each group of ids and which are standbys for it, as
  * the application knows from the group; on "own" the groups of ids that it counts itself; on
@@ -168,6 +168,9 @@ final class Counting {
             .to(Processor.output(topic), Produced.with(Serdes.ByteArray(), Serdes.ByteArray(),
                 (name, key, value, partitions) -> Optional.of(
                     Set.of(Integer.parseInt(new String(key)) / COUNTS % partitions))));
+        if (Boolean.getBoolean("copies")) {
+            input.to(topic + "-copy", Produced.with(Serdes.ByteArray(), Serdes.ByteArray()));
+        }
         if (Boolean.getBoolean("joins")) {
             side(input, "left")
                 .join(side(input, "right"), (left, right) -> left,

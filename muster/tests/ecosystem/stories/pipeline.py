@@ -1,0 +1,184 @@
+"""What the stories of pipelines share: inputs come in without a pause, a tool makes an output of
+them, and after kill -9 of the server and of the tool each input that was acknowledged is there."""
+
+from collections import defaultdict
+
+from harness.processes import Adapter, Failure
+from harness.servers import SETTINGS, Kafka
+from harness.story import SESSION_MS, Story
+from harness.upgrade import Stream
+from stories.program import Program
+
+PARTITIONS = 4
+BURST = 20  # inputs that are produced at a time
+FIRST_ID = 100_000  # all ids have as many digits: a line of output that was cut is recognised
+STORY_SECONDS, WAIT_SECONDS = 1200, 240
+SHOWN = 10
+GROUPS, COUNTS = 50, 1_000_000  # a count of a group of ids is an id itself, as in Counting.java
+
+
+class Pipeline(Story):
+    """Subclasses start the tool, and say which ids its output has."""
+
+    settings = SETTINGS
+    kafka = Kafka  # the server, where it is one
+    stream = control = None  # until there is one
+
+    def __init__(self, case, server, options):
+        super().__init__(case, server, options.cache)
+        self.options = options
+        self.clock.deadline += STORY_SECONDS
+
+    @classmethod
+    def missing(cls, options):
+        """Why the story cannot be told on this machine; nothing if it can."""
+
+    @staticmethod
+    def install(cache):
+        """Brings the tool into the cache."""
+
+    def run(self):
+        self.begin()
+        self.start_tool()
+        self.output_grows("the tool begins")
+        self.kill_server()
+        self.output_grows("after a kill of the server")
+        self.kill_tool()
+        self.output_grows("after a kill of the tool")
+        self.kill_server()
+        self.output_grows("after another kill of the server")
+        self.everything_comes_out()
+        self.end()
+
+    def begin(self):
+        self.control = self.producer("control", self.topic)
+        self.stream = Stream(self.control, BURST, FIRST_ID)
+
+    def kill_tool(self):
+        """Half of what runs, or all; the next goes on where it was."""
+        self.tool.kill()
+        self.start_tool()
+        self.note("tool killed")
+
+    def stop_tool(self):
+        self.tool.stop()
+
+    def kill_server(self):
+        self.server.crash()
+        self.server.start()
+        self.note(f"server killed, {len(self.control.records)} inputs acknowledged before")
+
+    def output_grows(self, what):
+        """By inputs that are produced from now on: ids are in order."""
+        with self.clock.changed:
+            last = max((record[0] for record in self.control.records), default=0) + BURST
+        self.clock.until(lambda: max(self.outputs(), default=0) > last, f"output grows {what}",
+                         WAIT_SECONDS)
+        self.note(f"output grows {what}")
+
+    def everything_comes_out(self):
+        self.stream.end()
+        inputs = {record[0] for record in self.control.records}
+        try:
+            self.clock.until(lambda: inputs <= self.outputs(), "all inputs come out", WAIT_SECONDS)
+        except Failure as failure:
+            lost = sorted(inputs - self.outputs())
+            raise Failure(f"{failure}: {len(lost)} of {len(inputs)} missing: {lost[:SHOWN]}") from None
+        if unknown := self.outputs() - inputs:
+            raise Failure(f"{len(unknown)} were never put in: {sorted(unknown)[:SHOWN]}")
+        self.note(f"{len(inputs)} inputs, each in the output")
+
+    def end(self):
+        """Clean ends of all that still runs."""
+        self.stop_tool()
+        self.control.end()
+        self.server.stop()
+
+    def figures(self):
+        inputs = len(self.control.records) if self.control else 0
+        return f"{inputs} inputs, {self.records_out()} outputs"
+
+    def discard(self):
+        if self.stream:
+            self.stream.stop()
+        super().discard()
+
+    def producer(self, name, topic, server=None):
+        """One that has created its topic, and committed its beginning for its readers."""
+        producer = self.adapter("control", name, topic, "lz4", server=server)
+        producer.wait("ready", 0, f"{name} starts", WAIT_SECONDS)
+        producer.ask(f"create {PARTITIONS}", "created", WAIT_SECONDS)
+        return producer
+
+    def reader(self, name, topic, group=None, server=None):
+        """A member of a group that reads a topic from its beginning."""
+        return self.adapter("consume", name, topic, "range", group, server)
+
+    def adapter(self, mode, name, topic, option, group=None, server=None):
+        bootstrap = (server or self.server).bootstrap
+        words = [mode, bootstrap, topic, group or f"readers-of-{topic}", option, SESSION_MS]
+        return Adapter(self.clock, self.case.client.command(self.cache), words,
+                       self.case.directory / f"{name}.log")
+
+    def program(self, name, words, environment=None):
+        return Program(self.clock, words, self.case.directory / f"{name}.log", environment)
+
+
+class Copy(Pipeline):
+    """The output is a topic with the inputs as they were."""
+
+    output = None  # its reader, until there is one
+
+    def begin(self):
+        super().begin()
+        self.producer("maker", f"{self.topic}-copy").end()
+        self.output = self.reader("reader", f"{self.topic}-copy")
+
+    def outputs(self):
+        with self.clock.changed:
+            return {record[0] for record in self.output.records}
+
+    def records_out(self):
+        return len(self.output.records) if self.output else 0
+
+    def end(self):
+        self.output.leave()
+        super().end()
+
+
+class CopyAndCount(Copy):
+    """The program also counts the inputs of each group of ids in a table, which it has to find again
+    when it was killed, and writes each count to a topic."""
+
+    counts_topic = "counts"
+
+    def begin(self):
+        super().begin()
+        topic = f"{self.topic}-{self.counts_topic}"
+        self.producer("counter", topic).end()
+        self.counts = self.reader("counts", topic)
+
+    def everything_comes_out(self):
+        super().everything_comes_out()
+        expected = defaultdict(int)
+        for id, *_ in self.control.records:
+            expected[id % GROUPS] += 1
+        self.clock.until(lambda: reached(self.highest_counts(), expected), "all inputs are counted",
+                         WAIT_SECONDS)
+
+    def highest_counts(self):
+        highest = defaultdict(int)
+        with self.clock.changed:
+            for id, *_ in self.counts.records:
+                group, count = divmod(id, COUNTS)
+                highest[group] = max(highest[group], count)
+        return highest
+
+    def end(self):
+        self.counts.leave()
+        super().end()
+
+
+def reached(found, expected):
+    """At least once: no count is below the number of inputs."""
+    return all(found[group] >= count for group, count in expected.items())
