@@ -390,6 +390,8 @@ apis! {
             DescribeUserScramCredentialsRequest<'a> => DescribeUserScramCredentialsResponse<'a>;
         UpdateFeatures = 57, 0..=2, flexible 0, SHORT, SMALL,
             UpdateFeaturesRequest<'a> => UpdateFeaturesResponse<'a>;
+        UnregisterBroker = 64, 0..=0, flexible 0, SHORT, SMALL,
+            UnregisterBrokerRequest => UnregisterBrokerResponse<'a>;
         DescribeCluster = 60, 0..=2, flexible 0, SHORT, SMALL,
             DescribeClusterRequest => DescribeClusterResponse<'a>;
         ListConfigResources = 74, 0..=1, flexible 0, SHORT, LARGE,
@@ -408,6 +410,14 @@ apis! {
             AlterReplicaLogDirsRequest<'a> => AlterReplicaLogDirsResponse<'a>;
         DescribeLogDirs = 35, 1..=5, flexible 2, LISTS, LARGE,
             DescribeLogDirsRequest<'a> => DescribeLogDirsResponse<'a>;
+        CreateDelegationToken = 38, 1..=3, flexible 2, SHORT, SMALL,
+            CreateDelegationTokenRequest<'a> => CreateDelegationTokenResponse<'a>;
+        RenewDelegationToken = 39, 1..=2, flexible 2, SHORT, SMALL,
+            RenewDelegationTokenRequest<'a> => RenewDelegationTokenResponse;
+        ExpireDelegationToken = 40, 1..=2, flexible 2, SHORT, SMALL,
+            ExpireDelegationTokenRequest<'a> => ExpireDelegationTokenResponse;
+        DescribeDelegationToken = 41, 1..=3, flexible 2, SHORT, SMALL,
+            DescribeDelegationTokenRequest<'a> => DescribeDelegationTokenResponse<'a>;
         GetTelemetrySubscriptions = 71, 0..=0, flexible 0, SHORT, LARGE,
             GetTelemetrySubscriptionsRequest => GetTelemetrySubscriptionsResponse<'a>;
         // Longer ones than `telemetry.max.bytes` are refused.
@@ -465,36 +475,4 @@ impl ApiKey {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_error_codes_of_an_answer_are_visited() {
-        let partition =
-            |error_code| OffsetCommitResponsePartition { partition_index: 7, error_code };
-        let partitions = [0, 25, 0, 22, 25].map(partition).to_vec();
-        let topics = vec![OffsetCommitResponseTopic { partitions, ..Default::default() }];
-        let mut found = Vec::new();
-        Response::from(OffsetCommitResponse { topics, ..Default::default() })
-            .errors(&mut |code| found.push(code));
-        assert_eq!(found, [25, 22, 25]);
-        let whole = ListGroupsResponse { error_code: 15, ..Default::default() };
-        Response::from(whole).errors(&mut |code| found.push(code));
-        assert_eq!(found[3..], [15]);
-    }
-
-    #[test]
-    fn the_table_is_in_ascending_order_and_keys_round_trip() {
-        assert!(ApiKey::ALL.is_sorted());
-        for api in ApiKey::ALL {
-            assert_eq!(ApiKey::from_key(*api as i16), Some(*api));
-        }
-        assert_eq!(ApiKey::from_key(4), None);
-    }
-
-    #[test]
-    fn produce_is_announced_from_zero_but_not_served() {
-        assert_eq!(ApiKey::Produce.announced(), 0..=13);
-        assert!(ApiKey::Produce.version(0).is_err());
-    }
-}
+mod tests;

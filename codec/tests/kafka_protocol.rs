@@ -91,6 +91,11 @@ apis! {
         AlterPartitionReassignmentsResponse;
     DescribeQuorum, DescribeQuorumRequest, DescribeQuorumResponse;
     UpdateFeatures, UpdateFeaturesRequest, UpdateFeaturesResponse;
+    UnregisterBroker, UnregisterBrokerRequest, UnregisterBrokerResponse;
+    CreateDelegationToken, CreateDelegationTokenRequest, CreateDelegationTokenResponse;
+    RenewDelegationToken, RenewDelegationTokenRequest, RenewDelegationTokenResponse;
+    ExpireDelegationToken, ExpireDelegationTokenRequest, ExpireDelegationTokenResponse;
+    DescribeDelegationToken, DescribeDelegationTokenRequest, DescribeDelegationTokenResponse;
     ListPartitionReassignments, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse;
     IncrementalAlterConfigs, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
     OffsetDelete, OffsetDeleteRequest, OffsetDeleteResponse;

@@ -125,8 +125,9 @@ fn errors(response: &Response<'_>) -> Vec<i16> {
 /// The error that a client without ACLs gets from each API.
 fn denial_of(api: ApiKey) -> Option<ErrorCode> {
     use ErrorCode::{
-        ClusterAuthorizationFailed as OnCluster, GroupAuthorizationFailed as OnGroup,
-        TopicAuthorizationFailed as OnTopic, TransactionalIdAuthorizationFailed as OnId,
+        ClusterAuthorizationFailed as OnCluster, DelegationTokenAuthDisabled as Disabled,
+        GroupAuthorizationFailed as OnGroup, TopicAuthorizationFailed as OnTopic,
+        TransactionalIdAuthorizationFailed as OnId,
     };
     match api {
         ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => None,
@@ -171,7 +172,11 @@ fn denial_of(api: ApiKey) -> Option<ErrorCode> {
         ApiKey::ListPartitionReassignments | ApiKey::AlterPartitionReassignments => Some(OnCluster),
         ApiKey::ElectLeaders | ApiKey::DescribeQuorum | ApiKey::UpdateFeatures => Some(OnCluster),
         ApiKey::AlterClientQuotas | ApiKey::DescribeClientQuotas => Some(OnCluster),
-        ApiKey::ListConfigResources => Some(OnCluster),
+        ApiKey::ListConfigResources | ApiKey::UnregisterBroker => Some(OnCluster),
+        ApiKey::CreateDelegationToken => Some(ErrorCode::DelegationTokenAuthorizationFailed),
+        ApiKey::RenewDelegationToken
+        | ApiKey::ExpireDelegationToken
+        | ApiKey::DescribeDelegationToken => Some(Disabled),
         ApiKey::AlterUserScramCredentials | ApiKey::DescribeUserScramCredentials => Some(OnCluster),
     }
 }

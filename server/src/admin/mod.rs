@@ -4,6 +4,7 @@
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
 mod api_versions;
+mod delegation_tokens;
 mod describe_acls;
 mod describe_client_quotas;
 mod describe_cluster;
@@ -15,6 +16,7 @@ mod find_coordinator;
 mod list_config_resources;
 mod metadata;
 mod sasl;
+mod unregister_broker;
 mod update_features;
 
 #[cfg(test)]
@@ -26,6 +28,10 @@ pub use alter_partition_reassignments::{
 };
 pub use alter_replica_log_dirs::{alter_replica_log_dirs, refused as refused_log_dirs};
 pub use api_versions::{api_version, api_versions};
+pub use delegation_tokens::{
+    create_delegation_token, describe_delegation_token, expire_delegation_token,
+    renew_delegation_token,
+};
 pub use describe_acls::describe_acls;
 pub use describe_client_quotas::describe_client_quotas;
 pub use describe_cluster::describe_cluster;
@@ -37,6 +43,7 @@ pub use find_coordinator::find_coordinator;
 pub use list_config_resources::{ResourceList, list_config_resources};
 pub use metadata::{asks_for_all, metadata, refusal_of_metadata};
 pub use sasl::{sasl_authenticate, sasl_handshake};
+pub use unregister_broker::{refused as refused_unregistration, unregister_broker};
 pub use update_features::{refused as refused_features, update_features};
 
 pub(crate) use crate::cluster::is_timed_out;

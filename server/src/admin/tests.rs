@@ -3,6 +3,7 @@
 mod describe_configs;
 mod moves;
 mod offline;
+mod tokens;
 
 use super::*;
 use crate::cluster::{ClusterImage, InternalTopic, OFFSETS_TOPIC, OfflinePartitions};

@@ -31,6 +31,7 @@ pub(crate) fn cluster_response<'r>(
             admin::alter_partition_reassignments(view, body).into()
         }
         ClusterRequest::UpdateFeatures(body) => admin::update_features(view, version, body).into(),
+        ClusterRequest::UnregisterBroker(body) => admin::unregister_broker(view, body).into(),
         ClusterRequest::ListPartitionReassignments(_) => {
             ListPartitionReassignmentsResponse { error_message: None, ..Default::default() }.into()
         }

@@ -6,6 +6,7 @@ mod authorization;
 mod broker;
 mod cluster_requests;
 mod counters;
+mod delegation_tokens;
 mod input;
 mod inquiries;
 mod inspection;

@@ -105,6 +105,18 @@ impl Shard {
                     self.alter_replica_log_dirs(&call, &body);
                 }
                 BrokerRequest::DescribeLogDirs(body) => self.describe_log_dirs(&call, &body),
+                BrokerRequest::CreateDelegationToken(body) => {
+                    self.create_delegation_token(&call, &body);
+                }
+                BrokerRequest::RenewDelegationToken(_) => {
+                    self.refuse_token(&call, admin::renew_delegation_token);
+                }
+                BrokerRequest::ExpireDelegationToken(_) => {
+                    self.refuse_token(&call, admin::expire_delegation_token);
+                }
+                BrokerRequest::DescribeDelegationToken(_) => {
+                    self.refuse_token(&call, admin::describe_delegation_token);
+                }
                 BrokerRequest::GetTelemetrySubscriptions(body) => {
                     self.telemetry_subscriptions(&call, body);
                 }

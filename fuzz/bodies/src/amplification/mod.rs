@@ -14,6 +14,8 @@ mod dense_moves;
 mod dense_shares;
 #[path = "../../../../muster/tests/end_to_end/support/attacks/dense_streams.rs"]
 mod dense_streams;
+#[path = "../../../../muster/tests/end_to_end/support/attacks/dense_tokens.rs"]
+mod dense_tokens;
 mod state;
 
 use crate::memory::peak_of;

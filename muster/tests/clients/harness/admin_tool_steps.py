@@ -10,6 +10,7 @@ def moves(topic, replicas):
 
 
 MOVES = "reassign-partitions"
+TOKENS = "delegation-tokens"
 ADMIN = [
     Step("metadata-quorum", "describe --status"),
     Step("metadata-quorum", "describe --replication"),
@@ -44,6 +45,14 @@ ADMIN = [
     Step("features", "upgrade --feature no.such=1"),
     Step("features", "downgrade --feature share.version=-1"),
     Step("cluster", "list-endpoints"),
+    Step("cluster", "unregister --id 77"),
+    WriteFile("tokens.properties", ""),
+    Step(TOKENS, "--create --max-life-time-period -1 --command-config {dir}/tokens.properties"),
+    Step(TOKENS, "--create --max-life-time-period -1 --owner-principal User:alice "
+                 "--command-config {dir}/tokens.properties"),
+    Step(TOKENS, "--renew --renew-time-period -1 --hmac AAAA --command-config {dir}/tokens.properties"),
+    Step(TOKENS, "--expire --expiry-time-period -1 --hmac AAAA --command-config {dir}/tokens.properties"),
+    Step(TOKENS, "--describe --command-config {dir}/tokens.properties"),
     Step("client-metrics", "--list"),
     Step("client-metrics", "--describe --name missing"),
     Step(

@@ -13,6 +13,7 @@ JAVA_TOOLS = {
     "console-producer": PACKAGE + "ConsoleProducer",
     "console-share-consumer": PACKAGE + "consumer.ConsoleShareConsumer",
     "consumer-groups": PACKAGE + "consumer.group.ConsumerGroupCommand",
+    "delegation-tokens": PACKAGE + "DelegationTokenCommand",
     "delete-records": PACKAGE + "DeleteRecordsCommand",
     "dump-log": PACKAGE + "DumpLogSegments",
     "e2e-latency": PACKAGE + "EndToEndLatency",

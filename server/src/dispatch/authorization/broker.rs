@@ -33,6 +33,11 @@ pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
         BrokerRequest::DescribeLogDirs(_) => Verdict::whole(by.cluster(Describe), |error| {
             DescribeLogDirsResponse { error_code: error.code(), ..Default::default() }
         }),
+        // As in Kafka, it is first asked if a client may use tokens at all.
+        BrokerRequest::CreateDelegationToken(_)
+        | BrokerRequest::RenewDelegationToken(_)
+        | BrokerRequest::ExpireDelegationToken(_)
+        | BrokerRequest::DescribeDelegationToken(_) => Verdict::Passed,
     }
 }
 

@@ -2,7 +2,10 @@
 
 use super::Verdict;
 use super::by::{By, take_denied, words};
-use crate::admin::{refused_elections, refused_features, refused_reassignments, unknown_type};
+use crate::admin::{
+    refused_elections, refused_features, refused_reassignments, refused_unregistration,
+    unknown_type,
+};
 use crate::dispatch::answer::owned;
 use crate::security::acls::Operation::{Alter, ClusterAction, Describe, DescribeConfigs};
 use muster_codec::messages::*;
@@ -32,6 +35,9 @@ pub(super) fn screen(request: &mut ClusterRequest<'_>, by: &By<'_>) -> Verdict {
         }
         ClusterRequest::UpdateFeatures(_) => {
             Verdict::whole(by.cluster(Alter), |error| refused_features(error, words(error)))
+        }
+        ClusterRequest::UnregisterBroker(_) => {
+            Verdict::whole(by.cluster(Alter), |error| refused_unregistration(error, words(error)))
         }
         ClusterRequest::ListPartitionReassignments(body) => {
             Verdict::whole(by.cluster(Describe), |error| {

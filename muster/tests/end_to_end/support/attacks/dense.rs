@@ -1,7 +1,7 @@
 //! For every API the requests that demand most with the fewest bytes: one item named repeatedly,
 //! different items named once, and everything.
 
-use super::{dense_moves, dense_shares, dense_streams};
+use super::{dense_moves, dense_shares, dense_streams, dense_tokens};
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Bytes, Request, Str, Uuid};
@@ -103,6 +103,11 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
             };
             DeleteGroupsRequest { groups_names }.into()
         }
+        ApiKey::UnregisterBroker => UnregisterBrokerRequest { broker_id: 1 << 20 }.into(),
+        ApiKey::CreateDelegationToken => dense_tokens::create(form).into(),
+        ApiKey::RenewDelegationToken => RenewDelegationTokenRequest::default().into(),
+        ApiKey::ExpireDelegationToken => ExpireDelegationTokenRequest::default().into(),
+        ApiKey::DescribeDelegationToken => dense_tokens::describe(form).into(),
         ApiKey::DescribeAcls => DescribeAclsRequest::default().into(),
         ApiKey::CreateAcls => {
             let creations = vec![AclCreation::default(); indexes(form, target).len()];

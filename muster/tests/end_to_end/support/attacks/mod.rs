@@ -5,6 +5,7 @@ pub mod dense;
 mod dense_moves;
 mod dense_shares;
 mod dense_streams;
+mod dense_tokens;
 pub mod floods;
 
 use muster_codec::Request;
