@@ -4,6 +4,8 @@
 
 mod config_tool;
 mod doctor_tool;
+#[cfg(test)]
+mod documents;
 mod generate;
 mod offline_change;
 mod user_tool;
