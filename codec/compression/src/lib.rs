@@ -1,5 +1,5 @@
-//! Kafka's types of compression. Content is decompressed within a bound: what the bytes claim reserves
-//! no memory.
+//! Kafka's types of compression. Content is decompressed within a bound: what the bytes claim
+//! reserves no memory.
 
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@ mod notes;
 
 use self::notes::Notes;
 use crate::snapshots;
-use crate::support::http::{api, api_until, get};
+use crate::support::http::{api, api_until, get, metric_until};
 use crate::support::power::PowerSupply;
 use crate::support::{Client, PATIENCE, Server, create_topic, free_ports, produce_to};
 use muster_codec::messages::*;
@@ -53,16 +53,7 @@ impl Site {
 
     /// The line of a metric, once its value is as wanted.
     fn metric(&self, beginning: &str, is_wanted: impl Fn(f64) -> bool) -> String {
-        let began = Instant::now();
-        loop {
-            let (_, _, text) = get(self.admin, "/metrics", "text/plain");
-            let line = text.lines().find(|line| line.starts_with(beginning));
-            let value = |line: &str| line.rsplit(' ').next().unwrap().parse().unwrap();
-            match line.filter(|line| is_wanted(value(line))) {
-                Some(line) => return line.to_owned(),
-                None => assert!(began.elapsed() < PATIENCE, "{beginning} is {line:?}"),
-            }
-        }
+        metric_until(self.admin, beginning, is_wanted)
     }
 
     /// A group as the page shows it, once it is as wanted.

@@ -38,6 +38,20 @@ pub fn api(port: u16, path: &str) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap())
 }
 
+/// The first line of metrics that begins with this, once its value is as wanted.
+pub fn metric_until(port: u16, beginning: &str, is_wanted: impl Fn(f64) -> bool) -> String {
+    let began = Instant::now();
+    loop {
+        let (_, _, text) = get(port, "/metrics", "text/plain");
+        let line = text.lines().find(|line| line.starts_with(beginning));
+        let value = |line: &str| line.rsplit(' ').next().unwrap().parse().unwrap();
+        match line.filter(|line| is_wanted(value(line))) {
+            Some(line) => return line.to_owned(),
+            None => assert!(began.elapsed() < PATIENCE, "{beginning} is {line:?}"),
+        }
+    }
+}
+
 /// The answer of the API, once it is as wanted.
 pub fn api_until(port: u16, path: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
     let began = Instant::now();
