@@ -247,6 +247,25 @@ fn a_hole_that_was_compacted_away_is_left_out() {
     assert_eq!(partition.start_offset(), 15);
 }
 
+#[test]
+fn the_next_record_counts_no_hole_that_was_compacted_away() {
+    let mut partition = opened_with_hole();
+    assert_eq!(acquire(&mut partition, "a", &[batch(5, 9)], &[], 0), []);
+    let counted = Change { start_offset: 10, delivery_complete_count: 0, batches: vec![] };
+    assert_eq!(partition.take_change(1), Some(counted));
+}
+
+#[test]
+fn the_next_record_counts_records_that_were_compacted_away_as_done() {
+    let mut partition = opened(&initialized(0));
+    assert_eq!(acquire(&mut partition, "a", &[batch(0, 4)], &[], 0), [(0, 4, 1)]);
+    acknowledge(&mut partition, "a", 0, 4, 2);
+    assert!(partition.take_change(1).is_some() && partition.flushed(1));
+    assert_eq!(acquire(&mut partition, "a", &[batch(5, 9)], &[], 0), [(5, 9, 1)]);
+    let counted = Change { start_offset: 0, delivery_complete_count: 5, batches: vec![] };
+    assert_eq!(partition.take_change(2), Some(counted));
+}
+
 /// Kafka 4.3 reads the hole for good, which is out of range.
 #[test]
 fn a_hole_before_the_logs_start_is_left_out() {

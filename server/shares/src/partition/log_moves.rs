@@ -20,22 +20,30 @@ impl SharePartition {
     }
 
     /// The log has nothing from the offset that was read to the first batch that it returned: what
-    /// was in flight there is compacted away.
+    /// was in flight there is compacted away. The next record has the start and how many are done:
+    /// otherwise they would count as lag until the group's next change.
     pub(super) fn archive_compacted(&mut self, fetch_offset: i64, base: i64) {
         if fetch_offset < base {
             let is_available = |status: Status| status.state == super::RecordState::Available;
             let archived = self.archive(fetch_offset, base - 1, is_available);
             self.may_be_available |= archived;
-            self.skip_hole(fetch_offset, base);
+            let is_skipped = self.skip_hole(fetch_offset, base);
+            self.has_unwritten |= archived | is_skipped;
+            if is_skipped {
+                self.advance();
+            }
         }
     }
 
-    /// A hole in the log from the offset to the base is none of the state. Kafka reads it for good.
-    fn skip_hole(&mut self, offset: i64, base: i64) {
+    /// A hole in the log from the offset to the base is none of the state; returns whether the
+    /// state had one there. Kafka reads it for good.
+    fn skip_hole(&mut self, offset: i64, base: i64) -> bool {
         let hole = self.open_holes().map(|it| it.first);
-        if hole.is_some_and(|first| (offset..base).contains(&first)) {
+        let is_there = hole.is_some_and(|first| (offset..base).contains(&first));
+        if is_there {
             self.holes_begin_at(self.first_missing(base));
         }
+        is_there
     }
 
     /// The first offset from this one on that is not in flight.

@@ -35,10 +35,7 @@ impl World {
             configs: &[],
         };
         let mut topics: Vec<_> = (0..count).map(topic).collect();
-        // The lag of a share group, by which it knows that it has done all, may count records that
-        // compaction has removed.
-        let may_be_compacted = self.profile.clients.sharers == 0;
-        let is_compacted = self.members_random.chance(0.5) && may_be_compacted;
+        let is_compacted = self.members_random.chance(0.5);
         topics.push(TopicPlan {
             name: TRANSACTED.to_owned(),
             partitions: TRANSACTED_PARTITIONS,
