@@ -1,5 +1,5 @@
 """Faust copies a topic, and counts the inputs of each group of ids: by a topic that faust makes to
-partition them anew, in a table with a changelog."""
+repartition them, in a table with a changelog."""
 
 import os
 

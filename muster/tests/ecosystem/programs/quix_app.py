@@ -1,5 +1,5 @@
 """Quix Streams copies a topic, and counts the inputs of each group of ids: by a topic that it makes
-to partition them anew, in a store with a changelog."""
+to repartition them, in a store with a changelog."""
 
 import os
 

@@ -88,7 +88,7 @@ class Mirror(Pipeline):
         self.clock.until(lambda: inputs <= self.ids(self.member, self.successor),
                          "the group reads the rest there", WAIT_SECONDS)
         if (again := len(self.ids(self.member) & self.ids(self.successor))) == len(inputs):
-            raise Failure("the group began anew there")
+            raise Failure("the group began at the first offset there")
         self.note(f"{len(expected)} came back; the group read {again} again")
 
     def group_goes_on_there(self):

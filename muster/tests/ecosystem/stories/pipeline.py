@@ -55,7 +55,7 @@ class Pipeline(Story):
         self.stream = Stream(self.control, BURST, FIRST_ID)
 
     def kill_tool(self):
-        """Half of what runs, or all; the next goes on where it was."""
+        """Half of what runs, or all; its successor resumes there."""
         self.tool.kill()
         self.start_tool()
         self.note("tool killed")
