@@ -9,11 +9,12 @@
 //! `DIR` is as in `assignors_kafka.rs`. The times are medians of the assignor alone.
 #![allow(clippy::unwrap_used)]
 
+#[path = "kafka/java.rs"]
+mod java;
+
+use java::Java;
 use muster_coordinator::assignors::order::VisitOrder;
 use muster_coordinator::assignors::sticky::{Placed, Sticky, StickyMember, TaskNumber, TasksOf};
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const REPEATS: usize = 15;
@@ -27,7 +28,7 @@ fn main() {
         println!("MUSTER_KAFKA_JARS is not set: see the head of sticky_kafka.rs");
         return;
     };
-    let mut kafka = Kafka::start(jars.as_ref());
+    let mut kafka = Java::start(jars.as_ref(), "KafkaSticky.java");
     for _ in 0..WARM_UPS {
         Group::new([1_000, 10, 100, 1, 50], &mut kafka).assign(&mut kafka);
     }
@@ -78,7 +79,7 @@ struct Group {
 }
 
 impl Group {
-    fn new(size: Size, kafka: &mut Kafka) -> Self {
+    fn new(size: Size, kafka: &mut Java) -> Self {
         let words = size.map(|number| number.to_string());
         kafka.send(&format!("group {}", words.join(" ")));
         let mut group =
@@ -89,7 +90,7 @@ impl Group {
         group
     }
 
-    fn join(&mut self, kafka: &mut Kafka) {
+    fn join(&mut self, kafka: &mut Java) {
         kafka.send("join");
         self.add("alone".to_owned());
     }
@@ -103,7 +104,7 @@ impl Group {
     }
 
     /// The times of both; adopts the placement, which must be the same.
-    fn assign(&mut self, kafka: &mut Kafka) -> [Duration; 2] {
+    fn assign(&mut self, kafka: &mut Java) -> [Duration; 2] {
         let order = self.order.members(None);
         let members = order.iter().map(|number| {
             let (member_id, process) = &self.names[*number as usize];
@@ -131,66 +132,28 @@ impl Group {
         for (number, placed) in order.iter().zip(placed) {
             self.targets[*number as usize] = placed;
         }
-        let (theirs, targets) = kafka.assign(self.names.len(), partitions);
+        let (theirs, targets) = assigned(kafka, self.names.len(), partitions);
         assert!(self.targets == targets, "{:?}: another placement than Kafka's", self.size);
         [times[REPEATS / 2], theirs]
     }
 }
 
-/// Kafka's assignor in a process of its own.
-struct Kafka {
-    process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Kafka {
-    /// `jars` is the folder of Kafka's jars.
-    fn start(jars: &Path) -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/kafka/KafkaSticky.java");
-        let mut process = Command::new("java")
-            .args(["-Xmx1g", "-cp"])
-            .arg(jars.join("*"))
-            .arg(source)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let input = process.stdin.take().unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
-        Self { process, input, output }
-    }
-
-    fn send(&mut self, line: &str) {
-        writeln!(self.input, "{line}").unwrap();
-    }
-
-    /// The median time, and the target of each member.
-    fn assign(&mut self, members: usize, partitions: u32) -> (Duration, Vec<Placed>) {
-        self.send(&format!("assign {REPEATS}"));
-        self.input.flush().unwrap();
-        let mut time = Duration::ZERO;
-        let mut targets = vec![Placed::default(); members];
-        loop {
-            let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "Kafka's process has ended");
-            let fields: Vec<_> = line.split_ascii_whitespace().collect();
-            match *fields {
-                ["time", nanos] => time = Duration::from_nanos(nanos.parse().unwrap()),
-                ["member", number, active, standby] => {
-                    let [active, standby] = [active, standby].map(|it| tasks(it, partitions));
-                    targets[number.parse::<usize>().unwrap()] = Placed { active, standby };
-                }
-                _ => return (time, targets),
+/// The median time of Kafka's assignor, and the target of each member.
+fn assigned(kafka: &mut Java, members: usize, partitions: u32) -> (Duration, Vec<Placed>) {
+    kafka.send(&format!("assign {REPEATS}"));
+    let mut time = Duration::ZERO;
+    let mut targets = vec![Placed::default(); members];
+    loop {
+        let line = kafka.read();
+        let fields: Vec<_> = line.split_ascii_whitespace().collect();
+        match *fields {
+            ["time", nanos] => time = Duration::from_nanos(nanos.parse().unwrap()),
+            ["member", number, active, standby] => {
+                let [active, standby] = [active, standby].map(|it| tasks(it, partitions));
+                targets[number.parse::<usize>().unwrap()] = Placed { active, standby };
             }
+            _ => return (time, targets),
         }
-    }
-}
-
-impl Drop for Kafka {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -1,15 +1,17 @@
 //! A group whose assignments muster and Kafka compute side by side. `KafkaAssignors.java` is
 //! Kafka's side.
 
+#[path = "java.rs"]
+mod java;
+
+use java::Java;
 use muster_codec::Uuid;
 use muster_coordinator::assignors::{
     Assignor, Change, Computation, MemberIndex, SLICE, SubscriptionType, TargetAssignment,
     TopicIndex,
 };
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Topic ids with their partitions, ascending, by member id.
@@ -26,42 +28,23 @@ pub(crate) struct Outcome {
 }
 
 /// Kafka's assignors in a process of their own.
-pub(crate) struct Kafka {
-    process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
+pub(crate) struct Kafka(Java);
 
 impl Kafka {
     /// `jars` is the folder of Kafka's jars.
     pub(crate) fn start(jars: &Path) -> Self {
-        let source =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/kafka/KafkaAssignors.java");
-        let mut process = Command::new("java")
-            .arg("-Xmx1g")
-            .arg("-cp")
-            .arg(jars.join("*"))
-            .arg(source)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let input = process.stdin.take().unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
-        Self { process, input, output }
+        Self(Java::start(jars, "KafkaAssignors.java"))
     }
 
     fn send(&mut self, line: &str) {
-        writeln!(self.input, "{line}").unwrap();
+        self.0.send(line);
     }
 
     fn outcome(&mut self) -> Outcome {
-        self.input.flush().unwrap();
         let mut time = Duration::ZERO;
         let mut changes = Targets::new();
         loop {
-            let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "Kafka's process has ended");
+            let line = self.0.read();
             let mut fields = line.split_ascii_whitespace();
             match fields.next().unwrap() {
                 "time" => time = Duration::from_nanos(fields.next().unwrap().parse().unwrap()),
@@ -72,13 +55,6 @@ impl Kafka {
                 _ => return Outcome { time, slice: time, changes },
             }
         }
-    }
-}
-
-impl Drop for Kafka {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
