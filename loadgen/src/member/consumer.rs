@@ -14,7 +14,7 @@ use super::core::{Core, Turn};
 use super::error::{Api, Step};
 use super::heartbeating::Heartbeating;
 use super::heartbeats::LEAVE;
-use super::io::{NodeIndex, Regular, Request, Response};
+use super::io::{Regular, Request, Response};
 use super::membership::{Beat, Beats, Heard, Membership};
 use super::owned::difference;
 use super::reconciling::Reconciling;
@@ -152,8 +152,7 @@ impl Heartbeating for Consumer {
         &mut self.membership
     }
 
-    fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        let version = self.membership.version(core, turn)?;
+    fn request(&mut self, version: i16, core: &Core, turn: &mut Turn<'_, '_>) -> Step<Request> {
         if version >= OWN_ID {
             self.membership.choose_id(turn);
         }
@@ -164,9 +163,7 @@ impl Heartbeating for Consumer {
         if self.membership.reports_owned() {
             request.topic_partitions = Some(wire(core.owned.partitions(), turn.context.topics));
         }
-        let request = Request::ConsumerGroupHeartbeat(request);
-        self.membership.send(node, version, request, core, turn);
-        Ok(())
+        Ok(Request::ConsumerGroupHeartbeat(request))
     }
 
     fn minimal_request(&self, core: &Core) -> Request {

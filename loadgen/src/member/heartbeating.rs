@@ -3,7 +3,7 @@
 
 use super::core::{Core, Turn};
 use super::error::Step;
-use super::io::{Failure, NodeIndex, Request, Response};
+use super::io::{Failure, Request, Response};
 use super::membership::{Beat, Heard, Membership};
 use crate::time::Time;
 
@@ -16,8 +16,8 @@ pub(super) trait Heartbeating {
 
     fn membership_mut(&mut self) -> &mut Membership;
 
-    /// Sends a regular heartbeat.
-    fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step;
+    /// The next regular heartbeat.
+    fn request(&mut self, version: i16, core: &Core, turn: &mut Turn<'_, '_>) -> Step<Request>;
 
     /// A heartbeat that only keeps alive, or leaves if the member's epoch says so.
     fn minimal_request(&self, core: &Core) -> Request;
@@ -39,10 +39,11 @@ pub(super) trait Heartbeating {
 
     /// Sends a heartbeat that is due, without adopting assignments.
     fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        match self.membership().due(core, turn.now()) {
-            Some(node) => self.heartbeat(node, core, turn),
-            None => Ok(()),
-        }
+        let Some(node) = self.membership().due(core, turn.now()) else { return Ok(()) };
+        let version = self.membership().version(core, turn)?;
+        let request = self.request(version, core, turn)?;
+        self.membership_mut().send(node, version, request, core, turn);
+        Ok(())
     }
 
     /// A heartbeat that only keeps alive, beside the regular ones.

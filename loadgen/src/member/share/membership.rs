@@ -12,7 +12,7 @@ use crate::member::consumer_messages::Target;
 use crate::member::core::{Core, Turn};
 use crate::member::error::{Api, Step};
 use crate::member::heartbeating::Heartbeating;
-use crate::member::io::{NodeIndex, Regular, Request, Response};
+use crate::member::io::{Regular, Request, Response};
 use crate::member::membership::{Beat, Beats, Heard, Membership};
 use crate::time::Time;
 
@@ -70,8 +70,7 @@ impl Heartbeating for Share {
         &mut self.membership
     }
 
-    fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        let version = self.membership.version(core, turn)?;
+    fn request(&mut self, _: i16, core: &Core, turn: &mut Turn<'_, '_>) -> Step<Request> {
         self.membership.choose_id(turn);
         let mut request = self.minimal(core);
         if self.membership.is_full() {
@@ -81,9 +80,7 @@ impl Heartbeating for Share {
             request.subscribed_topic_names = Some(names);
             request.rack_id = core.plan.rack.clone();
         }
-        let request = Request::ShareGroupHeartbeat(request);
-        self.membership.send(node, version, request, core, turn);
-        Ok(())
+        Ok(Request::ShareGroupHeartbeat(request))
     }
 
     fn minimal_request(&self, core: &Core) -> Request {

@@ -19,7 +19,7 @@ pub use self::messages::{
 use super::core::{Core, Turn, millis};
 use super::error::{Api, Step};
 use super::heartbeating::Heartbeating;
-use super::io::{NodeIndex, Regular, Request, Response, Span, SpanKind};
+use super::io::{Regular, Request, Response, Span, SpanKind};
 use super::membership::{Beat, Beats, Heard, Membership};
 use super::reconciling::Reconciling;
 use crate::event::{EventKind, is_held};
@@ -216,8 +216,7 @@ impl Heartbeating for Streams {
         &mut self.membership
     }
 
-    fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
-        let version = self.membership.version(core, turn)?;
+    fn request(&mut self, _: i16, core: &Core, turn: &mut Turn<'_, '_>) -> Step<Request> {
         self.membership.choose_id(turn);
         let mut request = self.minimal(core);
         if self.membership.joins() {
@@ -227,9 +226,7 @@ impl Heartbeating for Streams {
         if self.membership.reports_owned() {
             request.owned = Some(self.owned(core));
         }
-        let request = Request::StreamsHeartbeat(request);
-        self.membership.send(node, version, request, core, turn);
-        Ok(())
+        Ok(Request::StreamsHeartbeat(request))
     }
 
     fn minimal_request(&self, core: &Core) -> Request {
