@@ -156,11 +156,13 @@ impl History {
         let (max_records, batch_size) = (self.rng.i64(1..30), self.rng.i64(1..20));
         let wanted = Wanted { member, mode, max_records, batch_size };
         let fetched = Fetched { offset, batches: &read, aborted: &aborted };
+        let start = self.partition.start_offset();
         let acquired = self.partition.acquire(&wanted, &fetched, &self.settings, self.now);
         let (mut count, mut before) = (0, i64::MIN);
         for range in acquired {
             assert!(before < range.first && range.first <= range.last, "ranges are in order");
             assert!((1..=self.settings.delivery_count_limit).contains(&range.delivery_count));
+            assert!(range.first >= start, "{} is before the start {start}", range.first);
             before = range.last;
             count += range.last - range.first + 1;
             for at in range.first..=range.last {

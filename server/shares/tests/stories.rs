@@ -266,6 +266,23 @@ fn the_next_record_counts_records_that_were_compacted_away_as_done() {
     assert_eq!(partition.take_change(2), Some(counted));
 }
 
+#[test]
+fn a_member_holds_what_it_acquires_where_all_before_was_compacted_away() {
+    let mut partition = opened_with_hole();
+    assert_eq!(acquire(&mut partition, "a", &[batch(10, 14)], &[], 0), [(10, 14, 1)]);
+    assert!(partition.in_flight().all(|it| it.member == Some("a")));
+    acknowledge(&mut partition, "a", 10, 14, 1);
+}
+
+#[test]
+fn nothing_before_the_start_is_acquired_although_older_batches_are_in_flight() {
+    let mut partition = opened(&initialized(0));
+    assert_eq!(acquire(&mut partition, "a", &[batch(0, 2)], &[], 0), [(0, 2, 1)]);
+    partition.log_starts_at(6);
+    assert_eq!(acquire(&mut partition, "b", &[batch(4, 9)], &[], 0), [(6, 9, 1)]);
+    assert_eq!(partition.next_fetch_offset(), 10);
+}
+
 /// Kafka 4.3 reads the hole for good, which is out of range.
 #[test]
 fn a_hole_before_the_logs_start_is_left_out() {

@@ -82,7 +82,6 @@ impl SharePartition {
         now: i64,
     ) -> Vec<AcquiredRange> {
         let Some(mut job) = self.begin(wanted, fetched, settings, now) else { return Vec::new() };
-        self.archive_compacted(fetched.offset, job.base);
         let base = self.first_to_acquire(job.base);
         let cached = self.between(base, job.last);
         if cached.is_empty() {
@@ -113,6 +112,8 @@ impl SharePartition {
             return None;
         }
         let (last, max) = self.room(wanted.max_records, fetched.offset, last.last, settings)?;
+        // Before the member is noted: without anything in flight all members are forgotten.
+        self.archive_compacted(fetched.offset, first.base);
         let holding = self.batches.iter().flat_map(super::Batch::runs).map(|run| run.status.member);
         Some(Acquisition {
             batches: fetched.batches,
@@ -148,9 +149,10 @@ impl SharePartition {
         }
     }
 
-    /// A batch of the log may begin before the start, or inside a batch in flight.
+    /// A batch of the log may begin before the start, or inside a batch in flight. Batches in
+    /// flight that end before the start are none of it: Kafka acquires what lies between.
     fn first_to_acquire(&self, base: i64) -> i64 {
-        let base = if self.floor(base).is_none() { base.max(self.start) } else { base };
+        let base = base.max(self.start);
         let floor = self.floor(base).map(|at| &self.batches[at]);
         floor.filter(|it| it.last >= base).map_or(base, |it| it.first)
     }

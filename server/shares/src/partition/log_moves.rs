@@ -36,9 +36,9 @@ impl SharePartition {
     }
 
     /// A hole in the log from the offset to the base is none of the state; returns whether the
-    /// state had one there. Kafka reads it for good.
+    /// state had one there, behind those that have been filled since. Kafka reads it for good.
     fn skip_hole(&mut self, offset: i64, base: i64) -> bool {
-        let hole = self.open_holes().map(|it| it.first);
+        let hole = self.open_holes().map(|it| self.first_missing(it.first));
         let is_there = hole.is_some_and(|first| (offset..base).contains(&first));
         if is_there {
             self.holes_begin_at(self.first_missing(base));
