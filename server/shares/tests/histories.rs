@@ -358,7 +358,7 @@ impl History {
             self.write();
             self.flush();
             if self.partition.next_fetch_offset() >= self.end {
-                return;
+                return self.check_lag();
             }
             self.fetch();
             let held: Vec<_> = self.locks.iter().map(|(at, lock)| (*at, lock.member)).collect();
@@ -369,5 +369,16 @@ impl History {
             self.locks.clear();
         }
         panic!("records are left from {}", self.partition.next_fetch_offset());
+    }
+
+    /// All is done: the records so far say that nothing is left, without a further request.
+    fn check_lag(&mut self) {
+        while self.partition.has_changes() {
+            self.write();
+            self.flush();
+        }
+        let state = self.states.get(&self.key).unwrap();
+        let done = state.start_offset + i64::from(state.delivery_complete_count);
+        assert!(done >= self.end, "{} count as lag: {state:?}", self.end - done);
     }
 }

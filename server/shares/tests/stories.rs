@@ -267,6 +267,25 @@ fn the_next_record_counts_records_that_were_compacted_away_as_done() {
 }
 
 #[test]
+fn offsets_without_records_count_as_done() {
+    let mut partition = opened(&initialized(0));
+    assert_eq!(acquire(&mut partition, "a", &[batch(2, 4)], &[], 0), [(2, 4, 1)]);
+    assert_eq!(acquire(&mut partition, "a", &[batch(7, 9)], &[], 0), [(7, 9, 1)]);
+    acknowledge(&mut partition, "a", 7, 9, 1);
+    let change = partition.take_change(1).unwrap();
+    assert_eq!((change.start_offset, change.delivery_complete_count), (2, 5), "5 to 9");
+}
+
+#[test]
+fn offsets_of_a_hole_that_is_not_read_yet_do_not_count_as_done() {
+    let mut partition = opened_with_hole();
+    assert_eq!(acquire(&mut partition, "a", &[batch(0, 1)], &[], 0), [(0, 1, 1)]);
+    acknowledge(&mut partition, "a", 0, 1, 1);
+    let change = partition.take_change(1).unwrap();
+    assert_eq!((change.start_offset, change.delivery_complete_count), (0, 7), "not 2 to 4");
+}
+
+#[test]
 fn a_member_holds_what_it_acquires_where_all_before_was_compacted_away() {
     let mut partition = opened_with_hole();
     assert_eq!(acquire(&mut partition, "a", &[batch(10, 14)], &[], 0), [(10, 14, 1)]);

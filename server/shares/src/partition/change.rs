@@ -73,11 +73,19 @@ impl SharePartition {
         }
     }
 
-    /// The records from the start on that are done.
+    /// The offsets from the start on that are done: those of records, and those without a record
+    /// between what is in flight, which otherwise counted as lag, as in Kafka.
     fn delivery_complete_count(&self) -> i32 {
+        let hole = self.open_holes().map_or(i64::MAX, |it| it.first);
+        let (mut next, mut count) = (self.start, 0);
         let runs = self.batches.iter().flat_map(Batch::runs);
-        let done = runs.filter(|run| run.status.state.is_terminal() && run.last >= self.start);
-        let count: i64 = done.map(|run| run.last - run.first.max(self.start) + 1).sum();
+        for run in runs.filter(|run| run.last >= self.start) {
+            let first = run.first.max(self.start);
+            let is_passed = next < hole;
+            count += if is_passed { first - next } else { 0 };
+            count += if run.status.state.is_terminal() { run.last - first + 1 } else { 0 };
+            next = run.last + 1;
+        }
         i32::try_from(count).unwrap_or(i32::MAX)
     }
 }

@@ -13,6 +13,9 @@ pub enum Difference {
     ReadWithoutEpoch,
     /// Kafka: records of aborted transactions are written as done with the next change only.
     AbortedAlone,
+    /// Kafka: offsets without records between those in flight count as lag until the start has
+    /// passed them, and a change is written after that.
+    WithoutRecords,
 }
 
 #[derive(Debug, Default)]

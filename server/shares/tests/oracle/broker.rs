@@ -30,7 +30,7 @@ pub struct Broker {
     group_configs: BTreeMap<String, Map<String, Value>>,
     connections: BTreeMap<String, u64>,
     pub shown: BTreeMap<SharePartitionKey, Shown>,
-    pub changes: BTreeMap<SharePartitionKey, Vec<Change>>,
+    pub changes: BTreeMap<SharePartitionKey, Vec<TakenChange>>,
     position: u64,
 }
 
@@ -41,6 +41,14 @@ pub struct Open {
     pub number: u64,
     /// An offset and its position in the segment, as Kafka remembers it for the minimum of bytes.
     pub position: Option<(i64, i64)>,
+}
+
+/// A change that was taken to be written.
+#[derive(Debug)]
+pub struct TakenChange {
+    pub change: Change,
+    /// How many offsets without records it may count as done.
+    pub without_records: i64,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -304,12 +312,13 @@ impl Broker {
     pub fn flush(&mut self, key: &SharePartitionKey) {
         self.position += 1;
         let Some(open) = self.open.get_mut(key) else { return };
+        let without_records = without_records(&open.partition);
         let Some(change) = open.partition.take_change(self.position) else { return };
         open.partition.flushed(self.position);
         if change.batches.is_empty() {
             return self.coordinator.argued.note(Difference::AbortedAlone);
         }
-        self.changes.entry(key.clone()).or_default().push(change);
+        self.changes.entry(key.clone()).or_default().push(TakenChange { change, without_records });
     }
 
     fn advance(&mut self, ms: i64) {
@@ -379,6 +388,14 @@ impl Broker {
         }
         Ok(())
     }
+}
+
+/// The offsets from the start to the end that are not in flight.
+fn without_records(partition: &SharePartition) -> i64 {
+    let start = partition.start_offset();
+    let runs = partition.in_flight().filter(|run| run.last >= start);
+    let in_flight: i64 = runs.map(|run| run.last - run.first.max(start) + 1).sum();
+    partition.in_flight_count() - in_flight
 }
 
 fn session_key(op: &Value) -> SessionKey {
