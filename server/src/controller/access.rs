@@ -1,9 +1,10 @@
 //! Answers to changes of what clients may do: they leave when every shard has taken the change, so
 //! that no shard grants what was revoked after the answer.
 //!
-//! A shard reports the version of access that it has taken: when it is loaded, with each image that
-//! changes it, and when it has stopped, as it has no clients then. A shard that is loaded again is
-//! waited for: its mailbox has the image. If the load fails, the process ends.
+//! A shard reports the version of access that it has taken: when it is loaded, with each image, and
+//! when it has stopped, as it has no clients then. A shard that is loaded again is waited for: its
+//! mailbox has the image. If the load fails, the process ends. A controller that is loaded again
+//! knows no versions, and sends its image to all shards.
 
 use super::Pending;
 use crate::event::Command;

@@ -355,9 +355,8 @@ impl Shard {
     fn image_changed(&mut self, image: Arc<ClusterImage>) {
         let Self { broker, clients, groups, partitions, ids, errors, times, .. } = self;
         let Some(before) = broker.set_image(image) else { return };
-        if broker.image().access_version() != before.access_version() {
-            broker.report_access(&mut self.commands);
-        }
+        // Also if access is as before: the image may be the first of a controller that is loaded.
+        broker.report_access(&mut self.commands);
         if broker.is_altered_since(&before) {
             broker.order_certificates(&mut self.commands);
         }

@@ -1,11 +1,12 @@
 //! The answer to a change of what clients may do, and the shards that have yet to take it.
 
 use super::world::{FLUSH_MS, World, answers, frame};
+use crate::clock::Times;
 use crate::cluster::ClusterImage;
 use crate::mailbox::Message;
 use crate::net::ConnectionId;
 use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::{Command, Event, ListenerIndex};
 use muster_codec::messages::{
     AclCreation, ConsumerGroupHeartbeatRequest, CreateAclsRequest, CreatePartitionsRequest,
     DeleteAclsFilter, DeleteAclsRequest, StreamsGroupHeartbeatRequest,
@@ -126,10 +127,25 @@ fn changes_of_something_else_wait_for_no_shard_and_pass_those_that_do() {
     send(&mut world, CLIENT, create());
     send(&mut world, OTHER, CreatePartitionsRequest::default());
     assert!(is_answered(&mut world, OTHER) && !is_answered(&mut world, CLIENT));
-    let before = world.mailed.len();
-    world.create_topic("t");
-    let is_report = |(_, message): &(u32, Message)| matches!(message, Message::AccessTaken { .. });
-    assert!(!world.mailed[before..].iter().any(is_report));
+}
+
+/// The controller that sent it may have been loaded again, with this change as its last one.
+#[test]
+fn an_image_with_the_access_that_a_shard_has_is_reported_too() {
+    let mut world = world();
+    let mut again = ClusterImage::clone(world.shard.broker.image());
+    let version = again.access_version();
+    again.changed_since(&ClusterImage::clone(&again));
+    let image = Event::Mail(Message::Image(Arc::new(again)));
+    let mut commands = Vec::new();
+    world.shard.step(Times::both(world.now), image, &mut commands);
+    let is_report = |command: &Command| match command {
+        Command::Mail { message: Message::AccessTaken { by, version: taken }, .. } => {
+            (*by, *taken) == (0, version)
+        }
+        _ => false,
+    };
+    assert_eq!(commands.iter().filter(|it| is_report(it)).count(), 1);
 }
 
 #[test]
@@ -139,7 +155,7 @@ fn the_answers_of_a_controller_that_fails_are_errors() {
     let World { shard, .. } = world;
     let left = shard.leave();
     let errors = left.commands.into_iter().filter_map(|command| match command {
-        crate::shard::Command::Mail { message: Message::AdminAnswer { response, .. }, .. } => {
+        Command::Mail { message: Message::AdminAnswer { response, .. }, .. } => {
             Some(Response::from(*response))
         }
         _ => None,
