@@ -3,18 +3,22 @@
 //! connect.
 
 use crate::offline_change::{change_cluster, image};
+use crate::{server_config, text};
 use clap::{Args, Subcommand};
 use muster::Failure;
+use muster::addresses::served;
+use muster::certificates::refused_offline;
 use muster::cluster::{
     BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE,
     TOPIC_RESOURCE, incremental_alter_configs, limits::CREATOR_SHARE,
 };
+use muster::config::{Config, HIDDEN, pairs_of};
 use muster_codec::Str;
 use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
 use muster_coordinator::Shares;
-use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,13 +40,22 @@ enum Action {
     Set {
         #[command(flatten)]
         target: Target,
-        #[arg(value_name = "KEY=VALUE", required = true, value_parser = pair)]
+        #[command(flatten)]
+        server: ServerConfig,
+        /// A file with more of them, in the form of Kafka's server.properties: for passwords, which
+        /// all users of the machine can read among arguments.
+        #[arg(long, value_name = "FILE")]
+        add_config_file: Option<PathBuf>,
+        #[arg(value_name = "KEY=VALUE", required_unless_present = "add_config_file",
+              value_parser = pair)]
         pairs: Vec<(String, String)>,
     },
     /// Remove stored configs, of all brokers by default.
     Unset {
         #[command(flatten)]
         target: Target,
+        #[command(flatten)]
+        server: ServerConfig,
         #[arg(value_name = "KEY", required = true)]
         keys: Vec<String>,
     },
@@ -61,6 +74,24 @@ struct Target {
     group: Option<String>,
 }
 
+#[derive(Debug, Clone, Args)]
+struct ServerConfig {
+    /// The file that the server is started with. Key stores and trust stores are checked together
+    /// with what it says, and cannot be set without.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ServerConfig {
+    /// The configs of the server, with its listeners.
+    fn read(&self, data: &Path) -> Result<Option<Config>, Failure> {
+        let Some(file) = &self.config else { return Ok(None) };
+        let mut config = server_config(Some(file), &[])?;
+        config.served = Some(served(&config, None, None, data)?);
+        Ok(Some(config))
+    }
+}
+
 /// Kafka's operations of IncrementalAlterConfigs.
 const SET: i8 = 0;
 const DELETE: i8 = 1;
@@ -73,15 +104,23 @@ pub(crate) fn run(command: &ConfigCommand) -> ExitCode {
 fn carry_out(command: &ConfigCommand, out: &mut dyn Write) -> Result<(), Failure> {
     match &command.action {
         Action::List => list(&command.data, out),
-        Action::Set { target, pairs } => {
-            let set = pairs.iter().map(|(key, value)| config(SET, key, Some(value)));
-            change(&command.data, target, set.collect())
+        Action::Set { target, server, add_config_file, pairs } => {
+            let of_file = add_config_file.as_deref().map_or_else(|| Ok(Vec::new()), pairs_in)?;
+            let set = pairs.iter().chain(&of_file);
+            let set = set.map(|(key, value)| config(SET, key, Some(value))).collect();
+            change(&command.data, server, target, set)
         }
-        Action::Unset { target, keys } => {
-            let unset = keys.iter().map(|key| config(DELETE, key, None));
-            change(&command.data, target, unset.collect())
+        Action::Unset { target, server, keys } => {
+            let unset = keys.iter().map(|key| config(DELETE, key, None)).collect();
+            change(&command.data, server, target, unset)
         }
     }
+}
+
+fn pairs_in(file: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let of_file = |why: &dyn Display| format!("{}: {why}", file.display());
+    let bytes = std::fs::read(file).map_err(|error| of_file(&error))?;
+    Ok(pairs_of(&text(bytes)).map_err(|why| of_file(&why))?)
 }
 
 fn pair(word: &str) -> Result<(String, String), String> {
@@ -121,6 +160,7 @@ fn print(
 ) -> io::Result<()> {
     let configs = image.configs(resource_type, name).into_iter().flatten();
     for (key, value) in configs {
+        let value = if Config::is_secret(key) { HIDDEN } else { value };
         match name {
             "" => writeln!(out, "all {what}s: {key}={value}")?,
             name => writeln!(out, "{what} {name}: {key}={value}")?,
@@ -130,12 +170,18 @@ fn print(
 }
 
 /// Decides as the server does.
-fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Result<(), Failure> {
+fn change(
+    data: &Path,
+    server: &ServerConfig,
+    target: &Target,
+    configs: Vec<AlterableConfig<'_>>,
+) -> Result<(), Failure> {
     let request = request(target, configs);
     let mut shares = Shares::new(CREATOR_SHARE);
     let mut creator = Creator { shares: &mut shares, now: 0, host: "" };
-    change_cluster(data, |view| {
-        let change = incremental_alter_configs(view, &mut creator, &request, &BTreeMap::new());
+    change_cluster(data, server.read(data)?.as_ref(), |view| {
+        let refused = refused_offline(view, &request)?;
+        let change = incremental_alter_configs(view, &mut creator, &request, &refused);
         match change.response.responses.iter().find(|it| it.error_code != 0) {
             Some(refused) => Err(refused.error_message.as_deref().unwrap_or("refused").into()),
             None => Ok(change.records),

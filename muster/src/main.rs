@@ -158,13 +158,7 @@ fn options(arguments: Serve) -> Result<Options, Failure> {
         mechanism: arguments.first_user_mechanism.into(),
         password_file: arguments.first_user_password_file,
     });
-    let mut config = match &arguments.config {
-        None => Config::load("", &arguments.configs)?,
-        Some(file) => match read_config(file, &arguments.configs)? {
-            (_, findings) if findings.fatal().next().is_some() => return Err(findings.into()),
-            (config, _) => config,
-        },
-    };
+    let mut config = server_config(arguments.config.as_deref(), &arguments.configs)?;
     let data = arguments.data.unwrap_or_else(|| config_data(&config));
     let data = std::path::absolute(data)?;
     let (listen, advertise) = (arguments.listen.as_deref(), arguments.advertise.as_deref());
@@ -182,6 +176,15 @@ fn options(arguments: Serve) -> Result<Options, Failure> {
         config,
         first_user,
     })
+}
+
+/// The configs of a file, and those of the command line.
+fn server_config(file: Option<&Path>, words: &[String]) -> Result<Config, Failure> {
+    let Some(file) = file else { return Ok(Config::load("", words)?) };
+    match read_config(file, words)? {
+        (_, findings) if findings.fatal().next().is_some() => Err(findings.into()),
+        (config, _) => Ok(config),
+    }
 }
 
 /// The first of `log.dirs`: muster uses one directory.

@@ -3,6 +3,7 @@
 use muster::Failure;
 use muster::clock::wall;
 use muster::cluster::{ClusterImage, OfflinePartitions, View};
+use muster::config::Config;
 use muster::data_dir::DataDir;
 use muster::files::block_bytes;
 use muster::offline::OfflineLog;
@@ -36,16 +37,20 @@ pub(crate) fn image(data: &Path) -> Result<Arc<ClusterImage>, Failure> {
     Ok(loaded.image().ok_or("shard 0 has no topics")?.clone())
 }
 
-/// Writes what `decide` returns to the log of shard 0, which has the records of the cluster.
+/// Writes what `decide` returns to the log of shard 0, which has the records of the cluster. It
+/// sees the configs that the server is started with, if they are known.
 pub(crate) fn change_cluster(
     data: &Path,
+    config: Option<&Config>,
     decide: impl FnOnce(&View<'_>) -> Result<Vec<ClusterRecord<'static>>, Failure>,
 ) -> Result<(), Failure> {
     let mut directory = DataDir::hold(data)?;
     let common = common(&directory.meta)?;
     let loaded = load(data, &common, CONTROLLER)?;
     let image = loaded.image().ok_or("shard 0 has no topics")?.clone();
-    let records = decide(&common.view(&image, &OfflinePartitions::default(), CONTROLLER))?;
+    let offline = OfflinePartitions::default();
+    let view = common.view(&image, &offline, CONTROLLER);
+    let records = decide(&View { config: config.unwrap_or(view.config), ..view })?;
     if records.is_empty() {
         return Ok(());
     }

@@ -109,5 +109,5 @@ fn alter(
     upsertions: Vec<ScramCredentialUpsertion<'_>>,
 ) -> Result<(), Failure> {
     let request = AlterUserScramCredentialsRequest { deletions, upsertions };
-    change_cluster(data, |view: &View<'_>| users::alter(view, &request))
+    change_cluster(data, None, |view: &View<'_>| users::alter(view, &request))
 }

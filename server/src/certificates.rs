@@ -2,24 +2,26 @@
 //! startup, and again when a file has changed or on SIGHUP. Those that cannot be used leave the old
 //! ones in place. Clients may alter those of one shard, in place of what the server's configs say.
 
+mod listeners;
+mod loaded;
+mod offline;
 mod thread;
 
+pub use offline::refused_offline;
 pub(crate) use thread::CertificateThread;
 
 use crate::Failure;
 use crate::clock::wall;
-use crate::config::{Config, ListenerIndex, Replacement, ServedListener, ShardTls};
-use crate::file_state::{FileState, state};
+use crate::config::{Config, ServedListener, ShardTls};
 use crate::mailbox::{Message, Peer};
 use crate::placement::CONTROLLER;
 use crate::security::TokenKeys;
 use crate::token_keys::{Look, TokenKeySources};
-use muster_tls::{LoadError, Settings, Tls};
-use std::collections::BTreeMap;
+use listeners::ListenerCertificates;
+use muster_tls::Tls;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tracing::{info, warn};
 
 /// The interval in which files are looked at.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -29,24 +31,13 @@ const WARN_INTERVAL_SECONDS: i64 = 24 * 60 * 60;
 
 /// The TLS of the listeners, and what it was loaded from.
 pub(crate) struct Certificates {
-    listeners: Vec<Option<Loaded>>,
-    /// In place of those, where clients have altered them: by shard and listener.
-    altered: BTreeMap<(u32, usize), Loaded>,
+    listeners: ListenerCertificates,
     token_keys: TokenKeySources,
     /// The shards, once they have started.
     peers: Vec<Peer>,
     /// Fetches are timed from here.
     began: Instant,
     warned_at: i64,
-}
-
-struct Loaded {
-    /// The listener.
-    name: String,
-    settings: Settings,
-    /// None if a client has set what could not be used since: that of the server's configs is.
-    tls: Option<Tls>,
-    files: Vec<FileState>,
 }
 
 impl Certificates {
@@ -56,18 +47,11 @@ impl Certificates {
     /// One cannot be used: the text names listener, config, file and reason.
     pub(crate) fn load(config: &Config, listeners: &[ServedListener]) -> Result<Self, Failure> {
         let now = seconds();
-        let load = |listener: &ServedListener| {
-            let is_encrypted = listener.protocol.is_encrypted();
-            let settings = is_encrypted.then(|| config.tls_settings(&listener.name));
-            let loaded = settings.map(|it| Loaded::load(&listener.name, it, now)).transpose();
-            loaded.map_err(|error| format!("listener {}: {error}", listener.name))
-        };
         let began = Instant::now();
         let look = Look { is_asked: true, now: 0, wall: now };
         let token_keys = TokenKeySources::load(config, listeners, look)?;
-        let listeners = listeners.iter().map(load).collect::<Result<_, String>>()?;
-        let (altered, peers) = (BTreeMap::new(), Vec::new());
-        Ok(Self { listeners, altered, token_keys, peers, began, warned_at: now })
+        let listeners = ListenerCertificates::load(config, listeners, now)?;
+        Ok(Self { listeners, token_keys, peers: Vec::new(), began, warned_at: now })
     }
 
     pub(crate) fn token_keys(&self) -> TokenKeys {
@@ -76,8 +60,7 @@ impl Certificates {
 
     /// The TLS of each listener by the server's configs.
     pub(crate) fn of_listeners(&self) -> Arc<[Option<Tls>]> {
-        let tls = |loaded: &Option<Loaded>| loaded.as_ref()?.tls.clone();
-        self.listeners.iter().map(tls).collect()
+        self.listeners.of_configs()
     }
 
     /// Keeps the shards' certificates up to date, on a thread of its own.
@@ -89,29 +72,17 @@ impl Certificates {
     }
 
     fn are_needed(&self) -> bool {
-        self.listeners.iter().any(Option::is_some) || !self.token_keys.is_empty()
+        !self.listeners.is_empty() || !self.token_keys.is_empty()
     }
 
     fn set_peers(&mut self, peers: Vec<Peer>) {
         self.peers = peers;
     }
 
-    /// The TLS of each listener of a shard.
-    fn of_shard(&self, shard: u32) -> Arc<[Option<Tls>]> {
-        (0..self.listeners.len()).map(|at| self.used(shard, at).cloned()).collect()
-    }
-
-    /// The TLS of a listener of a shard.
-    fn used(&self, shard: u32, at: usize) -> Option<&Tls> {
-        let altered = self.altered.get(&(shard, at)).and_then(|it| it.tls.as_ref());
-        let fixed = self.listeners.get(at).and_then(Option::as_ref);
-        altered.or(fixed.and_then(|it| it.tls.as_ref()))
-    }
-
     /// Loads what has changed, or all.
     fn look(&mut self, is_asked: bool) {
         let now = seconds();
-        if self.reload(is_asked, now) {
+        if self.listeners.reload(is_asked, now) {
             self.send_to_all();
         }
         let look = Look { is_asked, now: self.elapsed_ms(), wall: now };
@@ -126,13 +97,8 @@ impl Certificates {
     /// are loaded again if they have changed.
     fn check(&mut self, number: u64, replacements: &[ShardTls]) {
         let now = seconds();
-        let why = |of: &ShardTls| {
-            let mut errors =
-                of.replacements.iter().filter_map(|it| self.refused(of.shard, it, now));
-            errors.next().map(|why| (of.shard, why))
-        };
-        let refused: BTreeMap<u32, String> = replacements.iter().filter_map(why).collect();
-        if refused.is_empty() && self.reload(false, now) {
+        let refused = self.listeners.refused(replacements, now);
+        if refused.is_empty() && self.listeners.reload(false, now) {
             self.send_to_all();
         }
         if let Some(controller) = self.peers.get(CONTROLLER as usize) {
@@ -140,58 +106,17 @@ impl Certificates {
         }
     }
 
-    /// Why a listener of a shard cannot have this TLS in place of its own.
-    fn refused(&self, shard: u32, replacement: &Replacement, now: i64) -> Option<String> {
-        let Replacement { listener: ListenerIndex(at), settings } = replacement;
-        let name = &self.listeners.get(*at)?.as_ref()?.name;
-        let error = settings.load_instead(self.used(shard, *at)?, now).err()?;
-        Some(format!("listener {name}: {error}"))
-    }
-
-    /// Takes over what clients have altered. What cannot be loaded leaves that which is in use.
+    /// Takes over what clients have altered.
     fn take(&mut self, order: &ShardTls) {
-        let (shard, now) = (order.shard, seconds());
-        let is_altered = |at: usize| order.replacements.iter().any(|it| it.listener.0 == at);
-        let before = self.altered.len();
-        self.altered.retain(|(of, at), _| *of != shard || is_altered(*at));
-        let mut is_new = self.altered.len() < before;
-        for replacement in &order.replacements {
-            is_new |= self.replace(shard, replacement, now);
+        let is_new = self.listeners.take(order, seconds());
+        if let (true, Some(peer)) = (is_new, self.peers.get(order.shard as usize)) {
+            peer.send(Message::Tls(self.listeners.of_shard(order.shard)));
         }
-        if let (true, Some(peer)) = (is_new, self.peers.get(shard as usize)) {
-            peer.send(Message::Tls(self.of_shard(shard)));
-        }
-    }
-
-    /// Returns whether the listener has another TLS.
-    fn replace(&mut self, shard: u32, replacement: &Replacement, now: i64) -> bool {
-        let Replacement { listener: ListenerIndex(at), settings } = replacement;
-        let Some(Some(fixed)) = self.listeners.get(*at) else { return false };
-        if self.altered.get(&(shard, *at)).is_some_and(|it| it.settings == *settings) {
-            return false;
-        }
-        let name = fixed.name.clone();
-        let files = states(settings);
-        let before = self.altered.remove(&(shard, *at)).and_then(|it| it.tls);
-        let loaded = Loaded::load(&name, settings.clone(), now);
-        match &loaded {
-            Ok(_) => {
-                info!("listener {name} of shard {shard} has the certificate that a client has set");
-            }
-            Err(error) => warn!(
-                "listener {name} of shard {shard} keeps its certificate, as the one that a client \
-                 has set is bad: {error}"
-            ),
-        }
-        let is_new = loaded.is_ok();
-        let kept = || Loaded { name, settings: settings.clone(), tls: before, files };
-        self.altered.insert((shard, *at), loaded.unwrap_or_else(|_| kept()));
-        is_new
     }
 
     fn send_to_all(&self) {
         for (shard, peer) in (0..).zip(&self.peers) {
-            peer.send(Message::Tls(self.of_shard(shard)));
+            peer.send(Message::Tls(self.listeners.of_shard(shard)));
         }
     }
 
@@ -206,60 +131,13 @@ impl Certificates {
         i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// Loads those again whose files have changed, or all. Returns whether there are new ones.
-    fn reload(&mut self, all: bool, now: i64) -> bool {
-        let loaded = self.listeners.iter_mut().flatten().chain(self.altered.values_mut());
-        loaded.filter_map(|loaded| loaded.reload(all, now).then_some(())).count() > 0
-    }
-
     /// Warns of certificates that expire soon, from time to time.
     fn warn(&mut self, now: i64) {
-        if now - self.warned_at < WARN_INTERVAL_SECONDS {
-            return;
-        }
-        self.warned_at = now;
-        for loaded in self.listeners.iter().flatten().chain(self.altered.values()) {
-            let tls = loaded.tls.as_ref();
-            if let Some(warning) = tls.and_then(|tls| tls.expiry_warning(now)) {
-                warn!("listener {}: {warning}", loaded.name);
-            }
+        if now - self.warned_at >= WARN_INTERVAL_SECONDS {
+            self.warned_at = now;
+            self.listeners.warn(now);
         }
     }
-}
-
-impl Loaded {
-    fn load(listener: &str, settings: Settings, now: i64) -> Result<Self, LoadError> {
-        let files = states(&settings);
-        let tls = settings.load(now)?;
-        tls.warnings.iter().for_each(|warning| warn!("listener {listener}: {warning}"));
-        Ok(Self { name: listener.to_owned(), settings, tls: Some(tls), files })
-    }
-
-    /// A file that is being written may be incomplete: the next look finds it changed again.
-    fn reload(&mut self, is_asked: bool, now: i64) -> bool {
-        let files = states(&self.settings);
-        if !is_asked && files == self.files {
-            return false;
-        }
-        self.files = files;
-        let listener = &self.name;
-        match self.settings.load(now) {
-            Ok(tls) => {
-                tls.warnings.iter().for_each(|warning| warn!("listener {listener}: {warning}"));
-                info!("listener {listener}: loaded its certificate again, for new connections");
-                self.tls = Some(tls);
-                true
-            }
-            Err(error) => {
-                warn!("listener {listener} keeps its certificate, as the new one is bad: {error}");
-                false
-            }
-        }
-    }
-}
-
-fn states(settings: &Settings) -> Vec<FileState> {
-    settings.files().map(|path| state(path)).collect()
 }
 
 fn seconds() -> i64 {

@@ -10,7 +10,7 @@
 pub mod addresses;
 pub mod admin;
 pub mod calendar;
-mod certificates;
+pub mod certificates;
 pub mod clock;
 pub mod cluster;
 pub mod config;

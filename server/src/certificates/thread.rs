@@ -82,7 +82,7 @@ fn run(mut certificates: Certificates, receiver: &Receiver<Ask>) {
             Ok(Ask::Begin { altered, reply }) => {
                 certificates.take(&altered);
                 // A shard that could not start needs none.
-                let _ = reply.send(certificates.of_shard(altered.shard));
+                let _ = reply.send(certificates.listeners.of_shard(altered.shard));
             }
             Err(RecvTimeoutError::Timeout) => certificates.look(false),
             Err(RecvTimeoutError::Disconnected) => return,

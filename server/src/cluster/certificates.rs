@@ -2,9 +2,11 @@
 
 use super::alter_configs::{altered, setting_all};
 use super::{BROKER_RESOURCE, View};
-use crate::config::{Describer, Replacement, Served, ServedListener, ShardTls};
+use crate::config::{
+    Describer, Replacement, Served, ServedListener, ShardTls, listener_with_certificate_key,
+};
 use muster_codec::ControllerRequest;
-use muster_codec::messages::AlterConfigsResource;
+use muster_codec::messages::{AlterConfigsResource, IncrementalAlterConfigsRequest};
 
 /// The TLS that brokers would have after a request: of the listeners whose certificates it names,
 /// or changes. What is refused for another reason is left out.
@@ -25,6 +27,26 @@ pub(crate) fn certificates_of(view: &View<'_>, request: &ControllerRequest<'_>) 
         | ControllerRequest::AlterClientQuotas(_)
         | ControllerRequest::AlterUserScramCredentials(_) => Vec::new(),
     }
+}
+
+/// A listener whose certificates a request changes without removing all that is stored of them: in
+/// small letters, as its keys have it.
+pub(crate) fn listener_left_with_certificates(
+    view: &View<'_>,
+    request: &IncrementalAlterConfigsRequest<'_>,
+) -> Option<String> {
+    let of_brokers = request.resources.iter().filter(|it| it.resource_type == BROKER_RESOURCE);
+    of_brokers.filter_map(|resource| left_with_certificates(view, resource)).next()
+}
+
+fn left_with_certificates(view: &View<'_>, resource: &AlterConfigsResource<'_>) -> Option<String> {
+    let describer = Describer::new(view.config, view.image, view.shard);
+    let after = altered(view, &describer, resource, false).ok()?;
+    let of_after: Vec<&str> =
+        after.keys().filter_map(|it| listener_with_certificate_key(it)).collect();
+    let mut named =
+        resource.configs.iter().filter_map(|it| listener_with_certificate_key(&it.name));
+    named.find(|it| of_after.contains(it)).map(str::to_owned)
 }
 
 fn certificates_of_all(

@@ -58,7 +58,7 @@ pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};
 pub use view::{Endpoint, Endpoints, View, leader, state_slot, transaction_slot};
 
-pub(crate) use certificates::certificates_of;
+pub(crate) use certificates::{certificates_of, listener_left_with_certificates};
 pub(crate) use change::{Refused, is_timed_out};
 #[cfg(test)]
 pub(crate) use client_quotas::record as client_quota_record;

@@ -49,7 +49,7 @@ pub use group::GroupConfig;
 pub use help::help;
 pub use key::{Flags, InvalidValue, Key};
 pub use listeners::{Listener, ListenerIndex, SecurityProtocol, Served, ServedListener};
-pub(crate) use of_listeners::is_of_certificates;
+pub(crate) use of_listeners::{is_of_certificates, listener_with_certificate_key};
 pub(crate) use security::{KeysSource, ListenerSecurity};
 pub use tls::{Replacement, ShardTls};
 pub use topic::TopicConfig;
@@ -60,6 +60,15 @@ use crate::data_dir::TRANSACTIONS_PARTITIONS;
 use rules::Broken;
 use std::collections::BTreeMap;
 use unserved::Unserved;
+
+/// The pairs of a text in the form of `server.properties`, in order.
+///
+/// # Errors
+/// A line is no pair: its number and why.
+pub fn pairs_of(text: &str) -> Result<Vec<(String, String)>, String> {
+    let at = |(line, pair): properties::Parsed| pair.map_err(|why| format!("line {line}: {why}"));
+    properties::parse(text).map(at).collect()
+}
 
 impl Config {
     /// Merges a file in the form of `server.properties` with `key=value` arguments. Arguments take

@@ -46,6 +46,12 @@ pub(crate) fn is_of_certificates(key: &str) -> bool {
     OF_CERTIFICATES.contains(&key)
 }
 
+/// The listener of a key of certificates, in small letters, by the whole name of the key.
+pub(crate) fn listener_with_certificate_key(name: &str) -> Option<&str> {
+    let (listener, key) = name.strip_prefix(PREFIX)?.split_once('.')?;
+    is_of_certificates(key).then_some(listener)
+}
+
 /// A key of one listener that clients may alter.
 #[derive(Clone, Copy)]
 pub(crate) struct ListenerKey {

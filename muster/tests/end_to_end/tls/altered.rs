@@ -1,12 +1,13 @@
 //! Certificates that clients alter (`kafka-configs --alter`).
 
 use super::{Place, metadata};
+use crate::support::offsets::{Ended, muster};
 use crate::support::{Server, binary, said};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 use rustls::pki_types::CertificateDer;
 use rustls::version::TLS13;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const LOCATION: &str = "listener.name.outside.ssl.keystore.location";
@@ -135,4 +136,76 @@ fn the_certificate_of_the_configs_is_served_if_the_altered_one_is_bad_at_the_sta
     let location = put(&place, "altered.pem", "server");
     assert_eq!(alter(&server, &[(LOCATION, Some(&*location))]).0, ErrorCode::None);
     next(&place, &fixed);
+}
+
+/// `muster config`, of broker 0, with the file that the server is started with.
+fn offline(data: &Path, file: &Path, words: &[&str]) -> Ended {
+    let (action, words) = words.split_first().unwrap();
+    let place = ["config", data.to_str().unwrap(), action, "--broker", "0"];
+    muster(place.iter().chain(&["--config", file.to_str().unwrap()]).chain(words))
+}
+
+/// A server that has stopped, and the file of its configs.
+fn stopped(place: &Place, data: &Path) -> PathBuf {
+    let file = place.path("server.properties");
+    std::fs::write(&file, place.arguments(&[]).join("\n")).unwrap();
+    let mut server = place.serve(data, &[]);
+    server.kill();
+    file
+}
+
+#[test]
+fn what_a_server_would_refuse_is_refused_while_none_runs() {
+    let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
+    let file = stopped(&place, data.path());
+    std::fs::write(place.path("junk.pem"), "junk").unwrap();
+    let junk = place.path("junk.pem").display().to_string();
+    let other = put(&place, "other.pem", "other");
+    let no_key = place.path("ca.pem").display().to_string();
+    let of = |key: &str, value: &str| format!("listener.name.outside.ssl.{key}={value}");
+    for (pair, reason) in [
+        (of("keystore.location", "/none.pem"), "ssl.keystore.location=/none.pem: No such file"),
+        (of("keystore.location", &junk), "junk.pem: it is not PEM"),
+        (of("keystore.location", &no_key), "ca.pem: it has no private key"),
+        (of("keystore.location", &other), "the DistinguishedName does not match"),
+        (of("keystore.type", "PKCS12"), "server.pem: "),
+        (of("truststore.location", "/none.pem"), "ssl.truststore.location=/none.pem: No such file"),
+        (of("truststore.location", &junk), "junk.pem: it is not PEM"),
+        ("listener.name.inside.ssl.keystore.location=/x".into(), "Cannot update these configs"),
+    ] {
+        let ended = offline(data.path(), &file, &["set", &pair]);
+        assert_eq!(ended.status, 2, "{pair}");
+        assert!(ended.error.contains(reason), "{pair}: {}", ended.error);
+    }
+    let listed = muster(["config", data.path().to_str().unwrap(), "list"]).out;
+    assert!(!listed.contains("broker 0"), "{listed}");
+}
+
+#[test]
+fn a_certificate_that_is_set_while_no_server_runs_is_served_by_the_next() {
+    let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
+    let file = stopped(&place, data.path());
+    let location = format!("{LOCATION}={}", put(&place, "altered.pem", "server"));
+    let secrets = place.path("secrets.properties");
+    std::fs::write(&secrets, format!("{PASSWORD}=unneeded secret\n")).unwrap();
+    let words = ["set", "--add-config-file", secrets.to_str().unwrap(), &location];
+    let ended = offline(data.path(), &file, &words);
+    assert_eq!((ended.status, ended.error.as_str()), (0, ""));
+    let listed = muster(["config", data.path().to_str().unwrap(), "list"]).out;
+    assert!(listed.contains(&format!("broker 0: {PASSWORD}=[hidden]\n")), "{listed}");
+    assert!(listed.contains(&location) && !listed.contains("secret\n"), "{listed}");
+
+    let mut server = place.serve(data.path(), &[]);
+    let altered = served(&place);
+    server.kill();
+    // The rest would be used together with the configs, which are not known here.
+    let without =
+        |words: &[&str]| muster(["config", data.path().to_str().unwrap()].iter().chain(words));
+    let refused = without(&["unset", "--broker", "0", PASSWORD]);
+    assert!(refused.status == 2 && refused.error.contains("--config"), "{}", refused.error);
+    let refused = without(&["set", "--broker", "0", &location]);
+    assert!(refused.status == 2 && refused.error.contains("--config"), "{}", refused.error);
+    assert_eq!(without(&["unset", "--broker", "0", PASSWORD, LOCATION]).status, 0);
+    let _server = place.serve(data.path(), &[]);
+    assert!(served(&place) != altered);
 }
