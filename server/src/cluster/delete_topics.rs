@@ -21,7 +21,7 @@ pub fn delete_topics(
     request: &DeleteTopicsRequest<'_>,
 ) -> Change<DeleteTopicsResponse<'static>> {
     let asked = asked(request);
-    let has_work = asked.iter().any(|(name, times)| *times == 1 && is_one_name(*name));
+    let has_work = named_once(request).next().is_some();
     let refused = if view.config.delete_topic_enable {
         (is_timed_out(request.timeout_ms) && has_work).then(timed_out)
     } else {
@@ -70,6 +70,14 @@ fn names<'a>(
     let states = request.topics.iter().map(|topic| (topic.name.as_deref(), topic.topic_id));
     let names = request.topic_names.iter().map(|name| (Some(&**name), Uuid::ZERO));
     states.chain(names)
+}
+
+/// The topics that a request may delete: others of its entries are refused, whatever they name.
+pub(crate) fn named_once<'a>(
+    request: &'a DeleteTopicsRequest<'_>,
+) -> impl Iterator<Item = (Option<&'a str>, Uuid)> {
+    let once = asked(request).into_iter().filter(|(_, times)| *times == 1);
+    once.map(|(name, _)| name).filter(|name| is_one_name(*name))
 }
 
 fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {

@@ -63,5 +63,6 @@ pub(crate) use change::{Refused, is_timed_out};
 #[cfg(test)]
 pub(crate) use client_quotas::record as client_quota_record;
 pub(crate) use create_topics::only_replica;
+pub(crate) use delete_topics::named_once;
 pub(crate) use failure::fail;
 pub(crate) use image::deleted_topic_record;

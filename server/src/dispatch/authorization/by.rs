@@ -93,15 +93,17 @@ pub(super) fn take_denied<T>(
     extract(elements, |element| !is_allowed(element))
 }
 
-/// Kafka's words for the errors of authorization (`Errors`).
-const WORDS: [(ErrorCode, &str); 4] = [
+/// Kafka's words for the errors of authorization, and for what is not known (`Errors`).
+const WORDS: [(ErrorCode, &str); 6] = [
+    (ErrorCode::UnknownTopicId, "This server does not host this topic ID."),
+    (ErrorCode::UnknownTopicOrPartition, "This server does not host this topic-partition."),
     (ErrorCode::TopicAuthorizationFailed, "Topic authorization failed."),
     (ErrorCode::GroupAuthorizationFailed, "Group authorization failed."),
     (ErrorCode::ClusterAuthorizationFailed, "Cluster authorization failed."),
     (ErrorCode::TransactionalIdAuthorizationFailed, "The transactional id authorization failed."),
 ];
 
-/// Kafka's words for an error of authorization.
+/// Kafka's words for such an error.
 pub(super) fn words(error: ErrorCode) -> Option<Str<'static>> {
     let found = WORDS.iter().find(|(of, _)| *of == error);
     found.map(|(_, words)| Str::Borrowed(*words))

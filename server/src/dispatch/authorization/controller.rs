@@ -3,7 +3,7 @@
 use super::Verdict;
 use super::by::{By, take_denied, words};
 use crate::cluster::{
-    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, LOGGER_RESOURCE, TOPIC_RESOURCE,
+    self, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, LOGGER_RESOURCE, TOPIC_RESOURCE,
 };
 use crate::dispatch::answer::owned;
 use crate::security::acls::Operation::{Alter, AlterConfigs, Create, Delete, Describe};
@@ -109,41 +109,53 @@ fn delete_topics(body: &mut DeleteTopicsRequest<'_>, by: &By<'_>) -> Verdict {
     if by.permissions.allow_on_cluster(Delete) || body.timeout_ms <= 0 {
         return Verdict::Passed;
     }
-    let is_allowed = |name: &str| {
-        by.topic(Describe, name) && (by.image.topic(name).is_none() || by.topic(Delete, name))
+    // Entries that are named twice, or not as they should be, are refused for that.
+    let once: BTreeSet<_> =
+        cluster::named_once(body).map(|(name, id)| (name.map(str::to_owned), id)).collect();
+    let refusal = |name: Option<&str>, id| {
+        let is_work = once.contains(&(name.map(str::to_owned), id));
+        refusal_of_deletion(name, id, by).filter(|_| is_work)
     };
-    let refuse = |name: Option<Str<'static>>, topic_id| DeletableTopicResult {
-        name,
-        topic_id,
-        error_code: DENIED,
-        error_message: words(ErrorCode::TopicAuthorizationFailed),
-    };
-    let of_states = body.topics.iter().filter_map(|it| it.name.as_ref());
-    let twice = named_twice(body.topic_names.iter().chain(of_states).map(owned));
-    let is_passed = |name: &Str<'_>| twice.contains(name) || is_allowed(name);
-    let names = take_denied(&mut body.topic_names, |name| is_passed(name));
-    let by_name = names.into_iter().flatten();
-    let mut responses: Vec<_> =
-        by_name.map(|name| refuse(Some(owned(&name)), Uuid::ZERO)).collect();
-    let topics = take_denied(&mut body.topics, |it| match &it.name {
-        // One of both is invalid.
-        Some(_) if !it.topic_id.is_zero() => true,
-        Some(name) => is_passed(name),
-        None => by.image.topic_by_id(it.topic_id).is_none_or(|topic| is_allowed(&topic.name)),
-    });
-    responses.extend(topics.into_iter().flatten().map(|it| match &it.name {
-        Some(name) => refuse(Some(owned(name)), Uuid::ZERO),
-        None => {
-            let topic = by.image.topic_by_id(it.topic_id);
-            let topic = topic.filter(|topic| by.topic(Describe, &topic.name));
-            refuse(topic.map(|topic| topic.name.to_string().into()), it.topic_id)
+    let names = take_denied(&mut body.topic_names, |it| refusal(Some(it), Uuid::ZERO).is_none());
+    let topics =
+        take_denied(&mut body.topics, |it| refusal(it.name.as_deref(), it.topic_id).is_none());
+    let by_name = names.iter().flatten().map(|name| (Some(name), Uuid::ZERO));
+    let by_either = topics.iter().flatten().map(|it| (it.name.as_ref(), it.topic_id));
+    let refused = by_name.chain(by_either).map(|(name, topic_id)| {
+        let error = refusal_of_deletion(name.map(|it| &**it), topic_id, by);
+        let error = error.unwrap_or(ErrorCode::None);
+        let topic = by.image.topic_by_id(topic_id);
+        let shown = topic.filter(|topic| by.topic(Describe, &topic.name));
+        let shown = shown.map(|topic| topic.name.to_string().into());
+        let name = name.map(owned).or(shown);
+        DeletableTopicResult {
+            name,
+            topic_id,
+            error_code: error.code(),
+            error_message: words(error),
         }
-    }));
+    });
+    let responses: Vec<_> = refused.collect();
     if responses.is_empty() {
         return Verdict::Passed;
     }
     let is_empty = body.topics.is_empty() && body.topic_names.is_empty();
     Verdict::of_parts(Some(DeleteTopicsResponse { responses, ..Default::default() }), is_empty)
+}
+
+/// Why a topic is not to be deleted, if it is not. One that this shard does not know is not: the
+/// controller may know it already, and does not ask what the client may do.
+fn refusal_of_deletion(name: Option<&str>, id: Uuid, by: &By<'_>) -> Option<ErrorCode> {
+    let topic = name.map_or_else(|| by.image.topic_by_id(id), |name| by.image.topic(name));
+    let Some(name) = name.or(topic.map(|topic| &*topic.name)) else {
+        return Some(ErrorCode::UnknownTopicId);
+    };
+    match topic {
+        _ if !by.topic(Describe, name) => Some(ErrorCode::TopicAuthorizationFailed),
+        _ if by.topic(Delete, name) => None,
+        Some(_) => Some(ErrorCode::TopicAuthorizationFailed),
+        None => Some(ErrorCode::UnknownTopicOrPartition),
+    }
 }
 
 fn create_partitions(body: &mut CreatePartitionsRequest<'_>, by: &By<'_>) -> Verdict {

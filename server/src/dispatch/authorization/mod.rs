@@ -17,6 +17,8 @@ mod partitions;
 mod refusals;
 mod restrict;
 mod shares;
+#[cfg(test)]
+mod tests;
 mod transactions;
 
 pub(crate) use amendment::Amendment;

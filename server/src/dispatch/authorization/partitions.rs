@@ -120,7 +120,8 @@ impl OfTopic for FetchableTopicResponse<'static> {
 }
 
 /// A fetch of a session is refused anyway, and so is one of an isolation level that does not exist
-/// if it has an allowed topic. A replica needs the cluster instead of topics.
+/// if it names a partition that exists and is allowed: then nothing of its answer follows from
+/// those that are denied. A replica needs the cluster instead of topics.
 fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
     if !FULL_SESSION_EPOCHS.contains(&body.session_epoch) {
         return Verdict::Passed;
@@ -131,12 +132,24 @@ fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
         !is_denied && (is_replica || by.named_topic(Read, (&it.topic, it.topic_id), Fetch))
     };
     let is_valid = ISOLATION_LEVELS.contains(&body.isolation_level);
-    if !is_valid && body.topics.iter().any(is_allowed) {
+    if !is_valid && body.topics.iter().any(|it| is_there(it, by) && is_allowed(it)) {
         return Verdict::Passed;
     }
     let denied = take_refused(&mut body.topics, is_allowed)
         .map(|denied| FetchResponse { responses: once_each(denied), ..Default::default() });
     Verdict::of_parts(denied, body.topics.is_empty())
+}
+
+/// Whether a partition that is to be fetched exists.
+fn is_there(asked: &FetchTopic<'_>, by: &By<'_>) -> bool {
+    let topic = if Fetch.has_topic_ids(by.version) {
+        by.image.topic_by_id(asked.topic_id)
+    } else {
+        by.image.topic(&asked.topic)
+    };
+    topic.is_some_and(|topic| {
+        asked.partitions.iter().any(|it| (0..topic.partitions).contains(&it.partition))
+    })
 }
 
 /// A request with an isolation level that does not exist is refused for that if it has an allowed

@@ -1,6 +1,7 @@
 //! One ACL.
 
 use super::kinds::{Operation, PatternType, Permission, ResourceType};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 /// The name, or the address, that stands for all.
@@ -43,7 +44,8 @@ impl Entry {
 
     pub(super) fn is_about(&self, principal: &str, host: &str) -> bool {
         let is_named = *self.principal == *principal || *self.principal == *Self::EVERYONE;
-        is_named && (*self.host == *WILDCARD || *self.host == *host)
+        is_named
+            && (*self.host == *WILDCARD || *self.host == *host || is_same_ipv6(&self.host, host))
     }
 
     /// Its decision on an operation, if it has any. An ACL that denies an operation denies
@@ -55,4 +57,10 @@ impl Entry {
         };
         applies.then_some(self.permission)
     }
+}
+
+/// An address of IPv6 may be written in many ways: Java has `0:0:0:0:0:0:0:1`, others `::1`.
+fn is_same_ipv6(one: &str, other: &str) -> bool {
+    let address = |text: &str| text.parse::<Ipv6Addr>().ok();
+    one.contains(':') && address(one).is_some_and(|it| address(other) == Some(it))
 }

@@ -43,6 +43,23 @@ fn what_no_acl_allows_is_denied() {
 }
 
 #[test]
+fn an_address_of_ipv6_is_the_same_however_it_is_written() {
+    for host in ["2001:db8::7", "2001:db8:0:0:0:0:0:7", "2001:DB8::0007"] {
+        let acls = [
+            acl((Literal, "t"), ("User:alice", "*"), (Allow, Read)),
+            acl((Literal, "t"), ("User:alice", host), (Deny, Read)),
+        ];
+        let mut set = Acls::default();
+        acls.into_iter().for_each(|acl| set.add(acl));
+        let from = |host: &str| {
+            let alice = Principal::user("alice");
+            Permissions::new(Arc::default(), set.clone(), &alice, host).allow(Read, Topic, "t")
+        };
+        assert!(!from("/2001:db8::7") && from("/2001:db8::8") && from("/10.0.0.1"), "{host}");
+    }
+}
+
+#[test]
 fn names_hosts_and_principals_may_stand_for_all() {
     let everyone = [
         acl((Literal, "*"), ("User:*", "*"), (Allow, Read)),

@@ -14,6 +14,7 @@ mod log_check;
 mod long_requests;
 mod quotas;
 mod regexes;
+mod secrets;
 mod shares;
 mod snapshots;
 mod token_keys;

@@ -1,0 +1,191 @@
+//! A denied request shows nothing: of two shards that differ in what a client may not see alone, it
+//! gets the same answers, whatever it sends.
+
+mod requests;
+
+use super::world::{FLUSH_MS, Random, World, frame_of};
+use crate::config::Config;
+use crate::net::ConnectionId;
+use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
+use crate::shard::{Event, ListenerIndex};
+use muster_codec::messages::{
+    AclCreation, CreateAclsRequest, DeleteTopicState, DeleteTopicsRequest, FetchPartition,
+    FetchRequest, FetchTopic, InitProducerIdRequest,
+};
+use muster_codec::records::GroupRecord;
+use muster_codec::records::{OffsetCommitKey, OffsetCommitValue};
+use muster_codec::{Request, Uuid};
+use requests::{ALLOWED, HIDDEN, MISSING, SECRET, all};
+use std::sync::Arc;
+
+const ADMIN: ConnectionId = ConnectionId(0);
+
+const CONFIGS: [&str; 3] = [
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "group.initial.rebalance.delay.ms=0",
+    "auto.create.topics.enable=false",
+];
+
+/// A shard, and the connection of a client that may do everything with [`ALLOWED`] and [`MISSING`]
+/// and nothing else.
+struct Probed {
+    world: World,
+    client: u64,
+}
+
+impl Probed {
+    /// `denied` is the name of all that is.
+    fn new(denied: &'static str) -> Self {
+        let set_up: Vec<&str> = CONFIGS.into_iter().chain(["super.users=User:ANONYMOUS"]).collect();
+        let mut world = World::of_shards(1, &set_up);
+        world.pass(FLUSH_MS);
+        open(&mut world, ADMIN);
+        for topic in [ALLOWED, denied] {
+            world.create_topic(topic);
+            for group in [ALLOWED, denied] {
+                world.append(&commit(group, topic));
+            }
+        }
+        send(&mut world, &frame_of("", 3, acls()));
+        for id in [ALLOWED, denied] {
+            send(&mut world, &frame_of("", 4, with_id(id)));
+        }
+        let mut config = Config::clone(&world.common.config);
+        config.super_users.clear();
+        world.common.config = Arc::new(config);
+        world.restart();
+        world.pass(FLUSH_MS);
+        let mut probed = Self { world, client: 1 };
+        open(&mut probed.world, ConnectionId(1));
+        probed
+    }
+
+    /// The answer, or that the connection was closed.
+    fn ask(&mut self, frame: &[u8]) -> (Vec<u8>, bool) {
+        let connection = ConnectionId(self.client);
+        self.world.step(Event::Received { connection, data: frame });
+        self.world.pass(FLUSH_MS);
+        let answer = self.world.shard.output(connection).map(std::mem::take).unwrap_or_default();
+        let is_closed = self.world.closed.contains(&connection);
+        if is_closed || answer.is_empty() {
+            self.client += 1;
+            open(&mut self.world, ConnectionId(self.client));
+        }
+        (answer, is_closed)
+    }
+}
+
+fn open(world: &mut World, connection: ConnectionId) {
+    let host = Arc::from("/10.0.0.1");
+    world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host, port: 0 });
+}
+
+fn send(world: &mut World, frame: &[u8]) {
+    world.step(Event::Received { connection: ADMIN, data: frame });
+    world.pass(FLUSH_MS);
+    assert!(world.shard.output(ADMIN).is_some_and(|it| !std::mem::take(it).is_empty()));
+}
+
+fn commit(group: &str, topic: &str) -> GroupRecord<'static> {
+    let (group, topic) = (group.to_owned().into(), topic.to_owned().into());
+    let value = OffsetCommitValue { offset: 5, ..Default::default() };
+    GroupRecord::OffsetCommit(OffsetCommitKey { group, topic, partition: 0 }, Some(value))
+}
+
+fn with_id(id: &'static str) -> InitProducerIdRequest<'static> {
+    InitProducerIdRequest {
+        transactional_id: Some(id.into()),
+        transaction_timeout_ms: 60_000,
+        ..Default::default()
+    }
+}
+
+fn acls() -> CreateAclsRequest<'static> {
+    let types = [ResourceType::Topic, ResourceType::Group, ResourceType::TransactionalId];
+    let names = [ALLOWED, MISSING];
+    let creation = |(resource_type, name): (ResourceType, &'static str)| AclCreation {
+        resource_type: resource_type.code(),
+        resource_name: name.into(),
+        resource_pattern_type: PatternType::Literal.code(),
+        principal: "User:ANONYMOUS".into(),
+        host: "*".into(),
+        operation: Operation::All.code(),
+        permission_type: Permission::Allow.code(),
+    };
+    let all = types.into_iter().flat_map(|it| names.map(|name| creation((it, name))));
+    CreateAclsRequest { creations: all.collect() }
+}
+
+/// The frame of a request in some version, with a few of its bytes changed.
+fn mutated(request: &Request<'static>, random: &mut Random) -> Vec<u8> {
+    let api = request.api_key();
+    let versions = api.versions();
+    let span = (versions.end() - versions.start()) as u64 + 1;
+    let version = versions.start() + random.below(span) as i16;
+    let mut frame = frame_of("", version, request.clone());
+    // The length, the API and the version stay.
+    let fixed = 8;
+    for _ in 0..random.below(4) {
+        let place = fixed + random.below((frame.len() - fixed) as u64) as usize;
+        let values = [0, 1, 2, 7, 0x7f, 0x80, 0xff, random.below(256) as u8];
+        frame[place] = values[random.below(values.len() as u64) as usize];
+    }
+    frame
+}
+
+/// Compares the answers of both shards.
+fn compare(with: &mut Probed, without: &mut Probed, frame: &[u8], what: &dyn std::fmt::Debug) {
+    let (one, other) = (with.ask(frame), without.ask(frame));
+    assert_eq!(one, other, "{what:?}\n{frame:?}");
+}
+
+/// `MUSTER_SECRETS` is the number of pairs of shards.
+#[test]
+fn answers_are_the_same_whether_what_is_denied_exists() {
+    let pairs = std::env::var("MUSTER_SECRETS").map_or(10, |it| it.parse().unwrap());
+    for seed in 0..pairs {
+        let mut random = Random(seed);
+        let (mut with, mut without) = (Probed::new(SECRET), Probed::new(HIDDEN));
+        for _ in 0..300 {
+            let requests = all(&mut random);
+            let request = &requests[random.below(requests.len() as u64) as usize];
+            let frame = mutated(request, &mut random);
+            compare(&mut with, &mut without, &frame, &(seed, request));
+        }
+    }
+}
+
+/// Parts of a request that are refused for another reason are so by the same rule where they are
+/// handled: what seems to be refused anyway would be carried out, or show that it exists.
+#[test]
+fn what_is_refused_anyway_is_refused() {
+    let (mut with, mut without) = (Probed::new(SECRET), Probed::new(HIDDEN));
+    let requests: [(i16, Request<'static>); 3] = [
+        (6, named_once_and_with_an_id().into()),
+        (12, of_no_isolation_level(vec![fetched(MISSING, 0), fetched(SECRET, 0)]).into()),
+        (12, of_no_isolation_level(vec![fetched(ALLOWED, 9), fetched(SECRET, 0)]).into()),
+    ];
+    for (version, request) in requests {
+        let frame = frame_of("", version, request.clone());
+        compare(&mut with, &mut without, &frame, &request);
+    }
+    assert!(with.world.shard.broker.image().topic(SECRET).is_some());
+}
+
+fn named_once_and_with_an_id() -> DeleteTopicsRequest<'static> {
+    let state = |id| DeleteTopicState { name: Some(SECRET.into()), topic_id: Uuid([id; 16]) };
+    DeleteTopicsRequest {
+        topics: vec![state(0), state(1)],
+        timeout_ms: 1_000,
+        ..Default::default()
+    }
+}
+
+fn of_no_isolation_level(topics: Vec<FetchTopic<'static>>) -> FetchRequest<'static> {
+    FetchRequest { isolation_level: 7, topics, ..Default::default() }
+}
+
+fn fetched(topic: &'static str, partition: i32) -> FetchTopic<'static> {
+    let partitions = vec![FetchPartition { partition, ..Default::default() }];
+    FetchTopic { topic: topic.into(), partitions, ..Default::default() }
+}
