@@ -4,6 +4,11 @@ import subprocess
 
 DAYS = "2"
 CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+RSA = ("-newkey", "rsa:2048", "-nodes")
+
+SERVER = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+CLIENT = "extendedKeyUsage=clientAuth"
+STORE_PASSWORD = "store-secret"
 
 
 def make(directory):
@@ -12,23 +17,48 @@ def make(directory):
     directory.mkdir()
     _authority(directory, "ca")
     _authority(directory, "stranger")
-    _signed(directory, "server", "subjectAltName=DNS:localhost,IP:127.0.0.1")
-    _signed(directory, "client", "extendedKeyUsage=clientAuth")
+    _signed(directory, "server", SERVER)
+    _signed(directory, "client", CLIENT)
+
+
+def make_next(directory):
+    """What may come in place of `server`: `renewed`, also as `.p12`; `foreign`, of the other
+    authority; `other`, which has another name; `misfit.pem`, whose key is not that of its
+    certificate; and `junk.pem`. Then `guest`, a client of the other authority, and `both.pem`, the
+    two of them."""
+    _signed(directory, "renewed", SERVER, subject="server")
+    _signed(directory, "foreign", SERVER, subject="server", authority="stranger")
+    _signed(directory, "other", SERVER)
+    _signed(directory, "guest", CLIENT, authority="stranger")
+    store = ("-out", "renewed.p12", "-passout", f"pass:{STORE_PASSWORD}")
+    _openssl(directory, "pkcs12", "-export", "-in", "renewed.pem", "-name", "server", *store)
+    _join(directory, "misfit.pem", "server.key", "renewed.crt")
+    _join(directory, "both.pem", "ca.pem", "stranger.pem")
+    (directory / "junk.pem").write_text("junk\n")
+
+
+def make_rsa(directory):
+    """`rsa`, a server with a key of RSA."""
+    _signed(directory, "rsa", SERVER, key=RSA)
 
 
 def _authority(directory, name):
     files = ("-keyout", f"{name}.key", "-out", f"{name}.pem")
-    _openssl(directory, "req", "-x509", *CURVE, "-days", DAYS, "-subj", f"/CN={name}", *files)
+    subject = ("-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    _openssl(directory, "req", "-x509", *CURVE, "-days", DAYS, *subject, *files)
 
 
-def _signed(directory, name, extension):
+def _signed(directory, name, extension, subject=None, authority="ca", key=CURVE):
     files = ("-keyout", f"{name}.key", "-out", f"{name}.crt")
-    signer = ("-CA", "ca.pem", "-CAkey", "ca.key")
-    subject = ("-subj", f"/CN={name}", "-addext", extension)
+    signer = ("-CA", f"{authority}.pem", "-CAkey", f"{authority}.key")
+    subject = ("-subj", f"/CN={subject or name}", "-addext", extension)
     own = ("-addext", "basicConstraints=critical,CA:FALSE")
-    _openssl(directory, "req", "-x509", *signer, *CURVE, "-days", DAYS, *subject, *own, *files)
-    both = (directory / f"{name}.key").read_text() + (directory / f"{name}.crt").read_text()
-    (directory / f"{name}.pem").write_text(both)
+    _openssl(directory, "req", "-x509", *signer, *key, "-days", DAYS, *subject, *own, *files)
+    _join(directory, f"{name}.pem", f"{name}.key", f"{name}.crt")
+
+
+def _join(directory, name, *parts):
+    (directory / name).write_text("".join((directory / part).read_text() for part in parts))
 
 
 def _openssl(directory, *words):

@@ -41,7 +41,7 @@ class Step:
     """One command.
 
     With `lines`, it continues in the background once it has printed this many. One that prints the
-    same for each broker is `per_broker`: equal lines count once.
+    same for each broker is `per_broker`: equal lines count once. `bootstrap` is the server's listener.
     """
 
     tool: str
@@ -49,6 +49,7 @@ class Step:
     stdin: str = ""
     lines: int = 0
     per_broker: bool = False
+    bootstrap: str = "bootstrap"
 
     def __str__(self):
         return f"{self.tool} {self.arguments}"
@@ -57,6 +58,17 @@ class Step:
 @dataclass(frozen=True)
 class EndBackground:
     """Ends (SIGTERM) the oldest that a step with `lines` left running, and waits for it."""
+
+
+@dataclass(frozen=True)
+class ServedCertificate:
+    """Which of the certificates in `{dir}/tls` the listener with TLS shows, once it is the one that
+    is expected, or has not become that for long."""
+
+    expected: str
+
+    def __str__(self):
+        return f"served certificate: {self.expected}"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 
 from harness.admin_tool_steps import ADMIN
 from harness.broker_config_tool_steps import BROKER_CONFIGS
+from harness.certificate_tool_steps import CERTIFICATES
 from harness.share_tool_steps import SHARE, SHARE_STATE
 from harness.streams_tool_steps import STREAMS
 from harness.tool_step import PACKAGE, EndBackground, Log, Step, WriteFile
@@ -427,6 +428,7 @@ PARTS = {
     "topics": TOPICS,
     "configs": CONFIGS,
     "broker-configs": BROKER_CONFIGS,
+    "certificates": CERTIFICATES,
     "records": RECORDS_AND_OFFSETS,
     "groups": GROUPS,
     "consumer-groups": CONSUMER_GROUPS,

@@ -1,0 +1,88 @@
+"""Key stores and trust stores of a listener, altered by `kafka-configs` while the server runs, and
+what clients find there."""
+
+from harness.broker_config_tool_steps import ONE
+from harness.certificates import STORE_PASSWORD
+from harness.tool_step import ServedCertificate, Step
+
+TLS = "-X security.protocol=ssl -X ssl.ca.location={dir}/tls"
+
+
+def altered(*pairs):
+    configs = ",".join(f"listener.name.tls.ssl.{pair}" for pair in pairs)
+    return Step("configs", f"--alter {ONE} --add-config {configs}")
+
+
+def removed(*keys):
+    configs = ",".join(f"listener.name.tls.ssl.{key}" for key in keys)
+    return Step("configs", f"--alter {ONE} --delete-config {configs}")
+
+
+def key_store(file, *more):
+    return altered(f"keystore.location={{dir}}/tls/{file}", *more)
+
+
+def seen_by_client(authority, more="-m 10"):
+    return Step("kcat", f"-L -t sealed {more} {TLS}/{authority}", bootstrap="tls", per_broker=True)
+
+
+def seen_by_guest():
+    identity = "-X ssl.certificate.location={dir}/tls/guest.crt -X ssl.key.location={dir}/tls/guest.key"
+    arguments = f"-L -t sealed -m 5 {TLS}/ca.pem {identity}"
+    return Step("kcat", arguments, bootstrap="tls", per_broker=True)
+
+
+DESCRIBED = Step("configs", f"--describe {ONE}")
+
+PEM = [
+    Step("topics", "--create --topic sealed --partitions 1"),
+    ServedCertificate("server"),
+    seen_by_client("ca.pem"),
+    key_store("renewed.pem"),
+    ServedCertificate("renewed"),
+    seen_by_client("ca.pem"),
+    DESCRIBED,
+    # What is refused leaves the one that is served, and the configs.
+    *map(key_store, ("missing.pem", "junk.pem", "ca.pem", "other.pem")),
+    ServedCertificate("renewed"),
+    DESCRIBED,
+    # Kafka takes it, and then no client gets in.
+    key_store("misfit.pem"),
+    seen_by_client("ca.pem", "-m 4"),
+    key_store("foreign.pem"),
+    ServedCertificate("foreign"),
+    seen_by_client("stranger.pem"),
+]
+
+PKCS12 = [
+    key_store("renewed.p12", "keystore.type=PKCS12", f"keystore.password={STORE_PASSWORD}"),
+    ServedCertificate("renewed"),
+    DESCRIBED,
+    key_store("missing.p12"),
+    *map(altered, ("keystore.password=wrong", "keystore.type=PEM", "keystore.type=nonsense")),
+    removed("keystore.password"),
+    ServedCertificate("renewed"),
+    altered("keystore.type=JKS"),
+    DESCRIBED,
+]
+
+TRUST = [
+    seen_by_guest(),
+    altered("truststore.location={dir}/tls/both.pem"),
+    seen_by_guest(),
+    *map(altered, ("truststore.location={dir}/tls/missing.pem",
+                   "truststore.location={dir}/tls/junk.pem")),
+    seen_by_guest(),
+    removed("truststore.location"),
+    seen_by_guest(),
+]
+
+RETURNED = [
+    removed("keystore.location", "keystore.type", "keystore.password"),
+    ServedCertificate("server"),
+    seen_by_client("ca.pem"),
+    DESCRIBED,
+    Step("topics", "--delete --topic sealed"),
+]
+
+CERTIFICATES = [*PEM, *PKCS12, *TRUST, *RETURNED]
