@@ -1,0 +1,70 @@
+"""The server that `scan` looks at: a listener for each way to have TLS."""
+
+from dataclasses import dataclass
+
+from harness import certificates
+from harness.servers import Muster
+
+ONLY_NEWEST = (("ssl.enabled.protocols", "TLSv1.3"),)
+
+
+@dataclass(frozen=True)
+class Listener:
+    name: str
+    profile: str  # Mozilla's, which it has to satisfy
+    client_auth: str = "none"
+    protocol: str = "SSL"
+    more: tuple = ()  # pairs of other keys; {files} is where certificates are
+
+    def keys(self, files):
+        own = {"ssl.client.auth": self.client_auth, **dict(self.more)}
+        before = f"listener.name.{self.name.lower()}"
+        return {f"{before}.{key}": value.format(files=files) for key, value in own.items()}
+
+    def credentials(self):
+        """Whether it is scanned without a certificate of the client's, with one, or both."""
+        return (False,) if self.client_auth == "none" else (False, True)
+
+
+LISTENERS = (
+    Listener("DEFAULTS", "intermediate"),
+    Listener("RSA", "intermediate", more=(("ssl.keystore.location", "{files}/rsa.pem"),)),
+    Listener("REQUIRED", "intermediate", "required"),
+    Listener("PASSWORD", "intermediate", "requested", "SASL_SSL",
+             (("sasl.enabled.mechanisms", "SCRAM-SHA-256"),)),
+    Listener("MODERN", "modern", more=ONLY_NEWEST),
+    Listener("MODERNREQUIRED", "modern", "required", more=ONLY_NEWEST),
+)
+
+
+class ScannedMuster(Muster):
+    """One shard, whose listeners have consecutive ports."""
+
+    ports_needed = len(LISTENERS)
+
+    def __init__(self, binary, directory):
+        super().__init__(binary, directory, 1, ())
+
+    @property
+    def files(self):
+        return self.directory / "files"
+
+    def ports(self):
+        return range(self.port, self.port + len(LISTENERS))
+
+    def _place(self):
+        certificates.make(self.files)
+        certificates.make_rsa(self.files)
+        bound = [f"{it.name}://127.0.0.1:{port}" for it, port in zip(LISTENERS, self.ports())]
+        place = {
+            "listeners": ",".join(bound),
+            "listener.security.protocol.map": ",".join(f"{it.name}:{it.protocol}" for it in LISTENERS),
+            "log.dirs": self.data,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.files / "server.pem",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.files / "ca.pem",
+        }
+        for listener in LISTENERS:
+            place.update(listener.keys(self.files))
+        return [f"{key}={value}" for key, value in place.items()]
