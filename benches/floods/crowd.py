@@ -23,10 +23,14 @@ class Target:
     ssl: int
     sasl_plaintext: int
     sasl_ssl: int
+    #: One with TLS that asks for a certificate of the client.
+    mutual: int
     topic: str
     user: str
     #: A file with a token that another key has signed.
     token: str
+    #: A file with a key, and a certificate that no listener accepts.
+    foreign: str
 
 
 #: Given the target, and what it calls for each thing done: a connection, a handshake, a login.

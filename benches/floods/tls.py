@@ -3,9 +3,13 @@
 import asyncio
 import ssl
 
+from . import frames
 from .crowd import PAUSE_SECONDS, connected, crowd, send, senders
 from .frames import metadata
 from .plain import BUSY, MANY
+
+#: Connections whose handshakes are done first: more would take a flood all of its time.
+SECURED = 300
 
 
 def trusting(version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
@@ -102,6 +106,36 @@ async def handshakes(target, count):
     await crowd(BUSY, client)
 
 
+async def foreign_certificates(target, count):
+    """handshakes with a certificate of a foreign authority"""
+    context = trusting()
+    context.load_cert_chain(target.foreign)
+
+    async def client():
+        # With TLS 1.3 a client learns of its refusal afterwards.
+        async with secured(target.mutual, context) as (reader, _):
+            count()
+            await reader.read()
+
+    await crowd(BUSY, client)
+
+
+async def half_records(target, count):
+    """half of a frame of 1 MiB with TLS, on 300 connections"""
+    context = trusting()
+    half = frames.start_of(frames.JOIN_GROUP, 3, frames.SHORT_BYTES)
+    half += bytes(frames.SHORT_BYTES // 2)
+
+    async def client():
+        async with secured(target.ssl, context) as (reader, writer):
+            writer.write(half)
+            await writer.drain()
+            count()
+            await reader.read()
+
+    await crowd(SECURED, client)
+
+
 async def small_records(target, count):
     """requests in records of a byte, on 100 connections"""
     context = trusting()
@@ -131,18 +165,33 @@ async def unread_answers(target, count):
                 count()
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    await crowd(300, client)
+    await crowd(SECURED, client)
+
+
+async def slow_readers(target, count):
+    """answers with TLS of which 16 bytes are read at a time, on 300 connections"""
+    context = trusting()
+
+    async def client():
+        async with secured(target.ssl, context, limit=16) as (reader, writer):
+            writer.write(metadata() * 10)
+            await writer.drain()
+            while await reader.read(16):
+                count()
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    await crowd(SECURED, client)
 
 
 class secured:
     """A connection with TLS that is reset at the end."""
 
-    def __init__(self, port: int, context: ssl.SSLContext):
-        self.port, self.context = port, context
+    def __init__(self, port: int, context: ssl.SSLContext, limit: int = 1 << 16):
+        self.port, self.context, self.limit = port, context, limit
 
     async def __aenter__(self):
         self.reader, self.writer = await asyncio.open_connection(
-            "127.0.0.1", self.port, ssl=self.context
+            "127.0.0.1", self.port, ssl=self.context, limit=self.limit
         )
         return self.reader, self.writer
 
@@ -160,6 +209,9 @@ FLOODS = [
     abandoned_hellos_12,
     garbage,
     handshakes,
+    foreign_certificates,
+    half_records,
     small_records,
     unread_answers,
+    slow_readers,
 ]
