@@ -17,6 +17,7 @@ mod regexes;
 mod secrets;
 mod shares;
 mod snapshots;
+mod strangers;
 mod token_keys;
 mod transactions;
 pub(crate) mod world;

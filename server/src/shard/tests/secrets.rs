@@ -20,10 +20,9 @@ use std::sync::Arc;
 
 const ADMIN: ConnectionId = ConnectionId(0);
 
-const CONFIGS: [&str; 3] = [
+const CONFIGS: [&str; 2] = [
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "group.initial.rebalance.delay.ms=0",
-    "auto.create.topics.enable=false",
 ];
 
 /// A shard, and the connection of a client that may do everything with [`ALLOWED`] and [`MISSING`]
@@ -35,8 +34,9 @@ struct Probed {
 
 impl Probed {
     /// `denied` is the name of all that is.
-    fn new(denied: &'static str) -> Self {
-        let set_up: Vec<&str> = CONFIGS.into_iter().chain(["super.users=User:ANONYMOUS"]).collect();
+    fn new(denied: &'static str, config: &'static str) -> Self {
+        let more = ["super.users=User:ANONYMOUS", config];
+        let set_up: Vec<&str> = CONFIGS.into_iter().chain(more).collect();
         let mut world = World::of_shards(1, &set_up);
         world.pass(FLUSH_MS);
         open(&mut world, ADMIN);
@@ -145,7 +145,9 @@ fn answers_are_the_same_whether_what_is_denied_exists() {
     let pairs = std::env::var("MUSTER_SECRETS").map_or(10, |it| it.parse().unwrap());
     for seed in 0..pairs {
         let mut random = Random(seed);
-        let (mut with, mut without) = (Probed::new(SECRET), Probed::new(HIDDEN));
+        let config = ["auto.create.topics.enable=false", "auto.create.topics.enable=true"];
+        let probed = |denied| Probed::new(denied, config[seed as usize % 2]);
+        let (mut with, mut without) = (probed(SECRET), probed(HIDDEN));
         for _ in 0..300 {
             let requests = all(&mut random);
             let request = &requests[random.below(requests.len() as u64) as usize];
@@ -159,7 +161,8 @@ fn answers_are_the_same_whether_what_is_denied_exists() {
 /// handled: what seems to be refused anyway would be carried out, or show that it exists.
 #[test]
 fn what_is_refused_anyway_is_refused() {
-    let (mut with, mut without) = (Probed::new(SECRET), Probed::new(HIDDEN));
+    let probed = |denied| Probed::new(denied, "delete.topic.enable=true");
+    let (mut with, mut without) = (probed(SECRET), probed(HIDDEN));
     let requests: [(i16, Request<'static>); 3] = [
         (6, named_once_and_with_an_id().into()),
         (12, of_no_isolation_level(vec![fetched(MISSING, 0), fetched(SECRET, 0)]).into()),
