@@ -4,21 +4,24 @@
 mod requests;
 
 use super::world::{FLUSH_MS, Random, World, frame_of};
-use crate::config::Config;
 use crate::net::ConnectionId;
 use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
 use crate::shard::{Event, ListenerIndex};
 use muster_codec::messages::{
-    AclCreation, CreateAclsRequest, DeleteTopicState, DeleteTopicsRequest, FetchPartition,
-    FetchRequest, FetchTopic, InitProducerIdRequest,
+    DeleteTopicState, DeleteTopicsRequest, FetchPartition, FetchRequest, FetchTopic,
+    InitProducerIdRequest,
 };
-use muster_codec::records::GroupRecord;
-use muster_codec::records::{OffsetCommitKey, OffsetCommitValue};
+use muster_codec::records::{
+    AclKey, AclValue, ClusterRecord, GroupRecord, OffsetCommitKey, OffsetCommitValue,
+};
 use muster_codec::{Request, Uuid};
 use requests::{ALLOWED, HIDDEN, MISSING, SECRET, all};
 use std::sync::Arc;
 
 const ADMIN: ConnectionId = ConnectionId(0);
+/// The address of the one that makes transactional ids, and that of all others.
+const ADMIN_HOST: &str = "10.0.0.9";
+const HOST: &str = "10.0.0.1";
 
 const CONFIGS: [&str; 2] = [
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -35,28 +38,24 @@ struct Probed {
 impl Probed {
     /// `denied` is the name of all that is.
     fn new(denied: &'static str, config: &'static str) -> Self {
-        let more = ["super.users=User:ANONYMOUS", config];
-        let set_up: Vec<&str> = CONFIGS.into_iter().chain(more).collect();
-        let mut world = World::of_shards(1, &set_up);
+        let configs: Vec<&str> = CONFIGS.into_iter().chain([config]).collect();
+        let mut world = World::of_shards(1, &configs);
         world.pass(FLUSH_MS);
-        open(&mut world, ADMIN);
+        world.shard.write_records(acls());
+        open(&mut world, (ADMIN, ADMIN_HOST));
         for topic in [ALLOWED, denied] {
             world.create_topic(topic);
             for group in [ALLOWED, denied] {
                 world.append(&commit(group, topic));
             }
         }
-        send(&mut world, &frame_of("", 3, acls()));
         for id in [ALLOWED, denied] {
-            send(&mut world, &frame_of("", 4, with_id(id)));
+            world.step(Event::Received { connection: ADMIN, data: &frame_of("", 4, with_id(id)) });
+            world.pass(FLUSH_MS);
+            assert!(world.shard.output(ADMIN).is_some_and(|it| !std::mem::take(it).is_empty()));
         }
-        let mut config = Config::clone(&world.common.config);
-        config.super_users.clear();
-        world.common.config = Arc::new(config);
-        world.restart();
-        world.pass(FLUSH_MS);
         let mut probed = Self { world, client: 1 };
-        open(&mut probed.world, ConnectionId(1));
+        open(&mut probed.world, (ConnectionId(1), HOST));
         probed
     }
 
@@ -69,21 +68,15 @@ impl Probed {
         let is_closed = self.world.closed.contains(&connection);
         if is_closed || answer.is_empty() {
             self.client += 1;
-            open(&mut self.world, ConnectionId(self.client));
+            open(&mut self.world, (ConnectionId(self.client), HOST));
         }
         (answer, is_closed)
     }
 }
 
-fn open(world: &mut World, connection: ConnectionId) {
-    let host = Arc::from("/10.0.0.1");
+fn open(world: &mut World, (connection, host): (ConnectionId, &str)) {
+    let host = Arc::from(format!("/{host}"));
     world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host, port: 0 });
-}
-
-fn send(world: &mut World, frame: &[u8]) {
-    world.step(Event::Received { connection: ADMIN, data: frame });
-    world.pass(FLUSH_MS);
-    assert!(world.shard.output(ADMIN).is_some_and(|it| !std::mem::take(it).is_empty()));
 }
 
 fn commit(group: &str, topic: &str) -> GroupRecord<'static> {
@@ -100,20 +93,25 @@ fn with_id(id: &'static str) -> InitProducerIdRequest<'static> {
     }
 }
 
-fn acls() -> CreateAclsRequest<'static> {
+fn acls() -> Vec<ClusterRecord<'static>> {
     let types = [ResourceType::Topic, ResourceType::Group, ResourceType::TransactionalId];
-    let names = [ALLOWED, MISSING];
-    let creation = |(resource_type, name): (ResourceType, &'static str)| AclCreation {
-        resource_type: resource_type.code(),
+    let own = types.into_iter().flat_map(|it| [ALLOWED, MISSING].map(|name| (it, name, "*")));
+    let of_admin = (ResourceType::TransactionalId, "*", ADMIN_HOST);
+    own.chain([of_admin]).map(acl).collect()
+}
+
+/// The record of an ACL that allows everything.
+fn acl((of, name, host): (ResourceType, &'static str, &'static str)) -> ClusterRecord<'static> {
+    let key = AclKey {
+        resource_type: of.code(),
+        pattern_type: PatternType::Literal.code(),
         resource_name: name.into(),
-        resource_pattern_type: PatternType::Literal.code(),
         principal: "User:ANONYMOUS".into(),
-        host: "*".into(),
+        host: host.into(),
         operation: Operation::All.code(),
         permission_type: Permission::Allow.code(),
     };
-    let all = types.into_iter().flat_map(|it| names.map(|name| creation((it, name))));
-    CreateAclsRequest { creations: all.collect() }
+    ClusterRecord::Acl(key, Some(AclValue {}))
 }
 
 /// The frame of a request in some version, with a few of its bytes changed.
