@@ -34,12 +34,17 @@ pub fn alter_replica_log_dirs(
     })
 }
 
-/// The answer that refuses the whole request.
+/// The answer that refuses the whole request: all that it names, as often as it does.
 pub fn refused(
     request: &AlterReplicaLogDirsRequest<'_>,
     error: ErrorCode,
 ) -> AlterReplicaLogDirsResponse<'static> {
-    answer(request, |_, _, _| error)
+    let of_topic = |topic: &AlterReplicaLogDirTopic<'_>| AlterReplicaLogDirTopicResult {
+        topic_name: topic.name.clone().into_owned().into(),
+        partitions: topic.partitions.iter().map(|index| result((*index, error))).collect(),
+    };
+    let results = request.dirs.iter().flat_map(|dir| &dir.topics).map(of_topic).collect();
+    AlterReplicaLogDirsResponse { results, ..Default::default() }
 }
 
 /// Whether the name of the directory in which Kafka would gather the copy is too long for a file
@@ -62,14 +67,14 @@ fn answer(
             by_topic.entry(&topic.name).or_default().extend(outcomes);
         }
     }
-    let result = |(partition_index, error): (i32, ErrorCode)| AlterReplicaLogDirPartitionResult {
-        partition_index,
-        error_code: error.code(),
-    };
     let of_topic = |(name, outcomes): (&str, BTreeMap<i32, ErrorCode>)| {
         let (topic_name, partitions) = (name.to_owned().into(), outcomes.into_iter().map(result));
         AlterReplicaLogDirTopicResult { topic_name, partitions: partitions.collect() }
     };
     let results = by_topic.into_iter().map(of_topic).collect();
     AlterReplicaLogDirsResponse { results, ..Default::default() }
+}
+
+fn result((partition_index, error): (i32, ErrorCode)) -> AlterReplicaLogDirPartitionResult {
+    AlterReplicaLogDirPartitionResult { partition_index, error_code: error.code() }
 }

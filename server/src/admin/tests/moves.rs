@@ -116,6 +116,24 @@ fn a_replica_stays_in_its_directory() {
     assert_eq!((long(213), long(214)), (LogDirNotFound, InvalidTopicException));
 }
 
+/// As Kafka's `AlterReplicaLogDirsRequest.getErrorResponse` does.
+#[test]
+fn a_request_that_is_refused_is_answered_as_it_was_asked() {
+    let topic = |partitions: &[i32]| AlterReplicaLogDirTopic {
+        name: "t1".into(),
+        partitions: partitions.to_vec(),
+    };
+    let topics = vec![topic(&[-1, 0, -1]), topic(&[]), topic(&[0])];
+    let dirs = vec![AlterReplicaLogDir { path: "/data".into(), topics }];
+    let denied = ErrorCode::ClusterAuthorizationFailed;
+    let answer = refused_log_dirs(&AlterReplicaLogDirsRequest { dirs }, denied);
+    let named = answer.results.iter().map(|topic| {
+        assert!(topic.partitions.iter().all(|it| it.error_code == denied.code()));
+        topic.partitions.iter().map(|it| it.partition_index).collect()
+    });
+    assert_eq!(named.collect::<Vec<Vec<i32>>>(), [vec![-1, 0, -1], vec![], vec![0]]);
+}
+
 #[test]
 fn features_stay_at_their_levels() {
     let of = |words: &[&str], version, feature: &'static str, level, upgrade_type| {
