@@ -56,8 +56,10 @@ fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
             || by.permissions.allow(Create, ResourceType::Topic, name)
     };
     let topics = body.topics.get_or_insert_default();
-    // As in `admin::metadata`, one id makes it a request by ids.
+    // As in `admin::metadata`, one id makes it a request by ids, and names alone are ignored: they
+    // must not be what is left of it.
     let is_by_ids = topics.iter().any(|it| !it.topic_id.is_zero());
+    topics.retain(|it| !is_by_ids || !it.topic_id.is_zero());
     let is_allowed = |it: &MetadataRequestTopic<'_>| {
         if is_by_ids {
             let topic = by.image.topic_by_id(it.topic_id);

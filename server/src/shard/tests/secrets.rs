@@ -9,7 +9,7 @@ use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
 use crate::shard::{Event, ListenerIndex};
 use muster_codec::messages::{
     DeleteTopicState, DeleteTopicsRequest, FetchPartition, FetchRequest, FetchTopic,
-    InitProducerIdRequest,
+    InitProducerIdRequest, MetadataRequest, MetadataRequestTopic,
 };
 use muster_codec::records::{
     AclKey, AclValue, ClusterRecord, GroupRecord, OffsetCommitKey, OffsetCommitValue,
@@ -135,13 +135,19 @@ fn mutated(request: &Request<'static>, random: &mut Random) -> Vec<u8> {
 fn compare(with: &mut Probed, without: &mut Probed, frame: &[u8], what: &dyn std::fmt::Debug) {
     let (one, other) = (with.ask(frame), without.ask(frame));
     assert_eq!(one, other, "{what:?}\n{frame:?}");
+    let ids = |of: &Probed| {
+        [ALLOWED, MISSING].map(|it| of.world.shard.broker.image().topic(it).map(|it| it.id))
+    };
+    assert_eq!(ids(with), ids(without), "{what:?}\n{frame:?}");
+    assert!(without.world.shard.broker.image().topic(SECRET).is_none(), "{what:?}\n{frame:?}");
 }
 
 /// `MUSTER_SECRETS` is the number of pairs of shards.
 #[test]
 fn answers_are_the_same_whether_what_is_denied_exists() {
     let pairs = std::env::var("MUSTER_SECRETS").map_or(10, |it| it.parse().unwrap());
-    for seed in 0..pairs {
+    let first = std::env::var("MUSTER_SECRETS_FROM").map_or(0, |it| it.parse().unwrap());
+    for seed in first..first + pairs {
         let mut random = Random(seed);
         let config = ["auto.create.topics.enable=false", "auto.create.topics.enable=true"];
         let probed = |denied| Probed::new(denied, config[seed as usize % 2]);
@@ -159,10 +165,12 @@ fn answers_are_the_same_whether_what_is_denied_exists() {
 /// handled: what seems to be refused anyway would be carried out, or show that it exists.
 #[test]
 fn what_is_refused_anyway_is_refused() {
-    let probed = |denied| Probed::new(denied, "delete.topic.enable=true");
+    let probed = |denied| Probed::new(denied, "auto.create.topics.enable=true");
     let (mut with, mut without) = (probed(SECRET), probed(HIDDEN));
-    let requests: [(i16, Request<'static>); 3] = [
+    let id = with.world.shard.broker.image().topic(SECRET).unwrap().id;
+    let requests: [(i16, Request<'static>); 4] = [
         (6, named_once_and_with_an_id().into()),
+        (13, by_id_and_by_name(id).into()),
         (12, of_no_isolation_level(vec![fetched(MISSING, 0), fetched(SECRET, 0)]).into()),
         (12, of_no_isolation_level(vec![fetched(ALLOWED, 9), fetched(SECRET, 0)]).into()),
     ];
@@ -180,6 +188,13 @@ fn named_once_and_with_an_id() -> DeleteTopicsRequest<'static> {
         timeout_ms: 1_000,
         ..Default::default()
     }
+}
+
+/// The id is that of what is denied, on both shards.
+fn by_id_and_by_name(topic_id: Uuid) -> MetadataRequest<'static> {
+    let by_id = MetadataRequestTopic { topic_id, name: None };
+    let by_name = MetadataRequestTopic { topic_id: Uuid::ZERO, name: Some(SECRET.into()) };
+    MetadataRequest { topics: Some(vec![by_id, by_name]), ..Default::default() }
 }
 
 fn of_no_isolation_level(topics: Vec<FetchTopic<'static>>) -> FetchRequest<'static> {
