@@ -29,6 +29,8 @@ pub(crate) enum About {
     Cluster,
     /// Groups from a place on; None for the first.
     Groups(Option<SurveyPlace>),
+    /// Groups that have changed since they were asked for, from a slot on; None for the first.
+    Changes(Option<Slot>),
     /// The bounds of partitions that follow one.
     Partitions(Option<PartitionId>),
     /// The bounds of these partitions.
@@ -46,6 +48,9 @@ pub(crate) enum Finding {
     Cluster(Arc<ClusterImage>),
     /// Groups, and the place of the next ones.
     Groups(Box<GroupsPage>, Option<SurveyPlace>),
+    /// Groups that have changed, and the slot of the next ones. None if they are not known: all
+    /// groups have to be asked for.
+    Changes(Option<(Box<GroupsPage>, Option<Slot>)>),
     /// Partitions, and the last one if more may follow.
     Partitions(Vec<(PartitionId, Bounds)>, Option<PartitionId>),
     /// In the order of the question; None for a partition that the shard does not serve.

@@ -62,6 +62,7 @@ extern crate alloc;
 
 pub mod assignors;
 mod budget;
+mod changes;
 pub mod check_copy;
 mod classic;
 mod committed;

@@ -39,6 +39,7 @@ struct GroupRow {
     topics: usize,
     offsets: usize,
     has_all: bool,
+    exists: bool,
 }
 
 #[derive(Debug)]
@@ -57,6 +58,8 @@ pub struct SurveyedGroup<'p> {
     pub members: u32,
     /// Whether the page has its offsets: they are left out where they are too many, or damaged.
     pub has_offsets: bool,
+    /// Whether it exists: a page of changes has groups that are gone.
+    pub exists: bool,
     names: &'p str,
     topics: &'p [TopicRow],
     offsets: &'p [(i32, i64)],
@@ -78,7 +81,8 @@ impl Coordinator {
             }
             last = Some(group.id());
             let weight = match group {
-                Listed::Live(entry) => self.survey_live(entry, page),
+                Listed::Live(entry) if has_row(entry) => self.survey_live(entry, page),
+                Listed::Live(_) => 1,
                 Listed::Unloaded(group) => self.survey_unloaded(&group, page),
             };
             *room = room.saturating_sub(weight);
@@ -86,10 +90,36 @@ impl Coordinator {
         None
     }
 
-    fn survey_live(&self, entry: &Entry, page: &mut GroupsPage) -> usize {
-        if entry.group.is_none() && entry.offsets.is_empty() {
-            return 1;
+    /// Called when all groups are going to be surveyed: what changes from now on is noted for
+    /// [`Self::survey_changes`].
+    pub fn begin_changes(&mut self) {
+        self.changes.begin();
+    }
+
+    /// The groups that have changed since they were surveyed are due. Returns false if they are not
+    /// known: all groups have to be surveyed.
+    pub fn make_changes_due(&mut self) -> bool {
+        self.changes.make_due()
+    }
+
+    /// Adds groups that are due, or gone, until `room` is used up. Returns whether some are left.
+    pub fn survey_changes(&mut self, room: &mut usize, page: &mut GroupsPage) -> bool {
+        while *room > 0 {
+            let Some(id) = self.changes.take_due() else { return false };
+            let weight = match self.groups.listed(&id) {
+                Some(Listed::Live(entry)) if has_row(entry) => self.survey_live(entry, page),
+                Some(Listed::Unloaded(group)) => self.survey_unloaded(&group, page),
+                Some(Listed::Live(_)) | None => {
+                    page.add_gone(&id);
+                    1
+                }
+            };
+            *room = room.saturating_sub(weight);
         }
+        self.changes.has_due()
+    }
+
+    fn survey_live(&self, entry: &Entry, page: &mut GroupsPage) -> usize {
         let group = entry.group.as_ref();
         let kind = group.and_then(|group| group.kind().type_name());
         page.begin(&entry.id, kind, group.map_or(EMPTY, Group::state_name), entry.counted.members);
@@ -121,6 +151,11 @@ impl Coordinator {
     }
 }
 
+/// Whether there is something to show of it.
+fn has_row(entry: &Entry) -> bool {
+    entry.group.is_some() || !entry.offsets.is_empty()
+}
+
 impl GroupsPage {
     /// The groups, in order. The topics of one come in any order.
     pub fn iter(&self) -> impl Iterator<Item = SurveyedGroup<'_>> {
@@ -138,6 +173,7 @@ impl GroupsPage {
                 state: row.state,
                 members: row.members,
                 has_offsets: row.has_all,
+                exists: row.exists,
                 names,
                 topics: own_topics,
                 offsets: own_offsets,
@@ -149,12 +185,49 @@ impl GroupsPage {
         self.groups.is_empty()
     }
 
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Number of offsets.
+    pub fn offsets(&self) -> usize {
+        self.offsets.len()
+    }
+
     fn begin(&mut self, id: &str, kind: Option<&'static str>, state: &'static str, members: u32) {
         self.text.push_str(id);
         let (id_bytes, text_bytes, topics, offsets) = (id.len(), id.len(), 0, 0);
-        let has_all = true;
-        let row = GroupRow { id_bytes, text_bytes, kind, state, members, topics, offsets, has_all };
-        self.groups.push(row);
+        self.groups.push(GroupRow {
+            id_bytes,
+            text_bytes,
+            kind,
+            state,
+            members,
+            topics,
+            offsets,
+            has_all: true,
+            exists: true,
+        });
+    }
+
+    /// Adds a group that is gone.
+    fn add_gone(&mut self, id: &str) {
+        self.begin(id, None, EMPTY, 0);
+        self.groups.last_mut().into_iter().for_each(|group| group.exists = false);
+    }
+
+    /// Adds a group of another page.
+    pub fn add_copy(&mut self, group: &SurveyedGroup<'_>) {
+        self.begin(group.id, group.kind, group.state, group.members);
+        for (topic, offsets) in group.topics() {
+            self.begin_topic(topic);
+            self.offsets.extend(offsets);
+            self.count(offsets.len());
+        }
+        if let Some(row) = self.groups.last_mut() {
+            (row.has_all, row.exists) = (group.has_offsets, group.exists);
+        }
     }
 
     fn add_loaded(&mut self, offsets: &Offsets) {

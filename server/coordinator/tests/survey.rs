@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
+use muster_codec::records::{GroupMetadataKey, GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_coordinator::limits::SURVEYED_OFFSETS_MAX;
 use muster_coordinator::{Config, Coordinator, GroupAsked, GroupView, GroupsPage};
 
@@ -95,4 +95,49 @@ fn commits_come_in_pages() {
     let rest = view(&coordinator, Some((&last.topic, last.partition)));
     assert_eq!((rest.commits.len(), rest.has_more_commits), (501, false));
     assert_eq!(rest.commits[0].partition, last.partition + 1);
+}
+
+#[test]
+fn changes_have_each_group_once_and_those_that_are_gone() {
+    let mut coordinator = Coordinator::new(Config::default());
+    let changes = |coordinator: &mut Coordinator| {
+        assert!(coordinator.make_changes_due());
+        let (mut page, mut room) = (GroupsPage::default(), usize::MAX);
+        assert!(!coordinator.survey_changes(&mut room, &mut page));
+        let mut found: Vec<_> =
+            page.iter().map(|it| (it.id.to_owned(), it.exists.then_some(it.state))).collect();
+        found.sort_unstable();
+        found
+    };
+    commit(&mut coordinator, "a", "t", 0);
+    assert!(!coordinator.make_changes_due(), "before all were surveyed");
+    coordinator.begin_changes();
+    assert_eq!(changes(&mut coordinator), []);
+    (0..3).for_each(|partition| commit(&mut coordinator, "a", "t", partition));
+    commit(&mut coordinator, "b", "t", 0);
+    let key = OffsetCommitKey { group: "b".into(), topic: "t".into(), partition: 0 };
+    coordinator.replay(&GroupRecord::OffsetCommit(key, None), 2);
+    let key = GroupMetadataKey { group: "b".into() };
+    coordinator.replay(&GroupRecord::GroupMetadata(key, None), 3);
+    let found = changes(&mut coordinator);
+    assert_eq!(found[0], ("a".to_owned(), Some("Empty")));
+    assert!(found[1..].iter().all(|it| *it == ("b".to_owned(), None)) && found.len() > 1);
+    assert_eq!(changes(&mut coordinator), []);
+    commit(&mut coordinator, "a", "t", 0);
+    assert_eq!(changes(&mut coordinator).len(), 1, "again");
+}
+
+#[test]
+fn more_changes_than_are_kept_are_not_known() {
+    let mut coordinator = Coordinator::new(Config::default());
+    coordinator.begin_changes();
+    (0..8_192).for_each(|group| commit(&mut coordinator, &format!("g{group}"), "t", 0));
+    assert!(coordinator.make_changes_due());
+    coordinator.begin_changes();
+    (0..8_193).for_each(|group| commit(&mut coordinator, &format!("g{group}"), "t", 0));
+    assert!(!coordinator.make_changes_due());
+    coordinator.begin_changes();
+    commit(&mut coordinator, "g1", "t", 0);
+    assert!(coordinator.make_changes_due());
+    assert!(coordinator.survey_changes(&mut 0, &mut GroupsPage::default()));
 }

@@ -237,6 +237,33 @@ impl Slots {
         (page, place)
     }
 
+    /// All groups are going to be surveyed: what changes from now on is noted.
+    pub(crate) fn begin_changes(&mut self) {
+        self.each(Coordinator::begin_changes);
+    }
+
+    /// Like [`Self::survey`], of the groups that have changed since they were surveyed, and by the
+    /// time of the call from None on. None if they are not known.
+    pub(crate) fn survey_changes(
+        &mut self,
+        from: Option<Slot>,
+        mut room: usize,
+    ) -> Option<(GroupsPage, Option<Slot>)> {
+        if from.is_none() {
+            let mut are_known = true;
+            self.each(|coordinator| are_known &= coordinator.make_changes_due());
+            are_known.then_some(())?;
+        }
+        let (mut page, mut slot) = (GroupsPage::default(), from.or_else(|| self.next(None)));
+        while let Some(at) = slot.take_if(|_| room > 0) {
+            let survey =
+                |it: &mut Coordinator, _: &mut Budget| it.survey_changes(&mut room, &mut page);
+            let has_more = self.on(at, survey);
+            slot = if has_more { Some(at) } else { self.next(Some(at)) };
+        }
+        Some((page, slot))
+    }
+
     /// A part of a group, at a time of the groups.
     pub(crate) fn view(&self, asked: &GroupAsked, now: i64) -> Option<GroupView> {
         self.led.get(self.slot_of(&asked.group_id))?.view(asked, now)

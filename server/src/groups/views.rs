@@ -34,6 +34,10 @@ impl Groups {
         self.log.slots()
     }
 
+    pub(crate) fn slots_mut(&mut self) -> &mut Slots {
+        self.log.parts().0
+    }
+
     /// The log, for checks.
     pub(crate) fn log(&self) -> &ShardLog {
         self.log.log()

@@ -21,7 +21,7 @@ use crate::shard::Common;
 use shards::Shards;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use survey::{Limits, SHARE};
+use survey::{Kept, Limits, SHARE};
 
 /// The time after which a survey is given up, and the last one is used.
 const SURVEY_PATIENCE: Duration = Duration::from_secs(5);
@@ -40,6 +40,7 @@ pub(crate) struct Operator {
 struct Surveyed {
     last: Option<Arc<Survey>>,
     tried: Option<Instant>,
+    kept: Option<Kept>,
 }
 
 impl Operator {
@@ -66,7 +67,8 @@ impl Operator {
         let mut surveyed = self.surveyed.lock().unwrap_or_else(PoisonError::into_inner);
         if surveyed.tried.is_none_or(|tried| tried.elapsed() >= self.interval) {
             let began = Instant::now();
-            let made = Survey::make(shards, &self.limits, began + SURVEY_PATIENCE);
+            let until = began + SURVEY_PATIENCE;
+            let made = Survey::make(shards, &self.limits, &mut surveyed.kept, until);
             surveyed.last = made.map(Arc::new).or(surveyed.last.take());
             surveyed.tried = Some(began);
         }

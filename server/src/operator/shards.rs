@@ -47,6 +47,7 @@ impl Shards {
         match self.ask(CONTROLLER, About::Cluster)? {
             Finding::Cluster(image) => Some(image),
             Finding::Groups(..)
+            | Finding::Changes(_)
             | Finding::Partitions(..)
             | Finding::Bounds(_)
             | Finding::Group(_)

@@ -1,9 +1,11 @@
 //! All groups with their lag. The ends of partitions are asked for before the commits of groups, so
 //! that the lag is at most that of the moment of the commits; it is never below 0. The lag of share
-//! groups comes from the leaders of the partitions, which have their state. What is kept is
+//! groups comes from the leaders of the partitions, which have their state. It has
 //! a row for each group and the ends of partitions, and of single partitions only the rows with the
-//! most lag and those of the groups that were chosen.
+//! most lag and those of the groups that were chosen. The commits are kept for the next one
+//! ([`Kept`]), so that a shard is asked for groups that have changed.
 
+mod kept;
 mod top;
 
 use super::shards::Shards;
@@ -11,6 +13,7 @@ use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::inquiry::{About, Finding, ShareStart};
 use crate::partitions::{Bounds, PartitionId};
+pub(super) use kept::Kept;
 use muster_codec::Uuid;
 use muster_coordinator::{GroupsPage, SurveyedGroup};
 use std::collections::{BTreeMap, HashMap};
@@ -99,26 +102,28 @@ impl Limits {
 }
 
 impl Survey {
-    /// Asks all shards; None if one does not answer in time.
-    pub(super) fn make(shards: &Shards, limits: &Limits, until: Instant) -> Option<Self> {
+    /// Asks all shards; None if one does not answer in time. The groups that are `kept` are those
+    /// of the last survey, and then of this one.
+    pub(super) fn make(
+        shards: &Shards,
+        limits: &Limits,
+        kept: &mut Option<Kept>,
+        until: Instant,
+    ) -> Option<Self> {
         let began = Instant::now();
         let ends = ends(shards, until)?;
         // After the ends, so that it has their topics.
         let image = shards.image()?;
         let mut gathered = Gathered::new(limits, &image, &ends);
-        let take = |shard, found| match found {
-            Finding::Groups(page, next) => {
-                gathered.add(shard, &page);
-                next.map(|place| About::Groups(Some(place)))
+        let asked = match kept.take().and_then(|kept| kept.renew(shards, until)) {
+            Some(renewed) => {
+                renewed.each(|shard, group| gathered.add_group(shard, group));
+                renewed
             }
-            Finding::Cluster(_)
-            | Finding::Partitions(..)
-            | Finding::Bounds(_)
-            | Finding::Group(_)
-            | Finding::Shares(..) => None,
+            None => gathered.ask_groups(shards, until)?,
         };
-        let have_answered = shards.ask_all(|| About::Groups(None), take, until)
-            && gathered.ask_shares(shards, until);
+        *kept = asked.unless_too_large();
+        let have_answered = gathered.ask_shares(shards, until);
         let Gathered { groups, counts, left_out, top, chosen, .. } = gathered;
         let mut survey = Self {
             began,
@@ -164,6 +169,7 @@ fn ends(shards: &Shards, until: Instant) -> Option<Ends> {
         }
         Finding::Cluster(_)
         | Finding::Groups(..)
+        | Finding::Changes(_)
         | Finding::Bounds(_)
         | Finding::Group(_)
         | Finding::Shares(..) => None,
@@ -209,6 +215,26 @@ impl<'s> Gathered<'s> {
             top: Top::new(limits.top),
             chosen: Vec::new(),
         }
+    }
+
+    /// Adds the groups of all shards, and returns them; None if one does not answer in time.
+    fn ask_groups(&mut self, shards: &Shards, until: Instant) -> Option<Kept> {
+        let mut kept = Kept::default();
+        let take = |shard, found| match found {
+            Finding::Groups(page, next) => {
+                self.add(shard, &page);
+                kept.add(shard, page);
+                next.map(|place| About::Groups(Some(place)))
+            }
+            Finding::Cluster(_)
+            | Finding::Changes(_)
+            | Finding::Partitions(..)
+            | Finding::Bounds(_)
+            | Finding::Group(_)
+            | Finding::Shares(..) => None,
+        };
+        let have_answered = shards.ask_all(|| About::Groups(None), take, until);
+        have_answered.then_some(kept)
     }
 
     fn add(&mut self, shard: u32, page: &GroupsPage) {
@@ -263,6 +289,7 @@ impl<'s> Gathered<'s> {
             }
             Finding::Cluster(_)
             | Finding::Groups(..)
+            | Finding::Changes(_)
             | Finding::Partitions(..)
             | Finding::Bounds(_)
             | Finding::Group(_) => None,

@@ -31,7 +31,7 @@ impl Shard {
         }
         let finding = self.find(inquiry.about);
         let position = match &finding {
-            Finding::Groups(..) | Finding::Group(_) | Finding::Shares(..) => {
+            Finding::Groups(..) | Finding::Changes(_) | Finding::Group(_) | Finding::Shares(..) => {
                 self.groups.log().progress().accepted()
             }
             Finding::Cluster(_) | Finding::Partitions(..) | Finding::Bounds(_) => 0,
@@ -55,14 +55,21 @@ impl Shard {
         }
     }
 
-    fn find(&self, about: About) -> Finding {
+    fn find(&mut self, about: About) -> Finding {
         let Self { broker, groups, partitions, shares, times, .. } = self;
         let end = |id| partitions.served_bounds(id).map(|bounds| bounds.high_watermark);
         match about {
             About::Cluster => Finding::Cluster(Arc::clone(broker.image())),
             About::Groups(from) => {
+                if from.is_none() {
+                    groups.slots_mut().begin_changes();
+                }
                 let (page, next) = groups.slots().survey(from, GROUPS_ROOM);
                 Finding::Groups(Box::new(page), next)
+            }
+            About::Changes(from) => {
+                let found = groups.slots_mut().survey_changes(from, GROUPS_ROOM);
+                Finding::Changes(found.map(|(page, next)| (Box::new(page), next)))
             }
             About::Partitions(after) => {
                 let page = partitions.bounds_after(after, PARTITIONS_MAX);

@@ -17,6 +17,7 @@ pub use describe::Listing;
 pub use snapshots::NextGroup;
 
 use crate::budget::{Budget, GroupRefusal, Held};
+use crate::changes::Changes;
 use crate::classic::ClassicGroup;
 use crate::committed::Committed;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
@@ -63,6 +64,7 @@ pub struct Coordinator {
     /// The version of the topics at the load.
     loaded_topics: i64,
     pub(crate) groups: Groups,
+    pub(crate) changes: Changes,
     pub(crate) pending: PendingOffsets,
     pub(crate) counters: Counters,
     pub(crate) rebalances: Rebalances,
@@ -103,6 +105,7 @@ impl Coordinator {
             hashes: TopicHashes::default(),
             loaded_topics: 0,
             groups: Groups::default(),
+            changes: Changes::default(),
             pending: PendingOffsets::default(),
             counters: Counters::default(),
             rebalances: Rebalances::default(),
@@ -342,7 +345,9 @@ impl Coordinator {
             self.rebalances.note_rejection(group_id, entry.as_deref(), rejection);
         }
         if let Some(entry) = entry {
-            entry.recount(&mut self.counters.gauges);
+            if entry.recount(&mut self.counters.gauges) {
+                entry.changed(&mut self.changes);
+            }
             self.rebalances.note(entry, noted);
         }
         // An answer from before the record was written has to wait for it too.
@@ -358,6 +363,7 @@ impl Coordinator {
         self.counters.gauges.offsets -= entry.offsets.len() as u64;
         entry.recount(&mut self.counters.gauges);
         self.groups.remove(group_id);
+        self.changes.note_removed(group_id);
         self.rebalances.forget(group_id);
         self.pending.forget(group_id);
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
@@ -409,7 +415,7 @@ impl Coordinator {
             return Ok(false);
         }
         entry.group = Some(Group::Classic(ClassicGroup::new(entry.id.clone(), around.wall)));
-        entry.written_at = entry.written_at.max(self.removed_at);
+        entry.written(entry.written_at.max(self.removed_at), &mut self.changes);
         entry.recount(&mut self.counters.gauges);
         Ok(true)
     }

@@ -137,7 +137,7 @@ impl Coordinator {
         if !self.groups.unloaded.holds(&key.group, position) {
             self.load_offsets(&key.group);
             let entry = self.groups.get_or_insert(&key.group);
-            entry.written_at = position;
+            entry.written(position, &mut self.changes);
             if let Some((_, first)) = offsets.first() {
                 has_committed(entry, first.commit_timestamp);
             }

@@ -24,7 +24,7 @@ impl Coordinator {
             (None, false) => self.groups.insert(group_id),
             (None, true) => return,
         };
-        entry.written_at = position;
+        entry.written(position, &mut self.changes);
         let offsets = entry.offsets.len() as u64;
         replay_in(entry, &mut self.timers, record);
         let gauges = &mut self.counters.gauges;
@@ -92,7 +92,7 @@ impl Coordinator {
             self.load_offsets(&group_id);
             let committed = self.pending.end(&group_id, producer_id, outcome);
             let entry = self.groups.get_or_insert(&group_id);
-            entry.written_at = position;
+            entry.written(position, &mut self.changes);
             let before = entry.offsets.len() as u64;
             for (topic, partition, committed) in committed {
                 has_committed(entry, committed.commit_timestamp);
@@ -113,6 +113,7 @@ impl Coordinator {
         let is_removed =
             self.pending.of(group_id).is_none() && self.groups.remove_if_vacant(group_id);
         if is_removed {
+            self.changes.note_removed(group_id);
             self.rebalances.forget(group_id);
         }
         is_removed
@@ -128,7 +129,7 @@ impl Coordinator {
         self.written_at = position;
         self.load(&key.group);
         let entry = self.groups.get_or_insert(&key.group);
-        entry.written_at = position;
+        entry.written(position, &mut self.changes);
         has_committed(entry, value.commit_timestamp);
         entry.recount(&mut self.counters.gauges);
         let committed = Committed::from_record(value);

@@ -4,6 +4,7 @@ mod replay;
 
 pub(crate) use replay::{durable_records, group_records, has_committed, replay_in};
 
+use crate::changes::Changes;
 use crate::classic::{self, ClassicGroup};
 use crate::consumer::ConsumerGroup;
 use crate::counters::{Counted, Gauges, Standing};
@@ -90,6 +91,8 @@ pub(crate) struct Entry {
     pub(crate) written_at: u64,
     /// The group as the gauges count it.
     pub(crate) counted: Counted,
+    /// The list of [`Changes`] in which it was noted last; 0 for none.
+    pub(crate) noted: u32,
 }
 
 // A size of jemalloc: an entry with eight bytes more would take 768. A shard may have a million.
@@ -110,14 +113,29 @@ impl Entry {
             offsets,
             written_at: 0,
             counted: Counted::default(),
+            noted: 0,
         }
     }
 
-    /// Updates the gauges; called after each change of the group.
+    /// Updates the gauges; called after each change of the group. Returns whether they changed.
     #[inline]
-    pub(crate) fn recount(&mut self, gauges: &mut Gauges) {
+    pub(crate) fn recount(&mut self, gauges: &mut Gauges) -> bool {
         let now = self.group.as_ref().map_or(Counted::default(), Group::counted);
-        gauges.exchange(core::mem::replace(&mut self.counted, now), now);
+        let before = core::mem::replace(&mut self.counted, now);
+        gauges.exchange(before, now);
+        before != now
+    }
+
+    /// Called when a record of the group is applied.
+    #[inline]
+    pub(crate) fn written(&mut self, position: u64, changes: &mut Changes) {
+        self.written_at = position;
+        self.changed(changes);
+    }
+
+    #[inline]
+    pub(crate) fn changed(&mut self, changes: &mut Changes) {
+        changes.note(&self.id, &mut self.noted);
     }
 
     /// Whether the gauges have a group for it.

@@ -5,6 +5,7 @@ use crate::inquiry::{About, Finding, Inquiry, SurveyPlace};
 use crate::partitions::PartitionId;
 use crate::shard::{Event, Message};
 use crossbeam_channel::{Receiver, bounded};
+use muster_codec::records::{GroupMetadataKey, GroupRecord};
 use muster_coordinator::{GroupAsked, GroupView};
 use std::collections::BTreeMap;
 
@@ -141,4 +142,40 @@ fn partitions_come_in_pages_and_by_name() {
     let asked = world.ask(About::Bounds(vec![id(2), id(3), id(0)]));
     let Ok(Finding::Bounds(bounds)) = asked.try_recv() else { panic!("no answer") };
     assert_eq!(bounds.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+}
+
+#[test]
+fn the_groups_that_have_changed_are_known() {
+    let mut world = World::new(&[]);
+    let changes = |world: &mut World| {
+        let (mut found, mut from) = (BTreeMap::new(), None);
+        loop {
+            let receiver = world.ask(About::Changes(from));
+            world.pass(FLUSH_MS);
+            let Ok(Finding::Changes(changes)) = receiver.try_recv() else { panic!("no answer") };
+            let (page, next) = changes?;
+            for group in page.iter() {
+                found.insert(group.id.to_owned(), group.exists);
+            }
+            if next.is_none() {
+                return Some(found);
+            }
+            from = next;
+        }
+    };
+    assert_eq!(changes(&mut world), None, "before all were asked for");
+    world.fill();
+    world.survey();
+    assert_eq!(changes(&mut world), Some(BTreeMap::new()));
+    world.append(&commit(1, 0, Some(5)));
+    world.append(&commit(GROUPS, 0, Some(5)));
+    (0..PARTITIONS).for_each(|partition| world.append(&commit(2, partition, None)));
+    let key = GroupMetadataKey { group: "g2".into() };
+    world.append(&GroupRecord::GroupMetadata(key, None));
+    let expected = [("g1".to_owned(), true), ("g2".to_owned(), false)].into_iter();
+    let expected = expected.chain([(format!("g{GROUPS}"), true)]).collect();
+    assert_eq!(changes(&mut world), Some(expected));
+    assert_eq!(changes(&mut world), Some(BTreeMap::new()), "each once");
+    world.restart();
+    assert_eq!(changes(&mut world), None, "they are kept in memory alone");
 }
