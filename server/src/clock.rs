@@ -50,18 +50,64 @@ impl Clock {
 pub(crate) struct ClockWatch {
     /// How far the wall clock was ahead at the last reading, in milliseconds.
     lead: Option<i64>,
+    /// A step that a later reading has to confirm.
+    unsure: Option<Unsure>,
+}
+
+/// The wall clock was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClockStep {
+    /// The times that it would have shown, and that it showed.
+    pub(crate) before: i64,
+    pub(crate) after: i64,
+}
+
+#[derive(Debug)]
+struct Unsure {
+    step: ClockStep,
+    lead_before: i64,
+    at: u64,
 }
 
 /// No clock that is only slewed gains or loses as much between two readings (`adjtimex`: 0.05 %).
 const STEP_MS: i64 = 1_000;
 
+/// A step is confirmed by a reading that comes later than the first of these times after it. It is
+/// none if a reading within the second one shows the clock as before: single readings may be wrong.
+const CONFIRM_MICROS: u64 = 1_000;
+const DOUBT_MICROS: u64 = 1_000_000;
+
+impl ClockStep {
+    pub(crate) fn by_ms(self) -> i64 {
+        self.after.saturating_sub(self.before)
+    }
+}
+
 impl ClockWatch {
-    /// The milliseconds by which the wall clock was set since the last reading, if it was. A
-    /// machine that was suspended looks alike: its monotonic clock stood still.
-    pub(crate) fn step(&mut self, times: Times) -> Option<i64> {
+    /// A step of the wall clock that an earlier reading found, and that lasts. A machine that was
+    /// suspended looks alike: its monotonic clock stood still.
+    pub(crate) fn step(&mut self, times: Times) -> Option<ClockStep> {
         let lead = times.wall.0.saturating_sub(times.now);
-        let moved = lead.saturating_sub(self.lead.replace(lead)?);
-        (moved.saturating_abs() >= STEP_MS).then_some(moved)
+        let lead_before = self.lead.replace(lead)?;
+        let is_step = |from: i64| lead.saturating_sub(from).saturating_abs() >= STEP_MS;
+        let mut confirmed = None;
+        if let Some(unsure) = self.unsure.take() {
+            let micros = times.micros.saturating_sub(unsure.at);
+            if !is_step(unsure.lead_before) && micros < DOUBT_MICROS {
+                return None;
+            }
+            if micros < CONFIRM_MICROS {
+                self.unsure = Some(unsure);
+                return None;
+            }
+            confirmed = Some(unsure.step);
+        }
+        if is_step(lead_before) {
+            let before = times.now.saturating_add(lead_before);
+            let step = ClockStep { before, after: times.wall.0 };
+            self.unsure = Some(Unsure { step, lead_before, at: times.micros });
+        }
+        confirmed
     }
 }
 
@@ -88,11 +134,34 @@ mod tests {
     fn a_clock_that_was_set_is_noticed_once() {
         let mut watch = ClockWatch::default();
         let mut step = |now, wall| watch.step(Times { wall: Wall(wall), ..Times::both(now) });
+        let set = |before, after| Some(ClockStep { before, after });
         assert_eq!(step(1_000, 501_000), None, "the first reading");
         assert_eq!(step(61_000, 561_030), None, "slewed");
         assert_eq!(step(61_001, 562_030), None, "by less than a second");
-        assert_eq!(step(61_002, 4_162_031), Some(3_600_000));
-        assert_eq!(step(61_003, 4_162_032), None);
-        assert_eq!(step(61_004, 562_033), Some(-3_600_000));
+        assert_eq!(step(61_002, 4_162_031), None, "it may be a wrong reading");
+        assert_eq!(step(61_003, 4_162_032), set(562_031, 4_162_031));
+        assert_eq!(step(61_004, 562_033), None);
+        assert_eq!(step(63_004, 4_164_033), set(4_162_033, 562_033));
+        assert_eq!(step(63_005, 4_164_034), set(564_033, 4_164_033));
+        assert_eq!(step(63_006, 4_164_035), None);
+    }
+
+    #[test]
+    fn a_single_wrong_reading_is_no_step() {
+        let mut watch = ClockWatch::default();
+        let mut step = |now: i64, micros, wall| {
+            watch.step(Times { micros, wall: Wall(wall), ..Times::both(now) })
+        };
+        let found = [
+            step(1_000, 1_000_000, 1_000),
+            step(1_001, 1_001_000, 99_001),
+            step(1_001, 1_001_200, 99_001),
+            step(1_001, 1_001_400, 1_001),
+            step(1_003, 1_003_000, 1_003),
+            step(2_000, 2_000_000, 98_000),
+            step(2_900, 2_900_000, 2_900),
+            step(2_901, 2_901_000, 2_901),
+        ];
+        assert_eq!(found, [None; 8]);
     }
 }

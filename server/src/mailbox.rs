@@ -4,7 +4,7 @@ use crate::cluster::{self, ClusterImage, OfflineList};
 use crate::inquiry::Inquiry;
 use crate::quotas::Limit;
 use crate::report::Report;
-use crate::security::TokenKeys;
+use crate::security::{Principal, TokenKeys};
 use crate::telemetry::Pushed;
 use crossbeam_channel::Sender;
 use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
@@ -25,6 +25,9 @@ pub struct AdminRequest {
     pub version: i16,
     /// The address of the client in Kafka's form.
     pub host: Arc<str>,
+    pub principal: Principal,
+    /// The id of the client; a long one is cut.
+    pub client_id: Box<str>,
     /// The quota of the client's changes.
     pub limit: Option<Limit>,
     pub body: Vec<u8>,

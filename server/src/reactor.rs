@@ -278,7 +278,10 @@ impl<I: Io> Reactor<I> {
                 self.step(io, shard, Event::File(done));
             }
             Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
-            Completion::Mail(Message::Report(to)) => self.report(shard, &to),
+            Completion::Mail(Message::Report(to)) => {
+                self.note_full(io, shard);
+                self.report(shard, &to);
+            }
             Completion::Mail(message) => self.step(io, shard, Event::Mail(message)),
         }
         self.files.resume(io.files())?;
@@ -304,13 +307,23 @@ impl<I: Io> Reactor<I> {
             self.sessions.handshakes.begin(self.times.now, connection);
         }
         self.connections[slot] = Some(Open { id: connection, conn, secured });
-        let was_full = std::mem::replace(&mut self.is_full, io.is_full());
-        if self.is_full && !was_full {
-            self.lines.full(self.times.now);
-        }
+        self.note_full(io, shard);
         // An IPv4 client has its IPv4 address, even on a listener for both families.
         let (host, port) = (format!("/{}", peer.ip().to_canonical()).into(), peer.port());
         self.step(io, shard, Event::Opened { connection, listener, host, port });
+    }
+
+    /// Notes whether there are descriptors for further connections.
+    fn note_full(&mut self, io: &I, shard: &Shard) {
+        let was_full = std::mem::replace(&mut self.is_full, io.is_full());
+        let (now, shard) = (self.times.now, shard.inspect());
+        if self.is_full && !was_full {
+            let of_shard = self.connections.iter().flatten().count();
+            let connections = (of_shard, io.connections_max());
+            self.lines.full(now, shard.number(), connections, shard.busiest_host());
+        } else if was_full && !self.is_full {
+            self.lines.no_longer_full(now, shard.number());
+        }
     }
 
     fn received(&mut self, io: &mut I, shard: &mut Shard, connection: ConnectionId, data: &[u8]) {

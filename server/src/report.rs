@@ -32,6 +32,10 @@ pub(crate) struct Signs {
     pub(crate) flushing_ms: u64,
     pub(crate) is_log_full: bool,
     pub(crate) offline_partitions: usize,
+    /// Whether there are no descriptors for further connections.
+    pub(crate) is_full: bool,
+    /// Trouble of the last hour.
+    pub(crate) troubles: Vec<String>,
 }
 
 impl Signs {
@@ -53,10 +57,11 @@ impl Signs {
     /// Trouble that an operator should know of, though the shard serves.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let count = self.offline_partitions;
-        let words = format!(
-            "shard {}: {count} partitions are damaged and not served, the others are",
-            self.shard
-        );
-        (count > 0).then_some(words).into_iter().collect()
+        let damaged = format!("{count} partitions are damaged and not served, the others are");
+        let full = "there are no descriptors for further connections (ulimit -n): clients wait";
+        let lasting = [(count > 0, damaged), (self.is_full, full.to_owned())];
+        let lasting = lasting.into_iter().filter_map(|(holds, words)| holds.then_some(words));
+        let all = lasting.chain(self.troubles.iter().cloned());
+        all.map(|words| format!("shard {}: {words}", self.shard)).collect()
     }
 }

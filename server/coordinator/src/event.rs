@@ -70,6 +70,8 @@ pub struct Removal {
     pub why: Why,
     /// The time since its last heartbeat, or other request that shows that it is alive.
     pub silent_ms: i64,
+    /// The connection on which that came; None if it was before the load.
+    pub connection: Option<u64>,
 }
 
 /// A client that was refused as a member, for a reason that lasts until someone changes the client

@@ -40,6 +40,8 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) visible_at: u64,
     /// The position of this call's records.
     pub(crate) position: u64,
+    /// The connection of the request that is handled.
+    pub(crate) connection: Option<u64>,
     /// The topics that the client may describe; None for all.
     pub(crate) describes: Option<&'r Arc<dyn Describes>>,
 }
@@ -89,13 +91,14 @@ impl Turn<'_, '_> {
         self.noted.causes.add(Cause::Left, Some(member_id));
     }
 
-    /// A member of a client, of this id and host, is removed that was last heard of at `heard_at`.
+    /// A member of a client, of this id and host, is removed that was last heard at a time on a
+    /// connection.
     pub(crate) fn removed(
         &mut self,
         member_id: &str,
         (client_id, client_host): (&str, &str),
         why: Why,
-        heard_at: i64,
+        (heard_at, heard_on): (i64, Option<u64>),
     ) {
         let cause = match why {
             Why::Session => Some((&mut self.events.members_expired, Cause::Expired)),
@@ -119,6 +122,7 @@ impl Turn<'_, '_> {
             client_host: event_name(client_host),
             why,
             silent_ms,
+            connection: heard_on,
         });
     }
 

@@ -12,6 +12,7 @@
 
 mod access;
 mod certificates;
+mod changes;
 mod missing_topics;
 mod producer_ids;
 mod to_controller;
@@ -31,6 +32,7 @@ use crate::mailbox::{AdminRequest, Created, Creation, Message};
 use crate::quotas::Buckets;
 use access::Access;
 use certificates::{Checks, Refusals, Waiting};
+use changes::{By, ChangeLines};
 use muster_codec::records::ClusterRecord;
 use muster_codec::{ControllerRequest, ControllerResponse, Reader, Request};
 use muster_coordinator::{Ids, RequestId, Shares};
@@ -59,6 +61,7 @@ pub(crate) struct Controller {
     shares: Shares,
     /// The use of clients' quotas of changes.
     buckets: Buckets,
+    lines: ChangeLines,
 }
 
 /// A message to a shard that waits until a position is durable.
@@ -101,6 +104,7 @@ impl Controller {
             answers: VecDeque::new(),
             access: Access::new(shards),
             checks: Checks::default(),
+            lines: ChangeLines::default(),
         }
     }
 
@@ -195,6 +199,8 @@ impl Controller {
         let response = Box::new(change.response);
         let message = Message::AdminAnswer { request, response };
         let is_of_access = access::is_changed_by(&body);
+        let by = By { admin: Some(admin), host: &admin.host };
+        self.lines.log(inputs.times.now, &self.accepted, by, &change.records);
         self.write_change(inputs, change.records, (from, message), is_of_access);
     }
 
@@ -250,7 +256,7 @@ impl Controller {
     }
 
     /// Creates topics that a client has named and may create.
-    fn auto_create(&mut self, inputs: Inputs<'_>, topics: &[String], host: &str) {
+    fn auto_create(&mut self, inputs: Inputs<'_>, topics: &[String], host: &Arc<str>) {
         let Inputs { times: Times { now, .. }, view, ids, errors, log } = inputs;
         let view = View { image: &self.accepted, ..view };
         let mut creator = Creator { shares: &mut self.shares, now, host };
@@ -260,6 +266,7 @@ impl Controller {
                 format_args!("topics that a client at {host} named were not created: {why}");
             errors.log(now, "auto-create", words);
         }
+        self.lines.log(now, &self.accepted, By { admin: None, host }, &records);
         if let Err(error) = self.write_records(log, now, records) {
             errors.log(now, "auto-create", format_args!("topics were not created: {error}"));
         }

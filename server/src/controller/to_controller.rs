@@ -9,9 +9,10 @@ use crate::mailbox::{AdminRequest, Created, Message};
 use crate::net::Connections;
 use crate::placement::CONTROLLER;
 use crate::quotas::Limit;
+use crate::security::Principal;
 use muster_codec::ApiKey;
 use muster_codec::messages::InitProducerIdRequest;
-use muster_coordinator::{MissingTopic, RequestId};
+use muster_coordinator::{EVENT_NAME_BYTES_MAX, MissingTopic, RequestId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -46,14 +47,16 @@ impl ToController {
         &mut self,
         call: &Call<'_>,
         api: ApiKey,
-        (host, limit): (Arc<str>, Option<Limit>),
+        (host, principal, limit): (Arc<str>, Principal, Option<Limit>),
         out: &mut Vec<Command>,
     ) -> bool {
         if !self.add_admin(call.request, call.body.len()) {
             return false;
         }
         let (version, body) = (call.version, call.body.to_vec());
-        let admin = AdminRequest { api, version, host, limit, body };
+        let client_id = &*call.client_id;
+        let client_id = client_id[..client_id.floor_char_boundary(EVENT_NAME_BYTES_MAX)].into();
+        let admin = AdminRequest { api, version, host, principal, client_id, limit, body };
         send(Message::Admin { from: self.shard, request: call.request, admin }, out);
         true
     }

@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Carries out operations. Only writes, reads and syncs take time: their ends are passed to
 /// [`Files::written`], [`Files::read`] and [`Files::synced`].
@@ -109,7 +109,7 @@ pub struct Files<I: FileIo> {
     syncs: SyncOrder<(I::File, FileToken)>,
     /// Reads and syncs under way.
     reading: usize,
-    syncing: usize,
+    syncing: HashMap<FileToken, FileId>,
     counters: FileCounters,
 }
 
@@ -166,11 +166,14 @@ pub enum PartsTo<C> {
 struct OpenFile<F> {
     file: F,
     mode: OpenMode,
+    /// For errors.
+    path: PathBuf,
 }
 
 /// A write under way: the log's own buffer, and the mode of the file.
 #[derive(Debug)]
 struct Writing {
+    file: FileId,
     buffer: Vec<u8>,
     mode: OpenMode,
     /// None for a durable write: no sync has to wait for it.
@@ -187,7 +190,7 @@ impl<I: FileIo> Files<I> {
             writing: HashMap::new(),
             syncs: SyncOrder::default(),
             reading: 0,
-            syncing: 0,
+            syncing: HashMap::new(),
             counters: FileCounters::default(),
         }
     }
@@ -251,7 +254,7 @@ impl<I: FileIo> Files<I> {
         result: io::Result<()>,
     ) -> Result<Option<FileDone>, FileError> {
         let writing = self.writing.remove(&token);
-        let mode = writing.as_ref().map(|writing| writing.mode);
+        let (mode, file) = writing.as_ref().map(|it| (it.mode, it.file)).unzip();
         if let (Ok(()), Some(place)) = (&result, writing.as_ref().and_then(|it| it.place)) {
             self.syncs.written(place, |(file, token)| io.sync(&file, token));
         }
@@ -260,7 +263,7 @@ impl<I: FileIo> Files<I> {
             Err(error) if mode == Some(OpenMode::Aside) && is_no_space(&error) => {
                 Ok(Some(FileDone::NoSpace { token }))
             }
-            Err(error) => Err(FileError(format!("could not write to a log: {error}"))),
+            Err(error) => Err(self.failed("write to", file, &error)),
         }
     }
 
@@ -282,14 +285,14 @@ impl<I: FileIo> Files<I> {
         token: FileToken,
         result: io::Result<()>,
     ) -> Result<FileDone, FileError> {
-        result.map_err(|error| FileError(format!("could not sync a log: {error}")))?;
-        self.syncing -= 1;
+        let file = self.syncing.remove(&token);
+        result.map_err(|error| self.failed("sync", file, &error))?;
         Ok(FileDone::Synced { token })
     }
 
     /// Whether any operation has not ended yet.
     pub fn is_busy(&self) -> bool {
-        let is_under_way = !self.writing.is_empty() || self.reading > 0 || self.syncing > 0;
+        let is_under_way = !self.writing.is_empty() || self.reading > 0 || !self.syncing.is_empty();
         is_under_way || !self.deferred.is_empty()
     }
 
@@ -329,7 +332,7 @@ impl<I: FileIo> Files<I> {
     fn start(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError> {
         match op {
             FileOp::Open { file, path, mode } => {
-                let opened = OpenFile { file: io.open(&path, mode)?, mode };
+                let opened = OpenFile { file: io.open(&path, mode)?, mode, path };
                 self.counters.opens += 1;
                 let before = self.open.insert(file, opened);
                 assert!(before.is_none(), "{file:?} is open already");
@@ -341,11 +344,11 @@ impl<I: FileIo> Files<I> {
             FileOp::Write { token, file, offset, data } => {
                 self.counters.writes += 1;
                 self.counters.written_bytes += data.len() as u64;
-                let OpenFile { file: open, mode } = self.file(file)?;
+                let OpenFile { file: open, mode, .. } = self.file(file)?;
                 let mode = *mode;
                 io.write(open, mode, offset, &data, token);
                 let place = (mode == OpenMode::Cached).then(|| self.syncs.write(file));
-                self.writing.insert(token, Writing { buffer: data, mode, place });
+                self.writing.insert(token, Writing { file, buffer: data, mode, place });
             }
             FileOp::Read { token, file, offset, len } => {
                 io.read(&self.file(file)?.file, offset, len, token);
@@ -355,7 +358,7 @@ impl<I: FileIo> Files<I> {
             FileOp::Sync { token, file } => {
                 self.counters.syncs += 1;
                 let sync = (self.file(file)?.file.clone(), token);
-                self.syncing += 1;
+                self.syncing.insert(token, file);
                 match self.syncs.sync(file, sync) {
                     Some((file, token)) => io.sync(&file, token),
                     None => self.counters.syncs_delayed += 1,
@@ -368,6 +371,13 @@ impl<I: FileIo> Files<I> {
             FileOp::MoveDir { from, to } => io.move_dir(&from, &to),
         }
         Ok(())
+    }
+
+    /// A log could not be written or synced: the file is named if it is open still.
+    fn failed(&self, what: &str, file: Option<FileId>, error: &io::Error) -> FileError {
+        let path = file.and_then(|file| self.open.get(&file)).map(|open| open.path.display());
+        let path = path.map(|path| format!(" ({path})")).unwrap_or_default();
+        FileError(format!("could not {what} a log{path}: {error}"))
     }
 
     fn file(&self, id: FileId) -> Result<&OpenFile<I::File>, FileError> {

@@ -1,7 +1,10 @@
 //! The events of a shard's groups: logged, counted, and the rebalances kept for a while.
 
+use super::TurnEnd;
 use super::history::History;
 use super::slots::EventsOfSlots;
+use crate::calendar::civil_time;
+use crate::event::ConnectionId;
 use crate::logging::{Name, Throttle};
 use muster_coordinator::{Event, EventBody, Rebalance, Rejection, Removal, Why};
 use muster_counters::{Copies, Histogram, counters};
@@ -49,20 +52,34 @@ pub(super) struct GroupEvents {
     history: History,
     counters: RebalanceCounters,
     lines: Throttle<Arc<str>>,
+    /// The last client that was refused as a member, and when.
+    last_refused: Option<(i64, Event)>,
 }
 
 impl GroupEvents {
     /// Takes the events of a turn.
-    pub(super) fn take(&mut self, now: i64, shard: u32, events: EventsOfSlots) {
+    pub(super) fn take(&mut self, turn: &TurnEnd<'_>, shard: u32, events: EventsOfSlots) {
         self.counters.events_left_out += events.left_out;
         for event in events.events {
             self.count(&event);
-            self.log(now, shard, &event);
+            self.log(turn, shard, &event);
             match event.body {
                 EventBody::Rebalanced(_) => self.history.add(event),
-                EventBody::Removed(_) | EventBody::Refused(_) => {}
+                EventBody::Refused(_) => self.last_refused = Some((turn.now, event)),
+                EventBody::Removed(_) => {}
             }
         }
+    }
+
+    /// The last client that was refused as a member: when, and in words.
+    pub(super) fn last_refused(&self) -> Option<(i64, String)> {
+        let (at, event) = self.last_refused.as_ref()?;
+        let EventBody::Refused(rejection) = &event.body else { return None };
+        let Rejection { client_id, client_host, error } = rejection;
+        let (group, client, host) = (Name(&event.group_id), Name(client_id), Name(client_host));
+        let when = civil_time(event.at.0);
+        let words = format!("group {group} refused client {client} at {host} on {when}: {error:?}");
+        Some((*at, words))
     }
 
     pub(super) fn history(&self) -> &History {
@@ -98,7 +115,8 @@ impl GroupEvents {
         }
     }
 
-    fn log(&mut self, now: i64, shard: u32, event: &Event) {
+    fn log(&mut self, turn: &TurnEnd<'_>, shard: u32, event: &Event) {
+        let now = turn.now;
         if let Some(lines) = self.lines.left_out(now) {
             info!(target: "rebalance", shard, "{lines} more lines about groups were left out");
         }
@@ -107,7 +125,7 @@ impl GroupEvents {
         }
         match &event.body {
             EventBody::Rebalanced(rebalance) => log_rebalance(shard, event, rebalance),
-            EventBody::Removed(removal) => log_removal(shard, event, removal),
+            EventBody::Removed(removal) => log_removal(turn, shard, event, removal),
             EventBody::Refused(rejection) => log_rejection(shard, event, rejection),
         }
     }
@@ -133,8 +151,13 @@ fn log_rebalance(shard: u32, event: &Event, rebalance: &Rebalance) {
     );
 }
 
-fn log_removal(shard: u32, event: &Event, removal: &Removal) {
-    let Removal { member_id, client_id, client_host, why, silent_ms } = removal;
+fn log_removal(turn: &TurnEnd<'_>, shard: u32, event: &Event, removal: &Removal) {
+    let Removal { member_id, client_id, client_host, why, silent_ms, connection } = removal;
+    let connection = match connection.map(|it| turn.connections.is_open(ConnectionId(it))) {
+        Some(true) => "open",
+        Some(false) => "closed",
+        None => "unknown",
+    };
     info!(
         target: "member",
         shard,
@@ -145,6 +168,7 @@ fn log_removal(shard: u32, event: &Event, removal: &Removal) {
         host = %Name(client_host),
         reason = why.name(),
         silent_ms,
+        connection,
         "removed a member",
     );
 }

@@ -60,7 +60,7 @@ use crate::config::{Config, compaction};
 use crate::event::Command;
 use crate::logging::RequestErrors;
 use crate::mailbox::Message;
-use crate::net::Reply;
+use crate::net::{Connections, Reply};
 use crate::partitions::LogRead;
 use crate::placement::{CONTROLLER, Placement, Slot};
 use audit::Audit;
@@ -166,6 +166,7 @@ pub(crate) struct TurnEnd<'t> {
     pub(crate) transactions: &'t dyn TransactionCoordinators,
     /// The states of share partitions, likewise.
     pub(crate) shares: &'t dyn ShareStates,
+    pub(crate) connections: &'t Connections,
 }
 
 /// A completed file operation.
@@ -373,7 +374,9 @@ impl Groups {
         let damage = self.slots().damage().map(ToString::to_string);
         if let Some(damage) = damage.or_else(|| transactions.damage().map(str::to_owned)) {
             let words = "it is loaded again without it";
-            self.fail(format!("the snapshot is damaged: {damage}; {words}"), out);
+            let path = self.snapshots.path();
+            let path = path.display();
+            self.fail(format!("the snapshot is damaged: {damage} ({path}); {words}"), out);
         }
         if let Some(reason) = self.given_up.take() {
             self.fail(format!("{reason}; it is loaded again from the log"), out);
@@ -400,7 +403,7 @@ impl Groups {
             out.push(Command::Mail { to: CONTROLLER, message });
         }
         let events = self.log.parts().0.take_events();
-        self.events.take(turn.now, self.shard, events);
+        self.events.take(turn, self.shard, events);
         self.log.poll(turn.now, &mut self.ops);
         self.snapshots.turn((&mut self.log, &self.producers), turn, &mut self.ops);
         self.check.turn(&mut self.log, turn, &mut self.ops);

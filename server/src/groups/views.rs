@@ -88,6 +88,11 @@ impl Groups {
         (self.events.history().of(group_id).collect(), self.slots().rebalance_under_way(group_id))
     }
 
+    /// The last client that was refused as a member: when, and in words.
+    pub(crate) fn last_refused(&self) -> Option<(i64, String)> {
+        self.events.last_refused()
+    }
+
     /// How many groups were compared with the log since the shard's start.
     pub(crate) fn compared(&self) -> u64 {
         self.check.counters().compared

@@ -109,6 +109,8 @@ mod tests {
             flushing_ms: 1_000,
             is_log_full: false,
             offline_partitions: 0,
+            is_full: false,
+            troubles: Vec::new(),
         };
         signs(&mut of_shard);
         let (obstacles, warnings) = (of_shard.obstacles(), of_shard.warnings());
@@ -146,7 +148,11 @@ mod tests {
              shard 0: too much waits for the disk\n\
              shard 1: 2 partitions are damaged and not served, the others are\n";
         assert_eq!(verdict, Verdict { is_well: false, text: text.to_owned() });
-        let both = [report(0, |_| {}), report(1, |signs| signs.offline_partitions = 1)];
+        let both = [
+            report(0, |signs| (signs.is_full, signs.troubles) = (true, vec!["the clock".into()])),
+            report(1, |signs| signs.offline_partitions = 1),
+        ];
+        assert_eq!(ready(&serving(), &both).text.lines().count(), 4);
         assert!(ready(&serving(), &both).is_well, "the other partitions are served");
         let stops = report(0, |signs| (signs.is_stopping, signs.is_failed) = (true, true));
         assert_eq!(ready(&serving(), &[stops]).text.lines().count(), 3);

@@ -2,6 +2,7 @@
 //! histogram there are the number of its values and their sum.
 
 use super::health::{ShardState, ShardStates};
+use crate::operator::timed;
 use crate::report::Report;
 use muster_counters::{Value as Number, Walk};
 use serde_json::{Map, Value, json};
@@ -20,7 +21,7 @@ pub(super) fn all(version: &str, states: &ShardStates, reports: &[Report]) -> Va
         })
     };
     let shards: Vec<_> = (0..states.len()).map(of_shard).collect();
-    json!({ "version": version, "shards": shards })
+    timed(json!({ "version": version, "shards": shards }))
 }
 
 fn name(state: ShardState) -> &'static str {

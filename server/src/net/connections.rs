@@ -105,6 +105,12 @@ impl Connections {
         self.open == 0
     }
 
+    /// The host with the most connections, and their number.
+    pub(crate) fn busiest_host(&self) -> Option<(&str, usize)> {
+        let of_hosts = self.per_host.iter().map(|(host, count)| (&**host, *count));
+        of_hosts.max_by_key(|(host, count)| (*count, std::cmp::Reverse(*host)))
+    }
+
     /// Changes the limits; open connections stay, even if there are more than allowed now.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
@@ -190,7 +196,6 @@ impl Connections {
     }
 
     /// Whether a connection is open.
-    #[cfg(test)]
     pub(crate) fn is_open(&self, id: ConnectionId) -> bool {
         self.get(id).is_some()
     }

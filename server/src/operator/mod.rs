@@ -11,7 +11,7 @@ mod shards;
 mod survey;
 mod url;
 
-pub(crate) use api::Answer;
+pub(crate) use api::{Answer, timed};
 pub(crate) use survey::{GroupLag, Survey};
 pub(crate) use url::{Query, decoded};
 

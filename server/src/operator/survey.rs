@@ -67,6 +67,8 @@ pub(crate) struct GroupLag {
     pub(crate) members: u32,
     /// The number of partitions with a commit whose ends are known.
     pub(crate) partitions: u32,
+    /// The partitions without a commit of topics that have one: their records are no lag.
+    pub(crate) uncommitted: u32,
     /// The sum over these; None if there is none, or if the offsets were not read.
     pub(crate) lag: Option<u64>,
     /// Whether it is one of the groups that were chosen.
@@ -245,10 +247,11 @@ impl<'s> Gathered<'s> {
         let kind = group.kind.unwrap_or("none");
         let is_chosen = self.limits.has_chosen(group.id);
         let group_id: Arc<str> = group.id.into();
-        let mut partitions = 0;
+        let (mut partitions, mut uncommitted) = (0, 0);
         let mut lag = 0_u64;
         for (topic, offsets) in group.topics() {
             let Some(topic) = self.image.topic(topic) else { continue };
+            uncommitted += (topic.partitions.max(0) as u32).saturating_sub(offsets.len() as u32);
             let Some(ends) = self.ends.0.get(&topic.id) else { continue };
             for (partition, offset) in offsets {
                 let end = usize::try_from(*partition).ok().and_then(|at| *ends.get(at)?);
@@ -271,6 +274,7 @@ impl<'s> Gathered<'s> {
             state: group.state,
             members: group.members,
             partitions,
+            uncommitted,
             lag: (group.has_offsets && partitions > 0).then_some(lag),
             is_chosen,
         });

@@ -72,6 +72,9 @@ pub trait Io {
     /// Whether no more connections can be accepted: further clients wait.
     fn is_full(&self) -> bool;
 
+    /// The most connections of all shards together, if there is a limit.
+    fn connections_max(&self) -> Option<usize>;
+
     /// Sends output after that which was sent before; leaves the buffer empty.
     fn send(&mut self, conn: Self::Conn, output: &mut Vec<u8>);
 

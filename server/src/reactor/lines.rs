@@ -27,11 +27,31 @@ impl ConnectionLines {
         }
     }
 
-    pub(super) fn full(&mut self, now: i64) {
+    /// A shard with these connections takes no more, as all shards have as many as they may.
+    pub(super) fn full(
+        &mut self,
+        now: i64,
+        shard: u32,
+        (connections, limit): (usize, Option<usize>),
+        busiest: Option<(&str, usize)>,
+    ) {
         if self.by_client.admits(now, None) {
+            let (host, from_host) = busiest.unzip();
             warn!(
-                "there are descriptors for no more connections (ulimit -n): further clients wait"
+                target: "limit",
+                shard,
+                connections,
+                limit_of_all_shards = limit,
+                most_from = host,
+                from_there = from_host,
+                "there are descriptors for no more connections (ulimit -n): further clients wait",
             );
+        }
+    }
+
+    pub(super) fn no_longer_full(&mut self, now: i64, shard: u32) {
+        if self.by_client.admits(now, None) {
+            info!(target: "limit", shard, "there are descriptors for connections again");
         }
     }
 

@@ -28,6 +28,8 @@ impl<I: Io> Reactor<I> {
             flushing_ms: inspection.flushing_ms(),
             is_log_full: inspection.is_log_full(),
             offline_partitions: inspection.offline_partitions(),
+            is_full: self.is_full,
+            troubles: shard.troubles(),
         };
         let certificates = self.sessions.listeners.iter();
         let _ = to.try_send(Report {

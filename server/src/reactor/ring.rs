@@ -275,6 +275,10 @@ impl Io for OnRing {
         self.parts.io.ring.is_full()
     }
 
+    fn connections_max(&self) -> Option<usize> {
+        self.parts.io.ring.connections_max()
+    }
+
     fn send(&mut self, conn: ConnId, output: &mut Vec<u8>) {
         let ring = &mut self.parts.io.ring;
         if output.len() > COPIED_OUTPUT_BYTES_MAX {

@@ -120,6 +120,10 @@ impl Io for Sockets {
         false
     }
 
+    fn connections_max(&self) -> Option<usize> {
+        None
+    }
+
     fn send(&mut self, conn: u32, output: &mut Vec<u8>) {
         let mut rest = &output[..];
         while let Some(length) = rest.first_chunk::<4>() {

@@ -105,7 +105,8 @@ impl Shard {
     pub(super) fn ask_controller(&mut self, call: &Call<'_>, api: ApiKey) {
         let Some(host) = self.clients.host(call.request) else { return };
         let quotas = self.broker.image().client_quotas();
-        let client = (host, self.clients.mutation_limit(call.request, quotas));
+        let Some(principal) = self.clients.principal(call.request) else { return };
+        let client = (host, principal, self.clients.mutation_limit(call.request, quotas));
         if self.to_controller.ask(call, api, client, &mut self.commands) {
             return self.clients.answers().hold(call.request);
         }

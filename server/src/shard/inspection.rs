@@ -62,6 +62,11 @@ impl<'s> Inspection<'s> {
         self.0.groups.flushing_ms()
     }
 
+    /// The host with the most connections to the shard, and their number.
+    pub(crate) fn busiest_host(self) -> Option<(&'s str, usize)> {
+        self.0.clients.connections().busiest_host()
+    }
+
     /// Whether a stop was requested.
     pub fn is_stopping(self) -> bool {
         self.0.stopping != Stopping::No

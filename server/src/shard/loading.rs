@@ -11,6 +11,7 @@ use super::names::{
     SNAPSHOT_FILE, SNAPSHOT_TOKEN,
 };
 use super::start::{Start, Unusable, open_snapshot, replay_log};
+use super::troubles::Troubles;
 use super::{Common, LoadError, Shard, Stopping};
 use crate::clock::{ClockWatch, Times};
 use crate::cluster::ClusterImage;
@@ -264,6 +265,7 @@ impl Loaded {
             counters: ShardCounters { up: 1, load_micros, ..ShardCounters::default() },
             turn_began: None,
             clock_watch: ClockWatch::default(),
+            troubles: Troubles::default(),
             may_have_lost_records: may_have_lost_writes,
             stopping: Stopping::No,
         };

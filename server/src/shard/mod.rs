@@ -26,6 +26,7 @@ mod telemetry;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transactions;
+mod troubles;
 
 pub use inspection::Inspection;
 pub use known_log::KnownLog;
@@ -63,6 +64,7 @@ use limit_lines::LimitLines;
 use muster_coordinator::Ids;
 use muster_storage::limits::{OPEN_BYTES_MAX, OPERATION_BYTES_MAX};
 use std::sync::Arc;
+use troubles::Troubles;
 
 /// The state that all shards of a server share.
 #[derive(Debug, Clone)]
@@ -174,6 +176,7 @@ pub struct Shard {
     /// When this turn began, in microseconds; None between turns.
     turn_began: Option<u64>,
     clock_watch: ClockWatch,
+    troubles: Troubles,
     /// The power was lost, and the first turn has not begun.
     may_have_lost_records: bool,
     stopping: Stopping,
@@ -198,6 +201,7 @@ impl Shard {
 
     /// Delays the checks that may cause a reload, the longer the more reloads there were.
     pub fn check_later(&mut self, reloads: u32) {
+        self.troubles.loaded_again = Some((self.last(), reloads));
         self.groups.check_later(self.times.now, reloads);
     }
 

@@ -1,6 +1,7 @@
 //! The step: one event in, commands out; and the end of a turn, when timers and flushes are due.
 
 use super::{Command, Event, Message, Shard, Stopping};
+use crate::calendar::civil_time;
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, InternalTopic};
 use crate::controller::{self, Controller};
@@ -107,10 +108,13 @@ impl Shard {
 
     /// All shards see the same clock: one of them logs it.
     fn note_clock_step(&mut self) {
-        let Some(by_ms) = self.clock_watch.step(self.times) else { return };
+        let Some(step) = self.clock_watch.step(self.times) else { return };
+        let (shard, by_ms) = (self.broker.number(), step.by_ms());
         self.counters.clock_steps += 1;
-        if self.broker.number() == CONTROLLER {
-            warn!(target: "clock", by_ms, "the wall clock was set");
+        self.troubles.clock_set = Some((self.last(), by_ms));
+        if shard == CONTROLLER {
+            let (before, after) = (civil_time(step.before), civil_time(step.after));
+            warn!(target: "clock", shard, by_ms, before, after, "the wall clock was set");
         }
     }
 
@@ -231,13 +235,15 @@ impl Shard {
             commands,
             times,
             stopping,
+            clients,
             ..
         } = self;
         let image = controller.as_ref().map(Controller::accepted);
         let (now, is_stopping) = (times.now, *stopping != Stopping::No);
         let (config, transactions) = (broker.config(), transactions.coordinators());
         let shares = shares.states();
-        let turn = TurnEnd { now, is_stopping, config, image, transactions, shares };
+        let connections = clients.connections();
+        let turn = TurnEnd { now, is_stopping, config, image, transactions, shares, connections };
         groups.end_turn(&turn, commands);
     }
 
@@ -430,7 +436,8 @@ impl Shard {
         let (now, is_stopping) = (self.times.now, self.stopping != Stopping::No);
         let (config, transactions) = (self.broker.config(), self.transactions.coordinators());
         let shares = self.shares.states();
-        let turn = TurnEnd { now, is_stopping, config, image: None, transactions, shares };
+        let (image, connections) = (None, self.clients.connections());
+        let turn = TurnEnd { now, is_stopping, config, image, transactions, shares, connections };
         self.groups.deadline(&turn, is_blocked)
     }
 

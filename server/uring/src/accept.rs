@@ -175,6 +175,11 @@ impl Ring {
         self.listeners.iter().any(|listener| listener.is_short(max) && listener.armed == 0)
     }
 
+    /// The most connections of all rings that share its budget.
+    pub fn connections_max(&self) -> Option<usize> {
+        self.budget.as_ref().map(|budget| budget.max)
+    }
+
     /// The most accepts under way on one listener.
     pub(crate) fn accepts_max(&self) -> usize {
         self.budget.as_ref().map_or(ACCEPTS_MAX, |budget| budget.accepts_max)

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[derive(Debug, Clone)]
 pub struct ConnectionBudget {
     left: Arc<AtomicUsize>,
+    pub(crate) max: usize,
     /// Accepts that one ring has under way.
     pub(crate) accepts_max: usize,
 }
@@ -24,6 +25,7 @@ impl ConnectionBudget {
         let part = connections / (ACCEPTS_PART * rings.max(1));
         Self {
             left: Arc::new(AtomicUsize::new(connections)),
+            max: connections,
             accepts_max: part.clamp(1, ACCEPTS_MAX),
         }
     }

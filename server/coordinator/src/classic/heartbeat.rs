@@ -23,6 +23,7 @@ impl ClassicGroup {
         if request.generation_id != self.generation {
             return ErrorCode::IllegalGeneration;
         }
+        member.heard_on = turn.connection;
         restart_session(turn, &self.id, member);
         match self.state {
             State::Empty | State::Dead => ErrorCode::UnknownMemberId,
@@ -73,7 +74,7 @@ impl ClassicGroup {
     /// Removes a member that did not do something in time.
     pub(super) fn remove_silent(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, why: Why) {
         if let Some(member) = self.members.get(member_id) {
-            turn.removed(member_id, member.client(), why, member.heard_at);
+            turn.removed(member_id, member.client(), why, member.heard());
         }
         self.remove_member(turn, member_id);
     }

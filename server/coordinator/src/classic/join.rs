@@ -238,6 +238,7 @@ impl ClassicGroup {
         );
         member.is_new = true;
         member.parked_join = Some(joining.parked);
+        member.heard_on = turn.connection;
         member.session = self.pending_joins.remove(&member_id).unwrap_or_default();
         schedule_session(turn, &self.id, &mut member, NEW_MEMBER_JOIN_TIMEOUT_MS);
         if self.members.is_empty() {

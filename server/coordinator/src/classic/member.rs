@@ -39,6 +39,8 @@ pub(crate) struct Member {
     pub(crate) session: Timer,
     /// When its session last began: at a request of it, or at the answer to one that was parked.
     pub(crate) heard_at: i64,
+    /// The connection of its last request.
+    pub(crate) heard_on: Option<u64>,
     /// Sequence number of the insertion: orders the members of one hash bucket.
     pub(crate) inserted: u64,
 }
@@ -57,6 +59,11 @@ impl Member {
         (&self.identity.client_id, &self.identity.client_host)
     }
 
+    /// When, and on which connection, it was last heard.
+    pub(crate) fn heard(&self) -> (i64, Option<u64>) {
+        (self.heard_at, self.heard_on)
+    }
+
     pub(crate) fn new(identity: Identity, protocols: Vec<Protocol>) -> Self {
         Self {
             identity,
@@ -67,6 +74,7 @@ impl Member {
             is_new: false,
             session: Timer::default(),
             heard_at: 0,
+            heard_on: None,
             inserted: 0,
         }
     }

@@ -173,9 +173,17 @@ impl Members {
         }
     }
 
+    /// A request of a member came on a connection.
+    pub(crate) fn heard(&mut self, member_id: &str, connection: Option<u64>) {
+        if let Some(member) = self.members.get_mut(member_id) {
+            member.heard_on = connection;
+        }
+    }
+
     /// Parks a JoinGroup; returns the one that the member had parked before.
     pub(crate) fn park_join(&mut self, member_id: &str, parked: Parked) -> Option<Parked> {
         let member = self.members.get_mut(member_id)?;
+        member.heard_on = Some(parked.request.connection);
         let before = member.parked_join.replace(parked);
         self.parked_joins += usize::from(before.is_none());
         before

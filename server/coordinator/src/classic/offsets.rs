@@ -33,6 +33,7 @@ impl ClassicGroup {
         if self.state == State::CompletingRebalance {
             return Err(ErrorCode::RebalanceInProgress);
         }
+        member.heard_on = turn.connection;
         restart_session(turn, &self.id, member);
         Ok(())
     }

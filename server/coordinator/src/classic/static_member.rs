@@ -27,6 +27,7 @@ impl ClassicGroup {
         self.fence(turn, old_id);
         self.members.rename(old_id, new_id.clone());
         self.restart_session(turn, &new_id);
+        self.members.heard(&new_id, turn.connection);
         self.update_member(&new_id, &joining.request);
         let settles = self.state == State::Stable && self.members.vote() == self.protocol;
         let record = settles.then(|| self.record(|member| owned_bytes(&member.assignment)));
@@ -47,7 +48,7 @@ impl ClassicGroup {
     fn fence(&mut self, turn: &mut Turn<'_, '_>, member_id: &Text) {
         let parked_join = self.members.take_parked_join(member_id);
         let Some(member) = self.members.get_mut(member_id) else { return };
-        turn.removed(member_id, member.client(), Why::Replaced, member.heard_at);
+        turn.removed(member_id, member.client(), Why::Replaced, member.heard());
         turn.timers.cancel(&mut member.session);
         member.is_new = false;
         let parked_sync = member.parked_sync.take();

@@ -31,6 +31,7 @@ impl ClassicGroup {
         if self.pending_syncs.is_empty() {
             turn.timers.cancel(&mut self.sync_timer);
         }
+        self.members.heard(member_id, turn.connection);
         if self.state == State::Stable {
             let assignment = self.members.get(member_id).map(|it| owned_bytes(&it.assignment));
             return turn.answer(parked.request, self.synced(assignment.unwrap_or_default()));

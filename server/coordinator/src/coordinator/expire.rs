@@ -176,7 +176,7 @@ fn removed_member<K: modern::kind::Kind>(
     let number = group.expired_member(turn, member_id, key)?;
     let slot = group.members.slot(number)?;
     let client = slot.member.as_ref().map_or(("", ""), |member| K::client(&member.profile));
-    turn.removed(member_id, client, why, slot.timers.heard_at);
+    turn.removed(member_id, client, why, (slot.timers.heard_at, slot.timers.heard_on));
     Some(number)
 }
 

@@ -79,6 +79,8 @@ pub struct Coordinator {
     pub(crate) damage: Option<SnapshotDamage>,
     /// A buffer for the offsets that recovery applies together.
     pub(crate) run: Vec<(i32, Committed)>,
+    /// The connection of the request that is being handled.
+    connection: Option<u64>,
 }
 
 /// How far a walk through all groups has come.
@@ -116,6 +118,7 @@ impl Coordinator {
             removed_at: 0,
             damage: None,
             run: Vec::new(),
+            connection: None,
         }
     }
 
@@ -138,6 +141,7 @@ impl Coordinator {
     ) -> Output<'r> {
         let mut output = Output::default();
         let out = &mut output;
+        self.connection = Some(caller.request.connection);
         match request {
             GroupRequest::Heartbeat(body) => self.heartbeat(context, caller, &body, out),
             GroupRequest::ConsumerGroupHeartbeat(body) => {
@@ -180,6 +184,7 @@ impl Coordinator {
                 self.txn_offset_commit(context, caller, body, out);
             }
         }
+        self.connection = None;
         output
     }
 
@@ -337,6 +342,7 @@ impl Coordinator {
             noted: &mut noted,
             visible_at,
             position: around.position,
+            connection: self.connection,
             describes: None,
         };
         let result = act(&mut turn, entry.as_deref_mut());

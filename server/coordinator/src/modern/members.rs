@@ -36,6 +36,8 @@ pub(crate) struct MemberTimers<T> {
     pub(crate) session: Timer,
     /// When it last began.
     pub(crate) heard_at: i64,
+    /// The connection of its last request.
+    pub(crate) heard_on: Option<u64>,
     /// Rebalance timeout: the time to revoke partitions.
     pub(crate) rebalance: Timer,
     /// The epoch in which it has to revoke them.

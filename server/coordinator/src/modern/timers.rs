@@ -43,6 +43,7 @@ impl<K: Kind> Group<K> {
         self.start(turn, number, timeout_ms, |timers| &mut timers.session, key);
         if let Some(slot) = self.members.slot_mut(number) {
             slot.timers.heard_at = turn.now;
+            slot.timers.heard_on = turn.connection;
         }
     }
 

@@ -115,6 +115,10 @@ impl Snapshots {
         &self.counters
     }
 
+    pub(super) fn path(&self) -> PathBuf {
+        self.dir.join(SNAPSHOT_FILE_NAME)
+    }
+
     /// Puts the file aside, if there is one: it may be the reason why the shard failed.
     pub(super) fn put_aside(&self) -> Option<FileOp> {
         let (from, to) =

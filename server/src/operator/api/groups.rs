@@ -61,7 +61,7 @@ fn counts(survey: &Survey) -> Value {
 }
 
 fn row(group: &GroupLag) -> Value {
-    let GroupLag { id, shard, kind, state, members, partitions, lag, .. } = group;
+    let GroupLag { id, shard, kind, state, members, partitions, uncommitted, lag, .. } = group;
     json!({
         "id": &**id,
         "shard": shard,
@@ -69,6 +69,7 @@ fn row(group: &GroupLag) -> Value {
         "state": state,
         "members": members,
         "partitions": partitions,
+        "uncommitted": uncommitted,
         "lag": lag,
     })
 }

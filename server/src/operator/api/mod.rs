@@ -8,6 +8,8 @@ mod topics;
 
 use super::shards::Shards;
 use super::{Operator, Query, decoded};
+use crate::calendar::civil_time;
+use crate::clock::wall;
 use serde_json::{Value, json};
 
 /// The most rows of a list, and their number where a request has none.
@@ -75,7 +77,13 @@ pub(super) fn answer(operator: &Operator, shards: &Shards, path: &str, query: &Q
         ("configs", None) => configs::answer(shards, query),
         _ => Err(Answer::unknown("there is no such path: see /api/v1/")),
     };
-    answered.map_or_else(|refused| refused, Answer::found)
+    answered.map_or_else(|refused| refused, |body| Answer::found(timed(body)))
+}
+
+/// An answer with the time at which it was made.
+pub(crate) fn timed(mut body: Value) -> Value {
+    body["time"] = json!(civil_time(wall().0));
+    body
 }
 
 impl<'q> Page<'q> {

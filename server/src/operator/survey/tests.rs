@@ -41,6 +41,7 @@ fn lag_is_the_end_less_the_commit_and_never_below_zero() {
     gathered.add(1, &page(&[(1, 0, 4), (1, 1, 3), (1, 2, 99), (2, 2, 8), (3, 1, 5), (4, 0, 5)]));
     let lags: Vec<_> =
         gathered.groups.iter().map(|it| (&*it.id, it.partitions, it.lag, it.is_chosen)).collect();
+    assert_eq!(gathered.groups.iter().map(|it| it.uncommitted).collect::<Vec<_>>(), [0, 2, 2, 2]);
     let expected = [
         ("g1", 2, Some(6), false),
         ("g2", 1, Some(2), true),

@@ -70,6 +70,7 @@ impl World {
             events: &mut self.events,
             noted: &mut Noted::default(),
             visible_at: 0,
+            connection: None,
             describes: None,
             position: 1,
         };

@@ -120,6 +120,10 @@ impl Io for World {
         false
     }
 
+    fn connections_max(&self) -> Option<usize> {
+        None
+    }
+
     fn send(&mut self, link: LinkId, output: &mut Vec<u8>) {
         let bytes = std::mem::take(output);
         if self.network.link(link).is_open() {
