@@ -1,1 +1,0 @@
-[ ! -d /run/systemd/system ] || systemctl daemon-reload
