@@ -275,7 +275,13 @@ pub fn file_size_limit() -> Option<u64> {
     (limit != libc::RLIM_INFINITY).then_some(limit)
 }
 
-fn limit(resource: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
+/// The type of a limit's number, which differs by C library.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
+fn limit(resource: Resource) -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid pointer.
     if unsafe { libc::getrlimit(resource, &mut limit) } < 0 {
