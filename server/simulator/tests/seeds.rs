@@ -6,7 +6,7 @@ use simulator::coverage::{Coverage, Seen};
 use simulator::{Options, run};
 
 /// Coverage marks that a few seeds may miss; a thousand do not.
-const RARE: [Seen; 17] = [
+const RARE: [Seen; 18] = [
     Seen::OpenDeferred,
     Seen::FileBack,
     Seen::FileLost,
@@ -24,6 +24,7 @@ const RARE: [Seen; 17] = [
     Seen::FailedRead,
     Seen::ThrottledReload,
     Seen::DeletionDoneAgain,
+    Seen::DamageRefused,
 ];
 
 /// Counters that a few seeds do not reach. Those of the first lines are counted in tests of their

@@ -121,7 +121,7 @@ fn swap_directories(image: &mut Image, one: &Path, other: &Path) {
 /// All damage cases for a prepared data directory, with the undamaged one first.
 pub fn cases(made: &Made) -> Vec<Case> {
     let mut cases = vec![nothing(made)];
-    for (path, bytes) in &made.image.files {
+    for (path, bytes) in made.image.files.iter().filter(|(path, bytes)| !is_unused(path, bytes)) {
         file_cases(made, path, bytes, &mut cases);
     }
     for path in &made.image.directories {
@@ -130,6 +130,11 @@ pub fn cases(made: &Made) -> Vec<Case> {
     let names: BTreeSet<_> = cases.iter().map(|case| &case.name).collect();
     assert_eq!(names.len(), cases.len(), "names are unique");
     cases
+}
+
+/// A segment that was made for blocks to come, and has not even a header.
+fn is_unused(path: &Path, bytes: &[u8]) -> bool {
+    Class::of(path) == Class::ShardSegment && bytes.iter().all(|byte| *byte == 0)
 }
 
 fn nothing(made: &Made) -> Case {
@@ -248,7 +253,9 @@ fn is_last_in_directory(made: &Made, path: &Path) -> bool {
 /// The segments in the directory of a file.
 fn segments_beside(made: &Made, path: &Path) -> Vec<PathBuf> {
     let directory = path.parent().unwrap();
-    let is_segment = |it: &PathBuf| it.extension().is_some_and(|it| it == "log");
+    let is_segment = |it: &PathBuf| {
+        it.extension().is_some_and(|it| it == "log") && !is_unused(it, &made.image.files[it])
+    };
     made.image.files_below(directory).into_iter().filter(is_segment).collect()
 }
 
