@@ -34,14 +34,20 @@ def seen_by_guest():
 
 DESCRIBED = Step("configs", f"--describe {ONE}")
 
+
+def taken(change, *served):
+    """A change that clients are to see. Kafka answers before any of its threads has taken it, and
+    each takes it at its own time: when one serves it, its tool, which takes longer to start,
+    describes it."""
+    return [change, *map(ServedCertificate, served), DESCRIBED]
+
+
 PEM = [
     Step("topics", "--create --topic sealed --partitions 1"),
     ServedCertificate("server"),
     seen_by_client("ca.pem"),
-    key_store("renewed.pem"),
-    ServedCertificate("renewed"),
+    *taken(key_store("renewed.pem"), "renewed"),
     seen_by_client("ca.pem"),
-    DESCRIBED,
     # What is refused leaves the one that is served, and the configs.
     *map(key_store, ("missing.pem", "junk.pem", "ca.pem", "other.pem")),
     ServedCertificate("renewed"),
@@ -49,8 +55,7 @@ PEM = [
     # Kafka takes it, and then no client gets in.
     key_store("misfit.pem"),
     seen_by_client("ca.pem", "-m 4"),
-    key_store("foreign.pem"),
-    ServedCertificate("foreign"),
+    *taken(key_store("foreign.pem"), "foreign"),
     seen_by_client("stranger.pem"),
 ]
 
@@ -68,20 +73,18 @@ PKCS12 = [
 
 TRUST = [
     seen_by_guest(),
-    altered("truststore.location={dir}/tls/both.pem"),
+    *taken(altered("truststore.location={dir}/tls/both.pem")),
     seen_by_guest(),
     *map(altered, ("truststore.location={dir}/tls/missing.pem",
                    "truststore.location={dir}/tls/junk.pem")),
     seen_by_guest(),
-    removed("truststore.location"),
+    *taken(removed("truststore.location")),
     seen_by_guest(),
 ]
 
 RETURNED = [
-    removed("keystore.location", "keystore.type", "keystore.password"),
-    ServedCertificate("server"),
+    *taken(removed("keystore.location", "keystore.type", "keystore.password"), "server"),
     seen_by_client("ca.pem"),
-    DESCRIBED,
     Step("topics", "--delete --topic sealed"),
 ]
 
