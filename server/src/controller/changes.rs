@@ -15,7 +15,7 @@ use tracing::info;
 
 /// The client of a change; of a topic that a client created by naming it only the host is known.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct By<'b> {
+pub(crate) struct By<'b> {
     pub(super) admin: Option<&'b AdminRequest>,
     pub(super) host: &'b Arc<str>,
 }

@@ -200,8 +200,7 @@ impl Controller {
         let message = Message::AdminAnswer { request, response };
         let is_of_access = access::is_changed_by(&body);
         let by = By { admin: Some(admin), host: &admin.host };
-        self.lines.log(inputs.times.now, &self.accepted, by, &change.records);
-        self.write_change(inputs, change.records, (from, message), is_of_access);
+        self.write_change(inputs, (Some(by), change.records), (from, message), is_of_access);
     }
 
     fn change(
@@ -266,8 +265,8 @@ impl Controller {
                 format_args!("topics that a client at {host} named were not created: {why}");
             errors.log(now, "auto-create", words);
         }
-        self.lines.log(now, &self.accepted, By { admin: None, host }, &records);
-        if let Err(error) = self.write_records(log, now, records) {
+        let by = By { admin: None, host };
+        if let Err(error) = self.write_records(log, now, Some(by), records) {
             errors.log(now, "auto-create", format_args!("topics were not created: {error}"));
         }
     }
@@ -281,14 +280,14 @@ impl Controller {
         let topics = topics.into_iter().map(|it| it.name).collect();
         let created = Created { topics, failed: change.response, retry_ms };
         let message = Message::MissingCreated(created);
-        self.write_change(inputs, change.records, (from, message), false);
+        self.write_change(inputs, (None, change.records), (from, message), false);
     }
 
     /// Allocates a block of producer ids to a shard.
     fn send_producer_ids(&mut self, inputs: Inputs<'_>, to: u32) {
         let (records, block) = cluster::allocate_producer_ids(&self.accepted);
         let message = Message::ProducerIdBlock { first: block.first, count: block.count };
-        self.write_change(inputs, records, (to, message), false);
+        self.write_change(inputs, (None, records), (to, message), false);
     }
 
     /// The groups of a shard have no offsets left of the topics deleted up to a version. Topics
@@ -299,7 +298,8 @@ impl Controller {
         let over = self.accepted.deleted().filter(|(_, topic)| topic.version <= version);
         let records: Vec<_> = over.map(|(id, _)| cluster::deleted_topic_record(id, None)).collect();
         for records in records.chunks(FORGOTTEN_AT_ONCE) {
-            if let Err(error) = self.write_records(inputs.log, inputs.times.now, records.to_vec()) {
+            let (now, records) = (inputs.times.now, records.to_vec());
+            if let Err(error) = self.write_records(inputs.log, now, None, records) {
                 error!("records of deleted topics stay until the next start: {error}");
             }
         }
@@ -310,12 +310,12 @@ impl Controller {
     fn write_change(
         &mut self,
         inputs: Inputs<'_>,
-        records: Vec<ClusterRecord<'static>>,
+        (by, records): (Option<By<'_>>, Vec<ClusterRecord<'static>>),
         (to, mut message): (u32, Message),
         is_of_access: bool,
     ) {
         let now = inputs.times.now;
-        let written = self.write_records(inputs.log, now, records);
+        let written = self.write_records(inputs.log, now, by, records);
         let access = (is_of_access && written.is_ok()).then_some(self.accepted.access_version());
         let position = written.unwrap_or_else(|error| {
             let words = format_args!("a change of the cluster was not written: {error}");
@@ -327,15 +327,19 @@ impl Controller {
     }
 
     /// Returns the position of the cluster that must be durable before the accepted image may be
-    /// seen.
+    /// seen. There are lines about a change by a client.
     pub(crate) fn write_records(
         &mut self,
         log: &mut Groups,
         now: i64,
+        by: Option<By<'_>>,
         records: Vec<ClusterRecord<'static>>,
     ) -> Result<u64, AppendError> {
         if !records.is_empty() {
             let position = log.append_cluster(now, &records)?;
+            if let Some(by) = by {
+                self.lines.log(now, &self.accepted, by, &records);
+            }
             self.accepted.apply_at(position, &records);
             self.unpublished.push_back((position, records));
         }

@@ -71,7 +71,7 @@ impl Shard {
     /// Writes records of the cluster as the controller does.
     pub(crate) fn write_records(&mut self, records: Vec<ClusterRecord<'static>>) {
         let controller = self.controller.as_mut().unwrap();
-        controller.write_records(&mut self.groups, self.times.now, records).unwrap();
+        controller.write_records(&mut self.groups, self.times.now, None, records).unwrap();
     }
 }
 
