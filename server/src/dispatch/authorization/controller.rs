@@ -116,31 +116,31 @@ fn delete_topics(body: &mut DeleteTopicsRequest<'_>, by: &By<'_>) -> Verdict {
         let is_work = once.contains(&(name.map(str::to_owned), id));
         refusal_of_deletion(name, id, by).filter(|_| is_work)
     };
-    let names = take_denied(&mut body.topic_names, |it| refusal(Some(it), Uuid::ZERO).is_none());
-    let topics =
-        take_denied(&mut body.topics, |it| refusal(it.name.as_deref(), it.topic_id).is_none());
-    let by_name = names.iter().flatten().map(|name| (Some(name), Uuid::ZERO));
-    let by_either = topics.iter().flatten().map(|it| (it.name.as_ref(), it.topic_id));
-    let refused = by_name.chain(by_either).map(|(name, topic_id)| {
-        let error = refusal_of_deletion(name.map(|it| &**it), topic_id, by);
-        let error = error.unwrap_or(ErrorCode::None);
-        let topic = by.image.topic_by_id(topic_id);
-        let shown = topic.filter(|topic| by.topic(Describe, &topic.name));
-        let shown = shown.map(|topic| topic.name.to_string().into());
-        let name = name.map(owned).or(shown);
-        DeletableTopicResult {
-            name,
+    let mut responses = Vec::new();
+    let mut is_passed = |name: Option<&str>, topic_id| {
+        let refused = refusal(name, topic_id).map(|error| DeletableTopicResult {
+            name: name.or_else(|| shown_name(topic_id, by)).map(|it| it.to_owned().into()),
             topic_id,
             error_code: error.code(),
             error_message: words(error),
-        }
-    });
-    let responses: Vec<_> = refused.collect();
+        });
+        let is_passed = refused.is_none();
+        responses.extend(refused);
+        is_passed
+    };
+    body.topic_names.retain(|name| is_passed(Some(name), Uuid::ZERO));
+    body.topics.retain(|it| is_passed(it.name.as_deref(), it.topic_id));
     if responses.is_empty() {
         return Verdict::Passed;
     }
     let is_empty = body.topics.is_empty() && body.topic_names.is_empty();
     Verdict::of_parts(Some(DeleteTopicsResponse { responses, ..Default::default() }), is_empty)
+}
+
+/// The name of a topic with an id, if the client may know it.
+fn shown_name<'b>(id: Uuid, by: &'b By<'_>) -> Option<&'b str> {
+    let topic = by.image.topic_by_id(id)?;
+    by.topic(Describe, &topic.name).then_some(&topic.name)
 }
 
 /// Why a topic is not to be deleted, if it is not. One that this shard does not know is not: the
