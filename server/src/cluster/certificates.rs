@@ -35,8 +35,8 @@ pub(crate) fn listener_left_with_certificates(
     view: &View<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,
 ) -> Option<String> {
-    let of_brokers = request.resources.iter().filter(|it| it.resource_type == BROKER_RESOURCE);
-    of_brokers.filter_map(|resource| left_with_certificates(view, resource)).next()
+    let mut of_brokers = request.resources.iter().filter(|it| it.resource_type == BROKER_RESOURCE);
+    of_brokers.find_map(|resource| left_with_certificates(view, resource))
 }
 
 fn left_with_certificates(view: &View<'_>, resource: &AlterConfigsResource<'_>) -> Option<String> {
