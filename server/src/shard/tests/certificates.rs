@@ -1,8 +1,7 @@
 //! Certificates that clients alter: checked by another thread before the controller decides.
 
 use super::world::{FLUSH_MS, World, frame};
-use crate::config::{Address, Config, Replacement, SecurityProtocol, Served, ServedListener};
-use crate::config::{ListenerIndex, ShardTls};
+use crate::config::{ListenerIndex, Replacement, SecurityProtocol, ShardTls};
 use crate::mailbox::Message;
 use crate::net::ConnectionId;
 use crate::shard::{CertificateOrder, Command, Event};
@@ -16,19 +15,7 @@ const CLIENT: ConnectionId = ConnectionId(0);
 const OTHER: ConnectionId = ConnectionId(1);
 
 fn world() -> World {
-    let mut world = World::of_shards(2, &[]);
-    let address = Address { host: "127.0.0.1".to_owned(), port: 9092 };
-    let listener = ServedListener {
-        name: "OUT".to_owned(),
-        protocol: SecurityProtocol::Ssl,
-        listen: address.clone(),
-        advertised: address,
-    };
-    let mut config = Config::clone(&world.common.config);
-    config.served = Some(Served { listeners: vec![listener], data: "data".to_owned() });
-    world.common.config = Arc::new(config);
-    world.restart();
-    world.pass(FLUSH_MS);
+    let mut world = World::of_listener(2, &[], SecurityProtocol::Ssl);
     for connection in [CLIENT, OTHER] {
         let host = Arc::from("/10.0.0.1");
         world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host, port: 0 });

@@ -2,7 +2,7 @@
 //! pieces, several frames at once, with bytes changed.
 
 use super::world::{FLUSH_MS, Random, World, frame};
-use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener};
+use crate::config::SecurityProtocol;
 use crate::net::ConnectionId;
 use crate::shard::{Event, ListenerIndex};
 use muster_codec::Request;
@@ -16,22 +16,13 @@ const INTRUDER: &str = "intruder";
 fn world() -> World {
     let users = "plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule \
                  required user_alice=\"secret\";";
-    let more = ["sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256", users];
-    let more =
-        [more[0], more[1], "connections.max.reauth.ms=3000", "auto.create.topics.enable=true"];
-    let mut world = World::of_shards(1, &more);
-    let address = Address { host: "127.0.0.1".to_owned(), port: 9092 };
-    let listener = ServedListener {
-        name: "OUT".to_owned(),
-        protocol: SecurityProtocol::SaslPlaintext,
-        listen: address.clone(),
-        advertised: address,
-    };
-    let mut config = Config::clone(&world.common.config);
-    config.served = Some(Served { listeners: vec![listener], data: "data".to_owned() });
-    world.common.config = Arc::new(config);
-    world.restart();
-    world.pass(FLUSH_MS);
+    let more = [
+        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
+        users,
+        "connections.max.reauth.ms=3000",
+        "auto.create.topics.enable=true",
+    ];
+    let mut world = World::of_listener(1, &more, SecurityProtocol::SaslPlaintext);
     world.create_topic(VAULT);
     world
 }

@@ -2,7 +2,7 @@
 
 use crate::clock::Times;
 use crate::cluster::Endpoint;
-use crate::config::{Config, compaction};
+use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener, compaction};
 use crate::net::ConnectionId;
 use crate::placement::{Slot, TransactionsPartition};
 use crate::shard::names::SNAPSHOT_FILE;
@@ -154,6 +154,20 @@ impl World {
         };
         ops.into_iter().for_each(|op| world.perform(op));
         world.turn();
+        world
+    }
+
+    /// The same, of a server with one listener.
+    pub(crate) fn of_listener(shards: u32, configs: &[&str], protocol: SecurityProtocol) -> Self {
+        let mut world = Self::of_shards(shards, configs);
+        let address = Address { host: "127.0.0.1".to_owned(), port: 9092 };
+        let (name, listen, advertised) = ("OUT".to_owned(), address.clone(), address);
+        let listeners = vec![ServedListener { name, protocol, listen, advertised }];
+        let mut config = Config::clone(&world.common.config);
+        config.served = Some(Served { listeners, data: "data".to_owned() });
+        world.common.config = Arc::new(config);
+        world.restart();
+        world.pass(FLUSH_MS);
         world
     }
 
