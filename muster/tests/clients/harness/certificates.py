@@ -21,6 +21,16 @@ def make(directory):
     _signed(directory, "client", CLIENT)
 
 
+def stores(directory, prefix="ssl."):
+    """The configs of a server with `server` that trusts `ca`."""
+    return {
+        f"{prefix}keystore.type": "PEM",
+        f"{prefix}keystore.location": directory / "server.pem",
+        f"{prefix}truststore.type": "PEM",
+        f"{prefix}truststore.location": directory / "ca.pem",
+    }
+
+
 def make_next(directory):
     """What may come in place of `server`: `renewed`, also as `.p12`; `foreign`, of the other
     authority; `other`, which has another name; `misfit.pem`, whose key is not that of its

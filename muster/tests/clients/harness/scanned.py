@@ -60,11 +60,8 @@ class ScannedMuster(Muster):
             "listeners": ",".join(bound),
             "listener.security.protocol.map": ",".join(f"{it.name}:{it.protocol}" for it in LISTENERS),
             "log.dirs": self.data,
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": self.files / "server.pem",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": self.files / "ca.pem",
         }
+        place |= certificates.stores(self.files)
         for listener in LISTENERS:
             place.update(listener.keys(self.files))
-        return [f"{key}={value}" for key, value in place.items()]
+        return place

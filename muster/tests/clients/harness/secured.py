@@ -134,20 +134,16 @@ class _SecuredServer:
         bound = ",".join(
             f"{name}://127.0.0.1:{self.port + port}" for name, (_, port) in LISTENERS.items()
         )
-        place = dict(line.split("=", 1) for line in super()._place())
+        place = super()._place()
         place["advertised.listeners"] = bound
         place["listeners"] = f"{bound},{place['listeners'].split(',')[1]}"
         place["listener.security.protocol.map"] = f"{mapped},CONTROLLER:PLAINTEXT"
-        return [f"{key}={value}" for key, value in (place | self._security()).items()]
+        return place | self._security()
 
     def _security(self):
         users = f'user_{USER}="{PASSWORD}"'
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        keys = {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": self.files / "server.pem",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": self.files / "ca.pem",
+        keys = certificates.stores(self.files) | {
             "listener.name.mutual.ssl.client.auth": "required",
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         }

@@ -81,7 +81,8 @@ class Spawned:
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.data = directory / self.data_place
         self.properties = directory / "server.properties"
-        self.properties.write_text("\n".join([*self._place(), *settings, ""]))
+        place = [f"{key}={value}" for key, value in self._place().items()]
+        self.properties.write_text("\n".join([*place, *settings, ""]))
         self.log_path = directory / "server.log"
         self.process = None
 
@@ -113,16 +114,16 @@ class Spawned:
 
     def _place(self):
         controller = f"127.0.0.1:{self.port + 1}"
-        return [
-            "process.roles=broker,controller",
-            "node.id=1",
-            f"controller.quorum.voters=1@{controller}",
-            f"listeners=PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
-            f"advertised.listeners=PLAINTEXT://{self.bootstrap}",
-            "controller.listener.names=CONTROLLER",
-            "inter.broker.listener.name=PLAINTEXT",
-            f"log.dirs={self.data}",
-        ]
+        return {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": self.data,
+        }
 
     def stop(self):
         """A clean stop; one that takes too long is a failure."""

@@ -29,22 +29,13 @@ class _WithTls:
     def _place(self):
         certificates.make(self.files)
         certificates.make_next(self.files)
-        place = dict(line.split("=", 1) for line in super()._place())
+        place = super()._place()
         for key in ("listeners", "advertised.listeners"):
             place[key] += f",TLS://{self.tls}"
         protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL"
         place["listener.security.protocol.map"] = protocols
-        return [f"{key}={value}" for key, value in (place | self._security()).items()]
-
-    def _security(self):
-        own = {
-            "keystore.type": "PEM",
-            "keystore.location": self.files / "server.pem",
-            "truststore.type": "PEM",
-            "truststore.location": self.files / "ca.pem",
-            "client.auth": "requested",
-        }
-        return {f"listener.name.tls.ssl.{key}": value for key, value in own.items()}
+        place["listener.name.tls.ssl.client.auth"] = "requested"
+        return place | certificates.stores(self.files, "listener.name.tls.ssl.")
 
 
 class ToolMuster(_WithTls, Muster):

@@ -91,8 +91,9 @@ class KafkaExporter(Watcher):
 
 class KafkaOfNode0(Kafka):
     def _place(self):
-        lines = super()._place()
-        return [line.replace("node.id=1", "node.id=0").replace("=1@", "=0@") for line in lines]
+        place = super()._place()
+        voters = place["controller.quorum.voters"].replace("1@", "0@", 1)
+        return place | {"node.id": 0, "controller.quorum.voters": voters}
 
 
 class Kminion(Watcher):
