@@ -96,7 +96,7 @@ pub fn staying(
     }
 }
 
-fn lists(tasks: &BTreeSet<(String, i32)>) -> Vec<StreamsGroupTaskIds<'static>> {
+pub fn lists(tasks: &BTreeSet<(String, i32)>) -> Vec<StreamsGroupTaskIds<'static>> {
     let of = |(subtopology, partition): &(String, i32)| StreamsGroupTaskIds {
         subtopology_id: subtopology.clone().into(),
         partitions: vec![*partition],
@@ -186,14 +186,16 @@ impl Shard {
         output.answers.into_iter().next().map(|it| it.response)
     }
 
-    /// The server starts again from its log.
-    fn restart(&mut self) {
+    /// The server starts again from its log. Returns the coordinator from before.
+    pub fn restart(&mut self) -> Coordinator {
         self.crash_after = None;
-        self.coordinator = Coordinator::new(self.config.clone());
+        let again = Coordinator::new(self.config.clone());
+        let before = std::mem::replace(&mut self.coordinator, again);
         for (at, record) in self.log.iter().enumerate() {
             self.coordinator.replay(&read(record), at as u64 + 1);
         }
         self.coordinator.loaded(self.now, Wall(self.now), &self.topics);
+        before
     }
 
     /// Time passes; what falls due is done.
