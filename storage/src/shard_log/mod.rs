@@ -27,7 +27,7 @@ use crate::limits::{
 use crate::log_partition::LogPartition;
 use crate::open_files::OpenFiles;
 use crate::progress::Progress;
-use compaction::Compaction;
+use compaction::{Compaction, segment_path};
 use gather::{Gather, Sealed};
 use muster_codec::Wall;
 use partitions::{IndexEntry, Partitions};
@@ -410,8 +410,9 @@ impl ShardLog {
     }
 
     fn file(&mut self, segment: u64, ops: &mut Vec<FileOp>) -> FileId {
-        let path = self.path(segment);
-        self.files.open(FileKey { log: 0, segment }, OpenMode::Durable, || path, ops)
+        let Self { files, config, .. } = self;
+        let path = || segment_path(&config.dir, segment);
+        files.open(FileKey { log: 0, segment }, OpenMode::Durable, path, ops)
     }
 
     fn token(&self, kind: u64) -> FileToken {

@@ -24,7 +24,7 @@ use crate::pace::Pace;
 use output::Output;
 use pass::{Pass, Source, Work};
 use rules::Rules;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use transactions::OpenTransaction;
 
 /// The file in which a compacted segment is written.
@@ -395,8 +395,9 @@ impl ShardLog {
     }
 
     fn aside(&mut self, ops: &mut Vec<FileOp>) -> FileId {
-        let path = self.path(ASIDE);
-        self.files.open(FileKey { log: 0, segment: ASIDE }, OpenMode::Aside, || path, ops)
+        let Self { files, config, .. } = self;
+        let path = || segment_path(&config.dir, ASIDE);
+        files.open(FileKey { log: 0, segment: ASIDE }, OpenMode::Aside, path, ops)
     }
 
     fn close(&mut self, segment: u64, ops: &mut Vec<FileOp>) {
@@ -404,9 +405,14 @@ impl ShardLog {
     }
 
     pub(super) fn path(&self, segment: u64) -> PathBuf {
-        let name = || segment_file_name(segment);
-        self.config.dir.join(if segment == ASIDE { ASIDE_FILE_NAME.to_owned() } else { name() })
+        segment_path(&self.config.dir, segment)
     }
+}
+
+/// The file of a segment, or of the one that is written aside.
+pub(super) fn segment_path(dir: &Path, segment: u64) -> PathBuf {
+    let name = || segment_file_name(segment);
+    dir.join(if segment == ASIDE { ASIDE_FILE_NAME.to_owned() } else { name() })
 }
 
 fn is_dirty(segment: &Segment) -> bool {
