@@ -30,8 +30,10 @@ tree() {
     # The tools of PyPI are older than these values, of which packages have nothing.
     sed -i 's/^resolver = "3"/resolver = "2"/; s/^edition = "2024"/edition = "2021"/; s/^debug = .*/debug = 1/' "$scratch/tree/Cargo.toml"
     cp "$binary" "$scratch/tree/target/release/muster"
-    "$binary" generate "$scratch/tree/packaging"
+    "$binary" generate "$scratch/tree/packaging" && "$scratch/tree/packaging/licenses"
 }
+
+tree_and_tools() { tree && tools; }
 
 tools() {
     python3 -m venv "$scratch/venv" &&
