@@ -82,8 +82,6 @@ struct Reading {
     from: i64,
     /// The next number.
     next: i64,
-    /// Producers with a transaction that was aborted further on.
-    skipped: BTreeSet<i64>,
 }
 
 /// The effect of an error on the client.
@@ -273,9 +271,14 @@ impl Transactor {
         Ok(())
     }
 
+    /// Takes the records of one answer, whose list of aborted transactions has to be enough, as
+    /// clients keep nothing of the list of an earlier one (Kafka's `CompletedFetch`). Compaction may
+    /// have removed a marker since.
     fn take_records(&self, reading: &mut Reading, data: &PartitionData<'_>) -> Result<(), String> {
         let mut aborted = data.aborted_transactions.clone().unwrap_or_default();
         aborted.sort_by_key(|it| it.first_offset);
+        // Producers with a transaction that was aborted further on.
+        let mut skipped = BTreeSet::new();
         each_batch(data.records.as_deref().unwrap_or_default(), |batch| {
             let header = &batch.header;
             if header.base_offset >= data.last_stable_offset || header.base_offset < reading.from {
@@ -284,10 +287,10 @@ impl Transactor {
             reading.from = header.next_offset();
             let begun = aborted.iter().take_while(|it| it.first_offset <= header.last_offset());
             let begun = begun.count();
-            reading.skipped.extend(aborted.drain(..begun).map(|it| it.producer_id));
+            skipped.extend(aborted.drain(..begun).map(|it| it.producer_id));
             if header.is_control() {
-                reading.skipped.remove(&header.producer_id);
-            } else if !reading.skipped.contains(&header.producer_id) {
+                skipped.remove(&header.producer_id);
+            } else if !skipped.contains(&header.producer_id) {
                 for record in batch.records().map_err(|error| error.to_string())? {
                     let record = record.map_err(|error| error.to_string())?;
                     self.take_record(reading, record.key, record.value)?;
