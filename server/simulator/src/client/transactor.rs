@@ -271,8 +271,8 @@ impl Transactor {
         Ok(())
     }
 
-    /// Takes the records of one answer, whose list of aborted transactions has to be enough, as
-    /// clients keep nothing of the list of an earlier one (Kafka's `CompletedFetch`). Compaction may
+    /// Takes the records of one answer. Its list of aborted transactions has to be enough: clients
+    /// keep nothing of the list of an earlier one (Kafka's `CompletedFetch`), and compaction may
     /// have removed a marker since.
     fn take_records(&self, reading: &mut Reading, data: &PartitionData<'_>) -> Result<(), String> {
         let mut aborted = data.aborted_transactions.clone().unwrap_or_default();
