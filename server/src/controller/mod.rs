@@ -327,7 +327,7 @@ impl Controller {
     }
 
     /// Returns the position of the cluster that must be durable before the accepted image may be
-    /// seen. There are lines about a change by a client.
+    /// seen. What a client has changed is logged.
     pub(crate) fn write_records(
         &mut self,
         log: &mut Groups,
