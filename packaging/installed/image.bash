@@ -12,8 +12,9 @@ image() {
 # What packaging/Containerfile puts into an image, with the libraries that its base has.
 image_files() {
     local files=$scratch/image/rootfs library
-    mkdir -p "$files/usr/bin" "$files/var/lib/muster" "$files"/{proc,dev,sys,tmp}
+    mkdir -p "$files/usr/bin" "$files/usr/share/doc/muster" "$files/var/lib/muster" "$files"/{proc,dev,sys,tmp}
     cp "$binary" "$files/usr/bin/muster"
+    cp LICENSE "$scratch/tree/packaging/THIRD-PARTY-LICENSES" "$files/usr/share/doc/muster/" || return 1
     chown 65532:65532 "$files/var/lib/muster"
     for library in $(ldd "$binary" | grep -oE '/[^ ]+'); do
         mkdir -p "$files${library%/*}" && cp "$library" "$files$library"

@@ -36,5 +36,5 @@ rpm_is_upgraded() {
 rpm_is_removed() {
     inside rpm --erase muster && [[ ! -e $root/usr/bin/muster ]] &&
         [[ $(inside systemctl is-active muster) != active ]] &&
-        compgen -G "$root/etc/muster/server.properties*" && [[ -e $root/var/lib/muster/meta.properties ]]
+        [[ -e $root/etc/muster/server.properties.rpmsave && -e $root/var/lib/muster/meta.properties ]]
 }
