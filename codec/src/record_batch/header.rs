@@ -76,7 +76,8 @@ impl BatchHeader {
     /// # Errors
     /// Fewer than 61 bytes, another magic than 2, or a length that is shorter than the header.
     pub fn read(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes);
+        let header = bytes.first_chunk::<RECORD_BATCH_HEADER_BYTES>();
+        let mut reader = Reader::new(header.ok_or(DecodeError::UnexpectedEnd)?);
         let base_offset = reader.i64()?;
         let batch_length = reader.i32()?;
         let partition_leader_epoch = reader.i32()?;
