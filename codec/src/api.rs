@@ -282,7 +282,7 @@ apis! {
         ShareGroupDescribe = 77, 1..=1, flexible 0, NAMES, LARGE,
             ShareGroupDescribeRequest<'a> => ShareGroupDescribeResponse<'a>;
         StreamsGroupHeartbeat = 88, 0..=0, flexible 0, LISTS, LARGE,
-            StreamsGroupHeartbeatRequest<'a> => StreamsGroupHeartbeatResponse<'a>;
+            Box<StreamsGroupHeartbeatRequest<'a>> => StreamsGroupHeartbeatResponse<'a>;
         StreamsGroupDescribe = 89, 0..=0, flexible 0, NAMES, LARGE,
             StreamsGroupDescribeRequest<'a> => StreamsGroupDescribeResponse<'a>;
         DescribeShareGroupOffsets = 90, 0..=1, flexible 0, LISTS, LARGE,
@@ -423,6 +423,18 @@ apis! {
         // Longer ones than `telemetry.max.bytes` are refused.
         PushTelemetry = 72, 0..=0, flexible 0, LISTS, SMALL,
             PushTelemetryRequest<'a> => PushTelemetryResponse;
+    }
+}
+
+impl<'a> From<StreamsGroupHeartbeatRequest<'a>> for Request<'a> {
+    fn from(body: StreamsGroupHeartbeatRequest<'a>) -> Self {
+        Box::new(body).into()
+    }
+}
+
+impl<'a> From<StreamsGroupHeartbeatRequest<'a>> for GroupRequest<'a> {
+    fn from(body: StreamsGroupHeartbeatRequest<'a>) -> Self {
+        Box::new(body).into()
     }
 }
 

@@ -77,6 +77,29 @@ fixed_size! {
     i64, i64, put_i64;
 }
 
+/// A body that is larger than others, so that these do not have its size.
+impl<'a, T: Field<'a>> Field<'a> for Box<T> {
+    fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self> {
+        T::read(reader, version).map(Self::new)
+    }
+
+    fn write(&self, out: &mut Vec<u8>, version: Version) {
+        T::write(self, out, version);
+    }
+
+    fn held(&self) -> usize {
+        size_of::<T>() + T::held(self)
+    }
+
+    fn longest_string(&self) -> usize {
+        T::longest_string(self)
+    }
+
+    fn errors(&self, is_code: bool, visit: &mut impl FnMut(i16)) {
+        T::errors(self, is_code, visit);
+    }
+}
+
 impl<'a> Field<'a> for i32 {
     #[inline]
     fn read(reader: &mut Reader<'a>, _: Version) -> Result<Self> {

@@ -166,7 +166,7 @@ impl Coordinator {
                 self.describe_share_groups(context, caller, body, out);
             }
             GroupRequest::StreamsGroupHeartbeat(body) => {
-                self.streams_group_heartbeat(context, caller, body, out);
+                self.streams_group_heartbeat(context, caller, *body, out);
             }
             GroupRequest::StreamsGroupDescribe(body) => {
                 self.describe_streams_groups(caller, body, out);

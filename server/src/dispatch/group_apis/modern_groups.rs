@@ -17,8 +17,8 @@ use muster_codec::{ErrorCode, Response};
 use muster_coordinator::Topics;
 
 macro_rules! heartbeat {
-    ($request:ident, $response:ident $(, $screen:path)?) => {
-        impl GroupApi for $request<'_> {
+    ($request:ty, $response:ident $(, $screen:path)?) => {
+        impl GroupApi for $request {
             fn named(&mut self, _version: i16) -> NamedGroups<'_> {
                 NamedGroups::One(&self.group_id)
             }
@@ -95,9 +95,13 @@ macro_rules! describe {
     };
 }
 
-heartbeat!(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse);
-heartbeat!(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse);
-heartbeat!(StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, streams_topics::screen);
+heartbeat!(ConsumerGroupHeartbeatRequest<'_>, ConsumerGroupHeartbeatResponse);
+heartbeat!(ShareGroupHeartbeatRequest<'_>, ShareGroupHeartbeatResponse);
+heartbeat!(
+    Box<StreamsGroupHeartbeatRequest<'_>>,
+    StreamsGroupHeartbeatResponse,
+    streams_topics::screen
+);
 
 describe!(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedConsumerGroup);
 describe!(ShareGroupDescribeRequest, ShareGroupDescribeResponse, DescribedShareGroup);
