@@ -115,7 +115,7 @@ pub enum Command {
     /// For the thread that loads certificates.
     Certificates(CertificateOrder),
     /// For the thread that takes what clients push; its answer is [`Message::Pushed`].
-    Telemetry(Push),
+    Telemetry(Box<Push>),
     /// All accepted requests are durable and answered: the shard may end.
     Stopped,
 }

@@ -56,7 +56,7 @@ pub struct Created {
 #[derive(Debug)]
 pub enum Message {
     /// To the controller: decide this; the answer goes to shard `from`.
-    Admin { from: u32, request: RequestId, admin: AdminRequest },
+    Admin { from: u32, request: RequestId, admin: Box<AdminRequest> },
     /// From the controller: the response to one of the shard's clients.
     AdminAnswer { request: RequestId, response: Box<ControllerResponse<'static>> },
     /// To the controller: a client of shard `from` named topics that do not exist.
@@ -64,7 +64,7 @@ pub enum Message {
     /// From the controller: it has taken such a message out of its mailbox.
     AutoCreateTaken,
     /// To the controller: a streams group of shard `from` lacks topics.
-    CreateMissing { from: u32, creation: Creation },
+    CreateMissing { from: u32, creation: Box<Creation> },
     /// From the controller: these topics are in the image that was sent before, or failed.
     MissingCreated(Created),
     /// To the controller: shard `from` needs a block of producer ids.

@@ -397,7 +397,7 @@ impl<I: Io> Reactor<I> {
             }
             Command::Mail { to, message } => io.mail(to, message),
             Command::Certificates(order) => io.order_certificates(order),
-            Command::Telemetry(push) => io.pass_push(push),
+            Command::Telemetry(push) => io.pass_push(*push),
             Command::Stopped => self.is_stopped = true,
         }
         Ok(())

@@ -78,7 +78,7 @@ struct Pending {
 struct Asked {
     from: u32,
     request: RequestId,
-    admin: AdminRequest,
+    admin: Box<AdminRequest>,
 }
 
 /// The inputs of a decision.
@@ -146,7 +146,7 @@ impl Controller {
                 return Some(from);
             }
             Message::CreateMissing { from, creation } => {
-                self.create_missing(inputs, from, creation);
+                self.create_missing(inputs, from, *creation);
             }
             Message::ProducerIds { from } => self.send_producer_ids(inputs, from),
             Message::AccessTaken { by, version } => self.access.taken(by, version),

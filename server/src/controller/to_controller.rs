@@ -56,7 +56,8 @@ impl ToController {
         let (version, body) = (call.version, call.body.to_vec());
         let client_id = &*call.client_id;
         let client_id = client_id[..client_id.floor_char_boundary(EVENT_NAME_BYTES_MAX)].into();
-        let admin = AdminRequest { api, version, host, principal, client_id, limit, body };
+        let admin =
+            Box::new(AdminRequest { api, version, host, principal, client_id, limit, body });
         send(Message::Admin { from: self.shard, request: call.request, admin }, out);
         true
     }
@@ -84,6 +85,7 @@ impl ToController {
         out: &mut Vec<Command>,
     ) {
         if let Some(creation) = self.missing.ask(now, missing, client) {
+            let creation = Box::new(creation);
             send(Message::CreateMissing { from: self.shard, creation }, out);
         }
     }

@@ -34,7 +34,7 @@ impl Shard {
             }
             Some(Verdict::Pass(push)) => {
                 self.clients.answers().hold(request);
-                self.commands.push(Command::Telemetry(push));
+                self.commands.push(Command::Telemetry(Box::new(push)));
                 self.count_waiting();
             }
             None => {}

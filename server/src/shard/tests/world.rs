@@ -340,7 +340,7 @@ impl World {
                     | Command::ResumeReceive { .. }
                     | Command::PutFirst { .. } => {}
                     Command::Certificates(order) => self.orders.push(order),
-                    Command::Telemetry(push) => self.pushes.push(push),
+                    Command::Telemetry(push) => self.pushes.push(*push),
                     Command::Stopped => self.stopped = Some(self.now),
                     other => unreachable!("{other:?}"),
                 }
