@@ -389,6 +389,9 @@ fn named_once(
     responses: Vec<TopicProduceResponse<'static>>,
     invalid: &Invalid,
 ) -> Vec<TopicProduceResponse<'static>> {
+    if invalid.is_empty() && is_of_one_partition(&responses) {
+        return responses;
+    }
     let mut places = HashMap::with_capacity(responses.len());
     let mut once: Vec<TopicProduceResponse<'static>> = Vec::with_capacity(responses.len());
     for topic in responses.into_iter().filter(|topic| !topic.partition_responses.is_empty()) {
@@ -406,6 +409,10 @@ fn named_once(
         once.iter_mut().for_each(|topic| put_invalid(topic, invalid));
     }
     once
+}
+
+fn is_of_one_partition(responses: &[TopicProduceResponse<'_>]) -> bool {
+    matches!(responses, [topic] if topic.partition_responses.len() == 1)
 }
 
 fn put_invalid(topic: &mut TopicProduceResponse<'static>, invalid: &Invalid) {
