@@ -5,7 +5,8 @@
 //! dropped: if the process ends before, there is no gap between the files that are left.
 
 use crate::file_op::{FileKey, FileOp};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 /// The holds on the files of a shard's partitions, by the numbers of their logs.

@@ -2,7 +2,7 @@
 
 use crate::file_op::{FileId, FileKey, FileOp, OpenMode};
 use crate::held_files::HeldFiles;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Opens files when they are needed. At the limit it closes one that was not used lately (the clock

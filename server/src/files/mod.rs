@@ -10,10 +10,11 @@ pub use freeing::Freeing;
 pub use ring::{RingIo, block_bytes};
 
 use crate::shard::Part;
+use hashbrown::HashMap;
 use muster_counters::counters;
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use order::{Place, SyncOrder};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::io;

@@ -1,8 +1,9 @@
 //! Orders syncs behind writes: a sync covers the writes requested before it, but the kernel
 //! performs operations in any order. So a sync starts when those writes are done.
 
+use hashbrown::HashMap;
 use muster_storage::FileId;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Writes under way to the page cache, and the syncs that wait for them, by file.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use super::{Descriptor, FileError, FileIo, Files, Freeing, PartsTo};
 use crate::directories;
+use hashbrown::HashMap;
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_storage::{FileToken, OpenMode};
 use muster_uring::{AlignedBuf, ConnId, Durability, File, Ring, Slice};
-use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use tracing::warn;

@@ -4,10 +4,10 @@
 
 use super::limits::PRODUCERS_PER_PARTITION_MAX;
 use super::producers::{Sequenced, oldest};
+use hashbrown::HashMap;
 use muster_codec::Wall;
 use muster_transactions::message::QuestionKind;
 use muster_transactions::partition::End;
-use std::collections::HashMap;
 
 /// The producers that are forgotten at once when there are too many.
 const STEP: usize = PRODUCERS_PER_PARTITION_MAX / 8;

@@ -2,8 +2,9 @@
 
 use super::limits::{WAITING_FETCHES_MAX, WAITING_PARTITIONS_MAX};
 use super::reads::{Fetch, Want};
+use hashbrown::HashMap;
 use muster_codec::messages::PartitionData;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// The memory that a partition takes in a fetch while that waits.
 pub(crate) const PARTITION_OF_FETCH_BYTES: usize =

@@ -6,11 +6,11 @@ use super::counters::PartitionCounters;
 use super::limits::{READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX, UNWRITTEN_BYTES_MAX};
 use super::partition_set::PartitionId;
 use super::share_reads::ShareRead;
+use hashbrown::HashMap;
 use muster_codec::messages::AbortedTransaction;
 use muster_storage::{
     BatchSearch, FileOp, FileToken, LogEnd, OpenFiles, PartitionLog, TimestampSearch,
 };
-use std::collections::HashMap;
 
 /// The reason of an operation, found again by its token. Writes of a log are the log's own.
 #[derive(Debug)]

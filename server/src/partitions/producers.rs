@@ -7,6 +7,7 @@
 use super::asked::Asked;
 use super::limits::PRODUCERS_PER_PARTITION_MAX;
 use super::transactions::Transactions;
+use hashbrown::HashMap;
 use muster_codec::ErrorCode;
 use muster_codec::Wall;
 use muster_codec::record_batch::{BatchHeader, NO_SEQUENCE, NO_TIMESTAMP};
@@ -14,7 +15,7 @@ use muster_storage::BatchPlace;
 use muster_storage::partition_log::LastOfProducer;
 use muster_transactions::message::{Producer as Writer, QuestionKind, Stamp};
 use muster_transactions::partition::End;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// The last batches of a producer, kept to recognise duplicates; as many as a client may have
 /// requests in flight (`max.in.flight.requests.per.connection` of idempotent producers).
