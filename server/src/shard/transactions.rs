@@ -166,11 +166,11 @@ impl Shard {
 
     /// Ends the questions that count as lost at a time.
     pub(super) fn end_questions(&mut self, until: i64) {
-        let mut effects = Effects::default();
         while let Some(verdict) = self.transactions.take_lost(until) {
+            let mut effects = Effects::default();
             self.verdict(&verdict, &mut effects);
+            self.perform(effects);
         }
-        self.perform(effects);
     }
 
     /// A question of the groups or the partitions is answered.
