@@ -1,15 +1,19 @@
-"""The servers of `tools`: beside the listener of the tools they have one with TLS."""
+"""The servers of `tools`: beside the listener of the tools they have one with TLS, and one with
+passwords."""
 
 from harness import certificates
 from harness.servers import Kafka, Muster
 
+#: Who is let in by a password.
+USER, PASSWORD = "sentry", "sentry-secret"
+
 
 class _WithTls:
-    """What both have: `tls/` with keys and certificates, and the listener."""
+    """What both have: `tls/` with keys and certificates, and the listeners."""
 
     @property
     def ports_needed(self):
-        return self._ports_of_others() + self.shards
+        return self._ports_of_others() + 2 * self.shards
 
     def _ports_of_others(self):
         return max(self.shards, super().ports_needed)
@@ -23,6 +27,10 @@ class _WithTls:
         return f"127.0.0.1:{self.tls_port}"
 
     @property
+    def passwords(self):
+        return f"127.0.0.1:{self.tls_port + self.shards}"
+
+    @property
     def files(self):
         return self.directory / "tls"
 
@@ -31,11 +39,19 @@ class _WithTls:
         certificates.make_next(self.files)
         place = super()._place()
         for key in ("listeners", "advertised.listeners"):
-            place[key] += f",TLS://{self.tls}"
-        protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL"
-        place["listener.security.protocol.map"] = protocols
+            place[key] += f",TLS://{self.tls},PASSWORDS://{self.passwords}"
+        place["listener.security.protocol.map"] = (
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL,PASSWORDS:SASL_SSL"
+        )
         place["listener.name.tls.ssl.client.auth"] = "requested"
-        return place | certificates.stores(self.files, "listener.name.tls.ssl.")
+        place["listener.name.passwords.sasl.enabled.mechanisms"] = "PLAIN"
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        place["listener.name.passwords.plain.sasl.jaas.config"] = (
+            f'{module} required user_{USER}="{PASSWORD}";'
+        )
+        for listener in ("tls", "passwords"):
+            place |= certificates.stores(self.files, f"listener.name.{listener}.ssl.")
+        return place
 
 
 class ToolMuster(_WithTls, Muster):

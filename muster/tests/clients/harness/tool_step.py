@@ -87,7 +87,7 @@ class Log:
 
 @dataclass(frozen=True)
 class WriteFile:
-    """Puts a file into `{dir}` for the steps that follow. It may have `{broker}`, too."""
+    """Puts a file into `{dir}` for the steps that follow. It may have `{broker}` and `{dir}`, too."""
 
     name: str
     text: str

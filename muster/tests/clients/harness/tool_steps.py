@@ -6,6 +6,7 @@
 from harness.admin_tool_steps import ADMIN
 from harness.broker_config_tool_steps import BROKER_CONFIGS
 from harness.certificate_tool_steps import CERTIFICATES
+from harness.secured_tool_steps import SECURED
 from harness.share_tool_steps import SHARE, SHARE_STATE
 from harness.streams_tool_steps import STREAMS
 from harness.tool_step import PACKAGE, EndBackground, Log, Step, WriteFile
@@ -440,6 +441,7 @@ PARTS = {
     "share-state": SHARE_STATE,
     "streams": STREAMS,
     "acls": ACLS,
+    "secured": SECURED,
     "users": USERS,
     "quotas": QUOTAS,
     "admin": ADMIN,
