@@ -15,31 +15,8 @@ await() {
 
 inside() { nsenter --target "$leader" --all -- "$@"; }
 
-# A client of the server in these namespaces: `create TOPIC`, or `list` for the names of all topics.
-client() {
-    nsenter --target "$1" --net -- python3 - "${@:2}" <<'PYTHON'
-import socket, struct, sys
-
-def text(value):
-    return struct.pack(">h", len(value)) + value.encode()
-
-def call(api, version, body):
-    with socket.create_connection(("127.0.0.1", 9092), 30) as server:
-        frame = struct.pack(">hhi", api, version, 1) + text("client") + body
-        server.sendall(struct.pack(">i", len(frame)) + frame)
-        answer = server.makefile("rb")
-        return answer.read(struct.unpack(">i", answer.read(4))[0])[4:]
-
-if sys.argv[1] == "create":
-    topic = text(sys.argv[2]) + struct.pack(">ihii", 3, 1, 0, 0)
-    answer = call(19, 2, struct.pack(">i", 1) + topic + struct.pack(">ib", 30000, 0))
-    error = answer[8 + 2 + len(sys.argv[2]):][:2]
-    assert error == b"\0\0", answer
-else:
-    answer = call(3, 0, struct.pack(">i", 0))
-    print(answer)
-PYTHON
-}
+# A client of the server in these namespaces: see packaging/client.
+client() { nsenter --target "$1" --net -- packaging/client 9092 "${@:2}"; }
 
 has_topic() { client "$1" list | grep "$2" >/dev/null; }
 
