@@ -157,7 +157,8 @@ fn extent(made: &Made, path: &Path, len: usize, was_refused: bool) -> usize {
     if Class::of(path) != Class::ShardSegment {
         return len;
     }
-    let (header, _) = SegmentHeader::read(bytes).unwrap();
+    // One that was made for blocks to come has no header yet.
+    let Ok((header, _)) = SegmentHeader::read(bytes) else { return 0 };
     let end_of_blocks = blocks(bytes, &header).last().map(|block| block.end);
     match end_of_blocks {
         None if header.is_recycled || !was_refused => 0,
