@@ -39,7 +39,7 @@ class As:
         option = f"--command-config {{dir}}/{self.name}.properties"
         before = tool in OPTION_BEFORE_SUBCOMMAND
         arguments = f"{option} {arguments}" if before else f"{arguments} {option}"
-        return Step(tool, arguments, stdin, per_broker=tool == "log-dirs", bootstrap=self.bootstrap)
+        return Step(tool, arguments, stdin, bootstrap=self.bootstrap)
 
     def steps(self, *commands):
         return [self.step(*command) for command in commands]
@@ -64,7 +64,7 @@ OF_CLUSTER = [
     ("features", "describe"),
     ("groups", "--list"),
     ("leader-election", f"--election-type preferred --topic {TOPIC} --partition 0"),
-    ("log-dirs", f"--describe --topic-list {TOPIC}"),
+    ("log-dirs", "--describe --broker-list {broker} --topic-list missing"),
     ("metadata-quorum", "describe --status"),
     ("reassign-partitions", "--list"),
     ("transactions", "list"),
