@@ -133,7 +133,7 @@ pub fn cases(made: &Made) -> Vec<Case> {
 }
 
 /// A segment that was made for blocks to come, and has not even a header.
-fn is_unused(path: &Path, bytes: &[u8]) -> bool {
+pub(super) fn is_unused(path: &Path, bytes: &[u8]) -> bool {
     Class::of(path) == Class::ShardSegment && bytes.iter().all(|byte| *byte == 0)
 }
 
@@ -235,8 +235,8 @@ fn excuse(made: &Made, path: &Path, class: Class, anatomy: &Anatomy) -> (Excuse,
 fn is_last_with_blocks(made: &Made, path: &Path) -> bool {
     let has_blocks = |path: &PathBuf| {
         let bytes = &made.image.files[path];
-        let header = SegmentHeader::read(bytes);
-        header.is_ok_and(|(header, _)| !super::structure::blocks(bytes, &header).is_empty())
+        let (header, _) = SegmentHeader::read(bytes).unwrap();
+        !super::structure::blocks(bytes, &header).is_empty()
     };
     segments_beside(made, path).into_iter().rfind(has_blocks).is_some_and(|last| last == path)
 }

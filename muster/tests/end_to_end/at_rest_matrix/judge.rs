@@ -1,7 +1,7 @@
 //! Judges a server on a damaged directory: it serves all acknowledged data, or refuses to start and
 //! names the damage; in either case it removes no bytes.
 
-use super::damage::{Case, Damage, Excuse};
+use super::damage::{Case, Damage, Excuse, is_unused};
 use super::image::Image;
 use super::kinds::{Made, topic_directories};
 use super::structure::{Class, blocks};
@@ -157,8 +157,10 @@ fn extent(made: &Made, path: &Path, len: usize, was_refused: bool) -> usize {
     if Class::of(path) != Class::ShardSegment {
         return len;
     }
-    // One that was made for blocks to come has no header yet.
-    let Ok((header, _)) = SegmentHeader::read(bytes) else { return 0 };
+    if is_unused(path, bytes) {
+        return 0;
+    }
+    let (header, _) = SegmentHeader::read(bytes).unwrap();
     let end_of_blocks = blocks(bytes, &header).last().map(|block| block.end);
     match end_of_blocks {
         None if header.is_recycled || !was_refused => 0,
