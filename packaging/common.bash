@@ -22,6 +22,20 @@ expect_with() {
     ((skipped += 1)) && echo "skipped: $1 (no $program)"
 }
 
+# As many ports that are free now.
+ports() {
+    python3 - "$1" <<'PYTHON'
+import socket, sys
+held = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
+print(*(it.getsockname()[1] for it in held))
+PYTHON
+}
+
+# Until a server says so in its log; false if it ends before.
+becomes_ready() {
+    until grep -q ready "$2"; do kill -0 "$1" || return 1; sleep 0.1; done
+}
+
 # A copy of the sources, with the binary where it is looked for, and what it generates.
 tree() {
     mkdir -p "$scratch/tree/target/release"
