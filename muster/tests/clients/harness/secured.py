@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness import certificates, tokens
 from harness.processes import Failure
-from harness.servers import SETTINGS, Kafka, Muster
+from harness.servers import PLAIN_MODULE, SETTINGS, Kafka, Muster
 from harness.story import Story
 
 USER, PASSWORD = "alice", "secret"
@@ -142,7 +142,6 @@ class _SecuredServer:
 
     def _security(self):
         users = f'user_{USER}="{PASSWORD}"'
-        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         keys = certificates.stores(self.files) | {
             "listener.name.mutual.ssl.client.auth": "required",
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
@@ -153,7 +152,7 @@ class _SecuredServer:
         scram_module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         for listener in ("password", "both"):
             own = f"listener.name.{listener}"
-            keys[f"{own}.plain.sasl.jaas.config"] = f"{module} required {users};"
+            keys[f"{own}.plain.sasl.jaas.config"] = f"{PLAIN_MODULE} required {users};"
             for mechanism in SCRAMS:
                 keys[f"{own}.{mechanism.lower()}.sasl.jaas.config"] = scram_module
             own += f".{TOKEN.lower()}.sasl"

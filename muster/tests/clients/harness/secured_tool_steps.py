@@ -1,6 +1,7 @@
 """The tools as those who have to say who they are: by TLS, with a certificate, with a password. What
 they may not do they are told in Kafka's words."""
 
+from harness.servers import PLAIN_MODULE
 from harness.tool_servers import PASSWORD, USER
 from harness.tool_step import Step, WriteFile
 
@@ -19,10 +20,9 @@ BY_CERTIFICATE = f"{BY_TLS}ssl.keystore.type=PEM\nssl.keystore.location={{dir}}/
 
 
 def by_password(password):
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     return (
         f"security.protocol=SASL_SSL\n{TRUSTING}sasl.mechanism=PLAIN\n"
-        f'sasl.jaas.config={module} required username="{USER}" password="{password}";\n'
+        f'sasl.jaas.config={PLAIN_MODULE} required username="{USER}" password="{password}";\n'
     )
 
 

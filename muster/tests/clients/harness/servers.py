@@ -10,6 +10,7 @@ import time
 from harness.processes import Failure, kill, spawn
 
 START_SECONDS = 120
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 # Keys that keep a case short: no wait for members, and no waiting for the session of a broker that
 # was killed; and those of a cluster of one. Groups without offsets stay, however long a run takes.
 SETTINGS = (

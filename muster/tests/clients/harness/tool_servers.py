@@ -2,7 +2,7 @@
 passwords."""
 
 from harness import certificates
-from harness.servers import Kafka, Muster
+from harness.servers import PLAIN_MODULE, Kafka, Muster
 
 #: Who is let in by a password.
 USER, PASSWORD = "sentry", "sentry-secret"
@@ -45,9 +45,8 @@ class _WithTls:
         )
         place["listener.name.tls.ssl.client.auth"] = "requested"
         place["listener.name.passwords.sasl.enabled.mechanisms"] = "PLAIN"
-        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         place["listener.name.passwords.plain.sasl.jaas.config"] = (
-            f'{module} required user_{USER}="{PASSWORD}";'
+            f'{PLAIN_MODULE} required user_{USER}="{PASSWORD}";'
         )
         for listener in ("tls", "passwords"):
             place |= certificates.stores(self.files, f"listener.name.{listener}.ssl.")
