@@ -282,6 +282,7 @@ apis! {
         ShareGroupDescribe = 77, 1..=1, flexible 0, NAMES, LARGE,
             ShareGroupDescribeRequest<'a> => ShareGroupDescribeResponse<'a>;
         StreamsGroupHeartbeat = 88, 0..=0, flexible 0, LISTS, LARGE,
+            // Without the box each request would have its size.
             Box<StreamsGroupHeartbeatRequest<'a>> => StreamsGroupHeartbeatResponse<'a>;
         StreamsGroupDescribe = 89, 0..=0, flexible 0, NAMES, LARGE,
             StreamsGroupDescribeRequest<'a> => StreamsGroupDescribeResponse<'a>;

@@ -411,6 +411,7 @@ fn named_once(
     once
 }
 
+/// The usual answer, which names nothing twice.
 fn is_of_one_partition(responses: &[TopicProduceResponse<'_>]) -> bool {
     matches!(responses, [topic] if topic.partition_responses.len() == 1)
 }
