@@ -195,27 +195,28 @@ mod tests {
         assert!(MappedFile::open(&path, &aside).is_err());
     }
 
-    /// The process that the next test starts.
-    #[test]
-    fn reads_behind_a_truncation() {
-        let Some(path) = std::env::var_os(FILE) else { return };
-        let path = Path::new(&path);
-        let map = MappedFile::open(path, &path.with_extension("aside")).unwrap();
-        std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4096).unwrap();
-        assert_eq!(map.as_ref()[0], 7);
-        assert_eq!(map.as_ref()[5000], 7, "not reached");
-    }
-
+    /// The test starts itself in a second process, and in it names the file to read.
     #[test]
     fn a_truncated_file_ends_the_process_and_is_renamed() {
+        if let Some(path) = std::env::var_os(FILE) {
+            read_behind_a_truncation(Path::new(&path));
+        }
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, [7; 8192]).unwrap();
         let mut process = Command::new(std::env::current_exe().unwrap());
-        let process = process.args(["--exact", "map::tests::reads_behind_a_truncation"]);
+        let name = "map::tests::a_truncated_file_ends_the_process_and_is_renamed";
+        let process = process.args(["--exact", name]);
         let output = process.env(FILE, &path).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&output.stderr).contains("can no longer be read"));
         assert!(!path.exists() && path.with_extension("aside").exists());
+    }
+
+    fn read_behind_a_truncation(path: &Path) -> ! {
+        let map = MappedFile::open(path, &path.with_extension("aside")).unwrap();
+        std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4096).unwrap();
+        assert_eq!(map.as_ref()[0], 7);
+        panic!("{} was read behind the end of the file", map.as_ref()[5000]);
     }
 }

@@ -28,19 +28,20 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// None unless `MUSTER_ORACLE` names the folder of the oracle.
-    pub fn from_environment() -> Option<Self> {
+    /// # Panics
+    /// `MUSTER_ORACLE` does not name the folder of the oracle.
+    pub fn from_environment() -> Self {
         let number = |name| std::env::var(name).ok().map(|value| value.parse().unwrap());
         let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let areas = std::env::var("MUSTER_ORACLE_AREAS");
         let areas = areas.unwrap_or_else(|_| ALL_AREAS.to_owned());
-        Some(Self {
-            oracle: std::env::var_os("MUSTER_ORACLE")?.into(),
+        Self {
+            oracle: std::env::var_os("MUSTER_ORACLE").expect("set MUSTER_ORACLE").into(),
             seed: number("MUSTER_ORACLE_SEED").unwrap_or_else(clock),
             duration: Duration::from_secs(number("MUSTER_ORACLE_SECONDS").unwrap_or(60)),
             operations: number("MUSTER_ORACLE_OPERATIONS").unwrap_or(u64::MAX),
             areas: areas.split(',').map(str::to_owned).collect(),
-        })
+        }
     }
 
     /// Runs seed after seed, until the time is up or `each` returns false.

@@ -72,10 +72,11 @@ fn partition_run(transcript: &transcript::Transcript) -> Result<(broker::Broker,
     Ok((broker, 0))
 }
 
-/// A long run, if `MUSTER_ORACLE` names the folder of the oracle.
+/// A long run; `MUSTER_ORACLE` names the folder of the oracle.
 #[test]
+#[ignore = "needs the oracle and a JDK; set MUSTER_ORACLE and run with --ignored"]
 fn random_runs() {
-    let Some(plan) = differential::Plan::from_environment() else { return };
+    let plan = differential::Plan::from_environment();
     println!("MUSTER_ORACLE_SEED={}", plan.seed);
     let (mut runs, mut operations, mut differing) = (0, 0, 0);
     plan.run(|transcript| {
@@ -94,12 +95,15 @@ fn random_runs() {
     assert_eq!(differing, 0);
 }
 
-/// Transcripts of a folder, if `MUSTER_ORACLE_TRANSCRIPTS` names one.
+/// Transcripts of the folder that `MUSTER_ORACLE_TRANSCRIPTS` names.
 #[test]
+#[ignore = "needs transcripts; set MUSTER_ORACLE_TRANSCRIPTS and run with --ignored"]
 fn transcripts_of_a_folder() {
-    let Some(folder) = std::env::var_os("MUSTER_ORACLE_TRANSCRIPTS") else { return };
+    const FOLDER: &str = "MUSTER_ORACLE_TRANSCRIPTS";
+    let folder = std::env::var_os(FOLDER).expect("set MUSTER_ORACLE_TRANSCRIPTS");
     let mut paths: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
+    assert!(!paths.is_empty(), "the folder has no transcripts");
     paths.sort();
     let mut differing = 0;
     for transcript in paths.iter().map(|path| transcript::Transcript::read(path)) {
