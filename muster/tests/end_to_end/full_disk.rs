@@ -3,7 +3,7 @@
 //! it has all acknowledged data.
 //!
 //! `MUSTER_FULL_DISKS` sets the number of rounds (3 by default), `MUSTER_SEED` seeds the amounts of
-//! free space. Where the machine cannot mount file systems, the test is skipped with a message.
+//! free space. Where the machine cannot mount file systems, the test is skipped.
 
 use crate::support::mixed::{CONFIGS, Interrupted, Mixed};
 use crate::support::power::PowerSupply;
@@ -37,7 +37,7 @@ fn nothing_that_was_acknowledged_is_lost_on_a_full_disk() {
     let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
     let volume = match PowerSupply::new(DISK_BYTES) {
         Ok(volume) => volume,
-        Err(missing) => return eprintln!("SKIPPED, this machine mounts nothing: {missing}"),
+        Err(missing) => return test_skips::skip(missing),
     };
     println!("MUSTER_SEED={seed} MUSTER_FULL_DISKS={rounds}");
     let mut random = Random(seed);

@@ -317,7 +317,7 @@ fn session_storm(site: &Site, notes: &mut Notes) {
 /// A volume that tests may fill and freeze; None where the machine has none.
 fn volume(notes: &mut Notes) -> Option<PowerSupply> {
     let volume = PowerSupply::new(256 << 20);
-    volume.map_err(|missing| notes.skipped(&missing)).ok()
+    volume.map_err(|missing| notes.skipped(missing)).ok()
 }
 
 /// Commits offsets until the server does not answer, or has answered so often.

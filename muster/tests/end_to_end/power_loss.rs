@@ -2,7 +2,7 @@
 //! loses all that was not flushed. Acknowledged data is there afterwards.
 //!
 //! `MUSTER_POWER_LOSSES` sets the number of losses (2 by default), `MUSTER_SEED` their times. Where
-//! the machine has no FUSE, no loop devices or no root, the test is skipped with a message.
+//! the machine has no FUSE, no loop devices or no root, the test is skipped.
 
 use crate::support::mixed::{CONFIGS, Interrupted, Mixed};
 use crate::support::power::PowerSupply;
@@ -18,7 +18,7 @@ fn no_acknowledged_data_is_lost_with_the_power() {
     let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
     let mut power = match PowerSupply::new(DISK_BYTES) {
         Ok(power) => power,
-        Err(missing) => return eprintln!("SKIPPED, this machine cannot lose power: {missing}"),
+        Err(missing) => return test_skips::skip(missing),
     };
     println!("MUSTER_SEED={seed} MUSTER_POWER_LOSSES={losses}");
     let mut random = Random(seed);

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use muster_uring::{AlignedBuf, Config, Durability, Event, File, Ring};
+use test_skips::skip;
 
 fn next(ring: &mut Ring) -> Event {
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -65,8 +66,10 @@ fn written_bytes_are_read_back_through_the_page_cache() {
 
 #[test]
 fn written_bytes_are_read_back_from_tmpfs() {
-    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
-    round_trip(dir.path(), File::open_direct);
+    match tempfile::tempdir_in("/dev/shm") {
+        Ok(dir) => round_trip(dir.path(), File::open_direct),
+        Err(error) => skip(format!("/dev/shm cannot be written: {error}")),
+    }
 }
 
 #[test]
@@ -92,7 +95,10 @@ fn errors_return_token_and_buffer() {
 
 #[test]
 fn a_full_device_is_an_error() {
-    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
+    let full = match std::fs::OpenOptions::new().write(true).open("/dev/full") {
+        Ok(full) => full,
+        Err(error) => return skip(format!("/dev/full cannot be opened: {error}")),
+    };
     let mut ring = Ring::new(Config::default()).unwrap();
     ring.write(&File::from_std(full), 0, filled(1, 4096), Durability::Cached, 1);
     let Event::Written { result: Err(error), .. } = next(&mut ring) else { panic!() };

@@ -12,11 +12,15 @@ machine's clock is not among them: it would be one of all that runs there.
 ";
 
 #[derive(Default)]
-pub struct Notes(String);
+pub struct Notes {
+    page: String,
+    /// The reason why the machine could not run some of the incidents.
+    missing: Option<String>,
+}
 
 impl Notes {
     pub fn incident(&mut self, title: &str, symptom: &str) {
-        self.0 += &format!("\n## {title}\n\n{symptom}\n");
+        self.page += &format!("\n## {title}\n\n{symptom}\n");
     }
 
     /// A line of the log, without its time.
@@ -37,24 +41,28 @@ impl Notes {
     }
 
     pub fn said(&mut self, whence: &str, words: &str) {
-        self.0 += &format!("\n{whence}:\n\n    {words}\n");
+        self.page += &format!("\n{whence}:\n\n    {words}\n");
     }
 
     pub fn cause(&mut self, words: &str) {
-        self.0 += &format!("\n**Cause**: {words}\n");
+        self.page += &format!("\n**Cause**: {words}\n");
     }
 
-    pub fn skipped(&mut self, missing: &str) {
-        eprintln!("SKIPPED, this machine mounts nothing: {missing}");
-        self.0 += "\nNot run: the machine mounts no file systems for tests.\n";
+    pub fn skipped(&mut self, missing: String) {
+        self.page += "\nNot run: the machine mounts no file systems for tests.\n";
+        self.missing = Some(missing);
     }
 
+    /// The test counts as skipped if one of the incidents was.
     pub fn write(self) {
-        println!("{}", self.0);
+        println!("{}", self.page);
         if let Some(path) = std::env::var_os("MUSTER_INCIDENTS") {
             let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-            std::fs::write(std::path::Path::new(root).join(path), HEAD.to_owned() + &self.0)
+            std::fs::write(std::path::Path::new(root).join(path), HEAD.to_owned() + &self.page)
                 .unwrap();
+        }
+        if let Some(missing) = self.missing {
+            test_skips::skip(missing);
         }
     }
 }
