@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "attempt to subtract with overflow")]
     fn more_than_was_taken_cannot_be_released() {
         let mut account = Account::default();
         account.take(Kind::Answers, 1);

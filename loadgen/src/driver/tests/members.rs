@@ -159,18 +159,19 @@ fn a_cluster_that_advertises_an_unreachable_address_is_refused() {
 
 #[test]
 fn a_crash_breaks_the_connection() {
+    let (asks, asked) = bounded(1);
     let (sender, broken) = bounded(1);
     let server = broker(move |stream, _| {
+        let _ = asks.send(());
         // Reads until the connection ends: in order, or not.
         let ended = stream.read(&mut [0; 16]);
         let _ = sender.send(ended.map_err(|error| error.kind()));
     });
     let mut driver = started(&server);
-    events_until(&mut driver, |kind| *kind == EventKind::Joining);
-    std::thread::sleep(Duration::from_millis(50));
+    asked.recv_timeout(Duration::from_secs(60)).unwrap();
     let at = driver.now();
     driver.send(0, Command::Stop { at, member: MemberIndex(0), how: Stop::Crash });
-    let ended = broken.recv_timeout(Duration::from_secs(5)).unwrap();
+    let ended = broken.recv_timeout(Duration::from_secs(60)).unwrap();
     assert_eq!(ended, Err(std::io::ErrorKind::ConnectionReset));
 }
 

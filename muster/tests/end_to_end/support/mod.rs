@@ -20,7 +20,7 @@ use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Bytes, Reader, Request, Response, Uuid};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -335,9 +335,13 @@ impl Client {
         Some(body)
     }
 
-    /// Whether the server closes the connection without further bytes.
+    /// Whether the server closes the connection without further bytes; not if it keeps it open for
+    /// as long as tests wait.
     pub fn is_closed(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+        match self.stream.read(&mut [0; 1]) {
+            Ok(read) => read == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
     }
 
     pub fn stream(&self) -> &TcpStream {
