@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kafka_protocol::messages::ApiKey;
 
@@ -140,11 +140,10 @@ fn a_second_interrupt_ends_at_once() {
     run.wait_for("6 stable");
     run.interrupt();
     run.wait_for("Ctrl-C again ends at once");
-    let asked = Instant::now();
     run.interrupt();
-    run.wait_for("their names begin with muster-load-");
     let (status, summary) = run.end();
-    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(summary.contains("their names begin with muster-load-"), "{summary}");
+    assert!(!summary.contains("had not left after"), "{summary}");
     assert_eq!(status, INTERRUPTED, "{summary}");
     assert!(summary.contains("interrupted"), "{summary}");
     assert!(!fake.names().is_empty(), "nothing was deleted");
