@@ -31,7 +31,6 @@
 mod append_error;
 pub mod file_op;
 mod held_files;
-pub mod injected;
 pub mod layout;
 pub mod limits;
 pub mod log_partition;

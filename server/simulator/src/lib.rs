@@ -18,7 +18,6 @@ mod client;
 pub mod coverage;
 mod disk;
 mod event;
-pub mod fault;
 mod judge;
 mod net;
 mod options;

@@ -5,8 +5,8 @@
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use muster_faults::Fault;
 use simulator::coverage::{Coverage, Seen};
-use simulator::fault::InjectedFault;
 use simulator::{Options, Outcome, run};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,24 +44,24 @@ struct Cli {
     crash_images: Option<u64>,
     /// Injects a fault, which is to be found: the run fails if it is not.
     #[arg(long, value_name = "NAME", value_parser = fault)]
-    fault: Option<InjectedFault>,
+    fault: Option<Fault>,
     /// Lists the faults that can be injected.
     #[arg(long)]
     list_faults: bool,
 }
 
-fn fault(name: &str) -> Result<InjectedFault, String> {
-    let names = || InjectedFault::ALL.map(InjectedFault::name).join(", ");
-    InjectedFault::named(name).ok_or_else(|| format!("the faults are {}", names()))
+fn fault(name: &str) -> Result<Fault, String> {
+    let names = || Vec::from_iter(Fault::ALL.iter().map(Fault::to_string)).join(", ");
+    Fault::named(name).ok_or_else(|| format!("the faults are {}", names()))
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if cli.list_faults {
-        InjectedFault::ALL.iter().for_each(|fault| println!("{fault}"));
+        Fault::ALL.iter().for_each(|fault| println!("{fault}"));
         return ExitCode::SUCCESS;
     }
-    if let Some(Err(reason)) = cli.fault.map(InjectedFault::inject) {
+    if let Some(Err(reason)) = cli.fault.map(Fault::inject) {
         eprintln!("{reason}");
         return ExitCode::FAILURE;
     }

@@ -1,11 +1,11 @@
 //! The options of a run.
 
-use crate::fault::InjectedFault;
+use muster_faults::Fault;
 
 /// The options of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    pub fault: Option<InjectedFault>,
+    pub fault: Option<Fault>,
     /// More steps than this are a violation.
     pub steps_max: u64,
     /// At every n-th change of the disk a server is started from each crash image; never if it is

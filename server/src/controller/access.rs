@@ -9,7 +9,7 @@
 use super::Pending;
 use crate::event::Command;
 use muster_codec::ControllerRequest;
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use std::collections::VecDeque;
 
 /// Answers whose changes are durable, and the versions of access that shards have taken.
@@ -33,7 +33,7 @@ impl Access {
     /// Sends an answer, at once or when all shards have taken the version that it is about.
     pub(super) fn pass(&mut self, pending: Pending, out: &mut Vec<Command>) {
         match pending.access {
-            Some(version) if version > self.by_all() && !injected::is(Fault::EarlyAccess) => {
+            Some(version) if version > self.by_all() && !Fault::EarlyAccess.is_injected() => {
                 self.pending.push_back((version, pending));
             }
             Some(_) | None => send(pending, out),

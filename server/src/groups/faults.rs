@@ -1,11 +1,11 @@
 //! Injected faults of streams groups, in the records that are written and replayed.
 
 use muster_codec::records::GroupRecord;
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 
 /// The records in place of those of streams groups; None without a fault of that kind.
 pub(super) fn faulty<'r>(records: &[GroupRecord<'r>]) -> Option<Vec<GroupRecord<'r>>> {
-    let (is_early, is_stuck) = (injected::is(Fault::EarlyTask), injected::is(Fault::StuckEpoch));
+    let (is_early, is_stuck) = (Fault::EarlyTask.is_injected(), Fault::StuckEpoch.is_injected());
     if !is_early && !is_stuck {
         return None;
     }

@@ -18,7 +18,7 @@ use muster_coordinator::{
     Caller, Context, Coordinator, DeletedTopic, GroupRefusal, Output, Producer, StateCall,
     WalkProgress, operations,
 };
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use muster_storage::limits::OPERATION_BYTES_MAX;
 use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
 use tracing::{debug, error, warn};
@@ -254,12 +254,12 @@ impl GroupLog {
             linger.begin();
             counters.records += operation.len() as u64;
             written += operation.len();
-            if injected::is(Fault::ReplayDiffers) && appended.is_multiple_of(128) {
+            if Fault::ReplayDiffers.is_injected() && appended.is_multiple_of(128) {
                 continue;
             }
             let position = log.progress_of(partition).accepted();
             slots.on(slot, |coordinator, _| {
-                let producer = producer.filter(|_| !injected::is(Fault::PendingShown));
+                let producer = producer.filter(|_| !Fault::PendingShown.is_injected());
                 operation.iter().for_each(|record| match producer {
                     None => coordinator.replay(record, position),
                     Some(producer) => coordinator.replay_in_transaction(producer, record, position),
@@ -356,7 +356,7 @@ impl GroupLog {
     }
 
     fn coordinators_deadline(&self) -> Option<(i64, Slot)> {
-        self.slots.next_deadline().filter(|_| !injected::is(Fault::DeadTimer))
+        self.slots.next_deadline().filter(|_| !Fault::DeadTimer.is_injected())
     }
 
     /// The time when the next timer of the groups is due.

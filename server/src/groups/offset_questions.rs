@@ -11,7 +11,7 @@ use muster_codec::messages::TxnOffsetCommitRequest;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_codec::{ApiKey, ErrorCode, GroupRequest, Reader, Request, Response};
 use muster_coordinator::{Caller, RequestId};
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use muster_transactions::PartitionSet;
 use muster_transactions::errors::{txn_offset_commit_error, txn_offset_commit_question};
 use muster_transactions::message::{Producer, Question, Stamp, Verdict};
@@ -235,7 +235,7 @@ impl Groups {
         let Asked { slot, producer, .. } = *asked;
         verdict.on(OFFSETS_TOPIC, slot.0 as i32)?;
         match self.producers.of(slot).admit(producer, verdict.number, verdict.stamp) {
-            Err(ErrorCode::InvalidTxnState) if injected::is(Fault::StaleYes) => Ok(()),
+            Err(ErrorCode::InvalidTxnState) if Fault::StaleYes.is_injected() => Ok(()),
             admitted => admitted,
         }
     }

@@ -13,7 +13,7 @@ use muster_coordinator::limits::GROUPS_MAX;
 use muster_coordinator::{
     Answer, Caller, GroupRefusal, Listing, MissingTopic, Output, RequestId, StateCall, StateResult,
 };
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use std::sync::Arc;
 
 impl Groups {
@@ -197,7 +197,7 @@ impl GroupLog {
                 match &mut joined {
                     _ if reply.request != caller.request => take(reply),
                     None => joined = Some(reply),
-                    Some(_) if injected::is(Fault::LostPart) => {}
+                    Some(_) if Fault::LostPart.is_injected() => {}
                     Some(joined) => {
                         group_apis::merge(&mut joined.response, reply.response);
                         joined.visible_at.join(reply.visible_at);

@@ -14,7 +14,7 @@ use super::timings::{Sampler, Timings};
 use crate::event::{ConnectionId, ListenerIndex};
 use muster_codec::{ApiKey, Response, header, wire};
 use muster_coordinator::RequestId;
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use muster_storage::{FileKey, FileRange, LogPartition};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -310,7 +310,7 @@ impl Connections {
     ) {
         self.forget_amendment(request);
         let id = ConnectionId(request.connection);
-        let is_early = injected::is(Fault::EarlyAnswer);
+        let is_early = Fault::EarlyAnswer.is_injected();
         let visible_at = if is_early { VisibleAt::Now } else { visible_at };
         let is_durable = self.flushes.have(&visible_at);
         let Self { slots, spare, .. } = self;

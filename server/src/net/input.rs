@@ -15,7 +15,7 @@ use super::connection::Connection;
 use super::connections::Connections;
 use crate::event::ConnectionId;
 use muster_codec::frame::frame_length;
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 
 /// The limit for all connections together where `queued.max.request.bytes` is not set.
 pub(crate) const INPUT_BYTES_DEFAULT: usize = 100 << 20;
@@ -51,7 +51,7 @@ impl Connections {
         let Some(connection) = self.get_mut(id) else { return false };
         let held = connection.input.len();
         let before = std::mem::replace(&mut connection.counted_input, held);
-        if !injected::is(Fault::OutsideAccount) {
+        if !Fault::OutsideAccount.is_injected() {
             self.account.release(Kind::Input, before);
             self.account.take(Kind::Input, held);
         }
@@ -93,7 +93,7 @@ impl Connections {
 
     /// Releases the input of a closed connection.
     pub(super) fn drop_input(&mut self, connection: &Connection) {
-        if !injected::is(Fault::OutsideAccount) {
+        if !Fault::OutsideAccount.is_injected() {
             self.account.release(Kind::Input, connection.counted_input);
         }
         if connection.input_blocked {

@@ -13,8 +13,8 @@ use crate::quotas::{Allowance, Limit, QuotaKey, Rates, Window};
 use muster_codec::Response;
 use muster_codec::messages::FetchResponse;
 use muster_coordinator::RequestId;
+use muster_faults::Fault;
 use muster_storage::FileRange;
-use muster_storage::injected::{self, Fault};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl Throttle {
 
     fn add(&mut self, key: QuotaKey, limit: &Limit, bytes: usize) -> i64 {
         self.rates.record(key, limit, bytes as f64, self.now);
-        if injected::is(Fault::Unlimited) {
+        if Fault::Unlimited.is_injected() {
             return 0;
         }
         self.rates.delay_ms(key, limit, self.now)
@@ -238,7 +238,7 @@ impl Connections {
     /// Serves a connection no further for some time.
     pub(crate) fn throttle(&mut self, id: ConnectionId, delay_ms: i64) {
         self.counters.requests_throttled += 1;
-        if injected::is(Fault::Unmuted) {
+        if Fault::Unmuted.is_injected() {
             return;
         }
         self.hold_until(id, delay_ms, Throttled::Until);

@@ -7,7 +7,7 @@ use super::{Effects, Partitions};
 use crate::cluster::transaction_slot;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_codec::{ErrorCode, Wall};
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use muster_transactions::PartitionSet;
 use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported, Stamp, Sync};
 use muster_transactions::partition::End;
@@ -178,7 +178,7 @@ impl Partitions {
         number: u64,
         out: &mut Effects,
     ) -> Result<bool, ErrorCode> {
-        if injected::is(Fault::LostMarker) && number.is_multiple_of(8) {
+        if Fault::LostMarker.is_injected() && number.is_multiple_of(8) {
             return Ok(false);
         }
         let waits = self.mark(wall, id, end, stamp, number, out)?;

@@ -2,8 +2,8 @@
 //! fetch ends at the first one whose outcome is not known.
 
 use muster_codec::ErrorCode;
+use muster_faults::Fault;
 use muster_storage::BatchPlace;
-use muster_storage::injected::{self, Fault};
 use muster_transactions::message::{Known, Producer, Stamp};
 use muster_transactions::partition::{Aborted, Append, End, Marking, PartitionTransactions};
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ impl Transactions {
 
     pub(super) fn may_append(&self, producer: Producer) -> Append {
         let append = self.all.may_append(producer);
-        if append == Append::Ask && injected::is(Fault::UnaskedAppend) {
+        if append == Append::Ask && Fault::UnaskedAppend.is_injected() {
             return Append::Now;
         }
         append
@@ -76,7 +76,7 @@ impl Transactions {
         stamp: Stamp,
     ) -> Result<(), ErrorCode> {
         match self.all.admit(producer, number, stamp) {
-            Err(ErrorCode::InvalidTxnState) if injected::is(Fault::StaleYes) => Ok(()),
+            Err(ErrorCode::InvalidTxnState) if Fault::StaleYes.is_injected() => Ok(()),
             admitted => admitted,
         }
     }
@@ -118,7 +118,7 @@ impl Transactions {
 
     /// The last stable offset, with the batch at it.
     pub(super) fn stable(&self, high_watermark: i64, log_start: i64) -> Stable {
-        if injected::is(Fault::StableTooFar) {
+        if Fault::StableTooFar.is_injected() {
             return Stable { offset: high_watermark, end: None };
         }
         let offset = self.all.last_stable_offset(high_watermark, log_start);

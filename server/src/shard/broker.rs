@@ -6,7 +6,7 @@ use crate::cluster::{ClusterImage, OfflineList, OfflinePartitions, View};
 use crate::config::{BROKER_RESOURCE, Config, ShardTls};
 use crate::placement::CONTROLLER;
 use crate::security::acls::AclRules;
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use std::sync::Arc;
 
 /// A shard's knowledge of its cluster.
@@ -71,7 +71,7 @@ impl Broker {
     /// An older one was sent before shard 0 was loaded again, which read later changes from its
     /// log: the partitions of topics in them would be removed.
     pub(super) fn set_image(&mut self, image: Arc<ClusterImage>) -> Option<Arc<ClusterImage>> {
-        if image.is_older_than(&self.image) && !injected::is(Fault::StaleImage) {
+        if image.is_older_than(&self.image) && !Fault::StaleImage.is_injected() {
             return None;
         }
         self.config = self.common.config.with_dynamic(&image, self.number);

@@ -3,8 +3,8 @@
 
 use super::LoadError;
 use muster_coordinator::Ids;
+use muster_faults::Fault;
 use muster_storage::Recovered;
-use muster_storage::injected::{self, Fault};
 use std::path::Path;
 
 /// A log that the stamp lists: its id, and the least position at which it may end.
@@ -29,12 +29,12 @@ impl KnownLog {
     pub fn check(&self, directory: &Path, found: &Recovered) -> Result<(), LoadError> {
         let directory = directory.to_owned();
         match found.log_id() {
-            None if injected::is(Fault::StartDeletes) => Ok(()),
+            None if Fault::StartDeletes.is_injected() => Ok(()),
             None => Err(LoadError::Missing { directory }),
             Some(other) if other != self.id => {
                 Err(LoadError::OtherLog { directory, found: other, expected: self.id })
             }
-            Some(_) if found.position() < self.end && !injected::is(Fault::SilentCut) => {
+            Some(_) if found.position() < self.end && !Fault::SilentCut.is_injected() => {
                 Err(LoadError::short(directory, found, self.end, "at the last clean stop"))
             }
             Some(_) => Ok(()),

@@ -8,7 +8,7 @@ use crate::event::ListenerIndex;
 use crate::groups::Inputs;
 use crate::long_requests::{SliceEffects, Sources};
 use crate::net::{Input, Kind};
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use std::sync::Arc;
 
 impl Shard {
@@ -25,7 +25,7 @@ impl Shard {
     }
 
     fn is_to_pause(&self, is_over: &mut dyn FnMut() -> bool) -> bool {
-        self.groups.is_closed() || (is_over() && !injected::is(Fault::UnslicedScan))
+        self.groups.is_closed() || (is_over() && !Fault::UnslicedScan.is_injected())
     }
 
     /// Counts the bytes held for the long request under way.

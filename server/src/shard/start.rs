@@ -12,8 +12,8 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, Record};
 use muster_codec::records::{ClusterRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::SnapshotBytes;
+use muster_faults::Fault;
 use muster_shares::state::StoredEnds;
-use muster_storage::injected::{self, Fault};
 use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotIndex, Snapshot, SnapshotHeader,
     SnapshotRefusal,
@@ -197,12 +197,12 @@ fn belongs_to(
     found: &Recovered,
 ) -> Result<(), LoadError> {
     match found.log_id() {
-        None if injected::is(Fault::StartDeletes) => Ok(()),
+        None if Fault::StartDeletes.is_injected() => Ok(()),
         None => Err(LoadError::Missing { directory: directory.to_owned() }),
         Some(id) if id != header.log_id => {
             Err(LoadError::OtherSnapshot { path: directory.join(SNAPSHOT_FILE_NAME) })
         }
-        Some(_) if found.position() < header.newest && !injected::is(Fault::SilentCut) => {
+        Some(_) if found.position() < header.newest && !Fault::SilentCut.is_injected() => {
             let (directory, when) = (directory.to_owned(), "when its snapshot was named");
             Err(LoadError::short(directory, found, header.newest, when))
         }
@@ -221,8 +221,8 @@ fn is_lost(record: &Result<Record<'_>, DecodeError>) -> bool {
         record.value.is_some() && record.key.is_some_and(is_of_some)
     };
     record.as_ref().is_ok_and(|record| {
-        (injected::is(Fault::LostTombstone) && is_tombstone(record))
-            || (injected::is(Fault::LostTarget) && is_target(record))
+        (Fault::LostTombstone.is_injected() && is_tombstone(record))
+            || (Fault::LostTarget.is_injected() && is_target(record))
     })
 }
 

@@ -9,8 +9,8 @@ use muster_codec::messages::{
     ShareFetchResponse, ShareFetchTopicResponse,
 };
 use muster_codec::{ErrorCode, Uuid};
+use muster_faults::Fault;
 use muster_shares::sessions::FetchContext;
-use muster_storage::injected::{self, Fault};
 use std::collections::HashMap;
 
 impl Shares {
@@ -31,7 +31,7 @@ impl Shares {
             Some(_) => self.fetch_response(&mut request).into(),
             None => self.acknowledge_response(&request).into(),
         };
-        if injected::is(Fault::EarlyAcknowledgement) {
+        if Fault::EarlyAcknowledgement.is_injected() {
             request.visible_at = VisibleAt::Now;
         }
         let (request, visible_at) = (request.asked.request, request.visible_at);

@@ -6,11 +6,11 @@ use crate::net::VisibleAt;
 use crate::placement::Slot;
 use muster_codec::ErrorCode;
 use muster_codec::records::ShareRecord;
+use muster_faults::Fault;
 use muster_shares::SharePartitionKey;
 use muster_shares::sessions::Ended;
 use muster_shares::state::Refusal;
 use muster_storage::AppendError;
-use muster_storage::injected::{self, Fault};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Shares {
 
     /// Releases what a member holds, because its session has ended.
     pub(super) fn release(&mut self, inputs: &Inputs<'_>, group_id: &Arc<str>, ended: &Ended) {
-        if injected::is(Fault::ForgottenRelease) {
+        if Fault::ForgottenRelease.is_injected() {
             return;
         }
         let settings = self.config(inputs, group_id).settings;
@@ -55,13 +55,13 @@ impl Shares {
             let slot = Slot(log);
             let position = inputs.log.log().progress_of(slot.share_state()).accepted() + 1;
             let Some(change) = self.open.take_change(&key, position) else { continue };
-            if injected::is(Fault::LostUpdate) && position.is_multiple_of(8) {
+            if Fault::LostUpdate.is_injected() && position.is_multiple_of(8) {
                 self.open.written(&key, slot.0, position);
                 written.insert(key, VisibleAt::Now);
                 continue;
             }
             let mut write = change.as_write();
-            if injected::is(Fault::ShareStartTooFar) && position.is_multiple_of(8) {
+            if Fault::ShareStartTooFar.is_injected() && position.is_multiple_of(8) {
                 write.start_offset += 1;
             }
             let states = self.states.of(slot).filter(|it| it.fits(&key, &write));

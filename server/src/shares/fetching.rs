@@ -8,11 +8,11 @@ use crate::partitions::{ShareRead, ShareReadEnd};
 use muster_codec::ErrorCode;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, EndTxnMarker, TransactionOutcome};
+use muster_faults::Fault;
 use muster_shares::SharePartitionKey;
 use muster_shares::partition::{
     AbortedTransaction, Fetched, LogBatch, ReadBatch, Wanted, aborted_ranges, kept_batches,
 };
-use muster_storage::injected::{self, Fault};
 
 /// The most requests that wait for records. Beyond it they are answered with what is there.
 pub(super) const SHARE_FETCHES_MAX: usize = 65_536;
@@ -268,12 +268,12 @@ impl Shares {
                 batch_size: wants.batch_size,
             };
             let mut now = inputs.times.now;
-            if injected::is(Fault::EndlessLock) {
+            if Fault::EndlessLock.is_injected() {
                 now += ENDLESS_MS;
             }
             let acquired = self.open.on(&key, |it| it.acquire(&wanted, &fetched, &settings, now));
             part.acquired = acquired.unwrap_or_default();
-            if injected::is(Fault::DoubleGrant) && read.offset % 4 == 0 {
+            if Fault::DoubleGrant.is_injected() && read.offset % 4 == 0 {
                 self.open.on(&key, |it| it.release(wanted.member, &settings));
             }
             let kept = kept_batches(&bounds, &part.acquired);

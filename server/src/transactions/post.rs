@@ -6,7 +6,7 @@ use super::limits::{LETTER_BYTES_MAX, LETTERS_MAX};
 use crate::event::Command;
 use crate::mailbox::{Letter, Message};
 use crate::placement::{Placement, TransactionsPartition};
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use muster_transactions::message::{FromSlot, ToSlot};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -44,7 +44,7 @@ impl Post {
         flushed: u64,
         message: ToSlot,
     ) {
-        if message.visible_at > flushed && !injected::is(Fault::EarlyMarker) {
+        if message.visible_at > flushed && !Fault::EarlyMarker.is_injected() {
             let waiting = self.waiting.entry(coordinator).or_default();
             return waiting.entry(message.visible_at).or_default().push(message);
         }

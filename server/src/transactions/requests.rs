@@ -10,8 +10,8 @@ use muster_codec::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use muster_codec::records::TransactionRecord;
 use muster_codec::{ErrorCode, Response, TransactionRequest};
 use muster_coordinator::RequestId;
+use muster_faults::Fault;
 use muster_storage::AppendError;
-use muster_storage::injected::{self, Fault};
 use muster_transactions::{Answer, Caller, Output, Request};
 
 /// The sender of a request.
@@ -173,7 +173,7 @@ impl Transactions {
             match inputs.log.append_transaction(partition, now, record) {
                 Ok(position) => {
                     self.coordinators.apply(partition, record, position);
-                    if injected::is(Fault::UnwrittenId) && position.is_multiple_of(16) {
+                    if Fault::UnwrittenId.is_injected() && position.is_multiple_of(16) {
                         self.coordinators.apply(partition, &changed(record), position);
                     }
                 }

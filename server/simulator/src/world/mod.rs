@@ -11,7 +11,6 @@ use crate::client::{Raw, SimClient, SimMember, TopicCreator};
 use crate::coverage::{Coverage, Seen};
 use crate::disk::{Crash, Disk};
 use crate::event::TimedEvent;
-use crate::fault::InjectedFault;
 use crate::judge::Judge;
 use crate::net::{NetEvent, Network};
 use crate::options::Options;
@@ -23,6 +22,7 @@ use loadgen::member::Nodes;
 use loadgen::topics::Topics;
 use muster::config::Config;
 use muster_counters::Totals;
+use muster_faults::Fault;
 use process::{Images, Process};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub(crate) struct World {
     pub(crate) coverage: Coverage,
     /// The numbers of shards that have ended.
     pub(crate) counters: Totals,
-    pub(crate) injected: Option<InjectedFault>,
+    pub(crate) injected: Option<Fault>,
     pub(crate) violation: Option<String>,
     /// The server refused to start, as it had to.
     pub(crate) refused: bool,
@@ -121,7 +121,7 @@ impl World {
         let of = |salt| Random::new(seed, salt);
         let mut disk = Disk::default();
         disk.block_bytes = TORN_BLOCK_BYTES;
-        disk.skips_syncs = fault == Some(InjectedFault::SkippedSync);
+        disk.skips_syncs = fault == Some(Fault::SkippedSync);
         Self {
             config,
             queue: Queue::default(),
@@ -390,7 +390,7 @@ impl World {
 
     /// An injected fault: durable writes are said to be done before they are.
     pub(crate) fn injects_early_write(&self) -> bool {
-        self.injected == Some(InjectedFault::EarlyWrite)
+        self.injected == Some(Fault::EarlyWrite)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::security::acls::Operation::{Alter, Create, Describe, IdempotentWrite,
 use crate::security::acls::ResourceType;
 use muster_codec::messages::*;
 use muster_codec::{BrokerRequest, ErrorCode};
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use std::collections::HashSet;
 
 pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
@@ -73,7 +73,7 @@ fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
     let of = |it: &MetadataRequestTopic<'_>| MetadataResponseTopic {
         error_code: ErrorCode::TopicAuthorizationFailed.code(),
         name: it.name.as_ref().filter(|_| it.topic_id.is_zero()).map(owned),
-        topic_id: if injected::is(Fault::TellingRefusal) {
+        topic_id: if Fault::TellingRefusal.is_injected() {
             it.name.as_ref().and_then(|name| by.image.topic(name)).map_or(it.topic_id, |it| it.id)
         } else {
             it.topic_id

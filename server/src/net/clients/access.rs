@@ -12,7 +12,7 @@ use crate::security::acls::{AclRules, Acls, Permissions};
 use crate::security::{Authenticator, Failure, Mechanism, Principal, Sasl, TokenKeys};
 use muster_codec::{ApiKey, Response};
 use muster_coordinator::RequestId;
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -255,7 +255,7 @@ impl Clients {
     ) -> Option<Arc<Permissions>> {
         let permissions = self.connections.get(id)?.permissions.as_ref();
         let is_current =
-            |it: &&Arc<Permissions>| it.are_by(acls) || injected::is(Fault::OldPermissions);
+            |it: &&Arc<Permissions>| it.are_by(acls) || Fault::OldPermissions.is_injected();
         if let Some(permissions) = permissions.filter(is_current) {
             return Some(permissions.clone());
         }

@@ -5,7 +5,7 @@ use super::Clients;
 use crate::event::{Command, ConnectionId, Part};
 use crate::quotas::ClientQuotas;
 use muster_codec::DecodeError;
-use muster_storage::injected::{self, Fault};
+use muster_faults::Fault;
 use muster_storage::{FileId, FileKey};
 
 /// The shortest time between two sweeps for idle connections.
@@ -20,7 +20,7 @@ impl Clients {
     pub(crate) fn begin_turn(&mut self, received_until: i64) {
         self.queue.begin_turn();
         self.connections.release_input();
-        let is_early = injected::is(Fault::ExpiryFirst);
+        let is_early = Fault::ExpiryFirst.is_injected();
         self.handled_until =
             if is_early { self.now } else { self.queue.handled_until(received_until) };
     }

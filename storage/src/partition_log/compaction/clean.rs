@@ -2,13 +2,13 @@
 
 use super::notes::Notes;
 use super::{CompactionRules, LastOfProducer};
-use crate::injected::{self, Fault};
 use crate::limits::COMPACTION_BATCH_BYTES_MAX;
 use crate::raw_record::{RawRecord, move_times};
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, Compression, TimestampType};
 use muster_codec::wire::{DecodeError, Result};
 use muster_compression::{compress, decompress};
+use muster_faults::Fault;
 use std::collections::BTreeSet;
 
 /// The rest of a batch.
@@ -197,7 +197,7 @@ fn keeps(
 ) -> bool {
     let (Some(key), offset) = (record.key, record.offset(header)) else { return false };
     let is_newest = notes.newest_of(key).is_none_or(|newest| offset >= newest);
-    if is_newest && injected::is(Fault::NewestLost) {
+    if is_newest && Fault::NewestLost.is_injected() {
         return false;
     }
     let is_retained = header.delete_horizon().is_none_or(|horizon| rules.now < horizon);

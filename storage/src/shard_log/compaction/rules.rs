@@ -4,10 +4,10 @@ use super::keys::is_update;
 use super::notes::Notes;
 use super::output::Fate;
 use super::transactions::Place;
-use crate::injected::{self, Fault};
 use crate::log_partition::LogPartition;
 use crate::raw_record::RawRecord;
 use muster_codec::record_batch::BatchHeader;
+use muster_faults::Fault;
 
 /// The parameters of a pass.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +73,7 @@ impl Part {
         } else if is_clean {
             Treatment::Keep
         } else if notes.is_aborted(partition, header) {
-            if injected::is(Fault::AbortedKept) { Treatment::Keep } else { Treatment::Drop }
+            if Fault::AbortedKept.is_injected() { Treatment::Keep } else { Treatment::Drop }
         } else {
             Treatment::Compare
         }

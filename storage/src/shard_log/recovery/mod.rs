@@ -13,7 +13,6 @@ pub use case::{Case, Corruption};
 use super::known::KnownSegments;
 use super::partitions::{IndexEntry, Partitions};
 use super::segments::Segment;
-use crate::injected::{self, Fault};
 use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, SegmentHeader, is_known};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, TORN_BYTES_MAX};
 use crate::log_partition::LogPartition;
@@ -21,6 +20,7 @@ use crate::segment_name;
 use blocks::{classify, cut, is_zero, later_block, torn_end};
 use case::refuse;
 use muster_codec::record_batch::Batch;
+use muster_faults::Fault;
 use std::collections::BTreeMap;
 
 /// The name of a segment's file.
@@ -314,7 +314,7 @@ impl Recovery {
         at: usize,
     ) -> Result<Option<Block<'a>>, Corruption> {
         match classify(bytes, at, header, self.found.position + 1) {
-            (Case::B, Some(block)) if injected::is(Fault::WrongCut) => {
+            (Case::B, Some(block)) if Fault::WrongCut.is_injected() => {
                 let end = at + block.padded_len(header.block_bytes);
                 if !bytes.get(end..end + 4).is_some_and(is_zero) {
                     return Ok(Some(block));
