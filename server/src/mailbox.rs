@@ -1,4 +1,10 @@
-//! Messages between shards: control messages only, never a client's produce or commit.
+//! Messages to a shard: from other shards, and from the other threads of the process.
+//!
+//! Records and commits stay on the shard to which a client sends them. Some requests wait for
+//! another shard: changes of the cluster for the controller ([`Message::Admin`]), the first batch
+//! and the offsets of a transaction for its coordinator ([`Message::Letters`]), and requests for
+//! the offsets of share groups, or for their deletion, for the leaders of the partitions
+//! ([`Message::StateQuestion`]).
 
 use crate::cluster::{self, ClusterImage, OfflineList};
 use crate::inquiry::Inquiry;
@@ -52,7 +58,7 @@ pub struct Created {
     pub(crate) retry_ms: i64,
 }
 
-/// A message to another shard, or to the same one.
+/// A message to a shard.
 #[derive(Debug)]
 pub enum Message {
     /// To the controller: decide this; the answer goes to shard `from`.

@@ -1,12 +1,12 @@
-//! The owner of each group and slot: a pure function of names and numbers, so that every shard and
-//! every start computes the same. The slot of a partition is in its topic's record: see
-//! [`leader`](crate::cluster::leader).
+//! The owner of each group, transactional id and slot: a pure function of names and numbers, so
+//! that every shard and every start computes the same. The slot of a partition is in its topic's
+//! record: see [`leader`](crate::cluster::leader).
 
 use muster_codec::Uuid;
 use muster_storage::LogPartition;
 use std::fmt;
 
-/// The shard that decides changes of the cluster: its log has the topics and configs.
+/// The shard that decides changes of the cluster: its log has the cluster's records.
 pub const CONTROLLER: u32 = 0;
 
 /// A partition of `__consumer_offsets` with everything that falls on it: the groups whose offsets

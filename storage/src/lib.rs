@@ -1,9 +1,10 @@
 //! A shard's log, and the logs of the partitions it leads. This crate decides on file operations
 //! and does not perform them. Start reading here.
 //!
-//! There are two kinds of logs. [`ShardLog`]: one for each shard, for the cluster's records and all
-//! the offsets partitions that the shard owns; durable before it is acknowledged. [`PartitionLog`]:
-//! one for each partition of a user topic, in Kafka's own layout and with Kafka's own durability.
+//! There are two kinds of logs. [`ShardLog`]: one for each shard, for the cluster's records and the
+//! partitions of internal topics that the shard owns; durable before it is acknowledged.
+//! [`PartitionLog`]: one for each partition of a user topic, in Kafka's own layout and with Kafka's
+//! own durability.
 //!
 //! Both are without I/O, clock and randomness: `now` is an argument, and the operations that they
 //! need are pushed onto a list of [`FileOp`]s. There are four kinds of calls:

@@ -7,7 +7,7 @@ use std::fmt;
 /// A partition of a shard's log: that of the cluster's records, or one of an internal topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogPartition {
-    /// Topics, configs and the next producer ids, in the log of shard 0.
+    /// The records of the cluster, such as topics, configs and ACLs, in the log of shard 0.
     Cluster,
     /// A partition of `__consumer_offsets`, below [`PARTITIONS_MAX`].
     ConsumerOffsets(u32),

@@ -1,6 +1,5 @@
 //! Events of groups, for their operators: rebalances that ended, members that were removed, and
-//! clients that were refused.
-//! One type for all kinds of groups.
+//! clients that were refused. One type for all kinds of groups.
 
 use crate::text::{Text, prefix};
 use alloc::vec::Vec;

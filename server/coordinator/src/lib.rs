@@ -47,10 +47,11 @@
 //! **Several coordinators** divide the groups of a shard. They share its limits: the caller passes
 //! each call a [`Budget`] with what the others have.
 //!
-//! **Modules**: [`group`](group) has the whole state of one group id. A classic group is in
-//! [`classic`](classic). The newer kinds take the same steps, [`modern`](modern), generic over a
-//! kind; [`consumer`](consumer) is the first. Neither kind refers to another.
-//! [`migration`](migration) converts one into the other. Long work, such as an assignment of
+//! **Modules**: [`group`](group) has the whole state of one group id. There are four kinds of
+//! groups: [`classic`](classic) ones, and [`consumer`](consumer), [`share`](share) and
+//! [`streams`](streams) groups, which take the same steps ([`modern`](modern), generic over a
+//! kind). No kind refers to another; [`migration`](migration) converts classic groups into consumer
+//! groups, and consumer groups into classic ones. Long work, such as an assignment of
 //! 100,000 partitions, is done in slices: the rest is due at once ([`Reason::Work`]), and other
 //! requests are served in between.
 

@@ -1,5 +1,5 @@
-//! The controller: decides changes of topics, configs and producer ids. It is on shard 0, whose log
-//! has the records of the cluster.
+//! The controller: decides changes of what all shards share: topics, configs, producer ids,
+//! credentials, ACLs, client quotas. It is on shard 0, whose log has the records of the cluster.
 //!
 //! [`Controller`] is given the messages of shards ([`Controller::take`]), each with the [`Inputs`]
 //! of a decision, and is called when more of the log is durable ([`Controller::publish`]). It

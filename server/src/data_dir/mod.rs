@@ -45,7 +45,7 @@ impl DataDir {
     ///
     /// # Errors
     /// The directory is held by another process, damaged, has lost its stamp, or was written with
-    /// another number of offsets partitions; or the file system refuses.
+    /// another number of partitions of an internal topic; or the file system refuses.
     pub fn open(
         path: &Path,
         placement: Placement,

@@ -1,4 +1,5 @@
-//! The partitions of user topics that a shard leads: produce, fetch, offsets, retention.
+//! The partitions of user topics that a shard leads: produce, fetch, transactions, offsets,
+//! retention, compaction.
 //!
 //! [`Partitions`] is sans-I/O, as the coordinator is: requests, completions, time and images of the
 //! cluster in; [`Effects`] (file operations and replies) out. The caller performs the operations of

@@ -1,5 +1,5 @@
-//! The shard as a broker of its cluster: its number, its configs, the image of topics and configs,
-//! and the offline partitions that all shards, this one included, have reported.
+//! The shard as a broker of its cluster: its number, its configs, the image of the cluster, and
+//! the offline partitions that all shards, this one included, have reported.
 
 use super::{CertificateOrder, Command, Common, ListenerIndex, Message};
 use crate::cluster::{ClusterImage, OfflineList, OfflinePartitions, View};

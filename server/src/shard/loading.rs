@@ -1,5 +1,6 @@
-//! Startup: opens a snapshot if there is one, reads and replays the log from its position on, and
-//! creates the shard. Blocks; no client is served yet.
+//! Loads a shard, at startup and after a failure: opens a snapshot if there is one, reads and
+//! replays the log from its position on, and creates the shard. Blocks; the shard serves no client
+//! yet.
 
 use super::broker::Broker;
 use super::counters::ShardCounters;

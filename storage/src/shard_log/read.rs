@@ -1,5 +1,5 @@
-//! Reads of a partition of a shard's log, for fetches of `__consumer_offsets` and for the check
-//! that compares the log with the shard's state.
+//! Reads of a partition of a shard's log, for fetches of internal topics and for the check that
+//! compares the log with the shard's state.
 
 use super::ShardLog;
 use crate::file_op::{FileOp, FileToken};
