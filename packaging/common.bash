@@ -22,6 +22,14 @@ expect_with() {
     ((skipped += 1)) && echo "skipped: $1 (no $program)"
 }
 
+# Ends the script where the machine cannot run it.
+skips_all() {
+    skipped=1
+    echo "skipped: all of it ($1)"
+    closes
+    exit 0
+}
+
 # As many ports that are free now.
 ports() {
     python3 - "$1" <<'PYTHON'
