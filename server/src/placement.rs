@@ -9,6 +9,11 @@ use std::fmt;
 /// The shard that decides changes of the cluster: its log has the cluster's records.
 pub const CONTROLLER: u32 = 0;
 
+/// The keys that determine the partitions of groups and of transactional ids. `config` and
+/// `data_dir` both read them: here, neither needs the other.
+pub const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions";
+pub const TRANSACTIONS_PARTITIONS: &str = "transaction.state.log.num.partitions";
+
 /// A partition of `__consumer_offsets` with everything that falls on it: the groups whose offsets
 /// it has, and partitions of user topics. The unit of placement: a shard leads whole slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,7 @@
 
 use crate::disk::CrashFaults;
 use crate::random::{Random, Salt};
-use muster::data_dir::{OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS};
+use muster::placement::{OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS};
 use muster::shard::LogSizes;
 
 pub(crate) const MS: u64 = 1_000;

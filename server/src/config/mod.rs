@@ -56,7 +56,7 @@ pub use topic::TopicConfig;
 pub use value::HIDDEN;
 pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Password, Value};
 
-use crate::data_dir::TRANSACTIONS_PARTITIONS;
+use crate::placement::TRANSACTIONS_PARTITIONS;
 use rules::Broken;
 use std::collections::BTreeMap;
 use unserved::Unserved;

@@ -2,6 +2,7 @@
 //! (`GroupCoordinatorConfig`, `ShareGroupConfig`, `KafkaConfig.validateValues`).
 
 use super::{Address, Config, ListenerSecurity};
+use crate::placement::OFFSETS_PARTITIONS;
 
 /// `middle` lies between `min` and `max`, both included.
 const RANGES: &[[&str; 3]] = &[
@@ -146,7 +147,7 @@ impl Check<'_> {
     fn internal_topics(&mut self) {
         const KEY: &str = "share.coordinator.state.topic.num.partitions";
         if self.config.set_text(KEY).is_some() {
-            self.at_least(KEY, "offsets.topic.num.partitions");
+            self.at_least(KEY, OFFSETS_PARTITIONS);
         }
     }
 

@@ -8,10 +8,7 @@ mod stamp;
 
 pub use contents::{Entry, entries};
 pub use error::DataDirError;
-pub use stamp::{
-    Meta, OFFSETS_PARTITIONS, STAMP_FILE_NAME, State, TRANSACTIONS_PARTITIONS, partitions,
-    stamp_file, value,
-};
+pub use stamp::{Meta, STAMP_FILE_NAME, State, partitions, stamp_file, value};
 
 pub(crate) use contents::traces_of_use;
 
@@ -20,7 +17,7 @@ use crate::config::Config;
 use crate::directories;
 use crate::files::block_bytes;
 use crate::offline::{OfflineLog, log_config};
-use crate::placement::{CONTROLLER, Placement};
+use crate::placement::{CONTROLLER, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
 use crate::shard::{LoadError, LogSizes, log_directory, read_log};
 use muster_codec::records::ClusterRecord;
 use muster_coordinator::Ids;

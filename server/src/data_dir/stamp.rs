@@ -2,7 +2,7 @@
 //! in it, and how far each was durable at the last clean stop.
 
 use super::DataDirError;
-use crate::placement::Placement;
+use crate::placement::{OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
 use crate::shard::KnownLog;
 use muster_coordinator::Ids;
 use muster_storage::PARTITIONS_MAX;
@@ -16,10 +16,6 @@ pub(crate) const STAMP_ASIDE_FILE_NAME: &str = "meta.properties.new";
 /// The first is of stamps whose internal topics have the same number of partitions: earlier servers
 /// knew one number, and refuse the second.
 const VERSIONS: [&str; 2] = ["2", "3"];
-
-/// The keys that determine the partitions of groups and of transactional ids.
-pub const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions";
-pub const TRANSACTIONS_PARTITIONS: &str = "transaction.state.log.num.partitions";
 
 /// The contents of `meta.properties`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,11 +4,8 @@ use crate::args::Recover;
 use crate::shard_files::ShardFiles;
 use muster::Failure;
 use muster::config::Config;
-use muster::data_dir::{
-    DataDirError, Entry, Meta, OFFSETS_PARTITIONS, State, TRANSACTIONS_PARTITIONS, entries,
-    partitions, stamp_file, value,
-};
-use muster::placement::Placement;
+use muster::data_dir::{DataDirError, Entry, Meta, State, entries, partitions, stamp_file, value};
+use muster::placement::{OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
 use muster::shard::{KnownLog, log_directory, read_log};
 use muster_codec::record_batch::Record;
 use muster_codec::records::{GroupRecord, ShareRecord, TransactionRecord};
