@@ -155,7 +155,7 @@ impl Loaded {
         let kept = trash::keep(data, &what, bytes, now);
         let place = kept.map_err(|error| LoadError::Io { path: path.clone(), error })?;
         warn!(
-            "{}: {} bytes from byte {at} on are no whole block, behind operation {}: the log \
+            "{}: {} bytes from byte {at} on are no whole block, after operation {}: the log \
              overwrites them. An interrupted write leaves such bytes; they are kept in {}",
             path.display(),
             bytes.len(),

@@ -214,7 +214,7 @@ impl LogCheck {
             Err(error) => {
                 self.is_broken = true;
                 error!(
-                    "shard {}: {} of the log is damaged behind offset {}: {error}. The \
+                    "shard {}: {} of the log is damaged after offset {}: {error}. The \
                      server continues, but will not start again",
                     self.shard, round.partition, round.offset
                 );
