@@ -1,33 +1,17 @@
 //! What does not keep the rules yet, as numbers that may only go down.
 
+use crate::Breach;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 const HEAD: &str = "# What does not keep the rules yet. Each number may only go down:\n\
                     # TIDY_UPDATE=1 cargo test -p tidy lowers them.\n\n";
 
-/// The file `ratchet.toml`.
+/// The file `ratchet.toml`: for each rule, its numbers by key.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ratchet {
-    /// Lines of over 100 columns.
-    pub long_lines: usize,
-    /// Comments with "Who", "What" or "Whom" as the subject of a sentence.
-    pub pronouns: usize,
-    /// Comments that begin with a preposition where their noun should be.
-    pub nounless: usize,
-    /// Comments with "behind" for "after".
-    pub behind: usize,
-    /// Matches on a bool.
-    pub bool_matches: usize,
-    /// The number of times that each banned phrase occurs.
-    pub words: BTreeMap<String, usize>,
-    /// The lines of files that are too long.
-    pub long_files: BTreeMap<String, usize>,
-    /// Modules of a crate that use each other, by the folder of the crate.
-    pub cycles: BTreeMap<String, BTreeSet<String>>,
-}
+pub struct Ratchet(BTreeMap<String, BTreeMap<String, usize>>);
 
 impl Ratchet {
     /// # Errors
@@ -43,8 +27,64 @@ impl Ratchet {
         let text = toml::to_string(self).map_err(io::Error::other)?;
         fs::write(path(), format!("{HEAD}{text}"))
     }
+
+    /// Counts the breaches of a rule.
+    pub fn count(&mut self, rule: &str, breaches: &[Breach]) {
+        for breach in breaches {
+            let keys = self.0.entry(rule.to_owned()).or_default();
+            *keys.entry(breach.key.clone()).or_default() += breach.amount;
+        }
+    }
+
+    /// The keys of a rule whose numbers are above those of an older ratchet, which are 0 for keys
+    /// that it does not have.
+    pub fn above(&self, rule: &str, older: &Self) -> Vec<Excess> {
+        let number = |ratchet: &Self, key: &str| {
+            ratchet.0.get(rule).and_then(|keys| keys.get(key)).copied().unwrap_or(0)
+        };
+        let keys = self.0.get(rule).into_iter().flat_map(BTreeMap::keys);
+        let excess = keys.map(|key| Excess {
+            key: key.clone(),
+            found: number(self, key),
+            left: number(older, key),
+        });
+        excess.filter(|it| it.found > it.left).collect()
+    }
+
+    /// The rules that have a table here.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+/// A number that went up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excess {
+    pub key: String,
+    pub found: usize,
+    pub left: usize,
 }
 
 fn path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("ratchet.toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_may_go_down_and_not_up() {
+        let counted = |breaches: &[Breach]| {
+            let mut ratchet = Ratchet::default();
+            ratchet.count("rule", breaches);
+            ratchet
+        };
+        let older = counted(&[Breach::one("a", "1"), Breach::one("a", "2"), Breach::sized("b", 9)]);
+        let lower = counted(&[Breach::one("a", "1"), Breach::sized("b", 9)]);
+        assert_eq!(lower.above("rule", &older), []);
+        let higher = counted(&[Breach::sized("b", 10), Breach::one("c", "3")]);
+        let excess = |key: &str, found, left| Excess { key: key.to_owned(), found, left };
+        assert_eq!(higher.above("rule", &older), [excess("b", 10, 9), excess("c", 1, 0)]);
+    }
 }

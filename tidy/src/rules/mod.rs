@@ -1,0 +1,22 @@
+//! All rules.
+
+mod lines;
+mod openings;
+mod words;
+
+use crate::Rule;
+
+/// In the order of what they look at: lines, words, files.
+pub static RULES: &[&dyn Rule] = &[
+    &lines::LongLines,
+    &lines::LongFiles,
+    &lines::BoolMatches,
+    &words::Words,
+    &words::WordsInPages,
+    &words::Pronouns,
+    &words::Nounless,
+    &words::Behind,
+    &openings::IsRust,
+    &openings::Heads,
+    &openings::Unsafe,
+];

@@ -1,0 +1,102 @@
+//! A file of Rust code or of prose.
+
+use proc_macro2::{TokenStream, TokenTree};
+use std::cell::OnceCell;
+
+/// A file with its path below the workspace, with slashes.
+#[derive(Default)]
+pub struct Source {
+    pub path: String,
+    pub text: String,
+    parsed: OnceCell<Result<TokenStream, String>>,
+}
+
+/// A string of the code, by the line on which it begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) line: usize,
+    pub(crate) text: String,
+}
+
+impl Source {
+    pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), text: text.into(), parsed: OnceCell::new() }
+    }
+
+    /// Whether it is a test, or a module of tests.
+    pub(crate) fn is_test(&self) -> bool {
+        let mut folders = self.path.split('/');
+        folders.any(|it| matches!(it, "tests" | "tests.rs" | "testing.rs" | "benches"))
+    }
+
+    /// Whether it was written on one day and stays: a measurement, or what a test expects.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.path.split('/').any(|it| matches!(it, "results" | "expected"))
+    }
+
+    /// Lines with their numbers, from 1 on.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
+    }
+
+    /// Why it is not Rust.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.parsed().as_ref().err().map(String::as_str)
+    }
+
+    /// All strings of the code, in macros too; the texts of documentation comments are none.
+    pub(crate) fn strings(&self) -> Vec<Text> {
+        let mut texts = Vec::new();
+        if let Ok(tokens) = self.parsed() {
+            collect(tokens.clone(), &mut texts);
+        }
+        texts
+    }
+
+    fn parsed(&self) -> &Result<TokenStream, String> {
+        self.parsed.get_or_init(|| {
+            let tokens: TokenStream = self.text.parse().map_err(|error| format!("{error}"))?;
+            syn::parse2::<syn::File>(tokens.clone())
+                .map_err(|error| format!("line {}: {error}", error.span().start().line))?;
+            Ok(tokens)
+        })
+    }
+}
+
+fn collect(tokens: TokenStream, texts: &mut Vec<Text>) {
+    let mut is_attribute = false;
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) if !is_attribute => collect(group.stream(), texts),
+            TokenTree::Literal(literal) => {
+                let line = literal.span().start().line;
+                if let syn::Lit::Str(string) = syn::Lit::new(literal) {
+                    texts.push(Text { line, text: string.value() });
+                }
+            }
+            TokenTree::Punct(punct) if punct.as_char() == '#' => {
+                is_attribute = true;
+                continue;
+            }
+            // `#![…]`
+            TokenTree::Punct(punct) if punct.as_char() == '!' && is_attribute => continue,
+            TokenTree::Group(_) | TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+        }
+        is_attribute = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_found_in_macros_and_not_in_comments() {
+        let source = Source::new(
+            "a.rs",
+            "//! head\n/// comment\n#[a = \"b\"]\nfn f() {\n    info!(\"one {}\", g(\"two\"));\n}",
+        );
+        let one = Text { line: 5, text: "one {}".to_owned() };
+        assert_eq!(source.strings(), [one, Text { line: 5, text: "two".to_owned() }]);
+    }
+}

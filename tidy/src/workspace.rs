@@ -1,0 +1,80 @@
+//! Everything that the rules look at.
+
+use crate::Source;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Folders that hold nothing of the project.
+const PASSED_OVER: [&str; 3] = ["target", "node_modules", ".git"];
+
+/// Folders with copies of the project's inputs.
+const INPUTS: &str = "corpus";
+
+/// The files of the workspace.
+#[derive(Default)]
+pub struct Workspace {
+    /// The Rust files, by path.
+    pub code: Vec<Source>,
+    /// The Markdown files, by path.
+    pub pages: Vec<Source>,
+}
+
+impl Workspace {
+    /// The one that this crate is a member of.
+    ///
+    /// # Errors
+    /// A file or directory cannot be read.
+    pub fn read() -> io::Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut workspace = Self::default();
+        let mut paths = Vec::new();
+        collect(&root, &mut paths)?;
+        paths.sort();
+        for path in paths {
+            let below = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+            let is_input = below.split('/').any(|it| it == INPUTS || it.starts_with('.'));
+            if !is_input && path.is_file() && is_read(&below) {
+                workspace.add(&below, fs::read_to_string(&path)?);
+            }
+        }
+        Ok(workspace)
+    }
+
+    /// One of these files.
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        let mut workspace = Self::default();
+        for (path, text) in files {
+            workspace.add(path, (*text).to_owned());
+        }
+        workspace
+    }
+
+    /// The Rust files but those of this crate, which names what the rules forbid.
+    pub(crate) fn judged(&self) -> impl Iterator<Item = &Source> {
+        self.code.iter().filter(|it| !it.path.starts_with("tidy/"))
+    }
+
+    fn add(&mut self, path: &str, text: String) {
+        let files = if path.ends_with(".rs") { &mut self.code } else { &mut self.pages };
+        files.push(Source::new(path, text));
+    }
+}
+
+fn is_read(path: &str) -> bool {
+    path.ends_with(".rs") || path.ends_with(".md")
+}
+
+fn collect(directory: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let is_passed_over = PASSED_OVER.contains(&entry.file_name().to_string_lossy().as_ref());
+        if is_passed_over {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            collect(&entry.path(), paths)?;
+        }
+        paths.push(entry.path());
+    }
+    Ok(())
+}
