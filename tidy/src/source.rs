@@ -8,7 +8,12 @@ use std::cell::OnceCell;
 pub struct Source {
     pub path: String,
     pub text: String,
-    parsed: OnceCell<Result<TokenStream, String>>,
+    parsed: OnceCell<Result<Parsed, String>>,
+}
+
+struct Parsed {
+    tokens: TokenStream,
+    file: syn::File,
 }
 
 /// A string of the code, by the line on which it begins.
@@ -39,6 +44,11 @@ impl Source {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
+    /// The items of the file; none if it is not Rust, which a rule of its own finds.
+    pub(crate) fn file(&self) -> Option<&syn::File> {
+        self.parsed().as_ref().ok().map(|it| &it.file)
+    }
+
     /// Why it is not Rust.
     pub(crate) fn refusal(&self) -> Option<&str> {
         self.parsed().as_ref().err().map(String::as_str)
@@ -47,18 +57,18 @@ impl Source {
     /// All strings of the code, in macros too; the texts of documentation comments are none.
     pub(crate) fn strings(&self) -> Vec<Text> {
         let mut texts = Vec::new();
-        if let Ok(tokens) = self.parsed() {
-            collect(tokens.clone(), &mut texts);
+        if let Ok(parsed) = self.parsed() {
+            collect(parsed.tokens.clone(), &mut texts);
         }
         texts
     }
 
-    fn parsed(&self) -> &Result<TokenStream, String> {
+    fn parsed(&self) -> &Result<Parsed, String> {
         self.parsed.get_or_init(|| {
             let tokens: TokenStream = self.text.parse().map_err(|error| format!("{error}"))?;
-            syn::parse2::<syn::File>(tokens.clone())
+            let file = syn::parse2(tokens.clone())
                 .map_err(|error| format!("line {}: {error}", error.span().start().line))?;
-            Ok(tokens)
+            Ok(Parsed { tokens, file })
         })
     }
 }

@@ -1,5 +1,6 @@
 //! All rules.
 
+mod functions;
 mod lines;
 mod openings;
 mod words;
@@ -11,6 +12,7 @@ pub static RULES: &[&dyn Rule] = &[
     &lines::LongLines,
     &lines::LongFiles,
     &lines::BoolMatches,
+    &functions::LongFunctions,
     &words::Words,
     &words::WordsInPages,
     &words::Pronouns,
