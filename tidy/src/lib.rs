@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod graph;
 mod ratchet;
 mod rule;
 mod rules;

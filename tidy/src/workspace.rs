@@ -1,6 +1,8 @@
 //! Everything that the rules look at.
 
 use crate::Source;
+use crate::graph::{CrateGraph, crate_graphs};
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -17,6 +19,7 @@ pub struct Workspace {
     pub code: Vec<Source>,
     /// The Markdown files, by path.
     pub pages: Vec<Source>,
+    graphs: OnceCell<Vec<CrateGraph>>,
 }
 
 impl Workspace {
@@ -52,6 +55,11 @@ impl Workspace {
     /// The Rust files but those of this crate, which names what the rules forbid.
     pub(crate) fn judged(&self) -> impl Iterator<Item = &Source> {
         self.code.iter().filter(|it| !it.path.starts_with("tidy/"))
+    }
+
+    /// Which files use each other, by crate.
+    pub(crate) fn graphs(&self) -> &[CrateGraph] {
+        self.graphs.get_or_init(|| crate_graphs(&self.code))
     }
 
     fn add(&mut self, path: &str, text: String) {

@@ -1,5 +1,6 @@
 //! All rules.
 
+mod cycles;
 mod functions;
 mod lines;
 mod openings;
@@ -7,7 +8,7 @@ mod words;
 
 use crate::Rule;
 
-/// In the order of what they look at: lines, words, files.
+/// In the order of what they look at: lines, words, files, crates.
 pub static RULES: &[&dyn Rule] = &[
     &lines::LongLines,
     &lines::LongFiles,
@@ -21,4 +22,7 @@ pub static RULES: &[&dyn Rule] = &[
     &openings::IsRust,
     &openings::Heads,
     &openings::Unsafe,
+    &cycles::Unreached,
+    &cycles::Components,
+    &cycles::Modules,
 ];

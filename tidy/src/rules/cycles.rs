@@ -1,0 +1,213 @@
+//! Files and modules that use each other.
+
+use crate::graph::{CrateGraph, Graph, components};
+use crate::{Breach, Canary, Rule, Workspace};
+use std::collections::BTreeSet;
+
+/// A file that no `mod` leads to would be passed over by the rules of cycles, and is dead.
+pub(super) struct Unreached;
+
+impl Rule for Unreached {
+    fn name(&self) -> &'static str {
+        "unreached"
+    }
+
+    fn asks(&self) -> &'static str {
+        "each file of a crate is a module of it"
+    }
+
+    fn breaches(&self, workspace: &Workspace) -> Vec<Breach> {
+        let unreached = workspace.graphs().iter().flat_map(|it| &it.unreached);
+        unreached.map(|file| Breach::one(file, file)).collect()
+    }
+
+    fn canary(&self) -> Canary {
+        Canary::default()
+            .breaks(
+                &[("a/src/lib.rs", "mod b;"), ("a/src/b.rs", ""), ("a/src/b/c.rs", "")],
+                &["a/src/b/c.rs"],
+            )
+            .keeps(&[
+                ("a/src/lib.rs", "mod b { mod c; } #[path = \"e/../other.rs\"] mod d;"),
+                ("a/src/b/c.rs", "#[cfg(test)] mod tests;"),
+                ("a/src/b/c/tests.rs", "mod case;"),
+                ("a/src/b/c/tests/case.rs", ""),
+                ("a/src/other.rs", "mod f;"),
+                ("a/src/f/mod.rs", "mod g;"),
+                ("a/src/f/g.rs", ""),
+                ("a/src/bin/h.rs", ""),
+                ("b/tests/h.rs", ""),
+            ])
+    }
+}
+
+/// The components of more than one file. The ratchet has each file of one, with the size of the
+/// component: none may grow, and none may join.
+pub(super) struct Components;
+
+impl Rule for Components {
+    fn name(&self) -> &'static str {
+        "components"
+    }
+
+    fn asks(&self) -> &'static str {
+        "the files of a crate use each other in one direction"
+    }
+
+    fn breaches(&self, workspace: &Workspace) -> Vec<Breach> {
+        let mut breaches = Vec::new();
+        for graph in workspace.graphs().iter().map(|it| &it.files) {
+            for component in components(graph) {
+                breaches.extend(component.iter().map(|file| Breach {
+                    key: (*file).to_owned(),
+                    amount: component.len(),
+                    place: edges(graph, file, &component),
+                }));
+            }
+        }
+        breaches
+    }
+
+    fn canary(&self) -> Canary {
+        canaries::files(canaries::below_tests(
+            Canary::default(),
+            &["a/src/b.rs -> a/src/c/mod.rs", "a/src/c/mod.rs -> a/src/b.rs"],
+        ))
+    }
+}
+
+/// The same of the folders of a crate: a reader may begin with the lowest and end at the root.
+pub(super) struct Modules;
+
+impl Rule for Modules {
+    fn name(&self) -> &'static str {
+        "cycles"
+    }
+
+    fn asks(&self) -> &'static str {
+        "the top-level modules of a crate use each other in one direction"
+    }
+
+    fn breaches(&self, workspace: &Workspace) -> Vec<Breach> {
+        let mut breaches = Vec::new();
+        for it in workspace.graphs() {
+            let (folder, graph) = (&it.folder, module_graph(it));
+            for component in components(&graph) {
+                breaches.extend(component.iter().map(|module| {
+                    let place = format!("{folder}: {}", edges(&graph, module, &component));
+                    Breach { key: format!("{folder}: {module}"), amount: component.len(), place }
+                }));
+            }
+        }
+        breaches
+    }
+
+    fn canary(&self) -> Canary {
+        canaries::below_tests(Canary::default(), &["a/src: b -> c", "a/src: c -> b"]).keeps(&[
+            ("a/src/lib.rs", "mod b; pub use b::X; const A: u8 = 1;"),
+            ("a/src/b/mod.rs", "mod c; mod d; use crate::A;"),
+            ("a/src/b/c.rs", "use super::d::D; struct C;"),
+            ("a/src/b/d.rs", "use super::c::C; struct D;"),
+        ])
+    }
+}
+
+/// The edges of a node that stay in its component.
+fn edges(graph: &Graph, node: &str, component: &BTreeSet<&str>) -> String {
+    let ahead = graph.get(node).into_iter().flatten().map(String::as_str);
+    let within: Vec<&str> = ahead.filter(|it| component.contains(it)).collect();
+    format!("{node} -> {}", within.join(", "))
+}
+
+/// The top-level modules of a crate with those that their files use.
+fn module_graph(of_crate: &CrateGraph) -> Graph {
+    let mut graph = Graph::new();
+    for (file, used) in &of_crate.files {
+        let Some(module) = of_crate.top_level.get(file) else { continue };
+        let others = used.iter().filter_map(|it| of_crate.top_level.get(it));
+        let others = others.filter(|it| *it != module).cloned();
+        graph.entry(module.clone()).or_default().extend(others);
+    }
+    graph
+}
+
+mod canaries {
+    //! Crates with cycles of files.
+
+    use crate::Canary;
+
+    /// What `b` has before it uses `c`, which uses `b`: none of it may end the reading.
+    const TESTS: [&str; 6] = [
+        "#[cfg(test)]\nmod tests;\n\nuse crate::c::C;\n",
+        "#[cfg(test)]\n#[path = \"elsewhere.rs\"]\npub(crate) mod tests;\nuse super::c::C;\n",
+        "#[cfg(all(test, unix))]\nmod tests {\n    // }\n    fn f() {\n        let it = \"}{\";\n\
+         }\n}\n\
+         use crate::{\n    d::D,\n    c::{\n        self,\n        C as It,\n    },\n};\n",
+        "#[cfg(test)]\nuse crate::d::D;\nfn f() -> self::super::c::C { crate::d::d() }\n",
+        "#[cfg(test)] impl B { fn f() {} }\n\
+         mod inline { fn f() { vec![1, super::super::c::C::new()] } }\n",
+        "use crate::c;\n#[cfg(test)]\nmod tests {}\nfn f<T: c::inner::C>() {}\n",
+    ];
+
+    /// The cycle of b and c, below each kind of test.
+    pub(super) fn below_tests(canary: Canary, places: &[&str]) -> Canary {
+        let break_by = |canary: Canary, tests: &&str| {
+            canary.breaks(
+                &[
+                    ("a/src/lib.rs", "mod b; mod c; mod d;"),
+                    ("a/src/b.rs", &format!("{tests}\npub struct B;")),
+                    ("a/src/b/tests.rs", "use crate::d::D;"),
+                    ("a/src/c/mod.rs", "mod inner { pub trait C {} } struct C; use crate::b::B;"),
+                    ("a/src/d.rs", "pub fn d() {} pub struct D;"),
+                ],
+                places,
+            )
+        };
+        let broken = TESTS.iter().fold(canary, break_by);
+        broken.keeps(&[
+            ("a/src/lib.rs", "mod b; mod c;"),
+            (
+                "a/src/b.rs",
+                "#[cfg(test)] use crate::c::C; // crate::c::C\n/// [`crate::c::C`]\nstruct B;",
+            ),
+            ("a/src/c.rs", "use crate::b::B; struct C;"),
+        ])
+    }
+
+    /// Cycles of files in one top-level module, and what looks like them.
+    pub(super) fn files(canary: Canary) -> Canary {
+        let root = ("a/src/lib.rs", "mod b;");
+        // A facade is no part of a cycle: its names lead to the files that define them.
+        let facade = ("a/src/b/mod.rs", "mod c; mod d; pub use c::*; pub use d::{D, E};");
+        let uses_facade = ("a/src/b/c.rs", "use super::D; pub struct C;");
+        let both = ["a/src/b/c.rs -> a/src/b/d.rs", "a/src/b/d.rs -> a/src/b/c.rs"];
+        canary
+            .breaks(
+                &[root, facade, uses_facade, ("a/src/b/d.rs", "fn d() -> crate::b::C {}")],
+                &both,
+            )
+            .breaks(
+                &[
+                    root,
+                    facade,
+                    ("a/src/b/c.rs", "use crate::b::D as Other; macro_rules! make { () => {} }"),
+                    ("a/src/b/d.rs", "make!();"),
+                ],
+                &both,
+            )
+            .breaks(
+                &[
+                    root,
+                    ("a/src/b/mod.rs", "mod c; pub use c::C; fn b() -> C {}"),
+                    ("a/src/b/c.rs", "fn c() { super::b() }"),
+                ],
+                &["a/src/b/c.rs -> a/src/b/mod.rs", "a/src/b/mod.rs -> a/src/b/c.rs"],
+            )
+            .keeps(&[root, facade, uses_facade, ("a/src/b/d.rs", "use super::{E, std}; struct D;")])
+            .keeps(&[
+                root,
+                ("a/src/b/mod.rs", "mod c; pub use c::C; struct B;"),
+                ("a/src/b/c.rs", "use super::B; struct C;"),
+            ])
+    }
+}
