@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 
 mod graph;
+mod packages;
 mod ratchet;
 mod rule;
 mod rules;
 mod source;
 mod workspace;
 
+pub use packages::{Deny, Exception, Package, Skipped};
 pub use ratchet::Ratchet;
 pub use rule::{Breach, Canary, Rule};
 pub use rules::RULES;

@@ -1,8 +1,9 @@
 //! Everything that the rules look at.
 
-use crate::Source;
 use crate::graph::{CrateGraph, crate_graphs};
+use crate::{Deny, Package, Source};
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -12,13 +13,17 @@ const PASSED_OVER: [&str; 3] = ["target", "node_modules", ".git"];
 /// Folders with copies of the project's inputs.
 const INPUTS: &str = "corpus";
 
-/// The files of the workspace.
+/// The files of the workspace, and the crates that it depends on.
 #[derive(Default)]
 pub struct Workspace {
     /// The Rust files, by path.
     pub code: Vec<Source>,
     /// The Markdown files, by path.
     pub pages: Vec<Source>,
+    /// All files and folders, to which a link may lead.
+    pub paths: BTreeSet<String>,
+    pub packages: Vec<Package>,
+    pub deny: Deny,
     graphs: OnceCell<Vec<CrateGraph>>,
 }
 
@@ -26,10 +31,14 @@ impl Workspace {
     /// The one that this crate is a member of.
     ///
     /// # Errors
-    /// A file or directory cannot be read.
+    /// A file or directory cannot be read, or cargo does not know the dependencies.
     pub fn read() -> io::Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let mut workspace = Self::default();
+        let mut workspace = Self {
+            packages: Package::all()?,
+            deny: Deny::parse(&fs::read_to_string(root.join("deny.toml"))?)?,
+            ..Self::default()
+        };
         let mut paths = Vec::new();
         collect(&root, &mut paths)?;
         paths.sort();
@@ -39,6 +48,7 @@ impl Workspace {
             if !is_input && path.is_file() && is_read(&below) {
                 workspace.add(&below, fs::read_to_string(&path)?);
             }
+            workspace.paths.insert(below);
         }
         Ok(workspace)
     }
@@ -47,9 +57,17 @@ impl Workspace {
     pub fn of(files: &[(&str, &str)]) -> Self {
         let mut workspace = Self::default();
         for (path, text) in files {
+            let folders = path.match_indices('/').map(|(at, _)| path[..at].to_owned());
+            workspace.paths.extend(folders);
+            workspace.paths.insert((*path).to_owned());
             workspace.add(path, (*text).to_owned());
         }
         workspace
+    }
+
+    /// One without files that depends on these crates.
+    pub(crate) fn depending(packages: Vec<Package>, deny: Deny) -> Self {
+        Self { packages, deny, ..Self::default() }
     }
 
     /// The Rust files but those of this crate, which names what the rules forbid.

@@ -1,14 +1,16 @@
 //! All rules.
 
 mod cycles;
+mod dependencies;
 mod functions;
 mod lines;
 mod openings;
+mod pages;
 mod words;
 
 use crate::Rule;
 
-/// In the order of what they look at: lines, words, files, crates.
+/// In the order of what they look at: lines, words, files, crates, pages, dependencies.
 pub static RULES: &[&dyn Rule] = &[
     &lines::LongLines,
     &lines::LongFiles,
@@ -25,4 +27,10 @@ pub static RULES: &[&dyn Rule] = &[
     &cycles::Unreached,
     &cycles::Components,
     &cycles::Modules,
+    &pages::Summary,
+    &pages::Links,
+    &dependencies::Licences,
+    &dependencies::Registry,
+    &dependencies::Versions,
+    &dependencies::UnusedSkips,
 ];
