@@ -12,7 +12,7 @@ use muster_coordinator::EventBody;
 use muster_counters::Totals;
 
 /// A commit of a group without members, for a topic that exists.
-fn commit() -> Vec<u8> {
+pub(super) fn commit() -> Vec<u8> {
     let partition = OffsetCommitRequestPartition { committed_offset: 7, ..Default::default() };
     let topic = OffsetCommitRequestTopic {
         name: "__consumer_offsets".into(),

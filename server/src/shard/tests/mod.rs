@@ -2,6 +2,7 @@
 
 mod access;
 mod certificates;
+mod commit_path;
 mod counters;
 mod crashes;
 mod deleted_topics;
