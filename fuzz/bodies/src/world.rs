@@ -12,6 +12,7 @@ use muster_storage::{FileDone, FileId, FileOp, OpenMode};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use test_disk::SparseFile;
 
 const BLOCK_BYTES: u32 = 4096;
 
@@ -22,9 +23,6 @@ const LOG_SIZES: LogSizes = LogSizes {
     open_bytes_max: 64 << 10,
     cut_bytes: None,
 };
-
-/// The longest file; no sequence writes more.
-const FILE_BYTES_MAX: u64 = 1 << 30;
 
 pub(crate) struct World {
     shard: Shard,
@@ -381,17 +379,11 @@ fn read_answer<'a>((api, version, id): (ApiKey, i16, i32), body: &'a [u8]) -> Re
     response.unwrap_or_else(|error| panic!("{} v{version}: {error}", api.name()))
 }
 
-/// Files of blocks; blocks of zeros are not stored.
+/// The files by name.
 #[derive(Default)]
 struct Disk {
     files: BTreeMap<PathBuf, SparseFile>,
     open: HashMap<FileId, (PathBuf, OpenMode)>,
-}
-
-#[derive(Default)]
-struct SparseFile {
-    len: u64,
-    blocks: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Disk {
@@ -428,55 +420,5 @@ impl Disk {
         let (path, mode) = &self.open[&id];
         // A file that is open can still be used after its removal.
         (self.files.entry(path.clone()).or_default(), *mode)
-    }
-}
-
-impl SparseFile {
-    fn write(&mut self, offset: u64, data: &[u8], mode: OpenMode) {
-        let end = offset + data.len() as u64;
-        assert!(end <= FILE_BYTES_MAX, "a write at {offset}");
-        self.len = self.len.max(end);
-        // The blocks of a shard's log begin with a word that is not zero.
-        let is_durable = mode != OpenMode::Cached;
-        if is_durable && data[..8] == [0; 8] {
-            return self.blocks.retain(|at, _| !(offset..end).contains(at));
-        }
-        let mut at = offset;
-        let mut rest = data;
-        while !rest.is_empty() {
-            let block = at - at % u64::from(BLOCK_BYTES);
-            let from = (at - block) as usize;
-            let (part, after) = rest.split_at(rest.len().min(BLOCK_BYTES as usize - from));
-            let empty = || vec![0; BLOCK_BYTES as usize];
-            let bytes = self.blocks.entry(block).or_insert_with(empty);
-            bytes[from..from + part.len()].copy_from_slice(part);
-            (at, rest) = (at + part.len() as u64, after);
-        }
-    }
-
-    fn read(&self, offset: u64, len: u32) -> Vec<u8> {
-        let end = self.len.min(offset + u64::from(len));
-        let mut data = vec![0; end.saturating_sub(offset) as usize];
-        let first = offset - offset % u64::from(BLOCK_BYTES);
-        for (block, bytes) in self.blocks.range(first..end.max(first)) {
-            let from = offset.max(*block);
-            let until = end.min(block + u64::from(BLOCK_BYTES));
-            let part = &bytes[(from - block) as usize..(until - block) as usize];
-            data[(from - offset) as usize..(until - offset) as usize].copy_from_slice(part);
-        }
-        data
-    }
-
-    fn truncate(&mut self, len: u64) {
-        self.blocks.retain(|at, _| *at < len);
-        if let Some((at, bytes)) = self.blocks.last_key_value() {
-            let (at, kept) = (*at, (len - at).min(bytes.len() as u64) as usize);
-            self.blocks.get_mut(&at).into_iter().for_each(|bytes| bytes[kept..].fill(0));
-        }
-        self.len = len;
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.read(0, self.len as u32)
     }
 }

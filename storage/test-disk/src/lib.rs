@@ -1,14 +1,19 @@
 //! A disk in memory for tests: the content of its files, and the part of it that survives a power
 //! loss. It performs operations at once, and returns their completions.
 //!
-//! The tests of logs, snapshots and partitions use it. Three disks stay apart. That of the
+//! The tests of logs, snapshots and partitions use it. Other disks stay apart. That of the
 //! simulator (`server/simulator/src/disk`) has operations that take time, end in any order and
 //! fail, and all states in which a crash may leave them: more than a story needs, and with a world
-//! of its own. That of the fuzz targets keeps only the written blocks of files, as their input may
-//! write at any offset. That of the end-to-end tests is a block device below a real file system.
+//! of its own. Those of the fuzz targets and of the server in memory keep only the written parts of
+//! files ([`SparseFile`]), as input may write at any offset and logs are long. That of the end-to-end
+//! tests is a block device below a real file system.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
+
+mod sparse;
+
+pub use sparse::SparseFile;
 
 use muster_storage::{FileDone, FileId, FileOp, OpenMode};
 use std::collections::{BTreeMap, HashMap};
