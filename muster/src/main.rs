@@ -16,6 +16,7 @@ use doctor_tool::DoctorCommand;
 use muster::Failure;
 use muster::addresses::{resolve, served};
 use muster::config::{self, Config, Findings};
+use muster::directories::withhold_permissions;
 use muster::logging;
 use muster::serve::{Options, serve};
 use muster::users::FirstUser;
@@ -124,7 +125,12 @@ impl From<LogFormat> for logging::Format {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    // Man pages and completions are for every user of the machine; data are not.
+    if !matches!(command, Command::Generate { .. }) {
+        withhold_permissions();
+    }
+    match command {
         Command::Serve(Serve { help_configs: true, .. }) => print(&config::help()),
         Command::Serve(Serve { check_config: Some(file), configs, .. }) => {
             check_config(&file, &configs)

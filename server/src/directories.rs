@@ -1,9 +1,20 @@
 //! Durable names: POSIX makes the name of a file or directory durable only once its parent
 //! directory is synced.
 
+use rustix::fs::Mode;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+
+/// Permissions that a data directory never grants: it holds keys of SCRAM users and of TLS.
+const WITHHELD: Mode = Mode::WGRP.union(Mode::RWXO);
+
+/// Makes this process create directories with at most 0750 and files with at most 0640. A stricter
+/// umask is obeyed. To be called before other threads create files.
+pub fn withhold_permissions() {
+    let inherited = rustix::process::umask(WITHHELD);
+    rustix::process::umask(inherited | WITHHELD);
+}
 
 /// Makes the name of a file durable, and those of its parent directories below `data`. (A sync of
 /// an unchanged directory costs next to nothing.)

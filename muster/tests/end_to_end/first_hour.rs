@@ -1,12 +1,15 @@
 //! A new user's first contacts: addresses, configuration, the first and the last lines of the log,
 //! and their messages.
 
-use crate::support::{Client, Server, binary, command, command_with, free_ports, said};
+use crate::support::{
+    Client, Server, binary, command, command_with, create_topic, free_ports, produce_to, said,
+};
 use muster_codec::Response;
 use muster_codec::messages::*;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// The addresses of all brokers in the answers of each API that has them.
 fn advertised(port: u16) -> Vec<String> {
@@ -245,7 +248,7 @@ fn limited(limits: &[&str], server: &Command) -> Command {
     let mut command = Command::new("prlimit");
     command.args(limits).args(["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"]);
     command.arg(server.get_program()).args(server.get_args());
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -352,4 +355,31 @@ fn help_of_the_checks_runs_none_of_them() {
     for part in ["127.0.0.1:9092", "./data", "docs/configs.md", "HOST[:PORT]", "each usable core"] {
         assert!(help.contains(part), "{part}: {help}");
     }
+}
+
+#[test]
+fn other_users_of_the_machine_read_no_data() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, port) = (directory.path().join("data"), free_ports(1));
+    let serve = command(&data, port, 1, &[]);
+    let mut generous = Command::new("sh");
+    generous.args(["-c", "umask 0 && exec \"$@\"", "sh"]).arg(serve.get_program());
+    generous.args(serve.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut server = Server::of(generous, &data, port, 1);
+    create_topic(&server, "t", 1);
+    assert_eq!(produce_to(&mut server.client(0), "t", 0, b"record"), Some(0));
+    assert!(server.stop().success());
+    let (mut left, mut files) = (vec![data], 0);
+    while let Some(path) = left.pop() {
+        let meta = std::fs::symlink_metadata(&path).unwrap();
+        let most = if meta.is_dir() { 0o750 } else { 0o640 };
+        let mode = meta.permissions().mode() & 0o777;
+        assert_eq!(mode & !most, 0, "{} has {mode:o}", path.display());
+        if meta.is_dir() {
+            left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            files += 1;
+        }
+    }
+    assert!(files > 3, "{files} files");
 }
