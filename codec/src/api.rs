@@ -182,6 +182,13 @@ macro_rules! bodies {
                 }
             }
 
+            /// Bytes of the longest string in it.
+            pub fn longest_string(&self) -> usize {
+                match self {
+                    $(Self::$name(body) => body.longest_string(),)*
+                }
+            }
+
             /// Visits the error codes in the fields `error_code` that are not NONE.
             pub fn errors(&self, visit: &mut impl FnMut(i16)) {
                 match self {

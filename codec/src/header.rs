@@ -59,6 +59,18 @@ fn read_client_id<'a>(reader: &mut Reader<'a>) -> Result<Option<Str<'a>>> {
     Str::read_nullable(reader, CLIENT_ID_VERSION)
 }
 
+/// Reads the header of a response to this API and version, and returns its correlation id.
+///
+/// # Errors
+/// The bytes end before the header does.
+pub fn read_response_header(api: ApiKey, version: i16, reader: &mut Reader<'_>) -> Result<i32> {
+    let correlation_id = reader.i32()?;
+    if api.flexible_response_header(version) {
+        read_tagged(reader, |_, _| Ok(()))?;
+    }
+    Ok(correlation_id)
+}
+
 /// Appends a whole response frame: length, header, body. The length includes the records that are
 /// elsewhere.
 ///
@@ -154,6 +166,24 @@ mod tests {
             assert_eq!(out.len(), if api_version == 4 { 12 } else { 11 });
             assert_eq!(RequestHeader::read(&mut Reader::new(&out)), Ok(header));
         }
+    }
+
+    #[test]
+    fn the_header_of_a_response_is_read_back() {
+        for (version, behind) in [(3, 6), (4, 7)] {
+            let mut out = Vec::new();
+            let response = HeartbeatResponse { error_code: 27, ..Default::default() };
+            write_response(9, version, &response.into(), &mut out).unwrap();
+            let mut reader = Reader::new(&out[4..]);
+            assert_eq!(read_response_header(ApiKey::Heartbeat, version, &mut reader), Ok(9));
+            assert_eq!(reader.remaining(), behind);
+        }
+        // A tag that this codec does not know, of two bytes.
+        let mut reader = Reader::new(&[0, 0, 0, 9, 1, 7, 2, 0xff, 0xff, 5]);
+        assert_eq!(read_response_header(ApiKey::Heartbeat, 4, &mut reader), Ok(9));
+        assert_eq!(reader.rest(), [5]);
+        let cut = read_response_header(ApiKey::Heartbeat, 4, &mut Reader::new(&[0, 0, 0, 9]));
+        assert_eq!(cut, Err(DecodeError::UnexpectedEnd));
     }
 
     #[test]

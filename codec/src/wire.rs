@@ -71,8 +71,13 @@ impl<'a> Reader<'a> {
     /// A cursor over a request, whose arrays take no more than [`REQUEST_ARRAY_BYTES_MAX`].
     #[inline]
     pub fn of_request(bytes: &'a [u8]) -> Self {
-        let array_bytes = array_bytes_max(bytes.len()).min(REQUEST_ARRAY_BYTES_MAX);
-        Self { rest: bytes, array_bytes }
+        Self::limited(bytes, REQUEST_ARRAY_BYTES_MAX)
+    }
+
+    /// A cursor over a frame whose arrays take no more than this, however long the frame is.
+    #[inline]
+    pub fn limited(bytes: &'a [u8], array_bytes: usize) -> Self {
+        Self { rest: bytes, array_bytes: array_bytes_max(bytes.len()).min(array_bytes) }
     }
 
     /// A cursor over the body of a request that was read before, whose frame had a larger budget.
