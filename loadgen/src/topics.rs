@@ -49,8 +49,8 @@ impl Topics {
         self.topics.get(index.0 as usize)
     }
 
-    pub fn named(&self, name: &StrBytes) -> Option<TopicIndex> {
-        self.by_name.get(name).copied()
+    pub fn named(&self, name: &str) -> Option<TopicIndex> {
+        self.by_name.get(name.as_bytes()).copied()
     }
 
     pub fn with_id(&self, id: Uuid) -> Option<TopicIndex> {

@@ -8,11 +8,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use kafka_protocol::protocol::{Request, StrBytes};
+use kafka_protocol::protocol::StrBytes;
 use tokio::time;
 
 use super::transport::{Buffers, Outbox, Transport};
-use crate::wire::{self, Frames, Header, Malformed, Unwritable};
+use crate::wire::{self, Call, Frames, Header, Malformed, Unwritable};
 
 pub(super) struct Channel {
     transport: Transport,
@@ -76,21 +76,22 @@ impl Channel {
         self.transport
     }
 
-    /// Sends `request` and waits for its answer.
+    /// Sends `request`, waits for its answer, and returns what `read` makes of it.
     ///
     /// # Errors
     /// The channel can't be used after an error.
-    pub(super) async fn call<R: Request>(
+    pub(super) async fn call<R: Call, T>(
         &mut self,
         version: i16,
         request: &R,
-    ) -> Result<R::Response, CallError> {
+        read: impl FnOnce(R::Response<'_>) -> T,
+    ) -> Result<T, CallError> {
         let frame = self.exchange(version, request).await?;
-        Ok(wire::read::<R>(version, &frame)?)
+        Ok(read(wire::read::<R>(version, &frame)?))
     }
 
     /// As [`Self::call`], but returns the answer without decoding it.
-    pub(super) async fn exchange<R: Request>(
+    pub(super) async fn exchange<R: Call>(
         &mut self,
         version: i16,
         request: &R,

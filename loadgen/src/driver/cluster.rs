@@ -1,34 +1,24 @@
 //! Asks the cluster for its API versions, its id and its brokers.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 
-use bytes::Buf;
-use kafka_protocol::messages::{
-    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, ApiVersionsResponse,
-    ConsumerGroupHeartbeatRequest, CreatePartitionsRequest, CreateTopicsRequest,
-    DeleteGroupsRequest, DeleteTopicsRequest, DescribeConfigsRequest,
-    DescribeShareGroupOffsetsRequest, EndTxnRequest, FetchRequest, FindCoordinatorRequest,
-    HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest,
-    LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest, MetadataResponse,
-    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, SaslAuthenticateRequest,
-    ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest, SyncGroupRequest,
-    TxnOffsetCommitRequest,
-};
-use kafka_protocol::protocol::{Message, Request, StrBytes, VersionRange};
+use muster_codec::messages::{ApiVersionsRequest, ApiVersionsResponse, MetadataRequest};
+use muster_codec::messages::{MetadataResponse, MetadataResponseBroker};
+use muster_codec::{ApiKey, ErrorCode};
 use tokio::task::spawn_local;
 
 use super::channel::{CallError, Channel};
 use super::command::Cluster;
 use super::configs;
 use super::dial::{Dialer, host_and_port};
-use crate::member::{STREAMS_HEARTBEAT, Versions};
-use crate::wire::{self, Malformed, SHARE_FETCH_VERSIONS, STREAMS_HEARTBEAT_VERSIONS};
+use crate::member::Versions;
+use crate::wire::{self, Malformed};
 
 /// Sent first: the newest that brokers of the last years know. Older brokers answer in version 0.
 const API_VERSIONS: i16 = 3;
-const UNSUPPORTED_VERSION: i16 = 35;
 /// The feature that says how clients of the cluster end transactions.
 const TRANSACTIONS: &str = "transaction.version";
 /// Brokers that are tried before the start.
@@ -71,12 +61,12 @@ async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, Stri
     for attempt in attempts {
         match attempt.await.unwrap_or_else(|error| resume_unwind(error.into_panic())) {
             Ok(configs) => {
-                let times = |api, keys| {
+                let times = |api: ApiKey, keys| {
                     let is_offered = cluster.versions.of(api).is_some();
                     is_offered.then(|| configs::times(keys, &configs)).flatten()
                 };
-                let consumers = times(ConsumerGroupHeartbeatRequest::KEY, configs::OF_CONSUMERS);
-                let streams = times(STREAMS_HEARTBEAT, configs::OF_STREAMS);
+                let consumers = times(ApiKey::ConsumerGroupHeartbeat, configs::OF_CONSUMERS);
+                let streams = times(ApiKey::StreamsGroupHeartbeat, configs::OF_STREAMS);
                 let known = (cluster.consumer_times, cluster.streams_times);
                 cluster.consumer_times = consumers.map(|it| it.and(known.0)).or(known.0);
                 cluster.streams_times = streams.map(|it| it.and(known.1)).or(known.1);
@@ -102,7 +92,7 @@ async fn configs_of(
     host: &str,
     port: u16,
 ) -> BTreeMap<String, String> {
-    let version = dialer.versions.borrow().of(DescribeConfigsRequest::KEY);
+    let version = dialer.versions.borrow().of(ApiKey::DescribeConfigs);
     let Some(version) = version else { return BTreeMap::new() };
     // Members will report why, if the login fails.
     match dialer.authenticate(channel, host, port).await {
@@ -113,18 +103,22 @@ async fn configs_of(
 
 async fn ask(dialer: &Dialer, host: &str, port: u16) -> Result<Cluster, String> {
     let mut channel = dialer.open(host, port).await?;
-    let answer = api_versions(&mut channel).await;
-    let answer = answer.map_err(|error| format!("{host}:{port}: {}", no_kafka(&error)))?;
-    let versions = negotiate(&answer);
+    let versions = api_versions(&mut channel).await;
+    let versions = versions.map_err(|error| format!("{host}:{port}: {}", no_kafka(&error)))?;
     *dialer.versions.borrow_mut() = versions.clone();
     dialer.authenticate(&mut channel, host, port).await?;
-    let version = required::<MetadataRequest>(&versions, "Metadata")?;
-    required::<FindCoordinatorRequest>(&versions, "FindCoordinator")?;
-    let answer = channel.call(version, &all_brokers(version)).await;
-    let answer = answer.map_err(|error| format!("{host}:{port}: {}", no_metadata(&error)))?;
+    let version = required(&versions, ApiKey::Metadata)?;
+    required(&versions, ApiKey::FindCoordinator)?;
+    let request = all_brokers(version);
+    let known = channel.call(version, &request, |answer| {
+        (answer.cluster_id.as_deref().map(str::to_owned), brokers(&answer))
+    });
+    let known = known.await;
+    let (cluster_id, brokers) =
+        known.map_err(|error| format!("{host}:{port}: {}", no_metadata(&error)))?;
     Ok(Cluster {
-        cluster_id: answer.cluster_id.as_ref().map(ToString::to_string),
-        brokers: brokers(&answer),
+        cluster_id,
+        brokers,
         versions,
         warnings: Vec::new(),
         consumer_times: None,
@@ -133,102 +127,117 @@ async fn ask(dialer: &Dialer, host: &str, port: u16) -> Result<Cluster, String> 
     })
 }
 
-async fn api_versions(channel: &mut Channel) -> Result<ApiVersionsResponse, CallError> {
-    let request = ApiVersionsRequest::default()
-        .with_client_software_name(StrBytes::from_static_str("muster-load"))
-        .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
-    let frame = channel.exchange(API_VERSIONS, &request).await?;
-    let error = frame.get(4..6).map(|mut bytes| bytes.get_i16());
-    let answer = match error {
-        Some(UNSUPPORTED_VERSION) => channel.call(0, &ApiVersionsRequest::default()).await?,
-        _ => wire::read::<ApiVersionsRequest>(API_VERSIONS, &frame)?,
+async fn api_versions(channel: &mut Channel) -> Result<Versions, CallError> {
+    let request = ApiVersionsRequest {
+        client_software_name: "muster-load".into(),
+        client_software_version: env!("CARGO_PKG_VERSION").into(),
     };
+    let mut frame = channel.exchange(API_VERSIONS, &request).await?;
+    // A broker that does not know the version answers in version 0.
+    let unsupported = frame.get(4..6) == Some(&ErrorCode::UnsupportedVersion.code().to_be_bytes());
+    let version = if unsupported { 0 } else { API_VERSIONS };
+    if unsupported {
+        frame = channel.exchange(version, &ApiVersionsRequest::default()).await?;
+    }
+    let answer = wire::read::<ApiVersionsRequest<'_>>(version, &frame)?;
     match answer.error_code {
-        0 => Ok(answer),
+        0 => Ok(negotiate(&answer)),
         code => Err(Malformed::Body(format!("ApiVersions has error code {code}")).into()),
     }
 }
 
 /// The highest version of each API that both sides know.
-fn negotiate(answer: &ApiVersionsResponse) -> Versions {
-    let theirs: BTreeMap<i16, VersionRange> = answer
-        .api_keys
-        .iter()
-        .map(|api| (api.api_key, VersionRange { min: api.min_version, max: api.max_version }))
-        .collect();
+fn negotiate(answer: &ApiVersionsResponse<'_>) -> Versions {
     let mut versions = Versions::default();
-    for (key, ours) in OURS {
-        let common = theirs.get(key).map(|theirs| theirs.intersect(ours));
-        if let Some(common) = common.filter(|common| !common.is_empty()) {
-            versions.set(*key, common.max);
+    for api in OURS {
+        let ours = ours(*api);
+        let mut theirs = answer.api_keys.iter().filter(|theirs| theirs.api_key == *api as i16);
+        let common = theirs.next_back().map(|theirs| {
+            (theirs.min_version.max(*ours.start()), theirs.max_version.min(*ours.end()))
+        });
+        if let Some((_, max)) = common.filter(|(min, max)| min <= max) {
+            versions.set(*api, max);
         }
     }
     let mut finalized = answer.finalized_features.iter();
-    let transactions = finalized.find(|feature| feature.name.as_str() == TRANSACTIONS);
+    let transactions = finalized.find(|feature| feature.name == TRANSACTIONS);
     versions.transactions = transactions.map_or(0, |feature| feature.max_version_level);
     versions
 }
 
-const OURS: &[(i16, VersionRange)] = &[
-    ours::<MetadataRequest>(),
-    ours::<OffsetCommitRequest>(),
-    ours::<OffsetFetchRequest>(),
-    ours::<FindCoordinatorRequest>(),
-    ours::<JoinGroupRequest>(),
-    ours::<HeartbeatRequest>(),
-    ours::<LeaveGroupRequest>(),
-    ours::<SyncGroupRequest>(),
-    ours::<CreateTopicsRequest>(),
-    ours::<DeleteTopicsRequest>(),
-    ours::<SaslAuthenticateRequest>(),
-    ours::<CreatePartitionsRequest>(),
-    ours::<DeleteGroupsRequest>(),
-    ours::<ListGroupsRequest>(),
-    ours::<DescribeConfigsRequest>(),
-    ours::<ConsumerGroupHeartbeatRequest>(),
-    ours::<ProduceRequest>(),
-    ours::<InitProducerIdRequest>(),
-    ours::<AddPartitionsToTxnRequest>(),
-    ours::<AddOffsetsToTxnRequest>(),
-    ours::<EndTxnRequest>(),
-    ours::<ListOffsetsRequest>(),
-    ours::<FetchRequest>(),
-    ours::<TxnOffsetCommitRequest>(),
-    ours::<IncrementalAlterConfigsRequest>(),
-    ours::<ShareGroupHeartbeatRequest>(),
-    (ShareFetchRequest::KEY, SHARE_FETCH_VERSIONS),
-    (STREAMS_HEARTBEAT, STREAMS_HEARTBEAT_VERSIONS),
-    ours::<ShareAcknowledgeRequest>(),
-    ours::<DescribeShareGroupOffsetsRequest>(),
+const OURS: &[ApiKey] = &[
+    ApiKey::Metadata,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::Heartbeat,
+    ApiKey::LeaveGroup,
+    ApiKey::SyncGroup,
+    ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::SaslAuthenticate,
+    ApiKey::CreatePartitions,
+    ApiKey::DeleteGroups,
+    ApiKey::ListGroups,
+    ApiKey::DescribeConfigs,
+    ApiKey::ConsumerGroupHeartbeat,
+    ApiKey::Produce,
+    ApiKey::InitProducerId,
+    ApiKey::AddPartitionsToTxn,
+    ApiKey::AddOffsetsToTxn,
+    ApiKey::EndTxn,
+    ApiKey::ListOffsets,
+    ApiKey::Fetch,
+    ApiKey::TxnOffsetCommit,
+    ApiKey::IncrementalAlterConfigs,
+    ApiKey::ShareGroupHeartbeat,
+    ApiKey::ShareFetch,
+    ApiKey::StreamsGroupHeartbeat,
+    ApiKey::ShareAcknowledge,
+    ApiKey::DescribeShareGroupOffsets,
 ];
 
-const fn ours<R: Request>() -> (i16, VersionRange) {
-    (R::KEY, <R as Message>::VERSIONS)
+/// The versions that muster-load uses. Offsets are committed and read by the names of topics.
+fn ours(api: ApiKey) -> RangeInclusive<i16> {
+    let all = api.versions();
+    let newest = match api {
+        ApiKey::OffsetCommit | ApiKey::OffsetFetch => 9,
+        ApiKey::TxnOffsetCommit => 5,
+        ApiKey::ListOffsets => 10,
+        ApiKey::ShareAcknowledge => 1,
+        _ => *all.end(),
+    };
+    *all.start()..=newest
 }
 
 /// The version of an API that the cluster must have.
 ///
 /// # Errors
 /// One sentence.
-pub(super) fn required<R: Request>(versions: &Versions, name: &str) -> Result<i16, String> {
-    versions.of(R::KEY).ok_or_else(|| {
-        format!("the other side has no {name} of version {}", <R as Message>::VERSIONS)
+pub(super) fn required(versions: &Versions, api: ApiKey) -> Result<i16, String> {
+    versions.of(api).ok_or_else(|| {
+        let ours = ours(api);
+        let (name, oldest, newest) = (api.name(), ours.start(), ours.end());
+        format!("the other side has no {name} of version {oldest}..{newest}")
     })
 }
 
 /// In version 0 no topics meant all of them.
-fn all_brokers(version: i16) -> MetadataRequest {
-    MetadataRequest::default().with_topics(Some(Vec::new())).with_allow_auto_topic_creation(
+fn all_brokers(version: i16) -> MetadataRequest<'static> {
+    MetadataRequest {
+        topics: Some(Vec::new()),
         // Has no effect without topics, but before version 4 it can only be true.
-        version < 4,
-    )
+        allow_auto_topic_creation: version < 4,
+        ..MetadataRequest::default()
+    }
 }
 
 /// Node id, host, port.
-pub(super) fn brokers(answer: &MetadataResponse) -> Vec<(i32, String, u16)> {
-    let broker = |broker: &kafka_protocol::messages::metadata_response::MetadataResponseBroker| {
+pub(super) fn brokers(answer: &MetadataResponse<'_>) -> Vec<(i32, String, u16)> {
+    let broker = |broker: &MetadataResponseBroker<'_>| {
         let port = u16::try_from(broker.port).ok()?;
-        Some((broker.node_id.0, broker.host.to_string(), port))
+        Some((broker.node_id, broker.host.to_string(), port))
     };
     answer.brokers.iter().filter_map(broker).collect()
 }
@@ -270,22 +279,25 @@ fn no_metadata(error: &CallError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kafka_protocol::messages::api_versions_response::ApiVersion;
+    use muster_codec::messages::ApiVersion;
 
     use super::*;
 
     #[test]
     fn the_highest_common_version_counts() {
-        let api = |key, min, max| {
-            ApiVersion::default().with_api_key(key).with_min_version(min).with_max_version(max)
-        };
-        // OffsetCommit 10 is only in our answers; Heartbeat is too new; 999 is unknown.
-        let keys = vec![api(8, 2, 10), api(12, 5, 6), api(68, 0, 0), api(999, 0, 1)];
-        let versions = negotiate(&ApiVersionsResponse::default().with_api_keys(keys));
-        assert_eq!(
-            [8, 12, 68, 999, 3].map(|key| versions.of(key)),
-            [Some(9), None, Some(0), None, None]
-        );
-        assert!(required::<HeartbeatRequest>(&versions, "Heartbeat").is_err());
+        let api =
+            |api_key, min_version, max_version| ApiVersion { api_key, min_version, max_version };
+        // OffsetCommit 10 names topics by id; Heartbeat is too new; 999 is unknown.
+        let api_keys = vec![api(8, 2, 10), api(12, 5, 6), api(68, 0, 0), api(999, 0, 1)];
+        let versions = negotiate(&ApiVersionsResponse { api_keys, ..Default::default() });
+        let apis = [
+            ApiKey::OffsetCommit,
+            ApiKey::Heartbeat,
+            ApiKey::ConsumerGroupHeartbeat,
+            ApiKey::Metadata,
+        ];
+        assert_eq!(apis.map(|api| versions.of(api)), [Some(9), None, Some(0), None]);
+        let missing = required(&versions, ApiKey::Heartbeat).unwrap_err();
+        assert_eq!(missing, "the other side has no Heartbeat of version 0..4");
     }
 }

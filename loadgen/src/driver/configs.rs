@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kafka_protocol::messages::DescribeConfigsRequest;
-use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
-use kafka_protocol::protocol::StrBytes;
+use muster_codec::messages::{
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse,
+};
 
 use super::channel::Channel;
 use super::command::GroupTimes;
@@ -45,16 +45,23 @@ pub(super) async fn describe(
     version: i16,
     broker: i32,
 ) -> BTreeMap<String, String> {
-    let resource = DescribeConfigsResource::default()
-        .with_resource_type(BROKER)
-        .with_resource_name(broker.to_string().into())
-        .with_configuration_keys(Some(KEYS.map(StrBytes::from_static_str).into()));
-    let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
-    let Ok(answer) = channel.call(version, &request).await else { return BTreeMap::new() };
+    let resource = DescribeConfigsResource {
+        resource_type: BROKER,
+        resource_name: broker.to_string().into(),
+        configuration_keys: Some(KEYS.map(Into::into).into()),
+    };
+    let request =
+        DescribeConfigsRequest { resources: vec![resource], ..DescribeConfigsRequest::default() };
+    channel.call(version, &request, described).await.unwrap_or_default()
+}
+
+fn described(answer: DescribeConfigsResponse<'_>) -> BTreeMap<String, String> {
     let described = answer.results.into_iter().filter(|described| described.error_code == 0);
     let configs = described.flat_map(|described| described.configs);
-    let known = configs.filter(|config| KEYS.contains(&config.name.as_str()));
-    known.filter_map(|config| Some((config.name.to_string(), config.value?.to_string()))).collect()
+    let known = configs.filter(|config| KEYS.contains(&&*config.name));
+    known
+        .filter_map(|config| Some((config.name.into_owned(), config.value?.into_owned())))
+        .collect()
 }
 
 pub(super) fn times(keys: TimeKeys, configs: &BTreeMap<String, String>) -> Option<GroupTimes> {

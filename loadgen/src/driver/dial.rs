@@ -8,8 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use kafka_protocol::messages::SaslAuthenticateRequest;
-use kafka_protocol::protocol::Request;
+use muster_codec::ApiKey;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time;
 
@@ -99,7 +98,7 @@ impl Dialer {
         port: u16,
     ) -> Result<(), String> {
         let Some(credentials) = &self.target.security.sasl else { return Ok(()) };
-        let version = self.versions.borrow().of(SaslAuthenticateRequest::KEY).unwrap_or(0);
+        let version = self.versions.borrow().of(ApiKey::SaslAuthenticate).unwrap_or(0);
         let said = sasl::authenticate(channel, credentials, version).await;
         said.map_err(|reason| format!("{host}:{port}: {reason}"))
     }

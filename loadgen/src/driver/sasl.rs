@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use kafka_protocol::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
-use kafka_protocol::protocol::StrBytes;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
 use rsasl::callback::{Context, Request, SessionCallback, SessionData};
 use rsasl::prelude::{Mechname, MessageSent, SASLClient, SASLConfig, Session, SessionError, State};
 use rsasl::property::{AuthId, OAuthBearerKV, OAuthBearerToken, Password as PasswordOf};
@@ -14,8 +13,6 @@ use crate::security::{Bearer, Password, Sasl};
 
 /// Raw messages without SaslAuthenticate (version 0) ended with Kafka 1.0.
 const HANDSHAKE_VERSION: i16 = 1;
-const ILLEGAL_SASL_STATE: i16 = 34;
-const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
 /// SCRAM takes three; a server that asks for more than this is refused.
 const STEPS_MAX: usize = 8;
 /// The iterations of SCRAM, which the server chooses and the client computes; Kafka allows 16384.
@@ -33,19 +30,20 @@ pub(super) async fn authenticate(
     version: i16,
 ) -> Result<(), String> {
     let mechanism = sasl.mechanism();
-    let request =
-        SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(mechanism));
-    let answer = channel.call(HANDSHAKE_VERSION, &request).await.map_err(unanswered)?;
-    match answer.error_code {
-        0 => exchange(channel, sasl, version).await,
-        UNSUPPORTED_SASL_MECHANISM => {
-            let offered: Vec<_> = answer.mechanisms.iter().map(|name| name.as_str()).collect();
-            Err(format!("it does not offer {mechanism}, but {}", offered.join(", ")))
+    let request = SaslHandshakeRequest { mechanism: mechanism.into() };
+    let answer = channel.call(HANDSHAKE_VERSION, &request, |answer| {
+        (answer.error_code, answer.mechanisms.join(", "))
+    });
+    let (code, offered) = answer.await.map_err(unanswered)?;
+    match ErrorCode::from_code(code) {
+        Some(ErrorCode::None) => exchange(channel, sasl, version).await,
+        Some(ErrorCode::UnsupportedSaslMechanism) => {
+            Err(format!("it does not offer {mechanism}, but {offered}"))
         }
-        ILLEGAL_SASL_STATE => {
+        Some(ErrorCode::IllegalSaslState) => {
             Err("this listener has no SASL: use it without user name and password".into())
         }
-        code => Err(format!("it refused the SASL handshake with error code {code}")),
+        _ => Err(format!("it refused the SASL handshake with error code {code}")),
     }
 }
 
@@ -54,7 +52,7 @@ async fn exchange(channel: &mut Channel, sasl: &Sasl, version: i16) -> Result<()
     let name = sasl.mechanism();
     let mut session =
         session(name, credentials).map_err(|error| format!("SASL cannot start: {error}"))?;
-    let mut input: Option<Bytes> = None;
+    let mut input: Option<Vec<u8>> = None;
     for _ in 0..STEPS_MAX {
         if input.as_deref().and_then(iterations).is_some_and(|number| number > ITERATIONS_MAX) {
             return Err(format!("the server asks for too many iterations of {name}"));
@@ -66,20 +64,20 @@ async fn exchange(channel: &mut Channel, sasl: &Sasl, version: i16) -> Result<()
         if matches!(state, State::Finished(MessageSent::No)) {
             return Ok(());
         }
-        let request = SaslAuthenticateRequest::default().with_auth_bytes(message.into());
-        let answer = channel.call(version, &request).await.map_err(unanswered)?;
-        if answer.error_code != 0 {
-            let reason = answer.error_message.unwrap_or_default();
-            return Err(refused(sasl, &reason));
-        }
+        let request = SaslAuthenticateRequest { auth_bytes: message.into() };
+        let said = channel.call(version, &request, |answer| match answer.error_code {
+            0 => Ok(answer.auth_bytes.to_vec()),
+            _ => Err(answer.error_message.unwrap_or_default().into_owned()),
+        });
+        let said = said.await.map_err(unanswered)?.map_err(|reason| refused(sasl, &reason))?;
         // The status that the server sends before it refuses (RFC 7628).
-        if matches!(sasl, Sasl::Bearer(_)) && !answer.auth_bytes.is_empty() {
-            return Err(refused(sasl, &String::from_utf8_lossy(&answer.auth_bytes)));
+        if matches!(sasl, Sasl::Bearer(_)) && !said.is_empty() {
+            return Err(refused(sasl, &String::from_utf8_lossy(&said)));
         }
         if state.is_finished() {
             return Ok(());
         }
-        input = Some(answer.auth_bytes);
+        input = Some(said);
     }
     Err(format!("{name} does not end within {STEPS_MAX} steps"))
 }

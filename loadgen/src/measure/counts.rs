@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kafka_protocol::ResponseError;
-use kafka_protocol::messages::ApiKey;
+use muster_codec::{ApiKey, ErrorCode};
 
 use crate::event::{Event, EventKind, OBSERVER, Stop};
+use crate::member::error_name;
 use crate::report::model::{
     Commits, ErrorCount, FailedMember, MEMBER_ID_REQUIRED, Members, Transactions,
 };
@@ -103,7 +103,7 @@ impl Counts {
         let counts = self.by_code.iter().map(|((api, code), count)| ErrorCount {
             api: api_name(*api),
             code: *code,
-            name: error_name(*code),
+            name: name_of(*code),
             count: *count,
         });
         counts.collect()
@@ -132,23 +132,11 @@ fn api_name(key: i16) -> String {
     if key == MEMBERSHIP {
         return "membership".into();
     }
-    ApiKey::try_from(key).map_or_else(|()| format!("API {key}"), |api| format!("{api:?}"))
+    ApiKey::from_key(key).map_or_else(|| format!("API {key}"), |api| api.name().into())
 }
 
-/// The name in the protocol guide: `UNKNOWN_MEMBER_ID`.
-fn error_name(code: i16) -> String {
-    let Some(error) = ResponseError::try_from_code(code) else { return format!("error {code}") };
-    if matches!(error, ResponseError::Unknown(_)) {
-        return format!("error {code}");
-    }
-    let mut name = String::new();
-    for letter in format!("{error:?}").chars() {
-        if letter.is_ascii_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_uppercase());
-    }
-    name
+fn name_of(code: i16) -> String {
+    ErrorCode::from_code(code).map_or_else(|| format!("error {code}"), error_name)
 }
 
 #[cfg(test)]
@@ -160,8 +148,8 @@ mod tests {
         assert_eq!(api_name(11), "JoinGroup");
         assert_eq!(api_name(68), "ConsumerGroupHeartbeat");
         assert_eq!(api_name(9999), "API 9999");
-        assert_eq!(error_name(25), "UNKNOWN_MEMBER_ID");
-        assert_eq!(error_name(110), "FENCED_MEMBER_EPOCH");
-        assert_eq!(error_name(9999), "error 9999");
+        assert_eq!(name_of(25), "UNKNOWN_MEMBER_ID");
+        assert_eq!(name_of(110), "FENCED_MEMBER_EPOCH");
+        assert_eq!(name_of(9999), "error 9999");
     }
 }

@@ -6,17 +6,16 @@ mod rebalance;
 
 use std::sync::Arc;
 
-use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::ApiKey;
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::{ApiKey, ErrorCode};
 
 use super::State;
 use super::assignors::NO_GENERATION;
 use super::backoff::Retry;
 use super::classic_messages as messages;
 use super::core::{Core, Turn};
-use super::error::{Remedy, Step, fatal, remedy};
+use super::error::{Remedy, Step, fatal, refusal, remedy};
 use super::io::{Destination, Failure, NodeIndex, Overdue, Regular, Request, Response};
 use super::repeat::Repeat;
 use crate::event::EventKind;
@@ -263,13 +262,13 @@ impl Classic {
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
-        let Some(error) = ResponseError::try_from_code(code) else {
+        let Some(error) = refusal(code) else {
             self.retry.succeeded();
             self.alive(sent, core, turn);
             return Ok(());
         };
         match error {
-            ResponseError::RebalanceInProgress => {
+            ErrorCode::RebalanceInProgress => {
                 self.retry.succeeded();
                 self.last_accepted = turn.now();
                 self.must_rejoin(sent, core, turn);
@@ -298,16 +297,16 @@ impl Classic {
     pub(super) fn fence(
         &mut self,
         api: ApiKey,
-        error: ResponseError,
+        error: ErrorCode,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         core.emit(turn, EventKind::Fenced { error: error.code() });
         core.lose_all(turn);
-        if error == ResponseError::FencedInstanceId {
+        if error == ErrorCode::FencedInstanceId {
             return Err(fatal(api, &core.group().id, error, None));
         }
-        if error != ResponseError::IllegalGeneration {
+        if error != ErrorCode::IllegalGeneration {
             self.member_id = StrBytes::new();
         }
         self.generation = NO_GENERATION;
@@ -372,7 +371,7 @@ impl Classic {
     fn remedy(
         &mut self,
         api: ApiKey,
-        error: ResponseError,
+        error: ErrorCode,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -388,11 +387,9 @@ impl Classic {
 }
 
 /// Errors by which the coordinator refuses it as a member, or as one of this generation.
-pub(super) fn is_fencing(error: ResponseError) -> bool {
+pub(super) fn is_fencing(error: ErrorCode) -> bool {
     matches!(
         error,
-        ResponseError::UnknownMemberId
-            | ResponseError::IllegalGeneration
-            | ResponseError::FencedInstanceId
+        ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration | ErrorCode::FencedInstanceId
     )
 }

@@ -1,14 +1,15 @@
 //! The requests of classic members, in all versions.
 
-use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
 use kafka_protocol::messages::leave_group_request::MemberIdentity;
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{
-    ApiKey, HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
-    LeaveGroupResponse, SyncGroupRequest,
+    HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
+    SyncGroupRequest,
 };
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::ApiKey;
+use muster_codec::ErrorCode;
 
 use super::assignors::protocol::{Joining, join_metadata};
 use super::classic::Classic;
@@ -129,7 +130,7 @@ pub(super) fn chosen(response: &JoinGroupResponse, core: &Core) -> Step<ClassicA
 }
 
 fn inconsistent(core: &Core) -> Fatal {
-    fatal(ApiKey::JoinGroup, &core.group().id, ResponseError::InconsistentGroupProtocol, None)
+    fatal(ApiKey::JoinGroup, &core.group().id, ErrorCode::InconsistentGroupProtocol, None)
 }
 
 fn version(core: &Core, turn: &Turn<'_, '_>, api: ApiKey, for_static: i16) -> Step<i16> {

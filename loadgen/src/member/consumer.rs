@@ -5,13 +5,12 @@
 use std::time::Duration;
 
 use kafka_protocol::messages::consumer_group_heartbeat_response::Assignment;
-use kafka_protocol::messages::{
-    ApiKey, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
-};
+use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
+use muster_codec::ApiKey;
 
 use super::consumer_messages::{OWN_ID, Target, describe, wire};
 use super::core::{Core, Turn};
-use super::error::{Api, Step};
+use super::error::Step;
 use super::heartbeating::Heartbeating;
 use super::heartbeats::LEAVE;
 use super::io::{Regular, Request, Response};
@@ -27,7 +26,7 @@ use crate::topics::Topics;
 const LEAVE_FOR_NOW: i32 = -2;
 
 static BEATS: Beats = Beats {
-    api: Api::Known(ApiKey::ConsumerGroupHeartbeat),
+    api: ApiKey::ConsumerGroupHeartbeat,
     least_version: 0,
     regular: Regular::ConsumerHeartbeat,
 };

@@ -2,7 +2,8 @@
 //! assignment in an answer.
 
 use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
-use kafka_protocol::messages::{ApiKey, ConsumerGroupHeartbeatRequest, TopicName};
+use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, TopicName};
+use muster_codec::ApiKey;
 use uuid::Uuid;
 
 use super::core::{Core, millis};

@@ -3,12 +3,12 @@
 
 use std::fmt;
 
-use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::{ApiKey, FindCoordinatorRequest, FindCoordinatorResponse};
+use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::{ApiKey, ErrorCode};
 
 use super::backoff::Retry;
-use super::error::{Fatal, Remedy, Step, fatal_of, remedy};
+use super::error::{Fatal, Remedy, Step, fatal_of, refusal, remedy};
 use super::io::{NodeIndex, Request};
 use crate::time::Time;
 
@@ -134,12 +134,12 @@ pub(super) fn request(key: &Key, version: i16) -> Request {
 pub(super) fn read<'a>(
     key: &Key,
     response: &'a FindCoordinatorResponse,
-) -> Step<Result<(&'a str, u16), ResponseError>> {
+) -> Step<Result<(&'a str, u16), ErrorCode>> {
     let (error, said, host, port) = match response.coordinators.first() {
         Some(one) => (one.error_code, &one.error_message, &one.host, one.port),
         None => (response.error_code, &response.error_message, &response.host, response.port),
     };
-    match ResponseError::try_from_code(error) {
+    match refusal(error) {
         None => match u16::try_from(port) {
             Ok(port) if port > 0 && !host.is_empty() => Ok(Ok((host.as_str(), port))),
             _ => Err(Fatal(format!("the coordinator of {key} has no valid address"))),

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::ApiKey;
 
 use super::backoff::Retry;
 use super::coordinator::{self, Key, Lookup};
-use super::error::{Api, Step, unsupported};
+use super::error::{Step, unsupported};
 use super::io::{Destination, Failure, NodeIndex, Outgoing, Request, Response};
 use super::owned::{Owned, difference};
 use super::{Context, Output};
@@ -65,8 +65,8 @@ impl Core {
         turn.output.events.push(Event { at: turn.context.now, group, member, kind });
     }
 
-    pub(super) fn refused(&self, turn: &mut Turn<'_, '_>, api: impl Into<Api>, error: i16) {
-        self.emit(turn, EventKind::Refused { api: api.into().key(), error });
+    pub(super) fn refused(&self, turn: &mut Turn<'_, '_>, api: ApiKey, error: i16) {
+        self.emit(turn, EventKind::Refused { api: api as i16, error });
     }
 
     pub(super) fn failed(&self, retry: &mut Retry, turn: &mut Turn<'_, '_>) {
@@ -81,12 +81,11 @@ impl Core {
     pub(super) fn version(
         &self,
         turn: &Turn<'_, '_>,
-        api: impl Into<Api>,
+        api: ApiKey,
         least: i16,
         needed: &str,
     ) -> Step<i16> {
-        let api = api.into();
-        match turn.context.versions.of(api.key()) {
+        match turn.context.versions.of(api) {
             Some(version) if version >= least => Ok(version),
             _ => Err(unsupported(api, needed)),
         }

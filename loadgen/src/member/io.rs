@@ -16,6 +16,8 @@ use kafka_protocol::messages::{
     SyncGroupRequest, SyncGroupResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 
+use muster_codec::ApiKey;
+
 use super::streams::{StreamsHeartbeat, StreamsHeartbeatAnswer};
 use crate::plan::Acquire;
 use crate::time::Time;
@@ -210,8 +212,8 @@ pub struct Versions {
 }
 
 impl Versions {
-    pub fn set(&mut self, api_key: i16, version: i16) {
-        let Ok(at) = usize::try_from(api_key) else { return };
+    pub fn set(&mut self, api: ApiKey, version: i16) {
+        let at = api as usize;
         if self.by_key.len() <= at {
             self.by_key.resize(at + 1, None);
         }
@@ -219,7 +221,7 @@ impl Versions {
     }
 
     /// `None` if the cluster does not have the API.
-    pub fn of(&self, api_key: i16) -> Option<i16> {
-        *self.by_key.get(usize::try_from(api_key).ok()?)?
+    pub fn of(&self, api: ApiKey) -> Option<i16> {
+        *self.by_key.get(api as usize)?
     }
 }

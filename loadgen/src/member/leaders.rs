@@ -1,7 +1,8 @@
 //! The leaders of the partitions that a member writes to or reads, from the cluster's metadata.
 
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kafka_protocol::messages::{ApiKey, MetadataRequest, MetadataResponse, TopicName};
+use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
+use muster_codec::ApiKey;
 
 use super::backoff::Retry;
 use super::core::{Core, Turn};

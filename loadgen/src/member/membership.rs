@@ -1,12 +1,12 @@
 //! The membership of a member whose heartbeats join, keep alive and leave, as in consumer groups,
 //! share groups and streams groups. What the heartbeats say and bring besides belongs to the kind.
 
-use kafka_protocol::error::ResponseError;
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::{ApiKey, ErrorCode};
 
 use super::State;
 use super::core::{Core, Turn, detached, shared};
-use super::error::{Api, Fatal, Remedy, Step, fatal, remedy};
+use super::error::{Fatal, Remedy, Step, fatal, refusal, remedy};
 use super::heartbeats::{self, Heartbeats, JOIN, LEAVE};
 use super::io::{Destination, NodeIndex, Overdue, Regular, Request};
 use crate::event::EventKind;
@@ -14,7 +14,7 @@ use crate::time::Time;
 
 /// The heartbeats of a kind of group.
 pub(super) struct Beats {
-    pub(super) api: Api,
+    pub(super) api: ApiKey,
     pub(super) least_version: i16,
     pub(super) regular: Regular,
 }
@@ -334,21 +334,21 @@ impl Membership {
     /// The coordinator answered with an error.
     fn refused(&mut self, beat: &Beat, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step<Heard> {
         let (api, code) = (self.of.api, beat.error);
-        let Some(error) = ResponseError::try_from_code(code) else { return Ok(Heard::Nothing) };
+        let Some(error) = refusal(code) else { return Ok(Heard::Nothing) };
         match error {
-            ResponseError::UnknownMemberId | ResponseError::FencedMemberEpoch => {
+            ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch => {
                 self.rejoin(code, core, turn);
                 core.failed_once(&mut self.heartbeats.retry, turn);
                 return Ok(Heard::Out);
             }
             // The Java client gives up; a process supervisor would restart it. So it tries again,
             // until the session of the previous member is over.
-            ResponseError::UnreleasedInstanceId => {
+            ErrorCode::UnreleasedInstanceId => {
                 self.rejoin(code, core, turn);
                 core.failed(&mut self.heartbeats.retry, turn);
                 return Ok(Heard::Out);
             }
-            ResponseError::FencedInstanceId => core.emit(turn, EventKind::Fenced { error: code }),
+            ErrorCode::FencedInstanceId => core.emit(turn, EventKind::Fenced { error: code }),
             error => match remedy(error) {
                 Remedy::GiveUp => {}
                 Remedy::LookUp => {

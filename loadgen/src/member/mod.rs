@@ -47,11 +47,12 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::messages::ApiKey;
+use muster_codec::ApiKey;
 
+pub(crate) use self::error::error_name;
 pub use self::streams::{
-    Joining as StreamsJoining, STREAMS_HEARTBEAT, StreamsHeartbeat, StreamsHeartbeatAnswer,
-    TaskIds, Tasks as StreamsTasks,
+    Joining as StreamsJoining, StreamsHeartbeat, StreamsHeartbeatAnswer, TaskIds,
+    Tasks as StreamsTasks,
 };
 
 pub use self::io::{

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::{ApiKey, OffsetCommitResponse};
+use kafka_protocol::messages::OffsetCommitResponse;
+use muster_codec::{ApiKey, ErrorCode};
 
 use super::backoff::Retry;
 use super::core::{Core, Turn};
-use super::error::{Step, fatal, unsupported};
+use super::error::{Step, fatal, refusal, unsupported};
 use super::io::{Destination, Failure, Overdue, Regular, Request, Response};
 use super::offset_messages::{
     Identity, STATIC_COMMIT, commit_request, fetch_request, fetched, refused,
@@ -63,7 +63,7 @@ pub(super) enum Effect {
     /// The connection broke.
     Broke,
     /// The error of a commit that may concern the membership.
-    CommitRefused(ResponseError),
+    CommitRefused(ErrorCode),
 }
 
 impl Offsets {
@@ -279,7 +279,7 @@ impl Offsets {
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         let Some(node) = core.lookup.node() else { return Ok(()) };
-        let Some(version) = turn.context.versions.of(ApiKey::OffsetFetch as i16) else {
+        let Some(version) = turn.context.versions.of(ApiKey::OffsetFetch) else {
             return Err(unsupported(ApiKey::OffsetFetch, ""));
         };
         let request = fetch_request(partitions, identity, &core.plan, version, turn.context.topics);
@@ -297,7 +297,7 @@ impl Offsets {
         turn: &mut Turn<'_, '_>,
     ) -> Effect {
         let refused: Arc<[(Partition, i16)]> = refused(response, turn.context.topics);
-        let first = refused.first().and_then(|(_, code)| ResponseError::try_from_code(*code));
+        let first = refused.first().and_then(|(_, code)| refusal(*code));
         core.emit(turn, EventKind::CommitAnswered { id, refused });
         let Some(error) = first else {
             self.retry.succeeded();
@@ -306,9 +306,9 @@ impl Offsets {
         };
         core.failed(&mut self.retry, turn);
         match error {
-            ResponseError::NotCoordinator
-            | ResponseError::CoordinatorNotAvailable
-            | ResponseError::RequestTimedOut => Effect::LookUp,
+            ErrorCode::NotCoordinator
+            | ErrorCode::CoordinatorNotAvailable
+            | ErrorCode::RequestTimedOut => Effect::LookUp,
             error => Effect::CommitRefused(error),
         }
     }
@@ -338,8 +338,8 @@ impl Offsets {
     fn not_read(&mut self, code: i16, core: &Core, turn: &mut Turn<'_, '_>) -> Step<Effect> {
         core.refused(turn, ApiKey::OffsetFetch, code);
         core.failed(&mut self.retry, turn);
-        match ResponseError::try_from_code(code) {
-            Some(ResponseError::NotCoordinator | ResponseError::CoordinatorNotAvailable) => {
+        match refusal(code) {
+            Some(ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable) => {
                 Ok(Effect::LookUp)
             }
             Some(error) if is_fatal(error) => {
@@ -351,12 +351,12 @@ impl Offsets {
 }
 
 /// Errors of offset requests after which no later one can succeed.
-pub(super) fn is_fatal(error: ResponseError) -> bool {
+pub(super) fn is_fatal(error: ErrorCode) -> bool {
     matches!(
         error,
-        ResponseError::GroupAuthorizationFailed
-            | ResponseError::TopicAuthorizationFailed
-            | ResponseError::UnsupportedVersion
-            | ResponseError::InvalidGroupId
+        ErrorCode::GroupAuthorizationFailed
+            | ErrorCode::TopicAuthorizationFailed
+            | ErrorCode::UnsupportedVersion
+            | ErrorCode::InvalidGroupId
     )
 }

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kafka_protocol::messages::{ApiKey, SyncGroupResponse};
+use kafka_protocol::messages::SyncGroupResponse;
+use muster_codec::ApiKey;
 
 use super::assignors::protocol::read_assignment;
 use crate::event::EventKind;

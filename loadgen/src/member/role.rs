@@ -1,8 +1,7 @@
 //! The membership of a member in its group: classic, consumer (KIP-848), or none.
 
-use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::{ApiKey, ErrorCode};
 
 use super::State;
 use super::classic::{Classic, is_fencing};
@@ -348,7 +347,7 @@ impl Role {
     /// of consumer groups wait for the answer to the next heartbeat.
     pub(super) fn commit_refused(
         &mut self,
-        error: ResponseError,
+        error: ErrorCode,
         sent: Time,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
@@ -357,7 +356,7 @@ impl Role {
         match error {
             // It is joining, and the answer to the join decides about its membership.
             _ if !classic.is_member() => Ok(()),
-            ResponseError::RebalanceInProgress => {
+            ErrorCode::RebalanceInProgress => {
                 classic.must_rejoin(sent, core, turn);
                 Ok(())
             }

@@ -25,7 +25,7 @@ mod wind_down;
 
 use std::time::Duration;
 
-use kafka_protocol::messages::ApiKey;
+use muster_codec::ApiKey;
 use serde::Deserialize;
 
 pub use cause::Cause;
@@ -38,7 +38,7 @@ pub use validate::{Limits, SPAN};
 
 use self::values::Span;
 use crate::driver::command::{Cluster, GroupTimes};
-use crate::member::{STREAMS_HEARTBEAT, Versions};
+use crate::member::Versions;
 
 /// The default of `group.consumer.heartbeat.interval.ms` of servers, and of that of share groups.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
@@ -72,26 +72,26 @@ pub fn of_text(name: &str, text: &str, limits: &Limits) -> Result<Named, Problem
 }
 
 /// The needs of groups with members: the protocol, its first API, and the option to avoid it.
-const NEEDS: [(file::Protocol, i16, &str, &str); 4] = [
+const NEEDS: [(file::Protocol, ApiKey, &str, &str); 4] = [
     (
         file::Protocol::Streams,
-        STREAMS_HEARTBEAT,
+        ApiKey::StreamsGroupHeartbeat,
         "StreamsGroupHeartbeat (KIP-1071)",
         "--protocol consumer",
     ),
     (
         file::Protocol::Share,
-        ApiKey::ShareGroupHeartbeat as i16,
+        ApiKey::ShareGroupHeartbeat,
         "ShareGroupHeartbeat (KIP-932)",
         "--protocol consumer",
     ),
     (
         file::Protocol::Consumer,
-        ApiKey::ConsumerGroupHeartbeat as i16,
+        ApiKey::ConsumerGroupHeartbeat,
         "ConsumerGroupHeartbeat (KIP-848)",
         "--protocol classic",
     ),
-    (file::Protocol::Classic, ApiKey::JoinGroup as i16, "JoinGroup", "--protocol consumer"),
+    (file::Protocol::Classic, ApiKey::JoinGroup, "JoinGroup", "--protocol consumer"),
 ];
 
 impl Named {
@@ -114,7 +114,7 @@ impl Named {
     /// Decides on the transaction version of producers that do not ask for one.
     fn choose_transactions(&mut self, versions: &Versions) -> Result<(), Problem> {
         let newest = if versions.transactions >= 2 { 2 } else { 1 };
-        let has_ids = versions.of(ApiKey::InitProducerId as i16).is_some();
+        let has_ids = versions.of(ApiKey::InitProducerId).is_some();
         for producer in self.scenario.groups.iter_mut().filter_map(|it| it.producer.as_mut()) {
             let name = &producer.name;
             if (producer.transactional || producer.idempotent) && !has_ids {

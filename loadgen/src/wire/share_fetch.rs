@@ -3,7 +3,7 @@
 use kafka_protocol::messages::{ShareFetchRequest, ShareFetchResponse};
 use kafka_protocol::protocol::{Message, VersionRange};
 
-use super::{Header, Malformed, Unwritable, read, write};
+use super::{Header, Malformed, Unwritable, read_other, write_other};
 use crate::member::ShareFetch;
 
 /// The version that `kafka-protocol` has. The next one has two fields more in the request, and the
@@ -26,7 +26,7 @@ pub(super) fn write_share_fetch(
     fetch: &ShareFetch,
 ) -> Result<(), Unwritable> {
     let start = out.len();
-    write(out, &Header { version: KNOWN, ..*header }, &fetch.request)?;
+    write_other(out, &Header { version: KNOWN, ..*header }, &fetch.request)?;
     if header.version > KNOWN {
         let at = start + LENGTH + header_length(header) + before_mode(&fetch.request);
         let is_renewal = 0;
@@ -45,7 +45,7 @@ pub(super) fn read_share_fetch(
     version: i16,
     frame: &[u8],
 ) -> Result<ShareFetchResponse, Malformed> {
-    read::<ShareFetchRequest>(version.min(KNOWN), frame)
+    read_other::<ShareFetchRequest>(version.min(KNOWN), frame)
 }
 
 /// API key, version, correlation id, client id, no tags.

@@ -3,8 +3,8 @@
 use kafka_protocol::messages::{RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes, VersionRange};
 
-use super::{Header, Malformed, Unwritable, body, framed, shape};
-use crate::member::{STREAMS_HEARTBEAT, StreamsHeartbeat, StreamsHeartbeatAnswer, TaskIds};
+use super::{Header, Malformed, STREAMS_HEARTBEAT, Unwritable, body, framed_other, shape};
+use crate::member::{StreamsHeartbeat, StreamsHeartbeatAnswer, TaskIds};
 use crate::member::{StreamsJoining as Joining, StreamsTasks as Tasks};
 use crate::plan::{InternalTopic, Partition, Subtopology, Topology};
 
@@ -30,12 +30,12 @@ pub(super) fn write_streams_heartbeat(
     header: &Header<'_>,
     request: &StreamsHeartbeat,
 ) -> Result<(), Unwritable> {
-    framed(out, |out| {
+    framed_other(out, |out| {
         let head = RequestHeader::default()
             .with_request_api_key(STREAMS_HEARTBEAT)
             .with_request_api_version(header.version)
             .with_correlation_id(header.correlation)
-            .with_client_id(Some(header.client_id.clone()));
+            .with_client_id(Some(StrBytes::from_string(header.client_id.to_owned())));
         let encoded = head.encode(out, REQUEST_HEADER);
         Writer(out).request(request);
         encoded

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::member::{StreamsHeartbeat, StreamsJoining as Joining, StreamsTasks};
+use muster_codec::messages;
 
 /// `(api, version, body)` of answers that Kafka's own serializer wrote.
 fn vectors() -> Vec<(i16, i16, Vec<u8>)> {
@@ -53,10 +54,10 @@ fn a_truncated_answer_is_refused() {
 fn a_length_that_exceeds_the_bytes_is_refused_before_memory_is_reserved() {
     // Metadata v12: correlation id, no tags, throttle time, 2^32 - 2 brokers.
     let frame = [0, 0, 0, 7, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f];
-    assert!(read::<MetadataRequest>(12, &frame).is_err());
+    assert!(read::<messages::MetadataRequest<'_>>(12, &frame).is_err());
     // ApiVersions v3: the same in a tagged field, of which there is one: tag 0, 5 bytes.
     let frame = [0, 0, 0, 7, 0, 0, 1, 0, 0, 0, 0, 1, 0, 5, 0xff, 0xff, 0xff, 0xff, 0x0f];
-    assert!(read::<ApiVersionsRequest>(3, &frame).is_err());
+    assert!(read::<messages::ApiVersionsRequest<'_>>(3, &frame).is_err());
 }
 
 proptest! {
@@ -65,8 +66,8 @@ proptest! {
         api in 0i16..90, version in 0i16..14, frame in prop::collection::vec(any::<u8>(), 0..200),
     ) {
         let _ = read_response(api, version, &frame);
-        let _ = read::<MetadataRequest>(version, &frame);
-        let _ = read::<ApiVersionsRequest>(version.min(4), &frame);
+        let _ = read::<messages::MetadataRequest<'_>>(version, &frame);
+        let _ = read::<messages::ApiVersionsRequest<'_>>(version.min(4), &frame);
     }
 
     #[test]
@@ -105,8 +106,8 @@ fn lengths_that_no_frame_has_are_refused() {
 
 #[test]
 fn a_request_is_framed_and_its_answer_read_back() {
-    let client_id = StrBytes::from_static_str("me");
-    let header = Header { version: 4, correlation: 9, client_id: &client_id };
+    let client_id = "me";
+    let header = Header { version: 4, correlation: 9, client_id };
     let heartbeat = HeartbeatRequest::default()
         .with_group_id(StrBytes::from_static_str("g").into())
         .with_member_id(StrBytes::from_static_str("m"))
@@ -131,7 +132,7 @@ fn a_request_that_cannot_be_encoded_appends_nothing() {
     let client_id = StrBytes::from_string("x".repeat(40_000));
     let header = Header { version: 4, correlation: 9, client_id: &client_id };
     let mut out = vec![1];
-    assert!(write(&mut out, &header, &HeartbeatRequest::default()).is_err());
+    assert!(write(&mut out, &header, &messages::HeartbeatRequest::default()).is_err());
     assert_eq!(out, [1]);
 }
 

@@ -2,36 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::incremental_alter_configs_request::{
-    AlterConfigsResource, AlterableConfig,
+use kafka_protocol::protocol::StrBytes;
+use muster_codec::messages::{
+    AlterConfigsResource, AlterableConfig, DeleteGroupsRequest, DeleteGroupsResponse,
+    FindCoordinatorRequest, FindCoordinatorResponse, IncrementalAlterConfigsRequest,
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+    OffsetFetchResponse, OffsetFetchResponsePartition as Single,
+    OffsetFetchResponsePartitions as Grouped,
 };
-use kafka_protocol::messages::offset_fetch_request::{
-    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
-};
-use kafka_protocol::messages::offset_fetch_response::{
-    OffsetFetchResponsePartition as Single, OffsetFetchResponsePartitions as Grouped,
-};
-use kafka_protocol::messages::{
-    DeleteGroupsRequest, DeleteGroupsResponse, FindCoordinatorRequest, GroupId,
-    IncrementalAlterConfigsRequest, OffsetFetchRequest, OffsetFetchResponse, TopicName,
-};
-use kafka_protocol::protocol::{Request, StrBytes};
+use muster_codec::{ApiKey, ErrorCode, Str};
 use tokio::time::sleep;
 
-use super::{PATIENCE, RETRY_AFTER, any_server, failed, is, observe, refused, version};
+use super::{PATIENCE, RETRY_AFTER, any_server, call, is, observe, refused, version};
 use crate::driver::channel::Channel;
 use crate::driver::core::Shared;
 use crate::event::EventKind;
 use crate::plan::{GroupIndex, Partition};
 use crate::time::Time;
+use crate::wire::Call;
 
 const PARTITIONS_A_REQUEST: usize = 5_000;
 /// Errors after which the coordinator is looked up again and the request repeated.
-const PASSING: &[ResponseError] = &[
-    ResponseError::CoordinatorLoadInProgress,
-    ResponseError::CoordinatorNotAvailable,
-    ResponseError::NotCoordinator,
+const PASSING: &[ErrorCode] = &[
+    ErrorCode::CoordinatorLoadInProgress,
+    ErrorCode::CoordinatorNotAvailable,
+    ErrorCode::NotCoordinator,
 ];
 /// From this version of OffsetFetch on a request is for several groups.
 const GROUPS_FROM: i16 = 8;
@@ -53,15 +48,21 @@ pub(super) async fn delete(
     group: GroupIndex,
     id: &StrBytes,
 ) -> Result<(), String> {
-    let request = DeleteGroupsRequest::default().with_groups_names(vec![GroupId(id.clone())]);
-    let error = |answer: &DeleteGroupsResponse| {
-        answer.results.first().map_or(-1, |result| result.error_code)
+    let request = DeleteGroupsRequest { groups_names: vec![id.as_str().into()] };
+    let read = |answer: DeleteGroupsResponse<'_>| match answer
+        .results
+        .first()
+        .map_or(-1, |result| result.error_code)
+    {
+        0 => Ok(()),
+        code => Err(code),
     };
-    let (sent, _, code) = ask(shared, id, "DeleteGroups", &request, error).await?;
-    match code {
-        0 => observe(shared, group, EventKind::GroupDeleted { sent }),
-        code if is(code, &[ResponseError::GroupIdNotFound]) => {}
-        code => return Err(refused(&format!("group {id} cannot be deleted"), code, None)),
+    match ask(shared, id, &request, read).await? {
+        (sent, Ok(())) => observe(shared, group, EventKind::GroupDeleted { sent }),
+        (_, Err(code)) if is(code, &[ErrorCode::GroupIdNotFound]) => {}
+        (_, Err(code)) => {
+            return Err(refused(&format!("group {id} cannot be deleted"), code, None));
+        }
     }
     Ok(())
 }
@@ -88,64 +89,73 @@ async fn read_some(
     id: &StrBytes,
     partitions: &[Partition],
 ) -> Result<(), String> {
-    let version = version::<OffsetFetchRequest>(shared, "OffsetFetch")?;
-    let request = offset_fetch(shared, version, id, partitions)?;
-    let error = |answer: &OffsetFetchResponse| committed(shared, answer).err().unwrap_or(0);
-    let (sent, answer, _) = ask(shared, id, "OffsetFetch", &request, error).await?;
-    match committed(shared, &answer) {
-        Ok(offsets) => {
+    let request = offset_fetch(shared, id, partitions)?;
+    match ask(shared, id, &request, |answer| committed(shared, &answer)).await? {
+        (sent, Ok(offsets)) => {
             observe(shared, group, EventKind::Fetched { sent, offsets: offsets.into() });
             Ok(())
         }
-        Err(code) => Err(refused(&format!("offsets of group {id} cannot be read"), code, None)),
+        (_, Err(code)) => {
+            Err(refused(&format!("offsets of group {id} cannot be read"), code, None))
+        }
     }
 }
 
-fn offset_fetch(
+fn offset_fetch<'a>(
     shared: &Shared,
-    version: i16,
-    id: &StrBytes,
+    id: &'a StrBytes,
     partitions: &[Partition],
-) -> Result<OffsetFetchRequest, String> {
+) -> Result<OffsetFetchRequest<'a>, String> {
+    let topics = by_topic(shared, partitions)?.into_iter();
+    let (id, request) = (Str::from(id.as_str()), OffsetFetchRequest::default());
+    if version(shared, ApiKey::OffsetFetch)? < GROUPS_FROM {
+        let topic = |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes };
+        let topics = Some(topics.map(topic).collect());
+        return Ok(OffsetFetchRequest { group_id: id, topics, ..request });
+    }
+    let topic = |(name, partition_indexes)| OffsetFetchRequestTopics {
+        name,
+        partition_indexes,
+        ..OffsetFetchRequestTopics::default()
+    };
+    let topics = Some(topics.map(topic).collect());
+    let group = OffsetFetchRequestGroup { group_id: id, topics, ..Default::default() };
+    Ok(OffsetFetchRequest { groups: vec![group], ..request })
+}
+
+/// The numbers of these partitions by the names of their topics.
+pub(super) fn by_topic(
+    shared: &Shared,
+    partitions: &[Partition],
+) -> Result<Vec<(Str<'static>, Vec<i32>)>, String> {
     let mut by_topic: BTreeMap<_, Vec<i32>> = BTreeMap::new();
     for partition in partitions {
         by_topic.entry(partition.topic).or_default().push(partition.number as i32);
     }
     let core = shared.core.borrow();
-    let mut topics = Vec::new();
-    for (topic, numbers) in by_topic {
+    let named = by_topic.into_iter().map(|(topic, numbers)| {
         let known = core.topics.get(topic).ok_or("offsets of an unknown topic are asked for")?;
-        topics.push((TopicName(known.name.clone()), numbers));
-    }
-    let id = GroupId(id.clone());
-    if version < GROUPS_FROM {
-        let topic = |(name, numbers)| {
-            OffsetFetchRequestTopic::default().with_name(name).with_partition_indexes(numbers)
-        };
-        let topics = topics.into_iter().map(topic).collect();
-        return Ok(OffsetFetchRequest::default().with_group_id(id).with_topics(Some(topics)));
-    }
-    let topic = |(name, numbers)| {
-        OffsetFetchRequestTopics::default().with_name(name).with_partition_indexes(numbers)
-    };
-    let topics = topics.into_iter().map(topic).collect();
-    let group = OffsetFetchRequestGroup::default().with_group_id(id).with_topics(Some(topics));
-    Ok(OffsetFetchRequest::default().with_groups(vec![group]))
+        Ok((known.name.to_string().into(), numbers))
+    });
+    named.collect()
 }
 
 /// The offsets, or the first error code.
-fn committed(shared: &Shared, answer: &OffsetFetchResponse) -> Result<Vec<(Partition, i64)>, i16> {
+fn committed(
+    shared: &Shared,
+    answer: &OffsetFetchResponse<'_>,
+) -> Result<Vec<(Partition, i64)>, i16> {
     let group = answer.groups.first();
     let code = group.map_or(answer.error_code, |group| group.error_code);
     if code != 0 {
         return Err(code);
     }
     let single = answer.topics.iter().flat_map(|topic| {
-        let fetched = |at: &Single| (at.partition_index, at.committed_offset, at.error_code);
+        let fetched = |at: &Single<'_>| (at.partition_index, at.committed_offset, at.error_code);
         topic.partitions.iter().map(move |at| (&topic.name, fetched(at)))
     });
     let grouped = group.iter().flat_map(|group| &group.topics).flat_map(|topic| {
-        let fetched = |at: &Grouped| (at.partition_index, at.committed_offset, at.error_code);
+        let fetched = |at: &Grouped<'_>| (at.partition_index, at.committed_offset, at.error_code);
         topic.partitions.iter().map(move |at| (&topic.name, fetched(at)))
     });
     let core = shared.core.borrow();
@@ -155,7 +165,7 @@ fn committed(shared: &Shared, answer: &OffsetFetchResponse) -> Result<Vec<(Parti
             return Err(code);
         }
         // Topics that were not asked for are ignored.
-        if let (Some(topic), Ok(number)) = (core.topics.named(&name.0), u32::try_from(number)) {
+        if let (Some(topic), Ok(number)) = (core.topics.named(name), u32::try_from(number)) {
             offsets.push((Partition { topic, number }, offset));
         }
     }
@@ -163,30 +173,26 @@ fn committed(shared: &Shared, answer: &OffsetFetchResponse) -> Result<Vec<(Parti
 }
 
 /// Asks the group's coordinator, and again as long as it is about to be one. Returns when the
-/// request was sent, and the answer with its error, which `error` reads.
+/// request was sent, and what `read` makes of the answer: its error code, or something else.
 ///
 /// # Errors
 /// One sentence.
-pub(super) async fn ask<R: Request>(
+pub(super) async fn ask<R: Call, T>(
     shared: &Shared,
     id: &StrBytes,
-    name: &str,
     request: &R,
-    error: impl Fn(&R::Response) -> i16,
-) -> Result<(Time, R::Response, i16), String> {
-    let version = version::<R>(shared, name)?;
+    read: impl Fn(R::Response<'_>) -> Result<T, i16>,
+) -> Result<(Time, Result<T, i16>), String> {
+    let version = version(shared, R::API)?;
     let now = || shared.core.borrow().clock.now();
     let until = now() + PATIENCE;
     loop {
         let mut coordinator = coordinator(shared, id).await?;
         let sent = now();
-        let answer = coordinator.call(version, request).await;
-        let answer = answer.map_err(|error| failed(name, &error))?;
-        let code = error(&answer);
-        if !is(code, PASSING) || now() >= until {
-            return Ok((sent, answer, code));
+        match call(&mut coordinator, version, request, &read).await? {
+            Err(code) if is(code, PASSING) && now() < until => sleep(RETRY_AFTER).await,
+            answer => return Ok((sent, answer)),
         }
-        sleep(RETRY_AFTER).await;
     }
 }
 
@@ -199,28 +205,29 @@ pub(super) async fn configure(
     id: &StrBytes,
     configs: &[(String, String)],
 ) -> Result<(), String> {
-    let version = version::<IncrementalAlterConfigsRequest>(shared, "IncrementalAlterConfigs")?;
-    let set = |(name, value): &(String, String)| {
-        AlterableConfig::default()
-            .with_name(name.clone().into())
-            .with_config_operation(SET)
-            .with_value(Some(value.clone().into()))
+    let version = version(shared, ApiKey::IncrementalAlterConfigs)?;
+    let resource = AlterConfigsResource {
+        resource_type: GROUP_RESOURCE,
+        resource_name: id.as_str().into(),
+        configs: configs.iter().map(set).collect(),
     };
-    let resource = AlterConfigsResource::default()
-        .with_resource_type(GROUP_RESOURCE)
-        .with_resource_name(id.clone())
-        .with_configs(configs.iter().map(set).collect());
-    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+    let request =
+        IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
     let mut server = any_server(shared).await?;
-    let answer = server.call(version, &request).await;
-    let answer = answer.map_err(|error| failed("IncrementalAlterConfigs", &error))?;
-    match answer.responses.first().filter(|it| it.error_code != 0) {
-        None => Ok(()),
-        Some(it) => {
-            let what = format!("configs of group {id} cannot be set");
-            Err(refused(&what, it.error_code, it.error_message.as_ref()))
+    let answer = call(&mut server, version, &request, |answer| {
+        match answer.responses.first().filter(|it| it.error_code != 0) {
+            None => Ok(()),
+            Some(it) => {
+                let what = format!("configs of group {id} cannot be set");
+                Err(refused(&what, it.error_code, it.error_message.as_deref()))
+            }
         }
-    }
+    });
+    answer.await?
+}
+
+fn set((name, value): &(String, String)) -> AlterableConfig<'_> {
+    AlterableConfig { name: name.into(), config_operation: SET, value: Some(value.into()) }
 }
 
 /// Opens a channel to the group's coordinator, as soon as there is one.
@@ -240,24 +247,23 @@ pub(super) async fn of_transactions(shared: &Shared, id: &StrBytes) -> Result<Ch
 }
 
 async fn find(shared: &Shared, id: &StrBytes, kind: i8) -> Result<Channel, String> {
-    let version = version::<FindCoordinatorRequest>(shared, "FindCoordinator")?;
-    let request = FindCoordinatorRequest::default().with_key_type(kind);
-    let request = if version < KEYS_FROM {
-        request.with_key(id.clone())
+    let version = version(shared, ApiKey::FindCoordinator)?;
+    let mut request = FindCoordinatorRequest { key_type: kind, ..Default::default() };
+    if version < KEYS_FROM {
+        request.key = id.as_str().into();
     } else {
-        request.with_coordinator_keys(vec![id.clone()])
+        request.coordinator_keys = vec![id.as_str().into()];
+    }
+    let found = |answer: FindCoordinatorResponse<'_>| match answer.coordinators.first() {
+        Some(found) => (found.error_code, found.host.to_string(), found.port),
+        None => (answer.error_code, answer.host.into_owned(), answer.port),
     };
     let until = shared.core.borrow().clock.now() + PATIENCE;
     loop {
         let mut anyone = any_server(shared).await?;
-        let answer = anyone.call(version, &request).await;
-        let answer = answer.map_err(|error| failed("FindCoordinator", &error))?;
-        let (code, host, port) = match answer.coordinators.first() {
-            Some(found) => (found.error_code, &found.host, found.port),
-            None => (answer.error_code, &answer.host, answer.port),
-        };
+        let (code, host, port) = call(&mut anyone, version, &request, found).await?;
         match (code, u16::try_from(port)) {
-            (0, Ok(port)) => return shared.dialer.channel(host, port).await,
+            (0, Ok(port)) => return shared.dialer.channel(&host, port).await,
             (code, _) if is(code, PASSING) && shared.core.borrow().clock.now() < until => {}
             (code, _) => {
                 let of = if kind == GROUP { "group" } else { "producer" };

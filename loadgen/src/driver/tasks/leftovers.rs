@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kafka_protocol::messages::{ListGroupsRequest, MetadataRequest};
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::ApiKey;
+use muster_codec::messages::{ListGroupsRequest, MetadataRequest};
 
-use super::{any_server, failed, refused, version};
+use super::{any_server, call, refused, version};
 use crate::driver::channel::Channel;
 use crate::driver::cluster::brokers;
 use crate::driver::command::Leftovers;
@@ -19,17 +20,23 @@ const EMPTY: [&str; 3] = ["Empty", "Dead", ""];
 /// One sentence.
 pub(super) async fn find(shared: &Shared, prefix: &StrBytes) -> Result<Leftovers, String> {
     let mut anyone = any_server(shared).await?;
-    let of_topics = version::<MetadataRequest>(shared, "Metadata")?.max(1);
-    let request =
-        MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(of_topics < 4);
-    let answer = anyone.call(of_topics, &request).await;
-    let answer = answer.map_err(|error| failed("Metadata", &error))?;
-    let names = answer.topics.iter().filter(|topic| !topic.is_internal);
-    let names = names.filter_map(|topic| topic.name.as_ref().map(|name| name.0.clone()));
-    let topics = names.filter(|name| name.starts_with(prefix.as_str()));
-    let topics: BTreeSet<StrBytes> = topics.collect();
+    let of_topics = version(shared, ApiKey::Metadata)?.max(1);
+    let request = MetadataRequest {
+        topics: None,
+        allow_auto_topic_creation: of_topics < 4,
+        ..MetadataRequest::default()
+    };
+    let found = call(&mut anyone, of_topics, &request, |answer| {
+        let names = answer.topics.iter().filter(|topic| !topic.is_internal);
+        let names = names.filter_map(|topic| topic.name.as_deref());
+        let topics = names.filter(|name| name.starts_with(prefix.as_str()));
+        let topics: BTreeSet<StrBytes> =
+            topics.map(|name| StrBytes::from_string(name.to_owned())).collect();
+        (topics, brokers(&answer))
+    });
+    let (topics, brokers) = found.await?;
     let mut groups = BTreeMap::new();
-    for (_, host, port) in brokers(&answer) {
+    for (_, host, port) in brokers {
         let mut broker = shared.dialer.channel(&host, port).await?;
         list_groups(shared, &mut broker, prefix, &mut groups).await?;
     }
@@ -43,17 +50,18 @@ async fn list_groups(
     prefix: &StrBytes,
     groups: &mut BTreeMap<StrBytes, bool>,
 ) -> Result<(), String> {
-    let version = version::<ListGroupsRequest>(shared, "ListGroups")?;
-    let answer = broker.call(version, &ListGroupsRequest::default()).await;
-    let answer = answer.map_err(|error| failed("ListGroups", &error))?;
-    if answer.error_code != 0 {
-        return Err(refused("groups cannot be listed", answer.error_code, None));
+    let version = version(shared, ApiKey::ListGroups)?;
+    let request = ListGroupsRequest::default();
+    let code = call(broker, version, &request, |answer| {
+        let ours = answer.groups.into_iter().filter(|it| it.group_id.starts_with(prefix.as_str()));
+        groups.extend(ours.map(|group| {
+            let is_empty = EMPTY.contains(&&*group.group_state);
+            (StrBytes::from_string(group.group_id.into_owned()), is_empty)
+        }));
+        answer.error_code
+    });
+    match code.await? {
+        0 => Ok(()),
+        code => Err(refused("groups cannot be listed", code, None)),
     }
-    for group in answer.groups {
-        let is_empty = EMPTY.contains(&group.group_state.as_str());
-        if group.group_id.0.starts_with(prefix.as_str()) {
-            groups.insert(group.group_id.0, is_empty);
-        }
-    }
-    Ok(())
 }

@@ -8,17 +8,17 @@ mod topics;
 
 use std::time::Duration;
 
-use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
-use kafka_protocol::protocol::{Request, StrBytes};
+use kafka_protocol::protocol::StrBytes;
+use muster_codec::messages::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+use muster_codec::{ApiKey, ErrorCode};
 
-use super::channel::{CallError, Channel};
+use super::channel::Channel;
 use super::cluster::{brokers, required};
 use super::command::{Task, TaskOutcome};
 use super::core::Shared;
 use crate::event::{Event, EventKind, OBSERVER};
 use crate::plan::GroupIndex;
+use crate::wire::Call;
 
 /// The time that elections of leaders, the deletion of a topic, and loading a coordinator may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -77,53 +77,68 @@ async fn any_server(shared: &Shared) -> Result<Channel, String> {
 /// Opens a channel to the controller; to any server if none is known.
 async fn controller(shared: &Shared) -> Result<Channel, String> {
     let mut anyone = any_server(shared).await?;
-    let answer = metadata(shared, &mut anyone, &[]).await?;
-    let mut brokers = brokers(&answer).into_iter();
-    match brokers.find(|(id, ..)| *id == answer.controller_id.0) {
+    let known = |answer: MetadataResponse<'_>| {
+        brokers(&answer).into_iter().find(|(id, ..)| *id == answer.controller_id)
+    };
+    match metadata(shared, &mut anyone, &[], known).await? {
         Some((_, host, port)) => shared.dialer.channel(&host, port).await,
         None => Ok(anyone),
     }
 }
 
 /// The metadata of these topics, which are not created by it.
-async fn metadata(
+async fn metadata<T>(
     shared: &Shared,
     channel: &mut Channel,
     names: &[&StrBytes],
-) -> Result<MetadataResponse, String> {
-    let version = version::<MetadataRequest>(shared, "Metadata")?;
-    let topic = |name: &&StrBytes| {
-        MetadataRequestTopic::default().with_name(Some(TopicName((*name).clone())))
+    read: impl FnOnce(MetadataResponse<'_>) -> T,
+) -> Result<T, String> {
+    let version = version(shared, ApiKey::Metadata)?;
+    let topic = |name: &&StrBytes| MetadataRequestTopic {
+        name: Some(name.to_string().into()),
+        ..MetadataRequestTopic::default()
     };
-    let request = MetadataRequest::default()
-        .with_topics(Some(names.iter().map(topic).collect()))
+    let request = MetadataRequest {
+        topics: Some(names.iter().map(topic).collect()),
         // Before version 4 the brokers' configuration decides whether topics are created.
-        .with_allow_auto_topic_creation(version < 4);
-    channel.call(version, &request).await.map_err(|error| failed("Metadata", &error))
+        allow_auto_topic_creation: version < 4,
+        ..MetadataRequest::default()
+    };
+    call(channel, version, &request, read).await
 }
 
 /// # Errors
 /// One sentence, if the cluster does not have the API.
-fn version<R: Request>(shared: &Shared, name: &str) -> Result<i16, String> {
-    required::<R>(&shared.core.borrow().versions, name)
+fn version(shared: &Shared, api: ApiKey) -> Result<i16, String> {
+    required(&shared.core.borrow().versions, api)
 }
 
-fn failed(what: &str, error: &CallError) -> String {
-    format!("{what} failed: {error}")
+/// Sends a request and returns what `read` makes of its answer.
+///
+/// # Errors
+/// One sentence.
+async fn call<R: Call, T>(
+    channel: &mut Channel,
+    version: i16,
+    request: &R,
+    read: impl FnOnce(R::Response<'_>) -> T,
+) -> Result<T, String> {
+    let answer = channel.call(version, request, read).await;
+    answer.map_err(|error| format!("{} failed: {error}", R::API.name()))
 }
 
 /// One sentence on an error code, with the remedy if it is known.
-fn refused(what: &str, code: i16, message: Option<&StrBytes>) -> String {
-    let error = ResponseError::try_from_code(code);
-    let name = error.map_or_else(|| format!("error code {code}"), |error| error.to_string());
+fn refused(what: &str, code: i16, message: Option<&str>) -> String {
+    let error = ErrorCode::from_code(code);
+    let name = error.map_or_else(|| format!("error code {code}"), |error| format!("{error:?}"));
     let advice = match error {
-        Some(ResponseError::TopicAuthorizationFailed) => {
+        Some(ErrorCode::TopicAuthorizationFailed) => {
             ": the user lacks a permission on the topic (Create, Alter, Describe or Delete)"
         }
-        Some(ResponseError::ClusterAuthorizationFailed) => {
+        Some(ErrorCode::ClusterAuthorizationFailed) => {
             ": the user lacks Create or Alter on the cluster"
         }
-        Some(ResponseError::GroupAuthorizationFailed) => {
+        Some(ErrorCode::GroupAuthorizationFailed) => {
             ": the user lacks Read, Describe or Delete on the group"
         }
         _ => "",
@@ -132,8 +147,8 @@ fn refused(what: &str, code: i16, message: Option<&StrBytes>) -> String {
     format!("{what}: {name}{message}{advice}")
 }
 
-fn is(code: i16, errors: &[ResponseError]) -> bool {
-    ResponseError::try_from_code(code).is_some_and(|error| errors.contains(&error))
+fn is(code: i16, errors: &[ErrorCode]) -> bool {
+    ErrorCode::from_code(code).is_some_and(|error| errors.contains(&error))
 }
 
 fn observe(shared: &Shared, group: GroupIndex, kind: EventKind) {

@@ -1,16 +1,11 @@
 //! A task on share groups: the start offsets of their partitions.
 
-use std::collections::BTreeMap;
-
-use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::describe_share_group_offsets_request::{
-    DescribeShareGroupOffsetsRequestGroup as DescribedGroup,
-    DescribeShareGroupOffsetsRequestTopic as DescribedTopic,
-};
-use kafka_protocol::messages::{
-    DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse, GroupId, TopicName,
-};
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestGroup as DescribedGroup,
+    DescribeShareGroupOffsetsRequestTopic as DescribedTopic, DescribeShareGroupOffsetsResponse,
+};
 
 use super::{groups, is, observe, refused};
 use crate::driver::core::Shared;
@@ -42,51 +37,47 @@ async fn read_some(
     partitions: &[Partition],
 ) -> Result<(), String> {
     let request = describe(shared, id, partitions)?;
-    let error = |answer: &DescribeShareGroupOffsetsResponse| {
-        answer.groups.first().map_or(0, |group| group.error_code)
+    let read = |answer: DescribeShareGroupOffsetsResponse<'_>| match answer
+        .groups
+        .first()
+        .map_or(0, |group| group.error_code)
+    {
+        0 => Ok(start_offsets(shared, &answer)),
+        code => Err(code),
     };
-    let name = "DescribeShareGroupOffsets";
-    let (sent, answer, code) = groups::ask(shared, id, name, &request, error).await?;
-    match code {
-        0 => {
-            let offsets = start_offsets(shared, &answer).into();
+    let (sent, answer) = groups::ask(shared, id, &request, read).await?;
+    match answer {
+        Ok(offsets) => {
+            let offsets = offsets.into();
             observe(shared, group, EventKind::StartOffsets { sent, offsets });
             Ok(())
         }
-        code if is(code, &[ResponseError::GroupIdNotFound]) => Ok(()),
-        code => Err(refused(&format!("start offsets of group {id} cannot be read"), code, None)),
+        Err(code) if is(code, &[ErrorCode::GroupIdNotFound]) => Ok(()),
+        Err(code) => {
+            Err(refused(&format!("start offsets of group {id} cannot be read"), code, None))
+        }
     }
 }
 
-fn describe(
+fn describe<'a>(
     shared: &Shared,
-    id: &StrBytes,
+    id: &'a StrBytes,
     partitions: &[Partition],
-) -> Result<DescribeShareGroupOffsetsRequest, String> {
-    let mut by_topic: BTreeMap<_, Vec<i32>> = BTreeMap::new();
-    for partition in partitions {
-        by_topic.entry(partition.topic).or_default().push(partition.number as i32);
-    }
-    let core = shared.core.borrow();
-    let mut topics = Vec::new();
-    for (topic, numbers) in by_topic {
-        let known = core.topics.get(topic).ok_or("offsets of an unknown topic are asked for")?;
-        let name = TopicName(known.name.clone());
-        topics.push(DescribedTopic::default().with_topic_name(name).with_partitions(numbers));
-    }
-    let group = DescribedGroup::default().with_group_id(GroupId(id.clone()));
-    let groups = vec![group.with_topics(Some(topics))];
-    Ok(DescribeShareGroupOffsetsRequest::default().with_groups(groups))
+) -> Result<DescribeShareGroupOffsetsRequest<'a>, String> {
+    let topic = |(name, partitions)| DescribedTopic { topic_name: name, partitions };
+    let topics = groups::by_topic(shared, partitions)?.into_iter().map(topic).collect();
+    let group = DescribedGroup { group_id: id.as_str().into(), topics: Some(topics) };
+    Ok(DescribeShareGroupOffsetsRequest { groups: vec![group] })
 }
 
 fn start_offsets(
     shared: &Shared,
-    answer: &DescribeShareGroupOffsetsResponse,
+    answer: &DescribeShareGroupOffsetsResponse<'_>,
 ) -> Vec<(Partition, i64)> {
     let core = shared.core.borrow();
     let topics = answer.groups.iter().flat_map(|group| &group.topics);
     let each = topics.flat_map(|topic| {
-        let index = core.topics.named(&topic.topic_name.0);
+        let index = core.topics.named(&topic.topic_name);
         topic.partitions.iter().filter_map(move |read| {
             let number = u32::try_from(read.partition_index).ok()?;
             Some((Partition { topic: index?, number }, read.start_offset))

@@ -4,19 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
-use kafka_protocol::messages::create_topics_request::CreatableTopic;
-use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
-use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
-use kafka_protocol::messages::{
-    CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, TopicName,
-};
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::messages::{
+    CreatableTopic, CreatePartitionsRequest, CreatePartitionsTopic, CreateTopicsRequest,
+    DeleteTopicState, DeleteTopicsRequest, MetadataResponseTopic,
+};
+use muster_codec::{ApiKey, ErrorCode, Str};
 use tokio::time::sleep;
 
 use super::{
-    PATIENCE, RETRY_AFTER, any_server, controller, failed, is, metadata, millis, refused, version,
+    PATIENCE, RETRY_AFTER, any_server, call, controller, is, metadata, millis, refused, version,
 };
 use crate::driver::channel::Channel;
 use crate::driver::core::Shared;
@@ -29,19 +26,16 @@ const TOPICS_A_REQUEST: usize = 500;
 /// The time that the controller may take for one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Errors after which the metadata is read again.
-const PASSING: &[ResponseError] = &[
-    ResponseError::TopicAlreadyExists,
-    ResponseError::InvalidPartitions,
-    ResponseError::NotController,
-    ResponseError::RequestTimedOut,
-    ResponseError::ThrottlingQuotaExceeded,
+const PASSING: &[ErrorCode] = &[
+    ErrorCode::TopicAlreadyExists,
+    ErrorCode::InvalidPartitions,
+    ErrorCode::NotController,
+    ErrorCode::RequestTimedOut,
+    ErrorCode::ThrottlingQuotaExceeded,
 ];
 /// Metadata's errors for a topic that does not exist, or not yet.
-const ABSENT: &[ResponseError] = &[
-    ResponseError::UnknownTopicOrPartition,
-    ResponseError::LeaderNotAvailable,
-    ResponseError::UnknownTopicId,
-];
+const ABSENT: &[ErrorCode] =
+    &[ErrorCode::UnknownTopicOrPartition, ErrorCode::LeaderNotAvailable, ErrorCode::UnknownTopicId];
 
 /// Names and partitions.
 type Wanted = BTreeMap<StrBytes, u32>;
@@ -115,23 +109,23 @@ async fn delete_some(
     controller: &mut Channel,
     names: &[StrBytes],
 ) -> Result<(), String> {
-    let version = version::<DeleteTopicsRequest>(shared, "DeleteTopics")?;
-    let request = DeleteTopicsRequest::default().with_timeout_ms(millis(TIMEOUT));
-    let names = names.iter().cloned().map(TopicName);
-    let request = if version >= 6 {
-        let state = |name| DeleteTopicState::default().with_name(Some(name));
-        request.with_topics(names.map(state).collect())
+    let version = version(shared, ApiKey::DeleteTopics)?;
+    let mut request = DeleteTopicsRequest { timeout_ms: millis(TIMEOUT), ..Default::default() };
+    let names = names.iter().map(|name| Str::from(name.as_str()));
+    if version >= 6 {
+        let state = |name| DeleteTopicState { name: Some(name), ..Default::default() };
+        request.topics = names.map(state).collect();
     } else {
-        request.with_topic_names(names.collect())
-    };
-    let answer = controller.call(version, &request).await;
-    for topic in answer.map_err(|error| failed("DeleteTopics", &error))?.responses {
-        if topic.error_code != 0 && !is(topic.error_code, ABSENT) {
-            let what = format!("topic {} cannot be deleted", &**topic.name.unwrap_or_default());
-            return Err(refused(&what, topic.error_code, topic.error_message.as_ref()));
-        }
+        request.topic_names = names.collect();
     }
-    Ok(())
+    let refused = call(controller, version, &request, |answer| {
+        let mut topics = answer.responses.iter();
+        let topic = topics.find(|it| it.error_code != 0 && !is(it.error_code, ABSENT))?;
+        let name = topic.name.as_deref().unwrap_or_default();
+        let what = format!("topic {name} cannot be deleted");
+        Some(refused(&what, topic.error_code, topic.error_message.as_deref()))
+    });
+    refused.await?.map_or(Ok(()), Err)
 }
 
 /// Describes those of these topics that exist.
@@ -143,28 +137,31 @@ async fn describe(
     let names: Vec<_> = names.collect();
     let mut all = BTreeMap::new();
     for names in names.chunks(TOPICS_A_REQUEST) {
-        for topic in metadata(shared, server, names).await?.topics {
-            if let Some(found) = found(topic)? {
-                all.insert(found.topic.name.clone(), found);
-            }
-        }
+        let found = metadata(shared, server, names, |answer| {
+            answer.topics.iter().filter_map(|it| found(it).transpose()).collect::<Result<_, _>>()
+        });
+        let found: Vec<Found> = found.await??;
+        all.extend(found.into_iter().map(|found| (found.topic.name.clone(), found)));
     }
     Ok(all)
 }
 
-fn found(topic: MetadataResponseTopic) -> Result<Option<Found>, String> {
-    let name = topic.name.map(|name| name.0).unwrap_or_default();
+fn found(topic: &MetadataResponseTopic<'_>) -> Result<Option<Found>, String> {
+    let name = StrBytes::from_string(topic.name.as_deref().unwrap_or_default().to_owned());
     match topic.error_code {
         0 => {}
         code if is(code, ABSENT) => return Ok(None),
         code => return Err(refused(&format!("topic {name}"), code, None)),
     }
     let partitions = topic.partitions.len() as u32;
-    let with_leader = topic.partitions.iter().filter(|partition| partition.leader_id.0 >= 0);
+    let with_leader = topic.partitions.iter().filter(|partition| partition.leader_id >= 0);
     let mut numbers: Vec<i32> = with_leader.map(|partition| partition.partition_index).collect();
     numbers.sort_unstable();
     let led = (0..).zip(&numbers).take_while(|(at, number)| at == *number).count() as u32;
-    Ok(Some(Found { topic: Topic { name, id: topic.topic_id, partitions }, led }))
+    Ok(Some(Found {
+        topic: Topic { name, id: uuid::Uuid::from_bytes(topic.topic_id.0), partitions },
+        led,
+    }))
 }
 
 /// The missing partitions; those of a large topic step by step.
@@ -215,21 +212,23 @@ async fn create(
     growths: &[Growth],
     replication: i16,
 ) -> Result<bool, String> {
-    let version = version::<CreateTopicsRequest>(shared, "CreateTopics")?;
-    let topic = |growth: &Growth| {
-        CreatableTopic::default()
-            .with_name(TopicName(growth.name.clone()))
-            .with_num_partitions(growth.to as i32)
-            .with_replication_factor(replication)
+    let version = version(shared, ApiKey::CreateTopics)?;
+    let topic = |growth: &Growth| CreatableTopic {
+        name: growth.name.to_string().into(),
+        num_partitions: growth.to as i32,
+        replication_factor: replication,
+        ..Default::default()
     };
-    let request = CreateTopicsRequest::default()
-        .with_topics(growths.iter().map(topic).collect())
-        .with_timeout_ms(millis(TIMEOUT));
-    let answer = controller.call(version, &request).await;
-    let topics = answer.map_err(|error| failed("CreateTopics", &error))?.topics;
-    let results =
-        topics.iter().map(|topic| (&topic.name, topic.error_code, topic.error_message.as_ref()));
-    made("created", results)
+    let request = CreateTopicsRequest {
+        topics: growths.iter().map(topic).collect(),
+        timeout_ms: millis(TIMEOUT),
+        ..Default::default()
+    };
+    let created = call(controller, version, &request, |answer| {
+        let topics = answer.topics.iter();
+        made("created", topics.map(|it| (&*it.name, it.error_code, it.error_message.as_deref())))
+    });
+    created.await?
 }
 
 async fn add_partitions(
@@ -237,36 +236,36 @@ async fn add_partitions(
     controller: &mut Channel,
     growths: &[Growth],
 ) -> Result<bool, String> {
-    let version = version::<CreatePartitionsRequest>(shared, "CreatePartitions")?;
-    let topic = |growth: &Growth| {
-        CreatePartitionsTopic::default()
-            .with_name(TopicName(growth.name.clone()))
-            .with_count(growth.to as i32)
-            .with_assignments(None)
+    let version = version(shared, ApiKey::CreatePartitions)?;
+    let topic = |growth: &Growth| CreatePartitionsTopic {
+        name: growth.name.to_string().into(),
+        count: growth.to as i32,
+        assignments: None,
     };
-    let request = CreatePartitionsRequest::default()
-        .with_topics(growths.iter().map(topic).collect())
-        .with_timeout_ms(millis(TIMEOUT));
-    let answer = controller.call(version, &request).await;
-    let topics = answer.map_err(|error| failed("CreatePartitions", &error))?.results;
-    let results =
-        topics.iter().map(|topic| (&topic.name, topic.error_code, topic.error_message.as_ref()));
-    made("given more partitions", results)
+    let request = CreatePartitionsRequest {
+        topics: growths.iter().map(topic).collect(),
+        timeout_ms: millis(TIMEOUT),
+        ..Default::default()
+    };
+    let grown = call(controller, version, &request, |answer| {
+        let topics = answer.results.iter();
+        let results = topics.map(|it| (&*it.name, it.error_code, it.error_message.as_deref()));
+        made("given more partitions", results)
+    });
+    grown.await?
 }
 
 /// Returns whether any topic was created or grew; an error if one never will.
 fn made<'a>(
     what: &str,
-    results: impl Iterator<Item = (&'a TopicName, i16, Option<&'a StrBytes>)>,
+    results: impl Iterator<Item = (&'a str, i16, Option<&'a str>)>,
 ) -> Result<bool, String> {
     let mut any = false;
     for (name, code, message) in results {
         match code {
             0 => any = true,
             code if is(code, PASSING) => {}
-            code => {
-                return Err(refused(&format!("topic {} cannot be {what}", &**name), code, message));
-            }
+            code => return Err(refused(&format!("topic {name} cannot be {what}"), code, message)),
         }
     }
     Ok(any)

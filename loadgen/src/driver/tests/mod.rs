@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::metadata_response::MetadataResponseBroker;
 use kafka_protocol::messages::{
-    ApiVersionsResponse, BrokerId, FindCoordinatorResponse, HeartbeatRequest, MetadataResponse,
+    ApiVersionsResponse, BrokerId, FindCoordinatorResponse, MetadataResponse,
     api_versions_response::ApiVersion, find_coordinator_response::Coordinator,
 };
 use kafka_protocol::protocol::{Encodable, StrBytes};
+use muster_codec::messages::HeartbeatRequest;
 
 use super::channel::{CallError, Channel};
 use super::command::*;
@@ -93,8 +94,7 @@ fn call(pieces: Vec<Vec<u8>>, closes: bool) -> Result<i16, CallError> {
     });
     Runtime::new().unwrap().run(async move {
         let mut channel = channel(&server).await.unwrap();
-        let answer = channel.call(4, &HeartbeatRequest::default()).await;
-        answer.map(|answer| answer.error_code)
+        channel.call(4, &HeartbeatRequest::default(), |answer| answer.error_code).await
     })
 }
 

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
-    SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupRequest, SyncGroupResponse,
+    SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupResponse,
 };
+use muster_codec::messages::SyncGroupRequest;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -57,8 +58,8 @@ fn sync(server: &str, tls: &Tls) -> Result<usize, String> {
         let dialer = Dialer::new(Arc::new(target(server)), Some(tls), Default::default());
         let (host, port) = host_and_port(server)?;
         let mut channel = dialer.open(host, port).await?;
-        let answer = channel.call(4, &SyncGroupRequest::default()).await;
-        Ok(answer.map_err(|error| error.to_string())?.assignment.len())
+        let answer = channel.call(4, &SyncGroupRequest::default(), |it| it.assignment.len()).await;
+        answer.map_err(|error| error.to_string())
     })
 }
 

@@ -1,17 +1,18 @@
 //! The rebalances of a member of a classic group: JoinGroup, SyncGroup, and what it gives up and
 //! takes before and after them.
 
-use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
-use kafka_protocol::messages::{ApiKey, JoinGroupResponse, SyncGroupResponse};
+use kafka_protocol::messages::{JoinGroupResponse, SyncGroupResponse};
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::ApiKey;
+use muster_codec::ErrorCode;
 
 use super::{Classic, Phase, Then, is_fencing};
 use crate::event::EventKind;
 use crate::member::assignors::protocol::{lead, read_assignment};
 use crate::member::classic_messages as messages;
 use crate::member::core::{Core, Turn, detached, shared};
-use crate::member::error::{Fatal, Step};
+use crate::member::error::{Fatal, Step, refusal};
 use crate::member::owned::difference;
 use crate::member::repeat::Repeat;
 use crate::plan::Partition;
@@ -54,7 +55,7 @@ impl Classic {
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         self.phase = Phase::Unjoined;
-        if let Some(error) = ResponseError::try_from_code(response.error_code) {
+        if let Some(error) = refusal(response.error_code) {
             return self.not_joined(error, &response.member_id, core, turn);
         }
         core.lookup.confirm();
@@ -100,13 +101,13 @@ impl Classic {
 
     fn not_joined(
         &mut self,
-        error: ResponseError,
+        error: ErrorCode,
         member_id: &StrBytes,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         match error {
-            ResponseError::MemberIdRequired => {
+            ErrorCode::MemberIdRequired => {
                 core.refused(turn, ApiKey::JoinGroup, error.code());
                 if !self.member_id.is_empty() {
                     core.failed(&mut self.retry, turn);
@@ -114,7 +115,7 @@ impl Classic {
                 self.member_id = detached(member_id);
                 Ok(())
             }
-            ResponseError::RebalanceInProgress => {
+            ErrorCode::RebalanceInProgress => {
                 core.refused(turn, ApiKey::JoinGroup, error.code());
                 core.failed_once(&mut self.retry, turn);
                 Ok(())
@@ -145,7 +146,7 @@ impl Classic {
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         self.phase = Phase::Unjoined;
-        match ResponseError::try_from_code(response.error_code) {
+        match refusal(response.error_code) {
             None => {
                 let assigned = read_assignment(&response.assignment, turn.context.topics);
                 let assigned = assigned.map_err(|error| {
@@ -159,7 +160,7 @@ impl Classic {
                 self.repeat = Repeat::of(core.plan.index, &response.assignment);
                 Ok(())
             }
-            Some(ResponseError::RebalanceInProgress) => {
+            Some(ErrorCode::RebalanceInProgress) => {
                 core.emit(turn, EventKind::MustRebalance { sent });
                 core.failed_once(&mut self.retry, turn);
                 Ok(())

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::ApiKey;
+use muster_codec::{ApiKey, ErrorCode};
 
 use super::batch::ProducerId;
 use super::messages::{self, Writer};
@@ -12,7 +11,7 @@ use super::verdict::{Verdict, verdict};
 use super::{Identity, Producer};
 use crate::event::{EventKind, Written};
 use crate::member::core::{Core, Turn};
-use crate::member::error::{Fatal, Step, fatal_of};
+use crate::member::error::{Fatal, Step, fatal_of, refusal};
 use crate::member::io::{Answer, Destination, Request, Response};
 use crate::plan::TransactionVersion;
 use crate::time::Time;
@@ -255,7 +254,7 @@ impl Producer {
         core: &Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step<Verdict> {
-        let Some(error) = ResponseError::try_from_code(code) else { return Ok(Verdict::Done) };
+        let Some(error) = refusal(code) else { return Ok(Verdict::Done) };
         core.refused(turn, api, code);
         let ends = api == ApiKey::EndTxn;
         let aborts = ends && self.round.as_ref().is_some_and(|round| round.aborts);
@@ -265,7 +264,7 @@ impl Producer {
         }
     }
 
-    fn fatal(&self, api: ApiKey, error: ResponseError, core: &Core) -> Fatal {
+    fn fatal(&self, api: ApiKey, error: ErrorCode, core: &Core) -> Fatal {
         fatal_of(api, &format!("producer {}", core.plan.client_id.as_str()), error, None)
     }
 

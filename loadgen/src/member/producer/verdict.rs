@@ -1,8 +1,9 @@
 //! The meaning of an error code for a producer, as the Java client has it (`TransactionManager`,
 //! `Sender`).
 
-use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::ApiKey;
+use muster_codec::{ApiKey, ErrorCode};
+
+use crate::member::error::is_retriable;
 
 /// The reaction to an error.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -24,8 +25,8 @@ pub(super) enum Verdict {
 }
 
 /// `aborts` if the request aborts a transaction.
-pub(super) fn verdict(api: ApiKey, error: ResponseError, aborts: bool) -> Verdict {
-    use ResponseError as E;
+pub(super) fn verdict(api: ApiKey, error: ErrorCode, aborts: bool) -> Verdict {
+    use ErrorCode as E;
     match (api, error) {
         (_, E::ConcurrentTransactions) => Verdict::Busy,
         (_, E::TransactionAbortable) if aborts => Verdict::Fatal,
@@ -36,14 +37,14 @@ pub(super) fn verdict(api: ApiKey, error: ResponseError, aborts: bool) -> Verdic
             ApiKey::TxnOffsetCommit,
             E::IllegalGeneration | E::UnknownMemberId | E::FencedInstanceId,
         ) => Verdict::Abort,
-        (_, error) if error.is_retriable() => Verdict::Again,
+        (_, error) if is_retriable(error) => Verdict::Again,
         _ => Verdict::Fatal,
     }
 }
 
 /// Whatever a batch meets, the next transaction may succeed, unless the producer itself is refused.
-fn of_produce(error: ResponseError) -> Verdict {
-    use ResponseError as E;
+fn of_produce(error: ErrorCode) -> Verdict {
+    use ErrorCode as E;
     match error {
         E::DuplicateSequenceNumber => Verdict::Done,
         E::NotLeaderOrFollower
@@ -57,7 +58,7 @@ fn of_produce(error: ResponseError) -> Verdict {
         | E::TopicAuthorizationFailed
         | E::ClusterAuthorizationFailed
         | E::UnsupportedVersion => Verdict::Fatal,
-        error if error.is_retriable() => Verdict::Again,
+        error if is_retriable(error) => Verdict::Again,
         _ => Verdict::Abort,
     }
 }
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn errors_are_handled_as_by_the_java_client() {
-        use ResponseError as E;
+        use ErrorCode as E;
         for (api, error, expected) in [
             (ApiKey::EndTxn, E::ConcurrentTransactions, Verdict::Busy),
             (ApiKey::EndTxn, E::CoordinatorLoadInProgress, Verdict::Again),

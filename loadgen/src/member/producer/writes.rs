@@ -1,6 +1,6 @@
 //! The batches of a round, on their way to the leaders of their partitions.
 
-use kafka_protocol::messages::ApiKey;
+use muster_codec::ApiKey;
 
 use super::batch::{self, Stamp};
 use super::calls::Call;

@@ -6,14 +6,15 @@ mod messages;
 
 use std::time::Duration;
 
-use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::fetch_response::PartitionData;
-use kafka_protocol::messages::{ApiKey, FetchResponse, ListOffsetsResponse};
+use kafka_protocol::messages::{FetchResponse, ListOffsetsResponse};
+use muster_codec::ApiKey;
+use muster_codec::ErrorCode;
 
 use super::State;
 use super::backoff::Retry;
 use super::core::{Core, Turn};
-use super::error::{Fatal, Step, fatal_of};
+use super::error::{Fatal, Step, fatal_of, is_retriable, refusal};
 use super::io::{Answer, Destination, NodeIndex, Request, Response};
 use super::leaders::Leaders;
 use super::owned::sorted;
@@ -319,14 +320,14 @@ impl Reader {
         core: &Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step<bool> {
-        let Some(error) = ResponseError::try_from_code(code) else { return Ok(true) };
+        let Some(error) = refusal(code) else { return Ok(true) };
         core.refused(turn, api, code);
-        if error == ResponseError::OffsetOutOfRange {
+        if error == ErrorCode::OffsetOutOfRange {
             return Err(Fatal(
                 "records were removed before they were read (retention.bytes, retention.ms)".into(),
             ));
         }
-        if !error.is_retriable() {
+        if !is_retriable(error) {
             return Err(fatal_of(api, &format!("reader {}", core.plan.index.0), error, None));
         }
         self.look_up(core, turn);

@@ -1,15 +1,15 @@
 //! The answers in a share session.
 
-use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::share_fetch_response::PartitionData;
-use kafka_protocol::messages::{ApiKey, ShareAcknowledgeResponse, ShareFetchResponse};
+use kafka_protocol::messages::{ShareAcknowledgeResponse, ShareFetchResponse};
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::ApiKey;
 
 use super::session::{Call, OPEN, Purpose};
 use super::{Share, records};
 use crate::event::{AcquiredBatch, EventKind};
 use crate::member::core::{Core, Turn};
-use crate::member::error::{Fatal, Step, fatal};
+use crate::member::error::{Fatal, Step, fatal, is_retriable, refusal};
 use crate::member::io::{Answer, Response};
 use crate::plan::{Partition, TopicIndex};
 use crate::time::Time;
@@ -187,13 +187,13 @@ impl Share {
         core: &Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step<bool> {
-        let Some(error) = ResponseError::try_from_code(code) else { return Ok(true) };
+        let Some(error) = refusal(code) else { return Ok(true) };
         core.refused(turn, api, code);
         if !call.acknowledges.is_empty() {
             let refused = call.acknowledges.iter().map(|partition| (*partition, code)).collect();
             core.emit(turn, EventKind::Acknowledged { id: call.token, refused });
         }
-        if !error.is_retriable() && code != UNKNOWN_SERVER_ERROR {
+        if !is_retriable(error) && code != UNKNOWN_SERVER_ERROR {
             return Err(fatal(api, &core.group().id, error, said.map(StrBytes::as_str)));
         }
         self.lost(at, core, turn);
@@ -224,9 +224,7 @@ impl Share {
         errors.retain(|(_, code)| *code != 0);
         let fetches = api == ApiKey::ShareFetch;
         errors.iter().filter(|_| fetches).for_each(|(_, code)| core.refused(turn, api, *code));
-        let moved = |code: i16| {
-            ResponseError::try_from_code(code).is_some_and(|it| it.is_retriable() || fetches)
-        };
+        let moved = |code: i16| refusal(code).is_some_and(|it| is_retriable(it) || fetches);
         let moved: Vec<Partition> = errors
             .iter()
             .filter(|(_, code)| moved(*code))

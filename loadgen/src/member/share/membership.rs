@@ -4,23 +4,21 @@
 //! `ShareHeartbeatRequestManager`.
 
 use kafka_protocol::messages::{
-    ApiKey, ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, TopicName,
+    ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, TopicName,
 };
+use muster_codec::ApiKey;
 
 use super::Share;
 use crate::member::consumer_messages::Target;
 use crate::member::core::{Core, Turn};
-use crate::member::error::{Api, Step};
+use crate::member::error::Step;
 use crate::member::heartbeating::Heartbeating;
 use crate::member::io::{Regular, Request, Response};
 use crate::member::membership::{Beat, Beats, Heard, Membership};
 use crate::time::Time;
 
-pub(super) static BEATS: Beats = Beats {
-    api: Api::Known(ApiKey::ShareGroupHeartbeat),
-    least_version: 1,
-    regular: Regular::ShareHeartbeat,
-};
+pub(super) static BEATS: Beats =
+    Beats { api: ApiKey::ShareGroupHeartbeat, least_version: 1, regular: Regular::ShareHeartbeat };
 
 impl Share {
     /// Adopts the known topics of the target; it stays while it has unknown ones.

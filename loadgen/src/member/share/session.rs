@@ -12,7 +12,7 @@ use crate::member::io::{Destination, NodeIndex, Request};
 use crate::member::owned::difference;
 use crate::plan::{AcknowledgeBy, Acquire, Partition};
 use crate::time::Time;
-use kafka_protocol::messages::ApiKey;
+use muster_codec::ApiKey;
 
 /// The session epoch of a request that opens a session, and of one that closes it.
 pub(super) const OPEN: i32 = 0;

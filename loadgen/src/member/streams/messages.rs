@@ -7,9 +7,6 @@ use kafka_protocol::protocol::StrBytes;
 use super::tasks::any_besides;
 use crate::plan::{Partition, Topology};
 
-/// The key of the API.
-pub const STREAMS_HEARTBEAT: i16 = 88;
-
 /// `None` means no change since the last heartbeat.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct StreamsHeartbeat {

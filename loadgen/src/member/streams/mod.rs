@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
+use muster_codec::ApiKey;
 
-pub use self::messages::{
-    Joining, STREAMS_HEARTBEAT, StreamsHeartbeat, StreamsHeartbeatAnswer, TaskIds, Tasks,
-};
+pub use self::messages::{Joining, StreamsHeartbeat, StreamsHeartbeatAnswer, TaskIds, Tasks};
 
 use super::core::{Core, Turn, millis};
-use super::error::{Api, Step};
+use super::error::Step;
 use super::heartbeating::Heartbeating;
 use super::io::{Regular, Request, Response, Span, SpanKind};
 use super::membership::{Beat, Beats, Heard, Membership};
@@ -26,8 +25,11 @@ use crate::event::{EventKind, is_held};
 use crate::plan::{Partition, StreamsPlan};
 use crate::time::Time;
 
-static BEATS: Beats =
-    Beats { api: Api::StreamsGroupHeartbeat, least_version: 0, regular: Regular::StreamsHeartbeat };
+static BEATS: Beats = Beats {
+    api: ApiKey::StreamsGroupHeartbeat,
+    least_version: 0,
+    regular: Regular::StreamsHeartbeat,
+};
 
 /// The status that asks all members of the application to end.
 const SHUTDOWN_APPLICATION: i8 = 4;

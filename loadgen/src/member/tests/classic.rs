@@ -467,7 +467,7 @@ fn fatal_errors_are_reported_in_one_sentence() {
     let mut plan = member(eager());
     plan.instance_id = Some(text("i"));
     let mut story = Story::new(plan);
-    story.versions.set(ApiKey::JoinGroup as i16, 4);
+    story.versions.set(ApiKey::JoinGroup, 4);
     story.start();
     story.find(9092);
     assert_eq!(story.reason(), "the cluster does not support JoinGroup of static members");

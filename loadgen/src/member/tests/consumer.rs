@@ -285,7 +285,7 @@ fn a_pattern_is_left_to_the_server_and_needs_version_1() {
     assert_eq!(join.subscribed_topic_regex.as_deref(), Some("t.*"));
     assert_eq!(join.subscribed_topic_names, None);
     let mut story = Story::new(member(group));
-    story.versions.set(68, 0);
+    story.versions.set(ApiKey::ConsumerGroupHeartbeat, 0);
     story.start();
     story.find(9092);
     assert_eq!(
@@ -297,7 +297,7 @@ fn a_pattern_is_left_to_the_server_and_needs_version_1() {
 #[test]
 fn in_version_0_the_coordinator_assigns_the_id() {
     let mut story = Story::new(member(plan()));
-    story.versions.set(68, 0);
+    story.versions.set(ApiKey::ConsumerGroupHeartbeat, 0);
     story.start();
     story.find(9092);
     let join = reply(&mut story, given(1, &[0]).with_member_id(Some(text("m"))));
@@ -317,7 +317,7 @@ fn fatal_errors_are_reported_in_one_sentence() {
     );
     let mut story = Story::new(member(plan()));
     story.versions = Versions::default();
-    story.versions.set(10, 6);
+    story.versions.set(ApiKey::FindCoordinator, 6);
     story.start();
     story.find(9092);
     assert_eq!(story.reason(), "the cluster does not support ConsumerGroupHeartbeat");

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::{
-    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiKey, EndTxnRequest, FetchRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, FetchRequest,
     FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, JoinGroupRequest,
     LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
     OffsetFetchRequest, ProduceRequest, ShareAcknowledgeRequest, ShareGroupHeartbeatRequest,
@@ -23,6 +23,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, HeartbeatRequest};
 use kafka_protocol::protocol::{Encodable, Message, StrBytes, VersionRange};
+use muster_codec::ApiKey;
 use uuid::Uuid;
 
 use super::*;
@@ -125,9 +126,9 @@ impl Story {
         }
         let mut versions = Versions::default();
         for (api, range) in APIS {
-            versions.set(api as i16, range.max);
+            versions.set(api, range.max);
         }
-        versions.set(STREAMS_HEARTBEAT, 0);
+        versions.set(ApiKey::StreamsGroupHeartbeat, 0);
         Self {
             member: Member::new(plan),
             topics,

@@ -167,7 +167,7 @@ fn positions_start_at_what_is_committed() {
 fn before_version_8_a_fetch_is_of_one_group() {
     let fetch = Workload { fetch: Some(CLOSED), ..Workload::default() };
     let mut story = Story::new(MemberPlan { workload: fetch, ..member(manual()) });
-    story.versions.set(9, 5);
+    story.versions.set(ApiKey::OffsetFetch, 5);
     story.start();
     story.find(9092);
     let partition =

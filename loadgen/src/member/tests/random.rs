@@ -241,7 +241,7 @@ fn random_answers_and_failures() {
         let mut story = Story::new(plan(&mut random));
         for (api, range) in APIS {
             let newest = if random.bool() { range.max } else { random.i16(range.min..=range.max) };
-            story.versions.set(api as i16, newest);
+            story.versions.set(api, newest);
         }
         story.start();
         let mut owned = Vec::new();

@@ -270,7 +270,7 @@ fn exactly_as_many_records_are_acquired_if_it_is_to() {
     assert_eq!((outgoing.version, fetch.acquire), (2, Acquire::RecordLimit));
     assert_eq!((fetch.request.max_records, fetch.request.batch_size), (10, 10));
     let mut old = Story::new(member(group(Protocol::Share(by))));
-    old.versions.set(ApiKey::ShareFetch as i16, 1);
+    old.versions.set(ApiKey::ShareFetch, 1);
     old.start();
     old.find(9092);
     old.reply(given(2, &[0]));

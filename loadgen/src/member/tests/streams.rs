@@ -261,7 +261,7 @@ fn errors_and_assignments_that_clients_end_with_are_fatal() {
 fn a_cluster_without_streams_groups_is_named() {
     let mut story = Story::new(member(plan()));
     story.versions = Versions::default();
-    story.versions.set(ApiKey::FindCoordinator as i16, 4);
+    story.versions.set(ApiKey::FindCoordinator, 4);
     story.start();
     story.find(9092);
     assert_eq!(story.reason(), "the cluster does not support StreamsGroupHeartbeat");

@@ -192,7 +192,7 @@ fn the_cluster_decides_on_the_transaction_version() {
     let mut versions = Versions::default();
     let error = named("").fit(&versions).unwrap_err().to_string();
     assert_eq!(error, "the cluster does not offer InitProducerId, which producer w needs");
-    versions.set(ApiKey::InitProducerId as i16, 5);
+    versions.set(ApiKey::InitProducerId, 5);
     let mut older = named("");
     older.fit(&versions).unwrap();
     assert_eq!(version(&older).transaction_version, Some(1));
@@ -219,9 +219,9 @@ fn optional_groups_are_left_out_if_the_cluster_lacks_their_protocol() {
     let quick = || load("quick", &Overrides::default(), &LIMITS).unwrap();
     let mut with = quick();
     let mut versions = Versions::default();
-    versions.set(ApiKey::JoinGroup as i16, 9);
+    versions.set(ApiKey::JoinGroup, 9);
     let classic_only = versions.clone();
-    versions.set(ApiKey::ConsumerGroupHeartbeat as i16, 1);
+    versions.set(ApiKey::ConsumerGroupHeartbeat, 1);
     assert_eq!(with.fit(&versions), Ok(vec![]));
     assert_eq!(with.scenario.groups.len(), 2);
 

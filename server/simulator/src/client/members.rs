@@ -6,18 +6,19 @@ use crate::net::LinkId;
 use crate::profile::{ClientProfile, MS, SECOND};
 use crate::random::Random;
 use kafka_protocol::messages::{
-    ApiKey, ConsumerGroupHeartbeatRequest, FindCoordinatorRequest, HeartbeatRequest,
-    JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest,
+    ConsumerGroupHeartbeatRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
+    LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::{Message, StrBytes, VersionRange};
 use loadgen::history::Group;
-use loadgen::member::{Destination, Member, STREAMS_HEARTBEAT, Versions};
+use loadgen::member::{Destination, Member, Versions};
 use loadgen::plan::{
     Backoff, ClassicAssignor, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan, Partition,
     Protocol, Subscription, TopicIndex, Workload,
 };
 use loadgen::topics::Topics;
 use loadgen::wire::STREAMS_HEARTBEAT_VERSIONS;
+use muster_codec::ApiKey;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -191,9 +192,8 @@ pub(crate) fn is_static_cooperative(sim: &SimMember) -> bool {
 fn versions() -> Versions {
     let mut versions = Versions::default();
     for (api, ours) in APIS {
-        let theirs = muster_codec::ApiKey::from_key(api as i16).map(|api| *api.versions().end());
-        versions.set(api as i16, theirs.map_or(ours.max, |theirs| ours.max.min(theirs)));
+        versions.set(api, ours.max.min(*api.versions().end()));
     }
-    versions.set(STREAMS_HEARTBEAT, STREAMS_HEARTBEAT_VERSIONS.max);
+    versions.set(ApiKey::StreamsGroupHeartbeat, STREAMS_HEARTBEAT_VERSIONS.max);
     versions
 }
