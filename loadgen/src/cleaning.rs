@@ -1,9 +1,9 @@
 //! `clean`: deletes the topics and groups that dead runs left behind.
 
 use std::io::{BufRead, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kafka_protocol::protocol::StrBytes;
 use loadgen::driver::command::{Command, Leftovers, Task, TaskOutcome};
 use loadgen::driver::{self, Driver};
 use loadgen::plan::GroupIndex;
@@ -41,14 +41,14 @@ pub(crate) fn clean(wanted: &Clean) -> Result<Verdict, String> {
 
 /// Those of dead runs, and the runs that have groups with members.
 fn apart(found: Leftovers, prefix: &str) -> (Leftovers, Vec<String>) {
-    let run = |name: &StrBytes| {
+    let run = |name: &Arc<str>| {
         let rest = name.strip_prefix(prefix).unwrap_or(name);
         rest.split('-').next().unwrap_or(rest).to_owned()
     };
     let busy = found.groups.iter().filter(|(_, is_empty)| !is_empty);
     let mut in_use: Vec<String> = busy.map(|(name, _)| run(name)).collect();
     in_use.dedup();
-    let is_left = |name: &StrBytes| !in_use.contains(&run(name));
+    let is_left = |name: &Arc<str>| !in_use.contains(&run(name));
     let topics = found.topics.into_iter().filter(is_left).collect();
     let groups = found.groups.into_iter().filter(|(name, _)| is_left(name)).collect();
     (Leftovers { topics, groups }, in_use)
@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn what_belongs_to_a_run_with_members_stays() {
         let found = Leftovers {
-            topics: ["p-dead-t", "p-live-t"].map(StrBytes::from_static_str).into(),
+            topics: ["p-dead-t", "p-live-t"].map(Arc::from).into(),
             groups: [("p-dead-g", true), ("p-live-g", false), ("p-live-h", true)]
-                .map(|(name, is_empty)| (StrBytes::from_static_str(name), is_empty))
+                .map(|(name, is_empty)| (Arc::from(name), is_empty))
                 .into(),
         };
         let (left, in_use) = apart(found, "p-");

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::protocol::StrBytes;
 use serde::{Deserialize, Serialize};
 
 /// A group of the run.
@@ -49,11 +48,11 @@ impl From<Partition> for (u32, u32) {
 }
 
 /// The properties that all members of a group share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupPlan {
     pub index: GroupIndex,
     /// `group.id`.
-    pub id: StrBytes,
+    pub id: Arc<str>,
     pub protocol: Protocol,
     pub subscription: Subscription,
     /// `session.timeout.ms` of classic members. For consumer groups the server decides; this is
@@ -74,12 +73,13 @@ pub struct GroupPlan {
 }
 
 /// How members get their partitions.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// JoinGroup and SyncGroup. The first assignor is preferred; the group takes one that all have.
     Classic { assignors: Vec<ClassicAssignor> },
     /// ConsumerGroupHeartbeat (KIP-848). `None` leaves the assignor to the server.
-    Consumer { assignor: Option<StrBytes> },
+    Consumer { assignor: Option<Arc<str>> },
     /// No membership: offsets are committed and fetched for partitions of the scenario.
     Manual { partitions: Arc<[Partition]> },
     /// No group at all: records are produced.
@@ -292,12 +292,13 @@ pub enum ClassicAssignor {
     CooperativeSticky,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Subscription {
     Topics(Arc<[TopicIndex]>),
     /// Consumer protocol: resolved by the server. Classic: by the member, whole names.
     Regex {
-        pattern: StrBytes,
+        pattern: Arc<str>,
         matches: Arc<[TopicIndex]>,
     },
 }
@@ -323,10 +324,10 @@ pub struct Backoff {
 pub struct MemberPlan {
     pub index: MemberIndex,
     pub group: Arc<GroupPlan>,
-    pub client_id: StrBytes,
+    pub client_id: Arc<str>,
     /// `group.instance.id` of static members.
-    pub instance_id: Option<StrBytes>,
-    pub rack: Option<StrBytes>,
+    pub instance_id: Option<Arc<str>>,
+    pub rack: Option<Arc<str>>,
     /// The process of its group that it is a thread of. In a group without threads each member is a
     /// process.
     pub process: u32,

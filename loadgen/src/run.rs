@@ -1,10 +1,10 @@
 //! A run from the command line to its results.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::Once;
 use std::time::{Duration, SystemTime};
 
-use kafka_protocol::protocol::StrBytes;
 use loadgen::check::Found;
 use loadgen::client::Clients;
 use loadgen::driver;
@@ -234,7 +234,7 @@ pub(crate) fn target(cluster: &args::Cluster, seed: u64) -> Result<Target, Strin
     NOTED.call_once(|| notes.iter().for_each(|note| eprintln!("muster-load: {note}")));
     Ok(Target {
         bootstrap: cluster.bootstrap.clone(),
-        client_id: StrBytes::from_static_str("muster-load"),
+        client_id: Arc::from("muster-load"),
         security,
         connect_timeout: cluster.connect_timeout,
         request_timeout: cluster.request_timeout,

@@ -302,7 +302,7 @@ impl Session {
         }
         let mut headers = Vec::new();
         headers.extend(topics.iter().map(|(index, topic)| {
-            let (name, partitions) = (topic.name.as_str().into(), topic.partitions);
+            let (name, partitions) = ((*topic.name).into(), topic.partitions);
             Header::Topic(history::Topic { index, name, partitions })
         }));
         let clock_error = self.tools.engine.clock_error();

@@ -1,9 +1,9 @@
 //! The topics of the run: names, ids and partition counts, from the cluster's metadata.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use kafka_protocol::protocol::StrBytes;
-use uuid::Uuid;
+use muster_codec::Uuid;
 
 use crate::plan::{Partition, TopicIndex};
 
@@ -11,14 +11,14 @@ use crate::plan::{Partition, TopicIndex};
 #[derive(Clone, Debug, Default)]
 pub struct Topics {
     topics: Vec<Topic>,
-    by_name: HashMap<StrBytes, TopicIndex>,
+    by_name: HashMap<Arc<str>, TopicIndex>,
     by_id: HashMap<Uuid, TopicIndex>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Topic {
-    pub name: StrBytes,
-    /// Nil if the cluster has no topic ids.
+    pub name: Arc<str>,
+    /// Zero if the cluster has no topic ids.
     pub id: Uuid,
     /// 0 while the topic does not exist.
     pub partitions: u32,
@@ -29,7 +29,7 @@ impl Topics {
     pub fn learn(&mut self, topic: Topic) -> bool {
         let next = TopicIndex(self.topics.len() as u32);
         let index = *self.by_name.entry(topic.name.clone()).or_insert(next);
-        if !topic.id.is_nil() {
+        if !topic.id.is_zero() {
             self.by_id.insert(topic.id, index);
         }
         match self.topics.get_mut(index.0 as usize) {
@@ -50,7 +50,7 @@ impl Topics {
     }
 
     pub fn named(&self, name: &str) -> Option<TopicIndex> {
-        self.by_name.get(name.as_bytes()).copied()
+        self.by_name.get(name).copied()
     }
 
     pub fn with_id(&self, id: Uuid) -> Option<TopicIndex> {
@@ -72,12 +72,12 @@ impl Topics {
 
     /// Whether all topics of these partitions can be named by their ids.
     pub fn have_ids(&self, partitions: &[Partition]) -> bool {
-        self.of(partitions).all(|(topic, _)| !topic.id.is_nil())
+        self.of(partitions).all(|(topic, _)| !topic.id.is_zero())
     }
 
     /// The topic of an answer that names it by its id, or else by its name.
-    pub fn answered(&self, id: Uuid, name: &StrBytes) -> Option<TopicIndex> {
-        if id.is_nil() { self.named(name) } else { self.with_id(id) }
+    pub fn answered(&self, id: Uuid, name: &str) -> Option<TopicIndex> {
+        if id.is_zero() { self.named(name) } else { self.with_id(id) }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (TopicIndex, &Topic)> {

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use kafka_protocol::protocol::StrBytes;
 
 use crate::event::{Event, EventKind};
 use crate::plan::{GroupIndex, MemberIndex, Partition};
@@ -224,7 +223,7 @@ impl Running {
     fn known(&mut self, named: Vec<Named>, topics: &Topics, news: &mut News) -> Arc<[Partition]> {
         let mut known = Vec::new();
         for (name, number) in named {
-            match topics.named(&StrBytes::from_string(name.clone())) {
+            match topics.named(&Arc::from(name.clone())) {
                 Some(topic) => known.push(Partition { topic, number }),
                 None => self.note(&format!("the run has no topic {name:?}"), news),
             }

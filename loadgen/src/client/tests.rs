@@ -55,7 +55,11 @@ fn other_lines_are_ignored_and_slips_are_reported() {
 fn events_of(script: &str, stop: Option<bool>) -> (Vec<EventKind>, Vec<String>) {
     let began = Instant::now();
     let mut topics = Topics::default();
-    topics.learn(Topic { name: "t".to_owned().into(), id: uuid::Uuid::nil(), partitions: 3 });
+    topics.learn(Topic {
+        name: "t".to_owned().into(),
+        id: muster_codec::Uuid::ZERO,
+        partitions: 3,
+    });
     let mut clients = Clients::new("b:1".into());
     let command = ["sh", "-c", script].map(str::to_owned).to_vec();
     let (index, group) = (MemberIndex(5), GroupIndex(0));

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use kafka_protocol::protocol::StrBytes;
 use tokio::time;
 
 use super::transport::{Buffers, Outbox, Transport};
@@ -17,7 +17,7 @@ use crate::wire::{self, Call, Frames, Header, Malformed, Unwritable};
 pub(super) struct Channel {
     transport: Transport,
     buffers: Rc<RefCell<Buffers>>,
-    client_id: StrBytes,
+    client_id: Arc<str>,
     timeout: Duration,
     correlation: i32,
     frames: Frames,
@@ -57,7 +57,7 @@ impl Channel {
     pub(super) fn new(
         transport: Transport,
         buffers: Rc<RefCell<Buffers>>,
-        client_id: StrBytes,
+        client_id: Arc<str>,
         timeout: Duration,
     ) -> Self {
         Self {

@@ -1,7 +1,6 @@
 //! Asks the cluster for its API versions, its id and its brokers.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 
@@ -150,7 +149,7 @@ async fn api_versions(channel: &mut Channel) -> Result<Versions, CallError> {
 fn negotiate(answer: &ApiVersionsResponse<'_>) -> Versions {
     let mut versions = Versions::default();
     for api in OURS {
-        let ours = ours(*api);
+        let ours = wire::versions(*api);
         let mut theirs = answer.api_keys.iter().filter(|theirs| theirs.api_key == *api as i16);
         let common = theirs.next_back().map(|theirs| {
             (theirs.min_version.max(*ours.start()), theirs.max_version.min(*ours.end()))
@@ -198,26 +197,13 @@ const OURS: &[ApiKey] = &[
     ApiKey::DescribeShareGroupOffsets,
 ];
 
-/// The versions that muster-load uses. Offsets are committed and read by the names of topics.
-fn ours(api: ApiKey) -> RangeInclusive<i16> {
-    let all = api.versions();
-    let newest = match api {
-        ApiKey::OffsetCommit | ApiKey::OffsetFetch => 9,
-        ApiKey::TxnOffsetCommit => 5,
-        ApiKey::ListOffsets => 10,
-        ApiKey::ShareAcknowledge => 1,
-        _ => *all.end(),
-    };
-    *all.start()..=newest
-}
-
 /// The version of an API that the cluster must have.
 ///
 /// # Errors
 /// One sentence.
 pub(super) fn required(versions: &Versions, api: ApiKey) -> Result<i16, String> {
     versions.of(api).ok_or_else(|| {
-        let ours = ours(api);
+        let ours = wire::versions(api);
         let (name, oldest, newest) = (api.name(), ours.start(), ours.end());
         format!("the other side has no {name} of version {oldest}..{newest}")
     })

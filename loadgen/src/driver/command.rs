@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use kafka_protocol::protocol::StrBytes;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Stop};
@@ -21,7 +20,7 @@ use crate::topics::Topics;
 pub struct Target {
     /// `host:port` each.
     pub bootstrap: Vec<String>,
-    pub client_id: StrBytes,
+    pub client_id: Arc<str>,
     pub security: Security,
     pub connect_timeout: Duration,
     /// `request.timeout.ms`. JoinGroup and SyncGroup get the rebalance timeout on top, as in
@@ -65,48 +64,49 @@ pub enum Command {
 }
 
 /// A request of muster-load itself to the cluster.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Task {
     /// Creates missing topics, and missing partitions of topics. The result is the cluster's
     /// metadata of them once every partition has a leader.
     EnsureTopics {
-        topics: Vec<(StrBytes, u32)>,
+        topics: Vec<(Arc<str>, u32)>,
         replication: i16,
     },
     /// Waits until a group of this name has a coordinator: a new cluster creates the offsets topic
     /// first, which may take a while and is no rebalance. With `transactions` a transactional id of
     /// this name, too.
     AwaitCoordinator {
-        id: StrBytes,
+        id: Arc<str>,
         transactions: bool,
     },
     /// Finds topics and groups by the prefix of their names.
     FindLeftovers {
-        prefix: StrBytes,
+        prefix: Arc<str>,
     },
     DeleteTopics {
-        topics: Vec<StrBytes>,
+        topics: Vec<Arc<str>>,
     },
     DeleteGroup {
         group: GroupIndex,
-        id: StrBytes,
+        id: Arc<str>,
     },
     /// Reads committed offsets; they become [`crate::event::EventKind::Fetched`] of the observer.
     ReadOffsets {
         group: GroupIndex,
-        id: StrBytes,
+        id: Arc<str>,
         partitions: Arc<[Partition]>,
     },
     /// Reads start offsets of a share group; they become
     /// [`crate::event::EventKind::StartOffsets`] of the observer.
     ReadStartOffsets {
         group: GroupIndex,
-        id: StrBytes,
+        id: Arc<str>,
         partitions: Arc<[Partition]>,
     },
     /// Sets configs of a group, each with its value.
     ConfigureGroup {
-        id: StrBytes,
+        id: Arc<str>,
         configs: Vec<(String, String)>,
     },
 }
@@ -308,11 +308,11 @@ pub enum TaskOutcome {
 }
 
 /// Topics and groups with a prefix.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Leftovers {
-    pub topics: Vec<StrBytes>,
+    pub topics: Vec<Arc<str>>,
     /// With whether they have no members.
-    pub groups: Vec<(StrBytes, bool)>,
+    pub groups: Vec<(Arc<str>, bool)>,
 }
 
 /// One clear sentence, with the remedy if it is known.

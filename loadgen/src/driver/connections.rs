@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
+use muster_codec::ApiKey;
 use slab::Slab;
 
 use super::command::RoundTrip;
@@ -78,7 +79,7 @@ pub(super) struct Waiting {
     pub(super) every: Option<Duration>,
     expires: Time,
     correlation: i32,
-    api_key: i16,
+    api: ApiKey,
     version: i16,
     pub(super) kind: RoundTrip,
 }
@@ -218,7 +219,7 @@ impl Core {
             every: outgoing.every,
             expires: now + self.target.request_timeout + patience,
             correlation: 0,
-            api_key: wire::api_key(&outgoing.request),
+            api: outgoing.request.api_key(),
             version: outgoing.version,
             kind: round_trip_of(&outgoing.request),
         }
@@ -426,7 +427,7 @@ impl Owner for Core {
         if expected != got {
             return Err(Malformed::Correlation { expected, got });
         }
-        let response = wire::read_response(waiting.api_key, waiting.version, frame)?;
+        let response = wire::read_response(waiting.api, waiting.version, frame)?;
         connection.answered = true;
         let Some(waiting) = connection.in_flight.pop_front() else { return Ok(()) };
         let moments = waiting.moments(read);

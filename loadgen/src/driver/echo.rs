@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 use hdrhistogram::Histogram;
-use kafka_protocol::messages::{GroupId, HeartbeatRequest};
-use kafka_protocol::protocol::StrBytes;
+use muster_codec::messages::HeartbeatRequest;
 use tokio::time::sleep;
 
 use super::Clock;
@@ -92,7 +91,7 @@ fn add(
 struct Echo {
     clock: Clock,
     lines: Vec<EchoLine>,
-    client_id: StrBytes,
+    client_id: Arc<str>,
     request: Request,
     heartbeats: u64,
     latency: Histogram<u64>,
@@ -151,16 +150,18 @@ async fn on_core(
 }
 
 impl Echo {
-    fn new(client_id: StrBytes) -> Result<Self, String> {
-        let request = HeartbeatRequest::default()
-            .with_group_id(GroupId(StrBytes::from_static_str("echo-group")))
-            .with_member_id(StrBytes::from_string(format!("{client_id}-{:032x}", 0)))
-            .with_generation_id(1);
+    fn new(client_id: Arc<str>) -> Result<Self, String> {
+        let request = HeartbeatRequest {
+            group_id: "echo-group".into(),
+            generation_id: 1,
+            member_id: format!("{client_id}-{:032x}", 0).into(),
+            group_instance_id: None,
+        };
         Ok(Self {
             clock: Clock::start(),
             lines: Vec::new(),
             client_id,
-            request: Request::Heartbeat(request),
+            request: request.into(),
             heartbeats: 0,
             latency: Histogram::new(3).map_err(|error| error.to_string())?,
             broken: None,

@@ -9,7 +9,6 @@ use crate::member::{Answer, Context, Failure, Member, Outgoing, Output, Response
 use crate::plan::{GroupIndex, MemberIndex, MemberPlan, Workload};
 use crate::time::Time;
 use crate::topics::Topics;
-use kafka_protocol::protocol::StrBytes;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ struct Entry {
 pub(super) struct Requester {
     pub(super) slot: u32,
     pub(super) life: u32,
-    pub(super) client_id: StrBytes,
+    pub(super) client_id: Arc<str>,
     /// JoinGroup and SyncGroup may take this much longer.
     pub(super) rebalance_timeout: Duration,
 }
@@ -192,7 +191,7 @@ impl Core {
     }
 
     /// Called exactly once for each request of a member; drops the answer if it was restarted.
-    pub(super) fn answer(&mut self, waiting: Waiting, outcome: Result<Response, Failure>) {
+    pub(super) fn answer(&mut self, waiting: Waiting, outcome: Result<Response<'_>, Failure>) {
         let now = self.clock.now();
         self.answer_at(now, Duration::ZERO, waiting, outcome);
     }
@@ -203,7 +202,7 @@ impl Core {
         arrived: Time,
         delayed: Duration,
         waiting: Waiting,
-        outcome: Result<Response, Failure>,
+        outcome: Result<Response<'_>, Failure>,
     ) {
         self.settle(&waiting, outcome.is_ok());
         let alive = |entry: &&Entry| entry.life == waiting.life;

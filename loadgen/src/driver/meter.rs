@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest};
+use muster_codec::messages::{ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::command::{Pace, RoundTrip, Sample};
@@ -234,12 +234,13 @@ pub(super) fn round_trip_of(request: &Request) -> RoundTrip {
         Request::ShareGroupHeartbeat(request) => share_heartbeat(request),
         Request::ShareFetch(_) => RoundTrip::ShareFetch,
         Request::ShareAcknowledge(_) => RoundTrip::ShareAcknowledge,
-        Request::StreamsHeartbeat(it) if it.member_epoch <= 0 => RoundTrip::StreamsJoin,
-        Request::StreamsHeartbeat(_) => RoundTrip::StreamsHeartbeat,
+        Request::StreamsGroupHeartbeat(it) if it.member_epoch <= 0 => RoundTrip::StreamsJoin,
+        Request::StreamsGroupHeartbeat(_) => RoundTrip::StreamsHeartbeat,
+        other => unreachable!("members do not use {}", other.api_key().name()),
     }
 }
 
-fn share_heartbeat(request: &ShareGroupHeartbeatRequest) -> RoundTrip {
+fn share_heartbeat(request: &ShareGroupHeartbeatRequest<'_>) -> RoundTrip {
     if request.member_epoch <= 0 || request.subscribed_topic_names.is_some() {
         RoundTrip::ShareJoin
     } else {
@@ -248,7 +249,7 @@ fn share_heartbeat(request: &ShareGroupHeartbeatRequest) -> RoundTrip {
 }
 
 /// A member joins with epoch 0 and leaves with -1 or -2; a subscription is sent when it changes.
-fn consumer_heartbeat(request: &ConsumerGroupHeartbeatRequest) -> RoundTrip {
+fn consumer_heartbeat(request: &ConsumerGroupHeartbeatRequest<'_>) -> RoundTrip {
     let changes =
         request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some();
     if request.member_epoch <= 0 || changes {

@@ -4,15 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::protocol::StrBytes;
+use muster_codec::Uuid;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::driver::command::{Cluster, Command, Task};
 use crate::event::Stop;
 use crate::plan::{
-    self, Backoff, ClassicAssignor, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
-    Partition, ProducerPlan, ReaderPlan, SharePlan, StreamsPlan, TopicIndex, Workload,
+    GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan, ProducerPlan, Protocol, SharePlan,
+    Workload,
 };
 use crate::time::Time;
 use crate::topics;
@@ -49,7 +48,7 @@ pub(super) enum Order {
         asked: Time,
     },
     /// Stands before the first start of one of its members.
-    Group(Group),
+    Group(GroupPlan),
     Start {
         core: usize,
         at: Time,
@@ -73,7 +72,7 @@ pub(super) enum Order {
     Task {
         core: usize,
         id: u64,
-        task: Job,
+        task: Task,
     },
     End {
         core: usize,
@@ -103,61 +102,21 @@ pub(super) struct Ready {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Group {
-    index: GroupIndex,
-    id: String,
-    protocol: Protocol,
-    pattern: Option<String>,
-    topics: Arc<[TopicIndex]>,
-    session_timeout: Duration,
-    heartbeat_interval: Duration,
-    rebalance_timeout: Duration,
-    revocation_takes: Duration,
-    fetches_on_assignment: bool,
-    backoff: Backoff,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Protocol {
-    Classic { assignors: Vec<ClassicAssignor> },
-    Consumer { assignor: Option<String> },
-    Manual { partitions: Arc<[Partition]> },
-    Producer(ProducerPlan),
-    Reader(ReaderPlan),
-    Share(SharePlan),
-    Streams(StreamsPlan),
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Member {
     index: MemberIndex,
     pub(super) group: GroupIndex,
-    client_id: String,
-    instance_id: Option<String>,
-    rack: Option<String>,
+    client_id: Arc<str>,
+    instance_id: Option<Arc<str>>,
+    rack: Option<Arc<str>>,
     process: u32,
     workload: Workload,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Topic {
-    name: String,
+    name: Arc<str>,
     id: [u8; 16],
     partitions: u32,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Job {
-    EnsureTopics { topics: Vec<(String, u32)>, replication: i16 },
-    AwaitCoordinator { id: String, transactions: bool },
-    FindLeftovers { prefix: String },
-    DeleteTopics { topics: Vec<String> },
-    DeleteGroup { group: GroupIndex, id: String },
-    ReadOffsets { group: GroupIndex, id: String, partitions: Arc<[Partition]> },
-    ReadStartOffsets { group: GroupIndex, id: String, partitions: Arc<[Partition]> },
-    ConfigureGroup { id: String, configs: Vec<(String, String)> },
 }
 
 impl Begin {
@@ -179,84 +138,27 @@ impl Begin {
     }
 }
 
-impl Group {
-    pub(super) fn of(plan: &GroupPlan) -> Self {
-        let protocol = match &plan.protocol {
-            plan::Protocol::Classic { assignors } => {
-                Protocol::Classic { assignors: assignors.clone() }
-            }
-            plan::Protocol::Consumer { assignor } => {
-                Protocol::Consumer { assignor: assignor.as_ref().map(text) }
-            }
-            plan::Protocol::Manual { partitions } => {
-                Protocol::Manual { partitions: Arc::clone(partitions) }
-            }
-            plan::Protocol::Producer(plan) => Protocol::Producer(plan.clone()),
-            plan::Protocol::Reader(plan) => Protocol::Reader(plan.clone()),
-            plan::Protocol::Share(plan) => Protocol::Share(plan.clone()),
-            plan::Protocol::Streams(plan) => Protocol::Streams(plan.clone()),
-        };
-        let pattern = match &plan.subscription {
-            plan::Subscription::Topics(_) => None,
-            plan::Subscription::Regex { pattern, .. } => Some(text(pattern)),
-        };
-        Self {
-            index: plan.index,
-            id: text(&plan.id),
-            protocol,
-            pattern,
-            topics: Arc::clone(plan.subscription.topics()),
-            session_timeout: plan.session_timeout,
-            heartbeat_interval: plan.heartbeat_interval,
-            rebalance_timeout: plan.rebalance_timeout,
-            revocation_takes: plan.revocation_takes,
-            fetches_on_assignment: plan.fetches_on_assignment,
-            backoff: plan.backoff,
-        }
+/// # Errors
+/// Something of it is out of bounds.
+pub(super) fn check_group(plan: &GroupPlan) -> Result<(), String> {
+    let spans = [plan.heartbeat_interval, plan.backoff.initial, plan.backoff.max];
+    let long = [plan.session_timeout, plan.rebalance_timeout, plan.revocation_takes];
+    let bounded = spans.iter().all(|span| (SPAN_MIN..=SPAN_MAX).contains(span))
+        && long.iter().all(|span| *span <= SPAN_MAX);
+    if !bounded {
+        return Err(format!("a time of group {} is out of bounds", plan.id));
     }
-
-    /// # Errors
-    /// Something of it is out of bounds.
-    pub(super) fn plan(self) -> Result<GroupPlan, String> {
-        let spans = [self.heartbeat_interval, self.backoff.initial, self.backoff.max];
-        let long = [self.session_timeout, self.rebalance_timeout, self.revocation_takes];
-        let bounded = spans.iter().all(|span| (SPAN_MIN..=SPAN_MAX).contains(span))
-            && long.iter().all(|span| *span <= SPAN_MAX);
-        if !bounded {
-            return Err(format!("a time of group {} is out of bounds", self.id));
+    match &plan.protocol {
+        Protocol::Classic { assignors } if assignors.is_empty() => {
+            Err(format!("group {} has no assignor", plan.id))
         }
-        let protocol = match self.protocol {
-            Protocol::Classic { assignors } if assignors.is_empty() => {
-                return Err(format!("group {} has no assignor", self.id));
-            }
-            Protocol::Classic { assignors } => plan::Protocol::Classic { assignors },
-            Protocol::Consumer { assignor } => {
-                plan::Protocol::Consumer { assignor: assignor.map(Into::into) }
-            }
-            Protocol::Manual { partitions } => plan::Protocol::Manual { partitions },
-            Protocol::Producer(plan) => plan::Protocol::Producer(check_producer(plan)?),
-            Protocol::Reader(plan) => plan::Protocol::Reader(plan),
-            Protocol::Share(plan) => plan::Protocol::Share(check_share(plan)?),
-            Protocol::Streams(plan) => plan::Protocol::Streams(plan),
-        };
-        let subscription = match self.pattern {
-            None => plan::Subscription::Topics(self.topics),
-            Some(pattern) => {
-                plan::Subscription::Regex { pattern: pattern.into(), matches: self.topics }
-            }
-        };
-        Ok(GroupPlan {
-            index: self.index,
-            id: self.id.into(),
-            protocol,
-            subscription,
-            session_timeout: self.session_timeout,
-            heartbeat_interval: self.heartbeat_interval,
-            rebalance_timeout: self.rebalance_timeout,
-            revocation_takes: self.revocation_takes,
-            fetches_on_assignment: self.fetches_on_assignment,
-            backoff: self.backoff,
-        })
+        Protocol::Producer(producer) => check_producer(producer),
+        Protocol::Share(share) => check_share(share),
+        Protocol::Classic { .. }
+        | Protocol::Consumer { .. }
+        | Protocol::Manual { .. }
+        | Protocol::Reader(_)
+        | Protocol::Streams(_) => Ok(()),
     }
 }
 
@@ -265,9 +167,9 @@ impl Member {
         Self {
             index: plan.index,
             group: plan.group.index,
-            client_id: text(&plan.client_id),
-            instance_id: plan.instance_id.as_ref().map(text),
-            rack: plan.rack.as_ref().map(text),
+            client_id: plan.client_id.clone(),
+            instance_id: plan.instance_id.clone(),
+            rack: plan.rack.clone(),
             process: plan.process,
             workload: plan.workload,
         }
@@ -281,9 +183,9 @@ impl Member {
         Ok(MemberPlan {
             index: self.index,
             group,
-            client_id: self.client_id.into(),
-            instance_id: self.instance_id.map(Into::into),
-            rack: self.rack.map(Into::into),
+            client_id: self.client_id,
+            instance_id: self.instance_id,
+            rack: self.rack,
             process: self.process,
             workload: self.workload,
         })
@@ -305,20 +207,20 @@ pub(super) fn check_workload(workload: &Workload) -> Result<(), String> {
 }
 
 /// The batches of a producer are made in memory.
-fn check_producer(plan: ProducerPlan) -> Result<ProducerPlan, String> {
+fn check_producer(plan: &ProducerPlan) -> Result<(), String> {
     let bytes = u64::from(plan.records) * u64::from(plan.record_size.max(1));
     if plan.records > 0 && bytes <= BATCH_BYTES_MAX {
-        Ok(plan)
+        Ok(())
     } else {
         Err("a batch of records is out of bounds".into())
     }
 }
 
 /// The records that a fetch acquires are kept, too.
-fn check_share(plan: SharePlan) -> Result<SharePlan, String> {
+fn check_share(plan: &SharePlan) -> Result<(), String> {
     let spans = [plan.takes, plan.slow_takes];
     if (1..=RECORDS_MAX).contains(&plan.max_records) && spans.iter().all(|it| *it <= SPAN_MAX) {
-        Ok(plan)
+        Ok(())
     } else {
         Err("the records of a share group are out of bounds".into())
     }
@@ -338,7 +240,7 @@ impl Order {
                 Self::Work { core, member: *member, workload: *workload }
             }
             Command::Topics(all) => Self::Topics { core, topics: Topic::all(all) },
-            Command::Task { id, task } => Self::Task { core, id: *id, task: Job::of(task) },
+            Command::Task { id, task } => Self::Task { core, id: *id, task: task.clone() },
             Command::End => Self::End { core },
         }
     }
@@ -347,8 +249,8 @@ impl Order {
 impl Topic {
     pub(super) fn all(topics: &topics::Topics) -> Vec<Self> {
         let all = topics.iter().map(|(_, topic)| Self {
-            name: text(&topic.name),
-            id: topic.id.into_bytes(),
+            name: topic.name.clone(),
+            id: topic.id.0,
             partitions: topic.partitions,
         });
         all.collect()
@@ -362,69 +264,8 @@ impl Topic {
         }
         let mut topics = topics::Topics::default();
         for Self { name, id, partitions } in all {
-            let (name, id) = (name.into(), Uuid::from_bytes(id));
-            topics.learn(topics::Topic { name, id, partitions });
+            topics.learn(topics::Topic { name, id: Uuid(id), partitions });
         }
         Ok(Arc::new(topics))
     }
-}
-
-impl Job {
-    fn of(task: &Task) -> Self {
-        match task {
-            Task::EnsureTopics { topics, replication } => Self::EnsureTopics {
-                topics: topics.iter().map(|(name, count)| (text(name), *count)).collect(),
-                replication: *replication,
-            },
-            Task::AwaitCoordinator { id, transactions } => {
-                Self::AwaitCoordinator { id: text(id), transactions: *transactions }
-            }
-            Task::FindLeftovers { prefix } => Self::FindLeftovers { prefix: text(prefix) },
-            Task::DeleteTopics { topics } => {
-                Self::DeleteTopics { topics: topics.iter().map(text).collect() }
-            }
-            Task::DeleteGroup { group, id } => Self::DeleteGroup { group: *group, id: text(id) },
-            Task::ReadOffsets { group, id, partitions } => Self::ReadOffsets {
-                group: *group,
-                id: text(id),
-                partitions: Arc::clone(partitions),
-            },
-            Task::ReadStartOffsets { group, id, partitions } => Self::ReadStartOffsets {
-                group: *group,
-                id: text(id),
-                partitions: Arc::clone(partitions),
-            },
-            Task::ConfigureGroup { id, configs } => {
-                Self::ConfigureGroup { id: text(id), configs: configs.clone() }
-            }
-        }
-    }
-
-    pub(super) fn task(self) -> Task {
-        match self {
-            Self::EnsureTopics { topics, replication } => Task::EnsureTopics {
-                topics: topics.into_iter().map(|(name, count)| (name.into(), count)).collect(),
-                replication,
-            },
-            Self::AwaitCoordinator { id, transactions } => {
-                Task::AwaitCoordinator { id: id.into(), transactions }
-            }
-            Self::FindLeftovers { prefix } => Task::FindLeftovers { prefix: prefix.into() },
-            Self::DeleteTopics { topics } => {
-                Task::DeleteTopics { topics: topics.into_iter().map(Into::into).collect() }
-            }
-            Self::DeleteGroup { group, id } => Task::DeleteGroup { group, id: id.into() },
-            Self::ReadOffsets { group, id, partitions } => {
-                Task::ReadOffsets { group, id: id.into(), partitions }
-            }
-            Self::ReadStartOffsets { group, id, partitions } => {
-                Task::ReadStartOffsets { group, id: id.into(), partitions }
-            }
-            Self::ConfigureGroup { id, configs } => Task::ConfigureGroup { id: id.into(), configs },
-        }
-    }
-}
-
-pub(super) fn text(bytes: &StrBytes) -> String {
-    bytes.as_str().to_owned()
 }

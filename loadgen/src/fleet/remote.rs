@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::SILENCE;
 use super::clocks::{Alignment, Round};
 use super::frame::{FrameError, greet, greeted, read, write};
-use super::message::{Answer, Begin, Group, Order, Ready};
+use super::message::{Answer, Begin, Order, Ready};
 use super::report;
 use crate::driver::Clock;
 use crate::driver::command::{Cluster, Command, CoreReport};
@@ -260,7 +260,7 @@ impl Remote {
             let known = self.groups.get(&member.group.index);
             if known.is_none_or(|known| !Arc::ptr_eq(known, &member.group)) {
                 self.groups.insert(member.group.index, Arc::clone(&member.group));
-                self.write(&Order::Group(Group::of(&member.group)));
+                self.write(&Order::Group(GroupPlan::clone(&member.group)));
             }
         }
         let mut order = Order::of(core - self.first, command);

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::clocks::Alignment;
-use super::message::{Topic, text};
+use super::message::Topic;
 use crate::driver::command::{self, CoreReport, Leftovers, RoundTrip, TaskError, TaskOutcome};
 use crate::event::{Event, EventKind};
 use crate::member::State;
@@ -58,7 +58,7 @@ struct Sample {
 enum Outcome {
     Topics(Vec<Topic>),
     Found,
-    Leftovers { topics: Vec<String>, groups: Vec<(String, bool)> },
+    Leftovers(Leftovers),
     Deleted,
     Read,
     Configured,
@@ -238,10 +238,7 @@ impl Outcome {
         match outcome {
             TaskOutcome::Topics(topics) => Self::Topics(Topic::all(topics)),
             TaskOutcome::Found => Self::Found,
-            TaskOutcome::Leftovers(Leftovers { topics, groups }) => Self::Leftovers {
-                topics: topics.iter().map(text).collect(),
-                groups: groups.iter().map(|(group, empty)| (text(group), *empty)).collect(),
-            },
+            TaskOutcome::Leftovers(leftovers) => Self::Leftovers(leftovers.clone()),
             TaskOutcome::Deleted => Self::Deleted,
             TaskOutcome::Read => Self::Read,
             TaskOutcome::Configured => Self::Configured,
@@ -252,10 +249,7 @@ impl Outcome {
         Ok(match self {
             Self::Topics(topics) => TaskOutcome::Topics(Topic::learned(topics)?),
             Self::Found => TaskOutcome::Found,
-            Self::Leftovers { topics, groups } => TaskOutcome::Leftovers(Leftovers {
-                topics: topics.into_iter().map(Into::into).collect(),
-                groups: groups.into_iter().map(|(group, empty)| (group.into(), empty)).collect(),
-            }),
+            Self::Leftovers(leftovers) => TaskOutcome::Leftovers(leftovers),
             Self::Deleted => TaskOutcome::Deleted,
             Self::Read => TaskOutcome::Read,
             Self::Configured => TaskOutcome::Configured,

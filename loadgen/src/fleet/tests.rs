@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::frame::{greet, greeted, read, write};
 use super::message::{Answer, Order};
 use super::*;
-use crate::plan::{GroupIndex, Load, MemberIndex, Workload};
+use crate::plan::{Load, MemberIndex, Workload};
 use crate::time::Time;
 
 const BEGIN: Begin = Begin { seed: 1, members_per_connection: 1, members: 10, connections: 10 };
@@ -114,13 +114,13 @@ fn group_of(heartbeat: Duration, assignors: &str) -> Result<(), String> {
     let second = serde_json::to_string(&Duration::from_secs(1)).unwrap();
     let json = format!(
         "{{\"index\":0,\"id\":\"g\",\"protocol\":{{\"classic\":{{\"assignors\":{assignors}}}}},\
-         \"pattern\":null,\"topics\":[0],\"session_timeout\":{second},\
+         \"subscription\":{{\"topics\":[0]}},\"session_timeout\":{second},\
          \"heartbeat_interval\":{heartbeat},\"rebalance_timeout\":{second},\
          \"revocation_takes\":{second},\"fetches_on_assignment\":true,\
          \"backoff\":{{\"initial\":{second},\"max\":{second}}}}}"
     );
-    let group: message::Group = serde_json::from_str(&json).map_err(|error| error.to_string())?;
-    group.plan().map(|plan| assert_eq!(plan.index, GroupIndex(0)))
+    let plan = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    message::check_group(&plan)
 }
 
 #[test]

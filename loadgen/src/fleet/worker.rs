@@ -12,7 +12,9 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
 use super::SILENCE;
 use super::frame::{FrameError, greet, greeted, read, write};
-use super::message::{Answer, Begin, Order, Ready, Topic, check_member, check_workload};
+use super::message::{
+    Answer, Begin, Order, Ready, Topic, check_group, check_member, check_workload,
+};
 use super::report::Report;
 use crate::driver::command::{Command, Target};
 use crate::driver::{self, Clock, Driver};
@@ -216,8 +218,8 @@ impl Run<'_> {
     fn obey(&mut self, order: Order) -> Result<(), String> {
         let (core, command) = match order {
             Order::Group(group) => {
-                let plan = group.plan()?;
-                self.groups.insert(plan.index, Arc::new(plan));
+                check_group(&group)?;
+                self.groups.insert(group.index, Arc::new(group));
                 return Ok(());
             }
             Order::Start { core, at, member } => {
@@ -236,7 +238,7 @@ impl Run<'_> {
                 (core, Command::Work { member, workload })
             }
             Order::Topics { core, topics } => (core, Command::Topics(Topic::learned(topics)?)),
-            Order::Task { core, id, task } => (core, Command::Task { id, task: task.task() }),
+            Order::Task { core, id, task } => (core, Command::Task { id, task }),
             Order::End { core } => (core, Command::End),
             Order::Begin(_) | Order::Time { .. } => return Err("an order came too late".into()),
         };

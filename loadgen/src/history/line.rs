@@ -121,7 +121,7 @@ impl Group {
         };
         Self {
             index: plan.index,
-            id: plan.id.as_str().into(),
+            id: (*plan.id).into(),
             protocol,
             session_timeout: plan.session_timeout,
             rebalance_timeout: plan.rebalance_timeout,

@@ -6,8 +6,7 @@ mod rebalance;
 
 use std::sync::Arc;
 
-use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
-use kafka_protocol::protocol::StrBytes;
+use muster_codec::messages::SyncGroupRequestAssignment;
 use muster_codec::{ApiKey, ErrorCode};
 
 use super::State;
@@ -26,7 +25,7 @@ use crate::topics::Topics;
 pub(super) struct Classic {
     phase: Phase,
     /// Empty until the coordinator has assigned one.
-    pub(super) member_id: StrBytes,
+    pub(super) member_id: Arc<str>,
     pub(super) generation: i32,
     assignor: Option<ClassicAssignor>,
     /// Partition counts of the subscribed topics when this member, as the leader, assigned them.
@@ -58,7 +57,7 @@ enum Phase {
     /// JoinGroup is under way.
     Joining,
     /// Will send SyncGroup, with these assignments.
-    Joined(Vec<SyncGroupRequestAssignment>),
+    Joined(Vec<SyncGroupRequestAssignment<'static>>),
     /// SyncGroup is under way.
     Syncing,
     /// Has an assignment to adopt.
@@ -79,7 +78,7 @@ impl Classic {
     pub(super) fn new() -> Self {
         Self {
             phase: Phase::Unjoined,
-            member_id: StrBytes::new(),
+            member_id: Arc::default(),
             generation: NO_GENERATION,
             assignor: None,
             assigned_of: None,
@@ -193,7 +192,7 @@ impl Classic {
     }
 
     /// The id and generation to commit with; none while joining, as in Kafka's client.
-    pub(super) fn identity(&self) -> Option<(&StrBytes, i32)> {
+    pub(super) fn identity(&self) -> Option<(&str, i32)> {
         self.is_member().then_some((&self.member_id, self.generation))
     }
 
@@ -217,7 +216,7 @@ impl Classic {
     pub(super) fn answered(
         &mut self,
         sent: Time,
-        outcome: Result<Response, Failure>,
+        outcome: Result<Response<'_>, Failure>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -231,7 +230,7 @@ impl Classic {
                 Ok(())
             }
             (Phase::Joining, Ok(Response::JoinGroup(response))) => {
-                self.joined(sent, response, core, turn)
+                self.joined(sent, &response, core, turn)
             }
             (Phase::Syncing, Ok(Response::SyncGroup(response))) => {
                 self.synced(sent, &response, core, turn)
@@ -307,7 +306,7 @@ impl Classic {
             return Err(fatal(api, &core.group().id, error, None));
         }
         if error != ErrorCode::IllegalGeneration {
-            self.member_id = StrBytes::new();
+            self.member_id = Arc::default();
         }
         self.generation = NO_GENERATION;
         core.incarnation = core.incarnation.wrapping_add(1);

@@ -1,19 +1,15 @@
 //! The requests of classic members, in all versions.
 
-use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
-use kafka_protocol::messages::leave_group_request::MemberIdentity;
-use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
-use kafka_protocol::messages::{
-    HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
-    SyncGroupRequest,
+use muster_codec::messages::{
+    HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse,
+    LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, SyncGroupRequest,
+    SyncGroupRequestAssignment,
 };
-use kafka_protocol::protocol::StrBytes;
-use muster_codec::ApiKey;
-use muster_codec::ErrorCode;
+use muster_codec::{ApiKey, ErrorCode, Str};
 
 use super::assignors::protocol::{Joining, join_metadata};
 use super::classic::Classic;
-use super::core::{Core, Turn, millis};
+use super::core::{Core, Turn, millis, text};
 use super::error::{Fatal, Step, fatal};
 use super::io::Request;
 use crate::plan::{ClassicAssignor, Protocol};
@@ -31,23 +27,29 @@ const LEAVE_LIST: i16 = 3;
 pub(super) fn join(member: &Classic, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
     let version = version(core, turn, ApiKey::JoinGroup, STATIC_JOIN)?;
     let group = core.group();
-    let request = JoinGroupRequest::default()
-        .with_group_id(group.id.clone().into())
-        .with_session_timeout_ms(millis(group.session_timeout))
-        .with_rebalance_timeout_ms(millis(group.rebalance_timeout))
-        .with_member_id(member.member_id.clone())
-        .with_group_instance_id(core.plan.instance_id.clone())
-        .with_protocol_type(StrBytes::from_static_str(PROTOCOL_TYPE))
-        .with_protocols(protocols(member, core, turn)?);
-    Ok((version, Request::JoinGroup(request)))
+    let request = JoinGroupRequest {
+        group_id: text(&group.id),
+        session_timeout_ms: millis(group.session_timeout),
+        rebalance_timeout_ms: millis(group.rebalance_timeout),
+        member_id: text(&member.member_id),
+        group_instance_id: instance_id(core),
+        protocol_type: PROTOCOL_TYPE.into(),
+        protocols: protocols(member, core, turn),
+        reason: None,
+    };
+    Ok((version, request.into()))
+}
+
+fn instance_id(core: &Core) -> Option<Str<'static>> {
+    core.plan.instance_id.as_deref().map(text)
 }
 
 fn protocols(
     member: &Classic,
     core: &Core,
     turn: &Turn<'_, '_>,
-) -> Step<Vec<JoinGroupRequestProtocol>> {
-    let Protocol::Classic { assignors } = &core.group().protocol else { return Ok(Vec::new()) };
+) -> Vec<JoinGroupRequestProtocol<'static>> {
+    let Protocol::Classic { assignors } = &core.group().protocol else { return Vec::new() };
     let metadata = |assignor: &ClassicAssignor| {
         let sticky = *assignor == ClassicAssignor::Sticky;
         let owned = if sticky { &member.last.0 } else { core.owned.partitions() };
@@ -55,33 +57,31 @@ fn protocols(
             topics: core.group().subscription.topics(),
             owned,
             generation: if sticky { member.last.1 } else { member.generation },
-            rack: core.plan.rack.as_ref(),
+            rack: core.plan.rack.as_deref(),
         };
-        let metadata = join_metadata(*assignor, &joining, turn.context.topics);
-        let metadata = metadata.map_err(|error| Fatal(format!("a member can't join: {error}")))?;
-        Ok(JoinGroupRequestProtocol::default()
-            .with_name(StrBytes::from_static_str(assignor.name()))
-            .with_metadata(metadata))
+        let metadata = join_metadata(*assignor, &joining, turn.context.topics).into();
+        JoinGroupRequestProtocol { name: assignor.name().into(), metadata }
     };
     assignors.iter().map(metadata).collect()
 }
 
 pub(super) fn sync(
     member: &Classic,
-    assignments: Vec<SyncGroupRequestAssignment>,
+    assignments: Vec<SyncGroupRequestAssignment<'static>>,
     core: &Core,
     turn: &Turn<'_, '_>,
 ) -> Step<(i16, Request)> {
     let version = version(core, turn, ApiKey::SyncGroup, STATIC_SYNC)?;
-    let request = SyncGroupRequest::default()
-        .with_group_id(core.group().id.clone().into())
-        .with_generation_id(member.generation)
-        .with_member_id(member.member_id.clone())
-        .with_group_instance_id(core.plan.instance_id.clone())
-        .with_protocol_type(Some(StrBytes::from_static_str(PROTOCOL_TYPE)))
-        .with_protocol_name(member.assignor().map(|one| StrBytes::from_static_str(one.name())))
-        .with_assignments(assignments);
-    Ok((version, Request::SyncGroup(request)))
+    let request = SyncGroupRequest {
+        group_id: text(&core.group().id),
+        generation_id: member.generation,
+        member_id: text(&member.member_id),
+        group_instance_id: instance_id(core),
+        protocol_type: Some(PROTOCOL_TYPE.into()),
+        protocol_name: member.assignor().map(|one| one.name().into()),
+        assignments,
+    };
+    Ok((version, request.into()))
 }
 
 pub(super) fn heartbeat(
@@ -90,37 +90,38 @@ pub(super) fn heartbeat(
     turn: &Turn<'_, '_>,
 ) -> Step<(i16, Request)> {
     let version = version(core, turn, ApiKey::Heartbeat, STATIC_HEARTBEAT)?;
-    let request = HeartbeatRequest::default()
-        .with_group_id(core.group().id.clone().into())
-        .with_generation_id(member.generation)
-        .with_member_id(member.member_id.clone())
-        .with_group_instance_id(core.plan.instance_id.clone());
-    Ok((version, Request::Heartbeat(request)))
+    let request = HeartbeatRequest {
+        group_id: text(&core.group().id),
+        generation_id: member.generation,
+        member_id: text(&member.member_id),
+        group_instance_id: instance_id(core),
+    };
+    Ok((version, request.into()))
 }
 
 pub(super) fn leave(member: &Classic, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
     let version = version(core, turn, ApiKey::LeaveGroup, LEAVE_LIST)?;
-    let request = LeaveGroupRequest::default().with_group_id(core.group().id.clone().into());
-    let id = member.member_id.clone();
-    let request = match version {
-        LEAVE_LIST.. => request.with_members(vec![
-            MemberIdentity::default()
-                .with_member_id(id)
-                .with_group_instance_id(core.plan.instance_id.clone()),
-        ]),
-        _ => request.with_member_id(id),
-    };
-    Ok((version, Request::LeaveGroup(request)))
+    let mut request =
+        LeaveGroupRequest { group_id: text(&core.group().id), ..LeaveGroupRequest::default() };
+    let member_id = text(&member.member_id);
+    match version {
+        LEAVE_LIST.. => {
+            let group_instance_id = instance_id(core);
+            request.members = vec![MemberIdentity { member_id, group_instance_id, reason: None }];
+        }
+        _ => request.member_id = member_id,
+    }
+    Ok((version, request.into()))
 }
 
 /// The error of LeaveGroup's answer, if it has one.
-pub(super) fn left(response: &LeaveGroupResponse) -> Option<i16> {
+pub(super) fn left(response: &LeaveGroupResponse<'_>) -> Option<i16> {
     let of_members = response.members.iter().map(|member| member.error_code);
     [response.error_code].into_iter().chain(of_members).find(|code| *code != 0)
 }
 
 /// The assignor that the coordinator chose: one of those that the member named.
-pub(super) fn chosen(response: &JoinGroupResponse, core: &Core) -> Step<ClassicAssignor> {
+pub(super) fn chosen(response: &JoinGroupResponse<'_>, core: &Core) -> Step<ClassicAssignor> {
     let Protocol::Classic { assignors } = &core.group().protocol else {
         return Err(inconsistent(core));
     };

@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
-use kafka_protocol::messages::consumer_group_heartbeat_response::Assignment;
-use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 use muster_codec::ApiKey;
+use muster_codec::messages::{
+    ConsumerGroupHeartbeatAssignment as Assignment, ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+};
 
 use super::consumer_messages::{OWN_ID, Target, describe, wire};
-use super::core::{Core, Turn};
+use super::core::{Core, Turn, text};
 use super::error::Step;
 use super::heartbeating::Heartbeating;
 use super::heartbeats::LEAVE;
@@ -131,17 +133,19 @@ impl Consumer {
         self.membership.acknowledge();
     }
 
-    fn minimal(&self, core: &Core) -> ConsumerGroupHeartbeatRequest {
-        ConsumerGroupHeartbeatRequest::default()
-            .with_group_id(core.group().id.clone().into())
-            .with_member_id(self.membership.member_id.clone())
-            .with_member_epoch(self.membership.epoch)
-            .with_instance_id(core.plan.instance_id.clone())
+    fn minimal(&self, core: &Core) -> ConsumerGroupHeartbeatRequest<'static> {
+        ConsumerGroupHeartbeatRequest {
+            group_id: text(&core.group().id),
+            member_id: text(&self.membership.member_id),
+            member_epoch: self.membership.epoch,
+            instance_id: core.plan.instance_id.as_deref().map(text),
+            ..ConsumerGroupHeartbeatRequest::default()
+        }
     }
 }
 
 impl Heartbeating for Consumer {
-    type Answer = ConsumerGroupHeartbeatResponse;
+    type Answer<'a> = ConsumerGroupHeartbeatResponse<'a>;
 
     fn membership(&self) -> &Membership {
         &self.membership
@@ -169,18 +173,18 @@ impl Heartbeating for Consumer {
         Request::ConsumerGroupHeartbeat(self.minimal(core))
     }
 
-    fn answer(response: Response) -> Option<ConsumerGroupHeartbeatResponse> {
+    fn answer(response: Response<'_>) -> Option<ConsumerGroupHeartbeatResponse<'_>> {
         match response {
             Response::ConsumerGroupHeartbeat(answer) => Some(answer),
             _ => None,
         }
     }
 
-    fn beat(answer: &ConsumerGroupHeartbeatResponse) -> Beat {
+    fn beat<'a>(answer: &'a ConsumerGroupHeartbeatResponse<'_>) -> Beat<'a> {
         Beat {
             error: answer.error_code,
-            said: answer.error_message.clone(),
-            member_id: answer.member_id.clone(),
+            said: answer.error_message.as_deref(),
+            member_id: answer.member_id.as_deref(),
             epoch: answer.member_epoch,
             interval_ms: answer.heartbeat_interval_ms,
         }
@@ -190,7 +194,7 @@ impl Heartbeating for Consumer {
         &mut self,
         heard: Heard,
         sent: Time,
-        answer: Option<ConsumerGroupHeartbeatResponse>,
+        answer: Option<ConsumerGroupHeartbeatResponse<'_>>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {

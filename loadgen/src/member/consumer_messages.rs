@@ -1,12 +1,12 @@
 //! The parts of ConsumerGroupHeartbeat: the description of a member, its partitions, and the target
 //! assignment in an answer.
 
-use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
-use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, TopicName};
-use muster_codec::ApiKey;
-use uuid::Uuid;
+use muster_codec::messages::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatTopicPartitions as TopicPartitions,
+};
+use muster_codec::{ApiKey, Uuid};
 
-use super::core::{Core, millis};
+use super::core::{Core, millis, text};
 use super::error::{Step, unsupported};
 use super::owned::{by_topic, sorted};
 use crate::plan::{Partition, Protocol, Subscription};
@@ -49,37 +49,35 @@ impl Target {
 
 /// Sets the fields that a member sends when it joins, and after a failure.
 pub(super) fn describe(
-    request: &mut ConsumerGroupHeartbeatRequest,
+    request: &mut ConsumerGroupHeartbeatRequest<'static>,
     version: i16,
     core: &Core,
     topics: &Topics,
 ) -> Step {
-    request.rack_id = core.plan.rack.clone();
+    request.rack_id = core.plan.rack.as_deref().map(text);
     request.rebalance_timeout_ms = millis(core.group().rebalance_timeout);
     match &core.group().subscription {
         Subscription::Topics(wanted) => {
             let known = wanted.iter().filter_map(|topic| topics.get(*topic));
-            let names = known.map(|topic| TopicName(topic.name.clone())).collect();
-            request.subscribed_topic_names = Some(names);
+            request.subscribed_topic_names = Some(known.map(|it| text(&it.name)).collect());
         }
         Subscription::Regex { .. } if version < OWN_ID => {
             return Err(unsupported(ApiKey::ConsumerGroupHeartbeat, " with patterns (version 1)"));
         }
         Subscription::Regex { pattern, .. } => {
-            request.subscribed_topic_regex = Some(pattern.clone());
+            request.subscribed_topic_regex = Some(text(pattern));
         }
     }
     if let Protocol::Consumer { assignor } = &core.group().protocol {
-        request.server_assignor = assignor.clone();
+        request.server_assignor = assignor.as_deref().map(text);
     }
     Ok(())
 }
 
 pub(super) fn wire(partitions: &[Partition], topics: &Topics) -> Vec<TopicPartitions> {
     let of_topic = |(topic, run): (_, &[Partition])| {
-        let numbers = run.iter().map(|one| one.number as i32).collect();
-        let id = topics.get(topic)?.id;
-        Some(TopicPartitions::default().with_topic_id(id).with_partitions(numbers))
+        let partitions = run.iter().map(|one| one.number as i32).collect();
+        Some(TopicPartitions { topic_id: topics.get(topic)?.id, partitions })
     };
     by_topic(partitions).filter_map(of_topic).collect()
 }

@@ -2,12 +2,13 @@
 //! back-off after a failure, and a pause between two lookups that succeed.
 
 use std::fmt;
+use std::sync::Arc;
 
-use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
-use kafka_protocol::protocol::StrBytes;
+use muster_codec::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use muster_codec::{ApiKey, ErrorCode};
 
 use super::backoff::Retry;
+use super::core::text;
 use super::error::{Fatal, Remedy, Step, fatal_of, refusal, remedy};
 use super::io::{NodeIndex, Request};
 use crate::time::Time;
@@ -18,8 +19,8 @@ const BATCHED: i16 = 4;
 /// The name to look up, with its kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Key {
-    Group(StrBytes),
-    Transactions(StrBytes),
+    Group(Arc<str>),
+    Transactions(Arc<str>),
 }
 
 #[derive(Default, Debug)]
@@ -93,7 +94,7 @@ impl Lookup {
 }
 
 impl Key {
-    fn name(&self) -> &StrBytes {
+    fn name(&self) -> &str {
         match self {
             Self::Group(name) | Self::Transactions(name) => name,
         }
@@ -116,24 +117,25 @@ impl Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Group(name) => write!(f, "group {}", name.as_str()),
-            Self::Transactions(name) => write!(f, "producer {}", name.as_str()),
+            Self::Group(name) => write!(f, "group {name}"),
+            Self::Transactions(name) => write!(f, "producer {name}"),
         }
     }
 }
 
 pub(super) fn request(key: &Key, version: i16) -> Request {
-    let request = FindCoordinatorRequest::default().with_key_type(key.kind());
-    Request::FindCoordinator(match version {
-        BATCHED.. => request.with_coordinator_keys(vec![key.name().clone()]),
-        _ => request.with_key(key.name().clone()),
-    })
+    let mut request = FindCoordinatorRequest { key_type: key.kind(), ..Default::default() };
+    match version {
+        BATCHED.. => request.coordinator_keys = vec![text(key.name())],
+        _ => request.key = text(key.name()),
+    }
+    request.into()
 }
 
 /// The coordinator's address, or the error after which to try again.
 pub(super) fn read<'a>(
     key: &Key,
-    response: &'a FindCoordinatorResponse,
+    response: &'a FindCoordinatorResponse<'_>,
 ) -> Step<Result<(&'a str, u16), ErrorCode>> {
     let (error, said, host, port) = match response.coordinators.first() {
         Some(one) => (one.error_code, &one.error_message, &one.host, one.port),
@@ -141,12 +143,12 @@ pub(super) fn read<'a>(
     };
     match refusal(error) {
         None => match u16::try_from(port) {
-            Ok(port) if port > 0 && !host.is_empty() => Ok(Ok((host.as_str(), port))),
+            Ok(port) if port > 0 && !host.is_empty() => Ok(Ok((&**host, port))),
             _ => Err(Fatal(format!("the coordinator of {key} has no valid address"))),
         },
         Some(error) if remedy(error) != Remedy::GiveUp => Ok(Err(error)),
         Some(error) => {
-            let said = said.as_ref().map(StrBytes::as_str);
+            let said = said.as_deref();
             Err(fatal_of(ApiKey::FindCoordinator, &key.to_string(), error, said))
         }
     }

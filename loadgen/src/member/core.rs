@@ -1,11 +1,9 @@
 //! The state of a member that does not depend on its protocol: its plan, its coordinator, the
 //! partitions that it owns with their positions, and the numbers of its requests.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::protocol::StrBytes;
-use muster_codec::ApiKey;
+use muster_codec::{ApiKey, Str};
 
 use super::backoff::Retry;
 use super::coordinator::{self, Key, Lookup};
@@ -142,7 +140,7 @@ impl Core {
 
     pub(super) fn found(
         &mut self,
-        outcome: Result<Response, Failure>,
+        outcome: Result<Response<'_>, Failure>,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         let mut lookup = std::mem::take(&mut self.lookup);
@@ -177,7 +175,7 @@ impl Core {
         &self,
         key: &Key,
         lookup: &mut Lookup,
-        outcome: Result<Response, Failure>,
+        outcome: Result<Response<'_>, Failure>,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         let (now, backoff) = (turn.now(), self.plan.group.backoff);
@@ -242,13 +240,9 @@ impl Core {
     }
 }
 
-/// Copies a short string out of its frame, which it would keep in memory.
-pub(super) fn detached(text: &StrBytes) -> StrBytes {
-    StrBytes::from_string(text.as_str().to_owned())
-}
-
-pub(super) fn shared(text: &StrBytes) -> Arc<str> {
-    Arc::from(text.as_str())
+/// A copy of a string, for a request.
+pub(super) fn text(text: &str) -> Str<'static> {
+    Str::Owned(text.to_owned())
 }
 
 /// Whole milliseconds, limited to the protocol's 32 bits.

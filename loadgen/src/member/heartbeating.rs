@@ -10,7 +10,7 @@ use crate::time::Time;
 /// A member whose heartbeats join, keep alive, bring assignments and leave.
 pub(super) trait Heartbeating {
     /// The answer to a heartbeat.
-    type Answer;
+    type Answer<'a>;
 
     fn membership(&self) -> &Membership;
 
@@ -23,16 +23,16 @@ pub(super) trait Heartbeating {
     fn minimal_request(&self, core: &Core) -> Request;
 
     /// None for the answer to a request of another kind.
-    fn answer(response: Response) -> Option<Self::Answer>;
+    fn answer(response: Response<'_>) -> Option<Self::Answer<'_>>;
 
-    fn beat(answer: &Self::Answer) -> Beat;
+    fn beat<'a>(answer: &'a Self::Answer<'_>) -> Beat<'a>;
 
     /// Takes what an answer has besides the membership.
     fn take(
         &mut self,
         heard: Heard,
         sent: Time,
-        answer: Option<Self::Answer>,
+        answer: Option<Self::Answer<'_>>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step;
@@ -63,12 +63,12 @@ pub(super) trait Heartbeating {
     fn heartbeat_answered(
         &mut self,
         sent: Time,
-        outcome: Result<Response, Failure>,
+        outcome: Result<Response<'_>, Failure>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         let answer = outcome.ok().and_then(Self::answer);
-        let beat = answer.as_ref().map(Self::beat);
+        let beat = answer.as_ref().map(|answer| Self::beat(answer));
         let heard = self.membership_mut().answered(sent, beat, core, turn)?;
         self.take(heard, sent, answer, core, turn)
     }
@@ -77,7 +77,7 @@ pub(super) trait Heartbeating {
     fn extra_answered(
         &mut self,
         sent: Time,
-        response: Response,
+        response: Response<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {

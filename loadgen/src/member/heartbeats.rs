@@ -1,9 +1,8 @@
 //! The heartbeats of a member ([`super::membership`]): when the next one is due, and the state
 //! of the member by its epoch.
 
+use std::sync::Arc;
 use std::time::Duration;
-
-use kafka_protocol::protocol::StrBytes;
 
 use super::State;
 use super::backoff::Retry;
@@ -72,8 +71,8 @@ pub(super) fn state(epoch: i32, fenced: bool, unsettled: bool) -> State {
 }
 
 /// A member id, as clients choose it.
-pub(super) fn new_member_id(turn: &mut Turn<'_, '_>) -> StrBytes {
+pub(super) fn new_member_id(turn: &mut Turn<'_, '_>) -> Arc<str> {
     let bytes = turn.context.random.u128(..).to_be_bytes();
     let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
-    StrBytes::from_string(id.to_string())
+    id.to_string().into()
 }

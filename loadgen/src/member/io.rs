@@ -3,23 +3,9 @@
 
 use std::time::Duration;
 
-use kafka_protocol::messages::{
-    AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
-    EndTxnRequest, EndTxnResponse, FetchRequest, FetchResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest,
-    InitProducerIdResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
-    LeaveGroupResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
-    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
-    ProduceRequest, ProduceResponse, ShareAcknowledgeRequest, ShareAcknowledgeResponse,
-    ShareFetchRequest, ShareFetchResponse, ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse,
-    SyncGroupRequest, SyncGroupResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
-};
-
 use muster_codec::ApiKey;
+pub use muster_codec::Response;
 
-use super::streams::{StreamsHeartbeat, StreamsHeartbeatAnswer};
-use crate::plan::Acquire;
 use crate::time::Time;
 
 /// A request to send now.
@@ -98,14 +84,14 @@ pub enum Destination {
 }
 
 /// The answer to a request, or its failure.
-pub struct Answer {
+pub struct Answer<'a> {
     pub token: u32,
     /// The time when the request left, and when its answer arrived.
     pub sent: Time,
     pub arrived: Time,
     /// The time by which the machine that generates the load sent the request too late.
     pub delayed: Duration,
-    pub outcome: Result<Response, Failure>,
+    pub outcome: Result<Response<'a>, Failure>,
 }
 
 /// Why there is no answer.
@@ -119,64 +105,9 @@ pub enum Failure {
     Malformed,
 }
 
-/// The requests of members.
-#[derive(Clone, Debug)]
-pub enum Request {
-    FindCoordinator(FindCoordinatorRequest),
-    JoinGroup(JoinGroupRequest),
-    SyncGroup(SyncGroupRequest),
-    Heartbeat(HeartbeatRequest),
-    LeaveGroup(LeaveGroupRequest),
-    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest),
-    OffsetCommit(OffsetCommitRequest),
-    OffsetFetch(OffsetFetchRequest),
-    Metadata(MetadataRequest),
-    InitProducerId(InitProducerIdRequest),
-    AddPartitionsToTxn(AddPartitionsToTxnRequest),
-    AddOffsetsToTxn(AddOffsetsToTxnRequest),
-    Produce(ProduceRequest),
-    TxnOffsetCommit(TxnOffsetCommitRequest),
-    EndTxn(EndTxnRequest),
-    ListOffsets(ListOffsetsRequest),
-    Fetch(FetchRequest),
-    ShareGroupHeartbeat(ShareGroupHeartbeatRequest),
-    ShareFetch(ShareFetch),
-    ShareAcknowledge(ShareAcknowledgeRequest),
-    StreamsHeartbeat(StreamsHeartbeat),
-}
-
-/// ShareFetch with the acquire mode of its version 2 (KIP-1206).
-#[derive(Clone, Debug, Default)]
-pub struct ShareFetch {
-    pub request: ShareFetchRequest,
-    pub acquire: Acquire,
-}
-
-/// The answers to members.
-#[derive(Clone, Debug)]
-pub enum Response {
-    FindCoordinator(FindCoordinatorResponse),
-    JoinGroup(JoinGroupResponse),
-    SyncGroup(SyncGroupResponse),
-    Heartbeat(HeartbeatResponse),
-    LeaveGroup(LeaveGroupResponse),
-    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse),
-    OffsetCommit(OffsetCommitResponse),
-    OffsetFetch(OffsetFetchResponse),
-    Metadata(MetadataResponse),
-    InitProducerId(InitProducerIdResponse),
-    AddPartitionsToTxn(AddPartitionsToTxnResponse),
-    AddOffsetsToTxn(AddOffsetsToTxnResponse),
-    Produce(ProduceResponse),
-    TxnOffsetCommit(TxnOffsetCommitResponse),
-    EndTxn(EndTxnResponse),
-    ListOffsets(ListOffsetsResponse),
-    Fetch(FetchResponse),
-    ShareGroupHeartbeat(ShareGroupHeartbeatResponse),
-    ShareFetch(ShareFetchResponse),
-    ShareAcknowledge(ShareAcknowledgeResponse),
-    StreamsHeartbeat(StreamsHeartbeatAnswer),
-}
+/// A request of a member. Members keep parts of requests, and requests wait for their turn, so they
+/// borrow nothing.
+pub type Request = muster_codec::Request<'static>;
 
 /// Brokers by host and port, so that members hold only an index.
 #[derive(Clone, Debug, Default)]

@@ -1,11 +1,10 @@
 //! The leaders of the partitions that a member writes to or reads, from the cluster's metadata.
 
-use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use muster_codec::ApiKey;
+use muster_codec::messages::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 
 use super::backoff::Retry;
-use super::core::{Core, Turn};
+use super::core::{Core, Turn, text};
 use super::error::Step;
 use super::io::{Answer, Destination, Failure, NodeIndex, Request, Response};
 use crate::plan::Partition;
@@ -65,13 +64,13 @@ impl Leaders {
     }
 
     /// Handles an answer that it awaits; returns any other.
-    pub(super) fn answered(
+    pub(super) fn answered<'a>(
         &mut self,
-        answer: Answer,
+        answer: Answer<'a>,
         partitions: &[Partition],
         core: &Core,
         turn: &mut Turn<'_, '_>,
-    ) -> Option<Answer> {
+    ) -> Option<Answer<'a>> {
         if !self.awaits(answer.token) {
             return Some(answer);
         }
@@ -81,7 +80,7 @@ impl Leaders {
 
     fn found(
         &mut self,
-        outcome: Result<Response, Failure>,
+        outcome: Result<Response<'_>, Failure>,
         partitions: &[Partition],
         core: &Core,
         turn: &mut Turn<'_, '_>,
@@ -100,21 +99,28 @@ impl Leaders {
     }
 }
 
-fn request(partitions: &[Partition], version: i16, turn: &Turn<'_, '_>) -> MetadataRequest {
+fn request(
+    partitions: &[Partition],
+    version: i16,
+    turn: &Turn<'_, '_>,
+) -> MetadataRequest<'static> {
     let topics = partitions.chunk_by(|one, other| one.topic == other.topic);
     let known = topics.filter_map(|some| turn.context.topics.get(some.first()?.topic));
-    let named = known.map(|topic| {
-        MetadataRequestTopic::default().with_name(Some(TopicName(topic.name.clone())))
+    let named = known.map(|topic| MetadataRequestTopic {
+        name: Some(text(&topic.name)),
+        ..MetadataRequestTopic::default()
     });
-    // Before version 4 topics are always created.
-    MetadataRequest::default()
-        .with_topics(Some(named.collect()))
-        .with_allow_auto_topic_creation(version < 4)
+    MetadataRequest {
+        topics: Some(named.collect()),
+        // Before version 4 topics are always created.
+        allow_auto_topic_creation: version < 4,
+        ..MetadataRequest::default()
+    }
 }
 
 /// The leaders of these partitions; errors of topics are counted.
 fn nodes(
-    response: &MetadataResponse,
+    response: &MetadataResponse<'_>,
     partitions: &[Partition],
     core: &Core,
     turn: &mut Turn<'_, '_>,

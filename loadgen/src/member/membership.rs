@@ -1,11 +1,12 @@
 //! The membership of a member whose heartbeats join, keep alive and leave, as in consumer groups,
 //! share groups and streams groups. What the heartbeats say and bring besides belongs to the kind.
 
-use kafka_protocol::protocol::StrBytes;
+use std::sync::Arc;
+
 use muster_codec::{ApiKey, ErrorCode};
 
 use super::State;
-use super::core::{Core, Turn, detached, shared};
+use super::core::{Core, Turn};
 use super::error::{Fatal, Remedy, Step, fatal, refusal, remedy};
 use super::heartbeats::{self, Heartbeats, JOIN, LEAVE};
 use super::io::{Destination, NodeIndex, Overdue, Regular, Request};
@@ -22,7 +23,7 @@ pub(super) struct Beats {
 pub(super) struct Membership {
     of: &'static Beats,
     /// Chosen once for each simulated process, else assigned by the coordinator.
-    pub(super) member_id: StrBytes,
+    pub(super) member_id: Arc<str>,
     pub(super) epoch: i32,
     in_flight: Option<InFlight>,
     heartbeats: Heartbeats,
@@ -49,10 +50,10 @@ struct InFlight {
 }
 
 /// The part of an answer that is alike in all kinds of groups.
-pub(super) struct Beat {
+pub(super) struct Beat<'a> {
     pub(super) error: i16,
-    pub(super) said: Option<StrBytes>,
-    pub(super) member_id: Option<StrBytes>,
+    pub(super) said: Option<&'a str>,
+    pub(super) member_id: Option<&'a str>,
     pub(super) epoch: i32,
     pub(super) interval_ms: i32,
 }
@@ -73,7 +74,7 @@ impl Membership {
     pub(super) fn new(of: &'static Beats) -> Self {
         Self {
             of,
-            member_id: StrBytes::new(),
+            member_id: Arc::default(),
             epoch: JOIN,
             in_flight: None,
             heartbeats: Heartbeats::new(),
@@ -143,7 +144,7 @@ impl Membership {
     }
 
     /// The id and epoch to commit with, if it is a member.
-    pub(super) fn identity(&self) -> Option<(&StrBytes, i32)> {
+    pub(super) fn identity(&self) -> Option<(&str, i32)> {
         self.is_member().then_some((&self.member_id, self.epoch))
     }
 
@@ -209,7 +210,7 @@ impl Membership {
     pub(super) fn answered(
         &mut self,
         sent: Time,
-        beat: Option<Beat>,
+        beat: Option<Beat<'_>>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step<Heard> {
@@ -235,7 +236,7 @@ impl Membership {
     pub(super) fn heard(
         &mut self,
         sent: Time,
-        beat: Beat,
+        beat: Beat<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step<Heard> {
@@ -282,7 +283,7 @@ impl Membership {
         self.in_flight = Some(InFlight { token, incarnation, reports_owned });
     }
 
-    fn left(&self, beat: Option<Beat>, core: &mut Core, turn: &mut Turn<'_, '_>) {
+    fn left(&self, beat: Option<Beat<'_>>, core: &mut Core, turn: &mut Turn<'_, '_>) {
         match beat {
             Some(beat) if beat.error != 0 => core.refused(turn, self.of.api, beat.error),
             Some(_) => {}
@@ -293,7 +294,7 @@ impl Membership {
     fn alive(
         &mut self,
         sent: Time,
-        beat: Beat,
+        beat: Beat<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step<Heard> {
@@ -320,19 +321,24 @@ impl Membership {
         Ok(Heard::Alive { joined })
     }
 
-    fn joined(&mut self, beat: &Beat, core: &mut Core, turn: &mut Turn<'_, '_>) {
-        if let Some(id) = beat.member_id.as_ref().filter(|id| **id != self.member_id) {
-            self.member_id = detached(id);
+    fn joined(&mut self, beat: &Beat<'_>, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        if let Some(id) = beat.member_id.filter(|id| **id != *self.member_id) {
+            self.member_id = Arc::from(id);
         }
         core.incarnation = core.incarnation.wrapping_add(1);
         self.fenced = false;
         self.unsettled = true;
-        let member_id = shared(&self.member_id);
+        let member_id = Arc::clone(&self.member_id);
         core.emit(turn, EventKind::Joined { member_id, epoch: beat.epoch });
     }
 
     /// The coordinator answered with an error.
-    fn refused(&mut self, beat: &Beat, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step<Heard> {
+    fn refused(
+        &mut self,
+        beat: &Beat<'_>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step<Heard> {
         let (api, code) = (self.of.api, beat.error);
         let Some(error) = refusal(code) else { return Ok(Heard::Nothing) };
         match error {
@@ -366,8 +372,7 @@ impl Membership {
                 }
             },
         }
-        let said = beat.said.as_ref().map(StrBytes::as_str);
-        Err(fatal(api, &core.group().id, error, said))
+        Err(fatal(api, &core.group().id, error, beat.said))
     }
 
     /// Tries again after the back-off, with all fields.

@@ -50,14 +50,9 @@ use std::time::Duration;
 use muster_codec::ApiKey;
 
 pub(crate) use self::error::error_name;
-pub use self::streams::{
-    Joining as StreamsJoining, StreamsHeartbeat, StreamsHeartbeatAnswer, TaskIds,
-    Tasks as StreamsTasks,
-};
-
 pub use self::io::{
     Answer, Destination, Failure, NodeIndex, Nodes, Outgoing, Overdue, Regular, Request, Response,
-    ShareFetch, Span, SpanKind, Versions,
+    Span, SpanKind, Versions,
 };
 
 use self::core::{Core, Turn};
@@ -174,7 +169,7 @@ impl Member {
     }
 
     /// Handles an answer. An answer that is not awaited any more has no effect.
-    pub fn answered(&mut self, answer: Answer, context: &mut Context<'_>, output: &mut Output) {
+    pub fn answered(&mut self, answer: Answer<'_>, context: &mut Context<'_>, output: &mut Output) {
         let turn = &mut Turn { context, output };
         let step = self.receive(answer, turn).and_then(|()| self.advance(turn));
         self.conclude(step, turn);
@@ -385,7 +380,7 @@ impl Member {
         Ok(())
     }
 
-    fn receive(&mut self, answer: Answer, turn: &mut Turn<'_, '_>) -> Step {
+    fn receive(&mut self, answer: Answer<'_>, turn: &mut Turn<'_, '_>) -> Step {
         if self.is_done() {
             return Ok(());
         }
@@ -405,7 +400,7 @@ impl Member {
         &mut self,
         in_flight: InFlight,
         sent: Time,
-        outcome: Result<Response, Failure>,
+        outcome: Result<Response<'_>, Failure>,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         let current = in_flight.incarnation == self.core.incarnation;

@@ -1,19 +1,16 @@
-//! OffsetCommit and OffsetFetch, in all versions that name topics: kafka-protocol does not have
-//! those with topic ids (10).
+//! OffsetCommit and OffsetFetch, in all versions that name topics. From version 10 on they have ids
+//! in place of names.
 
 use std::sync::Arc;
 
-use kafka_protocol::messages::offset_commit_request::{
-    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+use muster_codec::Str;
+use muster_codec::messages::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics, OffsetFetchResponse,
 };
-use kafka_protocol::messages::offset_fetch_request::{
-    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
-};
-use kafka_protocol::messages::{
-    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, TopicName,
-};
-use kafka_protocol::protocol::StrBytes;
 
+use super::core::text;
 use super::owned::by_topic;
 use crate::plan::{MemberPlan, Partition, Protocol, TopicIndex};
 use crate::topics::Topics;
@@ -28,7 +25,7 @@ const FETCH_BY_MEMBER: i16 = 9;
 /// The member id and the generation or member epoch of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity<'a> {
-    pub(super) member_id: &'a StrBytes,
+    pub(super) member_id: &'a str,
     pub(super) epoch: i32,
 }
 
@@ -38,24 +35,26 @@ pub(super) fn commit_request(
     identity: Identity<'_>,
     plan: &MemberPlan,
     topics: &Topics,
-) -> OffsetCommitRequest {
-    let partition = |(partition, offset): &(Partition, i64)| {
-        OffsetCommitRequestPartition::default()
-            .with_partition_index(partition.number as i32)
-            .with_committed_offset(*offset)
+) -> OffsetCommitRequest<'static> {
+    let partition = |(partition, offset): &(Partition, i64)| OffsetCommitRequestPartition {
+        partition_index: partition.number as i32,
+        committed_offset: *offset,
+        ..OffsetCommitRequestPartition::default()
     };
     let topic = |run: &[(Partition, i64)]| {
         let name = name(topics, run[0].0.topic)?;
         let partitions = run.iter().map(partition).collect();
-        Some(OffsetCommitRequestTopic::default().with_name(name).with_partitions(partitions))
+        Some(OffsetCommitRequestTopic { name, partitions, ..Default::default() })
     };
     let runs = offsets.chunk_by(|a, b| a.0.topic == b.0.topic);
-    OffsetCommitRequest::default()
-        .with_group_id(plan.group.id.clone().into())
-        .with_generation_id_or_member_epoch(identity.epoch)
-        .with_member_id(identity.member_id.clone())
-        .with_group_instance_id(plan.instance_id.clone())
-        .with_topics(runs.filter_map(topic).collect())
+    OffsetCommitRequest {
+        group_id: text(&plan.group.id),
+        generation_id_or_member_epoch: identity.epoch,
+        member_id: text(identity.member_id),
+        group_instance_id: plan.instance_id.as_deref().map(text),
+        topics: runs.filter_map(topic).collect(),
+        ..OffsetCommitRequest::default()
+    }
 }
 
 pub(super) fn fetch_request(
@@ -64,33 +63,35 @@ pub(super) fn fetch_request(
     plan: &MemberPlan,
     version: i16,
     topics: &Topics,
-) -> OffsetFetchRequest {
+) -> OffsetFetchRequest<'static> {
     let numbers = |run: &[Partition]| run.iter().map(|one| one.number as i32).collect::<Vec<_>>();
-    let group = plan.group.id.clone().into();
+    let (group_id, request) = (text(&plan.group.id), OffsetFetchRequest::default());
     if version < GROUPS {
         let topic = |(topic, run)| {
-            let one = OffsetFetchRequestTopic::default().with_name(name(topics, topic)?);
-            Some(one.with_partition_indexes(numbers(run)))
+            let (name, partition_indexes) = (name(topics, topic)?, numbers(run));
+            Some(OffsetFetchRequestTopic { name, partition_indexes })
         };
-        let topics = by_topic(partitions).filter_map(topic).collect();
-        return OffsetFetchRequest::default().with_group_id(group).with_topics(Some(topics));
+        let topics = Some(by_topic(partitions).filter_map(topic).collect());
+        return OffsetFetchRequest { group_id, topics, ..request };
     }
     let topic = |(topic, run)| {
-        let one = OffsetFetchRequestTopics::default().with_name(name(topics, topic)?);
-        Some(one.with_partition_indexes(numbers(run)))
+        let (name, partition_indexes) = (name(topics, topic)?, numbers(run));
+        Some(OffsetFetchRequestTopics { name, partition_indexes, ..Default::default() })
     };
-    let topics = by_topic(partitions).filter_map(topic).collect();
-    let mut of_group =
-        OffsetFetchRequestGroup::default().with_group_id(group).with_topics(Some(topics));
+    let topics = Some(by_topic(partitions).filter_map(topic).collect());
+    let mut of_group = OffsetFetchRequestGroup { group_id, topics, ..Default::default() };
     if version >= FETCH_BY_MEMBER && matches!(plan.group.protocol, Protocol::Consumer { .. }) {
-        of_group.member_id = Some(identity.member_id.clone());
+        of_group.member_id = Some(text(identity.member_id));
         of_group.member_epoch = identity.epoch;
     }
-    OffsetFetchRequest::default().with_groups(vec![of_group])
+    OffsetFetchRequest { groups: vec![of_group], ..request }
 }
 
 /// The partitions of a commit that were not accepted, sorted.
-pub(super) fn refused(response: &OffsetCommitResponse, topics: &Topics) -> Arc<[(Partition, i16)]> {
+pub(super) fn refused(
+    response: &OffsetCommitResponse<'_>,
+    topics: &Topics,
+) -> Arc<[(Partition, i16)]> {
     let mut refused = Vec::new();
     for topic in &response.topics {
         let errors = topic.partitions.iter().filter(|partition| partition.error_code != 0);
@@ -106,7 +107,7 @@ pub(super) fn refused(response: &OffsetCommitResponse, topics: &Topics) -> Arc<[
 
 /// Committed offsets, sorted, -1 if there is none; or the first error.
 pub(super) fn fetched(
-    response: &OffsetFetchResponse,
+    response: &OffsetFetchResponse<'_>,
     topics: &Topics,
 ) -> Result<Vec<(Partition, i64)>, i16> {
     let mut read_all = Read { topics, offsets: Vec::new(), error: response.error_code };
@@ -139,7 +140,7 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    fn one(&mut self, name: &TopicName, number: i32, offset: i64, error: i16) {
+    fn one(&mut self, name: &str, number: i32, offset: i64, error: i16) {
         self.fail(error);
         if let Some(partition) = read(self.topics, name, number) {
             self.offsets.push((partition, offset));
@@ -153,11 +154,11 @@ impl Read<'_> {
     }
 }
 
-fn name(topics: &Topics, topic: TopicIndex) -> Option<TopicName> {
-    topics.get(topic).map(|topic| TopicName(topic.name.clone()))
+fn name(topics: &Topics, topic: TopicIndex) -> Option<Str<'static>> {
+    topics.get(topic).map(|topic| text(&topic.name))
 }
 
-fn read(topics: &Topics, name: &TopicName, number: i32) -> Option<Partition> {
-    let topic = topics.named(&name.0)?;
+fn read(topics: &Topics, name: &str, number: i32) -> Option<Partition> {
+    let topic = topics.named(name)?;
     Some(Partition { topic, number: u32::try_from(number).ok()? })
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use kafka_protocol::messages::OffsetCommitResponse;
+use muster_codec::messages::OffsetCommitResponse;
 use muster_codec::{ApiKey, ErrorCode};
 
 use super::backoff::Retry;
@@ -186,7 +186,7 @@ impl Offsets {
         &mut self,
         purpose: Purpose,
         sent: Time,
-        outcome: Result<Response, Failure>,
+        outcome: Result<Response<'_>, Failure>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step<Effect> {
@@ -292,7 +292,7 @@ impl Offsets {
     fn committed(
         &mut self,
         id: u32,
-        response: &OffsetCommitResponse,
+        response: &OffsetCommitResponse<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Effect {

@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use kafka_protocol::messages::SyncGroupResponse;
 use muster_codec::ApiKey;
+use muster_codec::messages::SyncGroupResponse;
 
 use super::assignors::protocol::read_assignment;
 use crate::event::EventKind;
@@ -19,18 +18,17 @@ const ONE_OF: u32 = 64;
 /// The first answer of this generation, and whether the request is still to be repeated.
 #[derive(Default, Debug)]
 pub(super) struct Repeat {
-    first: Option<Box<Bytes>>,
+    first: Option<Box<[u8]>>,
     due: bool,
 }
 
 impl Repeat {
     /// Keeps the first answer to a member's SyncGroup.
-    pub(super) fn of(member: MemberIndex, assignment: &Bytes) -> Self {
+    pub(super) fn of(member: MemberIndex, assignment: &[u8]) -> Self {
         if member.0 % ONE_OF != ONE_OF - 1 {
             return Self::default();
         }
-        // A copy: the answer's own bytes would keep its whole frame in memory.
-        Self { first: Some(Box::new(Bytes::copy_from_slice(assignment))), due: true }
+        Self { first: Some(assignment.into()), due: true }
     }
 
     pub(super) fn is_due(&self) -> bool {
@@ -45,11 +43,11 @@ impl Repeat {
     /// the group may be in a later generation.
     pub(super) fn answered(
         &mut self,
-        response: &SyncGroupResponse,
+        response: &SyncGroupResponse<'_>,
         topics: &Topics,
     ) -> Option<EventKind> {
         let first = self.first.take()?;
-        if response.error_code != 0 || response.assignment == *first {
+        if response.error_code != 0 || *response.assignment == *first {
             return None;
         }
         let api = ApiKey::SyncGroup as i16;
@@ -58,12 +56,12 @@ impl Repeat {
     }
 }
 
-fn describe(assignment: &Bytes, topics: &Topics) -> Arc<str> {
+fn describe(assignment: &[u8], topics: &Topics) -> Arc<str> {
     let partitions = match read_assignment(assignment, topics) {
         Ok(partitions) => partitions,
         Err(error) => return error.to_string().into(),
     };
-    let name = |topic| topics.get(topic).map_or("?", |topic| topic.name.as_str());
+    let name = |topic| topics.get(topic).map_or("?", |topic| &*topic.name);
     let names = partitions.iter().map(|one| format!("{}-{}", name(one.topic), one.number));
     format!("partitions {}", names.collect::<Vec<_>>().join(" ")).into()
 }

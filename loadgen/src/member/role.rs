@@ -1,6 +1,5 @@
 //! The membership of a member in its group: classic, consumer (KIP-848), or none.
 
-use kafka_protocol::protocol::StrBytes;
 use muster_codec::{ApiKey, ErrorCode};
 
 use super::State;
@@ -32,7 +31,7 @@ pub(super) enum Role {
 }
 
 /// The member id and epoch with which a client without membership commits.
-static NO_MEMBER: StrBytes = StrBytes::new();
+const NO_MEMBER: &str = "";
 const NO_EPOCH: i32 = -1;
 
 impl Role {
@@ -237,7 +236,7 @@ impl Role {
             Self::Classic(classic) => classic.identity()?,
             Self::Consumer(consumer) => consumer.membership.identity()?,
             Self::Streams(streams) => streams.membership.identity()?,
-            Self::Manual => (&NO_MEMBER, NO_EPOCH),
+            Self::Manual => (NO_MEMBER, NO_EPOCH),
             Self::Producer(_) | Self::Reader(_) | Self::Share(_) => return None,
         };
         Some(Identity { member_id, epoch })
@@ -271,7 +270,7 @@ impl Role {
 
     pub(super) fn answered(
         &mut self,
-        answer: Answer,
+        answer: Answer<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -291,7 +290,7 @@ impl Role {
     pub(super) fn extra_answered(
         &mut self,
         sent: Time,
-        response: Response,
+        response: Response<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {

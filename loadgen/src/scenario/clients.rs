@@ -135,9 +135,9 @@ impl Clients {
 /// The words of a command, with the names of the run at their places.
 fn command(words: &[String], name: &str, group: &GroupPlan, topics: &Topics) -> Vec<String> {
     let known = group.subscription.topics().iter().filter_map(|index| topics.get(*index));
-    let topics = Vec::from_iter(known.map(|topic| topic.name.as_str())).join(",");
+    let topics = Vec::from_iter(known.map(|topic| &*topic.name)).join(",");
     let replaced = |word: &String| {
-        let word = word.replace("{name}", name).replace("{group}", group.id.as_str());
+        let word = word.replace("{name}", name).replace("{group}", &group.id);
         let millis = group.session_timeout.as_millis().to_string();
         word.replace("{topics}", &topics).replace("{session-timeout-ms}", &millis)
     };

@@ -9,8 +9,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::protocol::StrBytes;
-
 use super::cause::Cause;
 use super::clients::Clients;
 use super::file::Scenario;
@@ -420,7 +418,7 @@ impl RunState {
         self.deleted.contains(&group)
     }
 
-    pub(super) fn grow(&mut self, now: Time, topics: Vec<(StrBytes, u32)>) {
+    pub(super) fn grow(&mut self, now: Time, topics: Vec<(Arc<str>, u32)>) {
         for group in self.subscribed(&topics) {
             self.announce(now, group, Cause::PartitionsAdded);
         }
@@ -428,7 +426,7 @@ impl RunState {
     }
 
     /// Groups that consume one of these topics.
-    fn subscribed(&self, topics: &[(StrBytes, u32)]) -> Vec<GroupIndex> {
+    fn subscribed(&self, topics: &[(Arc<str>, u32)]) -> Vec<GroupIndex> {
         let named = topics.iter().filter_map(|(name, _)| self.topics.named(name));
         let topics: BTreeSet<_> = named.collect();
         let groups = self
@@ -456,7 +454,7 @@ impl RunState {
         }
     }
 
-    fn grew(&mut self, now: Time, known: Arc<Topics>, topics: &[(StrBytes, u32)]) {
+    fn grew(&mut self, now: Time, known: Arc<Topics>, topics: &[(Arc<str>, u32)]) {
         self.topics = known;
         self.orders.commands.push(Command::Topics(self.topics.clone()));
         for group in self.subscribed(topics) {

@@ -316,7 +316,7 @@ impl Running {
         let Some(first) = unstable.first() else {
             return format!("it was not over after {limit}");
         };
-        let first = state.plan.group(*first).id.as_str();
+        let first = &*state.plan.group(*first).id;
         let more = match unstable.len() - 1 {
             0 => String::new(),
             more => format!(" and {more} more"),

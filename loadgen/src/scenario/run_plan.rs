@@ -5,8 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::protocol::StrBytes;
-
 use super::conductor::Settings;
 use super::file::{Group, Load as LoadTable, Producer, Protocol as ProtocolTable, Scenario, Work};
 use super::streams;
@@ -35,7 +33,7 @@ struct PlannedGroup {
     table: String,
     members: Range<u32>,
     static_members: u32,
-    racks: Vec<StrBytes>,
+    racks: Vec<Arc<str>>,
     /// The members of a process.
     threads: u32,
     workload: Workload,
@@ -137,9 +135,9 @@ impl RunPlan {
         MemberPlan {
             index: member,
             group: group.plan.clone(),
-            client_id: format!("{}-{number}", group.plan.id.as_str()).into(),
+            client_id: format!("{}-{number}", group.plan.id).into(),
             instance_id: (number < group.static_members)
-                .then(|| format!("{}-{number}", group.plan.id.as_str()).into()),
+                .then(|| format!("{}-{number}", group.plan.id).into()),
             process: number / group.threads,
             rack: (racks > 0).then(|| group.racks[(number % racks) as usize].clone()),
             workload,
@@ -147,7 +145,7 @@ impl RunPlan {
     }
 
     /// The topics that coordinators create for the groups.
-    pub fn internal_topics(&self) -> Vec<StrBytes> {
+    pub fn internal_topics(&self) -> Vec<Arc<str>> {
         let topologies = self.groups.iter().filter_map(|group| match &group.plan.protocol {
             Protocol::Streams(streams) => Some(&streams.topology.subtopologies),
             _ => None,
@@ -195,7 +193,7 @@ impl PlannedGroup {
 }
 
 /// The topics to create, with their partition counts.
-pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(StrBytes, u32)> {
+pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(Arc<str>, u32)> {
     let tables = scenario.topics.iter();
     let names = tables.flat_map(|table| {
         (0..table.count).map(move |number| {
@@ -210,7 +208,7 @@ pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(StrBytes, u32)
 pub(super) fn group_configs(
     scenario: &Scenario,
     run: &str,
-) -> Vec<(StrBytes, Vec<(String, String)>)> {
+) -> Vec<(Arc<str>, Vec<(String, String)>)> {
     let each = scenario.groups.iter().flat_map(|table| {
         let configs = match table.protocol {
             ProtocolTable::Share => table.share.configs(),
@@ -231,7 +229,7 @@ pub(super) fn group_configs(
 }
 
 /// The names of the topics of these tables; of all tables if none is named.
-pub(super) fn topics_of_tables(scenario: &Scenario, run: &str, tables: &[String]) -> Vec<StrBytes> {
+pub(super) fn topics_of_tables(scenario: &Scenario, run: &str, tables: &[String]) -> Vec<Arc<str>> {
     let chosen = scenario.topics.iter().filter(|t| tables.is_empty() || tables.contains(&t.name));
     let only = Scenario { topics: chosen.cloned().collect(), ..scenario.clone() };
     topic_names(&only, run).into_iter().map(|(name, _)| name).collect()
@@ -267,10 +265,7 @@ fn topic_indices<'a>(
     for table in &scenario.topics {
         for (name, _) in names.by_ref().take(table.count as usize) {
             let index = topics.named(&name).ok_or_else(|| {
-                Problem(format!(
-                    "the cluster does not know the topic {} that it created",
-                    name.as_str()
-                ))
+                Problem(format!("the cluster does not know the topic {name} that it created"))
             })?;
             by_table.entry(table.name.as_str()).or_default().push(index);
         }
@@ -306,7 +301,7 @@ fn subscription(
 fn group_plan(
     table: &Group,
     index: GroupIndex,
-    id: StrBytes,
+    id: Arc<str>,
     subscription: Subscription,
     topics: &Topics,
     settings: &Settings,
@@ -399,7 +394,7 @@ fn with_topology(
             let known = indices.filter_map(|index| topics.get(*index));
             known.map(|topic| (topic.name.to_string(), topic.partitions)).collect()
         };
-        let planned = streams::plan(table, plan.id.as_str(), &scenario.topics, of_table);
+        let planned = streams::plan(table, &plan.id, &scenario.topics, of_table);
         *streams = planned.map_err(Problem)?;
     }
     Ok(plan)

@@ -1,8 +1,8 @@
 //! Tasks on groups: their configs, reading their committed offsets, and deleting them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use kafka_protocol::protocol::StrBytes;
 use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, DeleteGroupsRequest, DeleteGroupsResponse,
     FindCoordinatorRequest, FindCoordinatorResponse, IncrementalAlterConfigsRequest,
@@ -46,9 +46,9 @@ const KEYS_FROM: i16 = 4;
 pub(super) async fn delete(
     shared: &Shared,
     group: GroupIndex,
-    id: &StrBytes,
+    id: &Arc<str>,
 ) -> Result<(), String> {
-    let request = DeleteGroupsRequest { groups_names: vec![id.as_str().into()] };
+    let request = DeleteGroupsRequest { groups_names: vec![(&**id).into()] };
     let read = |answer: DeleteGroupsResponse<'_>| match answer
         .results
         .first()
@@ -74,7 +74,7 @@ pub(super) async fn delete(
 pub(super) async fn read_offsets(
     shared: &Shared,
     group: GroupIndex,
-    id: &StrBytes,
+    id: &Arc<str>,
     partitions: &[Partition],
 ) -> Result<(), String> {
     for partitions in partitions.chunks(PARTITIONS_A_REQUEST) {
@@ -86,7 +86,7 @@ pub(super) async fn read_offsets(
 async fn read_some(
     shared: &Shared,
     group: GroupIndex,
-    id: &StrBytes,
+    id: &Arc<str>,
     partitions: &[Partition],
 ) -> Result<(), String> {
     let request = offset_fetch(shared, id, partitions)?;
@@ -103,11 +103,11 @@ async fn read_some(
 
 fn offset_fetch<'a>(
     shared: &Shared,
-    id: &'a StrBytes,
+    id: &'a Arc<str>,
     partitions: &[Partition],
 ) -> Result<OffsetFetchRequest<'a>, String> {
     let topics = by_topic(shared, partitions)?.into_iter();
-    let (id, request) = (Str::from(id.as_str()), OffsetFetchRequest::default());
+    let (id, request) = (Str::from(&**id), OffsetFetchRequest::default());
     if version(shared, ApiKey::OffsetFetch)? < GROUPS_FROM {
         let topic = |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes };
         let topics = Some(topics.map(topic).collect());
@@ -179,7 +179,7 @@ fn committed(
 /// One sentence.
 pub(super) async fn ask<R: Call, T>(
     shared: &Shared,
-    id: &StrBytes,
+    id: &Arc<str>,
     request: &R,
     read: impl Fn(R::Response<'_>) -> Result<T, i16>,
 ) -> Result<(Time, Result<T, i16>), String> {
@@ -202,13 +202,13 @@ pub(super) async fn ask<R: Call, T>(
 /// One sentence.
 pub(super) async fn configure(
     shared: &Shared,
-    id: &StrBytes,
+    id: &Arc<str>,
     configs: &[(String, String)],
 ) -> Result<(), String> {
     let version = version(shared, ApiKey::IncrementalAlterConfigs)?;
     let resource = AlterConfigsResource {
         resource_type: GROUP_RESOURCE,
-        resource_name: id.as_str().into(),
+        resource_name: (&**id).into(),
         configs: configs.iter().map(set).collect(),
     };
     let request =
@@ -234,7 +234,7 @@ fn set((name, value): &(String, String)) -> AlterableConfig<'_> {
 ///
 /// # Errors
 /// One sentence.
-pub(super) async fn coordinator(shared: &Shared, id: &StrBytes) -> Result<Channel, String> {
+pub(super) async fn coordinator(shared: &Shared, id: &Arc<str>) -> Result<Channel, String> {
     find(shared, id, GROUP).await
 }
 
@@ -242,17 +242,17 @@ pub(super) async fn coordinator(shared: &Shared, id: &StrBytes) -> Result<Channe
 ///
 /// # Errors
 /// One sentence.
-pub(super) async fn of_transactions(shared: &Shared, id: &StrBytes) -> Result<Channel, String> {
+pub(super) async fn of_transactions(shared: &Shared, id: &Arc<str>) -> Result<Channel, String> {
     find(shared, id, TRANSACTIONS).await
 }
 
-async fn find(shared: &Shared, id: &StrBytes, kind: i8) -> Result<Channel, String> {
+async fn find(shared: &Shared, id: &Arc<str>, kind: i8) -> Result<Channel, String> {
     let version = version(shared, ApiKey::FindCoordinator)?;
     let mut request = FindCoordinatorRequest { key_type: kind, ..Default::default() };
     if version < KEYS_FROM {
-        request.key = id.as_str().into();
+        request.key = (&**id).into();
     } else {
-        request.coordinator_keys = vec![id.as_str().into()];
+        request.coordinator_keys = vec![(&**id).into()];
     }
     let found = |answer: FindCoordinatorResponse<'_>| match answer.coordinators.first() {
         Some(found) => (found.error_code, found.host.to_string(), found.port),

@@ -1,8 +1,8 @@
 //! Finds topics and groups by the prefix of their names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use kafka_protocol::protocol::StrBytes;
 use muster_codec::ApiKey;
 use muster_codec::messages::{ListGroupsRequest, MetadataRequest};
 
@@ -18,7 +18,7 @@ const EMPTY: [&str; 3] = ["Empty", "Dead", ""];
 
 /// # Errors
 /// One sentence.
-pub(super) async fn find(shared: &Shared, prefix: &StrBytes) -> Result<Leftovers, String> {
+pub(super) async fn find(shared: &Shared, prefix: &Arc<str>) -> Result<Leftovers, String> {
     let mut anyone = any_server(shared).await?;
     let of_topics = version(shared, ApiKey::Metadata)?.max(1);
     let request = MetadataRequest {
@@ -29,9 +29,8 @@ pub(super) async fn find(shared: &Shared, prefix: &StrBytes) -> Result<Leftovers
     let found = call(&mut anyone, of_topics, &request, |answer| {
         let names = answer.topics.iter().filter(|topic| !topic.is_internal);
         let names = names.filter_map(|topic| topic.name.as_deref());
-        let topics = names.filter(|name| name.starts_with(prefix.as_str()));
-        let topics: BTreeSet<StrBytes> =
-            topics.map(|name| StrBytes::from_string(name.to_owned())).collect();
+        let topics = names.filter(|name| name.starts_with(&**prefix));
+        let topics: BTreeSet<Arc<str>> = topics.map(|name| Arc::from(name)).collect();
         (topics, brokers(&answer))
     });
     let (topics, brokers) = found.await?;
@@ -47,16 +46,16 @@ pub(super) async fn find(shared: &Shared, prefix: &StrBytes) -> Result<Leftovers
 async fn list_groups(
     shared: &Shared,
     broker: &mut Channel,
-    prefix: &StrBytes,
-    groups: &mut BTreeMap<StrBytes, bool>,
+    prefix: &Arc<str>,
+    groups: &mut BTreeMap<Arc<str>, bool>,
 ) -> Result<(), String> {
     let version = version(shared, ApiKey::ListGroups)?;
     let request = ListGroupsRequest::default();
     let code = call(broker, version, &request, |answer| {
-        let ours = answer.groups.into_iter().filter(|it| it.group_id.starts_with(prefix.as_str()));
+        let ours = answer.groups.into_iter().filter(|it| it.group_id.starts_with(&**prefix));
         groups.extend(ours.map(|group| {
             let is_empty = EMPTY.contains(&&*group.group_state);
-            (StrBytes::from_string(group.group_id.into_owned()), is_empty)
+            (Arc::from(group.group_id.into_owned()), is_empty)
         }));
         answer.error_code
     });

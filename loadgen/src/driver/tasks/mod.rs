@@ -6,9 +6,9 @@ mod leftovers;
 mod shares;
 mod topics;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::protocol::StrBytes;
 use muster_codec::messages::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 use muster_codec::{ApiKey, ErrorCode};
 
@@ -90,11 +90,11 @@ async fn controller(shared: &Shared) -> Result<Channel, String> {
 async fn metadata<T>(
     shared: &Shared,
     channel: &mut Channel,
-    names: &[&StrBytes],
+    names: &[&Arc<str>],
     read: impl FnOnce(MetadataResponse<'_>) -> T,
 ) -> Result<T, String> {
     let version = version(shared, ApiKey::Metadata)?;
-    let topic = |name: &&StrBytes| MetadataRequestTopic {
+    let topic = |name: &&Arc<str>| MetadataRequestTopic {
         name: Some(name.to_string().into()),
         ..MetadataRequestTopic::default()
     };

@@ -1,6 +1,7 @@
 //! A task on share groups: the start offsets of their partitions.
 
-use kafka_protocol::protocol::StrBytes;
+use std::sync::Arc;
+
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestGroup as DescribedGroup,
@@ -21,7 +22,7 @@ const PARTITIONS_A_REQUEST: usize = 5_000;
 pub(super) async fn read_start_offsets(
     shared: &Shared,
     group: GroupIndex,
-    id: &StrBytes,
+    id: &Arc<str>,
     partitions: &[Partition],
 ) -> Result<(), String> {
     for partitions in partitions.chunks(PARTITIONS_A_REQUEST) {
@@ -33,7 +34,7 @@ pub(super) async fn read_start_offsets(
 async fn read_some(
     shared: &Shared,
     group: GroupIndex,
-    id: &StrBytes,
+    id: &Arc<str>,
     partitions: &[Partition],
 ) -> Result<(), String> {
     let request = describe(shared, id, partitions)?;
@@ -61,12 +62,12 @@ async fn read_some(
 
 fn describe<'a>(
     shared: &Shared,
-    id: &'a StrBytes,
+    id: &'a Arc<str>,
     partitions: &[Partition],
 ) -> Result<DescribeShareGroupOffsetsRequest<'a>, String> {
     let topic = |(name, partitions)| DescribedTopic { topic_name: name, partitions };
     let topics = groups::by_topic(shared, partitions)?.into_iter().map(topic).collect();
-    let group = DescribedGroup { group_id: id.as_str().into(), topics: Some(topics) };
+    let group = DescribedGroup { group_id: (&**id).into(), topics: Some(topics) };
     Ok(DescribeShareGroupOffsetsRequest { groups: vec![group] })
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::protocol::StrBytes;
 use muster_codec::messages::{
     CreatableTopic, CreatePartitionsRequest, CreatePartitionsTopic, CreateTopicsRequest,
     DeleteTopicState, DeleteTopicsRequest, MetadataResponseTopic,
@@ -38,7 +37,7 @@ const ABSENT: &[ErrorCode] =
     &[ErrorCode::UnknownTopicOrPartition, ErrorCode::LeaderNotAvailable, ErrorCode::UnknownTopicId];
 
 /// Names and partitions.
-type Wanted = BTreeMap<StrBytes, u32>;
+type Wanted = BTreeMap<Arc<str>, u32>;
 
 struct Found {
     topic: Topic,
@@ -48,7 +47,7 @@ struct Found {
 
 /// Partitions to ask for next.
 struct Growth {
-    name: StrBytes,
+    name: Arc<str>,
     from: u32,
     to: u32,
 }
@@ -67,7 +66,7 @@ pub(super) async fn ensure(
     let mut until = shared.core.borrow().clock.now() + PATIENCE;
     loop {
         let found = describe(shared, &mut anyone, wanted.keys()).await?;
-        let led = |name: &StrBytes| found.get(name).map_or(0, |found| found.led);
+        let led = |name: &Arc<str>| found.get(name).map_or(0, |found| found.led);
         let Some(leaderless) = wanted.iter().find(|(name, wants)| led(name) < **wants) else {
             let topics = found.into_values().map(|found| found.topic).collect();
             return Ok(shared.core.borrow_mut().learn(topics));
@@ -87,7 +86,7 @@ pub(super) async fn ensure(
 ///
 /// # Errors
 /// One sentence.
-pub(super) async fn delete(shared: &Shared, names: &[StrBytes]) -> Result<(), String> {
+pub(super) async fn delete(shared: &Shared, names: &[Arc<str>]) -> Result<(), String> {
     let mut controller = controller(shared).await?;
     for names in names.chunks(TOPICS_A_REQUEST) {
         delete_some(shared, &mut controller, names).await?;
@@ -107,11 +106,11 @@ pub(super) async fn delete(shared: &Shared, names: &[StrBytes]) -> Result<(), St
 async fn delete_some(
     shared: &Shared,
     controller: &mut Channel,
-    names: &[StrBytes],
+    names: &[Arc<str>],
 ) -> Result<(), String> {
     let version = version(shared, ApiKey::DeleteTopics)?;
     let mut request = DeleteTopicsRequest { timeout_ms: millis(TIMEOUT), ..Default::default() };
-    let names = names.iter().map(|name| Str::from(name.as_str()));
+    let names = names.iter().map(|name| Str::from(&**name));
     if version >= 6 {
         let state = |name| DeleteTopicState { name: Some(name), ..Default::default() };
         request.topics = names.map(state).collect();
@@ -132,8 +131,8 @@ async fn delete_some(
 async fn describe(
     shared: &Shared,
     server: &mut Channel,
-    names: impl Iterator<Item = &StrBytes>,
-) -> Result<BTreeMap<StrBytes, Found>, String> {
+    names: impl Iterator<Item = &Arc<str>>,
+) -> Result<BTreeMap<Arc<str>, Found>, String> {
     let names: Vec<_> = names.collect();
     let mut all = BTreeMap::new();
     for names in names.chunks(TOPICS_A_REQUEST) {
@@ -147,7 +146,7 @@ async fn describe(
 }
 
 fn found(topic: &MetadataResponseTopic<'_>) -> Result<Option<Found>, String> {
-    let name = StrBytes::from_string(topic.name.as_deref().unwrap_or_default().to_owned());
+    let name = Arc::<str>::from(topic.name.as_deref().unwrap_or_default());
     match topic.error_code {
         0 => {}
         code if is(code, ABSENT) => return Ok(None),
@@ -158,15 +157,12 @@ fn found(topic: &MetadataResponseTopic<'_>) -> Result<Option<Found>, String> {
     let mut numbers: Vec<i32> = with_leader.map(|partition| partition.partition_index).collect();
     numbers.sort_unstable();
     let led = (0..).zip(&numbers).take_while(|(at, number)| at == *number).count() as u32;
-    Ok(Some(Found {
-        topic: Topic { name, id: uuid::Uuid::from_bytes(topic.topic_id.0), partitions },
-        led,
-    }))
+    Ok(Some(Found { topic: Topic { name, id: topic.topic_id, partitions }, led }))
 }
 
 /// The missing partitions; those of a large topic step by step.
-fn growths(wanted: &Wanted, found: &BTreeMap<StrBytes, Found>) -> Vec<Growth> {
-    let growth = |(name, wants): (&StrBytes, &u32)| {
+fn growths(wanted: &Wanted, found: &BTreeMap<Arc<str>, Found>) -> Vec<Growth> {
+    let growth = |(name, wants): (&Arc<str>, &u32)| {
         let from = found.get(name).map_or(0, |found| found.topic.partitions);
         let to = (*wants).min(from.saturating_add(PARTITIONS_A_REQUEST));
         (from < *wants).then(|| Growth { name: name.clone(), from, to })
@@ -277,7 +273,7 @@ mod tests {
 
     #[test]
     fn requests_stay_below_kafkas_limit() {
-        let growth = |to| Growth { name: StrBytes::from_static_str("t"), from: 0, to };
+        let growth = |to| Growth { name: Arc::from("t"), from: 0, to };
         let growths: Vec<_> = [3_000, 2_000, 1, 5_000, 10, 10].map(growth).into();
         let sizes: Vec<Vec<u32>> =
             requests(&growths).map(|some| some.iter().map(|growth| growth.to).collect()).collect();
@@ -290,13 +286,14 @@ mod tests {
 
     #[test]
     fn a_topic_grows_in_steps_to_what_is_wanted() {
-        let name = StrBytes::from_static_str("t");
+        let name: Arc<str> = Arc::from("t");
         let wanted = Wanted::from([(name.clone(), 12_000)]);
         let mut found = BTreeMap::new();
         let mut steps = Vec::new();
         while let [growth] = &*growths(&wanted, &found) {
             steps.push((growth.from, growth.to));
-            let topic = Topic { name: name.clone(), id: uuid::Uuid::nil(), partitions: growth.to };
+            let topic =
+                Topic { name: name.clone(), id: muster_codec::Uuid::ZERO, partitions: growth.to };
             found.insert(name.clone(), Found { topic, led: growth.to });
         }
         assert_eq!(steps, [(0, 5_000), (5_000, 10_000), (10_000, 12_000)]);

@@ -69,7 +69,7 @@ pub(super) fn coordinator_at(port: i32) -> FindCoordinatorResponse {
 pub(super) fn member() -> MemberPlan {
     let group = GroupPlan {
         index: GroupIndex(0),
-        id: StrBytes::from_static_str("g"),
+        id: "g".into(),
         protocol: Protocol::Consumer { assignor: None },
         subscription: Subscription::Topics([].into()),
         session_timeout: Duration::from_secs(10),
@@ -82,7 +82,7 @@ pub(super) fn member() -> MemberPlan {
     MemberPlan {
         index: MemberIndex(0),
         group: Arc::new(group),
-        client_id: StrBytes::from_static_str("test"),
+        client_id: "test".into(),
         instance_id: None,
         rack: None,
         process: 0,

@@ -42,7 +42,7 @@ fn server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
 fn target(server: &str) -> Target {
     Target {
         bootstrap: vec![server.into()],
-        client_id: StrBytes::from_static_str("test"),
+        client_id: "test".into(),
         security: Security::default(),
         connect_timeout: Duration::from_secs(5),
         request_timeout: Duration::from_millis(300),

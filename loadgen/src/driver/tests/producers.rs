@@ -122,7 +122,7 @@ fn started(server: &str) -> Driver {
     let mut driver = start(target(server)).unwrap();
     assert_eq!(driver.cluster().versions.transactions, 2);
     let mut topics = Topics::default();
-    let (name, id) = (StrBytes::from_static_str("t"), uuid::Uuid::nil());
+    let (name, id) = ("t".into(), muster_codec::Uuid::ZERO);
     topics.learn(Topic { name, id, partitions: 1 });
     driver.send(0, Command::Topics(Arc::new(topics)));
     let at = driver.now();

@@ -9,8 +9,6 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use kafka_protocol::protocol::StrBytes;
-
 use crate::plan::{ClassicAssignor, Partition, TopicIndex};
 use crate::topics::Topics;
 
@@ -27,8 +25,8 @@ pub const NO_GENERATION: i32 = -1;
 /// The metadata that a member joined with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberSubscription {
-    pub member_id: StrBytes,
-    pub instance_id: Option<StrBytes>,
+    pub member_id: Arc<str>,
+    pub instance_id: Option<Arc<str>>,
     /// In any order; repeated and missing topics are ignored. Members that share one `Arc` are
     /// recognised at once as having the same subscription.
     pub topics: Arc<[TopicIndex]>,
@@ -191,7 +189,7 @@ impl SubscribedTopic {
 }
 
 fn name(topics: &Topics, index: TopicIndex) -> &str {
-    topics.get(index).map_or("", |topic| topic.name.as_str())
+    topics.get(index).map_or("", |topic| &*topic.name)
 }
 
 fn ranked(members: &[MemberSubscription]) -> Vec<Member<'_>> {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kafka_protocol::protocol::StrBytes;
-use uuid::Uuid;
+use muster_codec::Uuid;
 
 use super::*;
 use crate::topics::Topic;
@@ -12,8 +11,8 @@ mod properties;
 mod vectors;
 mod wire;
 
-fn text(text: &str) -> StrBytes {
-    StrBytes::from_string(text.into())
+fn text(text: &str) -> Arc<str> {
+    text.into()
 }
 
 fn topics_with(partitions: &[u32]) -> Topics {
@@ -25,7 +24,7 @@ fn topics_with(partitions: &[u32]) -> Topics {
 }
 
 fn topic_of(name: &str, partitions: u32) -> Topic {
-    Topic { name: text(name), id: Uuid::nil(), partitions }
+    Topic { name: text(name), id: Uuid::ZERO, partitions }
 }
 
 fn member(id: &str, topics: &[u32]) -> MemberSubscription {

@@ -1,17 +1,18 @@
 //! The rebalances of a member of a classic group: JoinGroup, SyncGroup, and what it gives up and
 //! takes before and after them.
 
-use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
-use kafka_protocol::messages::{JoinGroupResponse, SyncGroupResponse};
-use kafka_protocol::protocol::StrBytes;
+use std::sync::Arc;
+
 use muster_codec::ApiKey;
 use muster_codec::ErrorCode;
+
+use muster_codec::messages::{JoinGroupResponse, SyncGroupRequestAssignment, SyncGroupResponse};
 
 use super::{Classic, Phase, Then, is_fencing};
 use crate::event::EventKind;
 use crate::member::assignors::protocol::{lead, read_assignment};
 use crate::member::classic_messages as messages;
-use crate::member::core::{Core, Turn, detached, shared};
+use crate::member::core::{Core, Turn};
 use crate::member::error::{Fatal, Step, refusal};
 use crate::member::owned::difference;
 use crate::member::repeat::Repeat;
@@ -50,7 +51,7 @@ impl Classic {
     pub(super) fn joined(
         &mut self,
         sent: Time,
-        response: JoinGroupResponse,
+        response: &JoinGroupResponse<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -59,20 +60,20 @@ impl Classic {
             return self.not_joined(error, &response.member_id, core, turn);
         }
         core.lookup.confirm();
-        if self.member_id != response.member_id {
-            self.member_id = detached(&response.member_id);
+        if *self.member_id != *response.member_id {
+            self.member_id = Arc::from(&*response.member_id);
         }
         self.generation = response.generation_id;
         core.incarnation = core.incarnation.wrapping_add(1);
         self.retry.succeeded();
         self.fenced = false;
         self.rejoin = false;
-        let member_id = shared(&self.member_id);
+        let member_id = Arc::clone(&self.member_id);
         core.emit(turn, EventKind::Joined { member_id, epoch: self.generation });
         self.alive(sent, core, turn);
         self.next_heartbeat = Core::first_heartbeat(core.group().heartbeat_interval, turn);
-        self.assignor = Some(messages::chosen(&response, core)?);
-        let assignments = self.assignments(&response, core, turn.context.topics)?;
+        self.assignor = Some(messages::chosen(response, core)?);
+        let assignments = self.assignments(response, core, turn.context.topics)?;
         self.phase = Phase::Joined(assignments);
         Ok(())
     }
@@ -81,11 +82,11 @@ impl Classic {
     /// back and need not assign (KIP-814).
     fn assignments(
         &mut self,
-        response: &JoinGroupResponse,
+        response: &JoinGroupResponse<'_>,
         core: &Core,
         topics: &Topics,
-    ) -> Step<Vec<SyncGroupRequestAssignment>> {
-        if response.leader != self.member_id {
+    ) -> Step<Vec<SyncGroupRequestAssignment<'static>>> {
+        if *response.leader != *self.member_id {
             return Ok(Vec::new());
         }
         self.assigned_of = Some(messages::partition_counts(core, topics));
@@ -102,7 +103,7 @@ impl Classic {
     fn not_joined(
         &mut self,
         error: ErrorCode,
-        member_id: &StrBytes,
+        member_id: &str,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -112,7 +113,7 @@ impl Classic {
                 if !self.member_id.is_empty() {
                     core.failed(&mut self.retry, turn);
                 }
-                self.member_id = detached(member_id);
+                self.member_id = Arc::from(member_id);
                 Ok(())
             }
             ErrorCode::RebalanceInProgress => {
@@ -141,7 +142,7 @@ impl Classic {
     pub(super) fn synced(
         &mut self,
         sent: Time,
-        response: &SyncGroupResponse,
+        response: &SyncGroupResponse<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {

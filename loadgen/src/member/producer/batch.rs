@@ -1,13 +1,14 @@
 //! The batches of records that a producer writes.
 
-use bytes::{Bytes, BytesMut};
-use kafka_protocol::records::{
-    Compression, NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Record,
-    RecordBatchEncoder, RecordEncodeOptions, TimestampType,
-};
+use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
+use muster_codec::record_batch::{BatchHeader, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE};
+use muster_codec::wire::{put_i8, put_varint, varlong_len};
 
-use crate::member::error::{Fatal, Step};
 use crate::member::numbered::Numbered;
+
+const TRANSACTIONAL: i16 = 1 << 4;
+/// The epoch of a leader that the producer does not know.
+const NO_LEADER_EPOCH: i32 = -1;
 
 /// The id and epoch that InitProducerId gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,33 +31,45 @@ pub(super) struct Stamp {
 }
 
 /// A batch of records that all have this value.
-pub(super) fn encode(stamp: Stamp, records: u32, value: &Bytes) -> Step<Bytes> {
-    let records: Vec<_> = (0..i64::from(records)).map(|at| record(stamp, at, value)).collect();
-    let mut batch = BytesMut::new();
-    let options = RecordEncodeOptions { version: 2, compression: Compression::None };
-    RecordBatchEncoder::encode(&mut batch, &records, &options)
-        .map_err(|error| Fatal(format!("a batch of records cannot be encoded: {error}")))?;
-    Ok(batch.freeze())
-}
-
-fn record(stamp: Stamp, at: i64, value: &Bytes) -> Record {
+pub(super) fn encode(stamp: Stamp, records: u32, value: &[u8]) -> Vec<u8> {
     let by = stamp.by.unwrap_or(ProducerId { id: NO_PRODUCER_ID, epoch: NO_PRODUCER_EPOCH });
-    let base = if stamp.by.is_some() { stamp.sequence } else { NO_SEQUENCE };
-    Record {
-        transactional: stamp.transactional,
-        control: false,
-        delete_horizon: false,
-        partition_leader_epoch: NO_PARTITION_LEADER_EPOCH,
+    let mut batch = vec![0; RECORD_BATCH_HEADER_BYTES];
+    (0..records).for_each(|at| put_record(&mut batch, stamp, at, value));
+    let header = BatchHeader {
+        base_offset: 0,
+        batch_length: 0,
+        partition_leader_epoch: NO_LEADER_EPOCH,
+        crc: 0,
+        attributes: if stamp.transactional { TRANSACTIONAL } else { 0 },
+        last_offset_delta: records as i32 - 1,
+        base_timestamp: stamp.timestamp,
+        max_timestamp: stamp.timestamp,
         producer_id: by.id,
         producer_epoch: by.epoch,
-        timestamp_type: TimestampType::Creation,
-        offset: at,
-        sequence: base.wrapping_add(at as i32),
-        timestamp: stamp.timestamp,
-        key: stamp.numbered.map(|first| Numbered { place: at as u32, ..first }.key()),
-        value: Some(value.clone()),
-        headers: Default::default(),
-    }
+        base_sequence: if stamp.by.is_some() { stamp.sequence } else { NO_SEQUENCE },
+        records_count: records as i32,
+    };
+    header.write(&mut batch);
+    batch
+}
+
+fn put_record(out: &mut Vec<u8>, stamp: Stamp, at: u32, value: &[u8]) {
+    let key = stamp.numbered.map(|first| Numbered { place: at, ..first }.key());
+    let key_length = key.as_ref().map_or(-1, |key| key.len() as i32);
+    let (place, length) = (at as i32, value.len() as i32);
+    let numbers = [0, place, key_length, length, 0];
+    let of_numbers: usize = numbers.iter().map(|number| varlong_len(i64::from(*number))).sum();
+    let attributes = 1;
+    let size = attributes + of_numbers + key.as_ref().map_or(0, |key| key.len()) + value.len();
+    put_varint(out, size as i32);
+    put_i8(out, 0);
+    put_varint(out, 0); // after the first timestamp
+    put_varint(out, place);
+    put_varint(out, key_length);
+    out.extend_from_slice(key.as_deref().unwrap_or_default());
+    put_varint(out, length);
+    out.extend_from_slice(value);
+    put_varint(out, 0); // headers
 }
 
 /// The sequence number that many records later: after 2147483647 comes 0.
@@ -66,12 +79,13 @@ pub(super) fn sequence_after(sequence: i32, records: u32) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use kafka_protocol::records::RecordBatchDecoder;
+    use bytes::Bytes;
+    use kafka_protocol::records::{Record, RecordBatchDecoder};
 
     use super::*;
 
     fn decoded(stamp: Stamp) -> Vec<Record> {
-        let mut batch = encode(stamp, 3, &Bytes::from_static(b"value")).unwrap();
+        let mut batch = Bytes::from(encode(stamp, 3, b"value"));
         RecordBatchDecoder::decode(&mut batch).unwrap().records
     }
 
@@ -99,7 +113,7 @@ mod tests {
     fn a_plain_batch_has_no_producer() {
         let stamp =
             Stamp { by: None, transactional: false, sequence: 9, timestamp: 1, numbered: None };
-        let batch = encode(stamp, 3, &Bytes::from_static(b"value")).unwrap();
+        let batch = encode(stamp, 3, b"value");
         // Attributes, then last offset delta and timestamps, then producer, epoch, base sequence.
         assert_eq!(batch[21..23], [0, 0]);
         assert_eq!(batch[43..57], [0xff; 14]);

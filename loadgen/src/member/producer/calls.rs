@@ -65,7 +65,7 @@ impl Producer {
 
     pub(super) fn identified(
         &mut self,
-        answer: Answer,
+        answer: Answer<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -76,7 +76,7 @@ impl Producer {
         match self.judge(ApiKey::InitProducerId, response.error_code, core, turn)? {
             Verdict::Done => {
                 self.retry.succeeded();
-                let (id, epoch) = (response.producer_id.0, response.producer_epoch);
+                let (id, epoch) = (response.producer_id, response.producer_epoch);
                 self.renew(Identity::Known(ProducerId { id, epoch }));
             }
             verdict => self.repeat(verdict, Stage::End, core, turn),
@@ -137,7 +137,7 @@ impl Producer {
             return Ok(None);
         };
         let writer = Writer { transactional_id: core.plan.client_id.clone(), by };
-        let (topics, group) = (turn.context.topics, core.group().id.clone());
+        let (topics, group) = (turn.context.topics, &*core.group().id);
         let aborts = round.aborts;
         let request = match stage {
             Stage::AddPartitions => {
@@ -176,7 +176,7 @@ impl Producer {
 
     pub(super) fn stepped(
         &mut self,
-        answer: Answer,
+        answer: Answer<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -265,7 +265,7 @@ impl Producer {
     }
 
     fn fatal(&self, api: ApiKey, error: ErrorCode, core: &Core) -> Fatal {
-        fatal_of(api, &format!("producer {}", core.plan.client_id.as_str()), error, None)
+        fatal_of(api, &format!("producer {}", core.plan.client_id), error, None)
     }
 
     /// The request is sent again, after a back-off and, if need be, to another broker.
@@ -319,7 +319,7 @@ fn api(stage: Stage) -> ApiKey {
 
 /// The error code of a stage's answer, and the producer id for the next transaction. `None` if it
 /// is the answer to another request.
-fn result(stage: Stage, response: &Response) -> Option<(i16, Option<ProducerId>)> {
+fn result(stage: Stage, response: &Response<'_>) -> Option<(i16, Option<ProducerId>)> {
     match (stage, response) {
         (Stage::AddPartitions, Response::AddPartitionsToTxn(response)) => {
             Some((messages::not_added(response), None))
@@ -331,7 +331,7 @@ fn result(stage: Stage, response: &Response) -> Option<(i16, Option<ProducerId>)
             Some((messages::not_committed(response), None))
         }
         (Stage::End, Response::EndTxn(response)) => {
-            let next = ProducerId { id: response.producer_id.0, epoch: response.producer_epoch };
+            let next = ProducerId { id: response.producer_id, epoch: response.producer_epoch };
             Some((response.error_code, Some(next).filter(|next| next.id >= 0)))
         }
         _ => None,

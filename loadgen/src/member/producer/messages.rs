@@ -1,20 +1,16 @@
 //! The requests of a producer, and the error codes in the answers.
 
-use bytes::Bytes;
-use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
-use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kafka_protocol::messages::txn_offset_commit_request::{
-    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+use std::sync::Arc;
+
+use muster_codec::messages::{
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic, EndTxnRequest, InitProducerIdRequest, PartitionProduceData,
+    ProduceRequest, ProduceResponse, TopicProduceData, TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic, TxnOffsetCommitResponse,
 };
-use kafka_protocol::messages::{
-    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, EndTxnRequest,
-    GroupId, InitProducerIdRequest, ProduceRequest, ProduceResponse, ProducerId as WireId,
-    TopicName, TransactionalId, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
-};
-use kafka_protocol::protocol::StrBytes;
 
 use super::batch::ProducerId;
-use crate::member::core::millis;
+use crate::member::core::{millis, text};
 use crate::plan::{Partition, TransactionPlan};
 use crate::topics::{Topic, Topics};
 
@@ -27,28 +23,24 @@ const ALL_REPLICAS: i16 = -1;
 /// A transactional id with the producer id and epoch that it has now.
 #[derive(Clone)]
 pub(super) struct Writer {
-    pub(super) transactional_id: StrBytes,
+    pub(super) transactional_id: Arc<str>,
     pub(super) by: ProducerId,
 }
 
 /// `transactions` is the transactional id with its plan.
 pub(super) fn init_producer_id(
-    transactions: Option<(StrBytes, TransactionPlan)>,
+    transactions: Option<(Arc<str>, TransactionPlan)>,
     former: Option<ProducerId>,
     version: i16,
-) -> InitProducerIdRequest {
+) -> InitProducerIdRequest<'static> {
     let none = ProducerId { id: -1, epoch: -1 };
     let former = former.filter(|_| version >= WITH_FORMER).unwrap_or(none);
-    let request = InitProducerIdRequest::default()
-        .with_transactional_id(None)
-        .with_transaction_timeout_ms(i32::MAX)
-        .with_producer_id(WireId(former.id))
-        .with_producer_epoch(former.epoch);
-    match transactions {
-        None => request,
-        Some((id, plan)) => request
-            .with_transactional_id(Some(TransactionalId(id)))
-            .with_transaction_timeout_ms(millis(plan.timeout)),
+    InitProducerIdRequest {
+        transactional_id: transactions.as_ref().map(|(id, _)| text(id)),
+        transaction_timeout_ms: transactions.map_or(i32::MAX, |(_, plan)| millis(plan.timeout)),
+        producer_id: former.id,
+        producer_epoch: former.epoch,
+        ..InitProducerIdRequest::default()
     }
 }
 
@@ -57,21 +49,22 @@ pub(super) fn add_partitions(
     writer: Writer,
     partitions: &[Partition],
     topics: &Topics,
-) -> AddPartitionsToTxnRequest {
-    let of_topic = |(topic, some): (&Topic, &[Partition])| {
-        AddPartitionsToTxnTopic::default()
-            .with_name(TopicName(topic.name.clone()))
-            .with_partitions(some.iter().map(|one| one.number as i32).collect())
+) -> AddPartitionsToTxnRequest<'static> {
+    let of_topic = |(topic, some): (&Topic, &[Partition])| AddPartitionsToTxnTopic {
+        name: text(&topic.name),
+        partitions: some.iter().map(|one| one.number as i32).collect(),
     };
-    AddPartitionsToTxnRequest::default()
-        .with_v3_and_below_transactional_id(TransactionalId(writer.transactional_id))
-        .with_v3_and_below_producer_id(WireId(writer.by.id))
-        .with_v3_and_below_producer_epoch(writer.by.epoch)
-        .with_v3_and_below_topics(topics.of(partitions).map(of_topic).collect())
+    AddPartitionsToTxnRequest {
+        v3_and_below_transactional_id: text(&writer.transactional_id),
+        v3_and_below_producer_id: writer.by.id,
+        v3_and_below_producer_epoch: writer.by.epoch,
+        v3_and_below_topics: topics.of(partitions).map(of_topic).collect(),
+        ..AddPartitionsToTxnRequest::default()
+    }
 }
 
 /// The first error of the partitions; those that were not attempted have the same cause.
-pub(super) fn not_added(response: &AddPartitionsToTxnResponse) -> i16 {
+pub(super) fn not_added(response: &AddPartitionsToTxnResponse<'_>) -> i16 {
     const OPERATION_NOT_ATTEMPTED: i16 = 55;
     let topics = response.results_by_topic_v3_and_below.iter();
     let errors = topics.flat_map(|topic| &topic.results_by_partition);
@@ -80,42 +73,43 @@ pub(super) fn not_added(response: &AddPartitionsToTxnResponse) -> i16 {
     cause.or(errors.first()).copied().unwrap_or(0)
 }
 
-pub(super) fn add_offsets(writer: Writer, group: StrBytes) -> AddOffsetsToTxnRequest {
-    AddOffsetsToTxnRequest::default()
-        .with_transactional_id(TransactionalId(writer.transactional_id))
-        .with_producer_id(WireId(writer.by.id))
-        .with_producer_epoch(writer.by.epoch)
-        .with_group_id(GroupId(group))
+pub(super) fn add_offsets(writer: Writer, group: &str) -> AddOffsetsToTxnRequest<'static> {
+    AddOffsetsToTxnRequest {
+        transactional_id: text(&writer.transactional_id),
+        producer_id: writer.by.id,
+        producer_epoch: writer.by.epoch,
+        group_id: text(group),
+    }
 }
 
 /// The batches, in the order of their partitions.
 pub(super) fn produce(
-    transactional_id: Option<StrBytes>,
-    batches: Vec<(Partition, Bytes)>,
+    transactional_id: Option<&str>,
+    batches: Vec<(Partition, Vec<u8>)>,
     timeout: i32,
     version: i16,
     topics: &Topics,
-) -> ProduceRequest {
+) -> ProduceRequest<'static> {
     let partitions: Vec<Partition> = batches.iter().map(|(partition, _)| *partition).collect();
     let mut records = batches.into_iter().map(|(_, records)| records);
     let of_topic = |(topic, some): (&Topic, &[Partition])| {
-        let data = |(one, records): (&Partition, Bytes)| {
-            let data = PartitionProduceData::default().with_index(one.number as i32);
-            data.with_records(Some(records))
+        let data = |(one, records): (&Partition, Vec<u8>)| PartitionProduceData {
+            index: one.number as i32,
+            records: Some(records.into()),
         };
-        let data = some.iter().zip(records.by_ref()).map(data).collect();
-        let of_topic = TopicProduceData::default().with_partition_data(data);
+        let partition_data = some.iter().zip(records.by_ref()).map(data).collect();
+        let of_topic = TopicProduceData { partition_data, ..TopicProduceData::default() };
         match version {
-            BY_ID.. => of_topic.with_topic_id(topic.id),
-            _ => of_topic.with_name(TopicName(topic.name.clone())),
+            BY_ID.. => TopicProduceData { topic_id: topic.id, ..of_topic },
+            _ => TopicProduceData { name: text(&topic.name), ..of_topic },
         }
     };
-    let data = topics.of(&partitions).map(of_topic).collect();
-    ProduceRequest::default()
-        .with_transactional_id(transactional_id.map(TransactionalId))
-        .with_acks(ALL_REPLICAS)
-        .with_timeout_ms(timeout)
-        .with_topic_data(data)
+    ProduceRequest {
+        transactional_id: transactional_id.map(text),
+        acks: ALL_REPLICAS,
+        timeout_ms: timeout,
+        topic_data: topics.of(&partitions).map(of_topic).collect(),
+    }
 }
 
 /// The highest version of Produce that names topics as it is possible.
@@ -133,7 +127,7 @@ pub(super) struct Produced {
 }
 
 /// The answers to all batches of a request.
-pub(super) fn produced(response: &ProduceResponse, topics: &Topics) -> Vec<Produced> {
+pub(super) fn produced(response: &ProduceResponse<'_>, topics: &Topics) -> Vec<Produced> {
     let mut all = Vec::new();
     for answered in &response.responses {
         let Some(topic) = topics.answered(answered.topic_id, &answered.name) else { continue };
@@ -149,42 +143,42 @@ pub(super) fn produced(response: &ProduceResponse, topics: &Topics) -> Vec<Produ
 /// Commits `offset` for these partitions, as a client that is no member of the group.
 pub(super) fn commit_offsets(
     writer: Writer,
-    group: StrBytes,
+    group: &str,
     partitions: &[Partition],
     offset: i64,
     topics: &Topics,
-) -> TxnOffsetCommitRequest {
-    let of_partition = |one: &Partition| {
-        TxnOffsetCommitRequestPartition::default()
-            .with_partition_index(one.number as i32)
-            .with_committed_offset(offset)
-            .with_committed_leader_epoch(-1)
-            .with_committed_metadata(Some(StrBytes::new()))
+) -> TxnOffsetCommitRequest<'static> {
+    let of_partition = |one: &Partition| TxnOffsetCommitRequestPartition {
+        partition_index: one.number as i32,
+        committed_offset: offset,
+        ..TxnOffsetCommitRequestPartition::default()
     };
-    let of_topic = |(topic, some): (&Topic, &[Partition])| {
-        TxnOffsetCommitRequestTopic::default()
-            .with_name(TopicName(topic.name.clone()))
-            .with_partitions(some.iter().map(of_partition).collect())
+    let of_topic = |(topic, some): (&Topic, &[Partition])| TxnOffsetCommitRequestTopic {
+        name: text(&topic.name),
+        partitions: some.iter().map(of_partition).collect(),
+        ..TxnOffsetCommitRequestTopic::default()
     };
-    TxnOffsetCommitRequest::default()
-        .with_transactional_id(TransactionalId(writer.transactional_id))
-        .with_group_id(GroupId(group))
-        .with_producer_id(WireId(writer.by.id))
-        .with_producer_epoch(writer.by.epoch)
-        .with_generation_id(-1)
-        .with_topics(topics.of(partitions).map(of_topic).collect())
+    TxnOffsetCommitRequest {
+        transactional_id: text(&writer.transactional_id),
+        group_id: text(group),
+        producer_id: writer.by.id,
+        producer_epoch: writer.by.epoch,
+        topics: topics.of(partitions).map(of_topic).collect(),
+        ..TxnOffsetCommitRequest::default()
+    }
 }
 
 /// The first error of the partitions.
-pub(super) fn not_committed(response: &TxnOffsetCommitResponse) -> i16 {
+pub(super) fn not_committed(response: &TxnOffsetCommitResponse<'_>) -> i16 {
     let errors = response.topics.iter().flat_map(|topic| &topic.partitions);
     errors.map(|it| it.error_code).find(|error| *error != 0).unwrap_or(0)
 }
 
-pub(super) fn end(writer: Writer, committed: bool) -> EndTxnRequest {
-    EndTxnRequest::default()
-        .with_transactional_id(TransactionalId(writer.transactional_id))
-        .with_producer_id(WireId(writer.by.id))
-        .with_producer_epoch(writer.by.epoch)
-        .with_committed(committed)
+pub(super) fn end(writer: Writer, committed: bool) -> EndTxnRequest<'static> {
+    EndTxnRequest {
+        transactional_id: text(&writer.transactional_id),
+        producer_id: writer.by.id,
+        producer_epoch: writer.by.epoch,
+        committed,
+    }
 }

@@ -12,8 +12,6 @@ mod writes;
 
 use std::iter;
 
-use bytes::Bytes;
-
 use self::batch::ProducerId;
 use self::calls::Call;
 use self::round::{BatchState, Round, Stage};
@@ -34,7 +32,7 @@ pub(super) struct Producer {
     partitions: Vec<Partition>,
     plan: ProducerPlan,
     /// The value of all its records.
-    value: Bytes,
+    value: Vec<u8>,
     identity: Identity,
     leaders: Leaders,
     /// The coordinator of the group whose offsets are committed.
@@ -72,7 +70,7 @@ impl Producer {
             leaders: Leaders::of(partitions.len()),
             sequences: vec![0; partitions.len()],
             partitions,
-            value: Bytes::new(),
+            value: Vec::new(),
             plan: plan.clone(),
             identity,
             group: Lookup::default(),
@@ -115,7 +113,7 @@ impl Producer {
     /// Handles an answer that it awaits; what it makes possible is for the next call.
     pub(super) fn answered(
         &mut self,
-        answer: Answer,
+        answer: Answer<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -313,6 +311,6 @@ fn window(all: usize, schedule: &mut Schedule) -> Vec<usize> {
 }
 
 /// Letters at random: where files are compressed, these are hardly smaller.
-fn letters(count: u32, random: &mut fastrand::Rng) -> Bytes {
+fn letters(count: u32, random: &mut fastrand::Rng) -> Vec<u8> {
     iter::repeat_with(|| random.alphabetic() as u8).take(count as usize).collect()
 }

@@ -100,7 +100,7 @@ impl Round {
     }
 
     /// Takes the times of an answer to one of its requests.
-    pub(super) fn timed(&mut self, answer: &Answer) {
+    pub(super) fn timed(&mut self, answer: &Answer<'_>) {
         self.began = Some(self.began.map_or(answer.sent, |began| began.min(answer.sent)));
         self.delayed_now = self.delayed_now.max(answer.delayed);
     }

@@ -58,16 +58,13 @@ impl Producer {
         let (topics, now) = (turn.context.topics, turn.now());
         let mut batches = Vec::with_capacity(places.len());
         for place in places {
-            let records = batch::encode(
-                self.stamp(*place, core.plan.index, now),
-                self.plan.records,
-                &self.value,
-            )?;
+            let stamp = self.stamp(*place, core.plan.index, now);
+            let records = batch::encode(stamp, self.plan.records, &self.value);
             batches.push((self.partitions[*place], records));
         }
         let partitions: Vec<Partition> = batches.iter().map(|(one, _)| *one).collect();
         let version = messages::produce_version(version, topics.have_ids(&partitions));
-        let id = self.transactions().map(|_| core.plan.client_id.clone());
+        let id = self.transactions().map(|_| &*core.plan.client_id);
         let request = messages::produce(id, batches, REPLICAS_TIMEOUT, version, topics);
         let Some(round) = &mut self.round else { return Ok(()) };
         let due = round.due_at(now);
@@ -97,7 +94,7 @@ impl Producer {
 
     pub(super) fn produced(
         &mut self,
-        answer: Answer,
+        answer: Answer<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {

@@ -4,10 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use kafka_protocol::messages::fetch_response::PartitionData;
+use muster_codec::DecodeError;
+use muster_codec::messages::PartitionData;
+use muster_codec::record_batch::Batch;
 
 use crate::event::Returned;
-use crate::member::batches::{Batch, record};
+use crate::member::batches::{batches, ends_by_abort};
 use crate::member::error::{Fatal, Step};
 use crate::member::numbered::Numbered;
 use crate::plan::{Isolation, Partition};
@@ -23,7 +25,7 @@ pub(super) struct Log {
 pub(super) fn read(
     partition: Partition,
     from: i64,
-    data: &PartitionData,
+    data: &PartitionData<'_>,
     isolation: Isolation,
 ) -> Step<Log> {
     let mut log = Log { returned: Vec::new(), next: from };
@@ -31,30 +33,30 @@ pub(super) fn read(
         Isolation::ReadCommitted => Aborted::of(data),
         Isolation::ReadUncommitted => Aborted::default(),
     };
-    let mut rest = data.records.clone().unwrap_or_default();
-    while let Some(batch) = Batch::next(&mut rest).map_err(|what| malformed(partition, what))? {
+    for batch in batches(data.records.as_deref().unwrap_or_default()) {
+        let batch = batch.map_err(|error| malformed(partition, &error))?;
         let skipped = aborted.has(&batch);
-        if !batch.is_control() && !skipped {
-            log.take(partition, &batch).map_err(|what| malformed(partition, what))?;
+        if !batch.header.is_control() && !skipped {
+            log.take(partition, &batch).map_err(|error| malformed(partition, &error))?;
         }
-        log.next = log.next.max(batch.last.saturating_add(1));
+        log.next = log.next.max(batch.header.last_offset().saturating_add(1));
     }
     Ok(log)
 }
 
-fn malformed(partition: Partition, what: &str) -> Fatal {
+fn malformed(partition: Partition, error: &DecodeError) -> Fatal {
     let (topic, number) = (partition.topic.0, partition.number);
-    Fatal(format!("Fetch of partition {number} of topic {topic} returned {what}"))
+    Fatal(format!("Fetch of partition {number} of topic {topic} returned batches: {error}"))
 }
 
 impl Log {
     /// Adds the records of a batch from the offset on that was asked for.
-    fn take(&mut self, partition: Partition, batch: &Batch) -> Result<(), &'static str> {
-        let mut records = &batch.records[..];
-        for _ in 0..batch.count {
-            let (delta, key) = record(&mut records).ok_or("a record that is cut off")?;
-            let offset = batch.base.saturating_add(delta);
-            if let Some(record) = Numbered::of(key).filter(|_| offset >= self.next) {
+    fn take(&mut self, partition: Partition, batch: &Batch<'_>) -> Result<(), DecodeError> {
+        for record in batch.records()? {
+            let record = record?;
+            let offset = batch.offset(&record);
+            let numbered = record.key.and_then(Numbered::of);
+            if let Some(record) = numbered.filter(|_| offset >= self.next) {
                 self.push(partition, offset, record);
             }
         }
@@ -91,22 +93,23 @@ struct Aborted {
 }
 
 impl Aborted {
-    fn of(data: &PartitionData) -> Self {
+    fn of(data: &PartitionData<'_>) -> Self {
         let all = data.aborted_transactions.iter().flatten();
-        let mut ahead = Vec::from_iter(all.map(|one| (one.first_offset, one.producer_id.0)));
+        let mut ahead = Vec::from_iter(all.map(|one| (one.first_offset, one.producer_id)));
         ahead.sort_unstable_by(|one, other| other.cmp(one));
         Self { ahead, producers: BTreeSet::new() }
     }
 
     /// Whether this batch is of one of them; it is the next one in the log.
-    fn has(&mut self, batch: &Batch) -> bool {
-        while let Some((_, producer)) = self.ahead.pop_if(|(first, _)| *first <= batch.last) {
+    fn has(&mut self, batch: &Batch<'_>) -> bool {
+        let header = &batch.header;
+        while let Some((_, producer)) = self.ahead.pop_if(|it| it.0 <= header.last_offset()) {
             self.producers.insert(producer);
         }
-        if batch.ends_by_abort() {
-            self.producers.remove(&batch.producer);
+        if ends_by_abort(batch) {
+            self.producers.remove(&header.producer_id);
         }
-        batch.is_transactional() && self.producers.contains(&batch.producer)
+        header.is_transactional() && self.producers.contains(&header.producer_id)
     }
 }
 

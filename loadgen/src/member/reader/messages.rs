@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
-use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
-use kafka_protocol::messages::{BrokerId, FetchRequest, ListOffsetsRequest, TopicName};
+use muster_codec::messages::{
+    FetchPartition, FetchRequest, FetchTopic, ListOffsetsPartition, ListOffsetsRequest,
+    ListOffsetsTopic,
+};
 
-use crate::member::core::millis;
+use crate::member::core::{millis, text};
 use crate::plan::{Isolation, Partition};
 use crate::topics::{Topic, Topics};
 
@@ -21,26 +22,29 @@ const WAIT: Duration = Duration::from_millis(500);
 const PARTITION_BYTES: i32 = 1 << 20;
 const BYTES: i32 = 16 << 20;
 const READ_COMMITTED: i8 = 1;
-const CLIENT: BrokerId = BrokerId(-1);
+const CLIENT: i32 = -1;
 const LATEST: i64 = -1;
 
 /// Asks where the first open transactions of these partitions begin, or else for their ends.
-pub(super) fn list_offsets(partitions: &[Partition], topics: &Topics) -> ListOffsetsRequest {
-    let of_partition = |one: &Partition| {
-        ListOffsetsPartition::default()
-            .with_partition_index(one.number as i32)
-            .with_current_leader_epoch(-1)
-            .with_timestamp(LATEST)
+pub(super) fn list_offsets(
+    partitions: &[Partition],
+    topics: &Topics,
+) -> ListOffsetsRequest<'static> {
+    let of_partition = |one: &Partition| ListOffsetsPartition {
+        partition_index: one.number as i32,
+        timestamp: LATEST,
+        ..ListOffsetsPartition::default()
     };
-    let of_topic = |(topic, some): (&Topic, &[Partition])| {
-        ListOffsetsTopic::default()
-            .with_name(TopicName(topic.name.clone()))
-            .with_partitions(some.iter().map(of_partition).collect())
+    let of_topic = |(topic, some): (&Topic, &[Partition])| ListOffsetsTopic {
+        name: text(&topic.name),
+        partitions: some.iter().map(of_partition).collect(),
     };
-    ListOffsetsRequest::default()
-        .with_replica_id(CLIENT)
-        .with_isolation_level(READ_COMMITTED)
-        .with_topics(topics.of(partitions).map(of_topic).collect())
+    ListOffsetsRequest {
+        replica_id: CLIENT,
+        isolation_level: READ_COMMITTED,
+        topics: topics.of(partitions).map(of_topic).collect(),
+        ..ListOffsetsRequest::default()
+    }
 }
 
 /// The version to fetch these partitions in.
@@ -55,30 +59,31 @@ pub(super) fn fetch(
     isolation: Isolation,
     version: i16,
     topics: &Topics,
-) -> FetchRequest {
+) -> FetchRequest<'static> {
     let mut positions = positions.iter();
     let of_topic = |(topic, some): (&Topic, &[Partition])| {
         let each = some.iter().zip(positions.by_ref());
-        let fetched = each.map(|(one, position)| {
-            FetchPartition::default()
-                .with_partition(one.number as i32)
-                .with_current_leader_epoch(-1)
-                .with_fetch_offset(*position)
-                .with_partition_max_bytes(PARTITION_BYTES)
+        let fetched = each.map(|(one, position)| FetchPartition {
+            partition: one.number as i32,
+            fetch_offset: *position,
+            partition_max_bytes: PARTITION_BYTES,
+            ..FetchPartition::default()
         });
-        let of_topic = FetchTopic::default().with_partitions(fetched.collect());
+        let of_topic = FetchTopic { partitions: fetched.collect(), ..FetchTopic::default() };
         match version {
-            BY_ID.. => of_topic.with_topic_id(topic.id),
-            _ => of_topic.with_topic(TopicName(topic.name.clone())),
+            BY_ID.. => FetchTopic { topic_id: topic.id, ..of_topic },
+            _ => FetchTopic { topic: text(&topic.name), ..of_topic },
         }
     };
-    FetchRequest::default()
-        .with_max_wait_ms(millis(WAIT))
-        .with_min_bytes(1)
-        .with_max_bytes(BYTES)
-        .with_isolation_level(match isolation {
+    FetchRequest {
+        max_wait_ms: millis(WAIT),
+        min_bytes: 1,
+        max_bytes: BYTES,
+        isolation_level: match isolation {
             Isolation::ReadCommitted => READ_COMMITTED,
             Isolation::ReadUncommitted => 0,
-        })
-        .with_topics(topics.of(partitions).map(of_topic).collect())
+        },
+        topics: topics.of(partitions).map(of_topic).collect(),
+        ..FetchRequest::default()
+    }
 }

@@ -6,10 +6,9 @@ mod messages;
 
 use std::time::Duration;
 
-use kafka_protocol::messages::fetch_response::PartitionData;
-use kafka_protocol::messages::{FetchResponse, ListOffsetsResponse};
 use muster_codec::ApiKey;
 use muster_codec::ErrorCode;
+use muster_codec::messages::{FetchResponse, ListOffsetsResponse, PartitionData};
 
 use super::State;
 use super::backoff::Retry;
@@ -130,7 +129,7 @@ impl Reader {
 
     pub(super) fn answered(
         &mut self,
-        answer: Answer,
+        answer: Answer<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -229,7 +228,7 @@ impl Reader {
 
     fn positioned(
         &mut self,
-        response: &ListOffsetsResponse,
+        response: &ListOffsetsResponse<'_>,
         core: &Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -257,7 +256,7 @@ impl Reader {
     /// Takes the records of an answer; returns whether there was anything new.
     fn read(
         &mut self,
-        response: &FetchResponse,
+        response: &FetchResponse<'_>,
         arrived: Time,
         core: &Core,
         turn: &mut Turn<'_, '_>,
@@ -293,7 +292,7 @@ impl Reader {
     fn take(
         &mut self,
         place: usize,
-        data: &PartitionData,
+        data: &PartitionData<'_>,
         records: &mut Vec<Returned>,
     ) -> Step<bool> {
         let from = self.positions[place].unwrap_or(0);

@@ -1,9 +1,9 @@
 //! The answers in a share session.
 
-use kafka_protocol::messages::share_fetch_response::PartitionData;
-use kafka_protocol::messages::{ShareAcknowledgeResponse, ShareFetchResponse};
-use kafka_protocol::protocol::StrBytes;
 use muster_codec::ApiKey;
+use muster_codec::messages::{
+    ShareAcknowledgeResponse, ShareFetchPartitionResponse as PartitionData, ShareFetchResponse,
+};
 
 use super::session::{Call, OPEN, Purpose};
 use super::{Share, records};
@@ -27,7 +27,7 @@ struct Fetched {
 impl Share {
     pub(super) fn session_answered(
         &mut self,
-        answer: Answer,
+        answer: Answer<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
@@ -59,14 +59,14 @@ impl Share {
         &mut self,
         fetched: Fetched,
         call: Call,
-        response: &ShareFetchResponse,
+        response: &ShareFetchResponse<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         let at = fetched.at;
         let api = ApiKey::ShareFetch;
         let (code, said) = (response.error_code, &response.error_message);
-        if !self.judge(api, &call, at, code, said.as_ref(), core, turn)? {
+        if !self.judge(api, &call, at, code, said.as_deref(), core, turn)? {
             return Ok(());
         }
         self.sessions[at].succeeded();
@@ -77,8 +77,8 @@ impl Share {
             let index = turn.context.topics.with_id(topic.topic_id);
             topic.partitions.iter().filter_map(move |data| Some((index?, data)))
         });
-        let all: Vec<(TopicIndex, &PartitionData)> = all.collect();
-        let partition = |(topic, data): &(TopicIndex, &PartitionData)| Partition {
+        let all: Vec<(TopicIndex, &PartitionData<'_>)> = all.collect();
+        let partition = |(topic, data): &(TopicIndex, &PartitionData<'_>)| Partition {
             topic: *topic,
             number: data.partition_index as u32,
         };
@@ -101,17 +101,19 @@ impl Share {
         &mut self,
         fetched: &Fetched,
         partition: Partition,
-        data: &PartitionData,
+        data: &PartitionData<'_>,
         batches: &mut Vec<AcquiredBatch>,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         if data.acquired_records.is_empty() {
             return Ok(());
         }
-        let read = records::read(data.records.clone().unwrap_or_default());
+        let read = records::read(data.records.as_deref().unwrap_or_default());
         let read = read.map_err(|what| {
             let (topic, number) = (partition.topic.0, partition.number);
-            Fatal(format!("ShareFetch of partition {number} of topic {topic} returned {what}"))
+            Fatal(format!(
+                "ShareFetch of partition {number} of topic {topic} returned batches: {what}"
+            ))
         })?;
         for acquired in &data.acquired_records {
             let (first, last) = (acquired.first_offset, acquired.last_offset);
@@ -147,13 +149,13 @@ impl Share {
         &mut self,
         at: usize,
         call: Call,
-        response: &ShareAcknowledgeResponse,
+        response: &ShareAcknowledgeResponse<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         let api = ApiKey::ShareAcknowledge;
         let (code, said) = (response.error_code, &response.error_message);
-        if !self.judge(api, &call, at, code, said.as_ref(), core, turn)? {
+        if !self.judge(api, &call, at, code, said.as_deref(), core, turn)? {
             return Ok(());
         }
         let errors = response.responses.iter().flat_map(|topic| {
@@ -183,7 +185,7 @@ impl Share {
         call: &Call,
         at: usize,
         code: i16,
-        said: Option<&StrBytes>,
+        said: Option<&str>,
         core: &Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step<bool> {
@@ -194,7 +196,7 @@ impl Share {
             core.emit(turn, EventKind::Acknowledged { id: call.token, refused });
         }
         if !is_retriable(error) && code != UNKNOWN_SERVER_ERROR {
-            return Err(fatal(api, &core.group().id, error, said.map(StrBytes::as_str)));
+            return Err(fatal(api, &core.group().id, error, said));
         }
         self.lost(at, core, turn);
         Ok(false)

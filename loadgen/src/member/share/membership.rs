@@ -3,14 +3,12 @@
 //! adopted at once. The order of requests is that of Kafka's `ShareMembershipManager` and
 //! `ShareHeartbeatRequestManager`.
 
-use kafka_protocol::messages::{
-    ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, TopicName,
-};
 use muster_codec::ApiKey;
+use muster_codec::messages::{ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse};
 
 use super::Share;
 use crate::member::consumer_messages::Target;
-use crate::member::core::{Core, Turn};
+use crate::member::core::{Core, Turn, text};
 use crate::member::error::Step;
 use crate::member::heartbeating::Heartbeating;
 use crate::member::io::{Regular, Request, Response};
@@ -36,7 +34,7 @@ impl Share {
 
     fn assigned(
         &mut self,
-        response: Option<ShareGroupHeartbeatResponse>,
+        response: Option<ShareGroupHeartbeatResponse<'_>>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) {
@@ -49,16 +47,18 @@ impl Share {
         self.adopt(core, turn);
     }
 
-    fn minimal(&self, core: &Core) -> ShareGroupHeartbeatRequest {
-        ShareGroupHeartbeatRequest::default()
-            .with_group_id(core.group().id.clone().into())
-            .with_member_id(self.membership.member_id.clone())
-            .with_member_epoch(self.membership.epoch)
+    fn minimal(&self, core: &Core) -> ShareGroupHeartbeatRequest<'static> {
+        ShareGroupHeartbeatRequest {
+            group_id: text(&core.group().id),
+            member_id: text(&self.membership.member_id),
+            member_epoch: self.membership.epoch,
+            ..ShareGroupHeartbeatRequest::default()
+        }
     }
 }
 
 impl Heartbeating for Share {
-    type Answer = ShareGroupHeartbeatResponse;
+    type Answer<'a> = ShareGroupHeartbeatResponse<'a>;
 
     fn membership(&self) -> &Membership {
         &self.membership
@@ -74,9 +74,8 @@ impl Heartbeating for Share {
         if self.membership.is_full() {
             let topics = core.group().subscription.topics().iter();
             let known = topics.filter_map(|topic| turn.context.topics.get(*topic));
-            let names = known.map(|topic| TopicName(topic.name.clone())).collect();
-            request.subscribed_topic_names = Some(names);
-            request.rack_id = core.plan.rack.clone();
+            request.subscribed_topic_names = Some(known.map(|it| text(&it.name)).collect());
+            request.rack_id = core.plan.rack.as_deref().map(text);
         }
         Ok(Request::ShareGroupHeartbeat(request))
     }
@@ -85,18 +84,18 @@ impl Heartbeating for Share {
         Request::ShareGroupHeartbeat(self.minimal(core))
     }
 
-    fn answer(response: Response) -> Option<ShareGroupHeartbeatResponse> {
+    fn answer(response: Response<'_>) -> Option<ShareGroupHeartbeatResponse<'_>> {
         match response {
             Response::ShareGroupHeartbeat(answer) => Some(answer),
             _ => None,
         }
     }
 
-    fn beat(answer: &ShareGroupHeartbeatResponse) -> Beat {
+    fn beat<'a>(answer: &'a ShareGroupHeartbeatResponse<'_>) -> Beat<'a> {
         Beat {
             error: answer.error_code,
-            said: answer.error_message.clone(),
-            member_id: answer.member_id.clone(),
+            said: answer.error_message.as_deref(),
+            member_id: answer.member_id.as_deref(),
             epoch: answer.member_epoch,
             interval_ms: answer.heartbeat_interval_ms,
         }
@@ -106,7 +105,7 @@ impl Heartbeating for Share {
         &mut self,
         heard: Heard,
         _: Time,
-        answer: Option<ShareGroupHeartbeatResponse>,
+        answer: Option<ShareGroupHeartbeatResponse<'_>>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {

@@ -70,7 +70,7 @@ impl Share {
 
     pub(super) fn answered(
         &mut self,
-        answer: Answer,
+        answer: Answer<'_>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {

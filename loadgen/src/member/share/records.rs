@@ -1,11 +1,11 @@
 //! The records of a fetched partition: which of the acquired offsets have one, what becomes of
 //! each, and when it was written.
 
-use bytes::Bytes;
+use muster_codec::DecodeError;
 
 use super::session::Held;
 use crate::event::{Acknowledge, AcknowledgedBatch, AcquiredBatch};
-use crate::member::batches::{Batch, record};
+use crate::member::batches::batches;
 use crate::member::io::{Span, SpanKind};
 use crate::member::numbered::Numbered;
 use crate::plan::{Poison, PoisonIs};
@@ -26,17 +26,17 @@ pub(super) struct Record {
 ///
 /// # Errors
 /// The mistake in them.
-pub(super) fn read(mut bytes: Bytes) -> Result<Vec<Record>, &'static str> {
+pub(super) fn read(bytes: &[u8]) -> Result<Vec<Record>, DecodeError> {
     let mut all = Vec::new();
-    while let Some(batch) = Batch::next(&mut bytes)? {
-        if batch.is_control() {
+    for batch in batches(bytes) {
+        let batch = batch?;
+        if batch.header.is_control() {
             continue;
         }
-        let mut rest = &batch.records[..];
-        for _ in 0..batch.count {
-            let (delta, key) = record(&mut rest).ok_or("a record that is cut off")?;
-            let due = Numbered::of(key).map(|it| Time::from_micros(it.number));
-            all.push(Record { offset: batch.base.saturating_add(delta), due });
+        for record in batch.records()? {
+            let record = record?;
+            let due = record.key.and_then(Numbered::of).map(|it| Time::from_micros(it.number));
+            all.push(Record { offset: batch.offset(&record), due });
         }
     }
     Ok(all)

@@ -189,10 +189,10 @@ impl Share {
         turn: &Turn<'_, '_>,
     ) -> Step<(i16, Request, Purpose)> {
         let (session, topics) = (&self.sessions[at], turn.context.topics);
-        let by = (core.group().id.clone(), self.membership.member_id.clone());
+        let by = messages::By { group: &core.group().id, member: &self.membership.member_id };
         let acknowledge = |epoch| {
             let version = core.version(turn, ApiKey::ShareAcknowledge, 1, "")?;
-            let request = messages::acknowledge(by.clone(), epoch, batches, topics);
+            let request = messages::acknowledge(by, epoch, batches, topics);
             Ok((version, Request::ShareAcknowledge(request)))
         };
         Ok(match next {

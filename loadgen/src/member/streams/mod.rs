@@ -10,12 +10,14 @@ mod tasks;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_protocol::protocol::StrBytes;
 use muster_codec::ApiKey;
+use muster_codec::messages::{
+    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, StreamsGroupStatus,
+};
 
-pub use self::messages::{Joining, StreamsHeartbeat, StreamsHeartbeatAnswer, TaskIds, Tasks};
+pub(super) use self::messages::Tasks;
 
-use super::core::{Core, Turn, millis};
+use super::core::{Core, Turn, text};
 use super::error::Step;
 use super::heartbeating::Heartbeating;
 use super::io::{Regular, Request, Response, Span, SpanKind};
@@ -35,8 +37,6 @@ static BEATS: Beats = Beats {
 const SHUTDOWN_APPLICATION: i8 = 4;
 /// The epoch of a member that has no list of endpoints.
 const NO_ENDPOINTS: i32 = -1;
-/// The port of interactive queries, which nothing listens on.
-const PORT: u16 = 8080;
 
 pub(super) struct Streams {
     plan: StreamsPlan,
@@ -96,8 +96,13 @@ impl Streams {
     }
 
     /// Takes the statuses; returns whether the member may process now, or may not any more.
-    fn hold(&mut self, statuses: &[(i8, StrBytes)], core: &Core, turn: &mut Turn<'_, '_>) -> bool {
-        let codes = || statuses.iter().map(|(code, _)| *code);
+    fn hold(
+        &mut self,
+        statuses: &[StreamsGroupStatus<'_>],
+        core: &Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> bool {
+        let codes = || statuses.iter().map(|status| status.status_code);
         if codes().eq(self.statuses.iter().copied()) {
             return false;
         }
@@ -184,31 +189,20 @@ impl Streams {
         self.held_since = None;
     }
 
-    fn minimal(&self, core: &Core) -> StreamsHeartbeat {
-        StreamsHeartbeat {
-            group_id: core.group().id.clone(),
-            member_id: self.membership.member_id.clone(),
+    fn minimal(&self, core: &Core) -> StreamsGroupHeartbeatRequest<'static> {
+        StreamsGroupHeartbeatRequest {
+            group_id: text(&core.group().id),
+            member_id: text(&self.membership.member_id),
             member_epoch: self.membership.epoch,
             endpoint_information_epoch: self.endpoints,
             shutdown_application: self.asks_for_shutdown,
-            ..StreamsHeartbeat::default()
-        }
-    }
-
-    fn describe(&self, core: &Core) -> Joining {
-        let process = core.plan.process;
-        let host = || StrBytes::from_string(format!("host-{process}"));
-        Joining {
-            rebalance_timeout_ms: millis(core.group().rebalance_timeout),
-            topology: Arc::clone(&self.plan.topology),
-            process_id: tasks::process_id(core.group().index, process),
-            endpoint: self.plan.endpoints.then(|| (host(), PORT)),
+            ..StreamsGroupHeartbeatRequest::default()
         }
     }
 }
 
 impl Heartbeating for Streams {
-    type Answer = StreamsHeartbeatAnswer;
+    type Answer<'a> = StreamsGroupHeartbeatResponse<'a>;
 
     fn membership(&self) -> &Membership {
         &self.membership
@@ -222,31 +216,30 @@ impl Heartbeating for Streams {
         self.membership.choose_id(turn);
         let mut request = self.minimal(core);
         if self.membership.joins() {
-            request.rack_id.clone_from(&core.plan.rack);
-            request.joins = Some(self.describe(core));
+            messages::describe(&mut request, &self.plan, core);
         }
         if self.membership.reports_owned() {
-            request.owned = Some(self.owned(core));
+            messages::report(&mut request, &self.owned(core));
         }
-        Ok(Request::StreamsHeartbeat(request))
+        Ok(request.into())
     }
 
     fn minimal_request(&self, core: &Core) -> Request {
-        Request::StreamsHeartbeat(self.minimal(core))
+        self.minimal(core).into()
     }
 
-    fn answer(response: Response) -> Option<StreamsHeartbeatAnswer> {
+    fn answer(response: Response<'_>) -> Option<StreamsGroupHeartbeatResponse<'_>> {
         match response {
-            Response::StreamsHeartbeat(answer) => Some(answer),
+            Response::StreamsGroupHeartbeat(answer) => Some(answer),
             _ => None,
         }
     }
 
-    fn beat(answer: &StreamsHeartbeatAnswer) -> Beat {
+    fn beat<'a>(answer: &'a StreamsGroupHeartbeatResponse<'_>) -> Beat<'a> {
         Beat {
             error: answer.error_code,
-            said: answer.error_message.clone(),
-            member_id: Some(answer.member_id.clone()).filter(|id| !id.is_empty()),
+            said: answer.error_message.as_deref(),
+            member_id: Some(&*answer.member_id).filter(|id| !id.is_empty()),
             epoch: answer.member_epoch,
             interval_ms: answer.heartbeat_interval_ms,
         }
@@ -256,15 +249,15 @@ impl Heartbeating for Streams {
         &mut self,
         heard: Heard,
         sent: Time,
-        answer: Option<StreamsHeartbeatAnswer>,
+        answer: Option<StreamsGroupHeartbeatResponse<'_>>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         match (heard, answer) {
             (Heard::Alive { joined }, Some(answer)) => {
                 self.endpoints = answer.endpoint_information_epoch;
-                let changed = self.hold(&answer.statuses, core, turn);
-                let target = tasks::read(answer, &self.plan.topology, core)?;
+                let changed = self.hold(answer.status.as_deref().unwrap_or_default(), core, turn);
+                let target = tasks::read(&answer, &self.plan.topology, core)?;
                 self.assigned(joined || changed, sent, target, core, turn);
             }
             (Heard::Out, _) => self.lose(),

@@ -1,8 +1,8 @@
 //! The tasks in an answer, and the ids of processes.
 
-use kafka_protocol::protocol::StrBytes;
+use muster_codec::messages::{StreamsGroupHeartbeatResponse, StreamsGroupTaskIds as TaskIds};
 
-use super::messages::{StreamsHeartbeatAnswer, TaskIds, Tasks};
+use super::messages::Tasks;
 use crate::member::core::Core;
 use crate::member::error::{Fatal, Step};
 use crate::member::owned::sorted;
@@ -13,16 +13,16 @@ use crate::plan::{GroupIndex, Partition, TopicIndex, Topology};
 /// # Errors
 /// A task is not of the topology, or some lists are there and others are not: clients end then.
 pub(super) fn read(
-    answer: StreamsHeartbeatAnswer,
+    answer: &StreamsGroupHeartbeatResponse<'_>,
     topology: &Topology,
     core: &Core,
 ) -> Step<Option<Tasks>> {
     let group = &core.group().id;
-    match (answer.active, answer.standby, answer.warmup) {
+    match (&answer.active_tasks, &answer.standby_tasks, &answer.warmup_tasks) {
         (None, None, None) => Ok(None),
         (Some(active), Some(standby), Some(warmup)) => {
-            let list = |tasks: Vec<TaskIds>| {
-                list(&tasks, topology).ok_or_else(|| {
+            let list = |tasks: &[TaskIds<'_>]| {
+                list(tasks, topology).ok_or_else(|| {
                     Fatal(format!(
                         "a member of group {group} was assigned a task without a subtopology"
                     ))
@@ -35,10 +35,10 @@ pub(super) fn read(
     }
 }
 
-fn list(tasks: &[TaskIds], topology: &Topology) -> Option<Vec<Partition>> {
+fn list(tasks: &[TaskIds<'_>], topology: &Topology) -> Option<Vec<Partition>> {
     let mut all = Vec::new();
     for of in tasks {
-        let subtopology: u32 = of.subtopology.parse().ok()?;
+        let subtopology: u32 = of.subtopology_id.parse().ok()?;
         topology.subtopologies.get(subtopology as usize)?;
         for number in &of.partitions {
             let number = u32::try_from(*number).ok()?;
@@ -54,8 +54,8 @@ pub(super) fn any_besides(tasks: &[Partition], others: &[Partition]) -> bool {
 }
 
 /// The id of a process, which stays with its directory of state.
-pub(super) fn process_id(group: GroupIndex, process: u32) -> StrBytes {
+pub(super) fn process_id(group: GroupIndex, process: u32) -> String {
     let seed = u64::from(group.0) << 32 | u64::from(process);
     let bytes = fastrand::Rng::with_seed(seed).u128(..).to_be_bytes();
-    StrBytes::from_string(uuid::Builder::from_random_bytes(bytes).into_uuid().to_string())
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }

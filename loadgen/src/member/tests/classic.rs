@@ -2,11 +2,10 @@
 
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::leave_group_response::MemberResponse;
-use kafka_protocol::messages::{
-    HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse,
-};
 
 use super::super::assignors::protocol::assignment_bytes;
+use muster_codec::messages;
+
 use super::*;
 use crate::event::EventKind::{
     Alive, Assigned, Disconnected, Fenced, Joined, Joining, Lost, MustRebalance, Reached, Refused,
@@ -20,10 +19,10 @@ const ILLEGAL_GENERATION: i16 = 22;
 fn joined(generation: i32) -> JoinGroupResponse {
     JoinGroupResponse::default()
         .with_generation_id(generation)
-        .with_protocol_type(Some(text("consumer")))
-        .with_protocol_name(Some(text("range")))
-        .with_leader(text("other"))
-        .with_member_id(text("m1"))
+        .with_protocol_type(Some(str_bytes("consumer")))
+        .with_protocol_name(Some(str_bytes("range")))
+        .with_leader(str_bytes("other"))
+        .with_member_id(str_bytes("m1"))
 }
 
 fn not_joined(error: i16) -> Response {
@@ -31,7 +30,7 @@ fn not_joined(error: i16) -> Response {
 }
 
 fn synced(story: &Story, assigned: &[u32]) -> Response {
-    let assignment = assignment_bytes(&set(assigned), &story.topics).unwrap();
+    let assignment = assignment_bytes(&set(assigned), &story.topics).into();
     Response::SyncGroup(SyncGroupResponse::default().with_assignment(assignment))
 }
 
@@ -43,14 +42,14 @@ pub(super) fn heartbeat_answer(error: i16) -> Response {
     Response::Heartbeat(HeartbeatResponse::default().with_error_code(error))
 }
 
-fn join_of(outgoing: &Outgoing) -> &JoinGroupRequest {
+fn join_of(outgoing: &Outgoing) -> &messages::JoinGroupRequest<'static> {
     match &outgoing.request {
         Request::JoinGroup(request) => request,
         other => panic!("{other:?}"),
     }
 }
 
-fn sync_of(outgoing: &Outgoing) -> &SyncGroupRequest {
+fn sync_of(outgoing: &Outgoing) -> &messages::SyncGroupRequest<'static> {
     match &outgoing.request {
         Request::SyncGroup(request) => request,
         other => panic!("{other:?}"),
@@ -69,7 +68,7 @@ fn asking(plan: MemberPlan) -> Story {
 /// A follower with partitions 0 and 1 in generation 1.
 pub(super) fn settled(group: GroupPlan, protocol: &str) -> Story {
     let mut story = asking(member(group));
-    let response = joined(1).with_protocol_name(Some(text(protocol)));
+    let response = joined(1).with_protocol_name(Some(str_bytes(protocol)));
     story.reply(Response::JoinGroup(response));
     let response = synced(&story, &[0, 1]);
     story.reply(response);
@@ -89,7 +88,7 @@ fn cooperative() -> GroupPlan {
 #[test]
 fn a_follower_gets_its_id_joins_syncs_and_heartbeats() {
     let mut story = asking(member(eager()));
-    let required = JoinGroupResponse::default().with_error_code(79).with_member_id(text("m1"));
+    let required = JoinGroupResponse::default().with_error_code(79).with_member_id(str_bytes("m1"));
     let first = story.reply(Response::JoinGroup(required));
     let join = join_of(&first);
     assert_eq!((&*join.member_id, &*join.protocol_type, first.version), ("", "consumer", 9));
@@ -156,29 +155,31 @@ fn one_of_64_members_syncs_twice_and_compares() {
 #[test]
 fn a_leader_assigns_and_rejoins_when_topics_grow() {
     let mut story = asking(member(eager()));
-    let metadata = join_of(&story.sent[0].1).protocols[0].metadata.clone();
+    let metadata = join_of(&story.sent[0].1).protocols[0].metadata.to_vec();
     let of = |id: &str| {
-        JoinGroupResponseMember::default().with_member_id(text(id)).with_metadata(metadata.clone())
+        JoinGroupResponseMember::default()
+            .with_member_id(str_bytes(id))
+            .with_metadata(metadata.clone().into())
     };
-    let response = joined(1).with_leader(text("m1")).with_members(vec![of("m2"), of("m1")]);
+    let response = joined(1).with_leader(str_bytes("m1")).with_members(vec![of("m2"), of("m1")]);
     story.reply(Response::JoinGroup(response));
     let response = synced(&story, &[0, 1]);
     let sync = story.reply(response);
     let assigned: Vec<_> = sync_of(&sync)
         .assignments
         .iter()
-        .map(|one| (one.member_id.to_string(), one.assignment.clone()))
+        .map(|one| (one.member_id.to_string(), one.assignment.to_vec()))
         .collect();
-    let bytes = |numbers: &[u32]| assignment_bytes(&set(numbers), &story.topics).unwrap();
+    let bytes = |numbers: &[u32]| assignment_bytes(&set(numbers), &story.topics);
     assert_eq!(assigned, [("m2".into(), bytes(&[2, 3])), ("m1".into(), bytes(&[0, 1]))]);
     story.events();
 
     story.call(Member::topics_changed);
     assert!(story.sent.is_empty());
-    story.topics.learn(Topic { name: text("u"), id: topic_id(1), partitions: 9 });
+    story.topics.learn(Topic { name: "u".into(), id: topic_id(1), partitions: 9 });
     story.call(Member::topics_changed);
     assert!(story.sent.is_empty(), "not subscribed to that");
-    story.topics.learn(Topic { name: text("t"), id: topic_id(0), partitions: 8 });
+    story.topics.learn(Topic { name: "t".into(), id: topic_id(0), partitions: 8 });
     story.call(Member::topics_changed);
     assert_eq!(story.events(), [Revoked { partitions: set(&[0, 1]) }, Joining]);
     assert_eq!(&*join_of(&story.request()).member_id, "m1");
@@ -187,16 +188,16 @@ fn a_leader_assigns_and_rejoins_when_topics_grow() {
 #[test]
 fn a_returning_static_leader_need_not_assign_but_watches_topics() {
     let mut plan = member(eager());
-    plan.instance_id = Some(text("i"));
+    plan.instance_id = Some("i".into());
     let mut story = asking(plan);
-    let response = joined(4).with_leader(text("m1")).with_skip_assignment(true);
+    let response = joined(4).with_leader(str_bytes("m1")).with_skip_assignment(true);
     let join = story.reply(Response::JoinGroup(response));
     assert_eq!(join_of(&join).group_instance_id.as_deref(), Some("i"));
     let response = synced(&story, &[3]);
     let sync = story.reply(response);
     assert!(sync_of(&sync).assignments.is_empty());
     assert_eq!(sync_of(&sync).group_instance_id.as_deref(), Some("i"));
-    story.topics.learn(Topic { name: text("t"), id: topic_id(0), partitions: 8 });
+    story.topics.learn(Topic { name: "t".into(), id: topic_id(0), partitions: 8 });
     story.call(Member::topics_changed);
     join_of(&story.request());
 }
@@ -237,7 +238,7 @@ fn cooperative_members_keep_their_partitions_and_rejoin_after_a_revocation() {
     story.reply(heartbeat_answer(REBALANCE_IN_PROGRESS));
     assert_eq!(story.events(), [MustRebalance { sent }, Joining]);
     let response = |generation| {
-        let response = joined(generation).with_protocol_name(Some(text("cooperative-sticky")));
+        let response = joined(generation).with_protocol_name(Some(str_bytes("cooperative-sticky")));
         Response::JoinGroup(response)
     };
     story.reply(response(2));
@@ -376,7 +377,7 @@ fn a_member_that_leaves_revokes_first_and_ends_with_the_answer() {
     }
     assert_eq!(story.now, stopped + takes);
     assert_eq!(story.events(), [Revoked { partitions: set(&[0, 1]) }]);
-    let one = MemberResponse::default().with_member_id(text("m1"));
+    let one = MemberResponse::default().with_member_id(str_bytes("m1"));
     let response = LeaveGroupResponse::default().with_members(vec![one]);
     let leave = story.reply(Response::LeaveGroup(response));
     let Request::LeaveGroup(request) = &leave.request else { panic!() };
@@ -390,7 +391,7 @@ fn a_member_that_leaves_revokes_first_and_ends_with_the_answer() {
 #[test]
 fn static_members_close_without_a_request_and_come_back() {
     let mut plan = member(eager());
-    plan.instance_id = Some(text("i"));
+    plan.instance_id = Some("i".into());
     let mut story = asking(plan);
     story.reply(Response::JoinGroup(joined(1)));
     let response = synced(&story, &[0]);
@@ -435,10 +436,8 @@ fn a_crash_loses_all_at_once_and_late_answers_have_no_effect() {
     assert_eq!(story.events(), [lost, Stopped { how: Stop::Crash }]);
     assert!(!story.member.awaits(heartbeat.token));
     story.start();
-    let (sent, arrived, delayed) = (story.now, story.now, Duration::ZERO);
-    let outcome = Ok(heartbeat_answer(25));
-    let answer = Answer { token: heartbeat.token, sent, arrived, delayed, outcome };
-    story.call(|member, context, output| member.answered(answer, context, output));
+    let now = story.now;
+    story.hear(&heartbeat, now, now, Ok(heartbeat_answer(25)));
     assert_eq!(story.events(), [Started]);
 }
 
@@ -465,7 +464,7 @@ fn fatal_errors_are_reported_in_one_sentence() {
         assert_eq!(story.reason(), expected);
     }
     let mut plan = member(eager());
-    plan.instance_id = Some(text("i"));
+    plan.instance_id = Some("i".into());
     let mut story = Story::new(plan);
     story.versions.set(ApiKey::JoinGroup, 4);
     story.start();

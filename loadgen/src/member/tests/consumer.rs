@@ -1,7 +1,8 @@
 //! Stories of members of consumer groups (KIP-848).
 
-use kafka_protocol::messages::ConsumerGroupHeartbeatResponse;
 use kafka_protocol::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
+
+use muster_codec::messages;
 
 use super::*;
 use crate::event::EventKind::{
@@ -10,7 +11,7 @@ use crate::event::EventKind::{
 };
 
 pub(super) fn plan() -> GroupPlan {
-    group(Protocol::Consumer { assignor: Some(text("uniform")) })
+    group(Protocol::Consumer { assignor: Some("uniform".into()) })
 }
 
 pub(super) fn beat(epoch: i32) -> ConsumerGroupHeartbeatResponse {
@@ -25,7 +26,7 @@ pub(super) fn given(epoch: i32, numbers: &[i32]) -> ConsumerGroupHeartbeatRespon
 
 fn given_of(topic: u32, epoch: i32, numbers: &[i32]) -> ConsumerGroupHeartbeatResponse {
     let topic =
-        TopicPartitions::default().with_topic_id(topic_id(topic)).with_partitions(numbers.to_vec());
+        TopicPartitions::default().with_topic_id(wire_id(topic)).with_partitions(numbers.to_vec());
     let topics = if numbers.is_empty() { vec![] } else { vec![topic] };
     beat(epoch).with_assignment(Some(Assignment::default().with_topic_partitions(topics)))
 }
@@ -37,7 +38,7 @@ pub(super) fn refused(error: i16) -> ConsumerGroupHeartbeatResponse {
 fn reply(
     story: &mut Story,
     response: ConsumerGroupHeartbeatResponse,
-) -> ConsumerGroupHeartbeatRequest {
+) -> messages::ConsumerGroupHeartbeatRequest<'static> {
     let outgoing = story.reply(Response::ConsumerGroupHeartbeat(response));
     match outgoing.request {
         Request::ConsumerGroupHeartbeat(request) => request,
@@ -46,13 +47,13 @@ fn reply(
 }
 
 /// The owned partitions of the first topic in a request.
-fn owned(request: &ConsumerGroupHeartbeatRequest) -> Option<Vec<i32>> {
+fn owned(request: &messages::ConsumerGroupHeartbeatRequest<'_>) -> Option<Vec<i32>> {
     let topics = request.topic_partitions.as_ref()?;
     assert!(topics.iter().all(|topic| topic.topic_id == topic_id(0)));
     Some(topics.iter().flat_map(|topic| topic.partitions.clone()).collect())
 }
 
-fn is_minimal(request: &ConsumerGroupHeartbeatRequest) -> bool {
+fn is_minimal(request: &messages::ConsumerGroupHeartbeatRequest<'_>) -> bool {
     request.rebalance_timeout_ms == -1
         && request.subscribed_topic_names.is_none()
         && request.subscribed_topic_regex.is_none()
@@ -87,7 +88,7 @@ fn a_member_joins_acknowledges_its_assignment_and_keeps_alive() {
     assert_eq!(join.rebalance_timeout_ms, 60_000);
     assert_eq!(join.server_assignor.as_deref(), Some("uniform"));
     let names = join.subscribed_topic_names.as_ref().unwrap();
-    assert_eq!(names.iter().map(|name| &*name.0).collect::<Vec<_>>(), ["t"]);
+    assert_eq!(names[..], ["t"]);
     assert_eq!(owned(&join), Some(vec![]));
     assert_eq!(
         story.events(),
@@ -203,7 +204,7 @@ fn members_leave_with_epoch_minus_1_and_static_ones_close_with_minus_2() {
         [(None, Stop::Leave, -1), (Some("i"), Stop::Close, -2), (Some("i"), Stop::Leave, -1)]
     {
         let mut plan = member(plan());
-        plan.instance_id = instance.map(text);
+        plan.instance_id = instance.map(Arc::from);
         let mut story = asking(plan);
         let join = reply(&mut story, given(1, &[0]));
         assert_eq!(join.instance_id.as_deref(), instance);
@@ -225,7 +226,7 @@ fn members_leave_with_epoch_minus_1_and_static_ones_close_with_minus_2() {
 #[test]
 fn an_instance_id_that_is_still_in_use_is_tried_again() {
     let mut plan = member(plan());
-    plan.instance_id = Some(text("i"));
+    plan.instance_id = Some("i".into());
     let mut story = asking(plan);
     reply(&mut story, refused(111));
     assert_eq!(story.events(), [Fenced { error: 111 }]);
@@ -269,7 +270,7 @@ fn topics_that_are_not_known_yet_wait_for_metadata() {
     assert_eq!(story.member.state(), State::Reconciling);
     assert!(story.sent.is_empty(), "nothing to acknowledge yet");
     story.events();
-    story.topics.learn(Topic { name: text("v"), id: topic_id(2), partitions: 1 });
+    story.topics.learn(Topic { name: "v".into(), id: topic_id(2), partitions: 1 });
     story.call(Member::topics_changed);
     let partitions = [Partition { topic: TopicIndex(2), number: 0 }].into();
     assert_eq!(story.events(), [Assigned { epoch: 1, partitions }, Settled { epoch: 1 }]);
@@ -278,7 +279,7 @@ fn topics_that_are_not_known_yet_wait_for_metadata() {
 #[test]
 fn a_pattern_is_left_to_the_server_and_needs_version_1() {
     let subscription =
-        Subscription::Regex { pattern: text("t.*"), matches: [TopicIndex(0)].into() };
+        Subscription::Regex { pattern: "t.*".into(), matches: [TopicIndex(0)].into() };
     let group = GroupPlan { subscription, ..plan() };
     let mut story = asking(member(group.clone()));
     let join = reply(&mut story, given(1, &[0]));
@@ -300,7 +301,7 @@ fn in_version_0_the_coordinator_assigns_the_id() {
     story.versions.set(ApiKey::ConsumerGroupHeartbeat, 0);
     story.start();
     story.find(9092);
-    let join = reply(&mut story, given(1, &[0]).with_member_id(Some(text("m"))));
+    let join = reply(&mut story, given(1, &[0]).with_member_id(Some(str_bytes("m"))));
     assert_eq!(&*join.member_id, "");
     assert_eq!(&*reply(&mut story, beat(1)).member_id, "m");
 }
@@ -308,7 +309,7 @@ fn in_version_0_the_coordinator_assigns_the_id() {
 #[test]
 fn fatal_errors_are_reported_in_one_sentence() {
     let mut story = asking(member(plan()));
-    let said = refused(112).with_error_message(Some(text("ServerAssignor foo is not there.")));
+    let said = refused(112).with_error_message(Some(str_bytes("ServerAssignor foo is not there.")));
     reply(&mut story, said);
     assert_eq!(
         story.reason(),

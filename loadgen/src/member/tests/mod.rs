@@ -1,5 +1,5 @@
-//! Stories: a member in virtual time, with the test as its coordinator. Each request that a member
-//! sends is also encoded, to check that its version has all fields that are set.
+//! Stories: a member in virtual time, with the test as its coordinator. Answers are written, and
+//! requests read, by the crate `kafka-protocol`.
 
 mod classic;
 mod consumer;
@@ -14,17 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
-use kafka_protocol::messages::{
-    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, FetchRequest,
-    FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, JoinGroupRequest,
-    LeaveGroupRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
-    OffsetFetchRequest, ProduceRequest, ShareAcknowledgeRequest, ShareGroupHeartbeatRequest,
-    SyncGroupRequest, TxnOffsetCommitRequest,
-};
-use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, HeartbeatRequest};
-use kafka_protocol::protocol::{Encodable, Message, StrBytes, VersionRange};
-use muster_codec::ApiKey;
-use uuid::Uuid;
+use kafka_protocol::messages::*;
+use kafka_protocol::protocol::{Decodable, Encodable, Message, StrBytes, VersionRange};
+use muster_codec::messages::StreamsGroupHeartbeatResponse;
+use muster_codec::{ApiKey, Field, Uuid};
 
 use super::*;
 use crate::plan::{
@@ -32,36 +25,14 @@ use crate::plan::{
     Subscription, TopicIndex,
 };
 use crate::topics::{Topic, Topics};
-
-pub(super) const APIS: [(ApiKey, VersionRange); 20] = [
-    (ApiKey::FindCoordinator, FindCoordinatorRequest::VERSIONS),
-    (ApiKey::JoinGroup, JoinGroupRequest::VERSIONS),
-    (ApiKey::SyncGroup, SyncGroupRequest::VERSIONS),
-    (ApiKey::Heartbeat, HeartbeatRequest::VERSIONS),
-    (ApiKey::LeaveGroup, LeaveGroupRequest::VERSIONS),
-    (ApiKey::OffsetCommit, OffsetCommitRequest::VERSIONS),
-    (ApiKey::OffsetFetch, OffsetFetchRequest::VERSIONS),
-    (ApiKey::ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest::VERSIONS),
-    (ApiKey::Metadata, MetadataRequest::VERSIONS),
-    (ApiKey::InitProducerId, InitProducerIdRequest::VERSIONS),
-    (ApiKey::AddPartitionsToTxn, AddPartitionsToTxnRequest::VERSIONS),
-    (ApiKey::AddOffsetsToTxn, AddOffsetsToTxnRequest::VERSIONS),
-    (ApiKey::Produce, ProduceRequest::VERSIONS),
-    (ApiKey::TxnOffsetCommit, TxnOffsetCommitRequest::VERSIONS),
-    (ApiKey::EndTxn, EndTxnRequest::VERSIONS),
-    (ApiKey::ListOffsets, ListOffsetsRequest::VERSIONS),
-    (ApiKey::Fetch, FetchRequest::VERSIONS),
-    (ApiKey::ShareGroupHeartbeat, ShareGroupHeartbeatRequest::VERSIONS),
-    (ApiKey::ShareFetch, VersionRange { min: 1, max: 2 }),
-    (ApiKey::ShareAcknowledge, ShareAcknowledgeRequest::VERSIONS),
-];
+use crate::wire;
 
 /// Milliseconds.
 pub(super) const fn at(millis: u64) -> Time {
     Time::from_micros(millis * 1000)
 }
 
-pub(super) fn text(text: &str) -> StrBytes {
+pub(super) fn str_bytes(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
@@ -71,7 +42,11 @@ pub(super) fn set(numbers: &[u32]) -> Arc<[Partition]> {
 }
 
 pub(super) fn topic_id(index: u32) -> Uuid {
-    Uuid::from_u128(0x70 + u128::from(index))
+    Uuid((0x70 + u128::from(index)).to_be_bytes())
+}
+
+pub(super) fn wire_id(index: u32) -> uuid::Uuid {
+    uuid::Uuid::from_bytes(topic_id(index).0)
 }
 
 pub(super) fn classic(assignors: &[ClassicAssignor]) -> Protocol {
@@ -81,7 +56,7 @@ pub(super) fn classic(assignors: &[ClassicAssignor]) -> Protocol {
 pub(super) fn group(protocol: Protocol) -> GroupPlan {
     GroupPlan {
         index: GroupIndex(0),
-        id: text("g"),
+        id: "g".into(),
         protocol,
         subscription: Subscription::Topics([TopicIndex(0)].into()),
         session_timeout: Duration::from_secs(45),
@@ -97,7 +72,7 @@ pub(super) fn member(group: GroupPlan) -> MemberPlan {
     MemberPlan {
         index: MemberIndex(0),
         group: Arc::new(group),
-        client_id: text("c"),
+        client_id: "c".into(),
         instance_id: None,
         rack: None,
         process: 0,
@@ -121,13 +96,14 @@ impl Story {
     pub(super) fn new(plan: MemberPlan) -> Self {
         let mut topics = Topics::default();
         for (index, name) in ["t", "u"].into_iter().enumerate() {
-            let (name, id) = (text(name), topic_id(index as u32));
+            let (name, id) = (name.into(), topic_id(index as u32));
             topics.learn(Topic { name, id, partitions: 4 });
         }
         let mut versions = Versions::default();
         for (api, range) in APIS {
-            versions.set(api, range.max);
+            versions.set(*api, range.max);
         }
+        versions.set(ApiKey::ShareFetch, 2);
         versions.set(ApiKey::StreamsGroupHeartbeat, 0);
         Self {
             member: Member::new(plan),
@@ -154,7 +130,7 @@ impl Story {
         };
         call(&mut self.member, &mut context, &mut output);
         for outgoing in output.requests {
-            encode(&outgoing);
+            check(&outgoing);
             self.sent.push((self.now, outgoing));
         }
         assert!(output.events.iter().all(|event| event.at == self.now));
@@ -199,9 +175,24 @@ impl Story {
     pub(super) fn answer(&mut self, to: &Outgoing, outcome: Result<Response, Failure>) {
         let sent = self.now;
         self.now = self.now + Duration::from_millis(1);
-        let (arrived, delayed) = (self.now, Duration::ZERO);
-        let answer = Answer { token: to.token, sent, arrived, delayed, outcome };
         assert!(self.member.awaits(to.token));
+        self.hear(to, sent, self.now, outcome);
+    }
+
+    /// The answer to a request that left at `sent`, whether the member waits for it or not.
+    pub(super) fn hear(
+        &mut self,
+        to: &Outgoing,
+        sent: Time,
+        arrived: Time,
+        outcome: Result<Response, Failure>,
+    ) {
+        let frame = outcome.map(|response| (response.api(), response.frame(to.version)));
+        let outcome = match &frame {
+            Ok((api, frame)) => Ok(wire::read_response(*api, to.version, frame).unwrap()),
+            Err(failure) => Err(*failure),
+        };
+        let answer = Answer { token: to.token, sent, arrived, delayed: Duration::ZERO, outcome };
         self.call(|member, context, output| member.answered(answer, context, output));
     }
 
@@ -246,38 +237,112 @@ impl Story {
 }
 
 pub(super) fn found(port: i32) -> Response {
-    let one = Coordinator::default().with_key(text("g")).with_host(text("h")).with_port(port);
-    Response::FindCoordinator(FindCoordinatorResponse::default().with_coordinators(vec![one]))
+    located(0, port)
 }
 
-/// Every request must be encodable in the version that was chosen for it.
-fn encode(outgoing: &Outgoing) {
-    let (version, bytes) = (outgoing.version, &mut bytes::BytesMut::new());
-    let encoded = match &outgoing.request {
-        Request::FindCoordinator(request) => request.encode(bytes, version),
-        Request::JoinGroup(request) => request.encode(bytes, version),
-        Request::SyncGroup(request) => request.encode(bytes, version),
-        Request::Heartbeat(request) => request.encode(bytes, version),
-        Request::LeaveGroup(request) => request.encode(bytes, version),
-        Request::ConsumerGroupHeartbeat(request) => request.encode(bytes, version),
-        Request::OffsetCommit(request) => request.encode(bytes, version),
-        Request::OffsetFetch(request) => request.encode(bytes, version),
-        Request::Metadata(request) => request.encode(bytes, version),
-        Request::InitProducerId(request) => request.encode(bytes, version),
-        Request::AddPartitionsToTxn(request) => request.encode(bytes, version),
-        Request::AddOffsetsToTxn(request) => request.encode(bytes, version),
-        Request::Produce(request) => request.encode(bytes, version),
-        Request::TxnOffsetCommit(request) => request.encode(bytes, version),
-        Request::EndTxn(request) => request.encode(bytes, version),
-        Request::ListOffsets(request) => request.encode(bytes, version),
-        Request::Fetch(request) => request.encode(bytes, version),
-        Request::ShareGroupHeartbeat(request) => request.encode(bytes, version),
-        // Version 2 differs from it by two fields that are never wrong.
-        Request::ShareFetch(fetch) => fetch.request.encode(bytes, version.min(1)),
-        Request::ShareAcknowledge(request) => request.encode(bytes, version),
-        Request::StreamsHeartbeat(_) => Ok(()),
+/// The answer about a coordinator, in the form of a list.
+pub(super) fn located(error: i16, port: i32) -> Response {
+    let one = Coordinator::default().with_error_code(error).with_host(str_bytes("h"));
+    let all = vec![one.with_port(port)];
+    Response::FindCoordinator(FindCoordinatorResponse::default().with_coordinators(all))
+}
+
+/// The answer in the form of this version, without what it does not have.
+fn in_version(answer: &Response, version: i16) -> Response {
+    match answer {
+        Response::FindCoordinator(of) if version < 4 => {
+            let one = of.coordinators[0].clone();
+            let answer = FindCoordinatorResponse::default().with_error_code(one.error_code);
+            Response::FindCoordinator(answer.with_host(one.host).with_port(one.port))
+        }
+        Response::OffsetFetch(of) if version < 8 && of.topics.is_empty() => {
+            let error = of.groups.first().map_or(0, |group| group.error_code);
+            let error = if version >= 2 { error } else { 0 };
+            Response::OffsetFetch(OffsetFetchResponse::default().with_error_code(error))
+        }
+        Response::JoinGroup(of) if version < 9 => {
+            Response::JoinGroup(of.clone().with_skip_assignment(false))
+        }
+        other => other.clone(),
+    }
+}
+
+macro_rules! apis {
+    ($($name:ident: $request:ident => $response:ident;)*) => {
+        /// The APIs of members, with the versions that the other implementation has.
+        pub(super) const APIS: &[(ApiKey, VersionRange)] =
+            &[$((ApiKey::$name, $request::VERSIONS),)*];
+
+        /// An answer of a cluster, as an independent implementation of the protocol writes it.
+        #[derive(Clone)]
+        pub(super) enum Response {
+            $($name($response),)*
+            StreamsGroupHeartbeat(StreamsGroupHeartbeatResponse<'static>),
+        }
+
+        impl Response {
+            pub(super) fn api(&self) -> ApiKey {
+                match self {
+                    $(Self::$name(_) => ApiKey::$name,)*
+                    Self::StreamsGroupHeartbeat(_) => ApiKey::StreamsGroupHeartbeat,
+                }
+            }
+
+            /// Its frame, without the length.
+            pub(super) fn frame(&self, version: i16) -> Vec<u8> {
+                let mut frame = vec![0; 4];
+                if self.api().flexible_response_header(version) {
+                    frame.push(0);
+                }
+                match in_version(self, version) {
+                    $(Self::$name(answer) => {
+                        answer.encode(&mut frame, version.min($response::VERSIONS.max)).unwrap();
+                    })*
+                    Self::StreamsGroupHeartbeat(answer) => {
+                        answer.write(&mut frame, self.api().version(version).unwrap());
+                    }
+                }
+                frame
+            }
+        }
+
+        /// That implementation reads each request to its last byte. It lacks the newest versions.
+        fn check(outgoing: &Outgoing) {
+            let (version, mut bytes) = (outgoing.version, Vec::new());
+            outgoing.request.write(version, &mut bytes).unwrap();
+            let mut rest = &bytes[..];
+            match outgoing.request.api_key() {
+                $(ApiKey::$name if version <= $request::VERSIONS.max => {
+                    $request::decode(&mut rest, version).unwrap();
+                    assert!(rest.is_empty(), "{:?} in version {version}", outgoing.request);
+                })*
+                _ => {}
+            }
+        }
     };
-    assert!(encoded.is_ok(), "{:?} in version {version}: {encoded:?}", outgoing.request);
+}
+
+apis! {
+    FindCoordinator: FindCoordinatorRequest => FindCoordinatorResponse;
+    JoinGroup: JoinGroupRequest => JoinGroupResponse;
+    SyncGroup: SyncGroupRequest => SyncGroupResponse;
+    Heartbeat: HeartbeatRequest => HeartbeatResponse;
+    LeaveGroup: LeaveGroupRequest => LeaveGroupResponse;
+    ConsumerGroupHeartbeat: ConsumerGroupHeartbeatRequest => ConsumerGroupHeartbeatResponse;
+    OffsetCommit: OffsetCommitRequest => OffsetCommitResponse;
+    OffsetFetch: OffsetFetchRequest => OffsetFetchResponse;
+    Metadata: MetadataRequest => MetadataResponse;
+    InitProducerId: InitProducerIdRequest => InitProducerIdResponse;
+    AddPartitionsToTxn: AddPartitionsToTxnRequest => AddPartitionsToTxnResponse;
+    AddOffsetsToTxn: AddOffsetsToTxnRequest => AddOffsetsToTxnResponse;
+    Produce: ProduceRequest => ProduceResponse;
+    TxnOffsetCommit: TxnOffsetCommitRequest => TxnOffsetCommitResponse;
+    EndTxn: EndTxnRequest => EndTxnResponse;
+    ListOffsets: ListOffsetsRequest => ListOffsetsResponse;
+    Fetch: FetchRequest => FetchResponse;
+    ShareGroupHeartbeat: ShareGroupHeartbeatRequest => ShareGroupHeartbeatResponse;
+    ShareFetch: ShareFetchRequest => ShareFetchResponse;
+    ShareAcknowledge: ShareAcknowledgeRequest => ShareAcknowledgeResponse;
 }
 
 #[test]
@@ -292,9 +357,7 @@ fn a_failed_lookup_is_reported_and_repeated_with_back_off() {
     let mut story = Story::new(member(group(classic(&[ClassicAssignor::Range]))));
     story.start();
     assert_eq!(story.member.state(), State::Searching);
-    let failed = FindCoordinatorResponse::default()
-        .with_coordinators(vec![Coordinator::default().with_error_code(15)]);
-    story.reply(Response::FindCoordinator(failed));
+    story.reply(located(15, -1));
     let refused = EventKind::Refused { api: 10, error: 15 };
     assert_eq!(story.events(), [EventKind::Started, refused]);
     let asked = story.now;
@@ -312,9 +375,7 @@ fn a_failed_lookup_is_reported_and_repeated_with_back_off() {
 fn a_lookup_without_permission_is_fatal() {
     let mut story = Story::new(member(group(classic(&[ClassicAssignor::Range]))));
     story.start();
-    let refused = FindCoordinatorResponse::default()
-        .with_coordinators(vec![Coordinator::default().with_error_code(30)]);
-    story.reply(Response::FindCoordinator(refused));
+    story.reply(located(30, -1));
     assert_eq!(
         story.reason(),
         "FindCoordinator of group g was refused with GROUP_AUTHORIZATION_FAILED: \

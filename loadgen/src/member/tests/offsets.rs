@@ -7,7 +7,8 @@ use kafka_protocol::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
-use kafka_protocol::messages::{OffsetCommitResponse, OffsetFetchResponse, TopicName};
+
+use muster_codec::messages;
 
 use super::*;
 use crate::event::EventKind::{
@@ -46,7 +47,7 @@ fn committed(errors: &[(i32, i16)]) -> Response {
             .with_error_code(*error)
     };
     let topic = OffsetCommitResponseTopic::default()
-        .with_name(TopicName(text("t")))
+        .with_name(TopicName(str_bytes("t")))
         .with_partitions(errors.iter().map(partition).collect());
     Response::OffsetCommit(OffsetCommitResponse::default().with_topics(vec![topic]))
 }
@@ -58,13 +59,13 @@ fn fetched(pairs: &[(i32, i64)]) -> Response {
             .with_committed_offset(*offset)
     };
     let topic = OffsetFetchResponseTopics::default()
-        .with_name(TopicName(text("t")))
+        .with_name(TopicName(str_bytes("t")))
         .with_partitions(pairs.iter().map(partition).collect());
     let group = OffsetFetchResponseGroup::default().with_topics(vec![topic]);
     Response::OffsetFetch(OffsetFetchResponse::default().with_groups(vec![group]))
 }
 
-fn commit_of(outgoing: &Outgoing) -> &OffsetCommitRequest {
+fn commit_of(outgoing: &Outgoing) -> &messages::OffsetCommitRequest<'static> {
     match &outgoing.request {
         Request::OffsetCommit(request) => request,
         other => panic!("{other:?}"),
@@ -87,7 +88,7 @@ fn a_closed_loop_commits_the_next_positions_as_soon_as_it_is_answered() {
     assert_eq!((request.generation_id_or_member_epoch, &*request.member_id), (-1, ""));
     let partitions = request.topics[0].partitions.iter();
     let sent: Vec<_> = partitions.map(|one| (one.partition_index, one.committed_offset)).collect();
-    assert_eq!((&*request.topics[0].name.0, sent), ("t", vec![(0, 1), (1, 1)]));
+    assert_eq!((&*request.topics[0].name, sent), ("t", vec![(0, 1), (1, 1)]));
     story.reply(committed(&[(0, 0), (1, 0)]));
     assert_eq!(story.sent.len(), 1);
     story.stop(Stop::Leave);
@@ -173,14 +174,14 @@ fn before_version_8_a_fetch_is_of_one_group() {
     let partition =
         OffsetFetchResponsePartition::default().with_partition_index(0).with_committed_offset(5);
     let topic = OffsetFetchResponseTopic::default()
-        .with_name(TopicName(text("t")))
+        .with_name(TopicName(str_bytes("t")))
         .with_partitions(vec![partition]);
     let response = OffsetFetchResponse::default().with_topics(vec![topic]);
     let asked = story.now;
     story.events();
     let fetch = story.reply(Response::OffsetFetch(response));
     let Request::OffsetFetch(request) = &fetch.request else { panic!() };
-    assert_eq!(&**request.group_id, "g");
+    assert_eq!(request.group_id, "g");
     assert_eq!(story.events(), [Fetched { sent: asked, offsets: offsets(&[(0, 5)]) }]);
     assert_eq!(story.sent.len(), 1, "a closed loop continues");
 }

@@ -12,12 +12,9 @@ use kafka_protocol::messages::produce_response::{PartitionProduceResponse, Topic
 use kafka_protocol::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
-use kafka_protocol::messages::{
-    AddOffsetsToTxnResponse, AddPartitionsToTxnResponse, BrokerId, EndTxnResponse,
-    InitProducerIdResponse, MetadataResponse, ProduceResponse, ProducerId, TopicName,
-    TxnOffsetCommitResponse,
-};
 use kafka_protocol::records::RecordBatchDecoder;
+
+use muster_codec::messages;
 
 use super::*;
 use crate::plan::{Delivery, Load, ProducerPlan, TransactionPlan, TransactionVersion};
@@ -51,7 +48,7 @@ pub(super) fn metadata() -> Response {
     let broker = |id: i32| {
         MetadataResponseBroker::default()
             .with_node_id(BrokerId(id))
-            .with_host(text("h"))
+            .with_host(str_bytes("h"))
             .with_port(9000 + id)
     };
     // Even partitions are led by broker 0, odd ones by broker 1.
@@ -61,8 +58,8 @@ pub(super) fn metadata() -> Response {
             .with_leader_id(BrokerId(number % 2))
     };
     let topic = MetadataResponseTopic::default()
-        .with_name(Some(TopicName(text("t"))))
-        .with_topic_id(topic_id(0))
+        .with_name(Some(TopicName(str_bytes("t"))))
+        .with_topic_id(wire_id(0))
         .with_partitions((0..4).map(partition).collect());
     let response = MetadataResponse::default();
     Response::Metadata(response.with_brokers([0, 1].map(broker).into()).with_topics(vec![topic]))
@@ -80,8 +77,8 @@ fn produced(error: i16, partitions: &[i32]) -> Response {
         PartitionProduceResponse::default().with_index(*number).with_error_code(error)
     };
     let topic = TopicProduceResponse::default()
-        .with_topic_id(topic_id(0))
-        .with_name(TopicName(text("t")))
+        .with_topic_id(wire_id(0))
+        .with_name(TopicName(str_bytes("t")))
         .with_partition_responses(partitions.iter().map(of).collect());
     Response::Produce(ProduceResponse::default().with_responses(vec![topic]))
 }
@@ -105,7 +102,7 @@ impl Story {
         let outgoing = self.ask_for(|request| matches!(request, Request::FindCoordinator(_)));
         let Request::FindCoordinator(request) = &outgoing.request else { unreachable!() };
         assert_eq!(request.key_type, 1, "of a transactional id");
-        assert_eq!(request.coordinator_keys, [text("c")]);
+        assert_eq!(request.coordinator_keys, ["c"]);
         self.answer(&outgoing, Ok(found(9000)));
         let outgoing = self.ask_for(|request| matches!(request, Request::Metadata(_)));
         self.answer(&outgoing, Ok(metadata()));
@@ -124,14 +121,14 @@ fn at_work(plan: MemberPlan) -> Story {
     story
 }
 
-fn produce(outgoing: &Outgoing) -> &ProduceRequest {
+fn produce(outgoing: &Outgoing) -> &messages::ProduceRequest<'static> {
     match &outgoing.request {
         Request::Produce(request) => request,
         other => panic!("{other:?}"),
     }
 }
 
-fn end(outgoing: &Outgoing) -> &EndTxnRequest {
+fn end(outgoing: &Outgoing) -> &messages::EndTxnRequest<'static> {
     match &outgoing.request {
         Request::EndTxn(request) => request,
         other => panic!("{other:?}"),
@@ -143,7 +140,8 @@ fn batches(outgoing: &Outgoing) -> Vec<(i32, i16, i32)> {
     let topics = &produce(outgoing).topic_data;
     let each = topics.iter().flat_map(|topic| &topic.partition_data);
     let batch = each.map(|data| {
-        let mut records = data.records.clone().unwrap();
+        let records = data.records.as_deref().unwrap();
+        let mut records = bytes::Bytes::copy_from_slice(records);
         let records = RecordBatchDecoder::decode(&mut records).unwrap().records;
         assert_eq!(records.len(), 2);
         assert_eq!(records[0].value.as_ref().unwrap().len(), 10);
@@ -165,7 +163,7 @@ fn a_transaction_writes_to_all_leaders_at_once_and_ends() {
     assert_eq!(batches(even), [(0, 0, 0), (2, 0, 0)]);
     assert_eq!(batches(odd), [(1, 0, 0)]);
     assert!(even.to != odd.to && even.version == 13 && produce(even).acks == -1);
-    assert_eq!(produce(even).transactional_id.as_ref().unwrap().0, text("c"));
+    assert_eq!(produce(even).transactional_id.as_deref(), Some("c"));
     story.answer(even, Ok(produced(0, &[0, 2])));
     assert!(story.sent.is_empty(), "it ends once all batches are written");
     story.answer(odd, Ok(produced(0, &[1])));
@@ -307,7 +305,7 @@ fn version_one_raises_the_epoch_after_an_error() {
     story.reply(ended(0, -1));
     let outgoing = story.reply(identity(0, 1));
     let Request::InitProducerId(request) = &outgoing.request else { panic!() };
-    assert_eq!((request.producer_id.0, request.producer_epoch), (7, 0));
+    assert_eq!((request.producer_id, request.producer_epoch), (7, 0));
     story.reply(Response::AddPartitionsToTxn(AddPartitionsToTxnResponse::default()));
     assert_eq!(batches(&story.request()), [(0, 1, 0)]);
 }

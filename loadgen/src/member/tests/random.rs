@@ -8,12 +8,13 @@ use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::offset_commit_response::{
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
-use kafka_protocol::messages::{
-    ConsumerGroupHeartbeatResponse, HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse,
-    OffsetCommitResponse, OffsetFetchResponse, SyncGroupResponse, TopicName,
-};
+use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
 
 use super::super::assignors::protocol::assignment_bytes;
+use muster_codec::messages::{
+    self, StreamsGroupHeartbeatRequest, StreamsGroupStatus, StreamsGroupTaskIds,
+};
+
 use super::*;
 use crate::plan::Load;
 
@@ -45,7 +46,7 @@ fn plan(random: &mut fastrand::Rng) -> MemberPlan {
     };
     let [commit, fetch, heartbeat] = std::array::from_fn(|_| load(random));
     let workload = Workload { commit, fetch, heartbeat, produce: None };
-    let instance_id = random.bool().then(|| text("i"));
+    let instance_id = random.bool().then(|| "i".into());
     MemberPlan { workload, instance_id, ..member(group) }
 }
 
@@ -54,13 +55,10 @@ fn response(story: &Story, request: &Request, random: &mut fastrand::Rng) -> Res
     let error = *random.choice(&ERRORS).unwrap();
     let numbers: Vec<u32> = (0..4).filter(|_| random.bool()).collect();
     match request {
-        Request::FindCoordinator(_) if error == 0 => found(9000 + random.i32(0..2)),
-        Request::FindCoordinator(_) => {
-            Response::FindCoordinator(FindCoordinatorResponse::default().with_error_code(error))
-        }
+        Request::FindCoordinator(_) => located(error, 9000 + random.i32(0..2)),
         Request::JoinGroup(join) => joined(join, error, random),
         Request::SyncGroup(_) => {
-            let assignment = assignment_bytes(&set(&numbers), &story.topics).unwrap();
+            let assignment = assignment_bytes(&set(&numbers), &story.topics).into();
             let answer = SyncGroupResponse::default().with_error_code(error);
             Response::SyncGroup(answer.with_assignment(assignment))
         }
@@ -72,7 +70,7 @@ fn response(story: &Story, request: &Request, random: &mut fastrand::Rng) -> Res
         }
         Request::ConsumerGroupHeartbeat(beat) => {
             let topic = TopicPartitions::default()
-                .with_topic_id(topic_id(random.u32(0..3)))
+                .with_topic_id(wire_id(random.u32(0..3)))
                 .with_partitions(numbers.iter().map(|number| *number as i32 - 1).collect());
             let assignment = Assignment::default().with_topic_partitions(vec![topic]);
             Response::ConsumerGroupHeartbeat(
@@ -88,55 +86,61 @@ fn response(story: &Story, request: &Request, random: &mut fastrand::Rng) -> Res
                 .with_partition_index(random.i32(-1..3))
                 .with_error_code(error);
             let topic = OffsetCommitResponseTopic::default()
-                .with_name(TopicName(text("t")))
+                .with_name(TopicName(str_bytes("t")))
                 .with_partitions(vec![partition]);
             Response::OffsetCommit(OffsetCommitResponse::default().with_topics(vec![topic]))
         }
         Request::OffsetFetch(_) => {
-            Response::OffsetFetch(OffsetFetchResponse::default().with_error_code(error))
+            let group = OffsetFetchResponseGroup::default().with_error_code(error);
+            Response::OffsetFetch(OffsetFetchResponse::default().with_groups(vec![group]))
         }
-        Request::StreamsHeartbeat(beat) => streams_answer(beat, error, &numbers, random),
+        Request::StreamsGroupHeartbeat(beat) => streams_answer(beat, error, &numbers, random),
         other => unreachable!("members do not send {other:?}"),
     }
 }
 
 fn streams_answer(
-    beat: &StreamsHeartbeat,
+    beat: &StreamsGroupHeartbeatRequest<'_>,
     error_code: i16,
     numbers: &[u32],
     random: &mut fastrand::Rng,
 ) -> Response {
-    let ids = |subtopology: u32| TaskIds {
-        subtopology: text(&subtopology.to_string()),
+    let ids = |subtopology: u32| StreamsGroupTaskIds {
+        subtopology_id: subtopology.to_string().into(),
         partitions: numbers.iter().map(|number| *number as i32).collect(),
     };
     let given = random.bool().then(|| vec![ids(random.u32(0..2))]);
-    Response::StreamsHeartbeat(StreamsHeartbeatAnswer {
+    let status = |status_code| StreamsGroupStatus { status_code, status_detail: "".into() };
+    Response::StreamsGroupHeartbeat(StreamsGroupHeartbeatResponse {
         error_code,
         member_epoch: beat.member_epoch.max(0) + random.i32(0..3),
         heartbeat_interval_ms: random.i32(-1..8000),
-        statuses: (0..6).filter(|_| random.u8(0..8) == 0).map(|code| (code, text(""))).collect(),
-        standby: given.as_ref().map(|_| Vec::new()),
-        warmup: given.as_ref().map(|_| Vec::new()),
-        active: given,
-        ..StreamsHeartbeatAnswer::default()
+        status: Some((0..6).filter(|_| random.u8(0..8) == 0).map(status).collect()),
+        standby_tasks: given.as_ref().map(|_| Vec::new()),
+        warmup_tasks: given.as_ref().map(|_| Vec::new()),
+        active_tasks: given,
+        ..StreamsGroupHeartbeatResponse::default()
     })
 }
 
-fn joined(join: &JoinGroupRequest, error: i16, random: &mut fastrand::Rng) -> Response {
+fn joined(
+    join: &messages::JoinGroupRequest<'_>,
+    error: i16,
+    random: &mut fastrand::Rng,
+) -> Response {
     let protocol = &join.protocols[0];
     let one = JoinGroupResponseMember::default()
-        .with_member_id(text("m"))
-        .with_metadata(protocol.metadata.clone());
+        .with_member_id(str_bytes("m"))
+        .with_metadata(bytes::Bytes::copy_from_slice(&protocol.metadata));
     let leader = if random.bool() { "m" } else { "n" };
     Response::JoinGroup(
         JoinGroupResponse::default()
             .with_error_code(error)
             .with_generation_id(random.i32(0..9))
-            .with_protocol_name(Some(protocol.name.clone()))
-            .with_leader(text(leader))
+            .with_protocol_name(Some(str_bytes(&protocol.name)))
+            .with_leader(str_bytes(leader))
             .with_skip_assignment(random.u8(0..4) == 0)
-            .with_member_id(text("m"))
+            .with_member_id(str_bytes("m"))
             .with_members(vec![one]),
     )
 }
@@ -152,7 +156,7 @@ fn step(story: &mut Story, random: &mut fastrand::Rng) {
         2 => story.stop(Stop::Close),
         3 => {
             let partitions = random.u32(1..8);
-            story.topics.learn(Topic { name: text("t"), id: topic_id(0), partitions });
+            story.topics.learn(Topic { name: "t".into(), id: topic_id(0), partitions });
             story.call(Member::topics_changed);
         }
         4 => {
@@ -175,10 +179,9 @@ fn step(story: &mut Story, random: &mut fastrand::Rng) {
                 1 => Err(Failure::TimedOut),
                 _ => Ok(response(story, &outgoing.request, random)),
             };
-            let (sent, arrived, delayed) = (story.now, story.now, Duration::ZERO);
-            let answer = Answer { token: outgoing.token, sent, arrived, delayed, outcome };
+            let sent = story.now;
             story.now = story.now + Duration::from_micros(random.u64(0..50_000));
-            story.call(|member, context, output| member.answered(answer, context, output));
+            story.hear(&outgoing, sent, sent, outcome);
         }
     }
     if story.member.is_done() {
@@ -241,7 +244,7 @@ fn random_answers_and_failures() {
         let mut story = Story::new(plan(&mut random));
         for (api, range) in APIS {
             let newest = if random.bool() { range.max } else { random.i16(range.min..=range.max) };
-            story.versions.set(api, newest);
+            story.versions.set(*api, newest);
         }
         story.start();
         let mut owned = Vec::new();

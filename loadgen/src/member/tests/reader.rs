@@ -4,7 +4,6 @@ use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, Partition
 use kafka_protocol::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
-use kafka_protocol::messages::{FetchResponse, ListOffsetsResponse, TopicName};
 
 use super::producer::metadata;
 use super::*;
@@ -27,13 +26,13 @@ fn positions(offset: i64, partitions: &[i32]) -> Response {
         ListOffsetsPartitionResponse::default().with_partition_index(*number).with_offset(offset)
     };
     let topic = ListOffsetsTopicResponse::default()
-        .with_name(TopicName(text("t")))
+        .with_name(TopicName(str_bytes("t")))
         .with_partitions(partitions.iter().map(of).collect());
     Response::ListOffsets(ListOffsetsResponse::default().with_topics(vec![topic]))
 }
 
 fn fetched(data: PartitionData) -> Response {
-    let topic = FetchableTopicResponse::default().with_topic_id(topic_id(0));
+    let topic = FetchableTopicResponse::default().with_topic_id(wire_id(0));
     let topic = topic.with_partitions(vec![data]);
     Response::Fetch(FetchResponse::default().with_responses(vec![topic]))
 }
@@ -94,7 +93,7 @@ fn without_topic_ids_topics_are_named() {
     let plan = ReaderPlan { partitions: set(&[0]), isolation: Isolation::ReadCommitted };
     let mut story = Story::new(member(group(Protocol::Reader(plan))));
     story.topics = Topics::default();
-    story.topics.learn(Topic { name: text("t"), id: Uuid::nil(), partitions: 4 });
+    story.topics.learn(Topic { name: "t".into(), id: Uuid::ZERO, partitions: 4 });
     story.start();
     story.reply(metadata());
     story.reply(positions(0, &[0]));

@@ -9,15 +9,13 @@ use kafka_protocol::messages::share_fetch_response::{
     AcquiredRecords, PartitionData, ShareFetchableTopicResponse,
 };
 use kafka_protocol::messages::share_group_heartbeat_response::{Assignment, TopicPartitions};
-use kafka_protocol::messages::{
-    ShareAcknowledgeRequest, ShareAcknowledgeResponse, ShareFetchResponse,
-    ShareGroupHeartbeatResponse,
-};
 use kafka_protocol::records::{
     Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType,
 };
 
 use super::producer::metadata;
+use muster_codec::messages;
+
 use super::*;
 use crate::event::EventKind::{
     AcknowledgeSent, AcknowledgeUnknown, Acknowledged, Acquired, Assigned, Disconnected, Joined,
@@ -54,7 +52,7 @@ fn beat(epoch: i32) -> ShareGroupHeartbeatResponse {
 
 fn given(epoch: i32, numbers: &[i32]) -> Response {
     let topic =
-        TopicPartitions::default().with_topic_id(topic_id(0)).with_partitions(numbers.to_vec());
+        TopicPartitions::default().with_topic_id(wire_id(0)).with_partitions(numbers.to_vec());
     let assignment = Assignment::default().with_topic_partitions(vec![topic]);
     Response::ShareGroupHeartbeat(beat(epoch).with_assignment(Some(assignment)))
 }
@@ -98,7 +96,7 @@ fn batch_of(base: i64, count: i64) -> Bytes {
 
 fn answer_of(data: PartitionData) -> Response {
     let topic = ShareFetchableTopicResponse::default()
-        .with_topic_id(topic_id(0))
+        .with_topic_id(wire_id(0))
         .with_partitions(vec![data]);
     let response = ShareFetchResponse::default().with_acquisition_lock_timeout_ms(30_000);
     Response::ShareFetch(response.with_responses(vec![topic]))
@@ -116,7 +114,7 @@ fn fetched(first: i64, written: i64, last: i64) -> Response {
 fn acknowledged(code: i16) -> Response {
     let data = AcknowledgeData::default().with_error_code(code);
     let topic = ShareAcknowledgeTopicResponse::default()
-        .with_topic_id(topic_id(0))
+        .with_topic_id(wire_id(0))
         .with_partitions(vec![data]);
     Response::ShareAcknowledge(ShareAcknowledgeResponse::default().with_responses(vec![topic]))
 }
@@ -127,9 +125,8 @@ fn nothing() -> Response {
 
 /// Session epoch, partitions that are added or acknowledged, and partitions that are forgotten.
 fn asked(outgoing: &Outgoing) -> (i32, Vec<i32>, Vec<i32>) {
-    let Request::ShareFetch(fetch) = &outgoing.request else { panic!("{:?}", outgoing.request) };
+    let Request::ShareFetch(request) = &outgoing.request else { panic!("{:?}", outgoing.request) };
     assert!(matches!(outgoing.to, Destination::Leader(_)));
-    let request = &fetch.request;
     let topics = request.topics.iter().flat_map(|topic| &topic.partitions);
     let forgotten = request.forgotten_topics_data.iter().flat_map(|topic| &topic.partitions);
     let partitions = topics.map(|partition| partition.partition_index).collect();
@@ -143,7 +140,7 @@ fn acknowledging(outgoing: &Outgoing) -> (i32, Vec<(i64, i64, Vec<i8>)>) {
     (request.share_session_epoch, batches(request))
 }
 
-fn batches(request: &ShareAcknowledgeRequest) -> Vec<(i64, i64, Vec<i8>)> {
+fn batches(request: &messages::ShareAcknowledgeRequest<'_>) -> Vec<(i64, i64, Vec<i8>)> {
     let partitions = request.topics.iter().flat_map(|topic| &topic.partitions);
     let batches = partitions.flat_map(|partition| &partition.acknowledgement_batches);
     let batches = batches.map(|it| (it.first_offset, it.last_offset, it.acknowledge_types.clone()));
@@ -267,8 +264,8 @@ fn exactly_as_many_records_are_acquired_if_it_is_to() {
     let mut story = member_of(by.clone(), &[0]);
     let outgoing = story.request();
     let Request::ShareFetch(fetch) = &outgoing.request else { panic!("{:?}", outgoing.request) };
-    assert_eq!((outgoing.version, fetch.acquire), (2, Acquire::RecordLimit));
-    assert_eq!((fetch.request.max_records, fetch.request.batch_size), (10, 10));
+    assert_eq!((outgoing.version, fetch.share_acquire_mode), (2, Acquire::RecordLimit as i8));
+    assert_eq!((fetch.max_records, fetch.batch_size), (10, 10));
     let mut old = Story::new(member(group(Protocol::Share(by))));
     old.versions.set(ApiKey::ShareFetch, 1);
     old.start();

@@ -1,11 +1,14 @@
 //! Stories of members of streams groups (KIP-1071): two subtopologies of three tasks each.
 
+use muster_codec::messages::{
+    StreamsGroupHeartbeatRequest, StreamsGroupStatus, StreamsGroupTaskIds as TaskIds,
+};
+
 use super::*;
 use crate::event::EventKind::{
     Alive, Assigned, Epoch, Fenced, InProcess, Joined, Joining, Lost, MustRebalance, Revoked,
     Settled, Standbys, Started, Statuses, Stopped,
 };
-use crate::member::{StreamsHeartbeat, StreamsHeartbeatAnswer, StreamsTasks, TaskIds};
 use crate::plan::{StreamsPlan, Subtopology, Topology};
 
 const UNKNOWN_MEMBER_ID: i16 = 25;
@@ -21,24 +24,31 @@ pub(super) fn plan() -> GroupPlan {
     group(Protocol::Streams(StreamsPlan { topology: Arc::new(topology), endpoints: true }))
 }
 
-pub(super) fn beat(epoch: i32) -> StreamsHeartbeatAnswer {
-    StreamsHeartbeatAnswer {
+type Heartbeat = StreamsGroupHeartbeatRequest<'static>;
+type HeartbeatAnswer = StreamsGroupHeartbeatResponse<'static>;
+
+pub(super) fn beat(epoch: i32) -> HeartbeatAnswer {
+    HeartbeatAnswer {
         member_epoch: epoch,
         heartbeat_interval_ms: 5000,
-        ..StreamsHeartbeatAnswer::default()
+        ..HeartbeatAnswer::default()
     }
 }
 
 /// Active and standby tasks, as in `"0_1 0_2 1_0"`.
-fn given(epoch: i32, active: &str, standby: &str) -> StreamsHeartbeatAnswer {
-    let (active, standby) = (Some(ids(active)), Some(ids(standby)));
-    StreamsHeartbeatAnswer { active, standby, warmup: Some(Vec::new()), ..beat(epoch) }
+fn given(epoch: i32, active: &str, standby: &str) -> HeartbeatAnswer {
+    HeartbeatAnswer {
+        active_tasks: Some(ids(active)),
+        standby_tasks: Some(ids(standby)),
+        warmup_tasks: Some(Vec::new()),
+        ..beat(epoch)
+    }
 }
 
-fn ids(tasks: &str) -> Vec<TaskIds> {
+fn ids(tasks: &str) -> Vec<TaskIds<'static>> {
     let each = tasks.split_whitespace().map(|task| task.split_once('_').unwrap());
     let ids = each.map(|(subtopology, number)| TaskIds {
-        subtopology: text(subtopology),
+        subtopology_id: subtopology.to_owned().into(),
         partitions: vec![number.parse().unwrap()],
     });
     ids.collect()
@@ -49,20 +59,35 @@ fn tasks(tasks: &str) -> Arc<[Partition]> {
     each.map(|(topic, number)| (topic.parse().unwrap(), number.parse().unwrap()).into()).collect()
 }
 
-fn held(answer: StreamsHeartbeatAnswer, status: i8) -> StreamsHeartbeatAnswer {
-    StreamsHeartbeatAnswer { statuses: vec![(status, text("why"))], ..answer }
+fn held(answer: HeartbeatAnswer, status: i8) -> HeartbeatAnswer {
+    let status = StreamsGroupStatus { status_code: status, status_detail: "why".into() };
+    HeartbeatAnswer { status: Some(vec![status]), ..answer }
 }
 
-fn reply(story: &mut Story, answer: StreamsHeartbeatAnswer) -> StreamsHeartbeat {
-    match story.reply(Response::StreamsHeartbeat(answer)).request {
-        Request::StreamsHeartbeat(request) => request,
+fn reply(story: &mut Story, answer: HeartbeatAnswer) -> Heartbeat {
+    match story.reply(Response::StreamsGroupHeartbeat(answer)).request {
+        Request::StreamsGroupHeartbeat(request) => *request,
         other => panic!("{other:?}"),
     }
 }
 
-fn owned(active: &str, standby: &str) -> Option<StreamsTasks> {
-    let (active, standby) = (tasks(active).to_vec(), tasks(standby).to_vec());
-    Some(StreamsTasks { active, standby, warmup: Vec::new() })
+/// Active, standby and warm-up tasks.
+type Tasks = [Arc<[Partition]>; 3];
+
+/// The tasks that a heartbeat reports.
+fn reported(request: &Heartbeat) -> Option<Tasks> {
+    let of = |tasks: &Option<Vec<TaskIds<'_>>>| {
+        let each = tasks.as_ref()?.iter().flat_map(|it| {
+            let topic = it.subtopology_id.parse().unwrap();
+            it.partitions.iter().map(move |number| Partition::from((topic, *number as u32)))
+        });
+        Some(each.collect())
+    };
+    Some([of(&request.active_tasks)?, of(&request.standby_tasks)?, of(&request.warmup_tasks)?])
+}
+
+fn owned(active: &str, standby: &str) -> Option<Tasks> {
+    Some([tasks(active), tasks(standby), tasks("")])
 }
 
 fn in_group(active: &str, standby: &str) -> Story {
@@ -81,15 +106,16 @@ fn a_member_joins_with_all_fields_and_acknowledges_its_tasks_at_once() {
     story.start();
     story.find(9092);
     let join = reply(&mut story, given(2, "0_0 1_2", "0_1"));
-    assert_eq!((join.member_epoch, join.owned), (0, owned("", "")));
-    let said = join.joins.unwrap();
-    assert_eq!((said.rebalance_timeout_ms, said.topology.tasks()), (60_000, 6));
-    assert_eq!(said.endpoint, Some((text("host-7"), 8080)));
+    assert_eq!((join.member_epoch, reported(&join)), (0, owned("", "")));
+    let subtopologies = join.topology.unwrap().subtopologies.len();
+    assert_eq!((join.rebalance_timeout_ms, subtopologies), (60_000, 2));
+    let endpoint = join.user_endpoint.unwrap();
+    assert_eq!((&*endpoint.host, endpoint.port), ("host-7", 8080));
     let acknowledged = reply(&mut story, beat(2));
-    assert_eq!((acknowledged.member_epoch, acknowledged.owned), (2, owned("0_0 1_2", "0_1")));
-    assert_eq!(acknowledged.joins, None);
+    assert_eq!((acknowledged.member_epoch, reported(&acknowledged)), (2, owned("0_0 1_2", "0_1")));
+    assert_eq!(acknowledged.topology, None);
     assert_eq!(story.sent.len(), 0, "the next one is due within the interval");
-    let member_id = join.member_id.as_str().into();
+    let member_id = join.member_id.clone().into_owned().into();
     assert_eq!(
         story.changes(),
         [
@@ -104,7 +130,7 @@ fn a_member_joins_with_all_fields_and_acknowledges_its_tasks_at_once() {
     );
     story.until(at(6_000));
     let regular = reply(&mut story, beat(2));
-    assert_eq!((regular.owned, regular.joins), (None, None));
+    assert_eq!((reported(&regular), regular.topology), (None, None));
 }
 
 #[test]
@@ -121,7 +147,7 @@ fn tasks_are_given_up_before_others_are_taken_and_that_is_reported() {
     assert!(matches!(story.changes()[..], [MustRebalance { .. }]));
     story.until(at(20_000));
     let report = reply(&mut story, given(4, "0_0 1_2", "1_1"));
-    assert_eq!(report.owned, owned("0_0", "1_1"));
+    assert_eq!(reported(&report), owned("0_0", "1_1"));
     assert_eq!(
         story.changes(),
         [
@@ -132,7 +158,7 @@ fn tasks_are_given_up_before_others_are_taken_and_that_is_reported() {
             Settled { epoch: 4 },
         ]
     );
-    assert_eq!(reply(&mut story, beat(4)).owned, owned("0_0 1_2", "1_1"));
+    assert_eq!(reported(&reply(&mut story, beat(4))), owned("0_0 1_2", "1_1"));
 }
 
 #[test]
@@ -141,13 +167,13 @@ fn a_member_whose_assignment_is_delayed_is_not_settled() {
     story.start();
     story.find(9092);
     reply(&mut story, held(given(1, "", ""), DELAYED));
-    assert_eq!(reply(&mut story, held(beat(1), DELAYED)).owned, owned("", ""));
+    assert_eq!(reported(&reply(&mut story, held(beat(1), DELAYED))), owned("", ""));
     let events = story.changes();
     assert_eq!(events.last(), Some(&Statuses { codes: [DELAYED].into() }));
     assert_eq!(story.member.state(), State::Reconciling);
     story.until(at(6_000));
-    assert_eq!(reply(&mut story, beat(1)).owned, None);
-    assert_eq!(reply(&mut story, beat(1)).owned, owned("", ""), "that it may process again");
+    assert_eq!(reported(&reply(&mut story, beat(1))), None);
+    assert_eq!(reported(&reply(&mut story, beat(1))), owned("", ""), "that it may process again");
     assert_eq!(story.changes(), [Statuses { codes: [].into() }, Settled { epoch: 1 }]);
 }
 
@@ -172,26 +198,26 @@ fn after_an_answer_was_lost_the_next_heartbeat_reports_the_tasks() {
     story.fail(Failure::TimedOut);
     story.until(at(7_000));
     story.find(9092);
-    assert_eq!(reply(&mut story, beat(2)).owned, owned("0_0", "0_1"));
+    assert_eq!(reported(&reply(&mut story, beat(2))), owned("0_0", "0_1"));
     story.until(at(20_000));
-    let refused = StreamsHeartbeatAnswer { error_code: NOT_COORDINATOR, ..beat(0) };
-    assert_eq!(reply(&mut story, refused).owned, None);
+    let refused = HeartbeatAnswer { error_code: NOT_COORDINATOR, ..beat(0) };
+    assert_eq!(reported(&reply(&mut story, refused)), None);
     story.until(at(21_000));
     story.find(9093);
-    assert_eq!(reply(&mut story, beat(2)).owned, owned("0_0", "0_1"));
+    assert_eq!(reported(&reply(&mut story, beat(2))), owned("0_0", "0_1"));
 }
 
 #[test]
 fn a_member_that_is_unknown_loses_its_tasks_and_joins_again_with_its_id() {
     let mut story = in_group("0_0", "0_1");
     story.until(at(6_000));
-    let refused = StreamsHeartbeatAnswer { error_code: UNKNOWN_MEMBER_ID, ..beat(0) };
+    let refused = HeartbeatAnswer { error_code: UNKNOWN_MEMBER_ID, ..beat(0) };
     let before = reply(&mut story, refused);
     let join = reply(&mut story, given(3, "0_0", ""));
     assert_eq!((join.member_epoch, &join.member_id), (0, &before.member_id));
-    assert!(join.joins.is_some());
-    assert_eq!((join.owned, join.endpoint_information_epoch), (owned("", ""), -1));
-    let member_id = before.member_id.as_str().into();
+    assert!(join.topology.is_some());
+    assert_eq!((reported(&join), join.endpoint_information_epoch), (owned("", ""), -1));
+    let member_id = before.member_id.clone().into_owned().into();
     assert_eq!(
         story.changes(),
         [
@@ -210,7 +236,7 @@ fn a_member_that_stops_gives_its_tasks_up_and_leaves_with_epoch_minus_one() {
     let mut story = in_group("0_0", "");
     story.stop(Stop::Leave);
     let leave = reply(&mut story, beat(-1));
-    assert_eq!((leave.member_epoch, leave.owned), (-1, None));
+    assert_eq!((leave.member_epoch, reported(&leave)), (-1, None));
     let revoked = Revoked { partitions: tasks("0_0") };
     assert_eq!(story.events(), [revoked, Stopped { how: Stop::Leave }]);
 }
@@ -233,15 +259,15 @@ fn an_application_ends_when_a_member_has_asked_for_it() {
 
 #[test]
 fn errors_and_assignments_that_clients_end_with_are_fatal() {
-    let fatal = |answer: StreamsHeartbeatAnswer| {
+    let fatal = |answer: HeartbeatAnswer| {
         let mut story = in_group("0_0", "");
         story.until(at(6_000));
         reply(&mut story, answer);
         story.reason()
     };
-    let refused = StreamsHeartbeatAnswer {
+    let refused = HeartbeatAnswer {
         error_code: INVALID_REQUEST,
-        error_message: Some(text("Topology updates are not supported yet.")),
+        error_message: Some("Topology updates are not supported yet.".into()),
         ..beat(0)
     };
     assert_eq!(
@@ -249,7 +275,7 @@ fn errors_and_assignments_that_clients_end_with_are_fatal() {
         "StreamsGroupHeartbeat of group g was refused with INVALID_REQUEST: \
          Topology updates are not supported yet."
     );
-    let some = StreamsHeartbeatAnswer { standby: None, ..given(2, "0_0", "") };
+    let some = HeartbeatAnswer { standby_tasks: None, ..given(2, "0_0", "") };
     assert_eq!(fatal(some), "a member of group g received some lists of tasks, not all");
     for unknown in ["2_0", "x_0"] {
         let reason = fatal(given(2, unknown, ""));
@@ -273,7 +299,7 @@ fn the_threads_of_a_process_have_its_id_and_others_have_another() {
         let mut story = Story::new(MemberPlan { process, ..member(plan()) });
         story.start();
         story.find(9092);
-        reply(&mut story, given(1, "", "")).joins.unwrap().process_id
+        reply(&mut story, given(1, "", "")).process_id
     };
     assert_eq!(id(1), id(1));
     assert_ne!(id(1), id(2));
@@ -290,8 +316,8 @@ fn heartbeats_beside_the_regular_ones_bring_assignments_too() {
     reply(&mut story, beat(2));
     story.events();
     story.until(at(500));
-    assert_eq!(reply(&mut story, given(3, "0_0 0_1", "")).owned, None);
-    assert_eq!(reply(&mut story, beat(3)).owned, owned("0_0 0_1", ""));
+    assert_eq!(reported(&reply(&mut story, given(3, "0_0 0_1", ""))), None);
+    assert_eq!(reported(&reply(&mut story, beat(3))), owned("0_0 0_1", ""));
     let events = story.events();
     assert!(events.contains(&Assigned { epoch: 3, partitions: tasks("0_1") }), "{events:?}");
     assert!(events.iter().any(|event| matches!(event, Alive { .. })));

@@ -133,15 +133,15 @@ impl World {
                 ("ensure".into(), Err(TaskError("no permission to create topics".into())))
             }
             Task::EnsureTopics { topics, .. } => {
-                let word = topics.iter().map(|(name, count)| format!("{}:{count}", name.as_str()));
+                let word = topics.iter().map(|(name, count)| format!("{}:{count}", name));
                 let word = format!("ensure {}", word.collect::<Vec<_>>().join(" "));
                 for (name, partitions) in topics {
-                    self.topics.learn(Topic { name, id: uuid::Uuid::nil(), partitions });
+                    self.topics.learn(Topic { name, id: muster_codec::Uuid::ZERO, partitions });
                 }
                 (word, Ok(TaskOutcome::Topics(Arc::new(self.topics.clone()))))
             }
             Task::AwaitCoordinator { id, .. } => {
-                (format!("coordinator of {}", id.as_str()), Ok(TaskOutcome::Found))
+                (format!("coordinator of {}", id), Ok(TaskOutcome::Found))
             }
             Task::FindLeftovers { .. } => unreachable!("no run looks for those of others"),
             Task::DeleteTopics { .. } if self.refuse_deletion => {
@@ -150,9 +150,7 @@ impl World {
             Task::DeleteTopics { topics } => {
                 (format!("delete {} topics", topics.len()), Ok(TaskOutcome::Deleted))
             }
-            Task::DeleteGroup { id, .. } => {
-                (format!("delete {}", id.as_str()), Ok(TaskOutcome::Deleted))
-            }
+            Task::DeleteGroup { id, .. } => (format!("delete {}", id), Ok(TaskOutcome::Deleted)),
             Task::ReadOffsets { .. } if self.refuse_reading => ("read".into(), refused("read")),
             Task::ReadOffsets { group, partitions, .. } => {
                 (format!("read {} of {}", partitions.len(), group.0), Ok(TaskOutcome::Read))
@@ -162,7 +160,7 @@ impl World {
                 (word, Ok(TaskOutcome::Read))
             }
             Task::ConfigureGroup { id, .. } => {
-                (format!("configure {}", id.as_str()), Ok(TaskOutcome::Configured))
+                (format!("configure {}", id), Ok(TaskOutcome::Configured))
             }
         }
     }

@@ -5,11 +5,6 @@ use super::streams::plan;
 use crate::net::LinkId;
 use crate::profile::{ClientProfile, MS, SECOND};
 use crate::random::Random;
-use kafka_protocol::messages::{
-    ConsumerGroupHeartbeatRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
-    LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest,
-};
-use kafka_protocol::protocol::{Message, StrBytes, VersionRange};
 use loadgen::history::Group;
 use loadgen::member::{Destination, Member, Versions};
 use loadgen::plan::{
@@ -17,7 +12,7 @@ use loadgen::plan::{
     Protocol, Subscription, TopicIndex, Workload,
 };
 use loadgen::topics::Topics;
-use loadgen::wire::STREAMS_HEARTBEAT_VERSIONS;
+use loadgen::wire;
 use muster_codec::ApiKey;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,15 +47,17 @@ impl SimMember {
     }
 }
 
-const APIS: [(ApiKey, VersionRange); 8] = [
-    (ApiKey::FindCoordinator, FindCoordinatorRequest::VERSIONS),
-    (ApiKey::JoinGroup, JoinGroupRequest::VERSIONS),
-    (ApiKey::SyncGroup, SyncGroupRequest::VERSIONS),
-    (ApiKey::Heartbeat, HeartbeatRequest::VERSIONS),
-    (ApiKey::LeaveGroup, LeaveGroupRequest::VERSIONS),
-    (ApiKey::OffsetCommit, OffsetCommitRequest::VERSIONS),
-    (ApiKey::OffsetFetch, OffsetFetchRequest::VERSIONS),
-    (ApiKey::ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest::VERSIONS),
+/// The APIs that the members use.
+const APIS: [ApiKey; 9] = [
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::SyncGroup,
+    ApiKey::Heartbeat,
+    ApiKey::LeaveGroup,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::ConsumerGroupHeartbeat,
+    ApiKey::StreamsGroupHeartbeat,
 ];
 
 /// The groups and members of a run.
@@ -103,8 +100,8 @@ pub(crate) fn member_group(id: &str) -> Option<GroupIndex> {
     id.strip_prefix(GROUP_PREFIX)?.parse().ok().map(GroupIndex)
 }
 
-fn text(text: String) -> StrBytes {
-    StrBytes::from_string(text)
+fn text(text: String) -> Arc<str> {
+    Arc::from(text)
 }
 
 fn group(index: u32, profile: &ClientProfile, topics: &Topics, random: &mut Random) -> GroupPlan {
@@ -135,9 +132,8 @@ fn protocol(
 ) -> Protocol {
     use ClassicAssignor::{CooperativeSticky, Range, RoundRobin, Sticky};
     let classic = |assignors: &[ClassicAssignor]| Protocol::Classic { assignors: assignors.into() };
-    let consumer = |assignor: Option<&'static str>| Protocol::Consumer {
-        assignor: assignor.map(StrBytes::from_static_str),
-    };
+    let consumer =
+        |assignor: Option<&'static str>| Protocol::Consumer { assignor: assignor.map(Arc::from) };
     match random.below(11) {
         0 => classic(&[Range]),
         1 => classic(&[CooperativeSticky]),
@@ -188,12 +184,11 @@ pub(crate) fn is_static_cooperative(sim: &SimMember) -> bool {
     cooperative && plan.instance_id.is_some()
 }
 
-/// The highest version of each API that both the simulated members and the server support.
+/// The highest version of each API that the members know: the server knows it, too.
 fn versions() -> Versions {
     let mut versions = Versions::default();
-    for (api, ours) in APIS {
-        versions.set(api, ours.max.min(*api.versions().end()));
+    for api in APIS {
+        versions.set(api, *wire::versions(api).end());
     }
-    versions.set(ApiKey::StreamsGroupHeartbeat, STREAMS_HEARTBEAT_VERSIONS.max);
     versions
 }

@@ -6,7 +6,6 @@ use crate::client::SimMember;
 use crate::options::Options;
 use crate::profile::{ClientProfile, MS, SECOND};
 use crate::random::{Random, Salt};
-use kafka_protocol::protocol::StrBytes;
 use loadgen::event::Stop;
 use loadgen::history::Group;
 use loadgen::member::State;
@@ -119,7 +118,7 @@ fn add_members(world: &mut World, protocol: Protocol) {
     let micros = Duration::from_micros;
     let group = Arc::new(GroupPlan {
         index: GroupIndex(1),
-        id: StrBytes::from_static_str(GROUP),
+        id: Arc::from(GROUP),
         protocol,
         subscription: Subscription::Topics([TopicIndex(0)].into()),
         session_timeout: micros(clients.session_timeout),
@@ -133,8 +132,8 @@ fn add_members(world: &mut World, protocol: Protocol) {
     let mut random = Random::new(0, Salt::Members);
     let plan = |index| MemberPlan {
         index: MemberIndex(index),
-        client_id: StrBytes::from_string(format!("m{index}")),
-        instance_id: (index == STATIC).then(|| StrBytes::from_static_str("i")),
+        client_id: Arc::from(format!("m{index}")),
+        instance_id: (index == STATIC).then(|| Arc::from("i")),
         rack: None,
         process: index,
         workload: Workload { commit: None, fetch: None, heartbeat: None, produce: None },

@@ -1,8 +1,8 @@
 //! The bytes of the consumer protocol: ours, Kafka's, and invalid ones.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::BufMut;
 use fastrand::Rng;
-use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
+use muster_codec::messages::JoinGroupResponseMember;
 
 use super::super::protocol::*;
 use super::*;
@@ -11,18 +11,19 @@ fn owned() -> Vec<Partition> {
     [(0, 1), (0, 2), (1, 0)].map(Partition::from).into()
 }
 
-fn metadata(assignor: ClassicAssignor, topics: &Topics, generation: i32) -> Bytes {
+fn metadata(assignor: ClassicAssignor, topics: &Topics, generation: i32) -> Vec<u8> {
     let joining = Joining {
         topics: &[TopicIndex(1), TopicIndex(0)],
         owned: &owned(),
         generation,
-        rack: Some(&text("rack-1")),
+        rack: Some("rack-1"),
     };
-    join_metadata(assignor, &joining, topics).unwrap()
+    join_metadata(assignor, &joining, topics)
 }
 
-fn joined(id: &str, metadata: Bytes) -> JoinGroupResponseMember {
-    JoinGroupResponseMember::default().with_member_id(text(id)).with_metadata(metadata)
+fn joined(id: &'static str, metadata: Vec<u8>) -> JoinGroupResponseMember<'static> {
+    let (member_id, metadata) = (id.into(), metadata.into());
+    JoinGroupResponseMember { member_id, group_instance_id: None, metadata }
 }
 
 #[test]
@@ -52,7 +53,7 @@ fn members_read_the_assignments_of_the_leader() {
     let members = [joined("a", bytes.clone()), joined("b", bytes)];
     let assigned = lead(ClassicAssignor::RoundRobin, &members, &topics).unwrap();
     let read = |at: usize| read_assignment(&assigned[at].assignment, &topics).unwrap();
-    assert_eq!(assigned[1].member_id.as_str(), "b");
+    assert_eq!(&*assigned[1].member_id, "b");
     assert_eq!(read(0), [(0, 0), (0, 2), (1, 1)].map(Partition::from));
     assert_eq!(read(1), [(0, 1), (1, 0), (1, 2)].map(Partition::from));
 }
@@ -64,13 +65,13 @@ fn metadata_of_older_clients_is_read() {
     let topics = topics_with(&[3]);
     let topic_partitions = b"\0\0\0\x01\0\x07topic-0\0\0\0\x01\0\0\0\x02";
     let subscription = |version: i16, user_data: &[u8], owned: &[u8]| {
-        let mut bytes = BytesMut::new();
+        let mut bytes = Vec::new();
         bytes.put_i16(version);
         bytes.put_slice(b"\0\0\0\x01\0\x07topic-0");
         bytes.put_i32(user_data.len() as i32);
         bytes.put_slice(user_data);
         bytes.put_slice(owned);
-        joined("a", bytes.freeze())
+        joined("a", bytes)
     };
     let past = |assignor, member| {
         let member = Reader::new(assignor, &topics).member(&member).unwrap();
@@ -93,10 +94,10 @@ fn metadata_of_older_clients_is_read() {
 #[test]
 fn the_known_fields_of_a_newer_version_are_read() {
     let topics = topics_with(&[3, 3]);
-    let mut bytes = metadata(ClassicAssignor::Range, &topics, 7).to_vec();
+    let mut bytes = metadata(ClassicAssignor::Range, &topics, 7);
     bytes[1] = 99;
     bytes.extend_from_slice(b"what later versions add");
-    let member = Reader::new(ClassicAssignor::Range, &topics).member(&joined("a", bytes.into()));
+    let member = Reader::new(ClassicAssignor::Range, &topics).member(&joined("a", bytes));
     assert_eq!(member.unwrap().topics.len(), 2);
 }
 
@@ -114,12 +115,12 @@ fn lengths_are_checked_before_memory_is_reserved() {
         b"\0\x03\0\0\0\x01\0\x01a\x7f\xff\xff\xff",
         b"\xff\xff\0\0\0\0",
     ] {
-        let bytes = Bytes::from_static(bytes);
+        let bytes = bytes.to_vec();
         let error = lead(ClassicAssignor::Range, &[joined("odd one", bytes.clone())], &topics);
         assert!(error.unwrap_err().to_string().contains("odd one"), "{bytes:?}");
         assert!(read_assignment(&bytes, &topics).is_err(), "{bytes:?}");
     }
-    let owned = Bytes::from_static(b"\0\x03\0\0\0\0\0\0\0\0\x7f\xff\xff\xff");
+    let owned = Vec::from(b"\0\x03\0\0\0\0\0\0\0\0\x7f\xff\xff\xff");
     assert!(lead(ClassicAssignor::Range, &[joined("a", owned)], &topics).is_err());
 }
 
@@ -130,13 +131,12 @@ fn damaged_bytes_never_panic() {
         let random = &mut Rng::with_seed(seed);
         let assignor =
             [ClassicAssignor::Sticky, ClassicAssignor::CooperativeSticky][seed as usize % 2];
-        let mut bytes = metadata(assignor, &topics, 7).to_vec();
+        let mut bytes = metadata(assignor, &topics, 7);
         for _ in 0..random.u8(1..4) {
             let at = random.usize(..bytes.len());
             bytes[at] = random.u8(..);
         }
         bytes.truncate(random.usize(..=bytes.len()));
-        let bytes = Bytes::from(bytes);
         // Either may succeed: neither may panic or ask for more memory than there are bytes.
         let _ = lead(assignor, &[joined("a", bytes.clone())], &topics);
         let _ = read_assignment(&bytes, &topics);
@@ -146,7 +146,7 @@ fn damaged_bytes_never_panic() {
 #[test]
 fn an_assignment_of_an_unknown_topic_is_an_error_that_names_it() {
     let there = topics_with(&[1]);
-    let bytes = assignment_bytes(&[Partition::from((0, 0))], &there).unwrap();
+    let bytes = assignment_bytes(&[Partition::from((0, 0))], &there);
     let error = read_assignment(&bytes, &Topics::default()).unwrap_err();
-    assert_eq!(error, ProtocolError::UnknownTopic(text("topic-0")));
+    assert_eq!(error, ProtocolError::UnknownTopic("topic-0".into()));
 }

@@ -1,11 +1,10 @@
 //! Logs with aborted transactions, control batches and batches that are cut off.
 
 use bytes::{Bytes, BytesMut};
-use kafka_protocol::messages::ProducerId;
-use kafka_protocol::messages::fetch_response::AbortedTransaction;
 use kafka_protocol::records::{
     Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType,
 };
+use muster_codec::messages::AbortedTransaction;
 use proptest::prelude::*;
 
 use super::*;
@@ -46,17 +45,20 @@ fn ended(base: i64, producer: i64, committed: bool) -> Vec<u8> {
     batch(base, producer, true, &[Bytes::from(vec![0, 0, 0, u8::from(committed)])])
 }
 
-fn data(batches: &[Vec<u8>], aborted: &[(i64, i64)]) -> PartitionData {
-    let aborted = aborted.iter().map(|(producer, first)| {
-        let aborted = AbortedTransaction::default().with_first_offset(*first);
-        aborted.with_producer_id(ProducerId(*producer))
+fn data(batches: &[Vec<u8>], aborted: &[(i64, i64)]) -> PartitionData<'static> {
+    let aborted = aborted.iter();
+    let aborted = aborted.map(|(producer_id, first_offset)| AbortedTransaction {
+        producer_id: *producer_id,
+        first_offset: *first_offset,
     });
-    PartitionData::default()
-        .with_aborted_transactions(Some(aborted.collect()))
-        .with_records(Some(Bytes::from(batches.concat())))
+    PartitionData {
+        aborted_transactions: Some(aborted.collect()),
+        records: Some(batches.concat().into()),
+        ..PartitionData::default()
+    }
 }
 
-fn read_from(from: i64, data: &PartitionData, isolation: Isolation) -> Log {
+fn read_from(from: i64, data: &PartitionData<'_>, isolation: Isolation) -> Log {
     read(P, from, data, isolation).unwrap_or_else(|Fatal(why)| panic!("{why}"))
 }
 
@@ -106,7 +108,7 @@ fn a_batch_that_no_reader_understands_is_an_error() {
     compressed[22] |= 1;
     let mut cut = written(0, 1, 10);
     cut[60] = 3;
-    for (bytes, what) in [(compressed, "compressed"), (cut, "cut off")] {
+    for (bytes, what) in [(compressed, "compressed"), (cut, "ends too early")] {
         let Err(Fatal(why)) = read(P, 0, &data(&[bytes], &[]), Isolation::ReadCommitted) else {
             panic!("{what}");
         };

@@ -103,11 +103,9 @@ fn random_step(story: &mut Story, random: &mut fastrand::Rng) {
                 1 => Err(Failure::TimedOut),
                 _ => Ok(random_answer(&outgoing, random)),
             };
-            let (sent, delayed) = (story.now, Duration::ZERO);
+            let sent = story.now;
             story.now = story.now + Duration::from_micros(random.u64(0..50_000));
-            let arrived = story.now;
-            let answer = Answer { token: outgoing.token, sent, arrived, delayed, outcome };
-            story.call(|member, context, output| member.answered(answer, context, output));
+            story.hear(&outgoing, sent, story.now, outcome);
         }
     }
 }

@@ -7,14 +7,12 @@ use crate::client::{
 };
 use crate::event::TimedEvent;
 use crate::world::{CHECK_EVERY, Phase, World};
-use kafka_protocol::protocol::StrBytes;
 use loadgen::plan::Protocol;
 use loadgen::topics::Topic;
 use muster::cluster::ClusterImage;
 use muster_coordinator::Topics as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use uuid::Uuid;
 
 /// A topic that never exists.
 const ABSENT: &str = "absent";
@@ -60,8 +58,8 @@ impl World {
         let topics = || image.topics().filter(|topic| !is_left(&topic.name));
         for topic in topics() {
             self.topics.learn(Topic {
-                name: StrBytes::from_string(topic.name.to_string()),
-                id: Uuid::from_bytes(topic.id.0),
+                name: Arc::from(topic.name.to_string()),
+                id: topic.id,
                 partitions: topic.partitions.unsigned_abs(),
             });
         }

@@ -15,6 +15,7 @@ use loadgen::member::{
 use loadgen::plan::{GroupIndex, Protocol};
 use loadgen::time::Time;
 use loadgen::wire;
+use muster_codec::{ApiKey, DecodeError};
 
 impl World {
     pub(crate) fn start_member(&mut self, index: u32) {
@@ -78,7 +79,10 @@ impl World {
             return;
         }
         let Asked { api, version, token, sent, .. } = asked;
-        let outcome = outcome.map(|frame| wire::read_response(api, version, frame));
+        let outcome = outcome.map(|frame| {
+            let api = ApiKey::from_key(api).ok_or(DecodeError::UnknownApiKey(api))?;
+            wire::read_response(api, version, frame)
+        });
         let outcome = match outcome {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
@@ -145,7 +149,7 @@ impl World {
     /// last offset, and a member that does not know yet that its session expired finds no group.
     fn may_be_forgotten(&self, index: u32, reason: &str) -> bool {
         let sim = &self.members[index as usize];
-        let group = sim.member.plan().group.id.as_str();
+        let group = sim.member.plan().group.id.as_ref();
         reason.contains("GROUP_ID_NOT_FOUND") && self.judge.facts.went_since(group, sim.started_at)
     }
 
@@ -194,7 +198,7 @@ impl World {
         let (version, token) = (outgoing.version, outgoing.token);
         let header = wire::Header { version, correlation, client_id: &plan.client_id };
         let mut frame = Vec::new();
-        let api = wire::api_key(&outgoing.request);
+        let api = outgoing.request.api_key() as i16;
         if let Err(error) = wire::write_request(&mut frame, &header, &outgoing.request) {
             return self.violate(format_args!("a request that cannot be written: {error}"));
         }
