@@ -2,7 +2,6 @@
 //! or from a file in the form of Kafka's `client.properties`.
 
 mod endpoint;
-mod jaas;
 mod pem;
 pub mod properties;
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! Certificates and keys as PEM: a file, or the text itself.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
+use muster_config_text::pem::{CERTIFICATE, Section, sections};
 use rustls::RootCertStore;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
+};
 
 #[derive(Clone)]
 pub enum Pem {
@@ -18,9 +21,9 @@ pub enum Pem {
 }
 
 impl Pem {
-    /// The value of a config. Lines that were joined by `\` at their ends are separated again.
+    /// The value of a config.
     pub fn of_config(key: &str, value: &str) -> Self {
-        Self::Text { origin: key.to_owned(), text: in_lines(value) }
+        Self::Text { origin: key.to_owned(), text: value.to_owned() }
     }
 
     /// All certificates; at least one.
@@ -28,28 +31,28 @@ impl Pem {
     /// # Errors
     /// One sentence.
     pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
-        let unreadable = |error: String| format!("no certificate can be read from {self}: {error}");
-        let certificates: Result<Vec<_>, _> = match self {
-            Self::File(path) => CertificateDer::pem_file_iter(path).and_then(|some| some.collect()),
-            Self::Text { text, .. } => CertificateDer::pem_slice_iter(text.as_bytes()).collect(),
-        };
-        match certificates {
-            Ok(certificates) if certificates.is_empty() => {
-                Err(unreadable("there is none in it".into()))
-            }
-            Ok(certificates) => Ok(certificates),
-            Err(error) => Err(unreadable(error.to_string())),
+        let sections = self.sections().map_err(|why| self.unreadable("certificate", &why))?;
+        let certificates = sections.into_iter().filter(|section| section.label == CERTIFICATE);
+        let certificates: Vec<_> = certificates.map(|it| CertificateDer::from(it.der)).collect();
+        match certificates.is_empty() {
+            true => Err(self.unreadable("certificate", "there is none in it")),
+            false => Ok(certificates),
         }
     }
 
     /// # Errors
     /// One sentence.
     pub fn private_key(&self) -> Result<PrivateKeyDer<'static>, String> {
-        let key = match self {
-            Self::File(path) => PrivateKeyDer::from_pem_file(path),
-            Self::Text { text, .. } => PrivateKeyDer::from_pem_slice(text.as_bytes()),
-        };
-        key.map_err(|error| format!("no private key can be read from {self}: {error}"))
+        let sections = self.sections().map_err(|why| self.unreadable("private key", &why))?;
+        let key = sections.into_iter().find_map(|Section { label, der }| {
+            Some(match label.as_str() {
+                "PRIVATE KEY" => PrivatePkcs8KeyDer::from(der).into(),
+                "RSA PRIVATE KEY" => PrivatePkcs1KeyDer::from(der).into(),
+                "EC PRIVATE KEY" => PrivateSec1KeyDer::from(der).into(),
+                _ => return None,
+            })
+        });
+        key.ok_or_else(|| self.unreadable("private key", "there is none in it"))
     }
 
     /// The authorities in it, or those of the system.
@@ -76,18 +79,19 @@ impl Pem {
         }
         Ok(roots)
     }
-}
-
-fn in_lines(text: &str) -> String {
-    let mut lines = String::new();
-    for part in text.split("-----") {
-        if part.starts_with("BEGIN ") || part.starts_with("END ") {
-            lines.push_str(&format!("-----{part}-----\n"));
-        } else {
-            part.split_whitespace().for_each(|line| lines.push_str(&format!("{line}\n")));
-        }
+    fn sections(&self) -> Result<Vec<Section>, String> {
+        let text = match self {
+            Self::File(path) => {
+                Cow::from(std::fs::read_to_string(path).map_err(|error| error.to_string())?)
+            }
+            Self::Text { text, .. } => Cow::from(text),
+        };
+        sections(&text)
     }
-    lines
+
+    fn unreadable(&self, what: &str, why: &str) -> String {
+        format!("no {what} can be read from {self}: {why}")
+    }
 }
 
 impl fmt::Display for Pem {

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use muster_config_text::jaas::LoginModule;
+use muster_config_text::properties::{self, Parsed};
+
 use super::endpoint::is_token;
-use super::jaas::{self, Login};
 use super::{Bearer, Endpoint, Mechanism, OAUTHBEARER, Password, Pem, Sasl, Security};
 use super::{Source, Tls, Tokens, Verify};
 
@@ -42,8 +44,10 @@ pub fn load(path: &Path) -> Result<CommandConfig, String> {
 }
 
 fn parse(text: &[u8]) -> Result<CommandConfig, String> {
-    let pairs = java_properties::read(text).map_err(|error| error.to_string())?;
-    let mut keys = Keys(pairs.into_iter().collect());
+    // As in Java a byte of the file is a character.
+    let text: String = text.iter().map(|byte| char::from(*byte)).collect();
+    let at = |(line, pair): Parsed| pair.map_err(|why| format!("line {line}: {why}"));
+    let mut keys = Keys(properties::parse(&text).map(at).collect::<Result<_, _>>()?);
     let (encrypted, authenticated) = protocol(&mut keys)?;
     let tls = tls(&mut keys)?;
     let login = login(&mut keys)?;
@@ -142,7 +146,8 @@ fn login(keys: &mut Keys) -> Result<LoginKeys, String> {
 impl LoginKeys {
     fn sasl(self) -> Result<Sasl, String> {
         let jaas = self.jaas.as_deref().ok_or("sasl.jaas.config is missing")?;
-        let login = jaas::parse(jaas).map_err(|error| format!("sasl.jaas.config: {error}"))?;
+        let login =
+            LoginModule::parse(jaas).map_err(|error| format!("sasl.jaas.config: {error}"))?;
         if self.mechanism == OAUTHBEARER {
             return self.bearer(login).map(Sasl::Bearer);
         }
@@ -168,7 +173,7 @@ impl LoginKeys {
         options.end().map(|()| Sasl::Password(password))
     }
 
-    fn bearer(self, login: Login) -> Result<Bearer, String> {
+    fn bearer(self, login: LoginModule) -> Result<Bearer, String> {
         if let Some(other) = self.handler.as_deref().filter(|name| !BEARER_HANDLERS.contains(name))
         {
             return Err(format!("sasl.login.callback.handler.class: {other} is not known"));
@@ -248,11 +253,11 @@ impl Keys {
 struct Options(BTreeMap<String, String>);
 
 impl Options {
-    fn of(login: Login, module: &str) -> Result<Self, String> {
-        if login.module == module {
-            Ok(Self(login.options))
+    fn of(login: LoginModule, module: &str) -> Result<Self, String> {
+        if login.class == module {
+            Ok(Self(login.options.into_iter().collect()))
         } else {
-            Err(format!("sasl.jaas.config: {} is not {module}", login.module))
+            Err(format!("sasl.jaas.config: {} is not {module}", login.class))
         }
     }
 

@@ -156,7 +156,7 @@ fn all_that_is_not_understood_is_named() {
             ),
             "a.B is not known",
         ),
-        ("a=\\u12".into(), "uxxxx"),
+        ("a=\\u12".into(), "line 1: \\u wants four hexadecimal digits"),
     ] {
         let error = read(&text).map(drop).unwrap_err();
         assert!(error.contains(named), "{text}:\n{error}");

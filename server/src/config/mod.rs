@@ -3,7 +3,7 @@
 //!
 //! Start with `broker`, `topic` and `group`, the tables from which all else is derived: parsing,
 //! checks, DescribeConfigs, the texts of errors. `value` holds the types, `rules` the rules that
-//! span several keys, `properties` the form of the file, `unserved` the keys of features that
+//! span several keys, `unserved` the keys of features that
 //! muster does not have, `findings` the errors and warnings about a configuration.
 
 mod address;
@@ -20,7 +20,6 @@ mod help;
 mod key;
 mod listeners;
 mod of_listeners;
-mod properties;
 mod rules;
 mod security;
 mod tls;
@@ -57,6 +56,7 @@ pub use value::HIDDEN;
 pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Password, Value};
 
 use crate::placement::TRANSACTIONS_PARTITIONS;
+use muster_config_text::properties;
 use rules::Broken;
 use std::collections::BTreeMap;
 use unserved::Unserved;

@@ -2,7 +2,8 @@
 
 use super::{Config, Listener, SecurityProtocol, ServedListener};
 use crate::key_fetcher::KeysUrl;
-use crate::security::{Bearer, LoginModule, Mechanism, PlainUsers, Sasl, TokenRules};
+use crate::security::{Bearer, Mechanism, PlainUsers, Sasl, Secret, TokenRules};
+use muster_config_text::jaas::LoginModule;
 use muster_tls::TrustStore;
 use std::path::PathBuf;
 
@@ -156,7 +157,7 @@ impl Config {
         let option = |name: &str| {
             let key = format!("ssl.truststore.{name}");
             let mut options = module.options.iter();
-            options.find(|(option, _)| *option == key).map(|(_, it)| it.text().to_owned())
+            options.find(|(option, _)| *option == key).map(|(_, it)| it.clone())
         };
         let store = TrustStore {
             kind: option("type").unwrap_or_else(|| "JKS".to_owned()).to_uppercase(),
@@ -185,8 +186,9 @@ fn plain_users(config: &Config, listener: &str) -> Result<PlainUsers, String> {
         return Err(format!("{key}: its login module is not Kafka's {PLAIN_MODULE}"));
     }
     let options = module.options.into_iter();
-    let user =
-        |(key, password): (String, _)| Some((key.strip_prefix(USER_OPTION)?.into(), password));
+    let user = |(key, password): (String, String)| {
+        Some((key.strip_prefix(USER_OPTION)?.into(), Secret::new(&password)))
+    };
     Ok(options.filter_map(user).collect())
 }
 

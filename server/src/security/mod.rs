@@ -10,7 +10,6 @@
 pub mod acls;
 mod authenticator;
 mod failure;
-mod jaas;
 mod mechanism;
 mod oauthbearer;
 mod plain;
@@ -22,7 +21,6 @@ mod secret;
 pub(crate) use acls::CLUSTER_NAME;
 pub(crate) use authenticator::{Authenticator, Progress};
 pub(crate) use failure::Failure;
-pub(crate) use jaas::LoginModule;
 pub use mechanism::Mechanism;
 pub(crate) use oauthbearer::Bearer;
 pub use oauthbearer::{Jwks, JwksError, TokenKeys, TokenRules};

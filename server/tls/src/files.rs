@@ -2,7 +2,7 @@
 
 use crate::error::LoadError;
 use crate::limits::FILE_BYTES_MAX;
-use crate::pem::{Section, sections};
+use muster_config_text::pem::{Section, sections};
 use std::io::Read;
 use std::path::Path;
 

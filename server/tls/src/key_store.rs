@@ -3,9 +3,9 @@
 use crate::error::LoadError;
 use crate::files::{pem_sections, place, read, text};
 use crate::name::{Names, names};
-use crate::pem::{CERTIFICATE, ENCRYPTED_KEY, Section};
 use crate::pkcs12;
 use crate::validity::valid_until;
+use muster_config_text::pem::{CERTIFICATE, ENCRYPTED_KEY, Section};
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

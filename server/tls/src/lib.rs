@@ -23,7 +23,6 @@ mod files;
 mod key_store;
 pub mod limits;
 mod name;
-mod pem;
 mod pkcs12;
 mod principal;
 mod records;

@@ -2,9 +2,9 @@
 
 use crate::error::LoadError;
 use crate::files::{pem_sections, place, read, text};
-use crate::pem::CERTIFICATE;
 use crate::pkcs12;
 use crate::validity::valid_until;
+use muster_config_text::pem::CERTIFICATE;
 use rustls::pki_types::CertificateDer;
 use std::path::{Path, PathBuf};
 

@@ -1,16 +1,16 @@
-//! The form of Kafka's `server.properties`: `java.util.Properties`.
+//! The form of Kafka's `server.properties` and `client.properties`: `java.util.Properties`.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// A pair with the number of its line, or why there is none.
-pub(super) type Parsed = (usize, Result<(String, String), String>);
+pub type Parsed = (usize, Result<(String, String), String>);
 
 /// The pairs of a text, in order: comments (`#`, `!`), `=`, `:` or blanks between key and value,
 /// escapes (`\t`, `\n`, `\r`, `\f`, `\uXXXX`, a backslash before anything else) and continuation
 /// lines, as `java.util.Properties.load` reads them. An escape `\u` without four hexadecimal digits
 /// is an error.
-pub(super) fn parse(text: &str) -> impl Iterator<Item = Parsed> {
+pub fn parse(text: &str) -> impl Iterator<Item = Parsed> {
     logical_lines(text).into_iter().map(|(number, line)| {
         let pair = pair(&line).ok_or_else(|| "\\u wants four hexadecimal digits".to_owned());
         (number, pair)

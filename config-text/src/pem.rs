@@ -3,22 +3,29 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use std::fmt;
 
-/// A section: its label, and its bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Section {
-    pub(crate) label: String,
-    pub(crate) der: Vec<u8>,
+/// A section: its label, and its bytes, which may be a key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Section {
+    pub label: String,
+    pub der: Vec<u8>,
 }
 
-pub(crate) const CERTIFICATE: &str = "CERTIFICATE";
-pub(crate) const ENCRYPTED_KEY: &str = "ENCRYPTED PRIVATE KEY";
+pub const CERTIFICATE: &str = "CERTIFICATE";
+pub const ENCRYPTED_KEY: &str = "ENCRYPTED PRIVATE KEY";
+
+impl fmt::Debug for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} bytes", self.label, self.der.len())
+    }
+}
 
 /// All sections of a text, in order.
 ///
 /// # Errors
 /// A section has no end, or is not base64.
-pub(crate) fn sections(text: &str) -> Result<Vec<Section>, String> {
+pub fn sections(text: &str) -> Result<Vec<Section>, String> {
     let mut all = Vec::new();
     let mut rest = text;
     while let Some((label, body)) = next_label(rest) {
