@@ -63,6 +63,17 @@ mod tests {
     }
 
     #[test]
+    fn the_least_limit_is_enough_and_one_less_is_refused_with_the_number() {
+        for shards in [1, 2, 5, 8] {
+            let least = 260 + 320 * u64::from(shards);
+            assert_eq!(share(least, shards), Some((8, 56 * shards as usize)));
+            let few = OpenFiles { soft: least - 1, hard: least - 1 };
+            let sentence = Descriptors::share(&few, shards).unwrap_err().to_string();
+            assert!(sentence.contains(&format!("{least} are needed")), "{sentence}");
+        }
+    }
+
+    #[test]
     fn too_few_are_refused() {
         assert_eq!(share(1_024, 3), None);
         assert_eq!(share(0, 1), None);

@@ -97,12 +97,11 @@ pub enum Command {
         comes_first: bool,
     },
     File(FileOp),
-    /// The next part of the slice that [`Command::SendParts`] sends.
-    Part(Part),
-    /// Send as much of the parts since the last such command as the socket accepts at once. No
-    /// other output of the connection is under way meanwhile.
+    /// Send as much of these parts as the socket accepts at once. Their files are open. No other
+    /// output of the connection is under way meanwhile.
     SendParts {
         connection: ConnectionId,
+        parts: Vec<Part>,
     },
     /// Request [`Event::Writable`].
     AwaitWritable {

@@ -138,6 +138,8 @@ impl<I: Io> Reactor<I> {
         let due = shard.end_turn(times, self.received_until, &mut self.commands);
         let finished = self.close_finished(io, times.now);
         let due = [due, overdue, finished, self.lines.report_left_out(times.now)];
+        // Slices of closed connections end without a completion.
+        self.files.resume(io.files())?;
         self.execute(io)?;
         if shard.inspect().is_failed() {
             return Ok(Next::End(End::Failed));
@@ -168,7 +170,7 @@ impl<I: Io> Reactor<I> {
         self.sessions.clear();
     }
 
-    /// Takes a completion for which there is no shard.
+    /// Takes a completion for which there is no shard. To be followed by [`Self::drained`].
     ///
     /// # Errors
     /// As for [`Self::input`].
@@ -196,6 +198,14 @@ impl<I: Io> Reactor<I> {
             Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
             Completion::Mail(_) => {}
         }
+        Ok(())
+    }
+
+    /// All completions that have come without a shard were taken.
+    ///
+    /// # Errors
+    /// As for [`Self::input`].
+    pub fn drained(&mut self, io: &mut I) -> Result<(), FileError> {
         self.files.resume(io.files())
     }
 
@@ -383,14 +393,13 @@ impl<I: Io> Reactor<I> {
                 self.conn(connection).into_iter().for_each(|conn| io.resume_receive(conn));
             }
             Command::File(op) => self.files.perform(io.files(), op)?,
-            Command::Part(part) => self.files.add_part(io.files(), part)?,
-            Command::SendParts { connection } => {
+            Command::SendParts { connection, parts } => {
                 let to = match self.conn(connection) {
                     Some(conn) if self.is_secured(connection) => PartsTo::Reactor(conn),
                     Some(conn) => PartsTo::Socket(conn),
                     None => PartsTo::Nowhere,
                 };
-                self.files.send_parts(io.files(), to)?;
+                self.files.send_parts(io.files(), parts, to)?;
             }
             Command::AwaitWritable { connection } => {
                 self.conn(connection).into_iter().for_each(|conn| io.await_writable(conn));

@@ -23,6 +23,8 @@ pub struct OpenFiles {
 struct Slot {
     key: Option<FileKey>,
     used: bool,
+    /// It is to be open at the same time as the files that are opened next.
+    stays_open: bool,
 }
 
 impl OpenFiles {
@@ -52,7 +54,7 @@ impl OpenFiles {
             return self.id(slot);
         }
         let slot = self.free_slot(ops);
-        self.slots[slot as usize] = Slot { key: Some(key), used: true };
+        self.slots[slot as usize] = Slot { key: Some(key), used: true, stays_open: false };
         self.by_key.insert(key, slot);
         assert!(self.by_key.len() <= self.max as usize);
         let file = self.id(slot);
@@ -84,10 +86,24 @@ impl OpenFiles {
         ops.append(&mut removals);
     }
 
-    /// The id of a held file; opens it first if it is not open.
-    pub fn open_held(&mut self, key: FileKey, ops: &mut Vec<FileOp>) -> Option<FileId> {
-        let path = self.held.path(key)?;
-        Some(self.open(key, OpenMode::Cached, || path, ops))
+    /// The most files that are open at one time.
+    pub fn max(&self) -> usize {
+        self.max as usize
+    }
+
+    /// The ids of held files, in their order; opens those that are not open. All of them are open
+    /// at the same time: there may be up to [`OpenFiles::max`].
+    pub fn open_held(&mut self, keys: &[FileKey], ops: &mut Vec<FileOp>) -> Vec<FileId> {
+        assert!(keys.len() <= self.max(), "{} files at one time", keys.len());
+        self.keep_open(keys, true);
+        let mut ids = Vec::with_capacity(keys.len());
+        for key in keys {
+            let Some(path) = self.held.path(*key) else { continue };
+            ids.push(self.open(*key, OpenMode::Cached, || path, ops));
+            self.keep_open(&[*key], true);
+        }
+        self.keep_open(keys, false);
+        ids
     }
 
     /// The path of a held file.
@@ -142,18 +158,24 @@ impl OpenFiles {
 
     fn free_slot(&mut self, ops: &mut Vec<FileOp>) -> u32 {
         if (self.slots.len() as u32) < self.max {
-            self.slots.push(Slot { key: None, used: false });
+            self.slots.push(Slot { key: None, used: false, stays_open: false });
             return self.slots.len() as u32 - 1;
         }
         loop {
             let slot = self.hand;
             self.hand = (self.hand + 1) % self.max;
-            let Slot { key, used } = &mut self.slots[slot as usize];
+            let Slot { key, used, stays_open } = &mut self.slots[slot as usize];
             let Some(key) = *key else { return slot };
-            if !std::mem::take(used) {
+            if !*stays_open && !std::mem::take(used) {
                 self.close(key, ops);
                 return slot;
             }
+        }
+    }
+
+    fn keep_open(&mut self, keys: &[FileKey], stays_open: bool) {
+        for slot in keys.iter().filter_map(|key| self.by_key.get(key)) {
+            self.slots[*slot as usize].stays_open = stays_open;
         }
     }
 
@@ -166,6 +188,7 @@ impl OpenFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn key(segment: u64) -> FileKey {
         FileKey { log: 0, segment }
@@ -195,6 +218,26 @@ mod tests {
         open(&mut files, 4);
         assert_eq!(open(&mut files, 3).1, 0, "used since; 2 was closed");
         assert_eq!(files.len(), 2);
+    }
+
+    #[test]
+    fn files_of_a_slice_close_others_and_never_each_other() {
+        let mut files = OpenFiles::new(0, 4);
+        (0..8).for_each(|segment| files.hold(key(segment), Path::new("topic"), "file"));
+        for first in 0..5 {
+            for segment in 0..8 {
+                open(&mut files, segment);
+            }
+            let keys: Vec<_> = (first..first + 4).rev().map(key).collect();
+            let mut ops = Vec::new();
+            let ids = files.open_held(&keys, &mut ops);
+            let distinct: BTreeSet<_> = ids.iter().collect();
+            assert_eq!((ids.len(), distinct.len(), files.len()), (4, 4, 4), "{ops:?}");
+            let mut none = Vec::new();
+            assert_eq!(files.open_held(&keys, &mut none), ids, "all of them are open");
+            assert_eq!(none, []);
+        }
+        assert_eq!(files.open_held(&[key(9)], &mut Vec::new()), [], "it is not held");
     }
 
     #[test]

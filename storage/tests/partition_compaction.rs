@@ -311,7 +311,7 @@ fn readers_of_a_replaced_segment_see_its_old_bytes_or_begin_again() {
     world.compact(0);
 
     let mut ops = Vec::new();
-    let file = world.files.open_held(range.file, &mut ops).unwrap();
+    let file = world.files.open_held(&[range.file], &mut ops)[0];
     let (offset, len) = (range.offset, range.len);
     ops.push(muster_storage::FileOp::Read { token, file, offset, len });
     assert_eq!(world.read_bytes(ops), before);

@@ -135,7 +135,7 @@ fn a_file_that_is_being_sent_is_removed_afterwards() {
     assert_eq!(world.segments(), before, "later ones are kept as well, so that there is no gap");
     assert_eq!(world.log.log_start_offset(), 100);
     let mut ops = Vec::new();
-    let file = world.files.open_held(range.file, &mut ops).unwrap();
+    let file = world.files.open_held(&[range.file], &mut ops)[0];
     ops.push(FileOp::Read { token: READ, file, offset: range.offset, len: range.len });
     assert_eq!(world.read_bytes(ops).len(), range.len as usize);
     let mut ops = Vec::new();

@@ -34,8 +34,6 @@ pub(crate) struct World {
     disk: Disk,
     /// Operations that are not done yet.
     asked: VecDeque<Asked>,
-    /// The parts that are sent next.
-    parts: Vec<u8>,
     commands: Vec<Command>,
     sendable: Vec<ConnectionId>,
     deadline: Option<i64>,
@@ -46,8 +44,7 @@ pub(crate) struct World {
 /// An operation of disk or socket, in order.
 enum Asked {
     Op(FileOp),
-    Part(Part),
-    Send(ConnectionId),
+    Send(ConnectionId, Vec<Part>),
     Writable(ConnectionId),
 }
 
@@ -116,7 +113,6 @@ impl World {
             serial: 0,
             disk: Disk::default(),
             asked: ops.into_iter().map(Asked::Op).collect(),
-            parts: Vec::new(),
             commands: Vec::new(),
             sendable: Vec::new(),
             deadline: None,
@@ -178,13 +174,7 @@ impl World {
                         self.step(Event::File(done));
                     }
                 }
-                Some(Asked::Part(Part::Bytes(bytes))) => self.parts.extend(bytes),
-                Some(Asked::Part(Part::File { file, offset, len })) => {
-                    let bytes = self.disk.file(file).0.read(offset, len);
-                    assert_eq!(bytes.len(), len as usize, "the whole range is in the file");
-                    self.parts.extend(bytes);
-                }
-                Some(Asked::Send(connection)) => self.send_parts(connection),
+                Some(Asked::Send(connection, parts)) => self.send_parts(connection, parts),
                 Some(Asked::Writable(connection)) => self.become_writable(connection),
                 None => return,
             }
@@ -298,10 +288,20 @@ impl World {
         self.turns
     }
 
-    fn send_parts(&mut self, id: ConnectionId) {
-        let parts = std::mem::take(&mut self.parts);
+    fn send_parts(&mut self, id: ConnectionId, parts: Vec<Part>) {
+        let mut slice = Vec::new();
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => slice.extend(bytes),
+                Part::File { file, offset, len } => {
+                    let bytes = self.disk.file(file).0.read(offset, len);
+                    assert_eq!(bytes.len(), len as usize, "the whole range is in the file");
+                    slice.extend(bytes);
+                }
+            }
+        }
         let Some(connection) = self.connection(id) else { return };
-        let sent = connection.take(&parts);
+        let sent = connection.take(&slice);
         self.step(Event::Streamed { connection: id, sent, unsent: 0 });
     }
 
@@ -345,9 +345,8 @@ impl World {
                     commands.extend(self.commands.drain(..));
                 }
                 Command::File(op) => self.asked.push_back(Asked::Op(op)),
-                Command::Part(part) => self.asked.push_back(Asked::Part(part)),
-                Command::SendParts { connection } => {
-                    self.asked.push_back(Asked::Send(connection));
+                Command::SendParts { connection, parts } => {
+                    self.asked.push_back(Asked::Send(connection, parts));
                 }
                 Command::AwaitWritable { connection } => {
                     self.asked.push_back(Asked::Writable(connection));

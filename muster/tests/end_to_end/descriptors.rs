@@ -1,13 +1,25 @@
-//! A process with few descriptors: thousands of clients take none of those that the server needs
-//! itself.
+//! A process with few descriptors: it starts with as many as it needs, and says how many these are;
+//! thousands of clients take none of them, and no answer needs more files than may be open.
 
-use crate::support::{Server, create_topic, produce_to, produce_to_all};
+use crate::support::liveness::assert_alive_in_each_kind;
+use crate::support::{
+    Client, Server, create_topic, free_ports, limited, produce_to, produce_to_all,
+};
+use muster_codec::Response;
+use muster_codec::messages::*;
 use std::net::TcpStream;
 
 const OPEN_FILES: u64 = 1_024;
 const CONNECTIONS: usize = 1_500;
 /// More than a shard keeps open then.
 const PARTITIONS: i32 = 2_000;
+
+/// The descriptors that shards need: see `server/src/descriptors.rs`.
+const PER_SHARD: u64 = 320;
+const OF_ALL: u64 = 260;
+
+/// The version of a Fetch without sessions.
+const FETCH: i16 = 4;
 
 #[test]
 fn connections_leave_descriptors_to_the_files() {
@@ -28,4 +40,76 @@ fn connections_leave_descriptors_to_the_files() {
     let server = server.restart();
     let mut client = server.client(0);
     assert_eq!(produce_to(&mut client, "t", PARTITIONS - 1, b"after"), Some(1));
+}
+
+#[test]
+fn one_fetch_of_more_partitions_than_files_may_be_open_is_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::with_open_files(directory.path(), OPEN_FILES);
+    create_topic(&server, "t", 200);
+    let mut client = server.client(0);
+    produce_to_all(&mut client, "t", 0..200, b"record").unwrap();
+    for wanted in [150, 200] {
+        assert_eq!(fetched(&mut client, 0..wanted), wanted as usize);
+        assert_alive_in_each_kind(&server);
+    }
+    assert!(server.stop().success());
+}
+
+/// The least that shards start with, and one descriptor less.
+#[test]
+fn too_few_are_refused_with_the_number_and_with_enough_all_is_served() {
+    for shards in [1, 2, 5, 8] {
+        let least = OF_ALL + u64::from(shards) * PER_SHARD;
+        let directory = tempfile::tempdir().unwrap();
+        let port = free_ports(shards);
+        let refused = limited(directory.path(), port, least - 1, shards, &[]).output().unwrap();
+        let text = String::from_utf8_lossy(&[refused.stdout, refused.stderr].concat()).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{shards} shards: {text}");
+        assert!(text.contains(&format!("{least} are needed")), "{shards} shards: {text}");
+        let mut server = Server::with_few_descriptors(directory.path(), least, shards, &[]);
+        create_topic(&server, "t", 200);
+        for shard in 0..shards {
+            let mut client = server.client(shard);
+            let led = led_by(&mut client, i32::from(shard));
+            for partition in &led {
+                assert_eq!(produce_to(&mut client, "t", *partition, b"record"), Some(0));
+            }
+            assert!(led.len() >= 200 / usize::from(shards) - 1);
+            assert_eq!(fetched(&mut client, led.iter().copied()), led.len(), "of shard {shard}");
+        }
+        assert_alive_in_each_kind(&server);
+        assert!(server.stop().success());
+    }
+}
+
+fn fetch(partitions: impl IntoIterator<Item = i32>) -> FetchRequest<'static> {
+    let partition = |partition| FetchPartition {
+        partition,
+        partition_max_bytes: 1 << 20,
+        ..Default::default()
+    };
+    let partitions = partitions.into_iter().map(partition).collect();
+    let topic = FetchTopic { topic: "t".into(), partitions, ..Default::default() };
+    FetchRequest { max_bytes: 50 << 20, topics: vec![topic], ..Default::default() }
+}
+
+/// The number of partitions of which one fetch returns records.
+fn fetched(client: &mut Client, partitions: impl IntoIterator<Item = i32>) -> usize {
+    let Response::Fetch(body) = client.call(FETCH, fetch(partitions).into()) else { panic!() };
+    let partitions = body.responses.iter().flat_map(|topic| &topic.partitions);
+    let has_records = |it: &&PartitionData<'_>| {
+        let bytes = it.records.clone().unwrap_or_default();
+        it.error_code == 0 && !bytes.is_empty()
+    };
+    partitions.filter(has_records).count()
+}
+
+/// The partitions that a node leads.
+fn led_by(client: &mut Client, node: i32) -> Vec<i32> {
+    let topic = MetadataRequestTopic { name: Some("t".into()), ..Default::default() };
+    let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
+    let Response::Metadata(body) = client.call(9, request.into()) else { panic!() };
+    let led = body.topics[0].partitions.iter().filter(|it| it.leader_id == node);
+    led.map(|it| it.partition_index).collect()
 }

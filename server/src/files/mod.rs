@@ -5,6 +5,8 @@
 mod freeing;
 mod order;
 mod ring;
+#[cfg(test)]
+mod tests;
 
 pub use freeing::Freeing;
 pub use ring::{RingIo, block_bytes};
@@ -144,12 +146,12 @@ counters! {
     }
 }
 
-/// Work that is done in the order of the requests.
+/// Work that is done in the order of the requests, each piece as a whole: what waits holds no file
+/// open.
 #[derive(Debug)]
 enum Work<C> {
     Op(FileOp),
-    Part(Part),
-    SendParts(PartsTo<C>),
+    SendParts(Vec<Part>, PartsTo<C>),
 }
 
 /// The destination of the parts of a slice.
@@ -204,23 +206,23 @@ impl<I: FileIo> Files<I> {
         self.perform_work(io, Work::Op(op))
     }
 
-    /// Adds a part to the slice that [`Files::send_parts`] sends.
+    /// Sends or reads a slice of parts of open files, or drops it.
     ///
     /// # Errors
     /// As for [`Self::perform`].
-    pub fn add_part(&mut self, io: &mut I, part: Part) -> Result<(), FileError> {
-        self.perform_work(io, Work::Part(part))
-    }
-
-    /// Sends or reads the slice of added parts, or drops it.
-    ///
-    /// # Errors
-    /// As for [`Self::perform`].
-    pub fn send_parts(&mut self, io: &mut I, to: PartsTo<I::Conn>) -> Result<(), FileError> {
-        self.perform_work(io, Work::SendParts(to))
+    pub fn send_parts(
+        &mut self,
+        io: &mut I,
+        parts: Vec<Part>,
+        to: PartsTo<I::Conn>,
+    ) -> Result<(), FileError> {
+        self.perform_work(io, Work::SendParts(parts, to))
     }
 
     /// Starts deferred work that need not wait any more. To be called when an operation has ended.
+    ///
+    /// Only an open waits, and only for work that was started: that holds the files that are
+    /// closing, and ends by itself.
     ///
     /// # Errors
     /// As for [`Self::perform`].
@@ -234,11 +236,7 @@ impl<I: FileIo> Files<I> {
             }
             match work {
                 Work::Op(op) => self.start(io, op)?,
-                Work::Part(Part::Bytes(bytes)) => io.put_bytes(bytes),
-                Work::Part(Part::File { file, offset, len }) => {
-                    io.put_file(&self.file(file)?.file, offset, len);
-                }
-                Work::SendParts(to) => io.send(to),
+                Work::SendParts(parts, to) => self.start_slice(io, parts, to)?,
             }
         }
         Ok(())
@@ -371,6 +369,24 @@ impl<I: FileIo> Files<I> {
             FileOp::RemoveDir { path } => io.remove_dir(&path)?,
             FileOp::MoveDir { from, to } => io.move_dir(&from, &to),
         }
+        Ok(())
+    }
+
+    fn start_slice(
+        &mut self,
+        io: &mut I,
+        parts: Vec<Part>,
+        to: PartsTo<I::Conn>,
+    ) -> Result<(), FileError> {
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => io.put_bytes(bytes),
+                Part::File { file, offset, len } => {
+                    io.put_file(&self.file(file)?.file, offset, len);
+                }
+            }
+        }
+        io.send(to);
         Ok(())
     }
 

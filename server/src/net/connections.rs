@@ -8,7 +8,7 @@ use super::durable::{Flushes, Reply, VisibleAt};
 use super::input::Waiting;
 use super::limits::{Limits, SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
 use super::long_input::Leaving;
-use super::stream::Piece;
+use super::stream::{Piece, SliceMax};
 use super::throttle::Throttle;
 use super::timings::{Sampler, Timings};
 use crate::event::{ConnectionId, ListenerIndex};
@@ -379,8 +379,9 @@ impl Connections {
         self.queue_stream(id);
     }
 
-    /// The next connection to stream and its slice, unless the limit of slices is reached.
-    pub(super) fn next_slice(&mut self) -> Option<(ConnectionId, Vec<Piece<'_>>)> {
+    /// The next connection to stream and its slice, of up to `files` parts of files, unless the
+    /// limit of slices is reached.
+    pub(super) fn next_slice(&mut self, files: usize) -> Option<(ConnectionId, Vec<Piece<'_>>)> {
         while self.streams.front().is_some_and(|id| self.get(*id).is_none()) {
             self.streams.pop_front();
         }
@@ -391,7 +392,8 @@ impl Connections {
         self.slices += 1;
         self.account.take(Kind::Slices, SLICE_BYTES);
         let connection = self.get_mut(id)?;
-        let pieces = connection.stream.slice(connection.slice_bytes, SLICE_PIECES_MAX);
+        let max = SliceMax { bytes: connection.slice_bytes, pieces: SLICE_PIECES_MAX, files };
+        let pieces = connection.stream.slice(max);
         connection.streaming = Streaming::UnderWay(pieces.iter().map(Piece::len).sum());
         Some((id, pieces))
     }

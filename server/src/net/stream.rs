@@ -30,6 +30,15 @@ enum Part {
     File(FileRange),
 }
 
+/// The most of a slice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SliceMax {
+    pub(crate) bytes: usize,
+    pub(crate) pieces: usize,
+    /// Pieces of files: as many files as may be open at one time.
+    pub(crate) files: usize,
+}
+
 /// A part of a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece<'s> {
@@ -42,6 +51,14 @@ impl Piece<'_> {
         match self {
             Piece::Bytes(bytes) => bytes.len(),
             Piece::File(range) => range.len as usize,
+        }
+    }
+
+    /// The file that it is a part of.
+    pub(crate) fn file(&self) -> Option<FileKey> {
+        match self {
+            Piece::Bytes(_) => None,
+            Piece::File(range) => Some(range.file),
         }
     }
 }
@@ -113,19 +130,21 @@ impl Stream {
         }
     }
 
-    /// The next slice: up to `max_bytes`, in up to `max_pieces` pieces.
-    pub(crate) fn slice(&self, max_bytes: usize, max_pieces: usize) -> Vec<Piece<'_>> {
+    /// The next slice.
+    pub(crate) fn slice(&self, max: SliceMax) -> Vec<Piece<'_>> {
         let mut pieces = Vec::new();
-        let (mut room, mut skip) = (max_bytes, self.sent);
-        for part in self.parts.iter().take(max_pieces) {
+        let (mut room, mut files, mut skip) = (max.bytes, max.files, self.sent);
+        for part in self.parts.iter().take(max.pieces) {
             let (piece, len) = match part {
                 Part::Bytes(bytes) => {
                     let bytes = &bytes[std::mem::take(&mut skip)..];
                     let len = bytes.len().min(room);
                     (Piece::Bytes(&bytes[..len]), len)
                 }
+                Part::File(_) if files == 0 => break,
                 Part::File(range) => {
                     let len = (range.len as usize).min(room);
+                    files -= 1;
                     (Piece::File(FileRange { len: len as u32, ..*range }), len)
                 }
             };
@@ -182,6 +201,8 @@ impl Stream {
 mod tests {
     use super::*;
 
+    const MANY: SliceMax = SliceMax { bytes: 100, pieces: 100, files: 100 };
+
     fn key(segment: u64) -> FileKey {
         FileKey { log: 1, segment }
     }
@@ -219,7 +240,7 @@ mod tests {
                 let (mut stream, mut left, mut done) = (stream(), Vec::new(), Vec::new());
                 while !stream.is_empty() {
                     assert_eq!(stream.len(), all.len() - left.len());
-                    let slice = bytes(&stream.slice(size, 100));
+                    let slice = bytes(&stream.slice(SliceMax { bytes: size, ..MANY }));
                     assert!(slice.len() == size.min(stream.len()));
                     let sent = slice.len().min(taken);
                     left.extend_from_slice(&slice[..sent]);
@@ -236,12 +257,12 @@ mod tests {
     fn a_range_continues_where_it_stopped() {
         let mut stream = stream();
         stream.advance(9, &mut Vec::new());
-        assert_eq!(stream.slice(3, 9), [Piece::File(range(1, 1_005, 3))]);
-        assert_eq!(
-            stream.slice(100, 2),
-            [Piece::File(range(1, 1_005, 5)), Piece::Bytes(b"mid")],
-            "at most two pieces"
-        );
+        let short = SliceMax { bytes: 3, ..MANY };
+        assert_eq!(stream.slice(short), [Piece::File(range(1, 1_005, 3))]);
+        let first = [Piece::File(range(1, 1_005, 5)), Piece::Bytes(b"mid")];
+        assert_eq!(stream.slice(SliceMax { pieces: 2, ..MANY }), first);
+        assert_eq!(stream.slice(SliceMax { files: 1, ..MANY }), first);
+        assert_eq!(stream.slice(SliceMax { files: 2, ..MANY }).len(), 4, "all that is left");
         assert_eq!(stream.files().collect::<Vec<_>>(), [key(1), key(2)]);
     }
 }

@@ -395,9 +395,15 @@ impl Partitions {
         self.fetches.parked(connection)
     }
 
-    /// The id of a file of which a part is being sent; opens it if necessary.
-    pub fn open_held(&mut self, file: FileKey, ops: &mut Vec<FileOp>) -> Option<FileId> {
-        self.io.files.open_held(file, ops)
+    /// The most files that are open at one time.
+    pub fn open_files_max(&self) -> usize {
+        self.io.files.max()
+    }
+
+    /// The ids of files of which parts are being sent, up to [`Self::open_files_max`]; opens those
+    /// that are not open.
+    pub fn open_held(&mut self, files: &[FileKey], ops: &mut Vec<FileOp>) -> Vec<FileId> {
+        self.io.files.open_held(files, ops)
     }
 
     /// The path of a file of which a part is being sent.

@@ -150,7 +150,7 @@ impl RingReactor {
                 self.reactor.drain(&mut self.io, completion)?;
             }
         }
-        Ok(())
+        Ok(self.reactor.drained(&mut self.io)?)
     }
 }
 

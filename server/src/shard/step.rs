@@ -84,8 +84,9 @@ impl Shard {
             return Some(self.times.now);
         }
         self.end_turn_of_groups();
-        self.clients
-            .end_turn(|file, out| open_held(&mut self.partitions, file, out), &mut self.commands);
+        let Self { clients, partitions, commands: out, .. } = self;
+        let files_max = partitions.open_files_max();
+        clients.end_turn(files_max, |files, out| open_held(partitions, files, out), out);
         self.advance_stop();
         commands.append(&mut self.commands);
         self.next_deadline()
@@ -472,11 +473,15 @@ impl Shard {
     }
 }
 
-/// Opens a file that is held for an answer.
-fn open_held(partitions: &mut Partitions, file: FileKey, out: &mut Vec<Command>) -> FileId {
+/// Opens the files of a slice, which are held for an answer.
+fn open_held(
+    partitions: &mut Partitions,
+    files: &[FileKey],
+    out: &mut Vec<Command>,
+) -> Vec<FileId> {
     let mut ops = Vec::new();
-    let open = partitions.open_held(file, &mut ops);
+    let open = partitions.open_held(files, &mut ops);
     out.extend(ops.into_iter().map(Command::File));
-    let Some(open) = open else { unreachable!("{file:?} is sent but not held") };
+    assert_eq!(open.len(), files.len(), "a file is sent but not held");
     open
 }

@@ -74,7 +74,7 @@ impl World {
         let Some(range) = self.range(offset, max_bytes) else { return Vec::new() };
         self.log.hold(&range, &mut self.files);
         let mut ops = Vec::new();
-        let file = self.files.open_held(range.file, &mut ops).unwrap();
+        let file = self.files.open_held(&[range.file], &mut ops)[0];
         ops.push(FileOp::Read { token: READ, file, offset: range.offset, len: range.len });
         let data = self.read_bytes(ops);
         assert_eq!(data.len(), range.len as usize);

@@ -8,6 +8,7 @@ pub mod facts;
 pub mod files;
 pub mod honest;
 pub mod http;
+pub mod liveness;
 pub mod mixed;
 pub mod offsets;
 pub mod power;
@@ -49,12 +50,19 @@ impl Server {
 
     /// A server of one shard with a limit of descriptors.
     pub fn with_open_files(data: &Path, open_files: u64) -> Self {
-        let port = free_ports(1);
-        let server = command(data, port, 1, &[]);
-        let mut limited = Command::new("prlimit");
-        limited.arg(format!("--nofile={open_files}")).arg(server.get_program());
-        limited.args(server.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self::run(limited, data.to_owned(), port, 1, Vec::new())
+        Self::with_few_descriptors(data, open_files, 1, &[])
+    }
+
+    /// A server with a limit of descriptors.
+    pub fn with_few_descriptors(
+        data: &Path,
+        open_files: u64,
+        shards: u16,
+        configs: &[&str],
+    ) -> Self {
+        let port = free_ports(shards);
+        let limited = limited(data, port, open_files, shards, configs);
+        Self::run(limited, data.to_owned(), port, shards, Vec::new())
     }
 
     /// A server whose addresses are in its arguments; its first port is `port`.
@@ -216,6 +224,16 @@ impl Coordinators {
         assert_eq!(body.error_code, 0);
         Some(body.port as u16 - self.port)
     }
+}
+
+/// A command of `muster serve` with a limit of descriptors, not started yet.
+pub fn limited(data: &Path, port: u16, open_files: u64, shards: u16, configs: &[&str]) -> Command {
+    let configs: Vec<_> = configs.iter().map(|config| config.to_string()).collect();
+    let server = command(data, port, shards, &configs);
+    let mut limited = Command::new("prlimit");
+    limited.arg(format!("--nofile={open_files}")).arg(server.get_program());
+    limited.args(server.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    limited
 }
 
 /// A command of `muster serve`, not started yet.

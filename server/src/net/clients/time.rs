@@ -6,7 +6,7 @@ use crate::event::{Command, ConnectionId, Part};
 use crate::quotas::ClientQuotas;
 use muster_codec::DecodeError;
 use muster_faults::Fault;
-use muster_storage::{FileId, FileKey};
+use muster_storage::{FileId, FileKey, FileRange};
 
 /// The shortest time between two sweeps for idle connections.
 pub(crate) const IDLE_SWEEP_MS: i64 = 10_000;
@@ -149,24 +149,27 @@ impl Clients {
         self.sendable.clear();
     }
 
-    /// Starts slices of answers with parts of files, up to the limit. `open` opens a file that is
-    /// held for an answer.
+    /// Starts slices of answers with parts of files, up to the limit. `open` opens the files of a
+    /// slice, which are held for an answer: up to `files_max` of them.
     pub(crate) fn end_turn(
         &mut self,
-        mut open: impl FnMut(FileKey, &mut Vec<Command>) -> FileId,
+        files_max: usize,
+        mut open: impl FnMut(&[FileKey], &mut Vec<Command>) -> Vec<FileId>,
         out: &mut Vec<Command>,
     ) {
-        while let Some((connection, pieces)) = self.connections.next_slice() {
-            for piece in pieces {
-                let part = match piece {
-                    Piece::Bytes(bytes) => Part::Bytes(bytes.to_vec()),
-                    Piece::File(it) => {
-                        Part::File { file: open(it.file, out), offset: it.offset, len: it.len }
-                    }
-                };
-                out.push(Command::Part(part));
-            }
-            out.push(Command::SendParts { connection });
+        let mut keys = Vec::new();
+        while let Some((connection, pieces)) = self.connections.next_slice(files_max) {
+            keys.clear();
+            keys.extend(pieces.iter().filter_map(Piece::file));
+            let mut files = open(&keys, out).into_iter();
+            let part = |piece| match piece {
+                Piece::Bytes(bytes) => Some(Part::Bytes(bytes.to_vec())),
+                Piece::File(FileRange { offset, len, .. }) => {
+                    files.next().map(|file| Part::File { file, offset, len })
+                }
+            };
+            let parts = pieces.into_iter().filter_map(part).collect();
+            out.push(Command::SendParts { connection, parts });
         }
     }
 

@@ -47,7 +47,7 @@ fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Ve
             left.append(&mut connection.output);
             connections.sent(id, 0);
         }
-        let Some((next, pieces)) = connections.next_slice() else { return (left, done) };
+        let Some((next, pieces)) = connections.next_slice(9) else { return (left, done) };
         assert_eq!(next, id);
         let slice = bytes(&pieces);
         let sent = slice.len().min(at_once);
@@ -56,7 +56,7 @@ fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Ve
         let is_full = connections.streamed(id, (sent, 0), &mut files);
         done += files.len();
         if is_full {
-            assert!(connections.next_slice().is_none(), "the socket is full");
+            assert!(connections.next_slice(9).is_none(), "the socket is full");
             connections.writable(id);
         }
     }
@@ -87,7 +87,7 @@ fn answers_before_and_behind_one_from_files_keep_their_places() {
         assert!(connections.answer_from_files(requests[3], &fetch.0, &fetch.1));
         connections.answer_now(requests[0], &heartbeat());
         assert!(connections.answer_from_files(requests[1], &fetch.0, &fetch.1));
-        assert!(connections.next_slice().is_none(), "the earlier answer leaves first");
+        assert!(connections.next_slice(9).is_none(), "the earlier answer leaves first");
         let partition = LogPartition::ConsumerOffsets(2);
         connections.answer(requests[2], &heartbeat(), VisibleAt::position(partition, 7));
         connections.flushed(partition, 7);
@@ -118,17 +118,17 @@ fn an_encrypted_slice_is_short_and_the_next_waits_until_the_socket_has_it() {
     connections.get_mut(id).unwrap().slice_bytes = ENCRYPTED_SLICE_BYTES;
     let request = connections.begin(id, ApiKey::Heartbeat, 1, 4);
     connections.answer_from_files(request, &fetch.0, &fetch.1);
-    let (_, pieces) = connections.next_slice().unwrap();
+    let (_, pieces) = connections.next_slice(9).unwrap();
     assert_eq!(bytes(&pieces).len(), ENCRYPTED_SLICE_BYTES);
     let encrypted = ENCRYPTED_SLICE_BYTES + 88;
     let held = connections.account().held(Kind::Unsent);
     assert!(!connections.streamed(id, (ENCRYPTED_SLICE_BYTES, encrypted), &mut Vec::new()));
     assert!(connections.account().held(Kind::Unsent) >= held - 100 + encrypted, "it is counted");
-    assert!(connections.next_slice().is_none(), "the socket has not accepted it");
+    assert!(connections.next_slice(9).is_none(), "the socket has not accepted it");
     connections.sent(id, 1);
-    assert!(connections.next_slice().is_none());
+    assert!(connections.next_slice(9).is_none());
     connections.sent(id, 0);
-    assert!(connections.next_slice().is_some());
+    assert!(connections.next_slice(9).is_some());
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn connections_take_turns_and_a_closed_one_releases_its_files() {
         assert!(connections.is_stalled(*id), "bytes in files count");
     }
     let mut started = Vec::new();
-    while let Some((id, _)) = connections.next_slice() {
+    while let Some((id, _)) = connections.next_slice(9) {
         started.push(id);
     }
     assert_eq!(started, ids[..SLICES_MAX]);
@@ -152,10 +152,10 @@ fn connections_take_turns_and_a_closed_one_releases_its_files() {
     assert!(unsent < 40 * 1_000, "{unsent} bytes of memory for 400 MiB");
     assert_eq!(connections.close(ids[0]), Some(vec![FILE]));
     assert_eq!(connections.close(ids[33]), Some(vec![FILE]));
-    assert_eq!(connections.next_slice().map(|(id, _)| id), Some(ids[32]));
+    assert_eq!(connections.next_slice(9).map(|(id, _)| id), Some(ids[32]));
     connections.streamed(ids[1], (SLICE_BYTES, 0), &mut Vec::new());
     connections.streamed(ids[2], (SLICE_BYTES, 0), &mut Vec::new());
-    assert_eq!(connections.next_slice().map(|(id, _)| id), Some(ids[34]), "33 is gone");
+    assert_eq!(connections.next_slice(9).map(|(id, _)| id), Some(ids[34]), "33 is gone");
     for id in &ids {
         connections.close(*id);
     }

@@ -110,7 +110,7 @@ impl World {
         while let Some(completion) = self.next_completion() {
             running.reactor.drain(self, completion)?;
         }
-        Ok(())
+        running.reactor.drained(self)
     }
 
     pub(crate) fn reload(&mut self, life: u32, number: u32) {
