@@ -18,6 +18,8 @@ pub(crate) struct Profile {
     pub(crate) transactions_partitions: u32,
     pub(crate) sizes: LogSizes,
     pub(crate) block_bytes: u32,
+    /// The files of partitions that a shard keeps open.
+    pub(crate) partition_files: u32,
     /// The length of the phase with faults, in time and, at most, in steps.
     pub(crate) chaos: u64,
     pub(crate) chaos_steps: u64,
@@ -137,6 +139,7 @@ impl Profile {
             transactions_partitions,
             sizes,
             block_bytes: random.pick(&[512, 4096]),
+            partition_files: 0,
             chaos: random.between(length.chaos / 4, length.chaos),
             chaos_steps: random.between(length.steps / 4, length.steps),
             disk: disk(random),
@@ -151,6 +154,7 @@ impl Profile {
         profile.clients.limiters = random.pick(&[0, 1]);
         profile.share(random);
         profile.stream(random);
+        profile.partition_files = random.pick(&PARTITION_FILES);
         profile
     }
 
@@ -219,6 +223,9 @@ impl Profile {
         8 * (session_timeout + rebalance_timeout + request_timeout) + 60 * SECOND
     }
 }
+
+/// The least with which production starts is 8; with fewer even a small answer needs more.
+const PARTITION_FILES: [u32; 3] = [2, 8, 16];
 
 /// Segments that hold little more than the longest block.
 const SMALL: LogSizes = LogSizes {

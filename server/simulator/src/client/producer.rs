@@ -1,9 +1,13 @@
 //! A client that produces to topics that other clients create, grow and delete: writes to the page
 //! cache, and syncs after them. The records that a power loss may take are checked at the next
-//! startup: a partition that lacks records before its recovery point is offline.
+//! startup: a partition that lacks records before its recovery point is offline. Now and then it
+//! fetches all partitions at once, which are more than a shard has files open.
 
 use super::{NextRequest, Surroundings};
-use muster_codec::messages::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use muster_codec::messages::{
+    FetchPartition, FetchRequest, FetchTopic, PartitionProduceData, ProduceRequest,
+    TopicProduceData,
+};
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{Bytes, ErrorCode, Response};
 
@@ -12,8 +16,11 @@ pub(crate) struct Producer {
     topics: Vec<String>,
 }
 
-/// The last version of Produce in which a topic has its name instead of its id.
+/// The last version of Produce, and of Fetch, in which a topic has its name instead of its id.
 const VERSION: i16 = 12;
+
+/// One in this number of requests is a fetch of all partitions.
+const FETCH_EVERY: u64 = 4;
 
 /// Topics may have fewer partitions: some requests name one that does not exist.
 const PARTITIONS: u64 = 4;
@@ -28,6 +35,10 @@ impl Producer {
     }
 
     pub(super) fn next_request(&mut self, around: &mut Surroundings<'_>) -> NextRequest {
+        let shard = around.random.below(u64::from(around.placement.shards)) as u32;
+        if around.random.below(FETCH_EVERY) == 0 {
+            return NextRequest { shard, version: VERSION, request: self.fetch_all().into() };
+        }
         let random = &mut *around.random;
         let mut batch = BatchBuilder::default();
         let length = random.pick(&[10, 100, 20_000]);
@@ -43,21 +54,54 @@ impl Producer {
         };
         let (acks, topic_data) = (random.pick(&[1, -1]), vec![topic]);
         let request = ProduceRequest { acks, timeout_ms: 1_000, topic_data, ..Default::default() };
-        let shard = random.below(u64::from(around.placement.shards)) as u32;
         NextRequest { shard, version: VERSION, request: request.into() }
     }
 
+    /// From the first record on; it does not wait for any.
+    fn fetch_all(&self) -> FetchRequest<'static> {
+        let partition = |partition| FetchPartition {
+            partition,
+            partition_max_bytes: 100_000,
+            ..Default::default()
+        };
+        let topic = |name: &String| FetchTopic {
+            topic: name.clone().into(),
+            partitions: (0..PARTITIONS as i32).map(partition).collect(),
+            ..Default::default()
+        };
+        let topics = self.topics.iter().map(topic).collect();
+        FetchRequest { max_bytes: 10_000_000, topics, ..Default::default() }
+    }
+
     pub(super) fn answered(response: Option<&Response<'_>>) -> Result<(), String> {
-        let Some(Response::Produce(response)) = response else { return Ok(()) };
-        let mut partitions = response.responses.iter().flat_map(|it| &it.partition_responses);
-        let refused = partitions.find_map(|it| match ErrorCode::from_code(it.error_code) {
-            Some(
-                ErrorCode::None
-                | ErrorCode::UnknownTopicOrPartition
-                | ErrorCode::NotLeaderOrFollower,
-            ) => None,
-            other => Some(other),
-        });
-        refused.map_or(Ok(()), |code| Err(format!("a batch is refused with {code:?}")))
+        use ErrorCode::{
+            KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange, UnknownTopicOrPartition,
+        };
+        let (codes, may_be): (Vec<i16>, &[ErrorCode]) = match response {
+            Some(Response::Produce(body)) => {
+                let partitions = body.responses.iter().flat_map(|it| &it.partition_responses);
+                let codes = partitions.map(|it| it.error_code).collect();
+                (codes, &[UnknownTopicOrPartition, NotLeaderOrFollower])
+            }
+            Some(Response::Fetch(body)) => {
+                let partitions = body.responses.iter().flat_map(|it| &it.partitions);
+                let may_be = &[
+                    UnknownTopicOrPartition,
+                    NotLeaderOrFollower,
+                    KafkaStorageError,
+                    OffsetOutOfRange,
+                ];
+                (partitions.map(|it| it.error_code).collect(), may_be)
+            }
+            _ => return Ok(()),
+        };
+        let is_refused = |code: &i16| {
+            let error = ErrorCode::from_code(*code);
+            error.is_none_or(|it| it != ErrorCode::None && !may_be.contains(&it))
+        };
+        match codes.into_iter().find(is_refused) {
+            Some(code) => Err(format!("a batch or fetch is refused with {code}")),
+            None => Ok(()),
+        }
     }
 }

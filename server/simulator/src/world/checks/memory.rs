@@ -2,7 +2,7 @@
 
 use crate::coverage::Seen;
 use crate::world::World;
-use crate::world::process::{CLOSING_MAX, PARTITION_FILES_MAX};
+use crate::world::process::CLOSING_MAX;
 use muster::net::{Kind, SLICES_MAX};
 use muster::shard::Inspection;
 use muster_storage::limits::SHARD_LOG_FILES_MAX;
@@ -19,10 +19,10 @@ const OPERATIONS_OVER: usize = 8;
 /// The file of the snapshot that is written.
 const SNAPSHOT_FILES_MAX: u32 = 1;
 
-/// The descriptors of a log with its compaction, of a snapshot and of partitions, and those of
-/// files that are still being closed when a file is opened.
-const DESCRIPTORS_MAX: usize =
-    (SHARD_LOG_FILES_MAX + SNAPSHOT_FILES_MAX + PARTITION_FILES_MAX) as usize + CLOSING_MAX - 1;
+/// The descriptors of a log with its compaction, of a snapshot, and those of files that are still
+/// being closed when a file is opened.
+const DESCRIPTORS_OF_LOG: usize =
+    (SHARD_LOG_FILES_MAX + SNAPSHOT_FILES_MAX) as usize + CLOSING_MAX - 1;
 
 /// With more connections not each turn looks at all of them.
 const MANY: usize = 64;
@@ -63,6 +63,7 @@ impl World {
         let miscounted = usize::from(counts.gauges != counts.recounted);
         let own = connections.limits();
         let unread_bytes_max = own.output_bytes + ANSWER_BYTES_OVER;
+        let descriptors_max = DESCRIPTORS_OF_LOG + self.profile.partition_files as usize;
         let limits = [
             ("requests in flight on a connection", in_flight, own.requests_in_flight),
             ("bytes of input", connections.input_bytes_max(), INPUT_BYTES_MAX),
@@ -76,7 +77,7 @@ impl World {
             ("fetches that wait", shard.fetches(), in_flight * connections.len()),
             ("gauges of groups that differ from a recount", miscounted, 0),
             ("timers", counts.timers, counts.timers_max()),
-            ("open files", descriptors, DESCRIPTORS_MAX),
+            ("open files", descriptors, descriptors_max),
         ];
         limits.into_iter().find(|(_, has, may)| has > may)
     }

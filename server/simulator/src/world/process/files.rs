@@ -169,6 +169,7 @@ impl FileIo for World {
     }
 
     fn put_file(&mut self, file: &OpenFile, offset: u64, len: u32) {
+        self.turning().files_of_parts.push(file.clone());
         match self.read_part(self.process.turning, file, offset, len) {
             Some(bytes) => self.put_bytes(bytes),
             None => self.turning().parts = None,

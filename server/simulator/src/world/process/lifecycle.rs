@@ -39,9 +39,6 @@ pub(crate) struct StartedShard {
     pub(crate) records: Vec<RecordBytes>,
 }
 
-/// Few, so that some are opened again.
-pub(crate) const PARTITION_FILES_MAX: u32 = 16;
-
 /// The stamp of the data directory.
 const STAMP: &str = "meta.properties";
 
@@ -272,7 +269,7 @@ impl World {
                 .iter()
                 .flat_map(|meta| meta.logs.iter().copied())
                 .collect(),
-            partition_files_max: PARTITION_FILES_MAX,
+            partition_files_max: self.profile.partition_files,
             audits: true,
             life: (self.process.life as i32 + 1) * LIVES_PER_RUN,
             may_have_lost_writes: self.process.has_lost_power,

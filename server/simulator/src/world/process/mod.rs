@@ -13,7 +13,7 @@ mod turn;
 
 pub(crate) use files::OpenFile;
 pub(crate) use images::Images;
-pub(crate) use lifecycle::{FIRST_PORT, PARTITION_FILES_MAX, StartedShard};
+pub(crate) use lifecycle::{FIRST_PORT, StartedShard};
 
 use crate::client::Quotas;
 use crate::judge::{RecordBytes, Rules, Since, Turns};
@@ -112,6 +112,8 @@ pub(crate) struct SimShard {
     came_at: i64,
     /// The parts of files that are sent next; None if one could not be read.
     parts: Option<Vec<u8>>,
+    /// Their files, which are open until the slice has left.
+    files_of_parts: Vec<OpenFile>,
     /// Its open connections.
     sockets: Vec<Option<LinkId>>,
     /// The time of its next turn.
@@ -146,8 +148,9 @@ enum Inbound {
     Received(LinkId, Vec<u8>, i64),
     Sent(LinkId, usize),
     InputEnded(LinkId),
-    Streamed(LinkId, usize),
-    StreamFailed(LinkId),
+    /// The slice has left, of these files.
+    Streamed(LinkId, usize, Vec<OpenFile>),
+    StreamFailed(LinkId, Vec<OpenFile>),
     Writable(LinkId),
     Ended(LinkId),
     File(Ended),
@@ -219,6 +222,7 @@ impl SimShard {
             ready: VecDeque::new(),
             came_at: 0,
             parts: Some(Vec::new()),
+            files_of_parts: Vec::new(),
             sockets: Vec::new(),
             turn_at: None,
             turns: Turns::default(),

@@ -226,8 +226,8 @@ impl World {
             }
             Inbound::Sent(conn, unsent) => Completion::Sent { conn, unsent },
             Inbound::InputEnded(conn) => Completion::InputEnded { conn },
-            Inbound::Streamed(conn, sent) => Completion::Streamed { conn, sent },
-            Inbound::StreamFailed(conn) => {
+            Inbound::Streamed(conn, sent, _) => Completion::Streamed { conn, sent },
+            Inbound::StreamFailed(conn, _) => {
                 Completion::StreamFailed { conn, error: std::io::Error::other("simulated") }
             }
             Inbound::Writable(conn) => Completion::Writable { conn },
@@ -288,16 +288,17 @@ impl World {
     /// Passes the gathered parts, or some of their bytes, to the socket.
     pub(super) fn send_parts(&mut self, link: Option<LinkId>) {
         let parts = self.turning().parts.replace(Vec::new());
+        let files = std::mem::take(&mut self.turning().files_of_parts);
         let is_open = |link: &LinkId| self.network.link(*link).is_open();
         let Some(link) = link.filter(is_open) else { return };
         let Some(parts) = parts else {
-            return self.turning().inbox.push_back(Inbound::StreamFailed(link));
+            return self.turning().inbox.push_back(Inbound::StreamFailed(link, files));
         };
         let is_full = self.faults.chance(0.3);
         let most = parts.len() as u64;
         let sent = if is_full { self.faults.between(0, most) } else { most } as usize;
         self.leave_in_parts(link, &parts[..sent]);
-        self.turning().inbox.push_back(Inbound::Streamed(link, sent));
+        self.turning().inbox.push_back(Inbound::Streamed(link, sent, files));
     }
 
     fn answer_leaves(&mut self, id: LinkId, frame: &[u8], length: usize) {
