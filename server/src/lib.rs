@@ -49,6 +49,7 @@ pub mod security;
 pub mod serve;
 pub mod shard;
 mod shares;
+pub mod stall;
 mod supervisor;
 pub mod telemetry;
 mod telemetry_thread;

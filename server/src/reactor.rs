@@ -113,6 +113,7 @@ impl<I: Io> Reactor<I> {
     /// A file operation failed that must not fail: the process has to end.
     pub fn input(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         self.times = io.times();
+        self.files.advance(self.times.now);
         self.share_turn(io, shard)?;
         self.note_received(io);
         Ok(())
@@ -135,6 +136,10 @@ impl<I: Io> Reactor<I> {
         self.began = times.now;
         let overdue = self.close_overdue(io, shard, times.now)?;
         shard.count_encrypted(self.sessions.held(), self.sessions.state_bytes());
+        self.files.advance(times.now);
+        if shard.is_look_due(times.now) {
+            shard.set_files(self.files.standing());
+        }
         let due = shard.end_turn(times, self.received_until, &mut self.commands);
         let finished = self.close_finished(io, times.now);
         let due = [due, overdue, finished, self.lines.report_left_out(times.now)];
@@ -256,12 +261,17 @@ impl<I: Io> Reactor<I> {
                 }
             }
             Completion::Streamed { conn, sent } => {
+                self.files.slice_ended(conn);
                 if let Some(connection) = self.name(io, conn) {
                     self.step(io, shard, Event::Streamed { connection, sent, unsent: 0 });
                 }
             }
-            Completion::PartsRead { conn, parts } => self.parts_read(io, shard, conn, parts),
+            Completion::PartsRead { conn, parts } => {
+                self.files.slice_ended(conn);
+                self.parts_read(io, shard, conn, parts);
+            }
             Completion::StreamFailed { conn, error } => {
+                self.files.slice_ended(conn);
                 if let Some(connection) = self.name(io, conn) {
                     let reason = error.to_string();
                     self.step(io, shard, Event::StreamFailed { connection, reason });
@@ -442,7 +452,9 @@ impl<I: Io> Reactor<I> {
 
     fn forget(&mut self, connection: ConnectionId) {
         let Some(slot) = self.connections.get_mut(connection.slot()) else { return };
-        if let Some(secured) = slot.take().and_then(|open| open.secured) {
+        let Some(open) = slot.take() else { return };
+        self.files.slice_ended(open.conn);
+        if let Some(secured) = open.secured {
             self.sessions.closed(&secured);
         }
     }

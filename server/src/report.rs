@@ -14,6 +14,13 @@ pub struct Report {
     pub certificates: Vec<Option<i64>>,
     /// Why it does not serve as it should, in words; clients have to wait.
     pub obstacles: Vec<String>,
+    /// The part of them that is stalled work (see `stall.rs`), and the part of it that a new start
+    /// would end: with that the process does not count as alive.
+    pub stalled: Vec<String>,
+    pub stuck: Vec<String>,
+    /// Whether the disk was slow of late: then no work of any shard counts as stuck, as shards wait
+    /// for each other.
+    pub is_disk_slow: bool,
     /// Trouble that an operator should know of, though it serves.
     pub warnings: Vec<String>,
 }
@@ -36,6 +43,9 @@ pub(crate) struct Signs {
     pub(crate) is_full: bool,
     /// Trouble of the last hour.
     pub(crate) troubles: Vec<String>,
+    /// The work that is stalled, and the work that is stuck: see `stall.rs`.
+    pub(crate) stalled: Vec<String>,
+    pub(crate) stuck: Vec<String>,
 }
 
 impl Signs {
@@ -51,7 +61,22 @@ impl Signs {
             (*flushing_ms > FLUSHING_MS_MAX, slow),
             (self.is_log_full, format!("shard {shard}: too much waits for the disk")),
         ];
-        reasons.into_iter().filter_map(|(holds, words)| holds.then_some(words)).collect()
+        let reasons = reasons.into_iter().filter_map(|(holds, words)| holds.then_some(words));
+        reasons.chain(self.of_shard(&self.stalled)).collect()
+    }
+
+    /// The stalled work.
+    pub(crate) fn stalled(&self) -> Vec<String> {
+        self.of_shard(&self.stalled).collect()
+    }
+
+    /// The work that a new start would help.
+    pub(crate) fn stuck(&self) -> Vec<String> {
+        self.of_shard(&self.stuck).collect()
+    }
+
+    fn of_shard(&self, words: &[String]) -> impl Iterator<Item = String> {
+        words.iter().map(|words| format!("shard {}: {words}", self.shard))
     }
 
     /// Trouble that an operator should know of, though the shard serves.

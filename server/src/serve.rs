@@ -341,7 +341,7 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     let mut ring = Ring::new_or_smaller(start.ring)?;
     ring.share_budget(start.budget);
     let mut io = RingIo::new(ring, start.options.data.clone(), start.freeing);
-    let mut files = RingIo::files();
+    let mut files = RingIo::files(clock.times().now);
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;
     sync_left(data, &data.join(log_directory(start.options.shards, start.number)))?;

@@ -16,6 +16,9 @@ pub(crate) const STOPPING: &str = "STOPPING=1";
 /// The process is alive.
 pub(crate) const ALIVE: &str = "WATCHDOG=1";
 
+/// The trouble of the process, in words that follow.
+pub(crate) const STATUS: &str = "STATUS=";
+
 /// Reports a state, if there is a manager that wants to know.
 pub(crate) fn notify(state: &str) {
     if let Some(socket) = env::var_os("NOTIFY_SOCKET")

@@ -79,7 +79,7 @@ impl Server {
             parts: Vec::new(),
             telemetry: Receiver::new(true, true),
         };
-        let reactor = Reactor::new(Files::new(CLOSING_MAX), times);
+        let reactor = Reactor::new(Files::new(CLOSING_MAX, times.now), times);
         let mut server = Self { shard, reactor, memory };
         let first = ops.into_iter().map(Command::File).collect();
         server.reactor.perform_all(&mut server.memory, first).unwrap();

@@ -12,6 +12,7 @@ pub use freeing::Freeing;
 pub use ring::{RingIo, block_bytes};
 
 use crate::shard::Part;
+use crate::stall::FilesStanding;
 use hashbrown::HashMap;
 use muster_counters::counters;
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
@@ -101,6 +102,7 @@ impl Error for FileError {}
 
 /// Open files by the ids that the logs assign, and the operations under way.
 pub struct Files<I: FileIo> {
+    now: i64,
     /// The most closing files before another one is opened.
     closing_max: usize,
     open: HashMap<FileId, OpenFile<I::File>>,
@@ -108,11 +110,15 @@ pub struct Files<I: FileIo> {
     closing: Vec<I::File>,
     /// Work that waits until fewer files are closing, in order.
     deferred: VecDeque<Work<I::Conn>>,
+    /// The time since which the first of it has been the first.
+    deferred_since: i64,
     writing: HashMap<FileToken, Writing>,
     syncs: SyncOrder<(I::File, FileToken)>,
-    /// Reads and syncs under way.
-    reading: usize,
-    syncing: HashMap<FileToken, FileId>,
+    /// When the reads under way were started.
+    reading: HashMap<FileToken, i64>,
+    syncing: HashMap<FileToken, Syncing>,
+    /// The connections whose slices are read or sent, and since when.
+    slices: Vec<(I::Conn, i64)>,
     counters: FileCounters,
 }
 
@@ -143,6 +149,8 @@ counters! {
     pub struct FileGauges in "files" {
         /// Descriptors of files of the shard: open, or being closed.
         descriptors: u64 = Gauge of Count,
+        /// How long the oldest operation that the disk has not finished has been under way.
+        oldest_operation_micros: u64 = Gauge of Microseconds,
     }
 }
 
@@ -176,6 +184,7 @@ struct OpenFile<F> {
 /// A write under way: the log's own buffer, and the mode of the file.
 #[derive(Debug)]
 struct Writing {
+    since: i64,
     file: FileId,
     buffer: Vec<u8>,
     mode: OpenMode,
@@ -183,19 +192,34 @@ struct Writing {
     place: Option<Place>,
 }
 
+/// A sync that was requested; it may wait for writes.
+#[derive(Debug)]
+struct Syncing {
+    since: i64,
+    file: FileId,
+}
+
 impl<I: FileIo> Files<I> {
-    pub fn new(closing_max: usize) -> Self {
+    pub fn new(closing_max: usize, now: i64) -> Self {
         Self {
+            now,
             closing_max,
             open: HashMap::new(),
             closing: Vec::new(),
             deferred: VecDeque::new(),
+            deferred_since: now,
             writing: HashMap::new(),
             syncs: SyncOrder::default(),
-            reading: 0,
+            reading: HashMap::new(),
             syncing: HashMap::new(),
+            slices: Vec::new(),
             counters: FileCounters::default(),
         }
+    }
+
+    /// Sets the time of the operations that are requested next.
+    pub fn advance(&mut self, now: i64) {
+        self.now = now;
     }
 
     /// Starts an operation, or performs it at once if it is rare and short.
@@ -234,6 +258,7 @@ impl<I: FileIo> Files<I> {
                 self.deferred.push_front(work);
                 break;
             }
+            self.deferred_since = self.now;
             match work {
                 Work::Op(op) => self.start(io, op)?,
                 Work::SendParts(parts, to) => self.start_slice(io, parts, to)?,
@@ -268,7 +293,7 @@ impl<I: FileIo> Files<I> {
 
     /// A read ended.
     pub fn read(&mut self, token: FileToken, result: io::Result<Vec<u8>>) -> FileDone {
-        self.reading -= 1;
+        self.reading.remove(&token);
         match result {
             Ok(data) => FileDone::Read { token, data },
             Err(error) => FileDone::ReadFailed { token, reason: error.to_string() },
@@ -284,14 +309,20 @@ impl<I: FileIo> Files<I> {
         token: FileToken,
         result: io::Result<()>,
     ) -> Result<FileDone, FileError> {
-        let file = self.syncing.remove(&token);
+        let file = self.syncing.remove(&token).map(|it| it.file);
         result.map_err(|error| self.failed("sync", file, &error))?;
         Ok(FileDone::Synced { token })
     }
 
+    /// The slice of a connection was sent, read or dropped, if it had one.
+    pub fn slice_ended(&mut self, conn: I::Conn) {
+        self.slices.retain(|(other, _)| *other != conn);
+    }
+
     /// Whether any operation has not ended yet.
     pub fn is_busy(&self) -> bool {
-        let is_under_way = !self.writing.is_empty() || self.reading > 0 || !self.syncing.is_empty();
+        let is_under_way =
+            !self.writing.is_empty() || !self.reading.is_empty() || !self.syncing.is_empty();
         is_under_way || !self.deferred.is_empty()
     }
 
@@ -300,6 +331,7 @@ impl<I: FileIo> Files<I> {
         assert!(!self.is_busy(), "an operation is under way");
         self.open.clear();
         self.closing.clear();
+        self.slices.clear();
         self.syncs = SyncOrder::default();
     }
 
@@ -309,8 +341,27 @@ impl<I: FileIo> Files<I> {
     }
 
     /// The numbers as they are now.
-    pub fn gauges(&self) -> FileGauges {
-        FileGauges { descriptors: self.descriptors() as u64 }
+    pub fn gauges(&self, now: i64) -> FileGauges {
+        let oldest = self.oldest_operation().map_or(0, |since| now - since);
+        let oldest_operation_micros = oldest.max(0).unsigned_abs().saturating_mul(1_000);
+        FileGauges { descriptors: self.descriptors() as u64, oldest_operation_micros }
+    }
+
+    /// When the oldest operation or slice that the disk has not finished was started. It is looked
+    /// for among all of them.
+    pub fn oldest_operation(&self) -> Option<i64> {
+        let writes = self.writing.values().map(|it| it.since);
+        let syncs = self.syncing.values().map(|it| it.since);
+        let slices = self.slices.iter().map(|(_, since)| *since);
+        writes.chain(syncs).chain(slices).chain(self.reading.values().copied()).min()
+    }
+
+    /// How its operations stand.
+    pub fn standing(&self) -> FilesStanding {
+        FilesStanding {
+            operation_since: self.oldest_operation(),
+            deferred_since: (!self.deferred.is_empty()).then_some(self.deferred_since),
+        }
     }
 
     /// The descriptors that its files take.
@@ -323,6 +374,7 @@ impl<I: FileIo> Files<I> {
         if self.deferred.len() > 1 {
             return Ok(());
         }
+        self.deferred_since = self.now;
         self.resume(io)?;
         self.counters.opens_delayed += u64::from(!self.deferred.is_empty());
         Ok(())
@@ -347,17 +399,18 @@ impl<I: FileIo> Files<I> {
                 let mode = *mode;
                 io.write(open, mode, offset, &data, token);
                 let place = (mode == OpenMode::Cached).then(|| self.syncs.write(file));
-                self.writing.insert(token, Writing { file, buffer: data, mode, place });
+                let since = self.now;
+                self.writing.insert(token, Writing { since, file, buffer: data, mode, place });
             }
             FileOp::Read { token, file, offset, len } => {
                 io.read(&self.file(file)?.file, offset, len, token);
-                self.reading += 1;
+                self.reading.insert(token, self.now);
                 self.counters.reads += 1;
             }
             FileOp::Sync { token, file } => {
                 self.counters.syncs += 1;
                 let sync = (self.file(file)?.file.clone(), token);
-                self.syncing.insert(token, file);
+                self.syncing.insert(token, Syncing { since: self.now, file });
                 match self.syncs.sync(file, sync) {
                     Some((file, token)) => io.sync(&file, token),
                     None => self.counters.syncs_delayed += 1,
@@ -385,6 +438,9 @@ impl<I: FileIo> Files<I> {
                     io.put_file(&self.file(file)?.file, offset, len);
                 }
             }
+        }
+        if let PartsTo::Socket(conn) | PartsTo::Reactor(conn) = to {
+            self.slices.push((conn, self.now));
         }
         io.send(to);
         Ok(())

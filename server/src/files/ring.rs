@@ -42,8 +42,8 @@ impl RingIo {
     }
 
     /// No files yet, for a shard on this ring.
-    pub fn files() -> Files<Self> {
-        Files::new(CLOSING_MAX)
+    pub fn files(now: i64) -> Files<Self> {
+        Files::new(CLOSING_MAX, now)
     }
 
     /// The requested bytes of a read that has ended; None for an unknown token.

@@ -97,7 +97,7 @@ impl World {
     fn new(files_max: u32) -> Self {
         let mut partitions = OpenFiles::new(0, files_max);
         (0..100).for_each(|it| partitions.hold(key(it), Path::new("topic-0"), "segment"));
-        Self { disk: Disk::default(), files: Files::new(CLOSING_MAX), partitions }
+        Self { disk: Disk::default(), files: Files::new(CLOSING_MAX, 0), partitions }
     }
 
     fn perform(&mut self, ops: Vec<FileOp>) {
@@ -129,6 +129,7 @@ impl World {
             self.files.read(token, Ok(Vec::new()));
         } else {
             self.disk.slices.remove(0);
+            self.files.slice_ended(());
         }
         self.files.resume(&mut self.disk).unwrap();
     }
@@ -176,4 +177,32 @@ fn what_waits_for_descriptors_starts_when_reads_and_slices_have_ended() {
         world.end_first();
     }
     assert_eq!((world.disk.sent, world.files.is_busy()), (2, false));
+}
+
+#[test]
+fn the_oldest_operation_and_the_first_that_waits_are_known_with_their_times() {
+    let mut world = World::new(2);
+    let standing = |world: &World| {
+        let standing = world.files.standing();
+        (standing.operation_since, standing.deferred_since)
+    };
+    assert_eq!(standing(&world), (None, None));
+    for (now, segment) in [(100, 0), (200, 1), (300, 2), (400, 3), (500, 4)] {
+        world.files.advance(now);
+        world.read(segment, now as u64);
+    }
+    assert_eq!(standing(&world), (Some(100), Some(400)), "two files are closing");
+    world.files.advance(600);
+    world.end_first();
+    assert_eq!(standing(&world), (Some(200), Some(600)), "the next one waits");
+    assert_eq!(world.files.gauges(700).oldest_operation_micros, 500_000);
+    while world.is_anything_under_way() {
+        world.end_first();
+    }
+    assert_eq!(standing(&world), (None, None));
+    world.files.advance(800);
+    world.send([4]);
+    assert_eq!(standing(&world), (Some(800), None), "a slice is an operation, too");
+    world.files.slice_ended(());
+    assert_eq!(standing(&world), (None, None));
 }

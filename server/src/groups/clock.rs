@@ -56,6 +56,11 @@ impl GroupClock {
         (!self.stands_still(self.seen)).then_some(at)
     }
 
+    /// The time since which operations are pending, and no further one is durable.
+    pub(crate) fn flushing_since(&self) -> Option<i64> {
+        self.flushing.map(|(_, since)| since)
+    }
+
     fn stands_still(&self, now: i64) -> bool {
         self.flushing.is_some_and(|(_, since)| now - since > FLUSH_MS_MAX)
     }

@@ -188,6 +188,11 @@ impl GroupLog {
         self.clock.at(now)
     }
 
+    /// The time since which operations are pending, and no further one is durable.
+    pub(super) fn flushing_since(&self) -> Option<i64> {
+        self.clock.flushing_since()
+    }
+
     /// The slot that has a timer due at a past time.
     pub(super) fn due(&self, now: i64) -> Option<Slot> {
         let (at, slot) = self.coordinators_deadline()?;

@@ -83,6 +83,11 @@ impl Groups {
         self.log.flushing_micros() / 1_000
     }
 
+    /// The time since which operations of the log are pending, and no further one is durable.
+    pub(crate) fn flushing_since(&self) -> Option<i64> {
+        self.log.flushing_since()
+    }
+
     /// The last rebalances of a group that ended, the oldest first, and the one that is under way.
     pub(crate) fn rebalances(&self, group_id: &str) -> (Vec<&Event>, Option<Rebalance>) {
         (self.events.history().of(group_id).collect(), self.slots().rebalance_under_way(group_id))

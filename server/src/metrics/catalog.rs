@@ -8,6 +8,7 @@ use crate::partitions::{PartitionCounters, PartitionGauges};
 use crate::reactor::TlsCounters;
 use crate::shard::ShardCounters;
 use crate::shares::{ShareCounters, ShareGauges};
+use crate::stall::{StallCounters, StallGauges};
 use crate::telemetry::{TelemetryCounters, TelemetryGauges};
 use muster_coordinator::{Events, Gauges};
 use muster_counters::Metric;
@@ -16,6 +17,8 @@ use muster_counters::Metric;
 pub(super) fn all() -> impl Iterator<Item = &'static Metric> {
     let parts = [
         ShardCounters::METRICS,
+        StallCounters::METRICS,
+        StallGauges::METRICS,
         ClientCounters::METRICS,
         Timings::METRICS,
         ClientGauges::METRICS,

@@ -98,7 +98,7 @@ impl Gather {
             pending.as_ref().map_or(Duration::ZERO, |(since, _)| now.duration_since(*since))
         };
         let waited: Vec<Duration> = self.pending.iter().map(waited).collect();
-        health::alive(&self.states, &waited)
+        health::alive(&self.states, &waited, &self.reports)
     }
 
     /// Whether clients are served.

@@ -64,8 +64,8 @@ impl Verdict {
 }
 
 /// Whether the process lives: shards that load are alive. `waited` has how long each shard has not
-/// answered.
-pub(super) fn alive(states: &ShardStates, waited: &[Duration]) -> Verdict {
+/// answered. Work that is stalled is listed, and is a reason if it is stuck: see `stall.rs`.
+pub(super) fn alive(states: &ShardStates, waited: &[Duration], reports: &[Report]) -> Verdict {
     let is_stuck = |(shard, waited): &(u32, &Duration)| {
         states.of(*shard) == ShardState::Serving && **waited >= STUCK
     };
@@ -73,7 +73,13 @@ pub(super) fn alive(states: &ShardStates, waited: &[Duration]) -> Verdict {
     let words = |(shard, waited): (u32, &Duration)| {
         format!("shard {shard} has not answered for {} s", waited.as_secs())
     };
-    Verdict::new("alive", stuck.map(words).collect(), Vec::new())
+    let is_disk_slow = reports.iter().any(|report| report.is_disk_slow);
+    let all = reports.iter().filter(|_| !is_disk_slow);
+    let own = all.flat_map(|report| report.stuck.iter().cloned());
+    let obstacles: Vec<String> = stuck.map(words).chain(own).collect();
+    let all = reports.iter().flat_map(|report| report.stalled.iter());
+    let others = all.filter(|words| !obstacles.contains(words)).cloned().collect();
+    Verdict::new("alive", obstacles, others)
 }
 
 /// Whether clients are served.
@@ -111,11 +117,20 @@ mod tests {
             offline_partitions: 0,
             is_full: false,
             troubles: Vec::new(),
+            stalled: Vec::new(),
+            stuck: Vec::new(),
         };
         signs(&mut of_shard);
-        let (obstacles, warnings) = (of_shard.obstacles(), of_shard.warnings());
-        let (numbers, certificates) = (Vec::new(), Vec::new());
-        Report { shard, numbers, certificates, obstacles, warnings }
+        Report {
+            shard,
+            numbers: Vec::new(),
+            certificates: Vec::new(),
+            obstacles: of_shard.obstacles(),
+            stalled: of_shard.stalled(),
+            stuck: of_shard.stuck(),
+            is_disk_slow: false,
+            warnings: of_shard.warnings(),
+        }
     }
 
     fn serving() -> ShardStates {
@@ -163,9 +178,33 @@ mod tests {
         let states = serving();
         let waited = [Duration::ZERO, STUCK];
         let text = "shard 1 has not answered for 10 s\n".to_owned();
-        assert_eq!(alive(&states, &waited), Verdict { is_well: false, text });
-        assert!(alive(&states, &[Duration::ZERO, STUCK - Duration::from_millis(1)]).is_well);
+        assert_eq!(alive(&states, &waited, &[]), Verdict { is_well: false, text });
+        assert!(alive(&states, &[Duration::ZERO, STUCK - Duration::from_millis(1)], &[]).is_well);
         states.set(1, ShardState::Loading);
-        assert!(alive(&states, &waited).is_well);
+        assert!(alive(&states, &waited, &[]).is_well);
+    }
+
+    #[test]
+    fn stalled_work_is_shown_and_stuck_work_is_the_end() {
+        let [disk, fetch] = ["the disk", "Fetch"].map(str::to_owned);
+        let slow = report(0, |signs| signs.stalled = vec![disk.clone(), fetch.clone()]);
+        let stuck =
+            report(1, |signs| (signs.stalled, signs.stuck) = (vec![fetch.clone()], vec![fetch]));
+        let waited = [Duration::ZERO; 2];
+        let verdict = alive(&serving(), &waited, &[report(0, |_| {}), report(1, |_| {})]);
+        assert_eq!(verdict, Verdict { is_well: true, text: "alive\n".to_owned() });
+        let text = "alive\nshard 0: the disk\nshard 0: Fetch\n".to_owned();
+        let verdict = alive(&serving(), &waited, &[slow, report(1, |_| {})]);
+        assert_eq!(verdict, Verdict { is_well: true, text });
+        let both = [report(0, |signs| signs.stalled = vec![disk]), stuck];
+        let text = "shard 1: Fetch\nshard 0: the disk\n".to_owned();
+        assert_eq!(alive(&serving(), &waited, &both), Verdict { is_well: false, text });
+        let text = "shard 0: the disk\nshard 1: Fetch\n".to_owned();
+        assert_eq!(ready(&serving(), &both), Verdict { is_well: false, text: text.clone() });
+        let [mut slow, stuck] = both;
+        slow.is_disk_slow = true;
+        let text = format!("alive\n{text}");
+        let verdict = alive(&serving(), &waited, &[slow, stuck]);
+        assert_eq!(verdict, Verdict { is_well: true, text }, "shard 1 may wait for shard 0");
     }
 }

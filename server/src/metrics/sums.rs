@@ -144,7 +144,17 @@ mod tests {
         waits.iter().for_each(|it| doors.waits.record(*it));
         let numbers: muster_counters::Copies = vec![Box::new(doors)];
         let (certificates, obstacles, warnings) = (Vec::new(), Vec::new(), Vec::new());
-        Report { shard: 0, numbers, certificates, obstacles, warnings }
+        let (stalled, stuck) = (Vec::new(), Vec::new());
+        Report {
+            shard: 0,
+            numbers,
+            certificates,
+            obstacles,
+            stalled,
+            stuck,
+            is_disk_slow: false,
+            warnings,
+        }
     }
 
     #[test]

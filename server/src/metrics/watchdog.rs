@@ -1,10 +1,11 @@
-//! The watchdog of the service manager: notified as long as all shards answer.
+//! The watchdog of the service manager: notified as long as all shards answer, and no work is
+//! stuck. The manager also gets the trouble in words, for its status of the service.
 
 use super::gather::Gather;
 use super::health::ShardStates;
 use crate::Failure;
 use crate::mailbox::Peer;
-use crate::supervisor::{ALIVE, notify, watchdog};
+use crate::supervisor::{ALIVE, STATUS, notify, watchdog};
 use std::thread;
 use std::time::Instant;
 use tracing::error;
@@ -15,8 +16,14 @@ pub(crate) fn watch(states: ShardStates, peers: Vec<Peer>) -> Result<(), Failure
     let mut gather = Gather::new("", Vec::new(), states, Instant::now());
     gather.set_peers(peers);
     let watch = move || {
+        let mut said = "alive".to_owned();
         loop {
             let verdict = gather.alive();
+            let words = verdict.text.trim_end().replace('\n', "; ");
+            if words != said {
+                notify(&format!("{STATUS}{words}"));
+                said = words;
+            }
             if verdict.is_well {
                 notify(ALIVE);
             } else {

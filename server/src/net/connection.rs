@@ -3,6 +3,7 @@
 
 use super::access::Access;
 use super::amend::Amend;
+use super::counters::Answered;
 use super::durable::{Flushes, VisibleAt};
 use super::limits::SLICE_BYTES;
 use super::standing::Standing;
@@ -13,7 +14,7 @@ use crate::event::{ConnectionId, ListenerIndex};
 use crate::quotas::Allowance;
 use crate::security::acls::Permissions;
 use muster_codec::frame::frame_length;
-use muster_codec::{DecodeError, Response, wire};
+use muster_codec::{ApiKey, DecodeError, Response, wire};
 use muster_storage::{FileKey, FileRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ const COPIED_BYTES_MAX: usize = 64 << 10;
 /// A request that is not answered yet, or whose answer may not leave yet.
 #[derive(Debug)]
 struct InFlight {
+    api: ApiKey,
     correlation_id: i32,
     api_version: i16,
     amendment: Option<Box<dyn Amend>>,
@@ -56,6 +58,16 @@ pub(super) enum Streaming {
     UnderWay(usize),
     /// The socket is full.
     AwaitsWritable,
+}
+
+/// The first thing that a client waits for, and the server has to move.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    /// Another number each time that it moves.
+    mark: u64,
+    pub(super) api: ApiKey,
+    /// None for an answer that is being sent.
+    pub(super) sequence: Option<u64>,
 }
 
 /// The state of one connection.
@@ -129,6 +141,8 @@ pub(super) struct Connection {
     ready_file_bytes: usize,
     /// Requests from this sequence number on wait until all earlier ones are answered.
     held_until: u64,
+    /// The mark of what its client waited for at the last look, and since when that stands still.
+    stands: Option<(u64, i64)>,
 }
 
 impl Connection {
@@ -171,6 +185,7 @@ impl Connection {
             ready_bytes: 0,
             ready_file_bytes: 0,
             held_until: 0,
+            stands: None,
         }
     }
 
@@ -227,8 +242,9 @@ impl Connection {
     }
 
     /// Takes a place in the order of answers; the returned number identifies the request.
-    pub(super) fn begin(&mut self, correlation_id: i32, api_version: i16) -> u64 {
+    pub(super) fn begin(&mut self, api: ApiKey, correlation_id: i32, api_version: i16) -> u64 {
         self.in_flight.push_back(InFlight {
+            api,
             correlation_id,
             api_version,
             amendment: None,
@@ -294,7 +310,7 @@ impl Connection {
         write: impl FnOnce(i32, i16, &mut Vec<u8>) -> wire::Result<()>,
         visible_at: VisibleAt,
         is_durable: bool,
-        frame: impl FnOnce() -> Vec<u8>,
+        (frame, answered): (impl FnOnce() -> Vec<u8>, &mut Answered),
     ) -> bool {
         let Some(place) = sequence.checked_sub(self.first_sequence) else { return true };
         let Some(request) = self.in_flight.get_mut(place as usize) else { return true };
@@ -305,7 +321,7 @@ impl Connection {
         self.failed = written.err().or(self.failed);
         if leaves_now {
             self.output = frame;
-            self.pop_first();
+            self.pop_first(answered);
         } else {
             self.ready_bytes += frame.len();
             let frame = Frame { bytes: frame, files: Vec::new() };
@@ -341,7 +357,12 @@ impl Connection {
     }
 
     /// Moves answers that may leave now to the output, and emptied frames to `spare`.
-    pub(super) fn advance(&mut self, flushes: &Flushes, spare: &mut Vec<Vec<u8>>) {
+    pub(super) fn advance(
+        &mut self,
+        flushes: &Flushes,
+        spare: &mut Vec<Vec<u8>>,
+        answered: &mut Answered,
+    ) {
         while let Some(request) = self.in_flight.front_mut() {
             match &mut request.answer {
                 Answer::Ready { frame, visible_at } if flushes.have(visible_at) => {
@@ -358,14 +379,44 @@ impl Connection {
                 Answer::None => {}
                 Answer::Ready { .. } | Answer::Pending => return,
             }
-            self.pop_first();
+            self.pop_first(answered);
         }
     }
 
-    fn pop_first(&mut self) {
+    fn pop_first(&mut self, answered: &mut Answered) {
         let request = self.in_flight.pop_front();
+        if let Some(request) = &request {
+            answered.count(request.api);
+        }
         self.answered.extend(request.and_then(|request| request.timing).map(|timing| *timing));
         self.first_sequence += 1;
+    }
+
+    /// The first thing that the client waits for; None if there is none, or it has to read.
+    pub(super) fn awaited(&self) -> Option<Awaited> {
+        match self.streaming {
+            Streaming::AwaitsWritable => None,
+            Streaming::Queued | Streaming::UnderWay(_) => {
+                let mark = !self.last_taken.unsigned_abs();
+                Some(Awaited { mark, api: ApiKey::Fetch, sequence: None })
+            }
+            Streaming::No => {
+                let api = self.in_flight.front()?.api;
+                let sequence = self.first_sequence;
+                Some(Awaited { mark: sequence, api, sequence: Some(sequence) })
+            }
+        }
+    }
+
+    /// The time since which that stands still, by looks at it.
+    pub(super) fn stands_since(&mut self, awaited: &Awaited, now: i64) -> i64 {
+        let known = self.stands.filter(|(mark, _)| *mark == awaited.mark);
+        self.stands.insert(known.unwrap_or((awaited.mark, now))).1
+    }
+
+    /// Its client waits for nothing that is the server's to move.
+    pub(super) fn stands_for_good_reason(&mut self) {
+        self.stands = None;
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::account::{Account, Kind};
 use super::connection::{Connection, Streaming};
-use super::counters::ClientCounters;
+use super::counters::{Answered, ClientCounters};
 use super::doors::Doors;
 use super::durable::{Flushes, Reply, VisibleAt};
 use super::input::Waiting;
 use super::limits::{Limits, SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
 use super::long_input::Leaving;
+use super::looks::Looks;
 use super::stream::{Piece, SliceMax};
 use super::throttle::Throttle;
 use super::timings::{Sampler, Timings};
@@ -66,6 +67,8 @@ pub struct Connections {
     pub(super) throttle: Throttle,
     pub(super) doors: Doors,
     pub(super) counters: ClientCounters,
+    pub(super) answered: Answered,
+    pub(super) looks: Looks,
     pub(super) timings: Timings,
     pub(super) sampler: Sampler,
     /// The request that the shard works on, if it is measured.
@@ -91,6 +94,8 @@ impl Connections {
             doors: Doors::new(throttle.window()),
             throttle,
             counters: ClientCounters::default(),
+            answered: Answered::default(),
+            looks: Looks::default(),
             timings: Timings::default(),
             sampler: Sampler::default(),
             timed: None,
@@ -248,7 +253,7 @@ impl Connections {
     ) -> RequestId {
         self.counters.requests.count(api, api_version);
         let connection = self.get_mut(id);
-        let sequence = connection.map_or(0, |c| c.begin(correlation_id, api_version));
+        let sequence = connection.map_or(0, |c| c.begin(api, correlation_id, api_version));
         self.sample_request(id, sequence, api);
         RequestId { connection: id.0, sequence }
     }
@@ -313,12 +318,12 @@ impl Connections {
         let is_early = Fault::EarlyAnswer.is_injected();
         let visible_at = if is_early { VisibleAt::Now } else { visible_at };
         let is_durable = self.flushes.have(&visible_at);
-        let Self { slots, spare, .. } = self;
+        let Self { slots, spare, answered, .. } = self;
         let slot = slots.get_mut(id.slot()).and_then(Option::as_mut);
         let Some(connection) = slot.filter(|connection| connection.id == id) else { return };
         let frame = || spare.pop().unwrap_or_default();
-        let waits_for = visible_at.clone();
-        if connection.answer(request.sequence, write, visible_at, is_durable, frame) || is_durable {
+        let (waits_for, to) = (visible_at.clone(), (frame, answered));
+        if connection.answer(request.sequence, write, visible_at, is_durable, to) || is_durable {
             self.advance(id);
         } else {
             self.flushes.wait(&waits_for, id);
@@ -461,10 +466,10 @@ impl Connections {
     }
 
     fn advance(&mut self, id: ConnectionId) {
-        let Self { slots, spare, flushes, .. } = self;
+        let Self { slots, spare, flushes, answered, .. } = self;
         let slot = slots.get_mut(id.slot()).and_then(Option::as_mut);
         let Some(connection) = slot.filter(|connection| connection.id == id) else { return };
-        connection.advance(flushes, spare);
+        connection.advance(flushes, spare, answered);
         let answered = std::mem::take(&mut connection.answered);
         while spare.last().is_some_and(|frame| {
             frame.capacity() > SPARE_FRAME_BYTES_MAX || spare.len() > SPARE_FRAMES_MAX

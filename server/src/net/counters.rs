@@ -101,6 +101,27 @@ impl Number for Requests {
     }
 }
 
+/// The number of requests of each API whose answers have left, or that need none. It may wrap.
+#[derive(Debug)]
+pub(super) struct Answered(Box<[u32; KEYS]>);
+
+impl Default for Answered {
+    fn default() -> Self {
+        Self(Box::new([0; KEYS]))
+    }
+}
+
+impl Answered {
+    pub(super) fn count(&mut self, api: ApiKey) {
+        let count = &mut self.0[api as usize];
+        *count = count.wrapping_add(1);
+    }
+
+    pub(super) fn of(&self, api: ApiKey) -> u32 {
+        self.0[api as usize]
+    }
+}
+
 /// The number of error codes in answers of each API, of those that have occurred.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Errors(BTreeMap<(ApiKey, i16), u64>);

@@ -35,6 +35,7 @@ mod frames;
 mod input;
 pub(crate) mod limits;
 mod long_input;
+mod looks;
 mod run_queue;
 mod standing;
 mod stranger;

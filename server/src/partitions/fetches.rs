@@ -4,6 +4,7 @@ use super::limits::{WAITING_FETCHES_MAX, WAITING_PARTITIONS_MAX};
 use super::reads::{Fetch, Want};
 use hashbrown::HashMap;
 use muster_codec::messages::PartitionData;
+use muster_coordinator::RequestId;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The memory that a partition takes in a fetch while that waits.
@@ -73,6 +74,17 @@ impl Fetches {
     pub(super) fn of_connection(&self, connection: u64) -> Vec<u64> {
         let ids = self.by_connection.range((connection, 0)..=(connection, u64::MAX));
         ids.map(|(_, id)| *id).collect()
+    }
+
+    /// Whether a request is a fetch that waits for records, until a time that is not over.
+    pub(super) fn is_parked(&self, request: RequestId, now: i64) -> bool {
+        let is_parked = |id: &u64| {
+            self.get(*id).is_some_and(|fetch| {
+                let (is_it, deadline) = (fetch.request == request, fetch.deadline);
+                is_it && deadline >= now && self.deadlines.contains(&(deadline, *id))
+            })
+        };
+        self.of_connection(request.connection).iter().any(is_parked)
     }
 
     /// The number of fetches of a connection that wait for records.

@@ -199,6 +199,11 @@ impl Partitions {
         }
     }
 
+    /// Whether a request is a fetch that waits for records, until a time that is not over.
+    pub(crate) fn is_parked(&self, request: RequestId, now: i64) -> bool {
+        self.fetches.is_parked(request, now)
+    }
+
     /// Searches for the records of a fetch until the read budget is used up; answers when all are
     /// found.
     fn start_reads(&mut self, id: u64, out: &mut Effects) {

@@ -12,7 +12,7 @@ impl<I: Io> Reactor<I> {
     fn numbers(&self, shard: &Shard) -> Copies {
         let mut numbers = shard.inspect().numbers();
         numbers.push(Box::new(self.files.counters()));
-        numbers.push(Box::new(self.files.gauges()));
+        numbers.push(Box::new(self.files.gauges(self.times.now)));
         numbers.push(Box::new(self.sessions.numbers(self.times.wall.0)));
         numbers.push(Box::new(self.sessions.handshakes.limits()));
         numbers
@@ -21,6 +21,7 @@ impl<I: Io> Reactor<I> {
     /// Sends copies of the numbers of a shard to the admin side, which may have given up.
     pub(super) fn report(&self, shard: &Shard, to: &Sender<Report>) {
         let inspection = shard.inspect();
+        let (stalled, stuck) = shard.stalls();
         let signs = Signs {
             shard: inspection.number(),
             is_stopping: inspection.is_stopping(),
@@ -30,6 +31,8 @@ impl<I: Io> Reactor<I> {
             offline_partitions: inspection.offline_partitions(),
             is_full: self.is_full,
             troubles: shard.troubles(),
+            stalled,
+            stuck,
         };
         let certificates = self.sessions.listeners.iter();
         let _ = to.try_send(Report {
@@ -37,6 +40,9 @@ impl<I: Io> Reactor<I> {
             numbers: self.numbers(shard),
             certificates: certificates.map(|tls| Some(tls.as_ref()?.expires_at)).collect(),
             obstacles: signs.obstacles(),
+            stalled: signs.stalled(),
+            stuck: signs.stuck(),
+            is_disk_slow: shard.is_disk_slow(),
             warnings: signs.warnings(),
         });
     }

@@ -208,7 +208,7 @@ impl Story {
     fn new() -> Self {
         let mut world = World::new(&[]);
         world.pass(100);
-        let reactor = Reactor::new(Files::new(4), Times::both(world.now));
+        let reactor = Reactor::new(Files::new(4, world.now), Times::both(world.now));
         Self { world, reactor, io: Sockets::default() }
     }
 

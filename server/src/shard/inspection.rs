@@ -29,8 +29,12 @@ impl<'s> Inspection<'s> {
     /// Copies of all numbers of the shard, for metrics. Each is kept as it changes, so that this
     /// takes no longer with more groups, connections or partitions.
     pub fn numbers(self) -> Copies {
-        let Shard { counters, clients, groups, partitions, shares, telemetry, .. } = self.0;
+        let Shard {
+            counters, clients, groups, partitions, shares, telemetry, stalls, times, ..
+        } = self.0;
         let mut numbers: Copies = vec![Box::new(*counters)];
+        numbers.push(Box::new(stalls.counters()));
+        numbers.push(Box::new(stalls.gauges(times.now)));
         numbers.extend(clients.numbers());
         numbers.extend(groups.numbers());
         numbers.extend(partitions.numbers());
@@ -60,6 +64,11 @@ impl<'s> Inspection<'s> {
     /// How long the flush of its log that is under way has taken so far, in milliseconds.
     pub fn flushing_ms(self) -> u64 {
         self.0.groups.flushing_ms()
+    }
+
+    /// The work that is stuck, in words: see `stall.rs`.
+    pub fn stuck(self) -> Vec<String> {
+        self.0.stalls().1
     }
 
     /// The host with the most connections to the shard, and their number.

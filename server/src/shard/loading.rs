@@ -25,6 +25,7 @@ use crate::net::Clients;
 use crate::partitions::{Effects, Identity, Partitions};
 use crate::placement::{CONTROLLER, Placement};
 use crate::shares::{Shares, SlotStates};
+use crate::stall::Stalls;
 use crate::telemetry::Telemetry;
 use crate::transactions::{Coordinators, Life, Transactions};
 use crate::trash;
@@ -267,6 +268,7 @@ impl Loaded {
             turn_began: None,
             clock_watch: ClockWatch::default(),
             troubles: Troubles::default(),
+            stalls: Stalls::default(),
             may_have_lost_records: may_have_lost_writes,
             stopping: Stopping::No,
         };

@@ -19,6 +19,7 @@ mod names;
 mod reading;
 mod requests;
 mod shares;
+mod stalls;
 mod start;
 mod step;
 mod streams_groups;
@@ -54,6 +55,7 @@ use crate::partitions::Partitions;
 use crate::placement::Placement;
 use crate::security::TokenKeys;
 use crate::shares::Shares;
+use crate::stall::Stalls;
 use crate::telemetry::Telemetry;
 use crate::transactions::Transactions;
 use crate::volume::VolumeOf;
@@ -177,6 +179,7 @@ pub struct Shard {
     turn_began: Option<u64>,
     clock_watch: ClockWatch,
     troubles: Troubles,
+    stalls: Stalls,
     /// The power was lost, and the first turn has not begun.
     may_have_lost_records: bool,
     stopping: Stopping,

@@ -67,6 +67,7 @@ impl Shard {
         self.advance(times);
         self.count_turn();
         self.clients.begin_turn(received_until);
+        self.look_at_stalls();
         assert!(!self.groups.is_failed(), "the shard has failed");
         self.forget_slice();
         self.expire();
@@ -406,6 +407,7 @@ impl Shard {
             self.clients.deadline(),
             self.has_work().then_some(self.times.now),
             self.stop_deadline(),
+            self.look_deadline(),
         ]
         .into_iter()
         .flatten()

@@ -48,6 +48,7 @@ use crate::partitions::{Effects, PartitionId, Partitions, ShareReadEnd};
 use crate::placement::Slot;
 use config::ShareConfig;
 use muster_codec::ErrorCode;
+use muster_coordinator::RequestId;
 use muster_shares::partition::InFlight;
 use muster_shares::sessions::SessionKey;
 use muster_shares::{OpenPartitions, Sessions, SharePartitionKey, TopicPartition};
@@ -273,6 +274,11 @@ impl Shares {
         let gone: Vec<_> =
             keys.filter(|key| inputs.image.topic_by_id(key.topic_id).is_none()).cloned().collect();
         gone.iter().for_each(|key| self.drop_partition(key, ErrorCode::UnknownTopicOrPartition));
+    }
+
+    /// Whether a request waits for records, until a time that is not over.
+    pub(crate) fn is_parked(&self, request: RequestId, now: i64) -> bool {
+        self.requests.is_parked_until(request, now)
     }
 
     /// The requests of a connection that wait for records.

@@ -247,6 +247,15 @@ impl Table {
         ids.map(|(_, id)| *id).collect()
     }
 
+    /// Whether a request waits for records, until a time that is not over.
+    pub(super) fn is_parked_until(&self, request: RequestId, now: i64) -> bool {
+        let is_parked = |id: &u64| {
+            let found = self.by_id.get(id).filter(|found| found.asked.request == request);
+            found.is_some_and(|found| found.deadline >= now) && self.is_parked(*id)
+        };
+        self.of_connection(request.connection).iter().any(is_parked)
+    }
+
     /// The number of requests of a connection that wait for records.
     pub(super) fn parked_of(&self, connection: u64) -> usize {
         self.of_connection(connection).into_iter().filter(|id| self.is_parked(*id)).count()

@@ -15,6 +15,7 @@ use super::amend::AMENDMENTS_BYTES_MAX;
 use super::connections::Connections;
 use super::counters::ClientGauges;
 use super::limits::{ENCRYPTED_SLICE_BYTES, Limits, SLICES_MAX, SOFTWARE_BYTES_MAX};
+use super::looks::LookedAt;
 use super::run_queue::{Place, RunQueue};
 use super::throttle::Throttle;
 use crate::clock::Stopwatch;
@@ -24,6 +25,7 @@ use crate::limit_gauges::{Limit, LimitGauges};
 use crate::quotas::ClientQuotas;
 use crate::security::TokenKeys;
 use access::Unauthenticated;
+use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use muster_counters::Copies;
 use muster_storage::FileKey;
@@ -50,6 +52,9 @@ pub(crate) struct Clients {
     now: i64,
     /// All input that arrived before this time has been handled.
     handled_until: i64,
+    /// At the last look, if input waited: the time before which all was handled, and the requests
+    /// that were; and since when these stand still.
+    input_stands: (Option<(i64, u64)>, i64),
     is_stopping: bool,
     gone: Gone,
 }
@@ -91,6 +96,7 @@ impl Clients {
             next_idle_sweep: now,
             now,
             handled_until: now,
+            input_stands: (None, now),
             is_stopping: false,
             gone: Gone::default(),
             token_keys: TokenKeys::default(),
@@ -287,6 +293,33 @@ impl Clients {
     /// The connections that have been closed, and the files that were sent.
     pub(crate) fn take_gone(&mut self) -> Option<Gone> {
         (!self.gone.is_empty()).then(|| std::mem::take(&mut self.gone))
+    }
+}
+
+/// Requests that clients wait for.
+impl Clients {
+    /// Looks at the next connections: see [`Connections::look`]. `handled` is the number of
+    /// requests that were handled so far.
+    pub(crate) fn look(
+        &mut self,
+        handled: u64,
+        is_parked: impl Fn(RequestId, ApiKey) -> bool,
+    ) -> Option<LookedAt> {
+        let mark = self.has_waiting().then_some((self.handled_until, handled));
+        if self.input_stands.0 != mark {
+            self.input_stands = (mark, self.now);
+        }
+        self.connections.look(self.now, is_parked)
+    }
+
+    /// The time since which the input that waits for its turn stands still, by looks at it.
+    pub(crate) fn input_stands_since(&self) -> Option<i64> {
+        self.input_stands.0.map(|_| self.input_stands.1)
+    }
+
+    /// The number of requests of an API that were answered.
+    pub(crate) fn answered(&self, api: ApiKey) -> u32 {
+        self.connections.answered.of(api)
     }
 }
 

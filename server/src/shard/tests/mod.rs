@@ -18,6 +18,7 @@ mod regexes;
 mod secrets;
 mod shares;
 mod snapshots;
+mod stalls;
 mod strangers;
 mod token_keys;
 mod transactions;

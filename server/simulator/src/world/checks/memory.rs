@@ -40,6 +40,10 @@ impl World {
         self.coverage.saw(Seen::MemoryMeasured);
         self.coverage.add(Seen::LogFull, u64::from(is_full));
         self.coverage.add(Seen::WaitedForLog, u64::from(waits > 0 && is_full));
+        let stuck = self.process.shards[number as usize].inspect().stuck();
+        if let Some(first) = stuck.first() {
+            return self.violate(format_args!("shard {number}: {first}"));
+        }
         if let Some((what, has, may)) = found {
             self.violate(format_args!("shard {number}: {has} {what}, and {may} may be"));
         }

@@ -270,7 +270,7 @@ impl SimShard {
 
 impl Running {
     fn new(shard: Shard, times: Times) -> Box<Self> {
-        Box::new(Self { shard, reactor: Reactor::new(Files::new(CLOSING_MAX), times) })
+        Box::new(Self { shard, reactor: Reactor::new(Files::new(CLOSING_MAX, times.now), times) })
     }
 }
 

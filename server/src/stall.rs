@@ -1,0 +1,401 @@
+//! Stalled work: what a shard has to finish, and has not moved for ten seconds. This is the one
+//! place that decides it, for the log, metrics, health checks and the page.
+//!
+//! [`Stalls`] gets every two seconds the work that stands still, with its time ([`Standing`]). Work
+//! that waits for a client, for records, or for members of a group is none of it.
+//!
+//! - Work is *stalled* once it has stood still for [`STALLED_MS`]. Time during which the shard had
+//!   no turns does not count: all work stands still then, and no blame is on any of it.
+//! - A shard with stalled work is not ready.
+//! - Work is *stuck* if it has stood still for as long while the disk owed the shard nothing: then
+//!   a new start helps, and the process does not count as alive. A disk that hangs is no reason for
+//!   one, as the groups outlast it in memory.
+//! - A request that was stalled counts as such, though its client has given up, until another of
+//!   its API is answered: clients come again, and wait again.
+
+use muster_codec::{ApiKey, Role};
+use muster_counters::counters;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Work that has stood still for so long is stalled.
+pub const STALLED_MS: i64 = 10_000;
+
+/// The time between two looks.
+pub(crate) const LOOK_MS: i64 = 2_000;
+
+/// After a longer time without a look the shard had no turns.
+const PAUSE_MS: i64 = 2 * LOOK_MS;
+
+/// A file operation that is under way for longer shows that the disk is slow.
+const SLOW_DISK_MS: i64 = 1_000;
+
+/// How long a stalled request is remembered without another one that waits.
+const REMEMBERED_MS: i64 = 60_000;
+
+/// A kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    /// File operations that the disk has not finished.
+    Operations,
+    /// File operations that the shard has not started.
+    Deferred,
+    /// Records of the log that are not flushed.
+    Log,
+    /// Input of clients that has not had its turn.
+    Input,
+    /// Requests of an API that are not answered.
+    Requests(ApiKey),
+}
+
+/// Work that stands still since a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) work: Work,
+    pub(crate) since: i64,
+}
+
+/// The file operations of a shard.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FilesStanding {
+    /// When the oldest operation under way was started.
+    pub operation_since: Option<i64>,
+    /// The time since which the first of those that wait has been the first.
+    pub deferred_since: Option<i64>,
+}
+
+counters! {
+    /// Work that stands still.
+    #[derive(Copy)]
+    pub struct StallCounters in "stalls" {
+        /// Times that work of a kind had not moved for ten seconds.
+        begun: u64 = Counter of Count,
+    }
+}
+
+counters! {
+    /// Work that stands still now.
+    #[derive(Copy)]
+    pub struct StallGauges in "stalls" {
+        /// Kinds of work that have not moved for ten seconds: file operations, the log, input, or
+        /// the requests of an API.
+        stalled: u64 = Gauge of Count,
+        /// How long the work that has stood still longest has done so, of the kinds that have not
+        /// moved for ten seconds.
+        oldest_micros: u64 = Gauge of Microseconds,
+    }
+}
+
+/// The stalled work of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Stalls {
+    /// The file operations, as they are known to stand.
+    pub(crate) files: FilesStanding,
+    /// The last look.
+    pub(crate) seen: Seen,
+    next_look: i64,
+    last_look: Option<i64>,
+    /// The first look after a time without turns.
+    resumed: i64,
+    /// The last look at which the disk was slow.
+    disk_slow_at: Option<i64>,
+    stalled: BTreeMap<Work, Stalled>,
+    counters: StallCounters,
+}
+
+/// Whether another look has something to see.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// The requests that were handled before it.
+    pub(crate) handled: u64,
+    /// Something waited.
+    pub(crate) has_waiting: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Stalled {
+    since: i64,
+    seen_at: i64,
+    /// For requests: the number of those of the API that were answered, and when that was new.
+    answered: u32,
+    answered_at: i64,
+}
+
+/// A change of what is stalled, for the log.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Began(Work, i64),
+    Ended(Work, i64),
+}
+
+impl Stalls {
+    /// Whether it is time for a look.
+    pub(crate) fn is_due(&self, now: i64) -> bool {
+        now >= self.next_look
+    }
+
+    /// When the next look is due.
+    pub(crate) fn next_look(&self) -> i64 {
+        self.next_look
+    }
+
+    /// The next look is soon, as this one is not over.
+    pub(crate) fn look_on(&mut self, at: i64) {
+        self.next_look = at;
+    }
+
+    /// Takes what stands still at a look; `answered` has the number of answered requests of an API.
+    /// Returns what has changed.
+    pub(crate) fn look(
+        &mut self,
+        now: i64,
+        standing: &[Standing],
+        answered: impl Fn(ApiKey) -> u32,
+    ) -> Vec<Change> {
+        self.next_look = now + LOOK_MS;
+        if self.last_look.replace(now).is_none_or(|last| now - last > PAUSE_MS) {
+            self.resumed = now;
+        }
+        let is_slow =
+            |it: &&Standing| it.work == Work::Operations && now - it.since >= SLOW_DISK_MS;
+        if standing.iter().any(|it| is_slow(&it)) {
+            self.disk_slow_at = Some(now);
+        }
+        let mut changes = self.forget(now, standing, &answered);
+        for Standing { work, since } in standing {
+            if now - self.counted(*since) < STALLED_MS {
+                continue;
+            }
+            let count = work.answered(&answered);
+            let stalled = self.stalled.entry(*work).or_insert_with(|| {
+                self.counters.begun += 1;
+                changes.push(Change::Began(*work, now - since));
+                // Others may have been answered until now.
+                let is_request = matches!(work, Work::Requests(_));
+                let answered_at = if is_request { now } else { *since };
+                Stalled { since: *since, seen_at: now, answered: count, answered_at }
+            });
+            stalled.seen_at = now;
+        }
+        changes
+    }
+
+    /// Forgets what has moved.
+    fn forget(
+        &mut self,
+        now: i64,
+        standing: &[Standing],
+        answered: &impl Fn(ApiKey) -> u32,
+    ) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.stalled.retain(|work, stalled| {
+            let count = work.answered(answered);
+            let is_answered = count != stalled.answered;
+            if is_answered {
+                (stalled.answered, stalled.answered_at) = (count, now);
+            }
+            let found = standing.iter().find(|it| it.work == *work);
+            let is_remembered = matches!(work, Work::Requests(_))
+                && !is_answered
+                && now - stalled.seen_at < REMEMBERED_MS;
+            let still_stands = found.is_some_and(|it| now - it.since >= STALLED_MS);
+            if !still_stands && !is_remembered {
+                changes.push(Change::Ended(*work, now - stalled.since));
+            }
+            still_stands || is_remembered
+        });
+        changes
+    }
+
+    /// Whether the disk was slow of late.
+    pub(crate) fn is_disk_slow(&self, now: i64) -> bool {
+        self.disk_slow_at.is_some_and(|at| now - at < STALLED_MS)
+    }
+
+    /// The stalled work, in words.
+    pub(crate) fn stalled(&self, now: i64) -> Vec<String> {
+        let words = |(work, stalled): (&Work, &Stalled)| in_words(*work, now - stalled.since);
+        self.stalled.iter().map(words).collect()
+    }
+
+    /// The stuck work, in words; `answered` is that of [`Self::look`], as it is now.
+    pub(crate) fn stuck(&self, now: i64, answered: impl Fn(ApiKey) -> u32) -> Vec<String> {
+        let is_stuck = |(work, stalled): &(&Work, &Stalled)| {
+            let is_answered = work.answered(&answered) != stalled.answered;
+            let from = self.counted(stalled.since).max(stalled.answered_at);
+            let stands = now - from >= STALLED_MS && !self.is_disk_slow(now);
+            work.is_own() && !is_answered && stands
+        };
+        let stuck = self.stalled.iter().filter(is_stuck);
+        stuck.map(|(work, stalled)| in_words(*work, now - stalled.since)).collect()
+    }
+
+    pub(crate) fn counters(&self) -> StallCounters {
+        self.counters
+    }
+
+    pub(crate) fn gauges(&self, now: i64) -> StallGauges {
+        let oldest = self.stalled.values().map(|it| now - it.since).max().unwrap_or(0);
+        let oldest_micros = oldest.max(0).unsigned_abs().saturating_mul(1_000);
+        StallGauges { stalled: self.stalled.len() as u64, oldest_micros }
+    }
+
+    /// The time from which on standing still counts.
+    fn counted(&self, since: i64) -> i64 {
+        since.max(self.resumed)
+    }
+}
+
+impl Work {
+    /// Whether it is the shard's own to finish, with its disk. The controller's requests also wait
+    /// for other shards and threads.
+    fn is_own(self) -> bool {
+        match self {
+            Self::Operations => false,
+            Self::Deferred | Self::Log | Self::Input => true,
+            Self::Requests(api) => api.role() != Role::Controller,
+        }
+    }
+
+    fn answered(self, answered: &impl Fn(ApiKey) -> u32) -> u32 {
+        match self {
+            Self::Requests(api) => answered(api),
+            Self::Operations | Self::Deferred | Self::Log | Self::Input => 0,
+        }
+    }
+}
+
+/// The work, without its time.
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operations => f.write_str("the disk has not finished an operation"),
+            Self::Deferred => f.write_str("file operations have not been started"),
+            Self::Log => f.write_str("records have not been flushed"),
+            Self::Input => f.write_str("requests have not had their turn"),
+            Self::Requests(api) => write!(f, "{} has not been answered", api.name()),
+        }
+    }
+}
+
+/// The work, and for how long it has stood still.
+pub(crate) fn in_words(work: Work, ms: i64) -> String {
+    format!("{work} for {} s", ms / 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FETCH: Work = Work::Requests(ApiKey::Fetch);
+
+    /// Looks as often as a shard does, from a time up to another one.
+    struct Shard {
+        stalls: Stalls,
+        now: i64,
+        answered: u32,
+    }
+
+    impl Shard {
+        fn new() -> Self {
+            Self { stalls: Stalls::default(), now: 0, answered: 0 }
+        }
+
+        fn look_until(&mut self, until: i64, standing: &[(Work, i64)]) -> Vec<Change> {
+            let standing =
+                standing.iter().map(|(work, since)| Standing { work: *work, since: *since });
+            let (standing, mut changes) = (standing.collect::<Vec<_>>(), Vec::new());
+            while self.now < until {
+                self.now += LOOK_MS;
+                changes.extend(self.stalls.look(self.now, &standing, |_| self.answered));
+            }
+            changes
+        }
+
+        fn stuck(&self) -> Vec<String> {
+            self.stalls.stuck(self.now, |_| self.answered)
+        }
+    }
+
+    #[test]
+    fn work_is_stalled_after_ten_seconds_and_until_it_moves() {
+        let mut shard = Shard::new();
+        assert_eq!(shard.look_until(10_000, &[(Work::Deferred, 1_000)]), []);
+        let began = shard.look_until(12_000, &[(Work::Deferred, 1_000)]);
+        assert_eq!(began, [Change::Began(Work::Deferred, 11_000)]);
+        let words = ["file operations have not been started for 11 s"];
+        assert_eq!(shard.stalls.stalled(shard.now), words);
+        assert_eq!(shard.stalls.gauges(shard.now).oldest_micros, 11_000_000);
+        assert_eq!(shard.stuck(), words);
+        let ended = shard.look_until(14_000, &[(Work::Deferred, 13_000)]);
+        assert_eq!(ended, [Change::Ended(Work::Deferred, 13_000)]);
+        assert_eq!((shard.stalls.stalled(shard.now), shard.stuck()), (vec![], vec![]));
+        assert_eq!(shard.stalls.counters().begun, 1);
+    }
+
+    #[test]
+    fn a_disk_that_hangs_is_trouble_and_no_reason_for_a_new_start() {
+        let mut shard = Shard::new();
+        let all = [(Work::Operations, 0), (Work::Deferred, 0), (Work::Log, 0), (FETCH, 0)];
+        shard.look_until(60_000, &all);
+        assert_eq!(shard.stalls.stalled(shard.now).len(), 4);
+        assert_eq!(shard.stuck(), Vec::<String>::new());
+        // The operation ends, and nothing comes of that.
+        shard.look_until(68_000, &all[1..]);
+        assert_eq!(shard.stuck(), Vec::<String>::new());
+        shard.look_until(70_000, &all[1..]);
+        assert_eq!(shard.stuck().len(), 3);
+    }
+
+    #[test]
+    fn a_request_counts_until_another_one_is_answered_though_its_client_has_gone() {
+        let mut shard = Shard::new();
+        shard.look_until(30_000, &[(FETCH, 0)]);
+        assert_eq!(shard.stuck(), ["Fetch has not been answered for 30 s"]);
+        shard.look_until(38_000, &[]);
+        assert_eq!(shard.stuck(), ["Fetch has not been answered for 38 s"]);
+        shard.look_until(60_000, &[(FETCH, 31_000)]);
+        assert_eq!(shard.stuck(), ["Fetch has not been answered for 60 s"]);
+        shard.answered += 1;
+        assert_eq!(shard.stuck(), Vec::<String>::new(), "at once");
+        let ended = shard.look_until(62_000, &[]);
+        assert_eq!(ended, [Change::Ended(FETCH, 62_000)]);
+    }
+
+    #[test]
+    fn one_request_that_waits_beside_others_that_are_answered_is_trouble_alone() {
+        let mut shard = Shard::new();
+        for now in (LOOK_MS..=60_000).step_by(LOOK_MS as usize) {
+            shard.answered += 1;
+            shard.look_until(now, &[(FETCH, 0)]);
+            assert_eq!(shard.stuck(), Vec::<String>::new());
+        }
+        assert_eq!(shard.stalls.stalled(shard.now), ["Fetch has not been answered for 60 s"]);
+    }
+
+    #[test]
+    fn a_request_without_a_successor_is_forgotten_after_a_minute() {
+        let mut shard = Shard::new();
+        shard.look_until(20_000, &[(FETCH, 0)]);
+        assert_eq!(shard.look_until(78_000, &[]), []);
+        assert_eq!(shard.look_until(80_000, &[]), [Change::Ended(FETCH, 80_000)]);
+    }
+
+    #[test]
+    fn a_stopped_process_has_ten_seconds_from_its_next_turn_on() {
+        let mut shard = Shard::new();
+        shard.look_until(2_000, &[]);
+        shard.now = 60_000;
+        let all = [(Work::Input, 2_000), (FETCH, 2_000)];
+        assert_eq!(shard.look_until(70_000, &all), []);
+        assert_eq!(shard.look_until(72_000, &all).len(), 2);
+    }
+
+    #[test]
+    fn what_waits_for_other_shards_is_no_reason_for_a_new_start() {
+        let mut shard = Shard::new();
+        shard.look_until(60_000, &[(Work::Requests(ApiKey::CreateTopics), 0)]);
+        assert_eq!(shard.stalls.stalled(shard.now).len(), 1);
+        assert_eq!(shard.stuck(), Vec::<String>::new());
+    }
+}
