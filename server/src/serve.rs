@@ -2,6 +2,7 @@
 
 mod lines;
 mod ports;
+mod stop_bound;
 
 use crate::Failure;
 use crate::certificates::{CertificateThread, Certificates};
@@ -40,6 +41,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use stop_bound::StopBound;
 use tracing::{info, warn};
 
 /// The server's options from the command line.
@@ -156,7 +158,8 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     info!("ready after {} ms: cluster {cluster}", began.elapsed().as_millis());
     metrics::watch(states.clone(), peers)?;
     notify(READY);
-    let (ends, asked) = wait(shards, signals, certificates)?;
+    let bound = StopBound::new(&options.config, states);
+    let (ends, asked) = wait(shards, signals, certificates, bound)?;
     let (ends, are_settled): (Vec<u64>, Vec<bool>) = ends.into_iter().unzip();
     let is_settled = !may_have_lost_writes || are_settled.into_iter().all(|it| it);
     let took = asked.map_or(0, |at| at.elapsed().as_millis());
@@ -419,6 +422,7 @@ fn wait(
     shards: Vec<RunningShard>,
     mut signals: Signals,
     certificates: CertificateThread,
+    bound: StopBound,
 ) -> Result<(Vec<Stopped>, Option<Instant>), Failure> {
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     let stop_asked = Arc::<OnceLock<Instant>>::default();
@@ -442,6 +446,7 @@ fn wait(
             first.get_or_init(Instant::now);
             info!("stops on signal {signal}: no further requests");
             notify(STOPPING);
+            bound.begin();
             peers.iter().for_each(|peer| peer.send(Message::Stop));
         }
     })?;

@@ -5,9 +5,11 @@ use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::{
     Client, Server, create_topic, free_ports, limited, produce_to, produce_to_all,
 };
-use muster_codec::Response;
 use muster_codec::messages::*;
+use muster_codec::{ApiKey, Response};
 use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
 
 const OPEN_FILES: u64 = 1_024;
 const CONNECTIONS: usize = 1_500;
@@ -81,6 +83,36 @@ fn too_few_are_refused_with_the_number_and_with_enough_all_is_served() {
         assert_alive_in_each_kind(&server);
         assert!(server.stop().success());
     }
+}
+
+/// A read that never ends: a pipe in the place of a segment that is not open any more.
+#[test]
+fn a_stop_ends_in_its_time_though_an_operation_hangs() {
+    let directory = tempfile::tempdir().unwrap();
+    let configs = ["stop.max.ms=8000"];
+    let mut server = Server::with_few_descriptors(directory.path(), OPEN_FILES, 1, &configs);
+    create_topic(&server, "t", 200);
+    let mut client = server.client(0);
+    for offset in 0..300 {
+        assert_eq!(produce_to(&mut client, "t", 0, &[7; 1_000]), Some(offset));
+    }
+    produce_to_all(&mut client, "t", 1..200, b"record").unwrap();
+    assert_eq!(fetched(&mut client, 1..200), 199);
+    let topics = std::fs::read_dir(directory.path().join("topics")).unwrap();
+    let mut segments = topics.map(|entry| entry.unwrap().path());
+    let first = segments.find(|path| path.to_string_lossy().ends_with("-0")).unwrap();
+    let files = std::fs::read_dir(first).unwrap().map(|entry| entry.unwrap().path());
+    for file in files.filter(|file| file.is_file()) {
+        std::fs::remove_file(&file).unwrap();
+        assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    }
+    let mut hangs = server.client(0);
+    hangs.stream().set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let id = hangs.send(FETCH, &fetch(0..1).into()).unwrap();
+    assert!(hangs.receive(ApiKey::Fetch, FETCH, id).is_none(), "it reads from a pipe");
+    assert_eq!(server.stop().code(), Some(1));
+    let line = server.line_with("the stop has not ended within 8 s (stop.max.ms)");
+    assert!(line.contains("shard 0 has not ended"), "{line}");
 }
 
 fn fetch(partitions: impl IntoIterator<Item = i32>) -> FetchRequest<'static> {

@@ -374,6 +374,8 @@ broker_configs! {
     ssl_truststore_type: String = "JKS".to_owned(), Valid::Any, [obeyed dynamic];
     // Our own: how fast the log is read back to check the state of the groups; 0 for no check.
     state_check_max_bytes_per_second: i64 = 4_194_304, at_least(0), [obeyed];
+    // Our own: the time that a stop may take in all, whatever hangs.
+    stop_max_ms: i64 = 50_000, at_least(1_000), [obeyed];
     super_users: String = String::new(), Valid::Any, [obeyed];
     telemetry_max_bytes: i32 = 1_048_576, at_least(1), [obeyed];
     transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000,

@@ -33,6 +33,17 @@ impl ShardStates {
         }
     }
 
+    /// The shards that have not ended, in words.
+    pub(crate) fn not_ended(&self) -> String {
+        let not_ended = (0..self.len()).filter(|shard| self.of(*shard) != ShardState::Ended);
+        let shards: Vec<_> = not_ended.map(|shard| format!("shard {shard}")).collect();
+        match shards[..] {
+            [] => "the data directory is not closed".to_owned(),
+            [_] => format!("{} has not ended", shards[0]),
+            [..] => format!("{} have not ended", shards.join(", ")),
+        }
+    }
+
     pub(super) fn len(&self) -> u32 {
         self.0.len() as u32
     }
@@ -152,6 +163,16 @@ mod tests {
         let verdict = ready(&states, &[report(0, |_| {})]);
         let text = "shard 1 has failed, and is loaded again\n".to_owned();
         assert_eq!(verdict, Verdict { is_well: false, text });
+    }
+
+    #[test]
+    fn shards_that_have_not_ended_are_named() {
+        let states = serving();
+        assert_eq!(states.not_ended(), "shard 0, shard 1 have not ended");
+        states.set(0, ShardState::Ended);
+        assert_eq!(states.not_ended(), "shard 1 has not ended");
+        states.set(1, ShardState::Ended);
+        assert_eq!(states.not_ended(), "the data directory is not closed");
     }
 
     #[test]

@@ -1,0 +1,40 @@
+//! SIGTERM ends the process in a bounded time, whatever hangs.
+
+use crate::config::Config;
+use crate::logging;
+use crate::metrics::ShardStates;
+use std::thread;
+use std::time::Duration;
+use tracing::warn;
+
+/// The time that a stop may take, whatever hangs.
+#[derive(Clone)]
+pub(super) struct StopBound {
+    max: Duration,
+    states: ShardStates,
+}
+
+impl StopBound {
+    pub(super) fn new(config: &Config, states: ShardStates) -> Self {
+        Self { max: Duration::from_millis(config.stop_max_ms.unsigned_abs()), states }
+    }
+
+    /// Ends the process after this time, unless it has ended before: all that was acknowledged is
+    /// durable at any time.
+    pub(super) fn begin(&self) {
+        let bound = self.clone();
+        let begun = thread::Builder::new().name("stop-bound".to_owned()).spawn(move || bound.end());
+        if let Err(error) = begun {
+            warn!("the stop has no bound: {error}");
+        }
+    }
+
+    fn end(&self) {
+        thread::sleep(self.max);
+        let (seconds, not_ended) = (self.max.as_secs(), self.states.not_ended());
+        logging::fail(format_args!(
+            "the stop has not ended within {seconds} s (stop.max.ms): {not_ended}. All that was \
+             acknowledged is durable; the next start is as after a crash"
+        ));
+    }
+}
