@@ -1,6 +1,7 @@
 //! Back-pressure: a client that sends faster than the disk writes, or requests more than it reads,
 //! is held back, in bounded memory, without losing requests and without effect on others.
 
+use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::offsets::commit_request;
 use crate::support::{Client, Server, create_topic, produce};
 use muster_codec::messages::*;
@@ -36,6 +37,7 @@ fn clients_that_fill_the_log_are_answered_when_it_accepts_again() {
     for pipeline in pipelines {
         assert_eq!(pipeline.join().unwrap(), COMMITS, "every commit is answered");
     }
+    assert_alive_in_each_kind(&server);
 }
 
 /// Sends commits without waiting; returns how many were answered.
@@ -80,6 +82,7 @@ fn unread_fetches_take_the_memory_of_a_few() {
     }
     let grown = most.saturating_sub(before);
     assert!(grown < FETCHES * RECORD_BYTES / 5, "{grown} bytes for a client that does not read");
+    assert_alive_in_each_kind(&server);
 }
 
 fn is_served(client: &mut Client) {

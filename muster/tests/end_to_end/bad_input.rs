@@ -1,6 +1,7 @@
 //! Hostile input: the connection that sent it is closed with a reason, or gets an error of the
 //! protocol, and others are not affected.
 
+use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::offsets::commit_request;
 use crate::support::{Client, Server, create_topic, frame, free_ports};
 use muster_codec::messages::*;
@@ -68,6 +69,7 @@ fn malformed_requests_close_the_connection() {
         assert!(client.is_closed(), "{case}");
         bystander.is_served();
     }
+    assert_alive_in_each_kind(&server);
 }
 
 #[test]
@@ -203,6 +205,7 @@ fn a_client_that_never_reads_is_held_back_and_the_others_are_not() {
     bystander.is_served();
     deaf.shutdown(Shutdown::Both).unwrap();
     bystander.is_served();
+    assert_alive_in_each_kind(&server);
 }
 
 #[test]
@@ -265,6 +268,7 @@ fn ten_mebibytes_of_metadata_are_refused() {
     let Response::JoinGroup(body) = response else { panic!("{response:?}") };
     assert_eq!(body.error_code, ErrorCode::UnknownServerError.code());
     bystander.is_served();
+    assert_alive_in_each_kind(&server);
 }
 
 #[test]

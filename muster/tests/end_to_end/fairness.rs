@@ -8,6 +8,7 @@ use crate::support::attacks::dense::Target;
 use crate::support::attacks::floods::{Sizes, dense_frames, prepare};
 use crate::support::attacks::{Reading, attack};
 use crate::support::honest::{Honest, Notes, SESSION};
+use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::{Server, variable};
 use muster_codec::ApiKey;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +41,7 @@ fn no_member_is_lost_beside_a_client_that_requests_all_it_can() {
         let report = undisturbed(notes);
         println!("{} {reading:?}, {sent} bytes out, {received} back: {report}", api.name());
         assert!(server.status().is_none(), "{} ended the server", api.name());
+        assert_alive_in_each_kind(&server);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Fetches and look-ups on a real server: the memory that their answers take, and answers under way
 //! when something else happens.
 
+use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::{Client, Server, create_topic, frame, produce, produce_to_all};
 use muster_codec::messages::*;
 use muster_codec::record_batch::Batches;
@@ -71,6 +72,7 @@ fn a_hundred_unread_fetches_cost_little_and_are_answered_in_the_end() {
     for client in deaf.iter_mut().take(3) {
         assert!(all_of_it(client.receive(ApiKey::Fetch, 4, 1).unwrap()) > 50);
     }
+    assert_alive_in_each_kind(&server);
 }
 
 #[test]
@@ -95,6 +97,7 @@ fn look_ups_by_time_read_little() {
     }
     let grown = server.peak_memory().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes for 900 look-ups");
+    assert_alive_in_each_kind(&server);
 }
 
 fn fetch_one(partition_max_bytes: i32) -> Request<'static> {
@@ -188,6 +191,7 @@ fn a_file_that_is_too_short_ends_only_the_connection() {
         1,
         "the record of the file"
     );
+    assert_alive_in_each_kind(&server);
 }
 
 #[test]
@@ -208,4 +212,5 @@ fn an_interrupted_answer_releases_its_files() {
         assert!(Instant::now() < deadline, "a file is still held");
         std::thread::sleep(Duration::from_millis(10));
     }
+    assert_alive_in_each_kind(&server);
 }

@@ -7,6 +7,7 @@
 
 use crate::support::attacks::floods::{Sizes, all, prepare};
 use crate::support::honest::Honest;
+use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::{Server, variable};
 use std::fmt;
 use std::fs;
@@ -53,6 +54,7 @@ fn all_attacks_at_once_stay_within_the_budget_and_lose_no_member() {
     println!("{} attacks for {time:?}: {}", floods.len(), notes.report());
     assert!(notes.lost.is_empty(), "lost: {:?}", notes.lost);
     assert!(server.status().is_none(), "the server ended");
+    assert_alive_in_each_kind(&server);
     let most = server.peak_memory();
     println!("at most {} MiB, in {cell}", most >> 20);
     assert!((most as u64) < MEMORY_MAX, "{most} bytes of memory");
