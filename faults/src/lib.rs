@@ -121,6 +121,8 @@ faults! {
     LostTarget: Server,
     /// Compaction of user topics drops the newest records, too.
     NewestLost: Server,
+    /// A slice of an answer has one file more than may be open.
+    LargeSlice: Server,
 }
 
 /// The fault is not in this build.

@@ -158,6 +158,7 @@ impl Clients {
         out: &mut Vec<Command>,
     ) {
         let mut keys = Vec::new();
+        let files_max = files_max + usize::from(Fault::LargeSlice.is_injected());
         while let Some((connection, pieces)) = self.connections.next_slice(files_max) {
             keys.clear();
             keys.extend(pieces.iter().filter_map(Piece::file));
