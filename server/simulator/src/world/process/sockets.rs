@@ -226,8 +226,12 @@ impl World {
             }
             Inbound::Sent(conn, unsent) => Completion::Sent { conn, unsent },
             Inbound::InputEnded(conn) => Completion::InputEnded { conn },
-            Inbound::Streamed(conn, sent, _) => Completion::Streamed { conn, sent },
-            Inbound::StreamFailed(conn, _) => {
+            Inbound::Streamed(conn, sent, files) => {
+                drop(files);
+                Completion::Streamed { conn, sent }
+            }
+            Inbound::StreamFailed(conn, files) => {
+                drop(files);
                 Completion::StreamFailed { conn, error: std::io::Error::other("simulated") }
             }
             Inbound::Writable(conn) => Completion::Writable { conn },
