@@ -17,7 +17,7 @@ use muster_codec::Str;
 use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
-use muster_coordinator::Shares;
+use muster_fairness::Shares;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //! others have.
 
 use crate::limits::{GROUPS_MAX, GROUPS_SHORT_PART, groups_share};
-use crate::shares::Shares;
 use core::ops::{Add, Sub};
+use muster_fairness::Shares;
 
 /// The limits that all coordinators of a shard have together.
 #[derive(Debug)]

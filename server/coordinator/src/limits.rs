@@ -2,8 +2,8 @@
 //! these Kafka has only `group.max.size`; past a limit a client gets the nearest error of the
 //! protocol.
 
-use crate::shares::ShareLimits;
 use muster_codec::limits::{ANSWER_BYTES_MAX, STRING_BYTES_MAX};
+use muster_fairness::ShareLimits;
 
 /// Groups of a shard. Past it a JoinGroup or OffsetCommit that would create one gets
 /// COORDINATOR_NOT_AVAILABLE.

@@ -3,7 +3,7 @@
 use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue};
 use muster_codec::{ErrorCode, Str};
-use muster_coordinator::Shares;
+use muster_fairness::Shares;
 
 /// Records to write, and the response to send once they are durable.
 #[derive(Debug, Clone, PartialEq)]

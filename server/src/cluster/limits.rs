@@ -1,6 +1,6 @@
 //! Limits on the size of a cluster. Beyond one the answer is POLICY_VIOLATION, with the reason.
 
-use muster_coordinator::ShareLimits;
+use muster_fairness::ShareLimits;
 
 /// Partitions that one request may create (Kafka's `MAX_PARTITIONS_PER_BATCH`).
 pub const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;

@@ -11,7 +11,7 @@ use crate::limit_gauges::{Limit, LimitGauges};
 use crate::placement::{Placement, TransactionsPartition};
 use muster_codec::DecodeError;
 use muster_codec::records::TransactionRecord;
-use muster_coordinator::Shares;
+use muster_fairness::Shares;
 use muster_transactions::{Admission, Context, Coordinator, Held, SnapshotBytes};
 use std::ops::Range;
 

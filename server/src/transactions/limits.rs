@@ -1,6 +1,6 @@
 //! The limits of the transactions of a shard.
 
-use muster_coordinator::ShareLimits;
+use muster_fairness::ShareLimits;
 
 /// Transactional ids of a shard, and bytes of their names. Beyond that InitProducerId of a new one
 /// is COORDINATOR_NOT_AVAILABLE.

@@ -14,7 +14,8 @@ use crate::placement::Placement;
 use muster_codec::messages::*;
 use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use muster_codec::{ErrorCode, Str, Uuid, Wall};
-use muster_coordinator::{Ids, Shares};
+use muster_coordinator::Ids;
+use muster_fairness::Shares;
 use std::collections::BTreeMap;
 
 /// A controller that writes its decisions at once.

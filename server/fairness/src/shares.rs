@@ -1,8 +1,8 @@
 //! The rate at which each address may create more of a shared budget, such as groups, when little
 //! of it is left, so that one address cannot use up the rest.
 
+use crate::Address;
 use alloc::collections::BTreeMap;
-use core::net::{IpAddr, Ipv6Addr};
 
 /// The number that an address may create at once, and the time until it may create another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +22,6 @@ pub struct Shares {
     whole_at: BTreeMap<Address, i64>,
 }
 
-/// None for a host that is not an address.
-type Address = Option<IpAddr>;
-
 impl Shares {
     pub fn new(limits: ShareLimits) -> Self {
         Self { limits, whole_at: BTreeMap::new() }
@@ -33,7 +30,7 @@ impl Shares {
     /// Whether a client at `host`, a `/` followed by its address, may create one more. While the
     /// budget is not short, creations count but are never refused.
     pub fn admits(&mut self, now: i64, host: &str, is_short: bool) -> bool {
-        let (address, every) = (address(host), i64::from(self.limits.every_ms));
+        let (address, every) = (Address::of(host), i64::from(self.limits.every_ms));
         let latest = now.saturating_add(every.saturating_mul(i64::from(self.limits.burst)));
         let whole_at = self.whole_at.get(&address).map_or(now, |at| *at.max(&now));
         let next = whole_at.saturating_add(every);
@@ -54,16 +51,6 @@ impl Shares {
             }
         }
         self.whole_at.insert(address, whole_at);
-    }
-}
-
-/// An IPv6 address stands for its network, which its client owns as a whole.
-fn address(host: &str) -> Address {
-    match host.strip_prefix('/')?.parse().ok()? {
-        IpAddr::V6(address) => {
-            Some(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into())
-        }
-        address @ IpAddr::V4(_) => Some(address),
     }
 }
 

@@ -1,0 +1,21 @@
+//! Addresses of clients as the owners of shares.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+/// The address of a client. An IPv6 address stands for its network, which its client owns as a
+/// whole. Clients at hosts that are no addresses are one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address(Option<IpAddr>);
+
+impl Address {
+    /// `host` is a `/` followed by the address, as Kafka prints it.
+    pub fn of(host: &str) -> Self {
+        let address = host.strip_prefix('/').and_then(|it| it.parse().ok());
+        Self(address.map(|address| match address {
+            IpAddr::V6(address) => {
+                Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
+            }
+            IpAddr::V4(_) => address,
+        }))
+    }
+}

@@ -1,0 +1,16 @@
+//! What one address may use of a limit that all clients share: [`Shares`] of what stays, such as
+//! groups and topics.
+//!
+//! An address may use what it wants while enough is left. Once little is left it has a share, so
+//! that a client that asks for everything leaves something to the others.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod address;
+mod shares;
+
+pub use address::Address;
+pub use shares::{ShareLimits, Shares};
