@@ -1,10 +1,11 @@
 //! Addresses of clients as the owners of shares.
 
+use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 
 /// The address of a client. An IPv6 address stands for its network, which its client owns as a
 /// whole. Clients at hosts that are no addresses are one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(Option<IpAddr>);
 
 impl Address {
@@ -17,5 +18,15 @@ impl Address {
             }
             IpAddr::V4(_) => address,
         }))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(IpAddr::V6(network)) => write!(f, "{network}/64"),
+            Some(address) => write!(f, "{address}"),
+            None => f.write_str("an unknown address"),
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! What one address may use of a limit that all clients share: [`Shares`] of what stays, such as
-//! groups and topics.
+//! groups and topics; [`Holders`] of what is given back, such as bytes and places.
 //!
 //! An address may use what it wants while enough is left. Once little is left it has a share, so
 //! that a client that asks for everything leaves something to the others.
@@ -10,7 +10,9 @@
 extern crate alloc;
 
 mod address;
+mod holders;
 mod shares;
 
 pub use address::Address;
+pub use holders::{Exceeded, Holders, Moves, admit};
 pub use shares::{ShareLimits, Shares};

@@ -1,0 +1,198 @@
+//! How much of a limit each address holds, of what is given back, such as bytes or places.
+
+use crate::Address;
+use alloc::collections::BTreeMap;
+use hashbrown::HashMap;
+
+/// The last part of a limit, of which an address may only hold a share, is one in this many.
+const RESERVE_PART: usize = 8;
+
+/// What the clients of each address hold of one limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Holders {
+    /// No entry is 0.
+    by_address: HashMap<Address, usize>,
+    total: usize,
+}
+
+/// Why an address may hold no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exceeded {
+    /// The limit itself is reached.
+    Limit,
+    /// Little is left, and the address holds its share.
+    Share,
+}
+
+impl Exceeded {
+    /// The reason as the end of a sentence about a limit.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Limit => "the limit is reached",
+            Self::Share => "little of the limit is left, and this address holds its share",
+        }
+    }
+}
+
+/// Like [`Holders::admit`], of a limit of which this much is left, for an address that holds
+/// `held`.
+///
+/// # Errors
+/// It may not hold more.
+pub fn admit(
+    more: usize,
+    left: usize,
+    limit: usize,
+    held: impl FnOnce() -> usize,
+) -> Result<(), Exceeded> {
+    if more == 0 {
+        return Ok(());
+    }
+    let left = left.checked_sub(more).ok_or(Exceeded::Limit)?;
+    let is_over = left < limit / RESERVE_PART && held().saturating_add(more) > left;
+    if is_over { Err(Exceeded::Share) } else { Ok(()) }
+}
+
+impl Holders {
+    /// Checks whether an address may hold this much more of a limit. All may be held as long as an
+    /// eighth of the limit is left. In that last eighth an address may hold no more than what is
+    /// left for the others.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn admit(&self, address: Address, more: usize, limit: usize) -> Result<(), Exceeded> {
+        admit(more, limit.saturating_sub(self.total), limit, || self.held_by(address))
+    }
+
+    /// Whether only the last part of a limit is left.
+    pub fn is_short(&self, limit: usize) -> bool {
+        limit.saturating_sub(self.total) < limit / RESERVE_PART
+    }
+
+    pub fn take(&mut self, address: Address, amount: usize) {
+        if amount > 0 {
+            self.total += amount;
+            *self.by_address.entry(address).or_default() += amount;
+        }
+    }
+
+    /// Gives back what was taken for this address.
+    pub fn give_back(&mut self, address: Address, amount: usize) {
+        let Some(held) = self.by_address.get_mut(&address) else {
+            return debug_assert_eq!(amount, 0, "{address} gives back what it does not hold");
+        };
+        debug_assert!(amount <= *held, "{address} gives back {amount}, but holds {held}");
+        let given = amount.min(*held);
+        self.total -= given;
+        *held -= given;
+        if *held == 0 {
+            self.by_address.remove(&address);
+        }
+    }
+
+    pub fn held_by(&self, address: Address) -> usize {
+        self.by_address.get(&address).copied().unwrap_or(0)
+    }
+
+    /// What all of them hold.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+}
+
+/// What addresses have taken and given back since their [`Holders`] were told, for those who cannot
+/// tell them at once.
+#[derive(Debug, Default)]
+pub struct Moves(BTreeMap<Address, (usize, usize)>);
+
+impl Moves {
+    pub fn take(&mut self, address: Address, amount: usize) {
+        if amount > 0 {
+            self.0.entry(address).or_default().0 += amount;
+        }
+    }
+
+    pub fn give_back(&mut self, address: Address, amount: usize) {
+        if amount > 0 {
+            self.0.entry(address).or_default().1 += amount;
+        }
+    }
+
+    pub fn tell(&mut self, holders: &mut Holders) {
+        while let Some((address, (taken, given))) = self.0.pop_first() {
+            holders.take(address, taken);
+            holders.give_back(address, given);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 80;
+
+    fn address(number: u8) -> Address {
+        Address::of(&alloc::format!("/10.0.0.{number}"))
+    }
+
+    /// Takes as many as an address may hold, one after the other.
+    fn fill(holders: &mut Holders, number: u8) -> (usize, Exceeded) {
+        let mut taken = 0;
+        loop {
+            match holders.admit(address(number), 1, LIMIT) {
+                Ok(()) => holders.take(address(number), 1),
+                Err(exceeded) => return (taken, exceeded),
+            }
+            taken += 1;
+        }
+    }
+
+    #[test]
+    fn an_address_may_hold_all_but_the_last_eighth_and_each_further_one_half_of_the_rest() {
+        let mut holders = Holders::default();
+        assert_eq!(fill(&mut holders, 1), (70, Exceeded::Share));
+        assert_eq!(fill(&mut holders, 2), (5, Exceeded::Share));
+        assert_eq!(fill(&mut holders, 3), (2, Exceeded::Share));
+        assert_eq!(fill(&mut holders, 4), (1, Exceeded::Share));
+        assert_eq!(fill(&mut holders, 5), (1, Exceeded::Share));
+        assert_eq!((holders.total(), fill(&mut holders, 6)), (79, (0, Exceeded::Share)));
+        holders.take(address(6), 1);
+        assert_eq!(holders.admit(address(7), 1, LIMIT), Err(Exceeded::Limit));
+    }
+
+    #[test]
+    fn what_is_given_back_may_be_taken_again() {
+        let mut holders = Holders::default();
+        assert_eq!(fill(&mut holders, 1).0, 70);
+        holders.give_back(address(1), 30);
+        assert_eq!((holders.held_by(address(1)), holders.total()), (40, 40));
+        assert_eq!(fill(&mut holders, 2).0, 30);
+        holders.give_back(address(2), 30);
+        assert_eq!(fill(&mut holders, 1).0, 30);
+        holders.give_back(address(1), 70);
+        assert_eq!(holders, Holders::default());
+    }
+
+    #[test]
+    fn much_at_once_is_admitted_as_if_it_came_one_by_one() {
+        let mut holders = Holders::default();
+        assert_eq!(holders.admit(address(1), 71, LIMIT), Err(Exceeded::Share));
+        assert_eq!(holders.admit(address(1), 70, LIMIT), Ok(()));
+        holders.take(address(1), 70);
+        assert_eq!(holders.admit(address(2), 6, LIMIT), Err(Exceeded::Share));
+        assert_eq!(holders.admit(address(2), 5, LIMIT), Ok(()));
+        for more in [11, usize::MAX] {
+            assert_eq!(holders.admit(address(2), more, LIMIT), Err(Exceeded::Limit));
+        }
+    }
+
+    #[test]
+    fn a_small_limit_has_no_share() {
+        let mut holders = Holders::default();
+        assert_eq!(holders.admit(address(1), 7, 7), Ok(()));
+        holders.take(address(1), 7);
+        assert_eq!(holders.admit(address(2), 1, 7), Err(Exceeded::Limit));
+        assert_eq!(holders.admit(address(2), 0, 5), Ok(()), "nothing is always there");
+    }
+}
