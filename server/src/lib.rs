@@ -29,6 +29,7 @@ mod inquiry;
 mod key_fetcher;
 mod led;
 mod limit_gauges;
+mod limit_refusals;
 mod limits;
 mod list_over_all;
 pub mod logging;

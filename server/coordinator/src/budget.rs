@@ -1,9 +1,9 @@
 //! The limits that the coordinators of a shard have together. Each call of one brings what the
 //! others have.
 
-use crate::limits::{GROUPS_MAX, GROUPS_SHORT_PART, groups_share};
+use crate::limits::{GROUPS_MAX, GROUPS_SHORT_PART, MEMBER_PROFILE_BYTES_MAX, groups_share};
 use core::ops::{Add, Sub};
-use muster_fairness::Shares;
+use muster_fairness::{Address, Exceeded, Holders, Shares};
 
 /// The limits that all coordinators of a shard have together.
 #[derive(Debug)]
@@ -12,7 +12,23 @@ pub struct Budget {
     pub others: Held,
     /// The shares of addresses in groups.
     shares: Shares,
+    /// The bytes of members that addresses pay for, and of pending offsets.
+    pub(crate) members: Holders,
+    pub(crate) pending: Holders,
+    /// The client of the call, if what its address holds may matter.
+    pub(crate) client: Option<OfClient>,
 }
+
+/// What the address of a client holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OfClient {
+    pub(crate) address: Address,
+    pub(crate) member_bytes: usize,
+    pub(crate) pending_bytes: usize,
+}
+
+/// More than one request adds to the bytes of members.
+const ADDED_BYTES_MAX: usize = 4 * MEMBER_PROFILE_BYTES_MAX;
 
 /// The part of a budget that a coordinator has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,20 +40,38 @@ pub struct Held {
     pub pending_bytes: usize,
 }
 
-/// Why a group cannot be created.
+/// A limit that the coordinators of a shard share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupRefusal {
-    Full,
-    Share,
+pub enum Limited {
+    Groups,
+    MemberBytes,
+    PendingBytes,
 }
 
-impl GroupRefusal {
-    /// The reason as a message for clients and for the log.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Full => "The shard has as many groups as it may have (GROUPS_MAX).",
-            Self::Share => {
+/// Why a request is refused that asks for more of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    pub limit: Limited,
+    pub exceeded: Exceeded,
+}
+
+impl Refusal {
+    /// The reason as a message for clients.
+    pub(crate) fn words(self) -> &'static str {
+        match (self.limit, self.exceeded) {
+            (Limited::Groups, Exceeded::Limit) => {
+                "The shard has as many groups as it may have (GROUPS_MAX)."
+            }
+            (Limited::Groups, Exceeded::Share) => {
                 "Clients at this address have created their share of the groups left (GROUPS_MAX)."
+            }
+            (Limited::MemberBytes, _) => {
+                "The budget for members is used up, or the share of this address \
+                 (MEMBERS_BYTES_MAX)."
+            }
+            (Limited::PendingBytes, _) => {
+                "The budget for offsets of open transactions is used up, or the share of this \
+                 address (PENDING_BYTES_MAX)."
             }
         }
     }
@@ -46,7 +80,30 @@ impl GroupRefusal {
 impl Budget {
     /// The budget of a shard that may have this number of groups.
     pub fn new(groups_max: usize) -> Self {
-        Self { others: Held::default(), shares: Shares::new(groups_share(groups_max)) }
+        Self {
+            others: Held::default(),
+            shares: Shares::new(groups_share(groups_max)),
+            members: Holders::default(),
+            pending: Holders::default(),
+            client: None,
+        }
+    }
+
+    /// A request of a client at `host` begins. What its address holds is looked up if little may be
+    /// left of the bytes of members, or if the request `adds` pending offsets.
+    #[inline]
+    pub(crate) fn begin(&mut self, host: &str, adds: bool, member_bytes_max: usize) {
+        self.client = None;
+        let is_short = self.members.total() + ADDED_BYTES_MAX >= member_bytes_max / 8 * 7;
+        if adds || is_short {
+            self.look_up(Address::of(host));
+        }
+    }
+
+    fn look_up(&mut self, address: Address) {
+        let [member_bytes, pending_bytes] =
+            [&self.members, &self.pending].map(|holders| holders.held_by(address));
+        self.client = Some(OfClient { address, member_bytes, pending_bytes });
     }
 
     /// Checks whether a client at `host` may create another group, and counts it; `groups` are
@@ -57,14 +114,14 @@ impl Budget {
         groups_max: usize,
         host: &str,
         now: i64,
-    ) -> Result<(), GroupRefusal> {
+    ) -> Result<(), Refusal> {
+        let refuse = |exceeded| Err(Refusal { limit: Limited::Groups, exceeded });
         let groups = self.others.groups + groups;
         if groups >= groups_max {
-            return Err(GroupRefusal::Full);
+            return refuse(Exceeded::Limit);
         }
         let is_short = groups >= groups_max / GROUPS_SHORT_PART;
-        let is_admitted = self.shares.admits(now, host, is_short);
-        is_admitted.then_some(()).ok_or(GroupRefusal::Share)
+        if self.shares.admits(now, host, is_short) { Ok(()) } else { refuse(Exceeded::Share) }
     }
 }
 

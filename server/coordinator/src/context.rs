@@ -1,6 +1,6 @@
 //! The inputs of a call: the time, the place in the log, ids and topics.
 
-use crate::budget::{Budget, Held};
+use crate::budget::{Budget, Held, OfClient};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -61,6 +61,7 @@ pub(crate) struct Around<'c> {
     pub(crate) topics: &'c dyn Topics,
     /// The part of the budget that other coordinators have.
     pub(crate) others: Held,
+    pub(crate) client: Option<OfClient>,
 }
 
 impl<'c> Context<'c> {
@@ -71,6 +72,7 @@ impl<'c> Context<'c> {
             position: self.position,
             topics: self.topics,
             others: self.budget.others,
+            client: self.budget.client,
         }
     }
 }

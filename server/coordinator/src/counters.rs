@@ -1,6 +1,7 @@
 //! The numbers of a coordinator, for metrics: gauges of its groups as they are, and counters of the
 //! events since its load. A change updates them as it happens; reading them takes a copy.
 
+use crate::payers::PayerNumber;
 use core::ops::Add;
 use muster_counters::{Visitor, Walk, counters};
 
@@ -134,6 +135,8 @@ pub(crate) enum Standing {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) standing: Option<Standing>,
+    /// Who pays for its members.
+    pub(crate) payer: PayerNumber,
     pub(crate) members: u32,
     pub(crate) member_bytes: u32,
 }

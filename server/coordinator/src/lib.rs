@@ -61,6 +61,7 @@
 
 extern crate alloc;
 
+mod allowance;
 pub mod assignors;
 mod budget;
 mod changes;
@@ -83,6 +84,7 @@ mod noted;
 mod offsets;
 mod operation;
 pub mod output;
+mod payers;
 mod pending;
 mod rebalances;
 pub mod regex;
@@ -98,7 +100,7 @@ mod topic_hashes;
 mod turn;
 mod view;
 
-pub use budget::{Budget, GroupRefusal, Held};
+pub use budget::{Budget, Held, Limited, Refusal};
 pub use check_copy::{CheckCopy, Sample};
 pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Describes, Ids, NoTopics, Topics};

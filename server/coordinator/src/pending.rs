@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use muster_codec::Str;
 use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::{GroupRecord, OffsetCommitKey};
+use muster_fairness::{Address, Moves};
 
 /// The producer of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -185,6 +186,9 @@ impl GroupPending {
 #[derive(Debug)]
 struct Open {
     epoch: i16,
+    /// The address that pays for them: the last one that has added some. Unknown after a load.
+    payer: Address,
+    bytes: usize,
     groups: BTreeMap<Text, BTreeSet<(Text, i32)>>,
 }
 
@@ -195,9 +199,25 @@ pub(crate) struct PendingOffsets {
     producers: BTreeMap<i64, Open>,
     len: usize,
     bytes: usize,
+    /// The producer whose offsets are added now, and the address of its client.
+    adds: Option<(i64, Address)>,
+    /// What addresses have taken and given back.
+    pub(crate) moves: Moves,
 }
 
 impl PendingOffsets {
+    /// A client adds offsets of a producer.
+    pub(crate) fn begin(&mut self, producer_id: i64, address: Address) {
+        self.adds = Some((producer_id, address));
+    }
+
+    /// The bytes that this client takes over from another.
+    pub(crate) fn bytes_taken_over(&self) -> usize {
+        let Some((producer_id, address)) = self.adds else { return 0 };
+        let open = self.producers.get(&producer_id).filter(|open| open.payer != address);
+        open.map_or(0, |open| open.bytes)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -305,11 +325,21 @@ impl PendingOffsets {
         let group = self.groups.entry(group_id.clone()).or_default();
         let topic = shared(&group.topics, topic);
         (group.len, self.len) = (group.len + 1, self.len + 1);
-        self.bytes += added.pending.bytes();
+        let bytes = added.pending.bytes();
+        self.bytes += bytes;
         group.topics.entry(topic.clone()).or_default().entry(partition).or_default().push(added);
-        let new = || Open { epoch, groups: BTreeMap::new() };
+        let new = || Open { epoch, payer: Address::default(), bytes: 0, groups: BTreeMap::new() };
         let open = self.producers.entry(id).or_insert_with(new);
         open.epoch = epoch;
+        if let Some((_, payer)) = self.adds.filter(|(adds, _)| *adds == id)
+            && payer != open.payer
+        {
+            self.moves.give_back(open.payer, open.bytes);
+            self.moves.take(payer, open.bytes);
+            open.payer = payer;
+        }
+        open.bytes += bytes;
+        self.moves.take(open.payer, bytes);
         open.groups.entry(group_id).or_default().insert((topic, partition));
     }
 
@@ -329,7 +359,12 @@ impl PendingOffsets {
             self.groups.remove(group_id);
         }
         self.len -= 1;
-        self.bytes -= taken.pending.bytes();
+        let bytes = taken.pending.bytes();
+        self.bytes -= bytes;
+        if let Some(open) = self.producers.get_mut(&producer_id) {
+            open.bytes -= bytes;
+            self.moves.give_back(open.payer, bytes);
+        }
         self.close(group_id, topic, partition, producer_id);
         Some(taken)
     }

@@ -1,5 +1,6 @@
 //! One call on one group: its inputs, and its output.
 
+use crate::allowance::Allowance;
 use crate::config::{Config, GroupConfig, GroupConfigs};
 use crate::context::{Describes, Topics};
 use crate::counters::Events;
@@ -20,10 +21,10 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) wall: Wall,
     pub(crate) config: &'t Config,
     pub(crate) group_configs: &'t GroupConfigs,
-    /// Bytes that the profiles of all members may still grow by.
-    pub(crate) members_budget: usize,
-    /// Bytes that the pending offsets may still grow by.
-    pub(crate) pending_budget: usize,
+    /// Of the bytes of the profiles of all members.
+    pub(crate) members: Allowance,
+    /// Of the bytes of the pending offsets.
+    pub(crate) pending_bytes: Allowance,
     pub(crate) pending: &'t PendingOffsets,
     pub(crate) topics: &'t dyn Topics,
     /// The version of the topics when one was last created, at least `loaded_topics`.

@@ -9,9 +9,10 @@ use muster_coordinator::limits::{
     MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX, MEMBERS_BYTES_MAX,
 };
 use muster_coordinator::{
-    Budget, Caller, Config, Context, Coordinator, GroupRefusal, Held, Ids, NoTopics, Output,
+    Budget, Caller, Config, Context, Coordinator, Held, Ids, Limited, NoTopics, Output, Refusal,
     RequestId,
 };
+use muster_fairness::Exceeded;
 
 #[test]
 fn too_many_or_too_large_protocols_are_refused() {
@@ -248,6 +249,10 @@ fn commit_error(shard: &mut Shard, group: usize) -> ErrorCode {
     ErrorCode::from_code(body.topics[0].partitions[0].error_code).unwrap()
 }
 
+fn refused(exceeded: Exceeded) -> Option<Refusal> {
+    Some(Refusal { limit: Limited::Groups, exceeded })
+}
+
 #[test]
 fn an_address_that_creates_many_groups_leaves_some_for_others() {
     let mut shard = Shard::with(Config { groups_max: 1_000, ..Config::default() });
@@ -256,7 +261,7 @@ fn an_address_that_creates_many_groups_leaves_some_for_others() {
         (from..from + 1_000).filter(is_created).count()
     };
     assert_eq!(created(&mut shard, 0), 500, "half of them without a limit");
-    assert_eq!(shard.coordinator.take_refusal(), Some(GroupRefusal::Share));
+    assert_eq!(shard.coordinator.take_refusal(), refused(Exceeded::Share));
     assert_eq!(commit_error(&mut shard, 7), ErrorCode::None, "the group exists");
     shard.host = "/1.2.3.5";
     assert_eq!(created(&mut shard, 2_000), 10, "its share");
@@ -269,7 +274,7 @@ fn an_address_that_creates_many_groups_leaves_some_for_others() {
     assert_eq!(shard.coordinator.groups(), 1_000);
     shard.host = "/1.2.3.6";
     assert_eq!(commit_error(&mut shard, 999), ErrorCode::CoordinatorNotAvailable);
-    assert_eq!(shard.coordinator.take_refusal(), Some(GroupRefusal::Full));
+    assert_eq!(shard.coordinator.take_refusal(), refused(Exceeded::Limit));
 }
 
 #[test]
@@ -278,7 +283,7 @@ fn groups_and_members_of_other_coordinators_count() {
     shard.budget.others = Held { groups: 999, ..Held::default() };
     assert_eq!(commit_error(&mut shard, 1), ErrorCode::None);
     assert_eq!(commit_error(&mut shard, 2), ErrorCode::CoordinatorNotAvailable);
-    assert_eq!(shard.coordinator.take_refusal(), Some(GroupRefusal::Full));
+    assert_eq!(shard.coordinator.take_refusal(), refused(Exceeded::Limit));
 
     shard.budget.others = Held { member_bytes: MEMBERS_BYTES_MAX, ..Held::default() };
     let protocol = || JoinGroupRequestProtocol { name: "p".into(), ..Default::default() };

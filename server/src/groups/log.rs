@@ -15,8 +15,8 @@ use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::limits::{GROUP_RECORD_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use muster_coordinator::{
-    Caller, Context, Coordinator, DeletedTopic, GroupRefusal, Output, Producer, StateCall,
-    WalkProgress, operations,
+    Caller, Context, Coordinator, DeletedTopic, Output, Producer, Refusal, StateCall, WalkProgress,
+    operations,
 };
 use muster_faults::Fault;
 use muster_storage::limits::OPERATION_BYTES_MAX;
@@ -159,14 +159,14 @@ impl GroupLog {
         self.log.progress_of(partition).flushed()
     }
 
-    /// Passes a request to the coordinator of a slot. Also returns why no group was created for it.
+    /// Passes a request to the coordinator of a slot. Also returns the limit that it has met.
     pub(super) fn handle<'r>(
         &mut self,
         slot: Slot,
         inputs: Inputs<'_>,
         caller: Caller<'r>,
         request: GroupRequest<'r>,
-    ) -> (Output<'r>, Option<GroupRefusal>) {
+    ) -> (Output<'r>, Option<Refusal>) {
         self.call(slot, inputs, |coordinator, context| {
             let output = coordinator.handle(context, caller, request);
             (output, coordinator.take_refusal())

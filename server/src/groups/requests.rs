@@ -6,13 +6,16 @@ use super::log::GroupLog;
 use super::{Groups, Inputs, ListingOfSlots};
 use crate::cluster::ClusterImage;
 use crate::dispatch::group_apis::{self, Destination, ScreenContext};
+use crate::limit_gauges::Limit;
+use crate::limit_refusals::Refused;
 use crate::net::{Reply, VisibleAt};
 use crate::placement::Slot;
 use muster_codec::{ErrorCode, GroupRequest, Response};
-use muster_coordinator::limits::GROUPS_MAX;
 use muster_coordinator::{
-    Answer, Caller, GroupRefusal, Listing, MissingTopic, Output, RequestId, StateCall, StateResult,
+    Answer, Caller, Limited, Listing, MissingTopic, Output, Refusal, RequestId, StateCall,
+    StateResult,
 };
+use muster_fairness::Address;
 use muster_faults::Fault;
 use std::sync::Arc;
 
@@ -228,12 +231,14 @@ impl GroupLog {
         self.write(slot, inputs, output, take);
     }
 
-    fn report_refusal(&self, inputs: &mut Inputs<'_>, refusal: GroupRefusal, host: &str) {
-        let (words, max, groups) = (refusal.words(), GROUPS_MAX, self.slots().groups());
-        let words = format_args!(
-            "a client at {host} could not create a group: {words} Of {max}, there are {groups}"
-        );
-        inputs.errors.log(inputs.times.now, "groups", words);
+    fn report_refusal(&self, inputs: &mut Inputs<'_>, refusal: Refusal, host: &str) {
+        let limit = match refusal.limit {
+            Limited::Groups => Limit::Groups,
+            Limited::MemberBytes => Limit::MemberBytes,
+            Limited::PendingBytes => Limit::PendingBytes,
+        };
+        let refused = Refused { limit, exceeded: refusal.exceeded, address: Address::of(host) };
+        refused.log(inputs.times.now, inputs.errors);
     }
 
     /// Writes the records of a slot's output; `take` receives its answers, each with the position

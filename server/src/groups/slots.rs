@@ -83,6 +83,7 @@ impl Slots {
         led.on(slot, |coordinator, others| {
             budget.others = others;
             let result = act(coordinator, budget);
+            coordinator.settle(budget);
             if damage.is_none() {
                 *damage = coordinator.damage().cloned();
             }

@@ -128,7 +128,7 @@ impl ClassicGroup {
             joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
         } else if self.bytes_with(&joining) > GROUP_PROTOCOLS_BYTES_MAX {
             joining.refuse(turn, ErrorCode::UnknownServerError);
-        } else if self.bytes_added_by(&joining) > turn.members_budget {
+        } else if !turn.members.take_for(joining.client_host, self.bytes_added_by(&joining)) {
             joining.refuse(turn, ErrorCode::CoordinatorNotAvailable);
         } else if member_id.is_empty() {
             self.join_new_member(turn, joining);

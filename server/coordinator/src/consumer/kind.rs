@@ -4,6 +4,7 @@ use super::answer::answer;
 use super::classic_member::ClassicTimers;
 use super::member::{Current, Member, Profile, current_to_record};
 use super::{Consumer, ConsumerGroup, records};
+use crate::allowance::Allowance;
 use crate::assignors::{Computation, SubscriptionType};
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
@@ -80,11 +81,11 @@ impl Kind for Consumer {
 
     fn refuse_if_large(
         group: &ConsumerGroup,
-        budget_bytes: usize,
+        members: &mut Allowance,
         before: &Profile,
         after: &Profile,
     ) -> Result<(), Refusal> {
-        group.refuse_if_large(budget_bytes, before, after)
+        group.refuse_if_large(members, before, after)
     }
 
     fn client(profile: &Profile) -> (&str, &str) {

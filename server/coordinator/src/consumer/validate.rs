@@ -2,6 +2,7 @@
 
 use super::ConsumerGroup;
 use super::member::Profile;
+use crate::allowance::Allowance;
 use crate::config::Config;
 use crate::modern::validate::{JOIN, LEAVE, profile_refusal};
 use crate::modern::{Refusal, refuse};
@@ -68,13 +69,13 @@ impl ConsumerGroup {
     /// budget for the members of all groups does not suffice.
     pub(super) fn refuse_if_large(
         &self,
-        members_budget: usize,
+        members: &mut Allowance,
         before: &Profile,
         profile: &Profile,
     ) -> Result<(), Refusal> {
         let added = profile.own_bytes() + self.own.names.bytes_added_by(&profile.topics);
         let of_group = self.own.profile_bytes + self.own.names.bytes() + added;
         let added = added.saturating_sub(before.own_bytes());
-        profile_refusal(profile.bytes(), of_group, added, members_budget)
+        profile_refusal(profile.bytes(), of_group, added, (members, &profile.client_host))
     }
 }

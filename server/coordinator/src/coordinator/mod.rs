@@ -16,13 +16,14 @@ mod view;
 pub use describe::Listing;
 pub use snapshots::NextGroup;
 
-use crate::budget::{Budget, GroupRefusal, Held};
+use crate::allowance::Allowance;
+use crate::budget::{Budget, Held, Limited, Refusal};
 use crate::changes::Changes;
 use crate::classic::ClassicGroup;
 use crate::committed::Committed;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
 use crate::context::{Around, Context, DeletedTopic, Describes, Topics};
-use crate::counters::Counters;
+use crate::counters::{Counted, Counters};
 use crate::event::{Event, Rebalance};
 use crate::group::{Entry, Group, Kind};
 use crate::groups::{Groups, Listed};
@@ -30,6 +31,7 @@ use crate::limits::EXPIRE_RECORDS_MAX;
 use crate::noted::Noted;
 use crate::offsets;
 use crate::output::{Output, RequestId};
+use crate::payers::Payers;
 use crate::pending::{OpenTransaction, PendingOffsets};
 use crate::rebalances::Rebalances;
 use crate::snapshot::SnapshotDamage;
@@ -68,7 +70,8 @@ pub struct Coordinator {
     pub(crate) pending: PendingOffsets,
     pub(crate) counters: Counters,
     pub(crate) rebalances: Rebalances,
-    refusal: Option<GroupRefusal>,
+    refusal: Option<Refusal>,
+    pub(crate) payers: Payers,
     pub(crate) timers: Timers,
     pub(crate) sweep: Sweep,
     /// The position of the last record.
@@ -81,6 +84,13 @@ pub struct Coordinator {
     pub(crate) run: Vec<(i32, Committed)>,
     /// The connection of the request that is being handled.
     connection: Option<u64>,
+}
+
+/// What the client of a call holds, with what it would take over.
+#[derive(Debug, Clone, Copy, Default)]
+struct OfCall {
+    member_bytes: usize,
+    pending_bytes: usize,
 }
 
 /// How far a walk through all groups has come.
@@ -112,6 +122,7 @@ impl Coordinator {
             counters: Counters::default(),
             rebalances: Rebalances::default(),
             refusal: None,
+            payers: Payers::default(),
             timers: Timers::default(),
             sweep: Sweep::default(),
             written_at: 0,
@@ -142,6 +153,9 @@ impl Coordinator {
         let mut output = Output::default();
         let out = &mut output;
         self.connection = Some(caller.request.connection);
+        let adds_pending = matches!(request, GroupRequest::TxnOffsetCommit(_));
+        let member_bytes_max = self.config.members_bytes_max;
+        context.budget.begin(caller.client_host, adds_pending, member_bytes_max);
         match request {
             GroupRequest::Heartbeat(body) => self.heartbeat(context, caller, &body, out),
             GroupRequest::ConsumerGroupHeartbeat(body) => {
@@ -192,7 +206,8 @@ impl Coordinator {
     /// regular expression is up to date if it was resolved at this version of the topics or later.
     pub fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
         let mut output = Output::default();
-        let around = Around { now, wall, position: 0, topics, others: Held::default() };
+        let (others, client) = (Held::default(), None);
+        let around = Around { now, wall, position: 0, topics, others, client };
         self.loaded_topics = topics.version();
         self.run = Vec::new();
         self.load_members();
@@ -316,6 +331,15 @@ impl Coordinator {
         let visible_at = entry.as_ref().map_or(self.removed_at, |entry| entry.written_at);
         let answered = output.answers.len();
         let member_bytes = self.counters.gauges.member_bytes as usize;
+        let counted = entry.as_ref().map_or(Counted::default(), |entry| entry.counted);
+        let held = around.client.map_or(OfCall::default(), |client| {
+            let payer = self.payers.address(counted.payer);
+            let taken_over = if payer == client.address { 0 } else { counted.member_bytes };
+            OfCall {
+                member_bytes: client.member_bytes + taken_over as usize,
+                pending_bytes: client.pending_bytes + self.pending.bytes_taken_over(),
+            }
+        });
         self.rebalances.begin_call(around);
         let mut noted = Noted::default();
         let mut turn = Turn {
@@ -323,14 +347,16 @@ impl Coordinator {
             wall: around.wall,
             config: &self.config,
             group_configs: &self.group_configs,
-            members_budget: self
-                .config
-                .members_bytes_max
-                .saturating_sub(around.others.member_bytes + member_bytes),
-            pending_budget: self
-                .config
-                .pending_bytes_max
-                .saturating_sub(around.others.pending_bytes + self.pending.bytes()),
+            members: Allowance::new(
+                self.config.members_bytes_max,
+                around.others.member_bytes + member_bytes,
+                held.member_bytes,
+            ),
+            pending_bytes: Allowance::new(
+                self.config.pending_bytes_max,
+                around.others.pending_bytes + self.pending.bytes(),
+                held.pending_bytes,
+            ),
             pending: &self.pending,
             topics: around.topics,
             loaded_topics: self.loaded_topics,
@@ -347,11 +373,18 @@ impl Coordinator {
         };
         let result = act(&mut turn, entry.as_deref_mut());
         let visible_at = turn.visible_at;
+        let (members, pending) = (turn.members, turn.pending_bytes);
+        self.payers.adds = members.taken_by.unwrap_or(self.payers.adds);
+        let of_members = members.exceeded.map(|it| (Limited::MemberBytes, it));
+        let of_pending = || pending.exceeded.map(|it| (Limited::PendingBytes, it));
+        if let Some((limit, exceeded)) = of_members.or_else(of_pending) {
+            self.refusal = Some(Refusal { limit, exceeded });
+        }
         if let Some(rejection) = noted.rejection.take() {
             self.rebalances.note_rejection(group_id, entry.as_deref(), rejection);
         }
         if let Some(entry) = entry {
-            if entry.recount(&mut self.counters.gauges) {
+            if entry.recount(&mut self.counters.gauges, &mut self.payers) {
                 entry.changed(&mut self.changes);
             }
             self.rebalances.note(entry, noted);
@@ -367,7 +400,7 @@ impl Coordinator {
         let group = entry.group.take();
         group.into_iter().for_each(|mut group| group.removed(&mut self.timers));
         self.counters.gauges.offsets -= entry.offsets.len() as u64;
-        entry.recount(&mut self.counters.gauges);
+        entry.recount(&mut self.counters.gauges, &mut self.payers);
         self.groups.remove(group_id);
         self.changes.note_removed(group_id);
         self.rebalances.forget(group_id);
@@ -375,8 +408,8 @@ impl Coordinator {
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
 
-    /// Why a client could not create a group, if that happened since the last call.
-    pub fn take_refusal(&mut self) -> Option<GroupRefusal> {
+    /// The limit that has refused something to a client since the last call.
+    pub fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }
 
@@ -422,8 +455,15 @@ impl Coordinator {
         }
         entry.group = Some(Group::Classic(ClassicGroup::new(entry.id.clone(), around.wall)));
         entry.written(entry.written_at.max(self.removed_at), &mut self.changes);
-        entry.recount(&mut self.counters.gauges);
+        entry.recount(&mut self.counters.gauges, &mut self.payers);
         Ok(true)
+    }
+
+    /// Tells the budget for what addresses pay. To be called after each call that may change that,
+    /// with the same budget.
+    pub fn settle(&mut self, budget: &mut Budget) {
+        self.payers.moves.tell(&mut budget.members);
+        self.pending.moves.tell(&mut budget.pending);
     }
 
     /// Its part of the shared budget.
@@ -454,7 +494,7 @@ impl Coordinator {
         budget: &mut Budget,
         host: &str,
         now: i64,
-    ) -> Result<(), GroupRefusal> {
+    ) -> Result<(), Refusal> {
         let (groups, max) = (self.groups.len(), self.config.groups_max);
         let admitted = budget.admit_group(groups, max, host, now);
         self.counters.events.refused += u64::from(admitted.is_err());

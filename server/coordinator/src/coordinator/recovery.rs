@@ -150,7 +150,7 @@ impl Coordinator {
             entry.offsets.put_run(&key.topic, &mut offsets);
             let gauges = &mut self.counters.gauges;
             gauges.offsets = gauges.offsets + entry.offsets.len() as u64 - before;
-            entry.recount(gauges);
+            entry.recount(gauges, &mut self.payers);
         }
         offsets.clear();
         self.run = offsets;

@@ -31,7 +31,7 @@ impl Coordinator {
         gauges.offsets = gauges.offsets + entry.offsets.len() as u64 - offsets;
         // An offset changes a group only by creating it.
         if !matches!(record, GroupRecord::OffsetCommit(..)) || !entry.is_counted() {
-            entry.recount(gauges);
+            entry.recount(gauges, &mut self.payers);
             self.rebalances.replayed(entry);
         }
         if self.remove_if_vacant(group_id) {
@@ -100,7 +100,7 @@ impl Coordinator {
             }
             let gauges = &mut self.counters.gauges;
             gauges.offsets = gauges.offsets + entry.offsets.len() as u64 - before;
-            entry.recount(gauges);
+            entry.recount(gauges, &mut self.payers);
             if self.remove_if_vacant(&group_id) {
                 self.removed_at = position;
             }
@@ -131,7 +131,7 @@ impl Coordinator {
         let entry = self.groups.get_or_insert(&key.group);
         entry.written(position, &mut self.changes);
         has_committed(entry, value.commit_timestamp);
-        entry.recount(&mut self.counters.gauges);
+        entry.recount(&mut self.counters.gauges, &mut self.payers);
         let committed = Committed::from_record(value);
         let pending = Pending { producer, committed };
         self.pending.add(&key.group, &key.topic, key.partition, pending);

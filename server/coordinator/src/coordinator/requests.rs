@@ -17,6 +17,7 @@ use muster_codec::messages::{
     SyncGroupRequest, TxnOffsetCommitRequest,
 };
 use muster_codec::{AnswerBudget, ErrorCode, Str};
+use muster_fairness::Address;
 
 /// The first version of OffsetFetch that asks for several groups.
 const FETCH_GROUPS_FROM: i16 = 8;
@@ -169,6 +170,8 @@ impl Coordinator {
     ) {
         let kind = Commit::Transactional { version: caller.api_version };
         output.producer = Some(Producer { id: request.producer_id, epoch: request.producer_epoch });
+        let address = context.budget.client.map_or(Address::default(), |client| client.address);
+        self.pending.begin(request.producer_id, address);
         let request = offsets::as_commit(request);
         let (response, visible_at) = self.commit(context, caller, kind, request, output);
         output.answer(caller.request, offsets::as_transactional(response), visible_at);

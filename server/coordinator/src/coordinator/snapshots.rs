@@ -204,8 +204,11 @@ impl Coordinator {
 
     /// Loads a group if it is unloaded, but not its offsets.
     pub(crate) fn load(&mut self, group_id: &str) {
-        if let Err(damage) = self.groups.load(&mut self.timers, group_id, &mut self.counters.gauges)
-        {
+        if let Err(damage) = self.groups.load(
+            &mut self.timers,
+            group_id,
+            (&mut self.counters.gauges, &mut self.payers),
+        ) {
             self.damage.get_or_insert(damage);
         }
     }

@@ -10,6 +10,7 @@ use crate::consumer::ConsumerGroup;
 use crate::counters::{Counted, Gauges, Standing};
 use crate::modern;
 use crate::offsets::{Offsets, RetentionBase};
+use crate::payers::Payers;
 use crate::share::{self, ShareGroup};
 use crate::streams::{self, StreamsGroup};
 use crate::text::Text;
@@ -119,9 +120,15 @@ impl Entry {
 
     /// Updates the gauges; called after each change of the group. Returns whether they changed.
     #[inline]
-    pub(crate) fn recount(&mut self, gauges: &mut Gauges) -> bool {
-        let now = self.group.as_ref().map_or(Counted::default(), Group::counted);
-        let before = core::mem::replace(&mut self.counted, now);
+    pub(crate) fn recount(&mut self, gauges: &mut Gauges, payers: &mut Payers) -> bool {
+        let before = self.counted;
+        let mut now = self.group.as_ref().map_or(Counted::default(), Group::counted);
+        now.payer = before.payer;
+        if now.member_bytes != before.member_bytes {
+            let bytes = [before, now].map(|it| it.member_bytes as usize);
+            now.payer = payers.changed(before.payer, bytes[0], bytes[1]);
+        }
+        self.counted = now;
         gauges.exchange(before, now);
         before != now
     }
@@ -195,6 +202,7 @@ impl Group {
     pub(crate) fn counted(&self) -> Counted {
         Counted {
             standing: self.standing(),
+            payer: 0,
             members: self.members() as u32,
             member_bytes: self.member_bytes() as u32,
         }

@@ -10,6 +10,7 @@ pub use walk::SnapshotWalk;
 use crate::counters::Gauges;
 use crate::group::Entry;
 use crate::offsets::Offsets;
+use crate::payers::Payers;
 use crate::snapshot::{SnapshotDamage, Unloaded, UnloadedGroup};
 use crate::text::Text;
 use crate::timers::Timers;
@@ -70,13 +71,13 @@ impl Groups {
         &mut self,
         timers: &mut Timers,
         group_id: &str,
-        gauges: &mut Gauges,
+        (gauges, payers): (&mut Gauges, &mut Payers),
     ) -> Result<(), SnapshotDamage> {
         if self.unloaded.len() == 0 || self.entries.contains_key(group_id) {
             return Ok(());
         }
         if let Some(mut entry) = self.unloaded.take(group_id, timers)? {
-            entry.recount(gauges);
+            entry.recount(gauges, payers);
             self.ids.insert(entry.id.clone());
             self.entries.insert(entry.id.clone(), Box::new(entry));
         }

@@ -133,7 +133,7 @@ impl<K: Kind> Group<K> {
     ) -> Result<Subscribed<'m, K>, Refusal> {
         let Existing { before, replaces } = existing;
         if after.profile != before.profile {
-            K::refuse_if_large(self, turn.members_budget, &before.profile, &after.profile)?;
+            K::refuse_if_large(self, &mut turn.members, &before.profile, &after.profile)?;
             draft.push(K::member_record(&self.id, member_id, &after.profile));
         }
         let is_new = self.members.get(member_id).is_none();

@@ -23,6 +23,7 @@ use super::members::OwnTimers;
 use super::owned::{Key, Owned, Partitions};
 use super::subscriptions::Subscriptions;
 use super::target::{MemberUpdate, Targets};
+use crate::allowance::Allowance;
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::timers::Timers;
@@ -104,7 +105,7 @@ pub(crate) trait Kind: Debug + Default {
     /// The group has no budget for the changed profile.
     fn refuse_if_large(
         group: &Group<Self>,
-        budget_bytes: usize,
+        members: &mut Allowance,
         before: &Self::Profile,
         after: &Self::Profile,
     ) -> Result<(), Refusal>;

@@ -3,9 +3,12 @@
 use super::kind::{Kind, Report};
 use super::member::Current;
 use super::{Group, Refusal, refuse};
+use crate::allowance::Allowance;
+use crate::budget::{Limited, Refusal as BudgetRefusal};
 use crate::config::Config;
 use crate::limits::{GROUP_MEMBERS_MAX, GROUP_PROTOCOLS_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use muster_codec::ErrorCode;
+use muster_fairness::Exceeded;
 
 /// The epoch of a member that joins.
 pub(crate) const JOIN: i32 = 0;
@@ -25,8 +28,8 @@ impl<K: Kind> Group<K> {
     }
 }
 
-/// Refuses a profile of `bytes` that would make those of its group `of_group` bytes, and those of
-/// all groups larger by `added`.
+/// Refuses a profile of `bytes`, of a client at `host`, that would make those of its group
+/// `of_group` bytes, and those of all groups larger by `added`.
 ///
 /// # Errors
 /// UNKNOWN_SERVER_ERROR if the member's profile is too large, COORDINATOR_NOT_AVAILABLE if the
@@ -35,12 +38,14 @@ pub(crate) fn profile_refusal(
     bytes: usize,
     of_group: usize,
     added: usize,
-    members_budget: usize,
+    (members, host): (&mut Allowance, &str),
 ) -> Result<(), Refusal> {
     if bytes > MEMBER_PROFILE_BYTES_MAX || of_group > GROUP_PROTOCOLS_BYTES_MAX {
         refuse(ErrorCode::UnknownServerError, "The member's metadata is too large.")
-    } else if added > members_budget {
-        refuse(ErrorCode::CoordinatorNotAvailable, "The budget for members is used up.")
+    } else if !members.take_for(host, added) {
+        let exceeded = members.exceeded.unwrap_or(Exceeded::Limit);
+        let words = BudgetRefusal { limit: Limited::MemberBytes, exceeded }.words();
+        refuse(ErrorCode::CoordinatorNotAvailable, words)
     } else {
         Ok(())
     }

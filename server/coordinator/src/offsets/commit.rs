@@ -135,8 +135,9 @@ impl<'r> Committing<'_, '_, 'r> {
         answers.collect()
     }
 
+    /// Why an offset is refused. The bytes of one that is not are taken.
     fn refusal(
-        &self,
+        &mut self,
         offsets: &Offsets,
         topic: &str,
         partition: &OffsetCommitRequestPartition<'_>,
@@ -153,7 +154,7 @@ impl<'r> Committing<'_, '_, 'r> {
             return Some(ErrorCode::InvalidCommitOffsetSize);
         }
         let bytes = PENDING_BYTES + metadata.map_or(0, str::len);
-        let fits = !self.kind.is_transactional() || bytes <= self.turn.pending_budget;
+        let fits = !self.kind.is_transactional() || self.turn.pending_bytes.take(bytes);
         (!fits).then_some(ErrorCode::CoordinatorNotAvailable)
     }
 
@@ -179,9 +180,6 @@ impl<'r> Committing<'_, '_, 'r> {
             expire_timestamp: self.expire_timestamp,
             topic_id,
         };
-        if self.kind.is_transactional() {
-            self.turn.pending_budget -= PENDING_BYTES + value.metadata.len();
-        }
         self.turn.events.offsets_committed += 1;
         self.turn.write(GroupRecord::OffsetCommit(key, Some(value)));
     }

@@ -4,6 +4,7 @@ use super::answer::answer;
 use super::member::{Current, Member, Profile, current_to_record};
 use super::targets::{Computed, ShareTargets};
 use super::{Share, ShareGroup, records, subscription_type};
+use crate::allowance::Allowance;
 use crate::assignors::SubscriptionType;
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
@@ -86,11 +87,11 @@ impl Kind for Share {
 
     fn refuse_if_large(
         group: &ShareGroup,
-        budget_bytes: usize,
+        members: &mut Allowance,
         before: &Profile,
         after: &Profile,
     ) -> Result<(), Refusal> {
-        group.refuse_if_large(budget_bytes, before, after)
+        group.refuse_if_large(members, before, after)
     }
 
     fn client(profile: &Profile) -> (&str, &str) {

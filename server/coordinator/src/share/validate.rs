@@ -2,6 +2,7 @@
 
 use super::ShareGroup;
 use super::member::Profile;
+use crate::allowance::Allowance;
 use crate::modern::validate::{JOIN, LEAVE, profile_refusal};
 use crate::modern::{Refusal, refuse};
 use muster_codec::ErrorCode;
@@ -46,13 +47,13 @@ impl ShareGroup {
     /// budget for the members of all groups does not suffice.
     pub(super) fn refuse_if_large(
         &self,
-        members_budget: usize,
+        members: &mut Allowance,
         before: &Profile,
         after: &Profile,
     ) -> Result<(), Refusal> {
         let added = after.own_bytes() + self.own.names.bytes_added_by(&after.topics);
         let of_group = self.member_bytes() + added;
         let added = added.saturating_sub(before.own_bytes());
-        profile_refusal(after.bytes(), of_group, added, members_budget)
+        profile_refusal(after.bytes(), of_group, added, (members, &after.client_host))
     }
 }

@@ -7,6 +7,7 @@ use super::targets::{Computation, StreamsTargets};
 use super::task::{TaskKey, reported, target_value};
 use super::topology::Topology;
 use super::{Asked, Recorded, Reported, Streams, StreamsGroup};
+use crate::allowance::Allowance;
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::limits::GROUP_MEMBERS_MAX;
@@ -140,11 +141,11 @@ impl Kind for Streams {
 
     fn refuse_if_large(
         group: &StreamsGroup,
-        budget_bytes: usize,
+        members: &mut Allowance,
         before: &Profile,
         after: &Profile,
     ) -> Result<(), Refusal> {
-        group.refuse_if_large(budget_bytes, before, after)
+        group.refuse_if_large(members, before, after)
     }
 
     fn client(profile: &Profile) -> (&str, &str) {

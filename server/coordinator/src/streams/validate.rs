@@ -2,6 +2,7 @@
 
 use super::StreamsGroup;
 use super::member::Profile;
+use crate::allowance::Allowance;
 use crate::modern::validate::{JOIN, LEAVE, profile_refusal};
 use crate::modern::{Refusal, refuse};
 use alloc::collections::BTreeSet;
@@ -134,7 +135,7 @@ impl StreamsGroup {
     /// budget for the members of all groups does not suffice.
     pub(super) fn refuse_if_large(
         &self,
-        members_budget: usize,
+        members: &mut Allowance,
         before: &Profile,
         after: &Profile,
     ) -> Result<(), Refusal> {
@@ -142,6 +143,6 @@ impl StreamsGroup {
         let added = after.bytes() + topology.map_or(0, |it| it.bytes());
         let of_group = self.member_bytes() + added;
         let added = added.saturating_sub(before.bytes());
-        profile_refusal(after.bytes(), of_group, added, members_budget)
+        profile_refusal(after.bytes(), of_group, added, (members, &after.client_host))
     }
 }

@@ -6,6 +6,7 @@ mod tasks;
 use super::member::{Client, MemberState};
 use super::owned::Owned;
 use super::{Draft, Group, Refusal, State};
+use crate::allowance::Allowance;
 use crate::config::{Config, GroupConfigs};
 use crate::context::NoTopics;
 use crate::counters::Events;
@@ -58,8 +59,8 @@ impl World {
             wall: Wall(self.now),
             config: &self.config,
             group_configs: &self.group_configs,
-            members_budget: usize::MAX,
-            pending_budget: usize::MAX,
+            members: Allowance::of_all(),
+            pending_bytes: Allowance::of_all(),
             pending: &self.pending,
             topics: &NoTopics,
             newest_topics: 0,

@@ -12,6 +12,7 @@ use super::super::target::{MemberUpdate, Targets};
 use super::super::validate::{JOIN, unknown_member, validate_epoch};
 use super::super::{Draft, Group, Refusal};
 use super::records::{current, group_key, id_of, member_key, owned_value, task_of};
+use crate::allowance::Allowance;
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::timers::Timers;
@@ -146,7 +147,12 @@ impl Kind for Tasks {
         beat.process.into()
     }
 
-    fn refuse_if_large(_: &Group<Self>, _: usize, _: &String, _: &String) -> Result<(), Refusal> {
+    fn refuse_if_large(
+        _: &Group<Self>,
+        _: &mut Allowance,
+        _: &String,
+        _: &String,
+    ) -> Result<(), Refusal> {
         Ok(())
     }
 

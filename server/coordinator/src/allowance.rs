@@ -1,0 +1,54 @@
+//! What a call may still take of a limit in bytes that the coordinators of a shard share.
+
+use muster_fairness::{Address, Exceeded, admit};
+
+/// What is left of a limit for the client of a call.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    limit: usize,
+    left: usize,
+    /// What the client's address holds, with what it would take over from others; 0 while plenty is
+    /// left.
+    held: usize,
+    /// Why the client was refused, if it was.
+    pub(crate) exceeded: Option<Exceeded>,
+    /// The address of a client that has taken some with [`Self::take_for`].
+    pub(crate) taken_by: Option<Address>,
+}
+
+impl Allowance {
+    pub(crate) fn new(limit: usize, used: usize, held: usize) -> Self {
+        let left = limit.saturating_sub(used);
+        Self { limit, left, held, exceeded: None, taken_by: None }
+    }
+
+    /// Takes some bytes, if the client may have them.
+    pub(crate) fn take(&mut self, more: usize) -> bool {
+        if more == 0 {
+            return true;
+        }
+        let admitted = admit(more, self.left, self.limit, || self.held);
+        match admitted {
+            Ok(()) => (self.left, self.held) = (self.left - more, self.held + more),
+            Err(exceeded) => self.exceeded = Some(exceeded),
+        }
+        admitted.is_ok()
+    }
+
+    /// Like [`Self::take`], for a client at `host`, which is noted.
+    pub(crate) fn take_for(&mut self, host: &str, more: usize) -> bool {
+        let is_taken = self.take(more);
+        if is_taken && more > 0 {
+            self.taken_by = Some(Address::of(host));
+        }
+        is_taken
+    }
+}
+
+#[cfg(test)]
+impl Allowance {
+    /// Of no limit.
+    pub(crate) fn of_all() -> Self {
+        Self::new(usize::MAX, 0, 0)
+    }
+}

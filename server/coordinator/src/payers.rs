@@ -1,0 +1,140 @@
+//! Who pays for the members of a group, of the limit on the bytes of all members: the address whose
+//! request has made the group larger last.
+//!
+//! A group has one payer, so that the account takes two bytes in a group, and constant time for
+//! each change, however many members there are. An address that adds to a group of others takes all
+//! of it over, and must be able to afford that.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use muster_fairness::{Address, Moves};
+
+/// The number of a payer; 0 is an unknown one, as after a load.
+pub(crate) type PayerNumber = u16;
+
+/// The payers of the groups of a slot.
+#[derive(Debug, Default)]
+pub(crate) struct Payers {
+    /// The client that has added to a group last.
+    pub(crate) adds: Address,
+    /// By number, from 1: the address, and the number of groups that it pays for.
+    known: Vec<(Address, u32)>,
+    numbers: BTreeMap<Address, PayerNumber>,
+    free: Vec<PayerNumber>,
+    /// What they have taken and given back.
+    pub(crate) moves: Moves,
+}
+
+impl Payers {
+    pub(crate) fn address(&self, number: PayerNumber) -> Address {
+        let known = usize::from(number).checked_sub(1).and_then(|at| self.known.get(at));
+        known.map_or_else(Address::default, |(address, _)| *address)
+    }
+
+    /// The bytes of a group with a payer have changed. Returns the payer from now on.
+    pub(crate) fn changed(
+        &mut self,
+        payer: PayerNumber,
+        before: usize,
+        after: usize,
+    ) -> PayerNumber {
+        if after <= before {
+            self.moves.give_back(self.address(payer), before - after);
+            return if after == 0 { self.release(payer) } else { payer };
+        }
+        if before > 0 && self.address(payer) == self.adds {
+            self.moves.take(self.adds, after - before);
+            return payer;
+        }
+        self.moves.give_back(self.address(payer), before);
+        self.release(payer);
+        let payer = self.number(self.adds);
+        self.moves.take(self.address(payer), after);
+        payer
+    }
+
+    /// The number of an address that pays for one more group; 0 if there are too many addresses.
+    fn number(&mut self, address: Address) -> PayerNumber {
+        if address == Address::default() {
+            return 0;
+        }
+        if let Some(number) = self.numbers.get(&address).copied() {
+            self.known[usize::from(number) - 1].1 += 1;
+            return number;
+        }
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.known[usize::from(number) - 1] = (address, 1);
+                number
+            }
+            None => {
+                let Ok(number) = PayerNumber::try_from(self.known.len() + 1) else { return 0 };
+                self.known.push((address, 1));
+                number
+            }
+        };
+        self.numbers.insert(address, number);
+        number
+    }
+
+    /// A payer pays for one group less. Returns the number of an unknown one.
+    fn release(&mut self, number: PayerNumber) -> PayerNumber {
+        if let Some(place) = usize::from(number).checked_sub(1)
+            && let Some((address, groups)) = self.known.get_mut(place)
+        {
+            *groups -= 1;
+            if *groups == 0 {
+                self.numbers.remove(address);
+                self.free.push(number);
+            }
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_fairness::Holders;
+
+    fn held(payers: &mut Payers, holders: &mut Holders) -> [usize; 3] {
+        payers.moves.tell(holders);
+        ["", "/10.0.0.1", "/10.0.0.2"].map(|host| holders.held_by(Address::of(host)))
+    }
+
+    #[test]
+    fn the_address_that_adds_to_a_group_takes_it_over() {
+        let (mut payers, mut holders) = (Payers::default(), Holders::default());
+        let loaded = payers.changed(0, 0, 100);
+        assert_eq!((loaded, held(&mut payers, &mut holders)), (0, [100, 0, 0]));
+        payers.adds = Address::of("/10.0.0.1");
+        let one = payers.changed(0, 0, 10);
+        assert_eq!(payers.changed(one, 10, 15), one);
+        assert_eq!(held(&mut payers, &mut holders), [100, 15, 0]);
+        payers.adds = Address::of("/10.0.0.2");
+        assert_eq!(payers.changed(one, 15, 12), one, "a member has left");
+        assert_eq!(held(&mut payers, &mut holders), [100, 12, 0]);
+        let two = payers.changed(one, 12, 13);
+        assert_eq!(payers.changed(loaded, 100, 101), two);
+        assert_eq!(held(&mut payers, &mut holders), [0, 0, 114]);
+        assert_eq!(payers.changed(two, 101, 0), 0);
+        assert_eq!(payers.changed(two, 13, 0), 0);
+        assert_eq!(held(&mut payers, &mut holders), [0; 3]);
+        assert_eq!(holders, Holders::default());
+        assert!(payers.numbers.is_empty() && payers.free.len() == payers.known.len());
+    }
+
+    #[test]
+    fn numbers_of_payers_without_groups_are_used_again() {
+        let (mut payers, mut holders) = (Payers::default(), Holders::default());
+        for host in 0..100_000_u32 {
+            let (high, low) = (host >> 8 & 255, host & 255);
+            payers.adds = Address::of(&alloc::format!("/10.{high}.{low}.1"));
+            let payer = payers.changed(0, 0, 7);
+            assert_eq!((payer, payers.address(payer)), (1, payers.adds));
+            payers.changed(payer, 7, 0);
+            payers.moves.tell(&mut holders);
+        }
+        assert_eq!(holders, Holders::default());
+    }
+}
