@@ -1,7 +1,7 @@
 //! The sum of the limits on the memory that a shard holds for its clients, with the default
 //! configs. Each limit is defined beside the code that it applies to.
 
-use crate::config::REQUEST_BYTES_DEFAULT;
+use crate::config::{REQUEST_BYTES_DEFAULT, SHARD_BYTES_MAX};
 use crate::groups::{ASKED_BYTES_MAX, HISTORY_BYTES_MAX};
 use crate::net::limits::SLICE_BYTES_MAX;
 use crate::net::{
@@ -16,9 +16,6 @@ use crate::transactions::LETTER_BYTES_MAX;
 use muster_codec::limits::{ANSWER_BYTES_MAX, REQUEST_ARRAY_BYTES_MAX, STATE_REQUEST_BYTES_MAX};
 use muster_coordinator::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
 use muster_transactions::limits::WAITING_BYTES_MAX;
-
-/// The bound on the sum.
-const SHARD_BYTES_MAX: usize = 1_206 << 20;
 
 /// Unfinished requests, and the one that is still received over the limit.
 const INPUT: usize =

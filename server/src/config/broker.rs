@@ -18,6 +18,9 @@ use muster_storage::PARTITIONS_MAX;
 use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// `shard.memory.max.bytes`: above the sum of the limits in [`crate::limits`].
+pub(crate) const SHARD_BYTES_MAX: usize = 1_206 << 20;
+
 /// `socket.request.max.bytes`
 pub(crate) const REQUEST_BYTES_DEFAULT: i32 = 100 << 20;
 
@@ -328,6 +331,10 @@ broker_configs! {
     sasl_oauthbearer_scope_claim_name: String = "scope".into(), Valid::Any, [obeyed];
     sasl_oauthbearer_sub_claim_name: String = "sub".into(), Valid::Any, [obeyed];
     sasl_server_max_receive_size: i32 = 524_288, at_least(1), [obeyed];
+    // Our own: the memory that a shard holds for its clients beside their durable state. Limits
+    // in bytes that follow it are parts of it.
+    shard_memory_max_bytes: i64 = SHARD_BYTES_MAX as i64, at_least(SHARD_BYTES_MAX as i64 / 2),
+        [obeyed];
     share_coordinator_append_linger_ms: i32 = -1, at_least(-1), [];
     share_coordinator_cached_buffer_max_bytes: i32 = 1_048_588, at_least(524_288), [dynamic];
     share_coordinator_cold_partition_snapshot_interval_ms: i32 = 300_000, at_least(1),

@@ -1,6 +1,7 @@
 //! Values that follow from the configs: for the coordinator, for a topic, and with the alterations
 //! made while the server ran.
 
+use super::broker::SHARD_BYTES_MAX;
 use super::value::HIDDEN;
 use super::{
     Altered, BROKER_RESOURCE, Config, GROUP_RESOURCE, GroupConfig, Overrides, TOPIC_RESOURCE,
@@ -37,12 +38,18 @@ impl Config {
         self.share_coordinator_state_topic_num_partitions.max(self.offsets_topic_num_partitions)
     }
 
+    /// A limit that follows `shard.memory.max.bytes`, given as it is by default.
+    pub(crate) fn of_memory(&self, default: usize) -> usize {
+        let memory = u128::from(self.shard_memory_max_bytes.max(0).unsigned_abs());
+        usize::try_from(default as u128 * memory / SHARD_BYTES_MAX as u128).unwrap_or(usize::MAX)
+    }
+
     /// The configs of the group coordinator.
     pub fn coordinator(&self) -> muster_coordinator::Config {
         muster_coordinator::Config {
             groups_max: GROUPS_MAX,
-            members_bytes_max: MEMBERS_BYTES_MAX,
-            pending_bytes_max: PENDING_BYTES_MAX,
+            members_bytes_max: self.of_memory(MEMBERS_BYTES_MAX),
+            pending_bytes_max: self.of_memory(PENDING_BYTES_MAX),
             group_initial_rebalance_delay_ms: self.group_initial_rebalance_delay_ms,
             group_min_session_timeout_ms: self.group_min_session_timeout_ms,
             group_max_session_timeout_ms: self.group_max_session_timeout_ms,

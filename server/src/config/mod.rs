@@ -36,7 +36,7 @@ pub use altered::{
     TOPIC_RESOURCE,
 };
 pub use broker::Config;
-pub(crate) use broker::REQUEST_BYTES_DEFAULT;
+pub(crate) use broker::{REQUEST_BYTES_DEFAULT, SHARD_BYTES_MAX};
 pub use client_metrics::{
     ClientAttribute, ClientMetricsConfig, ClientPatterns, InvalidSubscription,
     PUSH_INTERVAL_MS_DEFAULT,

@@ -72,8 +72,10 @@ impl Groups {
     pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
         let Held { groups, member_bytes, pending_bytes } = self.slots().held();
         gauges.set(Limit::Groups, groups, GROUPS_MAX);
-        gauges.set(Limit::MemberBytes, member_bytes, MEMBERS_BYTES_MAX);
-        gauges.set(Limit::PendingBytes, pending_bytes, PENDING_BYTES_MAX);
+        let [of_members, of_pending] =
+            [MEMBERS_BYTES_MAX, PENDING_BYTES_MAX].map(|limit| self.config.of_memory(limit));
+        gauges.set(Limit::MemberBytes, member_bytes, of_members);
+        gauges.set(Limit::PendingBytes, pending_bytes, of_pending);
         gauges.set(Limit::AskedBytes, self.asked_bytes(), ASKED_BYTES_MAX);
         gauges.set(Limit::LogBytes, self.log().unsubmitted_bytes(), self.open_bytes_max);
     }

@@ -89,7 +89,7 @@ impl Limits {
             requests_in_flight: REQUESTS_IN_FLIGHT_MAX,
             output_bytes: OUTPUT_BYTES_MAX,
             input_bytes: input_bytes_max(config),
-            unread_bytes: UNREAD_BYTES_MAX,
+            unread_bytes: config.of_memory(UNREAD_BYTES_MAX),
         }
     }
 }
