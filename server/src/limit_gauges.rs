@@ -77,7 +77,7 @@ limits! {
     ShareSessions = "group.share.max.share.sessions";
     /// Partitions of all share sessions; further ones get SHARE_SESSION_LIMIT_REACHED.
     SharePartitions = "SESSION_PARTITIONS_MAX";
-    /// Share fetches that wait for records; further ones are answered at once.
+    /// Share fetches that wait for records; the clients of further ones have to wait.
     ShareFetches = "SHARE_FETCHES_MAX";
     /// Share partitions that are open; further ones get an error with which they are tried again.
     OpenShares = "OPEN_MAX";

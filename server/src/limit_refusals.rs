@@ -24,3 +24,10 @@ impl Refused {
         errors.log(now, name, line);
     }
 }
+
+/// How long a client has to wait that may not wait for records, in ms: as long as it would have
+/// waited for them, but neither so short that it asks again and again, nor so long that records are
+/// late.
+pub(crate) fn refused_wait_ms(wait_ms: i64) -> i64 {
+    wait_ms.clamp(100, 1_000)
+}

@@ -5,7 +5,8 @@
 pub const UPDATES_PER_SNAPSHOT_MAX: u32 = 500;
 
 /// The partitions of all share sessions of a shard, about 120 bytes each. Kafka has no such
-/// limit; a request that would exceed it is refused with SHARE_SESSION_LIMIT_REACHED.
+/// limit; a request that would exceed it, or the share of its address, is refused with
+/// SHARE_SESSION_LIMIT_REACHED.
 pub const SESSION_PARTITIONS_MAX: usize = 500_000;
 
 /// The batches of a state: more than a share partition has by itself, as each record in flight is

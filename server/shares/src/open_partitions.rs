@@ -6,6 +6,7 @@ use crate::partition::Change;
 use crate::{SharePartition, SharePartitionKey};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use muster_fairness::{Address, Exceeded, Holders};
 
 /// A partition of the log of share state; opaque here.
 pub type LogNumber = u32;
@@ -22,6 +23,8 @@ pub struct OpenPartitions {
     unflushed: BTreeMap<LogNumber, VecDeque<(u64, SharePartitionKey)>>,
     /// The number of share partitions that were opened.
     opened: u64,
+    /// The addresses whose members have had them opened.
+    holders: Holders,
 }
 
 #[derive(Debug)]
@@ -30,6 +33,7 @@ struct Open {
     log: LogNumber,
     deadline: Option<i64>,
     opening: u64,
+    address: Address,
 }
 
 impl OpenPartitions {
@@ -63,11 +67,26 @@ impl OpenPartitions {
         of_log.into_iter().any(|(_, of)| of == key)
     }
 
-    /// Adds a share partition, whose records are in this partition of the log.
-    pub fn insert(&mut self, key: SharePartitionKey, log: LogNumber, partition: SharePartition) {
+    /// Checks whether members at an address may have one more opened.
+    ///
+    /// # Errors
+    /// They may not.
+    pub fn admit(&self, address: Address, limit: usize) -> Result<(), Exceeded> {
+        self.holders.admit(address, 1, limit)
+    }
+
+    /// Adds a share partition that a member at an address fetches, and whose records are in this
+    /// partition of the log.
+    pub fn insert(
+        &mut self,
+        key: SharePartitionKey,
+        log: LogNumber,
+        (partition, address): (SharePartition, Address),
+    ) {
         self.remove(&key);
         self.opened += 1;
-        let open = Open { partition, log, deadline: None, opening: self.opened };
+        self.holders.take(address, 1);
+        let open = Open { partition, log, deadline: None, opening: self.opened, address };
         self.open.insert(key.clone(), open);
         self.on(&key, |_| ());
     }
@@ -75,6 +94,7 @@ impl OpenPartitions {
     /// Drops a share partition with what is acquired, and with changes that no record has.
     pub fn remove(&mut self, key: &SharePartitionKey) -> Option<SharePartition> {
         let open = self.open.remove(key)?;
+        self.holders.give_back(open.address, 1);
         self.changed.remove(key);
         if let Some(at) = open.deadline {
             self.deadlines.remove(&(at, key.clone()));

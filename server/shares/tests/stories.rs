@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::{ErrorCode, Uuid, Wall};
+use muster_fairness::Address;
 use muster_shares::partition::{
     AbortedTransaction, Acknowledgement, AcquireMode, AcquiredRange, Change, Fetched, LogBatch,
     ReadBatch, Wanted, aborted_ranges, are_well_formed,
 };
 use muster_shares::state::{Initialize, Topics, Write};
-use muster_shares::{RecordState, Settings, SharePartition, SharePartitionKey, StateBatch, States};
+use muster_shares::{
+    OpenPartitions, RecordState, Settings, SharePartition, SharePartitionKey, StateBatch, States,
+};
 
 struct OneTopic;
 
@@ -335,4 +338,28 @@ fn altered_offsets_have_a_greater_state_epoch_that_fences_the_older() {
     assert_eq!(write(&mut states, 1, 20, 0), Some(ErrorCode::FencedStateEpoch));
     assert_eq!(initialize(&mut states, 2, 3), Ok(false), "a repetition changes nothing");
     assert_eq!(initialize(&mut states, 1, 0), Err(ErrorCode::FencedStateEpoch));
+}
+
+#[test]
+fn an_address_leaves_an_eighth_of_the_open_share_partitions_to_others() {
+    let (states, mut open) = (initialized(0), OpenPartitions::default());
+    let fill = |open: &mut OpenPartitions, host: &str| {
+        let address = Address::of(host);
+        let opened_all = (0..100).take_while(|partition| {
+            let is_admitted = open.admit(address, 80).is_ok();
+            if is_admitted {
+                let key = SharePartitionKey::new(host, Uuid([1; 16]), *partition);
+                open.insert(key, 0, (opened(&states), address));
+            }
+            is_admitted
+        });
+        opened_all.count()
+    };
+    assert_eq!(fill(&mut open, "/127.0.0.2"), 70);
+    assert_eq!(fill(&mut open, "/127.0.0.1"), 5);
+    for key in open.of_group("/127.0.0.2") {
+        open.remove(&key);
+    }
+    assert_eq!(fill(&mut open, "/127.0.0.1"), 70, "five of them are opened again");
+    assert_eq!(open.len(), 70);
 }

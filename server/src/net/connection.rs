@@ -15,6 +15,7 @@ use crate::quotas::Allowance;
 use crate::security::acls::Permissions;
 use muster_codec::frame::frame_length;
 use muster_codec::{ApiKey, DecodeError, Response, wire};
+use muster_fairness::Address;
 use muster_storage::{FileKey, FileRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -78,6 +79,8 @@ pub(super) struct Connection {
     pub(super) access: Access,
     /// The peer's address as Kafka prints it: `/127.0.0.1`.
     pub(super) host: Arc<str>,
+    /// The same, as the owner of shares of limits.
+    pub(super) address: Address,
     pub(super) port: u16,
     /// The name and version of the client's software, if it has said them.
     pub(super) software: Option<Arc<(Box<str>, Box<str>)>>,
@@ -151,6 +154,7 @@ impl Connection {
             id,
             listener,
             access: Access::Open,
+            address: Address::of(&host),
             host,
             port: 0,
             software: None,

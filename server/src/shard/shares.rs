@@ -26,7 +26,12 @@ impl Shard {
             };
             permissions.as_deref().is_none_or(allow)
         };
-        let asked = Asked { request: call.request, version: call.version, listener: call.listener };
+        let asked = Asked {
+            request: call.request,
+            version: call.version,
+            listener: call.listener,
+            address: self.clients.address(call.request),
+        };
         let client = Client { asked, may_read: &may_read };
         self.on_shares(|shares, inputs, _| match request {
             ShareRequest::ShareFetch(body) => shares.share_fetch(inputs, &client, body),
@@ -85,6 +90,12 @@ impl Shard {
             if is_idle {
                 break;
             }
+        }
+        for (id, wait_ms) in self.shares.take_throttled() {
+            self.clients.answers().throttle(id, wait_ms);
+        }
+        for refused in self.shares.take_refused() {
+            refused.log(self.times.now, &mut self.errors);
         }
         for reply in self.shares.take_answers() {
             self.clients.answers().reply(reply);

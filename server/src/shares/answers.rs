@@ -2,13 +2,13 @@
 
 use super::table::{Part, Request};
 use super::{Inputs, Shares};
-use crate::net::{Reply, VisibleAt};
+use crate::net::{ConnectionId, Reply, VisibleAt};
 use muster_codec::messages::{
     AcquiredRecords, LeaderIdAndEpoch, NodeEndpoint, ShareAcknowledgePartitionResponse,
     ShareAcknowledgeResponse, ShareAcknowledgeTopicResponse, ShareFetchPartitionResponse,
     ShareFetchResponse, ShareFetchTopicResponse,
 };
-use muster_codec::{ErrorCode, Uuid};
+use muster_codec::{ErrorCode, Response, Uuid};
 use muster_faults::Fault;
 use muster_shares::sessions::FetchContext;
 use std::collections::HashMap;
@@ -27,12 +27,19 @@ impl Shares {
 
     /// Answers a request; the answer leaves when what it waits for is durable.
     pub(super) fn answer(&mut self, mut request: Request) {
-        let response = match request.fetch {
+        let mut response: Response<'static> = match request.fetch {
             Some(_) => self.fetch_response(&mut request).into(),
             None => self.acknowledge_response(&request).into(),
         };
         if Fault::EarlyAcknowledgement.is_injected() {
             request.visible_at = VisibleAt::Now;
+        }
+        if request.throttle_ms > 0
+            && let Some(throttle_time_ms) = response.throttle_time_ms()
+        {
+            *throttle_time_ms = i32::try_from(request.throttle_ms).unwrap_or(i32::MAX);
+            let id = ConnectionId(request.asked.request.connection);
+            self.throttled.push((id, request.throttle_ms));
         }
         let (request, visible_at) = (request.asked.request, request.visible_at);
         self.answers.push(Reply { request, response, visible_at });

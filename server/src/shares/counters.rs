@@ -5,7 +5,6 @@ use super::fetching::SHARE_FETCHES_MAX;
 use super::opening::OPEN_MAX;
 use crate::limit_gauges::{Limit, LimitGauges};
 use muster_counters::{Copies, counters};
-use muster_shares::limits::SESSION_PARTITIONS_MAX;
 
 counters! {
     /// The work since the shard's start.
@@ -84,7 +83,7 @@ impl Shares {
     pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
         let Self { sessions, requests, open, .. } = self;
         gauges.set(Limit::ShareSessions, sessions.len(), sessions.limit());
-        gauges.set(Limit::SharePartitions, sessions.partition_count(), SESSION_PARTITIONS_MAX);
+        gauges.set(Limit::SharePartitions, sessions.partition_count(), sessions.partitions_max());
         gauges.set(Limit::ShareFetches, requests.parked(), SHARE_FETCHES_MAX);
         gauges.set(Limit::OpenShares, open.len(), OPEN_MAX);
     }

@@ -4,6 +4,8 @@
 use super::opening::Opening;
 use super::table::{Part, Read, Readable, Request};
 use super::{Inputs, Shares};
+use crate::limit_gauges::Limit;
+use crate::limit_refusals::{Refused, refused_wait_ms};
 use crate::partitions::{ShareRead, ShareReadEnd};
 use muster_codec::ErrorCode;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
@@ -14,7 +16,8 @@ use muster_shares::partition::{
     AbortedTransaction, Fetched, LogBatch, ReadBatch, Wanted, aborted_ranges, kept_batches,
 };
 
-/// The most requests that wait for records. Beyond it they are answered with what is there.
+/// The most requests that wait for records. Beyond it, and beyond the share of an address, they are
+/// answered with what is there, and their clients wait.
 pub(super) const SHARE_FETCHES_MAX: usize = 65_536;
 
 /// The next step for a request.
@@ -45,8 +48,15 @@ impl Shares {
 
     /// Lets a request wait until its deadline, or until something happens to its partitions.
     pub(super) fn park(&mut self, inputs: &mut Inputs<'_>, id: Option<u64>, request: Request) {
-        if request.deadline <= inputs.times.now || self.requests.parked() >= SHARE_FETCHES_MAX {
+        let wait_ms = request.deadline - inputs.times.now;
+        if wait_ms <= 0 {
             return self.complete(inputs, request);
+        }
+        if let Err(exceeded) = self.requests.admit(request.asked.address) {
+            let (limit, address) = (Limit::ShareFetches, request.asked.address);
+            self.refused.push(Refused { limit, exceeded, address });
+            let throttle_ms = refused_wait_ms(wait_ms);
+            return self.complete(inputs, Request { throttle_ms, ..request });
         }
         let waiting: Vec<_> = (0..request.parts.len())
             .filter(|part| request.parts[*part].waits())
@@ -129,7 +139,7 @@ impl Shares {
         part: usize,
     ) -> Option<Readable> {
         let key = request.key(part);
-        let located = match self.open_partition(inputs, &key) {
+        let located = match self.open_partition(inputs, &key, request.asked.address) {
             Ok(Opening::Open(located)) => located,
             Ok(Opening::Later) => return None,
             Err((error, leader)) => {

@@ -43,17 +43,20 @@ use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoints};
 use crate::config::Config;
 use crate::groups::Groups;
-use crate::net::Reply;
+use crate::limit_refusals::Refused;
+use crate::net::{ConnectionId, Reply};
 use crate::partitions::{Effects, PartitionId, Partitions, ShareReadEnd};
 use crate::placement::Slot;
 use config::ShareConfig;
 use muster_codec::ErrorCode;
 use muster_coordinator::RequestId;
+use muster_fairness::Address;
+use muster_shares::limits::SESSION_PARTITIONS_MAX;
 use muster_shares::partition::InFlight;
 use muster_shares::sessions::SessionKey;
 use muster_shares::{OpenPartitions, Sessions, SharePartitionKey, TopicPartition};
 use state_calls::StateCalls;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use table::Table;
 
@@ -79,8 +82,9 @@ pub(crate) struct Shares {
     /// The reads under way, by number.
     reads: HashMap<u64, ReadFor>,
     last_read: u64,
-    /// The share partitions whose start is looked up, and what was found.
-    looked_up: HashSet<SharePartitionKey>,
+    /// The share partitions whose start is looked up, for a member at an address, and what was
+    /// found.
+    looked_up: HashMap<SharePartitionKey, Address>,
     found: BTreeMap<SharePartitionKey, Result<i64, ErrorCode>>,
     /// Groups that may have no session left.
     left_groups: BTreeSet<Arc<str>>,
@@ -90,6 +94,10 @@ pub(crate) struct Shares {
     ended_reads: Vec<(u64, ShareReadEnd)>,
     grown: Vec<PartitionId>,
     answers: Vec<Reply<'static>>,
+    /// The clients that have to wait until they may ask again, in ms.
+    throttled: Vec<(ConnectionId, i64)>,
+    /// Limits that requests have met, for the log.
+    refused: Vec<Refused>,
     counters: ShareCounters,
 }
 
@@ -129,14 +137,14 @@ impl Shares {
             first_number,
             states,
             open: OpenPartitions::default(),
-            sessions: Sessions::new(sessions_max),
+            sessions: Sessions::new(sessions_max, config.of_memory(SESSION_PARTITIONS_MAX)),
             requests: Table::default(),
             waiters: BTreeMap::new(),
             by_partition: BTreeMap::new(),
             reading: BTreeSet::new(),
             reads: HashMap::new(),
             last_read: 0,
-            looked_up: HashSet::new(),
+            looked_up: HashMap::new(),
             found: BTreeMap::new(),
             left_groups: BTreeSet::new(),
             configs: HashMap::new(),
@@ -144,6 +152,8 @@ impl Shares {
             ended_reads: Vec::new(),
             grown: Vec::new(),
             answers: Vec::new(),
+            throttled: Vec::new(),
+            refused: Vec::new(),
             counters: ShareCounters::default(),
         }
     }
@@ -294,6 +304,16 @@ impl Shares {
     /// The answers since the last call.
     pub(crate) fn take_answers(&mut self) -> Vec<Reply<'static>> {
         std::mem::take(&mut self.answers)
+    }
+
+    /// The clients that have to wait after these answers.
+    pub(crate) fn take_throttled(&mut self) -> Vec<(ConnectionId, i64)> {
+        std::mem::take(&mut self.throttled)
+    }
+
+    /// The limits that requests have met.
+    pub(crate) fn take_refused(&mut self) -> Vec<Refused> {
+        std::mem::take(&mut self.refused)
     }
 
     /// The configs of a group.

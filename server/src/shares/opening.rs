@@ -4,9 +4,12 @@ use super::config::Reset;
 use super::table::Located;
 use super::{Inputs, ReadFor, Shares};
 use crate::cluster::state_slot;
+use crate::limit_gauges::Limit;
+use crate::limit_refusals::Refused;
 use crate::partitions::ShareReadEnd;
 use crate::placement::Slot;
 use muster_codec::ErrorCode;
+use muster_fairness::Address;
 use muster_shares::partition::UnknownState;
 use muster_shares::state::{NO_OFFSET, State};
 use muster_shares::{SharePartition, SharePartitionKey, TopicPartition};
@@ -26,7 +29,7 @@ pub(super) enum Opening {
 pub(super) type NotOpened = (ErrorCode, Option<u32>);
 
 impl Shares {
-    /// Opens a share partition, unless it is open.
+    /// Opens a share partition, unless it is open, for a member at an address.
     ///
     /// # Errors
     /// As Kafka names them: what is wrong with its state is UNKNOWN_SERVER_ERROR.
@@ -34,6 +37,7 @@ impl Shares {
         &mut self,
         inputs: &mut Inputs<'_>,
         key: &SharePartitionKey,
+        address: Address,
     ) -> Result<Opening, NotOpened> {
         let located = locate(inputs, key)?;
         if self.open.get(key).is_some() {
@@ -45,11 +49,12 @@ impl Shares {
         if self.open.is_unflushed(key, log) {
             return Ok(Opening::Later);
         }
-        if self.open.len() >= OPEN_MAX {
+        if let Err(exceeded) = self.open.admit(address, OPEN_MAX) {
+            self.refused.push(Refused { limit: Limit::OpenShares, exceeded, address });
             return Err(unknown);
         }
         let start = match start_offset {
-            NO_OFFSET => match self.first_offset(inputs, key, &located)? {
+            NO_OFFSET => match self.first_offset(inputs, key, (&located, address))? {
                 Some(start) => start,
                 None => return Ok(Opening::Later),
             },
@@ -60,7 +65,7 @@ impl Shares {
             tracing::debug!("{key:?} has records of the unknown state {id}, and is not opened");
             unknown
         })?;
-        self.open.insert(key.clone(), log, opened);
+        self.open.insert(key.clone(), log, (opened, address));
         Ok(Opening::Open(located))
     }
 
@@ -74,7 +79,7 @@ impl Shares {
         &mut self,
         inputs: &mut Inputs<'_>,
         key: &SharePartitionKey,
-        located: &Located,
+        (located, address): (&Located, Address),
     ) -> Result<Option<i64>, NotOpened> {
         let ms = match self.config(inputs, &key.group_id).reset {
             Reset::Earliest => return Ok(Some(located.bounds.log_start)),
@@ -84,7 +89,7 @@ impl Shares {
         if let Some(found) = self.found.remove(key) {
             return found.map(Some).map_err(|error| (error, None));
         }
-        if self.looked_up.insert(key.clone()) {
+        if self.looked_up.insert(key.clone(), address).is_none() {
             self.last_read += 1;
             self.reads.insert(self.last_read, ReadFor::Start(key.clone()));
             let time = inputs.times.wall.0.saturating_sub(ms);
@@ -107,11 +112,11 @@ impl Shares {
                 Err(ErrorCode::KafkaStorageError)
             }
         };
-        self.looked_up.remove(key);
+        let address = self.looked_up.remove(key).unwrap_or_default();
         self.found.insert(key.clone(), found);
         // Also without a request that waits: the next one finds it open.
         if !self.waiters.contains_key(key) {
-            let _opened = self.open_partition(inputs, key);
+            let _opened = self.open_partition(inputs, key, address);
         }
         self.wake(inputs, key);
         self.found.remove(key);

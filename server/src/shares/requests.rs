@@ -3,13 +3,17 @@
 
 use super::table::{Asked, FetchWants, Part, Request};
 use super::{Inputs, Shares};
+use crate::limit_gauges::Limit;
+use crate::limit_refusals::Refused;
 use crate::net::VisibleAt;
 use muster_codec::messages::{
     AcknowledgementBatch, ShareAcknowledgeRequest, ShareFetchPartition, ShareFetchRequest,
 };
 use muster_codec::{ErrorCode, Str, Uuid};
 use muster_shares::partition::{Acknowledgement, AcquireMode, NotAcknowledged, are_well_formed};
-use muster_shares::sessions::{FINAL_EPOCH, FetchContext, SessionFetch, SessionKey, is_member_id};
+use muster_shares::sessions::{
+    FINAL_EPOCH, FetchContext, SessionFetch, SessionKey, SessionLimit, is_member_id,
+};
 use muster_shares::{SharePartition, SharePartitionKey, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -143,8 +147,17 @@ impl Shares {
                 forgotten: &forgotten,
                 has_acknowledgements: !of_fetch(body).is_empty(),
                 connection: asked.request.connection,
+                address: asked.address,
             },
-        )?;
+        );
+        if let Some((limit, exceeded)) = self.sessions.take_refused() {
+            let limit = match limit {
+                SessionLimit::Sessions => Limit::ShareSessions,
+                SessionLimit::Partitions => Limit::SharePartitions,
+            };
+            self.refused.push(Refused { limit, exceeded, address: asked.address });
+        }
+        let begun = begun?;
         let mut request = new_request(asked, member, inputs.times.now);
         let wait = i64::from(body.max_wait_ms.clamp(0, WAIT_MS_MAX));
         request.deadline = inputs.times.now.saturating_add(wait);
@@ -314,6 +327,7 @@ fn new_request(asked: Asked, member: SessionKey, now: i64) -> Request {
         unwritten: BTreeSet::new(),
         is_complete: false,
         lock_ms: 0,
+        throttle_ms: 0,
     }
 }
 

@@ -1,11 +1,13 @@
 //! The ShareFetch and ShareAcknowledge requests of a shard that are not answered yet.
 
+use super::fetching::SHARE_FETCHES_MAX;
 use crate::event::ListenerIndex;
 use crate::net::VisibleAt;
 use crate::partitions::Bounds;
 use muster_codec::ErrorCode;
 use muster_codec::messages::AbortedTransaction;
 use muster_coordinator::RequestId;
+use muster_fairness::{Address, Exceeded, Holders};
 use muster_shares::partition::{AcquireMode, AcquiredRange};
 use muster_shares::sessions::{FetchContext, SessionKey};
 use muster_shares::{SharePartitionKey, TopicPartition};
@@ -18,6 +20,8 @@ pub(super) struct Table {
     last_id: u64,
     /// The deadlines of those that wait for records.
     deadlines: BTreeSet<(i64, u64)>,
+    /// The addresses of the clients of those.
+    holders: Holders,
     by_connection: BTreeSet<(u64, u64)>,
     /// Those with acknowledgements that no record has yet.
     unwritten: BTreeSet<u64>,
@@ -32,6 +36,7 @@ pub(crate) struct Asked {
     pub(crate) request: RequestId,
     pub(crate) version: i16,
     pub(crate) listener: ListenerIndex,
+    pub(crate) address: Address,
 }
 
 /// A ShareFetch or ShareAcknowledge.
@@ -56,6 +61,8 @@ pub(super) struct Request {
     pub(super) is_complete: bool,
     /// `share.record.lock.duration.ms`
     pub(super) lock_ms: i64,
+    /// How long its client waits until it may ask again, as it could not be parked.
+    pub(super) throttle_ms: i64,
 }
 
 /// The wishes of a ShareFetch.
@@ -204,7 +211,9 @@ impl Table {
     /// Takes a request out; it waits no longer.
     pub(super) fn take(&mut self, id: u64) -> Option<Request> {
         let request = self.by_id.remove(&id)?;
-        self.deadlines.remove(&(request.deadline, id));
+        if self.deadlines.remove(&(request.deadline, id)) {
+            self.holders.give_back(request.asked.address, 1);
+        }
         self.by_connection.remove(&(request.asked.request.connection, id));
         self.unwritten.remove(&id);
         self.parts -= request.parts.len();
@@ -233,7 +242,13 @@ impl Table {
     /// Lets a request wait until its deadline.
     pub(super) fn park(&mut self, id: u64, request: Request) {
         self.deadlines.insert((request.deadline, id));
+        self.holders.take(request.asked.address, 1);
         self.put(id, request);
+    }
+
+    /// Checks whether one more request of an address may wait.
+    pub(super) fn admit(&self, address: Address) -> Result<(), Exceeded> {
+        self.holders.admit(address, 1, SHARE_FETCHES_MAX)
     }
 
     /// Whether a request waits for records.
@@ -290,4 +305,53 @@ pub(super) struct Located {
     pub(super) id: crate::partitions::PartitionId,
     pub(super) bounds: Bounds,
     pub(super) slot: crate::placement::Slot,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Parks requests until one is refused; returns how many.
+    fn fill(table: &mut Table, host: &str) -> usize {
+        let address = Address::of(host);
+        let request = RequestId { connection: 1, sequence: 1 };
+        let asked = Asked { request, version: 1, listener: ListenerIndex::FIRST, address };
+        let parked = (0..SHARE_FETCHES_MAX).take_while(|_| {
+            let admitted = table.admit(address);
+            let id = table.next_id();
+            table.park(id, waiting(asked));
+            admitted.is_ok() || table.take(id).is_none()
+        });
+        parked.count()
+    }
+
+    fn waiting(asked: Asked) -> Request {
+        Request {
+            asked,
+            member: SessionKey::new("g", "m"),
+            fetch: None,
+            parts: Vec::new(),
+            error: ErrorCode::None,
+            deadline: 500,
+            reads: 0,
+            visible_at: VisibleAt::Now,
+            unwritten: BTreeSet::new(),
+            is_complete: false,
+            lock_ms: 0,
+            throttle_ms: 0,
+        }
+    }
+
+    #[test]
+    fn an_address_whose_requests_wait_leaves_an_eighth_to_others() {
+        let mut table = Table::default();
+        let most = SHARE_FETCHES_MAX / 8 * 7;
+        assert_eq!(fill(&mut table, "/127.0.0.2"), most);
+        assert_eq!(fill(&mut table, "/127.0.0.1"), SHARE_FETCHES_MAX / 16);
+        while let Some(id) = table.due(500) {
+            assert!(table.take(id).is_some());
+        }
+        assert_eq!(fill(&mut table, "/127.0.0.1"), most);
+    }
 }

@@ -1,13 +1,13 @@
 //! A ShareFetch and its share session.
 
 use super::{
-    Connection, FINAL_EPOCH, INITIAL_EPOCH, Opened, Partitions, Session, SessionKey, Sessions,
-    next_epoch,
+    Connection, FINAL_EPOCH, INITIAL_EPOCH, Opened, Partitions, Session, SessionKey, SessionLimit,
+    Sessions, next_epoch,
 };
 use crate::TopicPartition;
-use crate::limits::SESSION_PARTITIONS_MAX;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
+use muster_fairness::{Address, Exceeded};
 
 /// The parts of a ShareFetch that its session is about.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,8 @@ pub struct SessionFetch<'r> {
     pub forgotten: &'r [TopicPartition],
     pub has_acknowledgements: bool,
     pub connection: Connection,
+    /// The address of the client.
+    pub address: Address,
 }
 
 /// The part of a ShareFetch in its session.
@@ -64,39 +66,46 @@ impl Sessions {
             return Err(ErrorCode::InvalidRequest);
         }
         self.remove(key);
-        if self.sessions.len() >= self.limit || !self.has_room(request) {
-            return Err(ErrorCode::ShareSessionLimitReached);
-        }
-        let SessionFetch { connection, topics, .. } = *request;
+        let SessionFetch { connection, address, topics, .. } = *request;
+        let of_sessions = self.by_address.admit(address, 1, self.limit);
+        of_sessions.map_err(|it| self.refuse(SessionLimit::Sessions, it))?;
+        self.admit_partitions(address, topics.len())?;
         let epoch = next_epoch(INITIAL_EPOCH);
         let mut partitions = Partitions::default();
         topics.iter().for_each(|at| partitions.add(*at, false));
         let begun =
             Begun { context: FetchContext::Initial, partitions: partitions.iter().collect() };
-        self.partitions += partitions.len();
-        self.sessions.insert(key.clone(), Session { epoch, connection, partitions });
+        self.by_address.take(address, 1);
+        self.partitions.take(address, partitions.len());
+        self.sessions.insert(key.clone(), Session { epoch, connection, address, partitions });
         self.by_connection.insert(connection, Opened { key: key.clone(), is_stale: false });
         Ok(begun)
     }
 
     fn resume(&mut self, key: &SessionKey, request: &SessionFetch<'_>) -> Result<Begun, ErrorCode> {
-        let has_room = self.has_room(request);
         let session = self.sessions.get_mut(key).ok_or(ErrorCode::ShareSessionNotFound)?;
         session.take(request.epoch)?;
-        if !has_room {
-            return Err(ErrorCode::ShareSessionLimitReached);
-        }
-        let before = session.partitions.len();
+        let new = request.topics.iter().filter(|at| !session.partitions.contains(**at));
+        let (address, new) = (session.address, new.count());
+        self.admit_partitions(address, new)?;
+        let session = self.sessions.get_mut(key).ok_or(ErrorCode::ShareSessionNotFound)?;
+        self.partitions.give_back(address, session.partitions.len());
         request.topics.iter().for_each(|at| session.partitions.add(*at, true));
         request.forgotten.iter().for_each(|at| session.partitions.remove(*at));
-        self.partitions = self.partitions - before + session.partitions.len();
+        self.partitions.take(address, session.partitions.len());
         let partitions = session.partitions.iter().collect();
         Ok(Begun { context: FetchContext::Subsequent, partitions })
     }
 
-    /// Whether the partitions that a request names fit, even if no session has them yet.
-    fn has_room(&self, request: &SessionFetch<'_>) -> bool {
-        self.partitions + request.topics.len() <= SESSION_PARTITIONS_MAX
+    /// Checks whether the sessions of an address may have more partitions.
+    fn admit_partitions(&mut self, address: Address, more: usize) -> Result<(), ErrorCode> {
+        let admitted = self.partitions.admit(address, more, self.partitions_max);
+        admitted.map_err(|it| self.refuse(SessionLimit::Partitions, it))
+    }
+
+    fn refuse(&mut self, limit: SessionLimit, exceeded: Exceeded) -> ErrorCode {
+        self.refused = Some((limit, exceeded));
+        ErrorCode::ShareSessionLimitReached
     }
 
     /// Whether the answer of a subsequent ShareFetch has a partition: if it has records or news, or

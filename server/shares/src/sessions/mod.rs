@@ -12,6 +12,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
+use muster_fairness::{Address, Exceeded, Holders};
 use partitions::Partitions;
 
 /// Opens a session.
@@ -29,8 +30,21 @@ pub struct Sessions {
     by_connection: BTreeMap<Connection, Opened>,
     /// `group.share.max.share.sessions`
     limit: usize,
-    /// The partitions of all sessions.
-    partitions: usize,
+    /// The sessions of each address, and the partitions of all of them.
+    by_address: Holders,
+    partitions: Holders,
+    partitions_max: usize,
+    /// The last refusal that was not taken.
+    refused: Option<(SessionLimit, Exceeded)>,
+}
+
+/// A limit of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionLimit {
+    /// `group.share.max.share.sessions`
+    Sessions,
+    /// Those of all sessions: [`SESSION_PARTITIONS_MAX`](crate::limits::SESSION_PARTITIONS_MAX).
+    Partitions,
 }
 
 /// The longest member id, in characters.
@@ -53,6 +67,8 @@ struct Session {
     /// The epoch of the next request.
     epoch: i32,
     connection: Connection,
+    /// The address of the client that has opened it, to which its partitions count.
+    address: Address,
     partitions: Partitions,
 }
 
@@ -81,9 +97,17 @@ pub struct Disconnected {
 }
 
 impl Sessions {
-    pub fn new(limit: usize) -> Self {
-        let (sessions, by_connection) = Default::default();
-        Self { sessions, by_connection, limit, partitions: 0 }
+    /// `limit` is that of sessions, the other one that of their partitions.
+    pub fn new(limit: usize, partitions_max: usize) -> Self {
+        Self {
+            sessions: BTreeMap::new(),
+            by_connection: BTreeMap::new(),
+            limit,
+            by_address: Holders::default(),
+            partitions: Holders::default(),
+            partitions_max,
+            refused: None,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -135,7 +159,8 @@ impl Sessions {
 
     fn remove(&mut self, key: &SessionKey) -> Option<Ended> {
         let session = self.sessions.remove(key)?;
-        self.partitions -= session.partitions.len();
+        self.by_address.give_back(session.address, 1);
+        self.partitions.give_back(session.address, session.partitions.len());
         if let Some(opened) = self.by_connection.get_mut(&session.connection) {
             opened.is_stale = true;
         }
@@ -143,14 +168,24 @@ impl Sessions {
         Some(Ended { member_id: key.member_id.clone(), partitions })
     }
 
+    /// The limit that has refused a session, or partitions to one, since the last call.
+    pub fn take_refused(&mut self) -> Option<(SessionLimit, Exceeded)> {
+        self.refused.take()
+    }
+
     /// The most sessions.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
+    /// The most partitions of all sessions.
+    pub fn partitions_max(&self) -> usize {
+        self.partitions_max
+    }
+
     /// The partitions of all sessions.
     pub fn partition_count(&self) -> usize {
-        self.partitions
+        self.partitions.total()
     }
 
     /// Changes the limit; sessions over it stay.

@@ -26,6 +26,10 @@ impl Partitions {
         self.by_place.values().copied()
     }
 
+    pub(super) fn contains(&self, at: TopicPartition) -> bool {
+        self.places.contains_key(&at)
+    }
+
     /// Adds a partition at the end; one that is there stays in its place.
     pub(super) fn add(&mut self, at: TopicPartition, is_new: bool) {
         if !self.places.contains_key(&at) {

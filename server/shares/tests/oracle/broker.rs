@@ -8,6 +8,8 @@ use crate::state::{Check, Coordinator};
 use crate::transcript::Line;
 use crate::waiting::Waiting;
 use muster_codec::ErrorCode;
+use muster_fairness::Address;
+use muster_shares::limits::SESSION_PARTITIONS_MAX;
 use muster_shares::partition::{Acknowledgement, Change};
 use muster_shares::sessions::{FetchContext, SessionFetch, SessionKey};
 use muster_shares::{Sessions, Settings, SharePartition, SharePartitionKey, TopicPartition};
@@ -68,7 +70,7 @@ impl Broker {
             coordinator: Coordinator::new(op),
             logs: BTreeMap::new(),
             open: BTreeMap::new(),
-            sessions: Sessions::new(usize::try_from(limit).unwrap()),
+            sessions: Sessions::new(usize::try_from(limit).unwrap(), SESSION_PARTITIONS_MAX),
             waiting: Vec::new(),
             now: int(&op["now"]),
             answers: BTreeMap::new(),
@@ -200,6 +202,7 @@ impl Broker {
             forgotten: &forgotten,
             has_acknowledgements: op["acks"] == true,
             connection,
+            address: Address::default(),
         };
         let key = session_key(op);
         let ours = match self.sessions.fetch(&key, &request) {

@@ -28,6 +28,7 @@ use access::Unauthenticated;
 use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use muster_counters::Copies;
+use muster_fairness::Address;
 use muster_storage::FileKey;
 use std::sync::Arc;
 use tracing::info;
@@ -139,6 +140,12 @@ impl Clients {
     pub(crate) fn host(&self, request: RequestId) -> Option<Arc<str>> {
         let connection = self.connections.get(ConnectionId(request.connection));
         connection.map(|connection| connection.host.clone())
+    }
+
+    /// The same, as the owner of shares of limits.
+    pub(crate) fn address(&self, request: RequestId) -> Address {
+        let connection = self.connections.get(ConnectionId(request.connection));
+        connection.map_or_else(Address::default, |connection| connection.address)
     }
 }
 
