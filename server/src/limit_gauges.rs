@@ -67,11 +67,14 @@ limits! {
     /// Bytes of producers' batches that are not written; further ones get an error with which they
     /// are sent again.
     UnwrittenBytes = "UNWRITTEN_BYTES_MAX";
+    /// Producers in partitions; a new one gets an error with which it tries again, unless one that
+    /// is not active can be forgotten.
+    Producers = "PRODUCERS_MAX";
     /// Bytes of reads under way; further ones wait.
     ReadBytes = "READ_BYTES_IN_FLIGHT_MAX";
-    /// Fetches that wait for records; further ones are answered at once.
+    /// Fetches that wait for records; the clients of further ones have to wait.
     WaitingFetches = "WAITING_FETCHES_MAX";
-    /// Partitions of all fetches; further ones are answered at once.
+    /// Partitions of all fetches; the clients of further ones have to wait.
     WaitingPartitions = "WAITING_PARTITIONS_MAX";
     /// Share sessions; further ones get SHARE_SESSION_LIMIT_REACHED.
     ShareSessions = "group.share.max.share.sessions";
@@ -126,8 +129,14 @@ counters! {
 }
 
 /// A number for each of some limits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByLimit([Option<u64>; LIMITS]);
+
+impl Default for ByLimit {
+    fn default() -> Self {
+        Self([None; LIMITS])
+    }
+}
 
 impl LimitGauges {
     pub(crate) fn set(&mut self, limit: Limit, used: usize, max: usize) {

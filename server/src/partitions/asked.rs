@@ -2,15 +2,15 @@
 //! (`VerificationStateEntry`). A pipelining producer sends its next batch before the first is
 //! answered: none may overtake one that was refused and comes again.
 
-use super::limits::PRODUCERS_PER_PARTITION_MAX;
-use super::producers::{Sequenced, oldest};
+use super::limits::PRODUCERS_ASKED_MAX;
+use super::producers::{Sequenced, first};
 use hashbrown::HashMap;
 use muster_codec::Wall;
 use muster_transactions::message::QuestionKind;
 use muster_transactions::partition::End;
 
 /// The producers that are forgotten at once when there are too many.
-const STEP: usize = PRODUCERS_PER_PARTITION_MAX / 8;
+const STEP: usize = PRODUCERS_ASKED_MAX / 8;
 
 /// The producers of a partition with a question, from the first one until a batch is appended or
 /// their transaction ends.
@@ -75,11 +75,11 @@ impl Asked {
 
     /// A client may name any number of producers. One that is forgotten may leave a gap.
     fn forget_oldest(&mut self) {
-        if self.by_id.len() < PRODUCERS_PER_PARTITION_MAX {
+        if self.by_id.len() < PRODUCERS_ASKED_MAX {
             return;
         }
         let all = self.by_id.iter().map(|(id, lowest)| (lowest.since.0, *id)).collect();
-        for id in oldest(all, STEP) {
+        for id in first(all, STEP) {
             self.by_id.remove(&id);
         }
     }
@@ -131,11 +131,11 @@ mod tests {
     #[test]
     fn producers_are_forgotten_by_time_and_when_there_are_too_many() {
         let mut asked = Asked::default();
-        let max = PRODUCERS_PER_PARTITION_MAX as i64;
+        let max = PRODUCERS_ASKED_MAX as i64;
         for id in 0..2 * max {
             asked.ask(Wall(id), &batch(id, 0, 0), QuestionKind::Add);
         }
-        assert!(asked.by_id.len() <= PRODUCERS_PER_PARTITION_MAX);
+        assert!(asked.by_id.len() <= PRODUCERS_ASKED_MAX);
         assert!(asked.adds(2 * max - 1) && !asked.adds(0), "the newest are kept");
         asked.expire(Wall(2 * max), 2);
         assert_eq!(asked.by_id.len(), 1);

@@ -40,6 +40,10 @@ type Result<T> = std::result::Result<T, Refusal>;
 pub(super) const NOT_TRANSACTIONAL: Refusal =
     Refusal::of(ErrorCode::TransactionalIdAuthorizationFailed);
 
+/// A batch of a new producer where there are too many: it is sent again, as when the budget of
+/// writes is used up.
+pub(super) const TOO_MANY_PRODUCERS: Refusal = Refusal::of(ErrorCode::RequestTimedOut);
+
 /// The first version of Produce that allows zstd (KIP-110).
 pub(super) const ZSTD_SINCE: i16 = 7;
 

@@ -1,9 +1,7 @@
 //! The numbers of a shard's partitions of user topics.
 
 use super::Partitions;
-use super::limits::{
-    READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_FETCHES_MAX, WAITING_PARTITIONS_MAX,
-};
+use super::limits::READ_BYTES_IN_FLIGHT_MAX;
 use crate::limit_gauges::{Limit, LimitGauges};
 use muster_counters::{Copies, counters};
 
@@ -64,10 +62,10 @@ impl Partitions {
 
     /// Adds the use of the limits of partitions.
     pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
-        let (fetches, partitions) = self.fetches.parked_of_all();
-        gauges.set(Limit::UnwrittenBytes, self.io.unwritten_bytes(), UNWRITTEN_BYTES_MAX);
+        let io = &self.io;
+        gauges.set(Limit::UnwrittenBytes, io.unwritten_bytes(), io.unwritten_max);
         gauges.set(Limit::ReadBytes, self.reading_bytes(), READ_BYTES_IN_FLIGHT_MAX);
-        gauges.set(Limit::WaitingFetches, fetches, WAITING_FETCHES_MAX);
-        gauges.set(Limit::WaitingPartitions, partitions, WAITING_PARTITIONS_MAX);
+        gauges.set(Limit::Producers, io.producers.total(), io.producers_max);
+        self.fetches.add_limits(gauges);
     }
 }

@@ -3,8 +3,10 @@
 use super::{LogRead, OpenBySlot, PartitionId, ShareReadEnd};
 use crate::cluster::ClusterImage;
 use crate::config::ListenerIndex;
+use crate::limit_refusals::Refused;
 use muster_codec::{Response, Wall};
 use muster_coordinator::RequestId;
+use muster_fairness::Address;
 use muster_storage::{FileOp, FileRange};
 use muster_transactions::message::{FromSlot, Question};
 
@@ -19,6 +21,8 @@ pub struct Call<'c> {
     pub version: i16,
     /// The listener of the client.
     pub listener: ListenerIndex,
+    /// The address of the client.
+    pub address: Address,
     pub image: &'c ClusterImage,
 }
 
@@ -41,6 +45,8 @@ pub struct Effects {
     pub(crate) grown: Vec<PartitionId>,
     /// The end of [`Partitions::sync_for_reports`](super::Partitions::sync_for_reports).
     pub(crate) reports: Option<OpenBySlot>,
+    /// Limits that requests have met, for the log.
+    pub(crate) refused: Vec<Refused>,
     /// Reasons of failed reads, for the log; their clients got KAFKA_STORAGE_ERROR.
     pub failed_reads: Vec<String>,
 }
@@ -59,6 +65,8 @@ pub enum Outcome {
     /// An answer whose records are these parts of files, in order; each is held until
     /// [`Partitions::release`](super::Partitions::release).
     SendFiles(Response<'static>, Vec<FileRange>),
+    /// An answer after which the connection is not served for this number of milliseconds.
+    Throttle(Response<'static>, i64),
     /// A produce with acks 0 is not answered.
     Nothing,
     /// A produce with acks 0 failed: closing the connection is the only way to report it, as in
@@ -69,6 +77,21 @@ pub enum Outcome {
 impl Effects {
     pub(super) fn send(&mut self, request: RequestId, response: impl Into<Response<'static>>) {
         self.replies.push(Reply { request, outcome: Outcome::Send(response.into()) });
+    }
+
+    /// Like [`Self::send`]; the answer says that the client has to wait, and its connection is not
+    /// served meanwhile, as when it has exceeded a quota (KIP-219).
+    pub(super) fn throttle(
+        &mut self,
+        request: RequestId,
+        response: impl Into<Response<'static>>,
+        wait_ms: i64,
+    ) {
+        let mut response = response.into();
+        if let Some(throttle_time_ms) = response.throttle_time_ms() {
+            *throttle_time_ms = i32::try_from(wait_ms).unwrap_or(i32::MAX);
+        }
+        self.replies.push(Reply { request, outcome: Outcome::Throttle(response, wait_ms) });
     }
 
     pub(super) fn send_files(

@@ -90,7 +90,7 @@ impl Partitions {
             push(&mut fetch, topic, data);
         }
         answer_now |= fetch.wants.is_empty();
-        self.start_or_park(fetch, answer_now, out);
+        self.start_or_park(call.now, fetch, answer_now, out);
     }
 
     /// Adds an existing partition to the answer; false if it cannot be read here.

@@ -2,9 +2,13 @@
 
 use super::limits::{WAITING_FETCHES_MAX, WAITING_PARTITIONS_MAX};
 use super::reads::{Fetch, Want};
+use crate::config::Config;
+use crate::limit_gauges::{Limit, LimitGauges};
+use crate::limit_refusals::Refused;
 use hashbrown::HashMap;
 use muster_codec::messages::PartitionData;
 use muster_coordinator::RequestId;
+use muster_fairness::Holders;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The memory that a partition takes in a fetch while that waits.
@@ -12,20 +16,35 @@ pub(crate) const PARTITION_OF_FETCH_BYTES: usize =
     size_of::<PartitionData<'_>>() + size_of::<Want>() + 64;
 
 /// Kafka's fetch purgatory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Fetches {
     by_id: HashMap<u64, Fetch>,
     last_id: u64,
     /// The deadlines of parked fetches.
     deadlines: BTreeSet<(i64, u64)>,
     by_connection: BTreeSet<(u64, u64)>,
-    /// The number of partitions in all fetches.
-    partitions: usize,
+    /// The parked fetches of each address, and the partitions in all of its fetches.
+    parked: Holders,
+    partitions: Holders,
+    partitions_max: usize,
     /// Fetches and look-ups that continue as soon as other reads are done.
     pub ready: VecDeque<u64>,
 }
 
 impl Fetches {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            by_id: HashMap::new(),
+            last_id: 0,
+            deadlines: BTreeSet::new(),
+            by_connection: BTreeSet::new(),
+            parked: Holders::default(),
+            partitions: Holders::default(),
+            partitions_max: config.of_memory(WAITING_PARTITIONS_MAX),
+            ready: VecDeque::new(),
+        }
+    }
+
     pub(super) fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
@@ -34,14 +53,28 @@ impl Fetches {
     pub(super) fn add(&mut self, fetch: Fetch) -> u64 {
         let id = self.next_id();
         self.by_connection.insert((fetch.request.connection, id));
-        self.partitions += fetch.partitions();
+        self.partitions.take(fetch.address, fetch.partitions());
         self.by_id.insert(id, fetch);
         id
+    }
+
+    /// Checks whether a fetch may be parked.
+    ///
+    /// # Errors
+    /// Too many are, or too many of its address.
+    pub(super) fn admit(&self, fetch: &Fetch) -> Result<(), Refused> {
+        let address = fetch.address;
+        let refuse = |limit| move |exceeded| Refused { limit, exceeded, address };
+        let of_fetches = self.parked.admit(address, 1, WAITING_FETCHES_MAX);
+        of_fetches.map_err(refuse(Limit::WaitingFetches))?;
+        let of_partitions = self.partitions.admit(address, fetch.partitions(), self.partitions_max);
+        of_partitions.map_err(refuse(Limit::WaitingPartitions))
     }
 
     /// Adds a fetch that waits until its deadline.
     pub(super) fn park(&mut self, fetch: Fetch) -> u64 {
         let deadline = fetch.deadline;
+        self.parked.take(fetch.address, 1);
         let id = self.add(fetch);
         self.deadlines.insert((deadline, id));
         id
@@ -49,8 +82,10 @@ impl Fetches {
 
     /// Removes the deadline of a fetch.
     pub(super) fn unpark(&mut self, id: u64) {
-        if let Some(fetch) = self.by_id.get(&id) {
-            self.deadlines.remove(&(fetch.deadline, id));
+        if let Some(fetch) = self.by_id.get(&id)
+            && self.deadlines.remove(&(fetch.deadline, id))
+        {
+            self.parked.give_back(fetch.address, 1);
         }
     }
 
@@ -67,7 +102,7 @@ impl Fetches {
         self.unpark(id);
         let fetch = self.by_id.remove(&id)?;
         self.by_connection.remove(&(fetch.request.connection, id));
-        self.partitions -= fetch.partitions();
+        self.partitions.give_back(fetch.address, fetch.partitions());
         Some(fetch)
     }
 
@@ -96,9 +131,10 @@ impl Fetches {
         ids.filter(is_parked).count()
     }
 
-    /// The number of fetches that wait for records, and of partitions in all fetches.
-    pub(super) fn parked_of_all(&self) -> (usize, usize) {
-        (self.deadlines.len(), self.partitions)
+    /// Adds the use of their limits.
+    pub(super) fn add_limits(&self, gauges: &mut LimitGauges) {
+        gauges.set(Limit::WaitingFetches, self.parked.total(), WAITING_FETCHES_MAX);
+        gauges.set(Limit::WaitingPartitions, self.partitions.total(), self.partitions_max);
     }
 
     pub(super) fn next_deadline(&self) -> Option<i64> {
@@ -116,10 +152,6 @@ impl Fetches {
 
     /// The approximate memory of all fetches that are not answered yet.
     pub(super) fn bytes_held(&self) -> usize {
-        self.partitions * PARTITION_OF_FETCH_BYTES + self.by_id.len() * size_of::<Fetch>()
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.deadlines.len() >= WAITING_FETCHES_MAX || self.partitions >= WAITING_PARTITIONS_MAX
+        self.partitions.total() * PARTITION_OF_FETCH_BYTES + self.by_id.len() * size_of::<Fetch>()
     }
 }

@@ -3,11 +3,17 @@
 
 use super::Identity;
 use super::counters::PartitionCounters;
-use super::limits::{READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX, UNWRITTEN_BYTES_MAX};
+use super::limits::{
+    PRODUCERS_MAX, READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX, UNWRITTEN_BYTES_MAX,
+};
 use super::partition_set::PartitionId;
 use super::share_reads::ShareRead;
+use crate::config::Config;
+use crate::limit_gauges::Limit;
+use crate::limit_refusals::Refused;
 use hashbrown::HashMap;
 use muster_codec::messages::AbortedTransaction;
+use muster_fairness::{Address, Holders};
 use muster_storage::{
     BatchSearch, FileOp, FileToken, LogEnd, OpenFiles, PartitionLog, TimestampSearch,
 };
@@ -53,13 +59,18 @@ pub(super) struct Io {
     next_job: u64,
     jobs: HashMap<FileToken, (Job, usize)>,
     read_bytes: usize,
-    unwritten_bytes: usize,
+    /// Bytes of batches that are not written, by the addresses of their producers.
+    unwritten: Holders,
+    pub unwritten_max: usize,
+    /// The producers of all partitions by the addresses that have brought them, and their limit.
+    pub producers: Holders,
+    pub producers_max: usize,
     spare: Vec<u8>,
     pub(super) counters: PartitionCounters,
 }
 
 impl Io {
-    pub(super) fn new(identity: &Identity) -> Self {
+    pub(super) fn new(config: &Config, identity: &Identity) -> Self {
         Self {
             files: OpenFiles::new(identity.first_file.0, identity.open_files_max),
             token_tag: identity.token_tag,
@@ -67,7 +78,10 @@ impl Io {
             next_job: 0,
             jobs: HashMap::new(),
             read_bytes: 0,
-            unwritten_bytes: 0,
+            unwritten: Holders::default(),
+            unwritten_max: config.of_memory(UNWRITTEN_BYTES_MAX),
+            producers: Holders::default(),
+            producers_max: config.of_memory(PRODUCERS_MAX),
             spare: Vec::new(),
             counters: PartitionCounters::default(),
         }
@@ -83,8 +97,14 @@ impl Io {
         self.token_tag
     }
 
-    pub(super) fn fits_write_budget(&self, len: usize) -> bool {
-        self.unwritten_bytes + len <= UNWRITTEN_BYTES_MAX
+    /// Checks whether a client may have this number of further bytes written.
+    ///
+    /// # Errors
+    /// It may not: too many are not written yet, or too many of its address.
+    pub(super) fn fits_write_budget(&self, address: Address, len: usize) -> Result<(), Refused> {
+        let admitted = self.unwritten.admit(address, len, self.unwritten_max);
+        let limit = Limit::UnwrittenBytes;
+        admitted.map_err(|exceeded| Refused { limit, exceeded, address })
     }
 
     pub(super) fn has_read_budget(&self) -> bool {
@@ -98,30 +118,30 @@ impl Io {
 
     /// Bytes that were accepted from producers, and whose writes are not done.
     pub(super) fn unwritten_bytes(&self) -> usize {
-        self.unwritten_bytes
+        self.unwritten.total()
     }
 
     /// Whether no operation is under way.
     pub(super) fn is_quiet(&self) -> bool {
-        self.jobs.is_empty() && self.unwritten_bytes == 0
+        self.jobs.is_empty() && self.unwritten.total() == 0
     }
 
     /// Takes bytes of the budget of writes, for a batch that waits for its coordinator.
-    pub(super) fn reserve(&mut self, len: usize) {
-        self.unwritten_bytes += len;
+    pub(super) fn reserve(&mut self, address: Address, len: usize) {
+        self.unwritten.take(address, len);
     }
 
     /// Counts a batch of a producer that is to be written.
-    pub(super) fn accepted(&mut self, len: usize, records: i32) {
-        self.reserve(len);
+    pub(super) fn accepted(&mut self, address: Address, len: usize, records: i32) {
+        self.reserve(address, len);
         self.counters.appended_batches += 1;
         self.counters.appended_records += u64::from(records.unsigned_abs());
         self.counters.appended_bytes += len as u64;
     }
 
     /// The counted bytes were written.
-    pub(super) fn written(&mut self, len: usize) {
-        self.unwritten_bytes -= len;
+    pub(super) fn written(&mut self, address: Address, len: usize) {
+        self.unwritten.give_back(address, len);
     }
 
     /// The token of the next job.

@@ -2,11 +2,23 @@
 
 use crate::config::REQUEST_BYTES_DEFAULT;
 
-/// Producers kept for each partition; about 200 bytes each.
-pub(super) const PRODUCERS_PER_PARTITION_MAX: usize = 10_000;
+/// Producers of all partitions, each counted in each of its partitions; about 300 bytes each.
+/// Beyond it, and beyond the share of an address, one that was idle for
+/// [`PRODUCER_ACTIVE_MS`] is forgotten for each new one. If there is none, the new one is refused
+/// with a retriable error: forgetting a producer that is active lets its retries be appended twice.
+pub(super) const PRODUCERS_MAX: usize = 200_000;
 
-/// Producers in an answer of DescribeProducers: those of ten partitions at least.
-pub(super) const DESCRIBED_PRODUCERS_MAX: usize = 10 * PRODUCERS_PER_PARTITION_MAX;
+/// The time for which a producer is active after a batch, and not forgotten for others.
+pub(super) const PRODUCER_ACTIVE_MS: i64 = 5 * 60 * 1_000;
+
+/// Producers of a partition that are found in its log at startup; of more, the newest are kept.
+pub(super) const PRODUCERS_LOADED_MAX: usize = 100_000;
+
+/// Producers of a partition about which their coordinators are asked.
+pub(super) const PRODUCERS_ASKED_MAX: usize = 10_000;
+
+/// Producers in an answer of DescribeProducers.
+pub(super) const DESCRIBED_PRODUCERS_MAX: usize = 100_000;
 
 /// Markers that a request of an administrator may write; each is a write of its own.
 pub(super) const MARKERS_OF_A_REQUEST_MAX: usize = 1_000;
@@ -31,16 +43,15 @@ pub(super) const FETCH_BYTES_MAX: usize = 1 << 30;
 /// Partitions in one fetch. A larger request is refused.
 pub(super) const FETCH_PARTITIONS_MAX: usize = 100_000;
 
-/// Partitions in all parked fetches. Beyond it a fetch is answered at once with the records there
-/// are.
+/// Partitions in all fetches. Beyond it, and beyond the share of an address, a fetch is answered
+/// with the records that there are; if there are none, its client waits.
 pub(crate) const WAITING_PARTITIONS_MAX: usize = 200_000;
 
 /// The longest time that a fetch may wait, in ms. (Kafka has no bound; its clients wait for 30 s
 /// for an answer.)
 pub(super) const FETCH_WAIT_MS_MAX: i32 = 300_000;
 
-/// Parked fetches and offset look-ups. Beyond it a fetch is answered at once with the records there
-/// are.
+/// Parked fetches. Beyond it, and beyond the share of an address, as above.
 pub(super) const WAITING_FETCHES_MAX: usize = 65_536;
 
 /// A buffer of up to this size is kept for the next write.

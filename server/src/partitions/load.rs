@@ -5,10 +5,11 @@
 use super::layout;
 use super::limits::CUT_BYTES_KEPT_MAX;
 use super::partition_set::PartitionId;
-use super::producers::{Producers, Sequenced, Stored};
+use super::producers::{Origin, Producers, Sequenced, Stored};
 use crate::directories::sync_name;
 use muster_codec::Wall;
 use muster_codec::record_batch::{BatchHeader, EndTxnMarker};
+use muster_fairness::Address;
 use muster_storage::partition_log::{
     PartitionFiles, START_OFFSET_FILE, is_left_by_compaction, read_recovery_points, segment_end,
     segment_file_name,
@@ -280,11 +281,14 @@ fn replay(producers: &mut Producers, wall: Wall, batch: &VisitedBatch) {
     let VisitedBatch { header, place, marker } = batch;
     let (base_offset, timestamp) = (header.base_offset, header.max_timestamp);
     if let Some(marker) = marker {
+        producers.make_room_at_load();
         return producers.marked(wall, &end_of(header, marker), (base_offset, timestamp), None);
     }
     let Some(sequenced) = Sequenced::of(header).filter(|_| !header.is_control()) else { return };
     let stored = Stored { base_offset, last_offset: header.last_offset(), timestamp };
-    producers.appended(wall, &sequenced, stored, (*place, None));
+    producers.make_room_at_load();
+    let origin = Origin { wall, address: Address::default() };
+    producers.appended(origin, &sequenced, stored, (*place, None));
 }
 
 /// The end of a transaction that a marker in the log has.

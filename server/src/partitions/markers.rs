@@ -13,6 +13,7 @@ use muster_codec::messages::{
 };
 use muster_codec::record_batch::{MARKER_BATCH_BYTES, TransactionOutcome};
 use muster_codec::{ErrorCode, Wall};
+use muster_fairness::Address;
 use muster_transactions::message::{Producer, Stamp};
 use muster_transactions::partition::{End, Marking};
 
@@ -121,7 +122,7 @@ impl Partitions {
         number: u64,
         out: &mut Effects,
     ) -> Result<bool, ErrorCode> {
-        let has_budget = self.io.fits_write_budget(MARKER_BATCH_BYTES);
+        let has_budget = self.io.fits_write_budget(Address::default(), MARKER_BATCH_BYTES).is_ok();
         let partition = self.partitions.get_mut(&id);
         let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         match partition.producers.transactions.may_mark(end, stamp) {

@@ -5,14 +5,17 @@ use super::compaction::DurablyStable;
 use super::io::{Io, Job};
 use super::load::Found;
 use super::partition_set::PartitionId;
-use super::producers::{Producers, Sequenced, Stored, Verdict};
+use super::producers::{Origin, Producers, Sequenced, Stored, Verdict};
 use super::transactions::Stable;
 use super::{Effects, layout};
 use crate::config::TopicConfig;
+use crate::limit_gauges::Limit;
+use crate::limit_refusals::Refused;
 use muster_codec::ErrorCode;
 use muster_codec::Wall;
 use muster_codec::messages::AbortedTransaction;
 use muster_codec::record_batch::{EndTxnMarker, TimestampType, set_max_timestamp};
+use muster_fairness::Address;
 use muster_storage::partition_log::CompactionRules;
 use muster_storage::{AppendError, CompactionConfig};
 use muster_storage::{FileDone, LogEnd, PartitionLog, PartitionPlace, RecoveryPoint};
@@ -27,8 +30,7 @@ pub(super) struct Partition {
     pub config: TopicConfig,
     pub log: PartitionLog,
     pub producers: Producers,
-    /// The ends and lengths of batches that are being written.
-    unwritten: VecDeque<(i64, usize)>,
+    unwritten: VecDeque<Unwritten>,
     awaiting: VecDeque<Awaiting>,
     /// The ends that are to be synced, with the rounds that wait for them.
     awaiting_sync: VecDeque<(i64, u64)>,
@@ -44,6 +46,15 @@ pub(super) struct Partition {
     /// The recovery point in the file that is being written.
     pub point_written: Option<RecoveryPoint>,
     pub durably_stable: DurablyStable,
+}
+
+/// A batch that is being written.
+#[derive(Debug, Clone, Copy)]
+struct Unwritten {
+    end_offset: i64,
+    len: usize,
+    /// The address of its producer.
+    address: Address,
 }
 
 /// A produce that waits for a batch to be written.
@@ -104,6 +115,7 @@ impl Partition {
                 (log, producers)
             }
         };
+        io.producers.take(Address::default(), producers.len());
         let mut producers = producers;
         producers.transactions.high_watermark_is(log.high_watermark());
         producers.transactions.log_starts_at(log.log_start_offset());
@@ -150,12 +162,13 @@ impl Partition {
     /// admitted before, by the verdict with the stamp `admitted` if a question was needed.
     pub(super) fn append(
         &mut self,
-        wall: Wall,
+        origin: Origin,
         bytes: &[u8],
         admitted: Option<Stamp>,
         io: &mut Io,
         out: &mut Effects,
     ) -> Result<Appended, Refusal> {
+        let wall = origin.wall;
         let batch = batch::check(bytes, &self.config, wall)?;
         let sequenced = Sequenced::of(&batch.header);
         let check = |sequenced| self.producers.check(&sequenced);
@@ -164,14 +177,19 @@ impl Partition {
             Verdict::Duplicate(stored) => return Ok(self.again(&stored)),
             Verdict::Refuse(error) => return Err(Refusal::of(error)),
         }
+        let new = sequenced.filter(|it| !self.producers.knows(it.producer_id));
+        if new.is_some() {
+            self.admit_producer(origin, io, out)?;
+        }
         let mut copy = io.copy(bytes);
         set_max_timestamp(&mut copy, batch.timestamp_type, batch.max_timestamp);
-        let written = self.write(wall, (copy, batch.header.records_count), io, out)?;
+        let written = self.write(origin, (copy, batch.header.records_count), io, out)?;
         let (base_offset, last_offset) = (written.base_offset, written.next_offset - 1);
         let timestamp = batch.max_timestamp;
         if let Some(sequenced) = sequenced {
             let stored = Stored { base_offset, last_offset, timestamp };
-            self.producers.appended(wall, &sequenced, stored, (written.place, admitted));
+            self.producers.appended(origin, &sequenced, stored, (written.place, admitted));
+            io.producers.take(origin.address, usize::from(new.is_some()));
         }
         let log_append_time = match batch.timestamp_type {
             TimestampType::CreateTime => -1,
@@ -193,16 +211,37 @@ impl Partition {
         let End { producer, outcome, coordinator_epoch, .. } = *end;
         let marker = EndTxnMarker { outcome, coordinator_epoch };
         let batch = marker.batch(producer.id, producer.epoch, wall.0);
-        let written = self.write(wall, (io.copy(&batch), 1), io, out)?;
+        let origin = Origin { wall, address: Address::default() };
+        let written = self.write(origin, (io.copy(&batch), 1), io, out)?;
         let base_offset = written.base_offset;
+        let is_new = !self.producers.knows(producer.id);
         self.producers.marked(wall, end, (base_offset, wall.0), stamp);
+        io.producers.take(Address::default(), usize::from(is_new));
         let sync = self.flush(1, io, out);
         Ok(Appended { base_offset, last_offset: base_offset, log_append_time: -1, sync })
     }
 
+    /// Checks whether a client may add a producer.
+    fn admit_producer(
+        &mut self,
+        origin: Origin,
+        io: &mut Io,
+        out: &mut Effects,
+    ) -> Result<(), Refusal> {
+        let (address, max) = (origin.address, io.producers_max);
+        let mut admitted = io.producers.admit(address, 1, max);
+        if admitted.is_err() && self.producers.make_room(origin, &mut io.producers) {
+            admitted = io.producers.admit(address, 1, max);
+        }
+        admitted.map_err(|exceeded| {
+            out.refused.push(Refused { limit: Limit::Producers, exceeded, address });
+            batch::TOO_MANY_PRODUCERS
+        })
+    }
+
     fn write(
         &mut self,
-        wall: Wall,
+        Origin { wall, address }: Origin,
         (batch, records): (Vec<u8>, i32),
         io: &mut Io,
         out: &mut Effects,
@@ -210,9 +249,10 @@ impl Partition {
         let len = batch.len();
         let written =
             self.log.append(batch, wall.0, &mut io.files, &mut out.ops).map_err(refusal)?;
-        io.accepted(len, records);
+        io.accepted(address, len, records);
         self.may_be_unsynced = true;
-        self.unwritten.push_back((written.next_offset, len));
+        let end_offset = written.next_offset;
+        self.unwritten.push_back(Unwritten { end_offset, len, address });
         Ok(written)
     }
 
@@ -282,10 +322,11 @@ impl Partition {
         self.log.done(done);
         let high_watermark = self.log.high_watermark();
         let mut bytes = 0;
-        while let Some((_, len)) = self.unwritten.pop_front_if(|(end, _)| *end <= high_watermark) {
+        let is_written = |it: &mut Unwritten| it.end_offset <= high_watermark;
+        while let Some(Unwritten { len, address, .. }) = self.unwritten.pop_front_if(is_written) {
             bytes += len;
+            io.written(address, len);
         }
-        io.written(bytes);
         self.producers.transactions.high_watermark_is(high_watermark);
         let bytes = bytes as u64;
         let stable_bytes = (bytes + unstable_before).saturating_sub(self.unstable_bytes());
@@ -389,7 +430,8 @@ impl Partition {
     /// Deletes the log of a deleted topic's partition. Returns the produces and the fetches that
     /// waited for it.
     pub(super) fn remove(self, io: &mut Io, out: &mut Effects) -> (Vec<u64>, BTreeSet<u64>) {
-        io.written(self.unwritten.iter().map(|(_, len)| len).sum());
+        self.unwritten.iter().for_each(|it| io.written(it.address, it.len));
+        self.producers.give_back(&mut io.producers);
         self.log.delete(&mut io.files, &mut out.ops);
         let produces = self.awaiting.into_iter().map(|awaiting| awaiting.produce);
         let rounds = self.awaiting_sync.into_iter().map(|(_, round)| round);

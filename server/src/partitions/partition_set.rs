@@ -112,8 +112,9 @@ impl Partitions {
     /// `config` is the shard's, with altered configs applied ([`Config::with_dynamic`]).
     pub fn new(config: Config, identity: Identity) -> Self {
         let last_request = identity.first_number;
+        let (io, fetches) = (Io::new(&config, &identity), Fetches::new(&config));
         Self {
-            io: Io::new(&identity),
+            io,
             identity,
             config,
             image: ClusterImage::default(),
@@ -126,7 +127,7 @@ impl Partitions {
             produces: HashMap::new(),
             questions: BTreeMap::new(),
             rounds: Rounds::default(),
-            fetches: Fetches::default(),
+            fetches,
             lookups: HashMap::new(),
             waiting_share_reads: VecDeque::new(),
             awaited_by_shares: BTreeSet::new(),
@@ -362,9 +363,13 @@ impl Partitions {
         if self.next_sweep.is_some_and(|sweep| sweep <= now) {
             self.schedule_sweep(now);
             let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
+            let is_short = self.io.producers.is_short(self.io.producers_max);
             for partition in self.partitions.values_mut() {
                 partition.sweep(wall, &mut self.io, out);
-                partition.producers.expire(wall, expiration_ms);
+                partition.producers.expire(wall, expiration_ms, &mut self.io.producers);
+                if is_short {
+                    partition.producers.forget_inactive(wall, &mut self.io.producers);
+                }
             }
         }
         self.compact(times, out);

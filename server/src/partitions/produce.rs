@@ -4,6 +4,7 @@ use super::batch::{self, Refusal, ZSTD_SINCE};
 use super::locate::Missing;
 use super::partition::Appended;
 use super::partition_set::PartitionId;
+use super::producers::Origin;
 use super::questions::AskedBatch;
 use super::{Call, Effects, Outcome, Partitions, Reply};
 use crate::cluster::Topic;
@@ -182,23 +183,27 @@ impl Partitions {
         let is_asked = produce_question(round.call.version).is_asked(verifies);
         let header = BatchHeader::read(bytes).ok();
         let batch = header.as_ref().and_then(batch::transactional);
+        let origin = Origin { wall: round.call.wall, address: round.call.address };
+        let fits = self.io.fits_write_budget(origin.address, bytes.len());
         let may_append = batch.map(|batch| (partition.may_append(batch.producer()), batch));
         let appended = match may_append {
-            _ if !self.io.fits_write_budget(bytes.len()) => {
+            _ if fits.is_err() => {
+                out.refused.extend(fits.err());
                 Err(Refusal::of(ErrorCode::RequestTimedOut))
             }
             Some((Append::Ask, _)) if !is_asked => {
                 let stamp = Some(Stamp::default());
-                partition.append(round.call.wall, bytes, stamp, &mut self.io, out)
+                partition.append(origin, bytes, stamp, &mut self.io, out)
             }
             None | Some((Append::Now, _)) => {
-                partition.append(round.call.wall, bytes, None, &mut self.io, out)
+                partition.append(origin, bytes, None, &mut self.io, out)
             }
             // Before its records are checked, as in Kafka.
             Some((Append::Ask, batch)) if round.transactional_id.is_some() => {
                 round.writes += 1;
                 let (topic, bytes) = (Arc::clone(topic), bytes.into());
-                round.asked.push(AskedBatch { id, topic, batch, bytes });
+                let address = origin.address;
+                round.asked.push(AskedBatch { id, topic, batch, bytes, address });
                 return Some(PartitionProduceResponse { index: id.index, ..unanswered() });
             }
             Some((Append::Ask, _)) => Err(batch::NOT_TRANSACTIONAL),

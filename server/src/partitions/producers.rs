@@ -5,12 +5,13 @@
 //! against it: a write that fails ends the process.
 
 use super::asked::Asked;
-use super::limits::PRODUCERS_PER_PARTITION_MAX;
+use super::limits::{PRODUCER_ACTIVE_MS, PRODUCERS_LOADED_MAX};
 use super::transactions::Transactions;
 use hashbrown::HashMap;
 use muster_codec::ErrorCode;
 use muster_codec::Wall;
 use muster_codec::record_batch::{BatchHeader, NO_SEQUENCE, NO_TIMESTAMP};
+use muster_fairness::{Address, Holders};
 use muster_storage::BatchPlace;
 use muster_storage::partition_log::LastOfProducer;
 use muster_transactions::message::{Producer as Writer, QuestionKind, Stamp};
@@ -20,6 +21,12 @@ use std::collections::{BTreeMap, VecDeque};
 /// The last batches of a producer, kept to recognise duplicates; as many as a client may have
 /// requests in flight (`max.in.flight.requests.per.connection` of idempotent producers).
 const BATCHES_KEPT: usize = 5;
+
+/// Producers that are forgotten at once to make room for others.
+const ROOM: usize = 1_024;
+
+/// The time until room is looked for again if there was none.
+const LOOK_AGAIN_MS: i64 = 1_000;
 
 /// The epoch of a producer without one.
 const NO_EPOCH: i16 = -1;
@@ -32,6 +39,14 @@ pub(super) struct Sequenced {
     pub base_sequence: i32,
     pub last_offset_delta: i32,
     pub is_transactional: bool,
+}
+
+/// When a batch came, and from where.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin {
+    pub wall: Wall,
+    /// The address of its client; the default at recovery, and for markers.
+    pub address: Address,
 }
 
 /// The place of a batch in the log.
@@ -56,9 +71,11 @@ pub(super) enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Producers {
     by_id: HashMap<i64, Producer>,
-    /// The number of producers from which on idle ones are removed, if more than the limit have
-    /// transactions open.
+    /// The number of producers from which on idle ones are removed at a load, if more than the
+    /// limit have transactions open.
     many: usize,
+    /// When room for a new one was last looked for in vain.
+    full_at: Option<Wall>,
     asked: Asked,
     pub transactions: Transactions,
 }
@@ -82,6 +99,10 @@ struct Producer {
     last_timestamp: i64,
     /// The time of its last append, for expiry.
     last_append: i64,
+    /// Whether it has sent a second batch.
+    came_again: bool,
+    /// The address that counts it.
+    address: Address,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -139,12 +160,13 @@ impl Producers {
     /// `since` a verdict of its coordinator, which recovery does not know.
     pub(super) fn appended(
         &mut self,
-        wall: Wall,
+        origin: Origin,
         batch: &Sequenced,
         stored: Stored,
         (place, since): (BatchPlace, Option<Stamp>),
     ) {
-        self.known(batch.producer_id, batch.epoch).push(wall, batch, stored);
+        let producer = self.known(batch.producer_id, batch.epoch, origin.address);
+        producer.push(origin.wall, batch, stored);
         if batch.is_transactional {
             self.asked.appended(batch.producer_id);
             self.transactions.appended(batch.producer(), (stored.base_offset, place), since);
@@ -159,7 +181,7 @@ impl Producers {
         (offset, timestamp): (i64, i64),
         stamp: Option<Stamp>,
     ) {
-        let producer = self.known(end.producer.id, end.producer.epoch);
+        let producer = self.known(end.producer.id, end.producer.epoch, Address::default());
         producer.begin_epoch(end.producer.epoch);
         (producer.last_append, producer.last_timestamp) = (wall.0, timestamp);
         self.asked.marked(end);
@@ -191,46 +213,95 @@ impl Producers {
 
     /// Removes producers that have not appended for `producer.id.expiration.ms` and have no
     /// transaction open.
-    pub(super) fn expire(&mut self, wall: Wall, expiration_ms: i64) {
-        let Self { by_id, asked, transactions, .. } = self;
-        asked.expire(wall, expiration_ms);
+    pub(super) fn expire(&mut self, wall: Wall, expiration_ms: i64, holders: &mut Holders) {
+        self.asked.expire(wall, expiration_ms);
+        self.forget_idle(wall, expiration_ms, holders);
+    }
+
+    /// Removes those that are not active, as there are too many of all partitions.
+    pub(super) fn forget_inactive(&mut self, wall: Wall, holders: &mut Holders) {
+        self.forget_idle(wall, PRODUCER_ACTIVE_MS, holders);
+    }
+
+    fn forget_idle(&mut self, wall: Wall, idle_ms: i64, holders: &mut Holders) {
+        let Self { by_id, transactions, .. } = self;
         by_id.retain(|id, producer| {
-            let is_kept =
-                wall.since(producer.last_append) < expiration_ms || transactions.is_open(*id);
+            let is_kept = wall.since(producer.last_append) < idle_ms || transactions.is_open(*id);
             if !is_kept {
                 transactions.forget(*id);
+                holders.give_back(producer.address, 1);
             }
             is_kept
         });
     }
 
-    fn known(&mut self, id: i64, epoch: i16) -> &mut Producer {
-        if !self.by_id.contains_key(&id) {
-            self.evict_idle();
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn knows(&self, id: i64) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// Removes some producers that are not active, so that a client may add one: first those of its
+    /// own address, then those that came once and never again, and of these the ones that were idle
+    /// longest. Returns whether there were any.
+    pub(super) fn make_room(&mut self, origin: Origin, holders: &mut Holders) -> bool {
+        let Origin { wall, address } = origin;
+        if self.full_at.is_some_and(|at| (0..LOOK_AGAIN_MS).contains(&wall.since(at.0))) {
+            return false;
         }
+        let is_idle = |(id, producer): &(&i64, &Producer)| {
+            wall.since(producer.last_append) >= PRODUCER_ACTIVE_MS
+                && !self.transactions.is_open(**id)
+        };
+        let rank = |(id, producer): (&i64, &Producer)| {
+            let is_of_other = producer.address != address;
+            ((is_of_other, producer.came_again, producer.last_append), *id)
+        };
+        let idle: Vec<_> = self.by_id.iter().filter(is_idle).map(rank).collect();
+        self.full_at = idle.is_empty().then_some(wall);
+        let has_idle = !idle.is_empty();
+        for id in first(idle, ROOM) {
+            self.transactions.forget(id);
+            let producer = self.by_id.remove(&id);
+            producer.into_iter().for_each(|it| holders.give_back(it.address, 1));
+        }
+        has_idle
+    }
+
+    /// Forgets all, with its partition.
+    pub(super) fn give_back(&self, holders: &mut Holders) {
+        self.by_id.values().for_each(|producer| holders.give_back(producer.address, 1));
+    }
+
+    /// A producer of the log, at startup. Kafka limits them by time alone. Here the eighth that was
+    /// idle longest is removed when there are many, at a cost that is constant per producer; one
+    /// that returns later is unknown. Those with open transactions stay: coordinators limit their
+    /// number.
+    pub(super) fn make_room_at_load(&mut self) {
+        const STEP: usize = PRODUCERS_LOADED_MAX / 8;
+        if self.by_id.len() < self.many.max(PRODUCERS_LOADED_MAX) {
+            return;
+        }
+        let idle = self.by_id.iter().filter(|(id, _)| !self.transactions.is_open(**id));
+        let idle = idle.map(|(id, producer)| (producer.last_append, *id)).collect();
+        for id in first(idle, STEP) {
+            self.by_id.remove(&id);
+            self.transactions.forget(id);
+        }
+        self.many = self.by_id.len() + STEP;
+    }
+
+    fn known(&mut self, id: i64, epoch: i16, address: Address) -> &mut Producer {
         self.by_id.entry(id).or_insert_with(|| Producer {
             epoch,
             batches: VecDeque::new(),
             last_timestamp: NO_TIMESTAMP,
             last_append: 0,
+            came_again: false,
+            address,
         })
-    }
-
-    /// Kafka limits them by time alone. Here the eighth that was idle longest is removed, at a cost
-    /// that is constant per producer; one that returns later is unknown. Those with open
-    /// transactions stay: coordinators limit their number.
-    fn evict_idle(&mut self) {
-        const STEP: usize = PRODUCERS_PER_PARTITION_MAX / 8;
-        if self.by_id.len() < self.many.max(PRODUCERS_PER_PARTITION_MAX) {
-            return;
-        }
-        let idle = self.by_id.iter().filter(|(id, _)| !self.transactions.is_open(**id));
-        let idle = idle.map(|(id, producer)| (producer.last_append, *id)).collect();
-        for id in oldest(idle, STEP) {
-            self.by_id.remove(&id);
-            self.transactions.forget(id);
-        }
-        self.many = self.by_id.len() + STEP;
     }
 }
 
@@ -264,6 +335,7 @@ impl Producer {
     }
 
     fn push(&mut self, wall: Wall, batch: &Sequenced, stored: Stored) {
+        self.came_again |= !self.batches.is_empty();
         self.begin_epoch(batch.epoch);
         if self.batches.len() == BATCHES_KEPT {
             self.batches.pop_front();
@@ -295,8 +367,8 @@ impl Sequenced {
     }
 }
 
-/// The producers with the earliest times: at most `count`, in no order.
-pub(super) fn oldest(mut all: Vec<(i64, i64)>, count: usize) -> impl Iterator<Item = i64> {
+/// The producers that rank first: at most `count`, in no order.
+pub(super) fn first<R: Ord>(mut all: Vec<(R, i64)>, count: usize) -> impl Iterator<Item = i64> {
     let count = count.min(all.len());
     if count < all.len() {
         all.select_nth_unstable(count);

@@ -4,10 +4,11 @@
 use super::batch::Refusal;
 use super::partition::Appended;
 use super::partition_set::PartitionId;
-use super::producers::Sequenced;
+use super::producers::{Origin, Sequenced};
 use super::{Call, Effects, Partitions};
 use crate::cluster::transaction_slot;
 use muster_codec::{ErrorCode, Wall};
+use muster_fairness::Address;
 use muster_transactions::errors::{produce_error, produce_question};
 use muster_transactions::message::{Producer, Question, Verdict};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub(super) struct AskedBatch {
     pub batch: Sequenced,
     /// Not checked yet.
     pub bytes: Box<[u8]>,
+    /// That of its client.
+    pub address: Address,
 }
 
 /// A question that is not answered yet; its number is that of its produce. They are limited by the
@@ -58,7 +61,7 @@ impl Partitions {
             kind,
         });
         for asked in &batches {
-            self.io.reserve(asked.bytes.len());
+            self.io.reserve(asked.address, asked.bytes.len());
             if let Some(partition) = self.partitions.get_mut(&asked.id) {
                 partition.producers.ask(call.wall, &asked.batch, (kind, produce));
             }
@@ -71,7 +74,7 @@ impl Partitions {
     pub fn verdict(&mut self, wall: Wall, verdict: &Verdict, out: &mut Effects) {
         let Some(question) = self.questions.remove(&verdict.number) else { return };
         for asked in &question.batches {
-            self.io.written(asked.bytes.len());
+            self.io.written(asked.address, asked.bytes.len());
             let appended = self.admit(wall, &question, asked, verdict, out);
             let refusal = |error| Refusal::unverified(produce_error(error, question.version));
             let appended = appended.unwrap_or_else(|error| Err(refusal(error)));
@@ -99,7 +102,9 @@ impl Partitions {
             return Err(error);
         }
         transactions.admit(question.producer, verdict.number, verdict.stamp)?;
-        let appended = partition.append(wall, &asked.bytes, Some(verdict.stamp), &mut self.io, out);
+        let origin = Origin { wall, address: asked.address };
+        let stamp = Some(verdict.stamp);
+        let appended = partition.append(origin, &asked.bytes, stamp, &mut self.io, out);
         if appended.is_err() {
             partition.producers.transactions.refused(question.producer, verdict.number);
         }

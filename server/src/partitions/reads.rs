@@ -7,11 +7,13 @@ use super::limits::{FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, INTERNAL_RECORDS_BYTES_M
 use super::partition::{Bounds, Grown, Partition};
 use super::partition_set::PartitionId;
 use super::{Call, Effects, Partitions};
+use crate::limit_refusals::refused_wait_ms;
 use muster_codec::messages::{
     AbortedTransaction, FetchPartition, FetchRequest, FetchResponse, PartitionData,
 };
 use muster_codec::{Bytes, ErrorCode, Records};
 use muster_coordinator::RequestId;
+use muster_fairness::Address;
 use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub(super) struct Fetch {
     pub request: RequestId,
+    /// The address of its client.
+    pub address: Address,
     /// Complete but for the data of `wants`.
     pub response: FetchResponse<'static>,
     pub wants: Vec<Want>,
@@ -58,6 +62,7 @@ impl Fetch {
     pub(super) fn new(call: Call<'_>, body: &FetchRequest<'_>) -> Self {
         Self {
             request: call.request,
+            address: call.address,
             response: FetchResponse::default(),
             wants: Vec::new(),
             deadline: call.now + i64::from(body.max_wait_ms.clamp(0, FETCH_WAIT_MS_MAX)),
@@ -139,9 +144,16 @@ enum Unavailable {
 }
 
 impl Partitions {
-    /// Reads at once if `now` is set, enough bytes are there or a partition has an error; else
-    /// parks the fetch.
-    pub(super) fn start_or_park(&mut self, mut fetch: Fetch, now: bool, out: &mut Effects) {
+    /// Reads at once if `at_once` is set, enough bytes are there or a partition has an error; else
+    /// parks the fetch. One that may not be parked is answered with the records that there are; if
+    /// there are none, its client waits before it may ask again.
+    pub(super) fn start_or_park(
+        &mut self,
+        now: i64,
+        mut fetch: Fetch,
+        at_once: bool,
+        out: &mut Effects,
+    ) {
         let mut wrong = false;
         for want in &fetch.wants {
             match self.available(want.id, want.offset, fetch.reads_committed) {
@@ -152,7 +164,19 @@ impl Partitions {
         let max_bytes = self.config.fetch_max_bytes.unsigned_abs() as usize;
         fetch.max_bytes = fetch.max_bytes.min(max_bytes).min(FETCH_BYTES_MAX);
         let enough = fetch.available >= fetch.min_bytes;
-        if now || wrong || enough || self.fetches.is_full() {
+        let admitted =
+            if at_once || wrong || enough { None } else { Some(self.fetches.admit(&fetch)) };
+        if let Some(Err(refused)) = admitted {
+            out.refused.push(refused);
+            if fetch.available == 0 {
+                return out.throttle(
+                    fetch.request,
+                    FetchResponse::default(),
+                    refused_wait_ms(fetch.deadline - now),
+                );
+            }
+        }
+        if admitted != Some(Ok(())) {
             let id = self.fetches.add(fetch);
             self.start_reads(id, out);
         } else {

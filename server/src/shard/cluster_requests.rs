@@ -19,8 +19,10 @@ impl Shard {
     pub(crate) fn partition_request(&mut self, call: &Call<'_>, request: &PartitionRequest<'_>) {
         let Times { now, wall, .. } = self.times;
         let (request_id, version, listener) = (call.request, call.version, call.listener);
+        let address = self.clients.address(call.request);
         let image = self.broker.image();
-        let call = partitions::Call { now, wall, request: request_id, version, listener, image };
+        let call =
+            partitions::Call { now, wall, request: request_id, version, listener, address, image };
         let mut effects = Effects::default();
         let out = &mut effects;
         match request {

@@ -263,6 +263,9 @@ impl Shard {
         if let Some(open) = effects.reports {
             self.reports_synced(open);
         }
+        for refused in &effects.refused {
+            refused.log(self.times.now, &mut self.errors);
+        }
         for reason in &effects.failed_reads {
             let words = format_args!("a read failed: {reason}");
             self.errors.log(self.times.now, "read", words);
@@ -276,6 +279,10 @@ impl Shard {
                     if !answers.answer_from_files(request, &response, &files) {
                         files.into_iter().for_each(|range| self.release(range.file));
                     }
+                }
+                Outcome::Throttle(response, wait_ms) => {
+                    answers.throttle(ConnectionId(request.connection), wait_ms);
+                    answers.answer_now(request, &response);
                 }
                 Outcome::Nothing => answers.skip(request),
                 Outcome::Close(reason) => {

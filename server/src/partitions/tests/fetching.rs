@@ -355,6 +355,7 @@ fn a_closed_connection_is_forgotten() {
         request: muster_coordinator::RequestId { connection: 3, sequence: 1 },
         version: 12,
         listener: ListenerIndex::FIRST,
+        address: world.address,
         image: &world.image,
     };
     world.partitions.fetch(call, &fetch_request(0, &[(0, 0)]), &mut out);

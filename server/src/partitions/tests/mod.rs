@@ -3,6 +3,7 @@
 mod compaction;
 mod fetching;
 mod idempotence;
+mod limits;
 mod model;
 mod offline;
 mod offsets;

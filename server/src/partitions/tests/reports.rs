@@ -8,6 +8,7 @@ use super::support::*;
 use super::transactions::{ADDS, transactional, yes};
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::TransactionOutcome;
+use muster_fairness::Address;
 use muster_transactions::message::{FromSlot, Known};
 
 /// A load has found a transaction open in both partitions.
@@ -26,10 +27,10 @@ fn a_marker_that_cannot_be_written_now_is_to_be_reported_again() {
     let mut world = loaded();
     let outcome = TransactionOutcome::Commit;
     let fate = Known::Decided { producer: ENDED, outcome, version: 2 };
-    world.partitions.io.reserve(UNWRITTEN_BYTES_MAX);
+    world.partitions.io.reserve(Address::default(), UNWRITTEN_BYTES_MAX);
     assert!(!report(&mut world, &[0, 1], fate));
     assert_eq!(world.committed(0).last_stable_offset, 0);
-    world.partitions.io.written(UNWRITTEN_BYTES_MAX);
+    world.partitions.io.written(Address::default(), UNWRITTEN_BYTES_MAX);
     assert!(report(&mut world, &[0, 1], fate));
     assert_eq!(world.committed(0).last_stable_offset, 2);
 }

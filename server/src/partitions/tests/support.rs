@@ -12,6 +12,7 @@ use muster_codec::record_batch::{BatchBuilder, BatchHeader, TimestampType, set_m
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, TopicValue};
 use muster_codec::{Bytes, ErrorCode, Response, Uuid, Wall};
 use muster_coordinator::RequestId;
+use muster_fairness::Address;
 use muster_storage::{FileDone, FileId, FileOp, FileRange};
 use muster_transactions::message::{FromSlot, Question};
 use std::collections::VecDeque;
@@ -30,6 +31,8 @@ pub(super) struct World {
     /// Advances with `now`; a test may also set it alone.
     pub wall: Wall,
     pub disk: Disk,
+    /// The address of the client that makes calls.
+    pub address: Address,
     /// Completions that were not returned yet.
     pub done: VecDeque<FileDone>,
     pub replies: Vec<Reply>,
@@ -54,6 +57,7 @@ impl World {
             now: NOW,
             wall: Wall(NOW),
             disk: Disk::default(),
+            address: Address::of("/127.0.0.1"),
             done: VecDeque::new(),
             replies: Vec::new(),
             questions: Vec::new(),
@@ -118,6 +122,7 @@ impl World {
             request,
             version,
             listener: ListenerIndex::FIRST,
+            address: self.address,
             image: &self.image,
         };
         handle(&mut self.partitions, call, body, &mut out);
@@ -189,7 +194,7 @@ impl World {
 
     pub(super) fn response(&mut self, request: RequestId) -> Option<Response<'static>> {
         match self.outcome(request)? {
-            Outcome::Send(response) => Some(response),
+            Outcome::Send(response) | Outcome::Throttle(response, _) => Some(response),
             Outcome::SendFiles(response, files) => Some(self.sent(response, &files)),
             other => panic!("not a response: {other:?}"),
         }
