@@ -5,12 +5,15 @@
 use super::{Groups, Inputs};
 use crate::cluster::ClusterImage;
 use crate::dispatch::group_apis::{self, Destination};
+use crate::limit_gauges::Limit;
+use crate::limit_refusals::Refused;
 use crate::net::{Reply, VisibleAt};
 use crate::placement::Slot;
 use muster_codec::messages::TxnOffsetCommitRequest;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_codec::{ApiKey, ErrorCode, GroupRequest, Reader, Request, Response};
 use muster_coordinator::{Caller, RequestId};
+use muster_fairness::{Address, Exceeded, Holders};
 use muster_faults::Fault;
 use muster_transactions::PartitionSet;
 use muster_transactions::errors::{txn_offset_commit_error, txn_offset_commit_question};
@@ -22,7 +25,7 @@ use std::collections::BTreeMap;
 const OF_GROUPS: u64 = 1 << 63;
 
 /// Bytes of requests that wait for a verdict. Beyond that they are refused as if the question was
-/// lost, and clients try again. The last one may exceed it.
+/// lost, and clients try again; so are those beyond the share of an address.
 pub(crate) const ASKED_BYTES_MAX: usize = 16 << 20;
 
 /// The requests that wait for a verdict, by the numbers of their questions.
@@ -30,7 +33,8 @@ pub(crate) const ASKED_BYTES_MAX: usize = 16 << 20;
 pub(super) struct OffsetQuestions {
     open: BTreeMap<u64, Asked>,
     next: u64,
-    bytes: usize,
+    /// The bytes of the requests of each address.
+    bytes: Holders,
 }
 
 /// The part of a TxnOffsetCommit that is left after its topics and its group were checked.
@@ -50,6 +54,7 @@ struct Asked {
     version: i16,
     client_id: Box<str>,
     client_host: Box<str>,
+    address: Address,
     body: Box<[u8]>,
 }
 
@@ -75,20 +80,29 @@ impl Asked {
 
 impl OffsetQuestions {
     pub(super) fn new(first_number: u64) -> Self {
-        Self { open: BTreeMap::new(), next: OF_GROUPS | first_number, bytes: 0 }
+        Self { open: BTreeMap::new(), next: OF_GROUPS | first_number, bytes: Holders::default() }
+    }
+
+    /// Checks whether a client may have a request of this number of bytes wait; one of any length
+    /// may wait alone.
+    fn admit(&self, address: Address, bytes: usize) -> Result<(), Exceeded> {
+        if self.bytes.total() == 0 {
+            return Ok(());
+        }
+        self.bytes.admit(address, bytes, ASKED_BYTES_MAX)
     }
 
     fn insert(&mut self, asked: Asked) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.bytes += asked.bytes();
+        self.bytes.take(asked.address, asked.bytes());
         self.open.insert(number, asked);
         number
     }
 
     fn take(&mut self, number: u64) -> Option<Asked> {
         let asked = self.open.remove(&number)?;
-        self.bytes -= asked.bytes();
+        self.bytes.give_back(asked.address, asked.bytes());
         Some(asked)
     }
 }
@@ -132,10 +146,16 @@ impl Groups {
                 self.wrote(now, slot, producer, before, Stamp::default());
                 return None;
             }
-            Append::Ask if self.questions.bytes < ASKED_BYTES_MAX => {
-                return Some(self.ask(slot, producer, &transactional_id, caller, body));
+            Append::Ask => {
+                let address = Address::of(caller.client_host);
+                let Err(exceeded) = self.questions.admit(address, body.len()) else {
+                    let asker = (caller, address);
+                    return Some(self.ask(slot, producer, &transactional_id, asker, body));
+                };
+                let refused = Refused { limit: Limit::AskedBytes, exceeded, address };
+                refused.log(inputs.times.now, &mut *inputs.errors);
+                Some(ErrorCode::NetworkException)
             }
-            Append::Ask => Some(ErrorCode::NetworkException),
         };
         let Some(refused) = refused else {
             self.producers.wrote(inputs.times.now, slot, producer.id);
@@ -153,7 +173,7 @@ impl Groups {
 
     /// Bytes of requests that wait for a verdict.
     pub(crate) fn asked_bytes(&self) -> usize {
-        self.questions.bytes
+        self.questions.bytes.total()
     }
 
     /// The coordinator has answered a question: the offsets are committed or refused.
@@ -210,13 +230,14 @@ impl Groups {
         slot: Slot,
         producer: Producer,
         transactional_id: &str,
-        caller: Caller<'_>,
+        (caller, address): (Caller<'_>, Address),
         body: &[u8],
     ) -> Question {
         let Caller { request, api_version: version, client_id, client_host, .. } = caller;
         let (client_id, client_host) = (client_id.into(), client_host.into());
         let body = body.into();
-        let asked = Asked { slot, producer, request, version, client_id, client_host, body };
+        let asked =
+            Asked { slot, producer, request, version, client_id, client_host, address, body };
         let number = self.questions.insert(asked);
         self.producers.of(slot).ask(producer, number);
         Question {
@@ -276,4 +297,42 @@ fn refusal(
         group_apis::merge(&mut response, absent);
     }
     Reply { request: caller.request, response, visible_at: VisibleAt::Now }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds requests of a megabyte until one is refused; returns how many.
+    fn fill(questions: &mut OffsetQuestions, host: &str) -> usize {
+        let address = Address::of(host);
+        let body: Box<[u8]> = vec![0; 1 << 20].into();
+        let asked = || Asked {
+            slot: Slot(0),
+            producer: Producer { id: 1, epoch: 0 },
+            request: RequestId { connection: 0, sequence: 0 },
+            version: 5,
+            client_id: "".into(),
+            client_host: host.into(),
+            address,
+            body: body.clone(),
+        };
+        let admitted = (0..100).take_while(|_| {
+            let admitted = questions.admit(address, body.len());
+            admitted.is_ok_and(|()| questions.insert(asked()) > 0)
+        });
+        admitted.count()
+    }
+
+    #[test]
+    fn an_address_whose_offsets_wait_leaves_an_eighth_of_the_bytes_to_others() {
+        let mut questions = OffsetQuestions::new(0);
+        assert_eq!(questions.admit(Address::of("/127.0.0.1"), 20 << 20), Ok(()), "one alone");
+        assert_eq!(fill(&mut questions, "/127.0.0.2"), 13);
+        assert_eq!(fill(&mut questions, "/127.0.0.1"), 1);
+        let numbers: Vec<u64> = questions.open.keys().copied().collect();
+        assert!(numbers.into_iter().all(|number| questions.take(number).is_some()));
+        assert_eq!(questions.bytes.total(), 0);
+        assert_eq!(fill(&mut questions, "/127.0.0.1"), 13);
+    }
 }

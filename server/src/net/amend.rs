@@ -6,6 +6,7 @@ use super::connections::Connections;
 use crate::event::ConnectionId;
 use muster_codec::Response;
 use muster_coordinator::RequestId;
+use muster_fairness::Address;
 use std::fmt;
 
 /// A change of the answer to a request, decided when the request came.
@@ -32,16 +33,23 @@ impl Connections {
         amendment: Box<dyn Amend>,
     ) -> Result<(), String> {
         let held = amendment.held();
-        if self.account.held(Kind::Amendments) + held > AMENDMENTS_BYTES_MAX {
-            return Err("the refusals that wait for parts of requests take too much \
-                        (AMENDMENTS_BYTES_MAX)"
-                .to_owned());
-        }
+        let Some(connection) = self.get(ConnectionId(request.connection)) else {
+            return Ok(());
+        };
+        let address = connection.address;
+        self.amendments.admit(address, held, AMENDMENTS_BYTES_MAX).map_err(|exceeded| {
+            let reason = exceeded.words();
+            format!(
+                "the refusals that wait for parts of requests take too much \
+                 (AMENDMENTS_BYTES_MAX: {reason})"
+            )
+        })?;
         let Some(connection) = self.get_mut(ConnectionId(request.connection)) else {
             return Ok(());
         };
         if connection.amend(request.sequence, amendment) {
             self.account.take(Kind::Amendments, held);
+            self.amendments.take(address, held);
         }
         Ok(())
     }
@@ -49,14 +57,21 @@ impl Connections {
     /// Forgets the change of an answer that needs none.
     pub(super) fn forget_amendment(&mut self, request: RequestId) {
         let connection = self.get_mut(ConnectionId(request.connection));
-        let amendment = connection.and_then(|it| it.take_amendment(request.sequence));
+        let Some(connection) = connection else { return };
+        let address = connection.address;
+        let amendment = connection.take_amendment(request.sequence);
         let held = amendment.map_or(0, |amendment| amendment.held());
-        self.account.release(Kind::Amendments, held);
+        self.release_amendments(address, held);
     }
 
     /// Forgets the changes that a connection's answers wait for.
     pub(super) fn drop_amendments(&mut self, connection: &Connection) {
-        self.account.release(Kind::Amendments, connection.held_amendments());
+        self.release_amendments(connection.address, connection.held_amendments());
+    }
+
+    fn release_amendments(&mut self, address: Address, held: usize) {
+        self.account.release(Kind::Amendments, held);
+        self.amendments.give_back(address, held);
     }
 
     /// The changed answer to a request; None if it stays as it is.
@@ -66,8 +81,9 @@ impl Connections {
         response: &Response<'r>,
     ) -> Option<Response<'r>> {
         let connection = self.get_mut(ConnectionId(request.connection))?;
+        let address = connection.address;
         let mut amendment = connection.take_amendment(request.sequence)?;
-        self.account.release(Kind::Amendments, amendment.held());
+        self.release_amendments(address, amendment.held());
         let mut response = response.clone();
         amendment.amend(&mut response, true);
         Some(response)
@@ -99,15 +115,21 @@ mod tests {
         let mut connections = Connections::unthrottled(Limits::of(&Config::default()));
         let id = ConnectionId::new(0, 1);
         connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
-        let most = AMENDMENTS_BYTES_MAX;
-        let begin = |connections: &mut Connections, bytes| {
+        let most = AMENDMENTS_BYTES_MAX / 8 * 7;
+        let begin = |connections: &mut Connections, id, bytes| {
             let request = connections.begin(id, ApiKey::Heartbeat, 1, 4);
             connections.amend(request, Box::new(Holds(bytes))).map(|()| request)
         };
         let held = |connections: &Connections| connections.account().held(Kind::Amendments);
-        let [first, skipped, _] = [most - 2, 1, 1].map(|it| begin(&mut connections, it).unwrap());
-        assert!(begin(&mut connections, 1).is_err());
+        let [first, skipped, _] =
+            [most - 2, 1, 1].map(|it| begin(&mut connections, id, it).unwrap());
+        assert!(begin(&mut connections, id, 1).is_err());
         assert_eq!(held(&connections), most);
+        let other = ConnectionId::new(1, 1);
+        connections.open(other, ListenerIndex::FIRST, "/10.0.0.2".into(), 0).unwrap();
+        begin(&mut connections, other, most / 14).unwrap();
+        assert!(begin(&mut connections, other, 1).is_err(), "half of what was left");
+        connections.close(other);
         connections.answer_now(first, &HeartbeatResponse::default().into());
         connections.skip(skipped);
         assert_eq!(held(&connections), 1);

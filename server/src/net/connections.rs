@@ -15,6 +15,7 @@ use super::timings::{Sampler, Timings};
 use crate::event::{ConnectionId, ListenerIndex};
 use muster_codec::{ApiKey, Response, header, wire};
 use muster_coordinator::RequestId;
+use muster_fairness::Holders;
 use muster_faults::Fault;
 use muster_storage::{FileKey, FileRange, LogPartition};
 use std::collections::{HashMap, VecDeque};
@@ -65,6 +66,8 @@ pub struct Connections {
     slices: usize,
     pub(super) account: Account,
     pub(super) throttle: Throttle,
+    /// Bytes of changes of answers that wait, by address.
+    pub(super) amendments: Holders,
     pub(super) doors: Doors,
     pub(super) counters: ClientCounters,
     pub(super) answered: Answered,
@@ -93,6 +96,7 @@ impl Connections {
             account: Account::default(),
             doors: Doors::new(throttle.window()),
             throttle,
+            amendments: Holders::default(),
             counters: ClientCounters::default(),
             answered: Answered::default(),
             looks: Looks::default(),

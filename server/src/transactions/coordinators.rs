@@ -8,10 +8,11 @@ use crate::config::Config;
 use crate::groups::TransactionCoordinators;
 use crate::led::{Led, LedCoordinator};
 use crate::limit_gauges::{Limit, LimitGauges};
+use crate::limit_refusals::Refused;
 use crate::placement::{Placement, TransactionsPartition};
 use muster_codec::DecodeError;
 use muster_codec::records::TransactionRecord;
-use muster_fairness::Shares;
+use muster_fairness::{Address, Exceeded, Shares};
 use muster_transactions::{Admission, Context, Coordinator, Held, SnapshotBytes};
 use std::ops::Range;
 
@@ -180,9 +181,15 @@ impl Coordinators {
         let progress = inputs.log.log().progress_of(partition.log_partition());
         let position = progress.accepted() + 1;
         let producer_ids = &mut *inputs.producer_ids;
+        let errors = &mut *inputs.errors;
         led.on(partition, |coordinator, others| {
-            let (topics, admission) = (&topics, &mut Gate { others, shares, now });
-            act(coordinator, &mut Context { now, wall, position, producer_ids, topics, admission })
+            let gate = &mut Gate { others, shares, now, refused: None };
+            let topics = &topics;
+            let mut context =
+                Context { now, wall, position, producer_ids, topics, admission: gate };
+            let result = act(coordinator, &mut context);
+            gate.refused.take().into_iter().for_each(|refused| refused.log(now, errors));
+            result
         })
     }
 }
@@ -211,6 +218,8 @@ struct Gate<'g> {
     others: Held,
     shares: &'g mut Shares,
     now: i64,
+    /// The last client that may create no id.
+    refused: Option<Refused>,
 }
 
 impl Admission for Gate<'_> {
@@ -218,6 +227,42 @@ impl Admission for Gate<'_> {
         let Held { ids, id_bytes } = self.others + held;
         let is_short = ids >= IDS_MAX / 2 || id_bytes >= ID_BYTES_MAX / 2;
         let is_full = ids >= IDS_MAX || id_bytes >= ID_BYTES_MAX;
-        !is_full && self.shares.admits(self.now, client_host, is_short)
+        let is_admitted = !is_full && self.shares.admits(self.now, client_host, is_short);
+        if !is_admitted {
+            let exceeded = if is_full { Exceeded::Limit } else { Exceeded::Share };
+            let is_of_bytes = id_bytes >= ID_BYTES_MAX / 2 && ids < IDS_MAX / 2;
+            let limit =
+                if is_of_bytes { Limit::TransactionalIdBytes } else { Limit::TransactionalIds };
+            self.refused = Some(Refused { limit, exceeded, address: Address::of(client_host) });
+        }
+        is_admitted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_has_half_of_the_ids_may_create_its_share_of_the_rest() {
+        let mut shares = Shares::new(ID_SHARE);
+        let mut gate = |held: Held, host: &str| {
+            let shares = &mut shares;
+            let mut gate = Gate { others: held, shares, now: 0, refused: None };
+            let admitted = (0..=ID_SHARE.burst).take_while(|_| gate.admits(Held::default(), host));
+            (admitted.count() as u32, gate.refused)
+        };
+        let refused =
+            |limit, exceeded, host| Some(Refused { limit, exceeded, address: Address::of(host) });
+        let (hog, other) = ("/127.0.0.2", "/127.0.0.1");
+        let of_ids = Held { ids: IDS_MAX / 2, id_bytes: 0 };
+        let of_bytes = Held { ids: 0, id_bytes: ID_BYTES_MAX / 2 };
+        let by_share = |limit, host| (ID_SHARE.burst, refused(limit, Exceeded::Share, host));
+        assert_eq!(gate(of_ids, hog), by_share(Limit::TransactionalIds, hog));
+        assert_eq!(gate(of_ids, hog).0, 0);
+        assert_eq!(gate(of_bytes, other), by_share(Limit::TransactionalIdBytes, other));
+        let full = Held { ids: IDS_MAX, id_bytes: 0 };
+        let is_full = refused(Limit::TransactionalIds, Exceeded::Limit, "/127.0.0.3");
+        assert_eq!(gate(full, "/127.0.0.3"), (0, is_full));
     }
 }
