@@ -3,8 +3,41 @@
 
 use muster_counters::{Metric, Number, Value, Visitor, counters};
 
+/// What one address may use of a limit: for docs/limits.md and its stories.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fairness {
+    /// All but the last eighth, of which it may hold no more than what is left for others.
+    Held,
+    /// Half of it, and then a number at once and one more in each interval.
+    Created,
+    /// All of it: those who hold most, or for longest, give way.
+    GivesWay,
+    /// All of it for a moment: others wait for their turn.
+    Turns,
+    /// All of it: only administrators add to it.
+    Administrators,
+}
+
+#[cfg(test)]
+impl Fairness {
+    /// The same as a cell of a table.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Held => "7/8, then no more than what is left for others",
+            Self::Created => "half, then a number in each interval",
+            Self::GivesWay => "all; who holds most, or for longest, gives way",
+            Self::Turns => "all, for a moment; others wait for their turn",
+            Self::Administrators => "all; only administrators add to it",
+        }
+    }
+}
+
+/// The key that limits follow which are bounds on memory.
+const MEMORY: &str = "shard.memory.max.bytes";
+
 macro_rules! limits {
-    ($($(#[doc = $help:literal])* $limit:ident = $name:literal;)*) => {
+    ($($(#[doc = $help:literal])* $limit:ident = $name:literal, $fairness:ident $($key:ident)?;)*) => {
         /// A limit of a shard.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Limit {
@@ -26,85 +59,102 @@ macro_rules! limits {
                     $(Self::$limit => concat!($($help),*).trim_ascii(),)*
                 }
             }
+
+            /// What one address may use of it.
+            #[cfg(test)]
+            pub(crate) fn fairness(self) -> Fairness {
+                match self {
+                    $(Self::$limit => Fairness::$fairness,)*
+                }
+            }
+
+            /// The key that sets it, or that it follows.
+            pub(crate) fn key(self) -> Option<&'static str> {
+                let memory: &[&'static str] = match self {
+                    $(Self::$limit => &[$($key)?],)*
+                };
+                let own = Some(self.name()).filter(|name| name.contains('.'));
+                memory.first().copied().or(own)
+            }
         }
     };
 }
 
 limits! {
     /// Connections that were let in; further ones wait, and with several listeners the one that was
-    /// quiet for longest is closed.
-    Connections = "max.connections";
+    /// quiet for longest is closed. An address may have `max.connections.per.ip`.
+    Connections = "max.connections", GivesWay;
     /// Bytes of requests that are not finished or not handled; beyond it large ones are received
     /// one at a time.
-    InputBytes = "queued.max.request.bytes";
+    InputBytes = "queued.max.request.bytes", Turns;
     /// Bytes of answers that clients have not read; beyond it large answers wait, and clients that
     /// do not read are closed.
-    UnreadBytes = "UNREAD_BYTES_MAX";
+    UnreadBytes = "UNREAD_BYTES_MAX", GivesWay MEMORY;
     /// Bytes of refusals that wait for the other parts of their answers; with more the connection
     /// is closed.
-    AmendmentBytes = "AMENDMENTS_BYTES_MAX";
+    AmendmentBytes = "AMENDMENTS_BYTES_MAX", Held;
     /// Parts of files on their way to sockets; further ones take turns.
-    Slices = "SLICES_MAX";
+    Slices = "SLICES_MAX", Turns;
     /// TLS handshakes under way; with more the oldest is closed.
-    Handshakes = "HANDSHAKES_MAX";
+    Handshakes = "HANDSHAKES_MAX", GivesWay;
     /// Bytes that clients have sent in handshakes; with more the oldest is closed.
-    HandshakeBytes = "HANDSHAKES_BYTES_MAX";
+    HandshakeBytes = "HANDSHAKES_BYTES_MAX", GivesWay;
     /// Groups; a new one gets COORDINATOR_NOT_AVAILABLE.
-    Groups = "GROUPS_MAX";
+    Groups = "GROUPS_MAX", Created;
     /// Bytes of the profiles of members; what would add to them gets COORDINATOR_NOT_AVAILABLE.
-    MemberBytes = "MEMBERS_BYTES_MAX";
+    MemberBytes = "MEMBERS_BYTES_MAX", Held MEMORY;
     /// Bytes of the offsets of open transactions; further ones get COORDINATOR_NOT_AVAILABLE.
-    PendingBytes = "PENDING_BYTES_MAX";
+    PendingBytes = "PENDING_BYTES_MAX", Held MEMORY;
     /// Bytes of offsets that wait until the coordinator of their transaction has answered; further
     /// ones get an error with which they are sent again.
-    AskedBytes = "ASKED_BYTES_MAX";
+    AskedBytes = "ASKED_BYTES_MAX", Held;
     /// Bytes of the log that wait for the next flush; beyond it no request is handled.
-    LogBytes = "OPEN_BYTES_MAX";
+    LogBytes = "OPEN_BYTES_MAX", Turns;
     /// Transactional ids; InitProducerId of a new one gets COORDINATOR_NOT_AVAILABLE.
-    TransactionalIds = "IDS_MAX";
+    TransactionalIds = "IDS_MAX", Created;
     /// Bytes of their names; InitProducerId of a new one gets COORDINATOR_NOT_AVAILABLE.
-    TransactionalIdBytes = "ID_BYTES_MAX";
+    TransactionalIdBytes = "ID_BYTES_MAX", Created;
     /// Bytes of producers' batches that are not written; further ones get an error with which they
     /// are sent again.
-    UnwrittenBytes = "UNWRITTEN_BYTES_MAX";
+    UnwrittenBytes = "UNWRITTEN_BYTES_MAX", Held MEMORY;
     /// Producers in partitions; a new one gets an error with which it tries again, unless one that
     /// is not active can be forgotten.
-    Producers = "PRODUCERS_MAX";
+    Producers = "PRODUCERS_MAX", Held MEMORY;
     /// Bytes of reads under way; further ones wait.
-    ReadBytes = "READ_BYTES_IN_FLIGHT_MAX";
+    ReadBytes = "READ_BYTES_IN_FLIGHT_MAX", Turns;
     /// Fetches that wait for records; the clients of further ones have to wait.
-    WaitingFetches = "WAITING_FETCHES_MAX";
+    WaitingFetches = "WAITING_FETCHES_MAX", Held;
     /// Partitions of all fetches; the clients of further ones have to wait.
-    WaitingPartitions = "WAITING_PARTITIONS_MAX";
+    WaitingPartitions = "WAITING_PARTITIONS_MAX", Held MEMORY;
     /// Share sessions; further ones get SHARE_SESSION_LIMIT_REACHED.
-    ShareSessions = "group.share.max.share.sessions";
+    ShareSessions = "group.share.max.share.sessions", Held;
     /// Partitions of all share sessions; further ones get SHARE_SESSION_LIMIT_REACHED.
-    SharePartitions = "SESSION_PARTITIONS_MAX";
+    SharePartitions = "SESSION_PARTITIONS_MAX", Held MEMORY;
     /// Share fetches that wait for records; the clients of further ones have to wait.
-    ShareFetches = "SHARE_FETCHES_MAX";
+    ShareFetches = "SHARE_FETCHES_MAX", Held;
     /// Share partitions that are open; further ones get an error with which they are tried again.
-    OpenShares = "OPEN_MAX";
+    OpenShares = "OPEN_MAX", Held;
     /// Client instances that push metrics; with more the one that was used least recently is
     /// forgotten.
-    ClientInstances = "INSTANCES_MAX";
+    ClientInstances = "INSTANCES_MAX", GivesWay;
     /// Pushes of clients that are not unpacked yet; further ones get THROTTLING_QUOTA_EXCEEDED.
-    Pushes = "PUSHES_UNDER_WAY_MAX";
+    Pushes = "PUSHES_UNDER_WAY_MAX", Turns;
     /// Bytes of these.
-    PushBytes = "BYTES_UNDER_WAY_MAX";
+    PushBytes = "BYTES_UNDER_WAY_MAX", Turns;
     /// Topics, of shard 0; further ones get POLICY_VIOLATION, as all below.
-    Topics = "TOPICS_MAX";
+    Topics = "TOPICS_MAX", Created;
     /// Partitions of all user topics, of shard 0.
-    Partitions = "PARTITIONS_MAX";
+    Partitions = "PARTITIONS_MAX", Created;
     /// ACLs, of shard 0.
-    Acls = "ACLS_MAX";
+    Acls = "ACLS_MAX", Administrators;
     /// SCRAM credentials, of shard 0.
-    Credentials = "SCRAM_CREDENTIALS_MAX";
+    Credentials = "SCRAM_CREDENTIALS_MAX", Administrators;
     /// Entities with client quotas, of shard 0.
-    Quotas = "QUOTA_ENTITIES_MAX";
+    Quotas = "QUOTA_ENTITIES_MAX", Administrators;
     /// Groups with configs of their own, of shard 0.
-    GroupConfigs = "GROUP_CONFIGS_MAX";
+    GroupConfigs = "GROUP_CONFIGS_MAX", Created;
     /// Subscriptions to metrics of clients, of shard 0.
-    ClientMetrics = "CLIENT_METRICS_MAX";
+    ClientMetrics = "CLIENT_METRICS_MAX", Administrators;
 }
 
 #[cfg(test)]
@@ -197,12 +247,33 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_each_limit_with_what_an_address_may_use_and_its_key() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/limits.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let rows = Limit::ALL.iter().map(|limit| {
+            let key = limit.key().map(|key| format!("`{key}`")).unwrap_or_default();
+            let (name, help, words) = (limit.name(), limit.help(), limit.fairness().words());
+            format!("| `{name}` | {help} | {words} | {key} |\n")
+        });
+        let rows: String = rows.collect();
+        let (before, table) = page.split_once("|---|---|---|---|\n").unwrap();
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(path, format!("{before}|---|---|---|---|\n{rows}")).unwrap();
+        } else {
+            assert_eq!(table, rows, "UPDATE_EXPECT=1 writes this table");
+        }
+    }
+
+    #[test]
     fn each_name_is_that_of_a_key_or_of_a_constant_and_of_one_limit() {
         let names: BTreeSet<&str> = Limit::ALL.iter().map(|limit| limit.name()).collect();
         assert_eq!(names.len(), LIMITS);
         let is_constant = |name: &str| name.bytes().all(|it| it.is_ascii_uppercase() || it == b'_');
         for name in names {
             assert!(is_constant(name) || crate::config::Config::key(name).is_some(), "{name}");
+        }
+        for key in Limit::ALL.iter().filter_map(|limit| limit.key()) {
+            assert!(crate::config::Config::key(key).is_some(), "{key}");
         }
     }
 }

@@ -19,8 +19,11 @@ impl Refused {
     pub(crate) fn log(&self, now: i64, errors: &mut RequestErrors) {
         let Self { limit, exceeded, address } = self;
         let (name, words, help) = (limit.name(), exceeded.words(), limit.help());
-        let line =
-            format_args!("a client at {address} may use no more of {name}: {words} ({help})");
+        let key = limit.key().filter(|key| *key != name);
+        let (set_by, key) = key.map_or(("", ""), |key| (", set by ", key));
+        let line = format_args!(
+            "a client at {address} may use no more of {name}{set_by}{key}: {words} ({help})"
+        );
         errors.log(now, name, line);
     }
 }

@@ -11,6 +11,7 @@ mod group_requests;
 mod idle;
 mod input;
 mod inquiries;
+mod limits;
 mod log_check;
 mod long_requests;
 mod quotas;
