@@ -89,6 +89,11 @@ impl Budget {
         }
     }
 
+    /// The bytes of members, and of pending offsets, that addresses pay for.
+    pub fn paid(&self) -> (usize, usize) {
+        (self.members.total(), self.pending.total())
+    }
+
     /// A request of a client at `host` begins. What its address holds is looked up if little may be
     /// left of the bytes of members, or if the request `adds` pending offsets.
     #[inline]

@@ -275,6 +275,13 @@ impl Slots {
         self.led.held()
     }
 
+    /// By how many bytes what addresses pay for differs from what there is: for checks.
+    pub(crate) fn miscounted_shares(&self) -> usize {
+        let Held { member_bytes, pending_bytes, .. } = self.held();
+        let (of_members, of_pending) = self.budget.paid();
+        of_members.abs_diff(member_bytes) + of_pending.abs_diff(pending_bytes)
+    }
+
     /// The numbers of all of them, for metrics.
     pub(crate) fn counters(&self) -> Counters {
         let of_each = self.led.coordinators().map(Coordinator::counters);

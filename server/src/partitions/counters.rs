@@ -2,6 +2,8 @@
 
 use super::Partitions;
 use super::limits::READ_BYTES_IN_FLIGHT_MAX;
+use super::partition::Partition;
+use super::questions::OpenQuestion;
 use crate::limit_gauges::{Limit, LimitGauges};
 use muster_counters::{Copies, counters};
 
@@ -58,6 +60,16 @@ impl Partitions {
             held_parts: self.holds() as u64,
         };
         vec![Box::new(self.io.counters), Box::new(gauges)]
+    }
+
+    /// By how much the shares of addresses differ from a count of all that they have: for checks.
+    pub(crate) fn miscounted_shares(&self) -> usize {
+        let asked: usize = self.questions.values().map(OpenQuestion::bytes).sum();
+        let unwritten: usize = self.partitions.values().map(Partition::unwritten_bytes).sum();
+        let producers: usize = self.partitions.values().map(|it| it.producers.len()).sum();
+        self.io.unwritten_bytes().abs_diff(asked + unwritten)
+            + self.io.producers.total().abs_diff(producers)
+            + self.fetches.miscounted_shares()
     }
 
     /// Adds the use of the limits of partitions.

@@ -333,6 +333,11 @@ impl Partition {
         Grown { bytes, stable_bytes }
     }
 
+    /// The bytes of the batches that are being written.
+    pub(super) fn unwritten_bytes(&self) -> usize {
+        self.unwritten.iter().map(|it| it.len).sum()
+    }
+
     /// The readable bytes from the last stable offset on.
     fn unstable_bytes(&self) -> u64 {
         self.stable().end.map_or(0, |place| self.log.readable_bytes_from(place))

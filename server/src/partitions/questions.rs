@@ -36,6 +36,13 @@ pub(super) struct OpenQuestion {
     batches: Vec<AskedBatch>,
 }
 
+impl OpenQuestion {
+    /// The bytes of its batches.
+    pub(super) fn bytes(&self) -> usize {
+        self.batches.iter().map(|asked| asked.bytes.len()).sum()
+    }
+}
+
 impl Partitions {
     /// Asks the coordinator about batches of one producer.
     pub(super) fn ask(

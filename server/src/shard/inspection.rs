@@ -237,6 +237,11 @@ impl<'s> Inspection<'s> {
         self.0.partitions.waiting_fetches()
     }
 
+    /// By how much the shares of addresses differ from a count of all that they have.
+    pub fn miscounted_shares(self) -> usize {
+        self.0.partitions.miscounted_shares() + self.0.groups.slots().miscounted_shares()
+    }
+
     /// Partitions that are damaged and not served.
     pub fn offline_partitions(self) -> usize {
         self.0.partitions.offline()

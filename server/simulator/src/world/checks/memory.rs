@@ -72,6 +72,7 @@ impl World {
             ("requests in flight on a connection", in_flight, own.requests_in_flight),
             ("bytes of input", connections.input_bytes_max(), INPUT_BYTES_MAX),
             ("bytes of input that the account has not", uncounted, 0),
+            ("things that shares of addresses have not", shard.miscounted_shares(), 0),
             ("bytes of unread answers", connections.unread_bytes_max(), unread_bytes_max),
             ("answers that wait for a flush", connections.waits_for_flush(), unflushed_max),
             ("slots that are behind the log", shard.unflushed_slots(), 0),
