@@ -123,6 +123,8 @@ faults! {
     NewestLost: Server,
     /// A slice of an answer has one file more than may be open.
     LargeSlice: Server,
+    /// The partitions of a fetch that is answered stay in the share of its address.
+    ShareKept: Server,
 }
 
 /// The fault is not in this build.

@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use muster_codec::messages::PartitionData;
 use muster_coordinator::RequestId;
 use muster_fairness::Holders;
+use muster_faults::Fault;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The memory that a partition takes in a fetch while that waits.
@@ -102,7 +103,9 @@ impl Fetches {
         self.unpark(id);
         let fetch = self.by_id.remove(&id)?;
         self.by_connection.remove(&(fetch.request.connection, id));
-        self.partitions.give_back(fetch.address, fetch.partitions());
+        if !Fault::ShareKept.is_injected() {
+            self.partitions.give_back(fetch.address, fetch.partitions());
+        }
         Some(fetch)
     }
 
