@@ -71,10 +71,9 @@ fn a_fetch_that_may_not_wait_gets_the_records_that_there_are() {
     let mut world = World::new();
     world.append(0, &batch(3));
     park(&mut world, "/127.0.0.2", &wide_fetch(500, 4_000));
-    let few = FetchRequest { min_bytes: 1 << 20, ..wide_fetch(500, 3_000) };
-    let mut few = few;
-    few.topics[0].partitions[1].partition = 0;
-    let fetch = world.start_fetch(&few);
+    let mut many = FetchRequest { min_bytes: 1 << 20, ..wide_fetch(500, 4_000) };
+    many.topics[0].partitions[1].partition = 0;
+    let fetch = world.start_fetch(&many);
     world.settle();
     let partitions = &world.fetched(fetch).unwrap().responses[0].partitions;
     let read: Vec<_> = partitions.iter().flat_map(ranges).collect();
