@@ -204,11 +204,11 @@ pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(Arc<str>, u32)
     names.collect()
 }
 
-/// The ids of the groups that are to have configs, with these.
-pub(super) fn group_configs(
-    scenario: &Scenario,
-    run: &str,
-) -> Vec<(Arc<str>, Vec<(String, String)>)> {
+/// A group and its configs, by key.
+type GroupConfigs = (Arc<str>, Vec<(String, String)>);
+
+/// The groups that are to have configs.
+pub(super) fn group_configs(scenario: &Scenario, run: &str) -> Vec<GroupConfigs> {
     let each = scenario.groups.iter().flat_map(|table| {
         let configs = match table.protocol {
             ProtocolTable::Share => table.share.configs(),

@@ -29,13 +29,16 @@ impl Shard {
         let handled = self.counters.requests_handled;
         let Self { clients, partitions, shares, long, stalls, groups, broker, stopping, .. } = self;
         let long = long.request();
-        let is_parked = |request: RequestId, api: ApiKey| match api {
-            ApiKey::Fetch => partitions.is_parked(request, now),
-            ApiKey::ShareFetch | ApiKey::ShareAcknowledge => shares.is_parked(request, now),
-            // They wait for members.
-            ApiKey::JoinGroup | ApiKey::SyncGroup => true,
-            // Its slices have turns, as input has.
-            _ => long == Some(request),
+        let is_parked = |request: RequestId, api: ApiKey| {
+            if api == ApiKey::Fetch {
+                return partitions.is_parked(request, now);
+            }
+            if matches!(api, ApiKey::ShareFetch | ApiKey::ShareAcknowledge) {
+                return shares.is_parked(request, now);
+            }
+            let waits_for_members = matches!(api, ApiKey::JoinGroup | ApiKey::SyncGroup);
+            // The slices of a long request have turns, as input has.
+            waits_for_members || long == Some(request)
         };
         let Some(looked_at) = clients.look(handled, is_parked) else {
             return stalls.look_on(now + LOOK_ON_MS);

@@ -163,7 +163,7 @@ impl<'w> Crate<'w> {
     fn add_below(&mut self, parent: ModuleId, item: &'w ItemMod, place: &Place, is_test: bool) {
         let Module { file, path, .. } = &self.modules[parent];
         let (name, file) = (name(&item.ident), *file);
-        let path = [path.as_slice(), &[name.clone()]].concat();
+        let path = [path.as_slice(), std::slice::from_ref(&name)].concat();
         let below = format!("{}{name}/", place.of_children);
         let id = match &item.content {
             Some((_, items)) => {

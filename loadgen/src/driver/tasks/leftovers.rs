@@ -30,7 +30,7 @@ pub(super) async fn find(shared: &Shared, prefix: &Arc<str>) -> Result<Leftovers
         let names = answer.topics.iter().filter(|topic| !topic.is_internal);
         let names = names.filter_map(|topic| topic.name.as_deref());
         let topics = names.filter(|name| name.starts_with(&**prefix));
-        let topics: BTreeSet<Arc<str>> = topics.map(|name| Arc::from(name)).collect();
+        let topics: BTreeSet<Arc<str>> = topics.map(Arc::from).collect();
         (topics, brokers(&answer))
     });
     let (topics, brokers) = found.await?;
