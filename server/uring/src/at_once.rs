@@ -12,7 +12,13 @@ use crate::file::File;
 
 /// Reads a part of a file from the page cache. False if it is not there, or not all of it: it may
 /// be past the end, or the file system may not know how.
+///
+/// RWF_NOWAIT is not enough where something is missing: the kernel then begins to read it, and
+/// waits where the queue of the disk is full.
 pub(crate) fn read(file: &File, offset: u64, buf: &mut [u8]) -> bool {
+    if !file.is_cached(offset, buf.len() as u32) {
+        return false;
+    }
     let part = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
     let fd = file.std().as_raw_fd();
     // SAFETY: one part, which is `buf`.

@@ -47,6 +47,9 @@ pub(crate) const SPARE_BUFFER_BYTES_MAX: usize = 16 * 1024;
 /// Spare buffers of slices kept for reuse, and the size with which they are created.
 pub(crate) const SPARE_SLICES_MAX: usize = 32;
 pub const SPARE_SLICE_BYTES_MAX: usize = 256 * 1024;
+/// The bytes that are read ahead after a part of a file that was not in the page cache: twice what
+/// the kernel reads ahead by default, as much as a slice.
+pub(crate) const READ_AHEAD_BYTES: u32 = 256 * 1024;
 /// A turn starts no more slices when it has started as much as this: some 200 microseconds.
 pub(crate) const SLICE_BYTES_PER_TURN: usize = 512 * 1024;
 

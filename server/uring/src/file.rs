@@ -1,8 +1,10 @@
 //! Files that a ring reads and writes, opened with O_DIRECT where the file system supports it.
 
+use std::ffi::CString;
 use std::fs::{File as StdFile, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +33,7 @@ impl File {
     /// # Errors
     /// Those of open(2).
     pub fn open_direct(path: &Path) -> io::Result<Self> {
-        let direct = options().custom_flags(libc::O_DIRECT).open(path);
+        let direct = open(path, libc::O_DIRECT);
         match direct {
             // tmpfs before Linux 6.6, and other file systems without direct I/O.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Self::open_buffered(path),
@@ -46,7 +48,25 @@ impl File {
     /// # Errors
     /// Those of open(2).
     pub fn open_buffered(path: &Path) -> io::Result<Self> {
-        Ok(Self::new(None, options().open(path)?))
+        Ok(Self::buffered(open(path, 0)?))
+    }
+
+    /// Opens a file that exists, as [`Self::open_buffered`] does, if the kernel finds its name
+    /// without a disk.
+    pub fn open_cached(path: &Path) -> Option<Self> {
+        let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+        // SAFETY: all zeros is a valid open_how.
+        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+        how.flags = (libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOATIME) as u64;
+        how.resolve = libc::RESOLVE_CACHED;
+        // SAFETY: the path ends with a zero, and the size is that of the struct.
+        let fd = unsafe {
+            let (at, size) = (libc::AT_FDCWD, size_of::<libc::open_how>());
+            libc::syscall(libc::SYS_openat2, at, path.as_ptr(), &raw const how, size)
+        };
+        let fd = RawFd::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+        // SAFETY: the kernel just made this descriptor for us.
+        Some(Self::buffered(unsafe { StdFile::from_raw_fd(fd) }))
     }
 
     /// A file opened by other means, treated as buffered: it must not have O_DIRECT.
@@ -77,6 +97,15 @@ impl File {
         page_cache.unwrap_or_else(PoisonError::into_inner).holds(self.std(), offset, len)
     }
 
+    /// A part that is in the page cache may be marked as one at which the kernel reads ahead, and
+    /// then it waits where the queue of the disk is full. POSIX_FADV_RANDOM: it marks none, and the
+    /// ring reads ahead.
+    fn buffered(file: StdFile) -> Self {
+        // SAFETY: it takes a descriptor and numbers. It is advice: a refusal changes nothing.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
+        Self::new(None, file)
+    }
+
     fn new(block_bytes: Option<usize>, file: StdFile) -> Self {
         Self { inner: Arc::new(Inner { file, block_bytes, page_cache: Mutex::default() }) }
     }
@@ -99,10 +128,18 @@ pub fn is_open_only_here(file: &StdFile) -> bool {
     }
 }
 
-fn options() -> OpenOptions {
+/// A read of a file that was written since the last one would set its access time, and ext4 waits
+/// for its journal to do so, even if the bytes are in the page cache: O_NOATIME. The kernel permits
+/// it to the owner of the file; anyone else opens it without.
+fn open(path: &Path, flags: libc::c_int) -> io::Result<StdFile> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    options
+    match options.custom_flags(flags | libc::O_NOATIME).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            options.custom_flags(flags).open(path)
+        }
+        opened => opened,
+    }
 }
 
 /// The block size that the file system reports for direct I/O on this file; a page if it reports

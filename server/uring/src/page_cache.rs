@@ -10,8 +10,6 @@ use std::ptr;
 
 use crate::aligned::ALIGNMENT;
 
-const PAGE: u64 = ALIGNMENT as u64;
-
 /// The number of cachestat(2), on all architectures.
 const SYS_CACHESTAT: libc::c_long = 451;
 
@@ -45,15 +43,15 @@ impl PageCache {
     /// Whether all of this part was in the page cache, read in whole, a moment ago. False if that
     /// is not known.
     pub(crate) fn holds(&mut self, file: &impl AsRawFd, offset: u64, len: u32) -> bool {
-        let from = offset - offset % PAGE;
+        let from = offset - offset % page_bytes();
         let end = offset + u64::from(len);
-        has_small_pages() && self.has(file, from, end)
+        self.has(file, from, end)
     }
 
     /// `from` is the beginning of a page.
     fn has(&mut self, file: &impl AsRawFd, from: u64, end: u64) -> bool {
         let has_all = match cached_pages(file, from, end) {
-            Ok(pages) if pages < (end - from).div_ceil(PAGE) => false,
+            Ok(pages) if pages < (end - from).div_ceil(page_bytes()) => false,
             Ok(_) if self.close_checks == 0 => return true,
             _ => self.has_read_in(file, from, end).unwrap_or(false),
         };
@@ -101,11 +99,11 @@ impl Map {
     fn has_pages(&self, mut from: u64, end: u64) -> bool {
         let mut pages = [0_u8; PAGES_PER_CALL];
         while from < end {
-            let bytes = (end - from).min(PAGES_PER_CALL as u64 * PAGE);
+            let bytes = (end - from).min(PAGES_PER_CALL as u64 * page_bytes());
             let address = ptr::with_exposed_provenance_mut(self.address + from as usize);
             // SAFETY: the addresses are in the map, and there is a byte for each page.
             let result = unsafe { libc::mincore(address, bytes as usize, pages.as_mut_ptr()) };
-            let pages = &pages[..bytes.div_ceil(PAGE) as usize];
+            let pages = &pages[..bytes.div_ceil(page_bytes()) as usize];
             if result < 0 || pages.iter().any(|page| page & 1 == 0) {
                 return false;
             }
@@ -123,10 +121,11 @@ impl Drop for Map {
     }
 }
 
-/// Whether pages have the size that is assumed here.
-fn has_small_pages() -> bool {
+/// The size of the pages of this machine.
+fn page_bytes() -> u64 {
     // SAFETY: it takes a number.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) == ALIGNMENT as libc::c_long }
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(ALIGNMENT as u64)
 }
 
 #[cfg(test)]
@@ -137,12 +136,14 @@ mod tests {
 
     /// The answer of both calls, which is the same.
     fn is_there(file: &File, offset: u64, len: u64) -> bool {
-        let (from, end) = (offset - offset % PAGE, offset + len);
+        let (from, end) = (offset - offset % page_bytes(), offset + len);
         let pages = cached_pages(file.std(), from, end);
         let mut page_cache = PageCache::default();
         let is_there = page_cache.has_read_in(file.std(), from, end).unwrap();
         // Before Linux 6.5 there is the second alone.
-        assert!(pages.is_err() || (pages.unwrap() == (end - from).div_ceil(PAGE)) == is_there);
+        assert!(
+            pages.is_err() || (pages.unwrap() == (end - from).div_ceil(page_bytes())) == is_there
+        );
         assert_eq!(file.is_cached(offset, len as u32), is_there);
         is_there
     }

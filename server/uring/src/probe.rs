@@ -246,6 +246,7 @@ fn missing_operations(uring: &IoUring) -> Result<(), SetupError> {
         ("read", opcode::Read::CODE),
         ("write", opcode::Write::CODE),
         ("fsync", opcode::Fsync::CODE),
+        ("fadvise", opcode::Fadvise::CODE),
     ];
     let mut probe = Probe::new();
     uring.submitter().register_probe(&mut probe).map_err(|error| refused(&error))?;

@@ -1,6 +1,8 @@
-//! Reading from files.
+//! Reading from files: what is in the page cache at once, all else by one of io_uring's workers.
+//! The thread of the ring would have to wait where the kernel looks up blocks on the disk, or where
+//! the queue of the disk is full.
 
-use io_uring::opcode;
+use io_uring::{opcode, squeue};
 
 use crate::aligned::AlignedBuf;
 use crate::disk::{DiskOp, outcome};
@@ -17,10 +19,14 @@ impl Ring {
     /// InvalidInput.
     pub fn read(&mut self, file: &File, offset: u64, len: usize, mut buf: AlignedBuf, token: u64) {
         buf.expose(len);
+        let is_buffered = file.block_bytes().is_none();
+        let is_cached =
+            is_buffered && u32::try_from(len).is_ok_and(|len| file.is_cached(offset, len));
         let op = DiskOp { file: file.clone(), buf, token };
         self.start_disk(Kind::Read, op, |fd, buf| {
             let len = buf.len().min(u32::MAX as usize) as u32;
-            opcode::Read::new(fd, buf.as_mut_ptr(), len).offset(offset).build()
+            let read = opcode::Read::new(fd, buf.as_mut_ptr(), len).offset(offset).build();
+            if is_cached { read } else { read.flags(squeue::Flags::ASYNC) }
         });
     }
 

@@ -29,6 +29,11 @@ const GETEVENTS: u32 = 1;
 /// The longest time that dropping a ring waits until the kernel no longer uses its buffers.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);
 
+/// The most workers that carry out file operations. Each sleeps while its operation waits for the
+/// disk, and the kernel starts another one if none is running: a write of the log must not wait
+/// until one of many slow syncs has ended. (The kernel's own limit is four for each core.)
+const WORKERS_MAX: u32 = 64;
+
 /// One io_uring for the sockets and files of one thread. See the crate's documentation.
 pub struct Ring {
     uring: ManuallyDrop<IoUring>,
@@ -75,6 +80,8 @@ impl Ring {
     pub fn new(config: Config) -> Result<Self, SetupError> {
         config.check().map_err(SetupError::config)?;
         let uring = probe::setup(&config)?;
+        // The kernel keeps what it has if it does not know this.
+        let _ = uring.submitter().register_iowq_max_workers(&mut [WORKERS_MAX, 0]);
         let register = |group| Pool::register(&uring, &config, group);
         let pool = register(Group::Little).map_err(SetupError::from_buffers)?;
         let bulk = register(Group::Bulk).map_err(SetupError::from_buffers)?;
@@ -213,6 +220,10 @@ impl Ring {
             Kind::Read => self.read_done(tag, result),
             Kind::Sync => self.synced(tag, result),
             Kind::SliceRead => self.slice_read(tag, result),
+            Kind::ReadAhead => {
+                self.disk.take(tag.index);
+                None
+            }
             Kind::SliceSend => self.slice_sent(tag, result),
             Kind::Writable => self.writable(tag),
         }
@@ -325,6 +336,7 @@ fn is_for_later(completion: &cqueue::Entry) -> bool {
         | Kind::Read
         | Kind::Sync
         | Kind::SliceRead
+        | Kind::ReadAhead
         | Kind::SliceSend
         | Kind::Writable => false,
     })

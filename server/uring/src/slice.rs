@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 
-use io_uring::{opcode, types};
+use io_uring::{opcode, squeue, types};
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::aligned::AlignedBuf;
@@ -143,14 +143,22 @@ impl Slice {
         Some(if sent == *len as usize { Sent::All } else { Sent::Some })
     }
 
-    /// A read for each part of a file.
-    pub(crate) fn entries(&mut self) -> impl Iterator<Item = io_uring::squeue::Entry> {
+    /// The ends of the parts that are to be read.
+    pub(crate) fn ends(&self) -> Vec<(File, u64)> {
+        let end = |read: &SliceRead| (read.file.clone(), read.offset + u64::from(read.len));
+        self.reads.iter().map(end).collect()
+    }
+
+    /// A read for each part of a file. One at least is not in the page cache: io_uring's workers
+    /// carry them out.
+    pub(crate) fn entries(&mut self) -> impl Iterator<Item = squeue::Entry> {
         let Self { buf, reads, .. } = self;
         reads.iter().map(|read| {
             let SliceRead { file, offset, at, len } = read;
             let part = &mut buf[*at..*at + *len as usize];
             let fd = types::Fd(file.std().as_raw_fd());
-            opcode::Read::new(fd, part.as_mut_ptr(), *len).offset(*offset).build()
+            let read = opcode::Read::new(fd, part.as_mut_ptr(), *len).offset(*offset).build();
+            read.flags(squeue::Flags::ASYNC)
         })
     }
 }

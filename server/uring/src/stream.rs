@@ -11,13 +11,16 @@
 
 use std::io;
 
-use io_uring::{opcode, types};
+use io_uring::{opcode, squeue, types};
 
 use crate::aligned::AlignedBuf;
-use crate::config::{SLICE_BYTES_PER_TURN, SPARE_SLICE_BYTES_MAX, SPARE_SLICES_MAX};
+use crate::config::{
+    READ_AHEAD_BYTES, SLICE_BYTES_PER_TURN, SPARE_SLICE_BYTES_MAX, SPARE_SLICES_MAX,
+};
 use crate::connection::State;
-use crate::disk::outcome;
+use crate::disk::{DiskOp, outcome};
 use crate::event::Event;
+use crate::file::File;
 use crate::ids::ConnId;
 use crate::ring::Ring;
 use crate::slice::{Goes, Next, Slice};
@@ -163,7 +166,7 @@ impl Ring {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         let streaming = &mut slot.streaming;
         let Some(slice) = &mut streaming.slice else { return };
-        let entries: Vec<_> = slice.entries().collect();
+        let (entries, ends) = (slice.entries().collect::<Vec<_>>(), slice.ends());
         (streaming.reads_in_flight, streaming.read, streaming.error) = (entries.len(), 0, None);
         if entries.is_empty() {
             return self.send_slice(conn);
@@ -171,6 +174,17 @@ impl Ring {
         for entry in entries {
             self.push(entry, Tag::new(Kind::SliceRead, conn.index, conn.generation));
         }
+        ends.into_iter().for_each(|(file, end)| self.read_ahead(file, end));
+    }
+
+    /// Has the kernel read the bytes after a part, which are probably sent next.
+    fn read_ahead(&mut self, file: File, offset: u64) {
+        let op = DiskOp { file, buf: AlignedBuf::empty(), token: 0 };
+        self.start_disk(Kind::ReadAhead, op, |fd, _buf| {
+            let advice = libc::POSIX_FADV_WILLNEED;
+            let advise = opcode::Fadvise::new(fd, READ_AHEAD_BYTES as libc::off_t, advice);
+            advise.offset(offset).build().flags(squeue::Flags::ASYNC)
+        });
     }
 
     /// Requests [`Event::Writable`] when the socket can take output again.

@@ -36,6 +36,7 @@ kinds! {
     Writable = 12,
     RecvOnce = 13,
     RecvBulk = 14,
+    ReadAhead = 15,
 }
 
 /// kind (8 bits) | slot (24 bits) | generation of the slot (32 bits).
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_refused() {
         assert_eq!(Tag::decode(0), None);
-        assert_eq!(Tag::decode(15 << 56), None);
+        assert_eq!(Tag::decode(16 << 56), None);
         assert_eq!(Tag::decode(u64::MAX), None);
     }
 }

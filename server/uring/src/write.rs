@@ -1,12 +1,11 @@
 //! Writing to files, durably or not.
 //!
 //! A durable write is one operation: a write with RWF_DSYNC, on a file opened with O_DIRECT where
-//! the file system allows it. Into blocks that were written before, such a write never goes to
-//! io_uring's own workers (their run time was zero), so their affinity and limits do not matter. On
-//! a device that needs a flush after the write (no FUA, a volatile cache), a worker of the
-//! kernel (`kworker/dio`) sends and awaits that flush; with FUA or without such a cache there is
-//! no flush and, by the kernel's source, no worker. Writes into holes, fallocated blocks or past
-//! the end do go to io_uring's workers.
+//! the file system allows it. Every write is carried out by one of io_uring's workers
+//! (IOSQE_ASYNC), never by the thread of the ring: even a direct write into blocks that were
+//! written before changes the time of the file, and for that ext4 waits for its journal, as long
+//! as the disk takes. (The flag for operations that must not wait, IOCB_NOWAIT, does not cover
+//! it.) So a disk that hangs holds workers, and the ring continues.
 //!
 //! The alternatives, measured on two cores of a virtual machine (ext4 on virtio without FUA,
 //! server on core 0, client on core 1), where an echo without a file takes 43 us, 222,000 a
@@ -15,8 +14,8 @@
 //!
 //! | durable echo by | p50, 1 connection | per CPU-second at 64 | at 1,000 connections |
 //! |---|---|---|---|
-//! | O_DIRECT write, RWF_DSYNC (this) | 189 us | 155,000 | 181,000 |
-//! | the same with IOSQE_ASYNC | 160 us | 135,000 | 198,000 |
+//! | O_DIRECT write, RWF_DSYNC | 189 us | 155,000 | 181,000 |
+//! | the same with IOSQE_ASYNC (this) | 160 us | 135,000 | 198,000 |
 //! | O_DIRECT write linked to fdatasync | 171 us | 145,000 | 169,000 |
 //! | buffered write, RWF_DSYNC (the fallback) | 160 us | 106,000 | 134,000 |
 //! | pwritev2 that blocks the ring's thread | 136 us | 163,000 | 121,000 |
@@ -27,12 +26,13 @@
 //! the first row had 198 us: the kernel's worker does not inherit it.) Only the process's CPU time
 //! is counted, not the kernel worker's. Two results exceed the noise: blocking is the fastest for a
 //! single client and the slowest for many, as it delays all clients of the shard for the length of
-//! a flush; buffered writes cost the most CPU time. Of the others, the first is the simplest, and
-//! the only one that needs no worker where the device needs no flush.
+//! a flush; buffered writes cost the most CPU time. Of the others, the second is the simplest that
+//! never makes the thread of the ring wait. (`benches/results/2026-11-28-writes-on-workers.md` has
+//! the first two at the same time: the second takes 3 to 16 % less CPU time.)
 
 use std::io;
 
-use io_uring::opcode;
+use io_uring::{opcode, squeue};
 
 use crate::aligned::{ALIGNMENT, AlignedBuf};
 use crate::disk::{DiskOp, outcome};
@@ -72,7 +72,8 @@ impl Ring {
         let op = DiskOp { file: file.clone(), buf, token };
         self.start_disk(Kind::Write, op, |fd, buf| {
             let len = buf.len().min(u32::MAX as usize) as u32;
-            opcode::Write::new(fd, buf.as_ptr(), len).offset(offset).rw_flags(flags).build()
+            let write = opcode::Write::new(fd, buf.as_ptr(), len).offset(offset).rw_flags(flags);
+            write.build().flags(squeue::Flags::ASYNC)
         });
     }
 

@@ -166,3 +166,17 @@ fn a_turn_without_events_ends_at_its_timeout() {
     ring.turn(Some(Duration::ZERO)).unwrap();
     assert!(start.elapsed() < Duration::from_secs(5));
 }
+
+#[test]
+fn a_file_whose_name_is_in_memory_is_opened_at_once_and_none_is_created() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = dir.path().join("segment");
+    assert!(File::open_cached(&path).is_none());
+    assert!(!path.exists());
+    std::fs::write(&path, b"here").unwrap();
+    let file = File::open_cached(&path).expect("it was written a moment ago");
+    let mut ring = Ring::new(Config::default()).unwrap();
+    ring.read(&file, 1, 2, AlignedBuf::default(), 7);
+    let Event::Read { token: 7, result: Ok(()), buf } = next(&mut ring) else { panic!() };
+    assert_eq!(&*buf, b"er");
+}
