@@ -2,103 +2,26 @@
 //! for which writes, and limits the files that are being closed. [`FileIo`] carries them out: on a
 //! ring, or on a disk of the simulator.
 
+mod counters;
 mod freeing;
+mod io;
 mod order;
 mod ring;
 #[cfg(test)]
 mod tests;
 
+pub use counters::{FileCounters, FileGauges};
 pub use freeing::Freeing;
+pub use io::{Descriptor, FileError, FileIo, PartsTo};
 pub use ring::{RingIo, block_bytes};
 
 use crate::shard::Part;
 use crate::stall::FilesStanding;
 use hashbrown::HashMap;
-use muster_counters::counters;
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use order::{Place, SyncOrder};
 use std::collections::VecDeque;
-use std::error::Error;
-use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
-
-/// Carries out operations. Only writes, reads and syncs take time: their ends are passed to
-/// [`Files::written`], [`Files::read`] and [`Files::synced`].
-pub trait FileIo {
-    type File: Descriptor;
-    /// A connection to which parts of files are sent.
-    type Conn: Copy + Eq;
-
-    /// Opens a file for reading and writing, and creates it if it is missing.
-    ///
-    /// # Errors
-    /// The open failed: like a failed operation, it ends the process.
-    fn open(&mut self, path: &Path, mode: OpenMode) -> Result<Self::File, FileError>;
-
-    /// Starts a write in the mode in which the file was opened.
-    fn write(
-        &mut self,
-        file: &Self::File,
-        mode: OpenMode,
-        offset: u64,
-        data: &[u8],
-        token: FileToken,
-    );
-
-    /// Starts a read.
-    fn read(&mut self, file: &Self::File, offset: u64, len: u32, token: FileToken);
-
-    /// Starts a sync, which covers the writes that have ended.
-    fn sync(&mut self, file: &Self::File, token: FileToken);
-
-    /// # Errors
-    /// The file system refuses.
-    fn truncate(&mut self, file: &Self::File, len: u64) -> Result<(), FileError>;
-
-    /// # Errors
-    /// The file system refuses.
-    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), FileError>;
-
-    /// # Errors
-    /// The file is there and cannot be removed.
-    fn remove_file(&mut self, path: &Path) -> Result<(), FileError>;
-
-    /// # Errors
-    /// The directory is there and cannot be removed.
-    fn remove_dir(&mut self, path: &Path) -> Result<(), FileError>;
-
-    /// Moves a directory; one that cannot be moved stays.
-    fn move_dir(&mut self, from: &Path, to: &Path);
-
-    /// Adds a part to the slice that [`Self::send`] sends.
-    fn put_bytes(&mut self, bytes: Vec<u8>);
-
-    /// Like [`Self::put_bytes`], with a part of a file.
-    fn put_file(&mut self, file: &Self::File, offset: u64, len: u32);
-
-    /// Sends or reads the slice of added parts, or drops it.
-    fn send(&mut self, to: PartsTo<Self::Conn>);
-}
-
-/// An open file. Clones share the descriptor.
-pub trait Descriptor: Clone {
-    /// Whether an operation under way or another clone keeps it open.
-    fn is_in_use(&self) -> bool;
-}
-
-/// A file operation that must not fail did: what was being done, and why it failed. The process is
-/// to end.
-#[derive(Debug)]
-pub struct FileError(String);
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for FileError {}
+use std::path::PathBuf;
 
 /// Open files by the ids that the logs assign, and the operations under way.
 pub struct Files<I: FileIo> {
@@ -122,55 +45,12 @@ pub struct Files<I: FileIo> {
     counters: FileCounters,
 }
 
-counters! {
-    /// Operations since the shard's start.
-    #[derive(Copy)]
-    pub struct FileCounters in "files" {
-        /// Files that were opened.
-        opens: u64 = Counter of Count,
-        /// Times that an open waited until fewer files were closing.
-        opens_delayed: u64 = Counter of Count,
-        /// Writes that were started.
-        writes: u64 = Counter of Count,
-        /// Bytes of these writes.
-        written_bytes: u64 = Counter of Bytes,
-        /// Reads that were started.
-        reads: u64 = Counter of Count,
-        /// Syncs that were requested.
-        syncs: u64 = Counter of Count,
-        /// Syncs that waited for writes.
-        syncs_delayed: u64 = Counter of Count,
-    }
-}
-
-counters! {
-    /// The files of a shard as they are now.
-    #[derive(Copy)]
-    pub struct FileGauges in "files" {
-        /// Descriptors of files of the shard: open, or being closed.
-        descriptors: u64 = Gauge of Count,
-        /// How long the oldest operation that the disk has not finished has been under way.
-        oldest_operation_micros: u64 = Gauge of Microseconds,
-    }
-}
-
 /// Work that is done in the order of the requests, each piece as a whole: what waits holds no file
 /// open.
 #[derive(Debug)]
 enum Work<C> {
     Op(FileOp),
     SendParts(Vec<Part>, PartsTo<C>),
-}
-
-/// The destination of the parts of a slice.
-#[derive(Debug, Clone, Copy)]
-pub enum PartsTo<C> {
-    /// The socket of a connection.
-    Socket(C),
-    /// The reactor, which encrypts them for the connection.
-    Reactor(C),
-    /// The connection is gone.
-    Nowhere,
 }
 
 #[derive(Debug)]
@@ -275,7 +155,7 @@ impl<I: FileIo> Files<I> {
         &mut self,
         io: &mut I,
         token: FileToken,
-        result: io::Result<()>,
+        result: std::io::Result<()>,
     ) -> Result<Option<FileDone>, FileError> {
         let writing = self.writing.remove(&token);
         let (mode, file) = writing.as_ref().map(|it| (it.mode, it.file)).unzip();
@@ -292,7 +172,7 @@ impl<I: FileIo> Files<I> {
     }
 
     /// A read ended.
-    pub fn read(&mut self, token: FileToken, result: io::Result<Vec<u8>>) -> FileDone {
+    pub fn read(&mut self, token: FileToken, result: std::io::Result<Vec<u8>>) -> FileDone {
         self.reading.remove(&token);
         match result {
             Ok(data) => FileDone::Read { token, data },
@@ -307,7 +187,7 @@ impl<I: FileIo> Files<I> {
     pub fn synced(
         &mut self,
         token: FileToken,
-        result: io::Result<()>,
+        result: std::io::Result<()>,
     ) -> Result<FileDone, FileError> {
         let file = self.syncing.remove(&token).map(|it| it.file);
         result.map_err(|error| self.failed("sync", file, &error))?;
@@ -447,7 +327,7 @@ impl<I: FileIo> Files<I> {
     }
 
     /// A log could not be written or synced: the file is named if it is open still.
-    fn failed(&self, what: &str, file: Option<FileId>, error: &io::Error) -> FileError {
+    fn failed(&self, what: &str, file: Option<FileId>, error: &std::io::Error) -> FileError {
         let path = file.and_then(|file| self.open.get(&file)).map(|open| open.path.display());
         let path = path.map(|path| format!(" ({path})")).unwrap_or_default();
         FileError(format!("could not {what} a log{path}: {error}"))
@@ -460,7 +340,7 @@ impl<I: FileIo> Files<I> {
 
 /// Whether the disk, the quota or the limit of a file's size is exhausted. (A short write means
 /// this, too.)
-fn is_no_space(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
+fn is_no_space(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | WriteZero)
 }

@@ -1,0 +1,35 @@
+//! The numbers of a shard's files.
+
+use muster_counters::counters;
+
+counters! {
+    /// Operations since the shard's start.
+    #[derive(Copy)]
+    pub struct FileCounters in "files" {
+        /// Files that were opened.
+        opens: u64 = Counter of Count,
+        /// Times that an open waited until fewer files were closing.
+        opens_delayed: u64 = Counter of Count,
+        /// Writes that were started.
+        writes: u64 = Counter of Count,
+        /// Bytes of these writes.
+        written_bytes: u64 = Counter of Bytes,
+        /// Reads that were started.
+        reads: u64 = Counter of Count,
+        /// Syncs that were requested.
+        syncs: u64 = Counter of Count,
+        /// Syncs that waited for writes.
+        syncs_delayed: u64 = Counter of Count,
+    }
+}
+
+counters! {
+    /// The files of a shard as they are now.
+    #[derive(Copy)]
+    pub struct FileGauges in "files" {
+        /// Descriptors of files of the shard: open, or being closed.
+        descriptors: u64 = Gauge of Count,
+        /// How long the oldest operation that the disk has not finished has been under way.
+        oldest_operation_micros: u64 = Gauge of Microseconds,
+    }
+}

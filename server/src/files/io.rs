@@ -1,0 +1,95 @@
+//! The interface of a shard's files to what carries out their operations: a ring, or a disk of the
+//! simulator.
+
+use muster_storage::{FileToken, OpenMode};
+use std::error::Error;
+use std::fmt;
+use std::path::Path;
+
+/// Carries out operations. Only writes, reads and syncs take time: their ends are passed to
+/// [`Files::written`], [`Files::read`] and [`Files::synced`].
+pub trait FileIo {
+    type File: Descriptor;
+    /// A connection to which parts of files are sent.
+    type Conn: Copy + Eq;
+
+    /// Opens a file for reading and writing, and creates it if it is missing.
+    ///
+    /// # Errors
+    /// The open failed: like a failed operation, it ends the process.
+    fn open(&mut self, path: &Path, mode: OpenMode) -> Result<Self::File, FileError>;
+
+    /// Starts a write in the mode in which the file was opened.
+    fn write(
+        &mut self,
+        file: &Self::File,
+        mode: OpenMode,
+        offset: u64,
+        data: &[u8],
+        token: FileToken,
+    );
+
+    /// Starts a read.
+    fn read(&mut self, file: &Self::File, offset: u64, len: u32, token: FileToken);
+
+    /// Starts a sync, which covers the writes that have ended.
+    fn sync(&mut self, file: &Self::File, token: FileToken);
+
+    /// # Errors
+    /// The file system refuses.
+    fn truncate(&mut self, file: &Self::File, len: u64) -> Result<(), FileError>;
+
+    /// # Errors
+    /// The file system refuses.
+    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), FileError>;
+
+    /// # Errors
+    /// The file is there and cannot be removed.
+    fn remove_file(&mut self, path: &Path) -> Result<(), FileError>;
+
+    /// # Errors
+    /// The directory is there and cannot be removed.
+    fn remove_dir(&mut self, path: &Path) -> Result<(), FileError>;
+
+    /// Moves a directory; one that cannot be moved stays.
+    fn move_dir(&mut self, from: &Path, to: &Path);
+
+    /// Adds a part to the slice that [`Self::send`] sends.
+    fn put_bytes(&mut self, bytes: Vec<u8>);
+
+    /// Like [`Self::put_bytes`], with a part of a file.
+    fn put_file(&mut self, file: &Self::File, offset: u64, len: u32);
+
+    /// Sends or reads the slice of added parts, or drops it.
+    fn send(&mut self, to: PartsTo<Self::Conn>);
+}
+
+/// An open file. Clones share the descriptor.
+pub trait Descriptor: Clone {
+    /// Whether an operation under way or another clone keeps it open.
+    fn is_in_use(&self) -> bool;
+}
+
+/// A file operation that must not fail did: what was being done, and why it failed. The process is
+/// to end.
+#[derive(Debug)]
+pub struct FileError(pub(super) String);
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for FileError {}
+
+/// The destination of the parts of a slice.
+#[derive(Debug, Clone, Copy)]
+pub enum PartsTo<C> {
+    /// The socket of a connection.
+    Socket(C),
+    /// The reactor, which encrypts them for the connection.
+    Reactor(C),
+    /// The connection is gone.
+    Nowhere,
+}
