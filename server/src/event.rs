@@ -140,3 +140,13 @@ pub enum Part {
         len: u32,
     },
 }
+
+impl Part {
+    /// The file that it is a part of.
+    pub(crate) fn file(&self) -> Option<FileId> {
+        match self {
+            Self::Bytes(_) => None,
+            Self::File { file, .. } => Some(*file),
+        }
+    }
+}

@@ -114,8 +114,18 @@ impl<I: Io> Reactor<I> {
     pub fn input(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         self.times = io.times();
         self.files.advance(self.times.now);
+        if self.is_stopped {
+            return self.drain_all(io);
+        }
         self.share_turn(io, shard)?;
         self.note_received(io);
+        Ok(())
+    }
+
+    fn drain_all(&mut self, io: &mut I) -> Result<(), FileError> {
+        while let Some(completion) = io.next_completion().or_else(|| io.next_other()) {
+            self.drain(io, completion)?;
+        }
         Ok(())
     }
 
@@ -134,6 +144,9 @@ impl<I: Io> Reactor<I> {
     pub fn output(&mut self, io: &mut I, shard: &mut Shard) -> Result<Next, FileError> {
         let times = io.times();
         self.began = times.now;
+        if self.is_stopped {
+            return Ok(self.next_after_stop(shard));
+        }
         let overdue = self.close_overdue(io, shard, times.now)?;
         shard.count_encrypted(self.sessions.held(), self.sessions.state_bytes());
         self.files.advance(times.now);
@@ -144,18 +157,23 @@ impl<I: Io> Reactor<I> {
         let finished = self.close_finished(io, times.now);
         let due = [due, overdue, finished, self.lines.report_left_out(times.now)];
         // Slices of closed connections end without a completion.
-        self.files.resume(io.files())?;
+        self.files.resume(io.files());
         self.execute(io)?;
         if shard.inspect().is_failed() {
             return Ok(Next::End(End::Failed));
         }
         self.send_output(io, shard);
         let until = due.into_iter().flatten().min();
-        if self.is_stopped {
-            self.report_counters(shard);
-            return Ok(Next::End(End::Stopped));
+        Ok(if self.is_stopped { self.next_after_stop(shard) } else { Next::Wait { until } })
+    }
+
+    /// The names of files are changed before the end.
+    fn next_after_stop(&self, shard: &Shard) -> Next {
+        if self.files.has_calls() {
+            return Next::Wait { until: None };
         }
-        Ok(Next::Wait { until })
+        self.report_counters(shard);
+        Next::End(End::Stopped)
     }
 
     /// Performs the first commands of a shard.
@@ -193,6 +211,7 @@ impl<I: Io> Reactor<I> {
             }
             Completion::Read { token, result } => drop(self.files.read(token, result)),
             Completion::Synced { token, result } => drop(self.files.synced(token, result)?),
+            Completion::Called => self.files.called(io.files())?,
             Completion::PartsRead { parts, .. } => io.recycle(parts),
             Completion::NotAccepted { .. }
             | Completion::Received { .. }
@@ -207,11 +226,8 @@ impl<I: Io> Reactor<I> {
     }
 
     /// All completions that have come without a shard were taken.
-    ///
-    /// # Errors
-    /// As for [`Self::input`].
-    pub fn drained(&mut self, io: &mut I) -> Result<(), FileError> {
-        self.files.resume(io.files())
+    pub fn drained(&mut self, io: &mut I) {
+        self.files.resume(io.files());
     }
 
     /// Whether a file operation is under way.
@@ -220,8 +236,8 @@ impl<I: Io> Reactor<I> {
     }
 
     /// Closes all files of a shard that has failed. No operation may be under way.
-    pub fn close_files(&mut self) {
-        self.files.close_all();
+    pub fn close_files(&mut self, io: &mut I) {
+        self.files.close_all(io.files());
     }
 
     pub fn files(&self) -> &Files<I::Files> {
@@ -297,6 +313,7 @@ impl<I: Io> Reactor<I> {
                 let done = self.files.synced(token, result)?;
                 self.step(io, shard, Event::File(done));
             }
+            Completion::Called => self.files.called(io.files())?,
             Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
             Completion::Mail(Message::Report(to)) => {
                 self.note_full(io, shard);
@@ -304,7 +321,7 @@ impl<I: Io> Reactor<I> {
             }
             Completion::Mail(message) => self.step(io, shard, Event::Mail(message)),
         }
-        self.files.resume(io.files())?;
+        self.files.resume(io.files());
         self.execute(io)
     }
 

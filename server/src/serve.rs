@@ -12,7 +12,7 @@ use crate::config::{Config, Served, ServedListener, ShardTls};
 use crate::data_dir::{DataDir, Meta};
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
-use crate::files::{Freeing, RingIo, block_bytes};
+use crate::files::{Caller, Freeing, RingIo, block_bytes};
 use crate::host::Host;
 use crate::logging;
 use crate::mailbox::Peer;
@@ -218,7 +218,7 @@ struct Start {
     certificates: CertificateThread,
     telemetry: TelemetryThread,
     mailbox: Receiver<Message>,
-    freeing: Freeing,
+    caller: Caller,
     states: ShardStates,
     /// Receives this shard's waker, or why it could not start.
     ready: Sender<Result<(u32, muster_uring::Waker), Failure>>,
@@ -237,7 +237,7 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
     let peer_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
     let image_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
     let images: Vec<_> = image_lists.iter().map(|(sender, _)| sender.clone()).collect();
-    // Started by this thread, which is not pinned, it may run on any core.
+    // Started by this thread, which is not pinned, it and the callers may run on any core.
     let freeing = Freeing::start()?;
     let block_bytes = block_bytes(&options.data)?;
     let mut threads = Vec::new();
@@ -253,7 +253,7 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
             certificates: certificates.clone(),
             telemetry: telemetry.clone(),
             mailbox: mailboxes[number].1.clone(),
-            freeing: freeing.clone(),
+            caller: Caller::start(number as u32, options.data.clone(), freeing.clone())?,
             states: states.clone(),
             ready: ready.clone(),
             peers: peer_lists[number].1.clone(),
@@ -343,7 +343,7 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     let clock = Clock::start();
     let mut ring = Ring::new_or_smaller(start.ring)?;
     ring.share_budget(start.budget);
-    let mut io = RingIo::new(ring, start.options.data.clone(), start.freeing);
+    let mut io = RingIo::new(ring, start.options.data.clone(), start.caller);
     let mut files = RingIo::files(clock.times().now);
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;

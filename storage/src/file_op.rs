@@ -47,7 +47,10 @@ pub enum OpenMode {
 /// `Sync` covers the writes to its file that were requested before it.
 ///
 /// Paths are relative to the data directory. Only `Write`, `Read` and `Sync` have a completion, one
-/// [`FileDone`] each; the others have taken effect when the next operation starts.
+/// [`FileDone`] each. The others take effect in the order in which they were requested, and as late
+/// as the disk is slow. What depends on them waits: operations on a file for its open and its
+/// truncation, and, for a rename, writes and syncs of all files in its directory, as a file may be
+/// acknowledged only under its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
     /// Opens a file for reading and writing, and creates it (and its directory) if it is missing.

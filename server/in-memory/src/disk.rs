@@ -2,11 +2,11 @@
 
 use crate::Memory;
 use crate::sockets::Conn;
-use muster::files::{Descriptor, FileError, FileIo, PartsTo};
+use muster::files::{Call, Descriptor, FileError, FileIo, PartsTo};
 use muster::reactor::Completion;
 use muster_storage::{FileToken, OpenMode};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use test_disk::SparseFile;
@@ -19,6 +19,8 @@ const SPARE_MAX: usize = 16;
 pub(crate) struct Disk {
     files: BTreeMap<PathBuf, File>,
     spare: Vec<Vec<u8>>,
+    /// The ends of calls that are not taken yet, each with the file that it opened.
+    called: VecDeque<Option<File>>,
 }
 
 /// A file. It can be used even after it was removed.
@@ -30,6 +32,7 @@ pub(crate) enum Operation {
     Write { file: File, mode: OpenMode, offset: u64, data: Vec<u8>, token: FileToken },
     Read { file: File, offset: u64, len: u32, token: FileToken },
     Sync { token: FileToken },
+    Call(Call<File>),
     Send { conn: Conn, parts: Vec<u8> },
     Writable(Conn),
 }
@@ -48,6 +51,11 @@ impl Memory {
                 Completion::Read { token, result }
             }
             Operation::Sync { token } => Completion::Synced { token, result: Ok(()) },
+            Operation::Call(call) => {
+                let opened = self.disk.make(call);
+                self.disk.called.push_back(opened);
+                Completion::Called
+            }
             Operation::Send { conn, parts } => {
                 let Some(socket) = self.sockets.get_mut(conn) else { return true };
                 socket.received.extend_from_slice(&parts);
@@ -66,8 +74,16 @@ impl FileIo for Memory {
     type File = File;
     type Conn = Conn;
 
-    fn open(&mut self, path: &Path, _: OpenMode) -> Result<File, FileError> {
-        Ok(self.disk.files.entry(path.to_owned()).or_default().clone())
+    fn open_at_once(&mut self, path: &Path, _: OpenMode) -> Option<File> {
+        self.disk.files.get(path).cloned()
+    }
+
+    fn call(&mut self, call: Call<File>) {
+        self.begun.push_back(Operation::Call(call));
+    }
+
+    fn ended(&mut self) -> Option<Result<Option<File>, FileError>> {
+        self.disk.called.pop_front().map(Ok)
     }
 
     fn write(&mut self, file: &File, mode: OpenMode, offset: u64, data: &[u8], token: FileToken) {
@@ -83,32 +99,6 @@ impl FileIo for Memory {
 
     fn sync(&mut self, _: &File, token: FileToken) {
         self.begun.push_back(Operation::Sync { token });
-    }
-
-    fn truncate(&mut self, file: &File, len: u64) -> Result<(), FileError> {
-        file.0.borrow_mut().truncate(len);
-        Ok(())
-    }
-
-    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), FileError> {
-        let file = self.disk.files.remove(from).expect("a file to rename");
-        self.disk.files.insert(to.to_owned(), file);
-        Ok(())
-    }
-
-    fn remove_file(&mut self, path: &Path) -> Result<(), FileError> {
-        self.disk.files.remove(path);
-        Ok(())
-    }
-
-    fn remove_dir(&mut self, path: &Path) -> Result<(), FileError> {
-        self.disk.files.retain(|file, _| !file.starts_with(path));
-        Ok(())
-    }
-
-    /// Removes the files, as nothing reads the trash.
-    fn move_dir(&mut self, from: &Path, _: &Path) {
-        self.disk.files.retain(|file, _| !file.starts_with(from));
     }
 
     fn put_bytes(&mut self, bytes: Vec<u8>) {
@@ -138,6 +128,25 @@ impl Descriptor for File {
 }
 
 impl Disk {
+    /// A call takes effect; returns the file that it opened.
+    fn make(&mut self, call: Call<File>) -> Option<File> {
+        match call {
+            Call::Open { path, .. } => return Some(self.files.entry(path).or_default().clone()),
+            Call::Truncate { file, len } => file.0.borrow_mut().truncate(len),
+            Call::Rename { from, to } => {
+                let file = self.files.remove(&from).expect("a file to rename");
+                self.files.insert(to, file);
+            }
+            Call::RemoveFile { path } => drop(self.files.remove(&path)),
+            // Nothing reads the trash.
+            Call::RemoveDir { path } | Call::MoveDir { from: path, .. } => {
+                self.files.retain(|file, _| !file.starts_with(&path));
+            }
+            Call::Close { file } => drop(file),
+        }
+        None
+    }
+
     /// An empty buffer.
     fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()

@@ -10,6 +10,8 @@ pub(crate) enum TimedEvent {
     Turn { life: u32, shard: u32 },
     /// A file operation of a shard ends.
     FileDone { life: u32, operation: u64 },
+    /// A call of the file system takes effect.
+    CallDone { life: u32, call: u64 },
     /// An event of a connection.
     Net(NetEvent),
     /// The client learns that the connection is gone.

@@ -8,6 +8,8 @@ counters! {
     pub struct FileCounters in "files" {
         /// Files that were opened.
         opens: u64 = Counter of Count,
+        /// Opens, truncations and changes of names that a thread made, as they may wait.
+        calls: u64 = Counter of Count,
         /// Times that an open waited until fewer files were closing.
         opens_delayed: u64 = Counter of Count,
         /// Writes that were started.

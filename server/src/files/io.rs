@@ -1,23 +1,32 @@
-//! The interface of a shard's files to what carries out their operations: a ring, or a disk of the
-//! simulator.
+//! The interface of a shard's files to what carries out their operations: a ring and a thread, or a
+//! disk of the simulator.
 
+use super::Call;
 use muster_storage::{FileToken, OpenMode};
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
 
-/// Carries out operations. Only writes, reads and syncs take time: their ends are passed to
-/// [`Files::written`], [`Files::read`] and [`Files::synced`].
+/// Carries out operations. No function waits for a disk: the ends of writes, reads and syncs are
+/// passed to [`Files::written`], [`Files::read`] and [`Files::synced`], and those of calls to
+/// [`Files::called`].
 pub trait FileIo {
     type File: Descriptor;
     /// A connection to which parts of files are sent.
     type Conn: Copy + Eq;
 
-    /// Opens a file for reading and writing, and creates it if it is missing.
+    /// Opens a file that exists, if no disk is needed to find it.
+    fn open_at_once(&mut self, path: &Path, mode: OpenMode) -> Option<Self::File>;
+
+    /// Starts a call of the file system. Calls take effect, and end, in the order in which they
+    /// were started.
+    fn call(&mut self, call: Call<Self::File>);
+
+    /// The end of the next call: the file, if one was opened.
     ///
     /// # Errors
-    /// The open failed: like a failed operation, it ends the process.
-    fn open(&mut self, path: &Path, mode: OpenMode) -> Result<Self::File, FileError>;
+    /// The call failed.
+    fn ended(&mut self) -> Option<Result<Option<Self::File>, FileError>>;
 
     /// Starts a write in the mode in which the file was opened.
     fn write(
@@ -34,25 +43,6 @@ pub trait FileIo {
 
     /// Starts a sync, which covers the writes that have ended.
     fn sync(&mut self, file: &Self::File, token: FileToken);
-
-    /// # Errors
-    /// The file system refuses.
-    fn truncate(&mut self, file: &Self::File, len: u64) -> Result<(), FileError>;
-
-    /// # Errors
-    /// The file system refuses.
-    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), FileError>;
-
-    /// # Errors
-    /// The file is there and cannot be removed.
-    fn remove_file(&mut self, path: &Path) -> Result<(), FileError>;
-
-    /// # Errors
-    /// The directory is there and cannot be removed.
-    fn remove_dir(&mut self, path: &Path) -> Result<(), FileError>;
-
-    /// Moves a directory; one that cannot be moved stays.
-    fn move_dir(&mut self, from: &Path, to: &Path);
 
     /// Adds a part to the slice that [`Self::send`] sends.
     fn put_bytes(&mut self, bytes: Vec<u8>);
@@ -73,7 +63,7 @@ pub trait Descriptor: Clone {
 /// A file operation that must not fail did: what was being done, and why it failed. The process is
 /// to end.
 #[derive(Debug)]
-pub struct FileError(pub(super) String);
+pub struct FileError(pub(crate) String);
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

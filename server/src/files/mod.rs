@@ -2,14 +2,19 @@
 //! for which writes, and limits the files that are being closed. [`FileIo`] carries them out: on a
 //! ring, or on a disk of the simulator.
 
+mod caller;
+mod calls;
 mod counters;
 mod freeing;
 mod io;
+mod lane;
 mod order;
 mod ring;
 #[cfg(test)]
 mod tests;
 
+pub use caller::Caller;
+pub use calls::Call;
 pub use counters::{FileCounters, FileGauges};
 pub use freeing::Freeing;
 pub use io::{Descriptor, FileError, FileIo, PartsTo};
@@ -17,10 +22,11 @@ pub use ring::{RingIo, block_bytes};
 
 use crate::shard::Part;
 use crate::stall::FilesStanding;
+use calls::{Calls, Purpose};
 use hashbrown::HashMap;
+use lane::{Lane, Waiting};
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use order::{Place, SyncOrder};
-use std::collections::VecDeque;
 use std::path::PathBuf;
 
 /// Open files by the ids that the logs assign, and the operations under way.
@@ -28,37 +34,32 @@ pub struct Files<I: FileIo> {
     now: i64,
     /// The most closing files before another one is opened.
     closing_max: usize,
-    open: HashMap<FileId, OpenFile<I::File>>,
+    lanes: HashMap<FileId, Lane<I::File>>,
     /// Files that were closed during operations: they take descriptors until those end.
     closing: Vec<I::File>,
-    /// Work that waits until fewer files are closing, in order.
-    deferred: VecDeque<Work<I::Conn>>,
-    /// The time since which the first of it has been the first.
-    deferred_since: i64,
+    calls: Calls<I::File>,
+    /// Lanes with changes that wait until no file beside theirs is being renamed.
+    held: Vec<FileId>,
+    /// Slices that wait until their files are open.
+    slices: HashMap<u64, WaitingSlice<I::Conn>>,
+    next_slice: u64,
     writing: HashMap<FileToken, Writing>,
     syncs: SyncOrder<(I::File, FileToken)>,
     /// When the reads under way were started.
     reading: HashMap<FileToken, i64>,
     syncing: HashMap<FileToken, Syncing>,
     /// The connections whose slices are read or sent, and since when.
-    slices: Vec<(I::Conn, i64)>,
+    sending: Vec<(I::Conn, i64)>,
     counters: FileCounters,
 }
 
-/// Work that is done in the order of the requests, each piece as a whole: what waits holds no file
-/// open.
+/// A slice, of which some files are not open yet.
 #[derive(Debug)]
-enum Work<C> {
-    Op(FileOp),
-    SendParts(Vec<Part>, PartsTo<C>),
-}
-
-#[derive(Debug)]
-struct OpenFile<F> {
-    file: F,
-    mode: OpenMode,
-    /// For errors.
-    path: PathBuf,
+struct WaitingSlice<C> {
+    parts: Vec<Part>,
+    to: PartsTo<C>,
+    /// The files that are not open.
+    missing: usize,
 }
 
 /// A write under way: the log's own buffer, and the mode of the file.
@@ -84,15 +85,17 @@ impl<I: FileIo> Files<I> {
         Self {
             now,
             closing_max,
-            open: HashMap::new(),
+            lanes: HashMap::new(),
             closing: Vec::new(),
-            deferred: VecDeque::new(),
-            deferred_since: now,
+            calls: Calls::new(),
+            held: Vec::new(),
+            slices: HashMap::new(),
+            next_slice: 0,
             writing: HashMap::new(),
             syncs: SyncOrder::default(),
             reading: HashMap::new(),
             syncing: HashMap::new(),
-            slices: Vec::new(),
+            sending: Vec::new(),
             counters: FileCounters::default(),
         }
     }
@@ -102,15 +105,28 @@ impl<I: FileIo> Files<I> {
         self.now = now;
     }
 
-    /// Starts an operation, or performs it at once if it is rare and short.
+    /// Starts an operation, or has it wait for those before it that it depends on.
     ///
     /// # Errors
     /// An operation failed that must not fail; the process has to end.
     pub fn perform(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError> {
-        self.perform_work(io, Work::Op(op))
+        match op {
+            FileOp::Open { file, path, mode } => self.open(io, file, path, mode),
+            FileOp::Close { file }
+            | FileOp::Truncate { file, .. }
+            | FileOp::Write { file, .. }
+            | FileOp::Read { file, .. }
+            | FileOp::Sync { file, .. } => self.perform_on(io, file, op)?,
+            FileOp::Rename { from, to } => self.change_name(io, Call::Rename { from, to }),
+            FileOp::RemoveFile { path } => self.change_name(io, Call::RemoveFile { path }),
+            FileOp::RemoveDir { path } => self.change_name(io, Call::RemoveDir { path }),
+            FileOp::MoveDir { from, to } => self.change_name(io, Call::MoveDir { from, to }),
+        }
+        Ok(())
     }
 
-    /// Sends or reads a slice of parts of open files, or drops it.
+    /// Sends or reads a slice of parts of files, or drops it. If one is being opened, the slice
+    /// waits; others do not wait for it.
     ///
     /// # Errors
     /// As for [`Self::perform`].
@@ -120,30 +136,66 @@ impl<I: FileIo> Files<I> {
         parts: Vec<Part>,
         to: PartsTo<I::Conn>,
     ) -> Result<(), FileError> {
-        self.perform_work(io, Work::SendParts(parts, to))
-    }
-
-    /// Starts deferred work that need not wait any more. To be called when an operation has ended.
-    ///
-    /// Only an open waits, and only for work that was started: that holds the files that are
-    /// closing, and ends by itself.
-    ///
-    /// # Errors
-    /// As for [`Self::perform`].
-    pub fn resume(&mut self, io: &mut I) -> Result<(), FileError> {
-        self.closing.retain(Descriptor::is_in_use);
-        while let Some(work) = self.deferred.pop_front() {
-            let is_open = matches!(work, Work::Op(FileOp::Open { .. }));
-            if is_open && self.closing.len() >= self.closing_max {
-                self.deferred.push_front(work);
-                break;
-            }
-            self.deferred_since = self.now;
-            match work {
-                Work::Op(op) => self.start(io, op)?,
-                Work::SendParts(parts, to) => self.start_slice(io, parts, to)?,
+        let is_readable = |file| self.lanes.get(&file).is_some_and(Lane::is_readable);
+        if parts.iter().filter_map(Part::file).all(is_readable) {
+            return self.start_slice(io, parts, to);
+        }
+        let number = self.next_slice;
+        self.next_slice += 1;
+        let mut missing = 0;
+        for file in files_of(&parts) {
+            let lane = self.lane_mut(file)?;
+            if lane.is_readable() {
+                lane.keep();
+            } else {
+                lane.wait(Waiting::Slice(number));
+                missing += 1;
             }
         }
+        self.slices.insert(number, WaitingSlice { parts, to, missing });
+        Ok(())
+    }
+
+    /// Closes files whose operations have ended, and starts calls that need not wait any more. To
+    /// be called when an operation has ended.
+    ///
+    /// Only an open waits, for files that are closing: these wait only for operations and calls
+    /// that are under way, which end by themselves.
+    pub fn resume(&mut self, io: &mut I) {
+        if !self.closing.is_empty() {
+            let Self { closing, calls, now, .. } = self;
+            closing
+                .extract_if(.., |file| !file.is_in_use())
+                .for_each(|it| calls.close(io, it, *now));
+        }
+        self.begin_calls(io);
+    }
+
+    /// The next call has ended. Starts the operations that waited for it.
+    ///
+    /// # Errors
+    /// The call failed, or an operation that waited for it: the process has to end.
+    pub fn called(&mut self, io: &mut I) -> Result<(), FileError> {
+        let Some(opened) = io.ended().transpose()? else { return Ok(()) };
+        match self.calls.ended(self.now) {
+            Some(Purpose::Open(file)) => {
+                self.counters.opens += 1;
+                if let Some(opened) = opened {
+                    self.lane_mut(file)?.opened(opened);
+                }
+                self.start_waiting(io, vec![file])?;
+            }
+            Some(Purpose::Truncate(file)) => {
+                self.lane_mut(file)?.truncated();
+                self.start_waiting(io, vec![file])?;
+            }
+            Some(Purpose::Name { is_rename: true }) => {
+                let held = std::mem::take(&mut self.held);
+                self.start_waiting(io, held)?;
+            }
+            Some(Purpose::Name { is_rename: false } | Purpose::Close) | None => {}
+        }
+        self.begin_calls(io);
         Ok(())
     }
 
@@ -196,22 +248,28 @@ impl<I: FileIo> Files<I> {
 
     /// The slice of a connection was sent, read or dropped, if it had one.
     pub fn slice_ended(&mut self, conn: I::Conn) {
-        self.slices.retain(|(other, _)| *other != conn);
+        self.sending.retain(|(other, _)| *other != conn);
     }
 
-    /// Whether any operation has not ended yet.
+    /// Whether any operation has not ended yet, other than the close of a file.
     pub fn is_busy(&self) -> bool {
         let is_under_way =
             !self.writing.is_empty() || !self.reading.is_empty() || !self.syncing.is_empty();
-        is_under_way || !self.deferred.is_empty()
+        is_under_way || self.has_calls() || !self.slices.is_empty()
+    }
+
+    /// Whether an open, a truncation or the change of a name has not ended yet.
+    pub fn has_calls(&self) -> bool {
+        self.calls.others() > 0
     }
 
     /// Closes all files. No operation may be under way.
-    pub fn close_all(&mut self) {
+    pub fn close_all(&mut self, io: &mut I) {
         assert!(!self.is_busy(), "an operation is under way");
-        self.open.clear();
-        self.closing.clear();
-        self.slices.clear();
+        let open = self.lanes.drain().filter_map(|(_, mut lane)| lane.close());
+        open.chain(self.closing.drain(..)).for_each(|file| self.calls.close(io, file, self.now));
+        self.held.clear();
+        self.sending.clear();
         self.syncs = SyncOrder::default();
     }
 
@@ -227,80 +285,182 @@ impl<I: FileIo> Files<I> {
         FileGauges { descriptors: self.descriptors() as u64, oldest_operation_micros }
     }
 
-    /// When the oldest operation or slice that the disk has not finished was started. It is looked
-    /// for among all of them.
+    /// When the oldest operation, call or slice that the disk has not finished was started. It is
+    /// looked for among all of them.
     pub fn oldest_operation(&self) -> Option<i64> {
         let writes = self.writing.values().map(|it| it.since);
         let syncs = self.syncing.values().map(|it| it.since);
-        let slices = self.slices.iter().map(|(_, since)| *since);
-        writes.chain(syncs).chain(slices).chain(self.reading.values().copied()).min()
+        let slices = self.sending.iter().map(|(_, since)| *since);
+        let reads = self.reading.values().copied();
+        writes.chain(syncs).chain(slices).chain(reads).chain(self.calls.since()).min()
     }
 
     /// How its operations stand.
     pub fn standing(&self) -> FilesStanding {
         FilesStanding {
             operation_since: self.oldest_operation(),
-            deferred_since: (!self.deferred.is_empty()).then_some(self.deferred_since),
+            deferred_since: self.calls.waits_since(),
         }
     }
 
     /// The descriptors that its files take.
     pub fn descriptors(&self) -> usize {
-        self.open.len() + self.closing.len()
+        let open = self.lanes.values().filter(|lane| lane.has_descriptor()).count();
+        open + self.files_closing()
     }
 
-    fn perform_work(&mut self, io: &mut I, work: Work<I::Conn>) -> Result<(), FileError> {
-        self.deferred.push_back(work);
-        if self.deferred.len() > 1 {
-            return Ok(());
+    /// Files that are not open any more, and still take descriptors.
+    fn files_closing(&self) -> usize {
+        self.closing.len() + self.calls.closes()
+    }
+
+    fn open(&mut self, io: &mut I, file: FileId, path: PathBuf, mode: OpenMode) {
+        if let Some(lane) = self.lanes.get_mut(&file) {
+            // The file that has the id is to be closed, once nothing needs it any more.
+            let (path, op) = (path.clone(), FileOp::Open { file, path, mode });
+            lane.wait(Waiting::Op(op));
+            return self.push_call(io, Purpose::Open(file), Call::Open { path, mode });
         }
-        self.deferred_since = self.now;
-        self.resume(io)?;
-        self.counters.opens_delayed += u64::from(!self.deferred.is_empty());
+        let may_open = self.files_closing() < self.closing_max && !self.calls.concern(&path);
+        let opened = may_open.then(|| io.open_at_once(&path, mode)).flatten();
+        let mut lane = Lane::new(path.clone(), mode);
+        let is_open = opened.is_some();
+        self.counters.opens += u64::from(is_open);
+        opened.into_iter().for_each(|it| lane.opened(it));
+        self.lanes.insert(file, lane);
+        if !is_open {
+            let must_wait = self.files_closing() >= self.closing_max;
+            self.counters.opens_delayed += u64::from(must_wait);
+            self.push_call(io, Purpose::Open(file), Call::Open { path, mode });
+        }
+    }
+
+    fn change_name(&mut self, io: &mut I, call: Call<I::File>) {
+        let is_rename = matches!(call, Call::Rename { .. });
+        self.push_call(io, Purpose::Name { is_rename }, call);
+    }
+
+    fn push_call(&mut self, io: &mut I, purpose: Purpose, call: Call<I::File>) {
+        self.counters.calls += 1;
+        self.calls.push(purpose, call, self.now);
+        self.begin_calls(io);
+    }
+
+    fn begin_calls(&mut self, io: &mut I) {
+        while let Some(purpose) = self.calls.next() {
+            if let Purpose::Open(file) = purpose {
+                let is_full = self.files_closing() >= self.closing_max;
+                let lane = self.lanes.get_mut(&file).filter(|it| !is_full && it.is_wanted());
+                let Some(lane) = lane else { return };
+                lane.begin_to_open();
+            }
+            self.calls.begin_next(io, self.now);
+        }
+    }
+
+    /// Performs an operation on a file that is open, or is being opened.
+    fn perform_on(&mut self, io: &mut I, file: FileId, op: FileOp) -> Result<(), FileError> {
+        let Self { lanes, calls, .. } = self;
+        let lane = lanes.get_mut(&file).ok_or_else(|| not_open(file))?;
+        let held = calls.rename_beside(lane.path());
+        if lane.starts(&op, held) {
+            return self.start(io, file, op);
+        }
+        lane.wait(Waiting::Op(op));
+        if held {
+            self.held.push(file);
+        }
         Ok(())
     }
 
-    fn start(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError> {
+    /// Starts what waits in lanes and need not wait any more.
+    fn start_waiting(&mut self, io: &mut I, mut lanes: Vec<FileId>) -> Result<(), FileError> {
+        while let Some(file) = lanes.pop() {
+            let Some(lane) = self.lanes.get_mut(&file) else { continue };
+            let held = self.calls.rename_beside(lane.path());
+            match lane.next(held) {
+                Some(Waiting::Op(op)) => self.start(io, file, op)?,
+                Some(Waiting::Slice(number)) => {
+                    lane.keep();
+                    lanes.extend(self.start_if_whole(io, number)?);
+                }
+                None => {
+                    self.held.extend((held && lane.has_waiting()).then_some(file));
+                    continue;
+                }
+            }
+            lanes.push(file);
+        }
+        self.begin_calls(io);
+        Ok(())
+    }
+
+    /// One more file of a slice is open. Starts the slice if it was the last, and returns the files
+    /// that it no longer needs.
+    fn start_if_whole(&mut self, io: &mut I, number: u64) -> Result<Vec<FileId>, FileError> {
+        let Some(slice) = self.slices.get_mut(&number) else { return Ok(Vec::new()) };
+        slice.missing -= 1;
+        if slice.missing > 0 {
+            return Ok(Vec::new());
+        }
+        let Some(WaitingSlice { parts, to, .. }) = self.slices.remove(&number) else {
+            return Ok(Vec::new());
+        };
+        let files = files_of(&parts);
+        self.start_slice(io, parts, to)?;
+        for file in &files {
+            self.lane_mut(*file)?.release();
+        }
+        Ok(files)
+    }
+
+    fn start(&mut self, io: &mut I, file: FileId, op: FileOp) -> Result<(), FileError> {
+        let lane = self.lanes.get_mut(&file).ok_or_else(|| not_open(file))?;
         match op {
-            FileOp::Open { file, path, mode } => {
-                let opened = OpenFile { file: io.open(&path, mode)?, mode, path };
-                self.counters.opens += 1;
-                let before = self.open.insert(file, opened);
-                assert!(before.is_none(), "{file:?} is open already");
+            FileOp::Open { path, mode, .. } => lane.open_next(path, mode),
+            FileOp::Close { .. } => {
+                let Some(closed) = lane.close() else { return Err(not_open(file)) };
+                if !lane.has_waiting() {
+                    self.lanes.remove(&file);
+                }
+                if closed.is_in_use() {
+                    self.closing.push(closed);
+                } else {
+                    self.calls.close(io, closed, self.now);
+                }
             }
-            FileOp::Close { file } => {
-                let closed = self.open.remove(&file).map(|open| open.file);
-                self.closing.extend(closed.filter(Descriptor::is_in_use));
+            FileOp::Truncate { len, .. } => {
+                let Some(open) = lane.truncate() else { return Err(not_open(file)) };
+                let call = Call::Truncate { file: open, len };
+                self.push_call(io, Purpose::Truncate(file), call);
             }
-            FileOp::Write { token, file, offset, data } => {
+            FileOp::Write { token, offset, data, .. } => {
                 self.counters.writes += 1;
                 self.counters.written_bytes += data.len() as u64;
-                let OpenFile { file: open, mode, .. } = self.file(file)?;
-                let mode = *mode;
-                io.write(open, mode, offset, &data, token);
+                let mode = lane.mode();
+                io.write(open_file(file, lane)?, mode, offset, &data, token);
                 let place = (mode == OpenMode::Cached).then(|| self.syncs.write(file));
                 let since = self.now;
                 self.writing.insert(token, Writing { since, file, buffer: data, mode, place });
             }
-            FileOp::Read { token, file, offset, len } => {
-                io.read(&self.file(file)?.file, offset, len, token);
+            FileOp::Read { token, offset, len, .. } => {
+                io.read(open_file(file, lane)?, offset, len, token);
                 self.reading.insert(token, self.now);
                 self.counters.reads += 1;
             }
-            FileOp::Sync { token, file } => {
+            FileOp::Sync { token, .. } => {
                 self.counters.syncs += 1;
-                let sync = (self.file(file)?.file.clone(), token);
+                let sync = (open_file(file, lane)?.clone(), token);
                 self.syncing.insert(token, Syncing { since: self.now, file });
                 match self.syncs.sync(file, sync) {
                     Some((file, token)) => io.sync(&file, token),
                     None => self.counters.syncs_delayed += 1,
                 }
             }
-            FileOp::Truncate { file, len } => io.truncate(&self.file(file)?.file, len)?,
-            FileOp::Rename { from, to } => io.rename(&from, &to)?,
-            FileOp::RemoveFile { path } => io.remove_file(&path)?,
-            FileOp::RemoveDir { path } => io.remove_dir(&path)?,
-            FileOp::MoveDir { from, to } => io.move_dir(&from, &to),
+            FileOp::Rename { .. }
+            | FileOp::RemoveFile { .. }
+            | FileOp::RemoveDir { .. }
+            | FileOp::MoveDir { .. } => unreachable!("it has no file id"),
         }
         Ok(())
     }
@@ -315,12 +475,12 @@ impl<I: FileIo> Files<I> {
             match part {
                 Part::Bytes(bytes) => io.put_bytes(bytes),
                 Part::File { file, offset, len } => {
-                    io.put_file(&self.file(file)?.file, offset, len);
+                    io.put_file(open_file(file, self.lane(file)?)?, offset, len);
                 }
             }
         }
         if let PartsTo::Socket(conn) | PartsTo::Reactor(conn) = to {
-            self.slices.push((conn, self.now));
+            self.sending.push((conn, self.now));
         }
         io.send(to);
         Ok(())
@@ -328,14 +488,34 @@ impl<I: FileIo> Files<I> {
 
     /// A log could not be written or synced: the file is named if it is open still.
     fn failed(&self, what: &str, file: Option<FileId>, error: &std::io::Error) -> FileError {
-        let path = file.and_then(|file| self.open.get(&file)).map(|open| open.path.display());
+        let path = file.and_then(|file| self.lanes.get(&file)).map(|it| it.path().display());
         let path = path.map(|path| format!(" ({path})")).unwrap_or_default();
         FileError(format!("could not {what} a log{path}: {error}"))
     }
 
-    fn file(&self, id: FileId) -> Result<&OpenFile<I::File>, FileError> {
-        self.open.get(&id).ok_or_else(|| FileError(format!("{id:?} is not open")))
+    fn lane(&self, id: FileId) -> Result<&Lane<I::File>, FileError> {
+        self.lanes.get(&id).ok_or_else(|| not_open(id))
     }
+
+    fn lane_mut(&mut self, id: FileId) -> Result<&mut Lane<I::File>, FileError> {
+        self.lanes.get_mut(&id).ok_or_else(|| not_open(id))
+    }
+}
+
+fn open_file<F: Clone>(id: FileId, lane: &Lane<F>) -> Result<&F, FileError> {
+    lane.file().ok_or_else(|| not_open(id))
+}
+
+fn not_open(id: FileId) -> FileError {
+    FileError(format!("{id:?} is not open"))
+}
+
+/// The files of a slice, each once.
+fn files_of(parts: &[Part]) -> Vec<FileId> {
+    let mut files: Vec<FileId> = parts.iter().filter_map(Part::file).collect();
+    files.sort_unstable();
+    files.dedup();
+    files
 }
 
 /// Whether the disk, the quota or the limit of a file's size is exhausted. (A short write means

@@ -1,14 +1,15 @@
-//! Files on a ring: what its kernel calls need beside them, and those that are made at once.
+//! Files on a ring: what its kernel calls need beside them. Calls that the ring does not make are
+//! made by the thread of a [`Caller`].
 
-use super::{Descriptor, FileError, FileIo, Files, Freeing, PartsTo};
-use crate::directories;
+use super::caller::{Ended, open_at_once};
+use super::{Call, Caller, Descriptor, FileIo, Files, PartsTo};
 use hashbrown::HashMap;
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_storage::{FileToken, OpenMode};
 use muster_uring::{AlignedBuf, ConnId, Durability, File, Ring, Slice};
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use tracing::warn;
 
 /// The most closing files before another one is opened: a part of the descriptors reserved for the
 /// shard ([`Descriptors`](crate::descriptors::Descriptors)).
@@ -22,7 +23,9 @@ pub struct RingIo {
     pub ring: Ring,
     /// All paths are relative to it.
     data: PathBuf,
-    freeing: Freeing,
+    caller: Caller,
+    /// The ends of calls that are not taken yet.
+    ended: VecDeque<Ended>,
     /// The parts of the next slice to send.
     slice: Option<Slice>,
     reading: HashMap<u64, Wanted>,
@@ -37,13 +40,29 @@ struct Wanted {
 }
 
 impl RingIo {
-    pub fn new(ring: Ring, data: PathBuf, freeing: Freeing) -> Self {
-        Self { ring, data, freeing, slice: None, reading: HashMap::new(), spare: Vec::new() }
+    pub fn new(ring: Ring, data: PathBuf, caller: Caller) -> Self {
+        Self {
+            ring,
+            data,
+            caller,
+            ended: VecDeque::new(),
+            slice: None,
+            reading: HashMap::new(),
+            spare: Vec::new(),
+        }
     }
 
     /// No files yet, for a shard on this ring.
     pub fn files(now: i64) -> Files<Self> {
         Files::new(CLOSING_MAX, now)
+    }
+
+    /// Whether a call has ended since the last time.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let ended = self.caller.ended();
+        let has_ended = ended.is_some();
+        self.ended.extend(ended);
+        has_ended
     }
 
     /// The requested bytes of a read that has ended; None for an unknown token.
@@ -77,12 +96,16 @@ impl FileIo for RingIo {
     type File = File;
     type Conn = ConnId;
 
-    fn open(&mut self, path: &Path, mode: OpenMode) -> Result<File, FileError> {
-        let data = &self.data;
-        let path = data.join(path);
-        // If the data directory is gone, opening a new file must not begin a log of its own.
-        let opened = std::fs::metadata(data).and_then(|_| open(data, &path, mode));
-        opened.map_err(|error| failed("open", &path, &error))
+    fn open_at_once(&mut self, path: &Path, mode: OpenMode) -> Option<File> {
+        open_at_once(&self.data, path, mode)
+    }
+
+    fn call(&mut self, call: Call<File>) {
+        self.caller.call(call, self.ring.waker());
+    }
+
+    fn ended(&mut self) -> Option<Ended> {
+        self.ended.pop_front()
     }
 
     fn write(&mut self, file: &File, mode: OpenMode, offset: u64, data: &[u8], token: FileToken) {
@@ -107,44 +130,6 @@ impl FileIo for RingIo {
 
     fn sync(&mut self, file: &File, token: FileToken) {
         self.ring.sync(file, token.0);
-    }
-
-    fn truncate(&mut self, file: &File, len: u64) -> Result<(), FileError> {
-        let truncated = file.std().set_len(len);
-        truncated.map_err(|error| failed("truncate a log", Path::new(""), &error))
-    }
-
-    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), FileError> {
-        let Self { data, freeing, .. } = &*self;
-        let (from, to) = (data.join(from), data.join(to));
-        let replaced = freeing.hold(&to);
-        let renamed = std::fs::rename(&from, &to).and_then(|()| directories::sync_name(&to));
-        renamed.map_err(|error| failed("rename", &from, &error))?;
-        freeing.free(replaced);
-        Ok(())
-    }
-
-    fn remove_file(&mut self, path: &Path) -> Result<(), FileError> {
-        let Self { data, freeing, .. } = &*self;
-        let path = data.join(path);
-        let removed = freeing.hold(&path);
-        let result = absent_is_fine(std::fs::remove_file(&path));
-        result.map_err(|error| failed("remove", &path, &error))?;
-        freeing.free(removed);
-        Ok(())
-    }
-
-    fn remove_dir(&mut self, path: &Path) -> Result<(), FileError> {
-        let path = self.data.join(path);
-        absent_is_fine(self.freeing.remove_directory(path.clone()))
-            .map_err(|error| failed("remove", &path, &error))
-    }
-
-    fn move_dir(&mut self, from: &Path, to: &Path) {
-        let (from, to) = (self.data.join(from), self.data.join(to));
-        if let Err(error) = directories::move_to(&from, &to) {
-            warn!("could not move {} to {}: {error}", from.display(), to.display());
-        }
     }
 
     fn put_bytes(&mut self, bytes: Vec<u8>) {
@@ -183,28 +168,9 @@ pub fn block_bytes(directory: &Path) -> io::Result<u32> {
     Ok(block_bytes.unwrap_or(most).clamp(least, most) as u32)
 }
 
-fn open(data: &Path, path: &Path, mode: OpenMode) -> io::Result<File> {
-    let existed = path.exists();
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    let file = match mode {
-        OpenMode::Durable | OpenMode::Aside => File::open_direct(path)?,
-        OpenMode::Cached => File::open_buffered(path)?,
-    };
-    if mode == OpenMode::Durable && !existed {
-        directories::sync_names(data, path)?;
-    }
-    Ok(file)
-}
-
 pub(super) fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
-}
-
-fn failed(what: &str, path: &Path, error: &io::Error) -> FileError {
-    FileError(format!("could not {what} {}: {error}", path.display()))
 }

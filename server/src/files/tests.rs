@@ -1,208 +1,296 @@
-//! Stories of the order in which operations start, on files whose operations end when the story
-//! says.
+//! Stories of files on a disk whose calls end when the story says so.
 
-use super::{Descriptor, FileError, FileIo, Files, PartsTo};
-use crate::shard::Part;
-use muster_storage::{FileId, FileKey, FileOp, FileToken, OpenFiles, OpenMode};
+use super::{Call, Descriptor, FileError, FileIo, Files, PartsTo};
+use crate::event::Part;
+use muster_storage::{FileId, FileOp, FileToken, OpenMode};
+use std::collections::VecDeque;
 use std::path::Path;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
-/// Files that may be closing when another one is opened.
-const CLOSING_MAX: usize = 2;
+const A: FileId = FileId(1);
+const B: FileId = FileId(2);
 
-#[derive(Debug, Clone)]
-struct OpenFile(Rc<()>);
+/// An open file, named by its path.
+#[derive(Clone)]
+struct Open(Rc<String>);
 
-impl Descriptor for OpenFile {
+impl Descriptor for Open {
     fn is_in_use(&self) -> bool {
         Rc::strong_count(&self.0) > 1
     }
 }
 
-/// The operations under way, and the slices that are being sent, with their files.
+/// A disk that notes what is started.
 #[derive(Default)]
 struct Disk {
-    open: Vec<Weak<()>>,
-    reads: Vec<(FileToken, OpenFile)>,
-    gathered: Vec<OpenFile>,
-    slices: Vec<Vec<OpenFile>>,
-    sent: usize,
-    open_max: usize,
+    started: Vec<String>,
+    calls: VecDeque<Call<Open>>,
+    ended: VecDeque<Option<Open>>,
+    /// Paths that need no disk to be opened.
+    cached: Vec<&'static str>,
+    /// Operations on a file keep it in use.
+    used: Vec<Open>,
+    slice: String,
 }
 
 impl FileIo for Disk {
-    type File = OpenFile;
-    type Conn = ();
+    type File = Open;
+    type Conn = u32;
 
-    fn open(&mut self, _: &Path, _: OpenMode) -> Result<OpenFile, FileError> {
-        let file = OpenFile(Rc::default());
-        self.open.retain(|file| file.strong_count() > 0);
-        self.open.push(Rc::downgrade(&file.0));
-        self.open_max = self.open_max.max(self.open.len());
-        Ok(file)
+    fn open_at_once(&mut self, path: &Path, _: OpenMode) -> Option<Open> {
+        let path = path.display().to_string();
+        self.cached.contains(&&*path).then(|| Open(Rc::new(path)))
     }
 
-    fn read(&mut self, file: &OpenFile, _: u64, _: u32, token: FileToken) {
-        self.reads.push((token, file.clone()));
+    fn call(&mut self, call: Call<Open>) {
+        self.started.push(match &call {
+            Call::Open { path, .. } => format!("open {}", path.display()),
+            Call::Truncate { file, .. } => format!("truncate {}", file.0),
+            Call::Rename { from, to } => format!("rename {} {}", from.display(), to.display()),
+            Call::RemoveFile { path } | Call::RemoveDir { path } => {
+                format!("remove {}", path.display())
+            }
+            Call::MoveDir { from, .. } => format!("move {}", from.display()),
+            Call::Close { file } => format!("close {}", file.0),
+        });
+        self.calls.push_back(call);
+    }
+
+    fn ended(&mut self) -> Option<Result<Option<Open>, FileError>> {
+        self.ended.pop_front().map(Ok)
+    }
+
+    fn write(&mut self, file: &Open, _: OpenMode, _: u64, _: &[u8], _: FileToken) {
+        self.started.push(format!("write {}", file.0));
+        self.used.push(file.clone());
+    }
+
+    fn read(&mut self, file: &Open, _: u64, _: u32, _: FileToken) {
+        self.started.push(format!("read {}", file.0));
+    }
+
+    fn sync(&mut self, file: &Open, _: FileToken) {
+        self.started.push(format!("sync {}", file.0));
     }
 
     fn put_bytes(&mut self, _: Vec<u8>) {}
 
-    fn put_file(&mut self, file: &OpenFile, _: u64, _: u32) {
-        self.gathered.push(file.clone());
+    fn put_file(&mut self, file: &Open, _: u64, _: u32) {
+        self.slice += &format!(" {}", file.0);
     }
 
-    fn send(&mut self, _: PartsTo<()>) {
-        self.slices.push(std::mem::take(&mut self.gathered));
-        self.sent += 1;
-    }
-
-    fn write(&mut self, _: &OpenFile, _: OpenMode, _: u64, _: &[u8], _: FileToken) {
-        unreachable!("no story writes")
-    }
-
-    fn sync(&mut self, _: &OpenFile, _: FileToken) {
-        unreachable!("no story syncs")
-    }
-
-    fn truncate(&mut self, _: &OpenFile, _: u64) -> Result<(), FileError> {
-        unreachable!("no story truncates")
-    }
-
-    fn rename(&mut self, _: &Path, _: &Path) -> Result<(), FileError> {
-        unreachable!("no story renames")
-    }
-
-    fn remove_file(&mut self, _: &Path) -> Result<(), FileError> {
-        unreachable!("no story removes")
-    }
-
-    fn remove_dir(&mut self, _: &Path) -> Result<(), FileError> {
-        unreachable!("no story removes")
-    }
-
-    fn move_dir(&mut self, _: &Path, _: &Path) {
-        unreachable!("no story moves")
+    fn send(&mut self, _: PartsTo<u32>) {
+        self.started.push(format!("send{}", std::mem::take(&mut self.slice)));
     }
 }
 
-/// A shard's files, and the partitions that ask for them.
-struct World {
-    disk: Disk,
+struct Story {
     files: Files<Disk>,
-    partitions: OpenFiles,
+    disk: Disk,
+    tokens: u64,
 }
 
-impl World {
-    fn new(files_max: u32) -> Self {
-        let mut partitions = OpenFiles::new(0, files_max);
-        (0..100).for_each(|it| partitions.hold(key(it), Path::new("topic-0"), "segment"));
-        Self { disk: Disk::default(), files: Files::new(CLOSING_MAX, 0), partitions }
+impl Story {
+    fn new() -> Self {
+        Self { files: Files::new(2, 0), disk: Disk::default(), tokens: 0 }
     }
 
-    fn perform(&mut self, ops: Vec<FileOp>) {
-        ops.into_iter().for_each(|op| self.files.perform(&mut self.disk, op).unwrap());
+    fn perform(&mut self, op: FileOp) {
+        self.files.perform(&mut self.disk, op).unwrap();
     }
 
-    /// Sends a slice with a part of each of these files.
-    fn send(&mut self, segments: impl IntoIterator<Item = u64>) {
-        let keys: Vec<_> = segments.into_iter().map(key).collect();
-        let mut ops = Vec::new();
-        let files = self.partitions.open_held(&keys, &mut ops);
-        self.perform(ops);
-        let part = |file: FileId| Part::File { file, offset: 0, len: 1 };
-        let parts = files.into_iter().map(part).collect();
-        self.files.send_parts(&mut self.disk, parts, PartsTo::Socket(())).unwrap();
+    fn open(&mut self, file: FileId, path: &str) {
+        self.perform(FileOp::Open { file, path: path.into(), mode: OpenMode::Cached });
     }
 
-    fn read(&mut self, segment: u64, token: u64) {
-        let mut ops = Vec::new();
-        let file = self.partitions.open_held(&[key(segment)], &mut ops)[0];
-        ops.push(FileOp::Read { token: FileToken(token), file, offset: 0, len: 1 });
-        self.perform(ops);
+    fn close(&mut self, file: FileId) {
+        self.perform(FileOp::Close { file });
     }
 
-    /// Ends the slice that was started first, or without one the first read.
-    fn end_first(&mut self) {
-        if self.disk.slices.is_empty() {
-            let (token, _) = self.disk.reads.remove(0);
-            self.files.read(token, Ok(Vec::new()));
-        } else {
-            self.disk.slices.remove(0);
-            self.files.slice_ended(());
-        }
-        self.files.resume(&mut self.disk).unwrap();
+    fn write(&mut self, file: FileId) {
+        let token = self.token();
+        self.perform(FileOp::Write { token, file, offset: 0, data: vec![7] });
     }
 
-    fn is_anything_under_way(&self) -> bool {
-        !self.disk.slices.is_empty() || !self.disk.reads.is_empty()
+    fn read(&mut self, file: FileId) {
+        let token = self.token();
+        self.perform(FileOp::Read { token, file, offset: 0, len: 1 });
     }
-}
 
-fn key(segment: u64) -> FileKey {
-    FileKey { log: 1, segment }
-}
+    fn send(&mut self, files: &[FileId]) {
+        let part = |file: &FileId| Part::File { file: *file, offset: 0, len: 1 };
+        let parts = files.iter().map(part).collect();
+        self.files.send_parts(&mut self.disk, parts, PartsTo::Socket(0)).unwrap();
+    }
 
-#[test]
-fn all_slices_leave_when_each_has_as_many_files_as_may_be_open() {
-    for files_max in 1..=8 {
-        let mut world = World::new(files_max);
-        let slices: Vec<_> = (0..100).step_by(files_max as usize).collect();
-        for first in &slices {
-            world.send(*first..(*first + u64::from(files_max)).min(100));
-        }
-        while world.is_anything_under_way() {
-            world.end_first();
-        }
-        assert_eq!((world.disk.sent, world.files.is_busy()), (slices.len(), false), "{files_max}");
-        let open_max = files_max as usize + CLOSING_MAX - 1;
-        assert!(world.disk.open_max <= open_max, "{} of {open_max}", world.disk.open_max);
+    fn token(&mut self) -> FileToken {
+        self.tokens += 1;
+        FileToken(self.tokens)
+    }
+
+    /// The next call ends.
+    fn ends(&mut self) {
+        let opened = match self.disk.calls.pop_front().expect("a call is under way") {
+            Call::Open { path, .. } => Some(Open(Rc::new(path.display().to_string()))),
+            _ => None,
+        };
+        self.disk.ended.push_back(opened);
+        self.files.called(&mut self.disk).unwrap();
+        self.files.resume(&mut self.disk);
+    }
+
+    /// All operations under way end.
+    fn operations_end(&mut self) {
+        self.disk.used.clear();
+        self.files.resume(&mut self.disk);
+    }
+
+    #[track_caller]
+    fn started(&mut self, expected: &[&str]) {
+        assert_eq!(std::mem::take(&mut self.disk.started), expected);
     }
 }
 
 #[test]
-fn what_waits_for_descriptors_starts_when_reads_and_slices_have_ended() {
-    let mut world = World::new(2);
-    world.read(0, 10);
-    world.read(1, 11);
-    world.send([2, 3]);
-    world.send([4, 5]);
-    world.read(6, 12);
-    assert_eq!((world.disk.reads.len(), world.disk.sent), (2, 0), "two files are closing");
-    world.files.read(FileToken(11), Ok(Vec::new()));
-    world.disk.reads.remove(1);
-    world.files.resume(&mut world.disk).unwrap();
-    assert_eq!((world.disk.reads.len(), world.disk.sent), (1, 1), "one of them is closed");
-    while world.is_anything_under_way() {
-        world.end_first();
-    }
-    assert_eq!((world.disk.sent, world.files.is_busy()), (2, false));
+fn what_needs_a_file_waits_for_its_open_and_nothing_else_does() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["b/1"];
+    story.open(A, "a/1");
+    story.write(A);
+    story.read(A);
+    story.started(&["open a/1"]);
+    story.open(B, "b/1");
+    story.write(B);
+    story.send(&[B]);
+    story.started(&["write b/1", "send b/1"]);
+    story.send(&[A, B]);
+    story.send(&[B]);
+    story.started(&["send b/1"]);
+    story.ends();
+    story.started(&["write a/1", "read a/1", "send a/1 b/1"]);
 }
 
 #[test]
-fn the_oldest_operation_and_the_first_that_waits_are_known_with_their_times() {
-    let mut world = World::new(2);
-    let standing = |world: &World| {
-        let standing = world.files.standing();
+fn a_file_beside_names_that_change_is_not_opened_before_them() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["a/1", "b/1"];
+    story.perform(FileOp::RemoveFile { path: "a/1".into() });
+    story.open(A, "a/1");
+    story.open(B, "b/1");
+    story.write(B);
+    story.started(&["remove a/1", "open a/1", "write b/1"]);
+}
+
+/// A commit in a segment whose new name a power loss takes would be lost.
+#[test]
+fn changes_wait_for_the_rename_of_a_file_beside_theirs_and_reads_do_not() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["a/1", "b/1"];
+    story.open(A, "a/1");
+    story.open(B, "b/1");
+    story.perform(FileOp::Rename { from: "a/2".into(), to: "a/3".into() });
+    story.write(A);
+    story.read(A);
+    story.send(&[A]);
+    story.write(B);
+    story.started(&["rename a/2 a/3", "read a/1", "send a/1", "write b/1"]);
+    story.perform(FileOp::Rename { from: "a/4".into(), to: "a/5".into() });
+    story.ends();
+    story.started(&["rename a/4 a/5"]);
+    story.ends();
+    story.started(&["write a/1"]);
+}
+
+#[test]
+fn an_id_is_used_again_once_nothing_needs_the_file_before() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["a/1"];
+    story.open(A, "a/1");
+    story.open(B, "b/1");
+    story.send(&[A, B]);
+    story.close(A);
+    story.open(A, "c/1");
+    story.write(A);
+    story.started(&["open b/1"]);
+    story.ends();
+    story.started(&["send a/1 b/1", "close a/1", "open c/1"]);
+    story.ends();
+    story.ends();
+    story.started(&["write c/1"]);
+}
+
+#[test]
+fn a_truncation_is_between_the_operations_before_and_behind_it() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["a/1"];
+    story.open(A, "a/1");
+    story.write(A);
+    story.perform(FileOp::Truncate { file: A, len: 0 });
+    story.write(A);
+    story.close(A);
+    story.started(&["write a/1", "truncate a/1"]);
+    story.ends();
+    story.started(&["write a/1"]);
+    story.operations_end();
+    story.started(&["close a/1"]);
+}
+
+#[test]
+fn opens_wait_for_closes_and_closes_for_nothing() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["a/1", "b/1", "c/1", "d/1"];
+    for (file, path) in [(A, "a/1"), (B, "b/1")] {
+        story.open(file, path);
+        story.write(file);
+        story.close(file);
+    }
+    story.started(&["write a/1", "write b/1"]);
+    story.open(A, "c/1");
+    story.perform(FileOp::RemoveFile { path: "d/2".into() });
+    story.started(&[]);
+    assert_eq!(story.files.counters().opens_delayed, 1);
+    story.operations_end();
+    story.started(&["close a/1", "close b/1"]);
+    story.ends();
+    story.started(&["open c/1", "remove d/2"]);
+    assert!(story.files.is_busy());
+}
+
+#[test]
+fn the_oldest_operation_and_the_first_call_that_waits_are_known_with_their_times() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["a/1", "b/1"];
+    let standing = |story: &Story| {
+        let standing = story.files.standing();
         (standing.operation_since, standing.deferred_since)
     };
-    assert_eq!(standing(&world), (None, None));
-    for (now, segment) in [(100, 0), (200, 1), (300, 2), (400, 3), (500, 4)] {
-        world.files.advance(now);
-        world.read(segment, now as u64);
+    assert_eq!(standing(&story), (None, None));
+    for (now, file, path) in [(100, A, "a/1"), (200, B, "b/1")] {
+        story.files.advance(now);
+        story.open(file, path);
+        story.read(file);
+        story.disk.used.push(Open(Rc::clone(&story.files.lane(file).unwrap().file().unwrap().0)));
+        story.close(file);
     }
-    assert_eq!(standing(&world), (Some(100), Some(400)), "two files are closing");
-    world.files.advance(600);
-    world.end_first();
-    assert_eq!(standing(&world), (Some(200), Some(600)), "the next one waits");
-    assert_eq!(world.files.gauges(700).oldest_operation_micros, 500_000);
-    while world.is_anything_under_way() {
-        world.end_first();
-    }
-    assert_eq!(standing(&world), (None, None));
-    world.files.advance(800);
-    world.send([4]);
-    assert_eq!(standing(&world), (Some(800), None), "a slice is an operation, too");
-    world.files.slice_ended(());
-    assert_eq!(standing(&world), (None, None));
+    story.files.advance(300);
+    story.open(A, "c/1");
+    assert_eq!(standing(&story), (Some(100), Some(300)), "two files are closing");
+    story.files.read(FileToken(1), Ok(Vec::new()));
+    story.files.read(FileToken(2), Ok(Vec::new()));
+    assert_eq!(standing(&story), (None, Some(300)), "the disk owes nothing");
+    story.files.advance(400);
+    story.operations_end();
+    assert_eq!(standing(&story), (Some(400), Some(300)), "files are being closed");
+    story.files.advance(500);
+    story.ends();
+    assert_eq!(standing(&story), (Some(500), None), "another call is the first");
+    assert_eq!(story.files.gauges(600).oldest_operation_micros, 100_000);
+    story.files.advance(700);
+    story.ends();
+    story.ends();
+    assert_eq!(standing(&story), (None, None));
+    story.send(&[A]);
+    assert_eq!(standing(&story), (Some(700), None), "a slice is an operation, too");
+    story.files.slice_ended(0);
+    assert_eq!(standing(&story), (None, None));
 }

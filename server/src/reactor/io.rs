@@ -168,5 +168,7 @@ pub enum Completion<C, D, P> {
         token: FileToken,
         result: io::Result<()>,
     },
+    /// A call of the file system has ended.
+    Called,
     Mail(Message),
 }

@@ -103,7 +103,7 @@ impl RingReactor {
             self.turn(None)?;
             self.drain()?;
         }
-        self.reactor.close_files();
+        self.reactor.close_files(&mut self.io);
         self.io.parts.io.ring.waker().wake();
         Ok(())
     }
@@ -150,7 +150,11 @@ impl RingReactor {
                 self.reactor.drain(&mut self.io, completion)?;
             }
         }
-        Ok(self.reactor.drained(&mut self.io)?)
+        while self.io.parts.io.has_ended() {
+            self.reactor.drain(&mut self.io, Completion::Called)?;
+        }
+        self.reactor.drained(&mut self.io);
+        Ok(())
     }
 }
 
@@ -214,6 +218,9 @@ impl Io for OnRing {
     fn next_completion(&mut self) -> Option<Completion<ConnId, RecvBuf, Slice>> {
         loop {
             if self.is_woken {
+                if self.parts.io.has_ended() {
+                    return Some(Completion::Called);
+                }
                 if let Ok(message) = self.parts.mailbox.try_recv() {
                     return Some(Completion::Mail(message));
                 }

@@ -3,7 +3,7 @@
 
 use super::{Completion, Io, Reactor, Share};
 use crate::clock::Times;
-use crate::files::{Descriptor, FileError, FileIo, Files, PartsTo};
+use crate::files::{Call, Descriptor, FileError, FileIo, Files, PartsTo};
 use crate::shard::tests::world::{World, frame};
 use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
 use crate::telemetry::Push;
@@ -169,30 +169,18 @@ impl FileIo for Sockets {
     type File = NoFile;
     type Conn = u32;
 
-    fn open(&mut self, _: &Path, _: OpenMode) -> Result<NoFile, FileError> {
-        Ok(NoFile)
+    fn open_at_once(&mut self, _: &Path, _: OpenMode) -> Option<NoFile> {
+        Some(NoFile)
     }
 
-    fn truncate(&mut self, _: &NoFile, _: u64) -> Result<(), FileError> {
-        Ok(())
+    fn ended(&mut self) -> Option<Result<Option<NoFile>, FileError>> {
+        None
     }
 
-    fn rename(&mut self, _: &Path, _: &Path) -> Result<(), FileError> {
-        Ok(())
-    }
-
-    fn remove_file(&mut self, _: &Path) -> Result<(), FileError> {
-        Ok(())
-    }
-
-    fn remove_dir(&mut self, _: &Path) -> Result<(), FileError> {
-        Ok(())
-    }
-
+    fn call(&mut self, _: Call<NoFile>) {}
     fn write(&mut self, _: &NoFile, _: OpenMode, _: u64, _: &[u8], _: FileToken) {}
     fn read(&mut self, _: &NoFile, _: u64, _: u32, _: FileToken) {}
     fn sync(&mut self, _: &NoFile, _: FileToken) {}
-    fn move_dir(&mut self, _: &Path, _: &Path) {}
     fn put_bytes(&mut self, _: Vec<u8>) {}
     fn put_file(&mut self, _: &NoFile, _: u64, _: u32) {}
     fn send(&mut self, _: PartsTo<u32>) {}

@@ -215,6 +215,7 @@ impl World {
         match event {
             TimedEvent::Turn { life, shard } => self.turn(life, shard),
             TimedEvent::FileDone { life, operation } => self.file_done(life, operation),
+            TimedEvent::CallDone { life, call } => self.call_done(life, call),
             TimedEvent::Net(event) => self.handle_net(event),
             TimedEvent::Lost { link } => self.lose(link),
             TimedEvent::Ended { link } => self.ended(link),

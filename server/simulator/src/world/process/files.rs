@@ -6,10 +6,9 @@ use crate::disk::Inode;
 use crate::event::TimedEvent;
 use crate::net::LinkId;
 use crate::world::World;
-use muster::files::{Descriptor, FileError, FileIo, PartsTo};
+use muster::files::{Call, Descriptor, FileError, FileIo, PartsTo};
 use muster::reactor::Completion;
-use muster_storage::shard_log::ASIDE_FILE_NAME;
-use muster_storage::snapshot::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME};
+use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
 use muster_storage::{FileToken, OpenMode};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +21,7 @@ pub(crate) const CLOSING_MAX: usize = 1;
 pub(crate) struct OpenFile {
     pub(crate) inode: Inode,
     pub(crate) mode: OpenMode,
-    descriptor: Rc<()>,
+    pub(super) descriptor: Rc<()>,
 }
 
 impl Descriptor for OpenFile {
@@ -82,15 +81,16 @@ impl FileIo for World {
     type File = OpenFile;
     type Conn = LinkId;
 
-    fn open(&mut self, path: &Path, mode: OpenMode) -> Result<OpenFile, FileError> {
-        let shard = self.process.turning;
-        self.note(format_args!("shard {shard} opens {}", path.display()));
-        let is_new = !self.disk.has(path);
-        let inode = self.disk.open(path, mode);
-        if is_new {
-            self.judge_images(shard, path, Seen::ImageOfNames, None);
-        }
-        Ok(OpenFile { inode, mode, descriptor: Rc::default() })
+    fn open_at_once(&mut self, path: &Path, mode: OpenMode) -> Option<OpenFile> {
+        self.open_existing(path, mode)
+    }
+
+    fn call(&mut self, call: Call<OpenFile>) {
+        self.begin_call(call);
+    }
+
+    fn ended(&mut self) -> Option<Result<Option<OpenFile>, FileError>> {
+        self.turning().called.pop_front().map(Ok)
     }
 
     fn write(&mut self, file: &OpenFile, _: OpenMode, offset: u64, data: &[u8], token: FileToken) {
@@ -115,53 +115,6 @@ impl FileIo for World {
         let fails = self.disk_random.chance(chance).then_some(io::ErrorKind::Other);
         let covers = self.disk.written_changes(file.inode);
         self.begin(self.process.turning, file, token, Doing::Sync { covers }, fails);
-    }
-
-    fn truncate(&mut self, file: &OpenFile, len: u64) -> Result<(), FileError> {
-        let shard = self.process.turning;
-        let path = self.path_of(file);
-        self.note(format_args!("shard {shard} truncates {}", path.display()));
-        self.disk.truncate(file.inode, len);
-        self.judge_images(shard, &path, Seen::ImageOfNames, None);
-        Ok(())
-    }
-
-    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), FileError> {
-        let shard = self.process.turning;
-        self.note(format_args!("shard {shard} renames {} {}", from.display(), to.display()));
-        self.coverage.saw(match () {
-            () if from.ends_with(ASIDE_FILE_NAME) => Seen::Compacted,
-            () if to.ends_with(SNAPSHOT_FILE_NAME) => Seen::Snapshot,
-            () if from.ends_with(SNAPSHOT_FILE_NAME) => Seen::SnapshotFailed,
-            () => Seen::Recycled,
-        });
-        self.judge_images(shard, from, Seen::ImageOfNames, None);
-        self.disk.rename(from, to);
-        self.judge_images(shard, to, Seen::ImageOfNames, None);
-        Ok(())
-    }
-
-    fn remove_file(&mut self, path: &Path) -> Result<(), FileError> {
-        let shard = self.process.turning;
-        self.note(format_args!("shard {shard} removes {}", path.display()));
-        self.judge_images(shard, path, Seen::ImageOfNames, None);
-        self.disk.remove_file(path);
-        self.judge_images(shard, path, Seen::ImageOfNames, None);
-        Ok(())
-    }
-
-    fn remove_dir(&mut self, path: &Path) -> Result<(), FileError> {
-        let shard = self.process.turning;
-        self.note(format_args!("shard {shard} removes {}", path.display()));
-        self.disk.remove_dir(path);
-        Ok(())
-    }
-
-    /// Removes the files, as no check reads the trash.
-    fn move_dir(&mut self, from: &Path, to: &Path) {
-        let shard = self.process.turning;
-        self.note(format_args!("shard {shard} moves {} to {}", from.display(), to.display()));
-        self.disk.remove_dir(from);
     }
 
     fn put_bytes(&mut self, bytes: Vec<u8>) {
@@ -263,18 +216,22 @@ impl World {
     /// The time when an operation ends: not before those of the same file that it overlaps. A sync
     /// and writes end in any order.
     fn ends_at(&mut self, file: &OpenFile, doing: &Doing) -> u64 {
+        let at = self.operation_takes();
+        let before = self.process.operations.values();
+        let follows = before.filter(|other| other.file.inode == file.inode);
+        let follows = follows.filter(|other| other.doing.overlaps(doing));
+        follows.map(|other| other.at).max().unwrap_or(0).max(at)
+    }
+
+    /// Draws the time when an operation that begins now ends.
+    pub(super) fn operation_takes(&mut self) -> u64 {
         let disk = &self.profile.disk;
         let slow = self.disk_random.chance(disk.slow_chance);
         if slow {
             self.coverage.saw(Seen::SlowOperation);
         }
         let high = if slow { disk.slow } else { disk.delay_max };
-        let at =
-            self.queue.now() + self.disk_random.skewed(disk.delay_min, high.max(disk.delay_min));
-        let before = self.process.operations.values();
-        let follows = before.filter(|other| other.file.inode == file.inode);
-        let follows = follows.filter(|other| other.doing.overlaps(doing));
-        follows.map(|other| other.at).max().unwrap_or(0).max(at)
+        self.queue.now() + self.disk_random.skewed(disk.delay_min, high.max(disk.delay_min))
     }
 
     pub(crate) fn file_done(&mut self, life: u32, number: u64) {

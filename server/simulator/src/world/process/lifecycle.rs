@@ -352,12 +352,13 @@ impl World {
         let misdirected = self.coverage.count(Seen::MisdirectedWrite);
         self.disk.crash(how, &faults, &mut self.disk_random, &mut self.coverage);
         self.process.wrote_astray |= self.coverage.count(Seen::MisdirectedWrite) > misdirected;
-        let Process { shards, operations, directories, .. } = &mut self.process;
+        let Process { shards, operations, calls, directories, .. } = &mut self.process;
         let checked: u64 = shards.iter().map(|it| it.inspect().groups_checked()).sum();
         self.coverage.add(Seen::LogChecked, checked);
         shards.iter().for_each(|it| it.add_counters(&mut self.counters));
         shards.clear();
         operations.clear();
+        calls.clear();
         directories.clear();
         self.end_pause();
         let block_chance = self.profile.faults.block_size_chance;

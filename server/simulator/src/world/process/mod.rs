@@ -1,6 +1,7 @@
 //! The server's process: its shards, each with production's `Reactor`, on the simulated disk and
 //! network. It does the work of `muster`'s `serve.rs` and of a ring; all else is production's own.
 
+mod calls;
 mod damage;
 mod files;
 mod images;
@@ -19,6 +20,7 @@ use crate::client::Quotas;
 use crate::judge::{RecordBytes, Rules, Since, Turns};
 use crate::net::LinkId;
 use crate::world::World;
+use calls::Calling;
 pub(crate) use files::CLOSING_MAX;
 use files::{Ended, Operation};
 use late_verdicts::LateVerdict;
@@ -59,6 +61,7 @@ pub(crate) struct Process {
     /// run.
     directories: Vec<TempDir>,
     operations: BTreeMap<u64, Operation>,
+    calls: BTreeMap<u64, Calling>,
     next_operation: u64,
     /// The shard whose turn it is, or was.
     turning: u32,
@@ -101,6 +104,8 @@ pub(crate) struct SimShard {
     /// Nothing has been flushed since it was loaded, though something was recovered.
     is_recovering: bool,
     inbox: VecDeque<Inbound>,
+    /// The files that ended calls opened, in order.
+    called: VecDeque<Option<OpenFile>>,
     /// Mail that is on its way, with the time when it arrives, in order.
     mailbox: VecDeque<(u64, Message)>,
     /// Verdicts that arrive after the marker of their producer.
@@ -154,6 +159,8 @@ enum Inbound {
     Writable(LinkId),
     Ended(LinkId),
     File(Ended),
+    /// A call of the file system has ended.
+    Called,
     Mail(Message),
 }
 
@@ -216,6 +223,7 @@ impl SimShard {
             image,
             is_recovering,
             inbox: VecDeque::new(),
+            called: VecDeque::new(),
             mailbox: VecDeque::new(),
             late: Vec::new(),
             access: AccessSeen::default(),

@@ -110,7 +110,8 @@ impl World {
         while let Some(completion) = self.next_completion() {
             running.reactor.drain(self, completion)?;
         }
-        running.reactor.drained(self)
+        running.reactor.drained(self);
+        Ok(())
     }
 
     pub(crate) fn reload(&mut self, life: u32, number: u32) {
@@ -156,7 +157,8 @@ impl World {
         let position = loaded.position();
         let mut failed = self.process.shards.remove(number as usize);
         let Running { shard, mut reactor } = *failed.take();
-        reactor.close_files();
+        self.process.turning = number;
+        reactor.close_files(self);
         let waits = !failed.inbox.is_empty() || !failed.mailbox.is_empty();
         self.coverage.add(Seen::MailKept, u64::from(waits));
         let ids = Box::new(SeededIds(self.ids.fork()));
@@ -164,9 +166,9 @@ impl World {
         let started = StartedShard { host, shard, position, ops: Vec::new(), records };
         let judged = self.judge_reloaded(number, &started);
         let StartedShard { host, shard, .. } = started;
-        let SimShard { inbox, mailbox, sockets, .. } = failed;
+        let SimShard { inbox, called, mailbox, sockets, .. } = failed;
         let running = Box::new(Running { shard, reactor });
-        let loaded = SimShard { inbox, mailbox, sockets, ..SimShard::new(host, running) };
+        let loaded = SimShard { inbox, called, mailbox, sockets, ..SimShard::new(host, running) };
         self.process.shards.insert(number as usize, loaded);
         self.process.loaded_at.insert(number, self.queue.now());
         judged.map(|()| commands)

@@ -237,6 +237,7 @@ impl World {
             Inbound::Writable(conn) => Completion::Writable { conn },
             Inbound::Ended(conn) => Completion::Broken { conn },
             Inbound::File(ended) => self.operation_ended(ended),
+            Inbound::Called => Completion::Called,
             Inbound::Mail(message) => Completion::Mail(message),
         }
     }

@@ -1,0 +1,112 @@
+//! Calls that change names and lengths of files: production makes them on a thread, so they take as
+//! long as the disk takes, and the shard continues. They take effect in order.
+
+use super::Inbound;
+use super::files::OpenFile;
+use crate::coverage::Seen;
+use crate::event::TimedEvent;
+use crate::world::World;
+use muster::files::Call;
+use muster_storage::OpenMode;
+use muster_storage::shard_log::ASIDE_FILE_NAME;
+use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
+use std::path::Path;
+use std::rc::Rc;
+
+/// A call under way.
+pub(super) struct Calling {
+    shard: u32,
+    call: Call<OpenFile>,
+    /// The time when it takes effect and ends.
+    at: u64,
+}
+
+/// The chance that a file that exists is opened at once.
+const AT_ONCE_CHANCE: f64 = 0.5;
+
+impl World {
+    pub(super) fn begin_call(&mut self, call: Call<OpenFile>) {
+        let shard = self.process.turning;
+        let before = self.process.calls.values().filter(|other| other.shard == shard);
+        let last = before.map(|other| other.at).max().unwrap_or(0);
+        let at = self.operation_takes().max(last);
+        let number = self.process.next_operation;
+        self.process.next_operation += 1;
+        self.process.calls.insert(number, Calling { shard, call, at });
+        let life = self.process.life;
+        self.queue.at(at, TimedEvent::CallDone { life, call: number });
+    }
+
+    pub(crate) fn call_done(&mut self, life: u32, number: u64) {
+        if !self.process.lives(life) {
+            return;
+        }
+        let Some(Calling { shard, call, .. }) = self.process.calls.remove(&number) else { return };
+        let opened = self.make(shard, call);
+        if let Some(sim) = self.process.shard(shard) {
+            sim.called.push_back(opened);
+        }
+        self.enqueue(shard, Inbound::Called);
+    }
+
+    pub(super) fn open_existing(&mut self, path: &Path, mode: OpenMode) -> Option<OpenFile> {
+        let is_there = mode == OpenMode::Cached && self.disk.has(path);
+        let opens = is_there && self.disk_random.chance(AT_ONCE_CHANCE);
+        opens.then(|| self.open(self.process.turning, path, mode))
+    }
+
+    /// The call takes effect; returns the file that it opened.
+    fn make(&mut self, shard: u32, call: Call<OpenFile>) -> Option<OpenFile> {
+        match call {
+            Call::Open { path, mode } => return Some(self.open(shard, &path, mode)),
+            Call::Truncate { file, len } => {
+                let path = self.path_of(&file);
+                self.note(format_args!("shard {shard} truncates {}", path.display()));
+                self.disk.truncate(file.inode, len);
+                self.judge_images(shard, &path, Seen::ImageOfNames, None);
+            }
+            Call::Rename { from, to } => self.rename(shard, &from, &to),
+            Call::RemoveFile { path } => {
+                self.note(format_args!("shard {shard} removes {}", path.display()));
+                self.judge_images(shard, &path, Seen::ImageOfNames, None);
+                self.disk.remove_file(&path);
+                self.judge_images(shard, &path, Seen::ImageOfNames, None);
+            }
+            Call::RemoveDir { path } => {
+                self.note(format_args!("shard {shard} removes {}", path.display()));
+                self.disk.remove_dir(&path);
+            }
+            // No check reads the trash.
+            Call::MoveDir { from, to } => {
+                let (old, new) = (from.display(), to.display());
+                self.note(format_args!("shard {shard} moves {old} to {new}"));
+                self.disk.remove_dir(&from);
+            }
+            Call::Close { file } => drop(file),
+        }
+        None
+    }
+
+    fn open(&mut self, shard: u32, path: &Path, mode: OpenMode) -> OpenFile {
+        self.note(format_args!("shard {shard} opens {}", path.display()));
+        let is_new = !self.disk.has(path);
+        let inode = self.disk.open(path, mode);
+        if is_new {
+            self.judge_images(shard, path, Seen::ImageOfNames, None);
+        }
+        OpenFile { inode, mode, descriptor: Rc::default() }
+    }
+
+    fn rename(&mut self, shard: u32, from: &Path, to: &Path) {
+        self.note(format_args!("shard {shard} renames {} {}", from.display(), to.display()));
+        self.coverage.saw(match () {
+            () if from.ends_with(ASIDE_FILE_NAME) => Seen::Compacted,
+            () if to.ends_with(SNAPSHOT_FILE_NAME) => Seen::Snapshot,
+            () if from.ends_with(SNAPSHOT_FILE_NAME) => Seen::SnapshotFailed,
+            () => Seen::Recycled,
+        });
+        self.judge_images(shard, from, Seen::ImageOfNames, None);
+        self.disk.rename(from, to);
+        self.judge_images(shard, to, Seen::ImageOfNames, None);
+    }
+}

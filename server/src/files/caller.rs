@@ -1,0 +1,153 @@
+//! Makes the calls of a shard that may wait for a disk, one after the other, on a thread of its
+//! own.
+
+use super::ring::absent_is_fine;
+use super::{Call, FileError, Freeing};
+use crate::directories;
+use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+use muster_storage::OpenMode;
+use muster_uring::{File, Waker};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use tracing::warn;
+
+/// The end of a call: the file, if one was opened.
+pub(super) type Ended = Result<Option<File>, FileError>;
+
+/// The shard's side of the thread, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Caller {
+    calls: Sender<(Call<File>, Wake)>,
+    ended: Receiver<Ended>,
+}
+
+/// Wakes the shard when it is dropped: after a panic, too.
+#[derive(Debug)]
+struct Wake(Waker);
+
+impl Caller {
+    /// Starts the thread of a shard. `data` is the directory that paths are relative to.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(shard: u32, data: PathBuf, freeing: Freeing) -> io::Result<Self> {
+        let ((calls, received), (sender, ended)) = (unbounded::<(_, Wake)>(), unbounded());
+        let directory = Directory { data, freeing };
+        let work = move || {
+            for (call, _wake) in received {
+                // The shard has ended if it does not receive this.
+                let _ = sender.send(directory.make(call));
+            }
+        };
+        thread::Builder::new().name(format!("files-{shard}")).spawn(work)?;
+        Ok(Self { calls, ended })
+    }
+
+    /// Has a call made after those before it, and then the shard woken.
+    pub(super) fn call(&self, call: Call<File>, waker: Waker) {
+        // If the thread has ended, the shard is woken, and finds that it has.
+        drop(self.calls.send((call, Wake(waker))));
+    }
+
+    /// The end of the next call.
+    pub(super) fn ended(&self) -> Option<Ended> {
+        match self.ended.try_recv() {
+            Ok(ended) => Some(ended),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => {
+                let text = "the thread that opens, renames and removes files has ended";
+                Some(Err(FileError(text.to_owned())))
+            }
+        }
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        self.0.wake();
+    }
+}
+
+/// Opens a file, as [`Call::Open`] does, if no disk is needed: the file exists, and the kernel
+/// knows its name and inode.
+pub(super) fn open_at_once(data: &Path, path: &Path, mode: OpenMode) -> Option<File> {
+    match mode {
+        OpenMode::Cached => File::open_cached(&data.join(path)),
+        // They are rare, and others may be created in the same step.
+        OpenMode::Durable | OpenMode::Aside => None,
+    }
+}
+
+/// The data directory.
+#[derive(Debug)]
+struct Directory {
+    data: PathBuf,
+    freeing: Freeing,
+}
+
+impl Directory {
+    fn make(&self, call: Call<File>) -> Ended {
+        let Self { data, freeing } = self;
+        match call {
+            Call::Open { path, mode } => {
+                let path = data.join(path);
+                // If the data directory is gone, opening a new file must not begin a log of its
+                // own.
+                let opened = fs::metadata(data).and_then(|_| open(data, &path, mode));
+                return opened.map(Some).map_err(|error| failed("open", &path, &error));
+            }
+            Call::Truncate { file, len } => {
+                let truncated = file.std().set_len(len);
+                truncated.map_err(|error| failed("truncate a log", Path::new(""), &error))?;
+            }
+            Call::Rename { from, to } => {
+                let (from, to) = (data.join(from), data.join(to));
+                let replaced = freeing.hold(&to);
+                let renamed = fs::rename(&from, &to).and_then(|()| directories::sync_name(&to));
+                renamed.map_err(|error| failed("rename", &from, &error))?;
+                freeing.free(replaced);
+            }
+            Call::RemoveFile { path } => {
+                let path = data.join(path);
+                let removed = freeing.hold(&path);
+                let result = absent_is_fine(fs::remove_file(&path));
+                result.map_err(|error| failed("remove", &path, &error))?;
+                freeing.free(removed);
+            }
+            Call::RemoveDir { path } => {
+                let path = data.join(path);
+                let removed = absent_is_fine(freeing.remove_directory(path.clone()));
+                removed.map_err(|error| failed("remove", &path, &error))?;
+            }
+            Call::MoveDir { from, to } => {
+                let (from, to) = (data.join(from), data.join(to));
+                if let Err(error) = directories::move_to(&from, &to) {
+                    warn!("could not move {} to {}: {error}", from.display(), to.display());
+                }
+            }
+            Call::Close { file } => drop(file),
+        }
+        Ok(None)
+    }
+}
+
+fn open(data: &Path, path: &Path, mode: OpenMode) -> io::Result<File> {
+    let existed = path.exists();
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let file = match mode {
+        OpenMode::Durable | OpenMode::Aside => File::open_direct(path)?,
+        OpenMode::Cached => File::open_buffered(path)?,
+    };
+    if mode == OpenMode::Durable && !existed {
+        directories::sync_names(data, path)?;
+    }
+    Ok(file)
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> FileError {
+    FileError(format!("could not {what} {}: {error}", path.display()))
+}

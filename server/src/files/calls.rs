@@ -1,0 +1,202 @@
+//! Calls of the file system that may wait for a disk: they change names and lengths, and close
+//! files. They are made one after the other, while the shard continues.
+
+use super::{Descriptor, FileIo};
+use hashbrown::HashMap;
+use muster_storage::{FileId, OpenMode};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+/// A call. Paths are relative to the data directory.
+#[derive(Debug)]
+pub enum Call<F> {
+    /// Opens a file for reading and writing, and creates it if it is missing.
+    Open {
+        path: PathBuf,
+        mode: OpenMode,
+    },
+    Truncate {
+        file: F,
+        len: u64,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    /// A missing file is not an error.
+    RemoveFile {
+        path: PathBuf,
+    },
+    /// A missing directory is not an error.
+    RemoveDir {
+        path: PathBuf,
+    },
+    /// A directory that cannot be moved stays.
+    MoveDir {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Close {
+        file: F,
+    },
+}
+
+/// The purpose of a call, for its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Open(FileId),
+    Truncate(FileId),
+    /// The change of a name.
+    Name {
+        is_rename: bool,
+    },
+    Close,
+}
+
+/// The calls of a shard, in the order of their requests.
+#[derive(Debug)]
+pub(super) struct Calls<F> {
+    /// Those that are not begun: the first is an open that must wait.
+    waiting: VecDeque<(Purpose, Call<F>)>,
+    under_way: VecDeque<(Purpose, Directories)>,
+    /// The directories in which calls change or look up names, and how many.
+    busy: HashMap<PathBuf, Busy>,
+    closes: usize,
+    renames: usize,
+    /// When the first that waits became the first, and the first that is under way.
+    waits_since: i64,
+    begun_at: i64,
+}
+
+#[derive(Debug, Default)]
+struct Busy {
+    calls: usize,
+    renames: usize,
+}
+
+type Directories = [Option<PathBuf>; 2];
+
+impl<F: Descriptor> Calls<F> {
+    pub(super) fn new() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            under_way: VecDeque::new(),
+            busy: HashMap::new(),
+            closes: 0,
+            renames: 0,
+            waits_since: 0,
+            begun_at: 0,
+        }
+    }
+
+    /// Adds a call, which begins with [`Self::begin_next`].
+    pub(super) fn push(&mut self, purpose: Purpose, call: Call<F>, now: i64) {
+        let is_rename = matches!(purpose, Purpose::Name { is_rename: true });
+        self.renames += usize::from(is_rename);
+        for directory in directories(&call).into_iter().flatten() {
+            let busy = self.busy.entry(directory).or_default();
+            busy.calls += 1;
+            busy.renames += usize::from(is_rename);
+        }
+        if self.waiting.is_empty() {
+            self.waits_since = now;
+        }
+        self.waiting.push_back((purpose, call));
+    }
+
+    /// The next call that is not begun.
+    pub(super) fn next(&self) -> Option<Purpose> {
+        self.waiting.front().map(|(purpose, _)| *purpose)
+    }
+
+    pub(super) fn begin_next<I: FileIo<File = F>>(&mut self, io: &mut I, now: i64) {
+        let Some((purpose, call)) = self.waiting.pop_front() else { return };
+        self.waits_since = now;
+        self.begin(io, purpose, call, now);
+    }
+
+    /// Closes a file, before calls that wait: they may wait for this.
+    pub(super) fn close<I: FileIo<File = F>>(&mut self, io: &mut I, file: F, now: i64) {
+        self.closes += 1;
+        self.begin(io, Purpose::Close, Call::Close { file }, now);
+    }
+
+    /// The first call that is under way has ended.
+    pub(super) fn ended(&mut self, now: i64) -> Option<Purpose> {
+        let (purpose, directories) = self.under_way.pop_front()?;
+        self.begun_at = now;
+        let is_rename = matches!(purpose, Purpose::Name { is_rename: true });
+        self.renames -= usize::from(is_rename);
+        self.closes -= usize::from(purpose == Purpose::Close);
+        for directory in directories.into_iter().flatten() {
+            let Some(busy) = self.busy.get_mut(&directory) else { continue };
+            busy.calls -= 1;
+            busy.renames -= usize::from(is_rename);
+            if busy.calls == 0 {
+                self.busy.remove(&directory);
+            }
+        }
+        Some(purpose)
+    }
+
+    /// Whether a call that has not ended concerns names in the directory of a file.
+    pub(super) fn concern(&self, file: &Path) -> bool {
+        !self.busy.is_empty() && file.parent().is_some_and(|it| self.busy.contains_key(it))
+    }
+
+    /// Whether a file in the directory of this one is being renamed.
+    pub(super) fn rename_beside(&self, file: &Path) -> bool {
+        let busy = || file.parent().and_then(|directory| self.busy.get(directory));
+        self.renames > 0 && busy().is_some_and(|busy| busy.renames > 0)
+    }
+
+    /// When the first of those under way began. They are made one after the other.
+    pub(super) fn since(&self) -> Option<i64> {
+        (!self.under_way.is_empty()).then_some(self.begun_at)
+    }
+
+    /// Since when the first that is not begun is the first.
+    pub(super) fn waits_since(&self) -> Option<i64> {
+        (!self.waiting.is_empty()).then_some(self.waits_since)
+    }
+
+    /// Closes that have not ended.
+    pub(super) fn closes(&self) -> usize {
+        self.closes
+    }
+
+    /// Calls that have not ended, other than closes.
+    pub(super) fn others(&self) -> usize {
+        self.waiting.len() + self.under_way.len() - self.closes
+    }
+
+    fn begin<I: FileIo<File = F>>(
+        &mut self,
+        io: &mut I,
+        purpose: Purpose,
+        call: Call<F>,
+        now: i64,
+    ) {
+        if self.under_way.is_empty() {
+            self.begun_at = now;
+        }
+        self.under_way.push_back((purpose, directories(&call)));
+        io.call(call);
+    }
+}
+
+/// The directories in which a call changes or looks up names.
+fn directories<F>(call: &Call<F>) -> Directories {
+    let parent = |path: &Path| path.parent().map(Path::to_owned);
+    match call {
+        Call::Open { path, .. } | Call::RemoveFile { path } => [parent(path), None],
+        Call::Rename { from, to } => {
+            let (from, to) = (parent(from), parent(to));
+            let other = from.clone().filter(|from| to.as_ref() != Some(from));
+            [to, other]
+        }
+        Call::RemoveDir { path } => [Some(path.clone()), None],
+        Call::MoveDir { from, to } => [Some(from.clone()), Some(to.clone())],
+        Call::Truncate { .. } | Call::Close { .. } => [None, None],
+    }
+}

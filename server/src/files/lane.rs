@@ -1,0 +1,169 @@
+//! A lane: a file id, with the file that is open under it and the operations that wait. They start
+//! in the order of their requests, and only those wait that depend on what is not done yet.
+
+use muster_storage::{FileOp, OpenMode};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+#[derive(Debug)]
+pub(super) struct Lane<F> {
+    state: State<F>,
+    mode: OpenMode,
+    /// The path of the file, for errors.
+    path: PathBuf,
+    queue: VecDeque<Waiting>,
+    /// Waiting operations after which the file is another one, or is not open.
+    turns: usize,
+    /// Slices that wait for other files, and need this one to stay open.
+    users: usize,
+}
+
+#[derive(Debug)]
+enum State<F> {
+    Closed,
+    /// It is to be opened.
+    Wanted,
+    Opening,
+    Open(F),
+    Truncating(F),
+}
+
+#[derive(Debug)]
+pub(super) enum Waiting {
+    Op(FileOp),
+    /// The number of a slice with a part of the file.
+    Slice(u64),
+}
+
+impl<F: Clone> Lane<F> {
+    /// A file that is to be opened.
+    pub(super) fn new(path: PathBuf, mode: OpenMode) -> Self {
+        let (state, queue) = (State::Wanted, VecDeque::new());
+        Self { state, mode, path, queue, turns: 0, users: 0 }
+    }
+
+    pub(super) fn mode(&self) -> OpenMode {
+        self.mode
+    }
+
+    pub(super) fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    /// The file, if it is open.
+    pub(super) fn file(&self) -> Option<&F> {
+        match &self.state {
+            State::Open(file) | State::Truncating(file) => Some(file),
+            State::Closed | State::Wanted | State::Opening => None,
+        }
+    }
+
+    /// Whether it takes a descriptor.
+    pub(super) fn has_descriptor(&self) -> bool {
+        !matches!(self.state, State::Closed | State::Wanted)
+    }
+
+    /// Whether it is to be opened now.
+    pub(super) fn is_wanted(&self) -> bool {
+        matches!(self.state, State::Wanted)
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Whether parts of the file can be read now. Reads do not wait for writes.
+    pub(super) fn is_readable(&self) -> bool {
+        self.turns == 0 && matches!(self.state, State::Open(_))
+    }
+
+    /// Whether an operation starts now: before those that wait, or as the only one. Changes are
+    /// `held` while a file in the directory is being renamed: their durability may depend on its
+    /// name.
+    pub(super) fn starts(&self, op: &FileOp, held: bool) -> bool {
+        if matches!(op, FileOp::Read { .. }) {
+            return self.is_readable();
+        }
+        self.queue.is_empty() && self.is_ready_for(op, held)
+    }
+
+    pub(super) fn wait(&mut self, waiting: Waiting) {
+        self.turns += usize::from(waiting.is_turn());
+        self.queue.push_back(waiting);
+    }
+
+    /// Takes the next of those that wait, if it may start.
+    pub(super) fn next(&mut self, held: bool) -> Option<Waiting> {
+        let is_ready = match self.queue.front()? {
+            Waiting::Op(op) => self.is_ready_for(op, held),
+            Waiting::Slice(_) => matches!(self.state, State::Open(_)),
+        };
+        let next = self.queue.pop_front_if(|_| is_ready)?;
+        self.turns -= usize::from(next.is_turn());
+        Some(next)
+    }
+
+    /// A slice keeps the file open, until [`Self::release`].
+    pub(super) fn keep(&mut self) {
+        self.users += 1;
+    }
+
+    pub(super) fn release(&mut self) {
+        self.users -= 1;
+    }
+
+    /// The id is used for another file.
+    pub(super) fn open_next(&mut self, path: PathBuf, mode: OpenMode) {
+        (self.state, self.path, self.mode) = (State::Wanted, path, mode);
+    }
+
+    pub(super) fn begin_to_open(&mut self) {
+        self.state = State::Opening;
+    }
+
+    pub(super) fn opened(&mut self, file: F) {
+        self.state = State::Open(file);
+    }
+
+    /// Returns the file that is to be truncated.
+    pub(super) fn truncate(&mut self) -> Option<F> {
+        let file = self.close()?;
+        self.state = State::Truncating(file.clone());
+        Some(file)
+    }
+
+    pub(super) fn truncated(&mut self) {
+        if let Some(file) = self.close() {
+            self.state = State::Open(file);
+        }
+    }
+
+    /// Returns the file that is to be closed.
+    pub(super) fn close(&mut self) -> Option<F> {
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Open(file) | State::Truncating(file) => Some(file),
+            State::Closed | State::Wanted | State::Opening => None,
+        }
+    }
+
+    fn is_ready_for(&self, op: &FileOp, held: bool) -> bool {
+        let is_open = matches!(self.state, State::Open(_));
+        match op {
+            FileOp::Open { .. } => matches!(self.state, State::Closed),
+            FileOp::Close { .. } | FileOp::Truncate { .. } => is_open && self.users == 0,
+            FileOp::Write { .. } | FileOp::Sync { .. } => is_open && !held,
+            FileOp::Read { .. }
+            | FileOp::Rename { .. }
+            | FileOp::RemoveFile { .. }
+            | FileOp::RemoveDir { .. }
+            | FileOp::MoveDir { .. } => is_open,
+        }
+    }
+}
+
+impl Waiting {
+    fn is_turn(&self) -> bool {
+        use FileOp::{Close, Open, Truncate};
+        matches!(self, Self::Op(Open { .. } | Close { .. } | Truncate { .. }))
+    }
+}
