@@ -23,6 +23,7 @@ mod fairness;
 mod fetch_memory;
 mod first_hour;
 mod full_disk;
+mod hanging_disk;
 mod incidents;
 mod kafka_answers;
 mod large_groups;

@@ -3,6 +3,7 @@
 use super::{Client, Server};
 use muster_codec::messages::ConsumerGroupHeartbeatRequest;
 use muster_codec::{ApiKey, ErrorCode, Response};
+use std::time::Duration;
 
 pub const MEMBERS: usize = 40;
 pub const SESSION_MS: u64 = 2_000;
@@ -35,6 +36,11 @@ impl Member {
         let asked = member.ask();
         assert!(member.is_answered(asked));
         member
+    }
+
+    /// Panics from now on if an answer takes longer than this.
+    pub fn waits_for(&self, patience: Duration) {
+        self.client.stream().set_read_timeout(Some(patience)).unwrap();
     }
 
     /// Sends a heartbeat.

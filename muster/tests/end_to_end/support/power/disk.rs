@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The unit that a disk writes as a whole or not at all.
@@ -24,7 +24,7 @@ const TTL: Duration = Duration::from_secs(3600);
 
 /// The disk from the outside, with its power switch.
 pub struct Disk {
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
     _session: BackgroundSession,
     path: PathBuf,
 }
@@ -33,10 +33,10 @@ impl Disk {
     /// # Errors
     /// This machine has no FUSE, or does not permit mounts.
     pub fn mount(directory: &Path, bytes: u64) -> io::Result<Self> {
-        let state = Arc::<Mutex<State>>::default();
-        let file_system = FileOnly { state: state.clone(), bytes };
+        let shared = Arc::<Shared>::default();
+        let file_system = FileOnly { shared: shared.clone(), bytes };
         let session = fuser::spawn_mount(file_system, directory, &Config::default())?;
-        Ok(Self { state, _session: session, path: directory.join(FILE_NAME) })
+        Ok(Self { shared, _session: session, path: directory.join(FILE_NAME) })
     }
 
     /// The file for a loop device.
@@ -56,9 +56,30 @@ impl Disk {
         self.state().is_off = false;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+    /// Until the value is dropped, reads, writes and flushes do not end.
+    pub fn hang(&self) -> Hang<'_> {
+        self.state().hangs = true;
+        Hang(self)
     }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap()
+    }
+}
+
+pub struct Hang<'d>(&'d Disk);
+
+impl Drop for Hang<'_> {
+    fn drop(&mut self) {
+        self.0.state().hangs = false;
+        self.0.shared.resumed.notify_all();
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    resumed: Condvar,
 }
 
 type Sector = Box<[u8; SECTOR_BYTES]>;
@@ -69,6 +90,7 @@ struct State {
     /// All states of a sector since the last flush, in order.
     cached: HashMap<u64, Vec<Sector>>,
     is_off: bool,
+    hangs: bool,
 }
 
 impl State {
@@ -122,7 +144,7 @@ impl State {
 
 /// A file system of one file.
 struct FileOnly {
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
     bytes: u64,
 }
 
@@ -152,7 +174,8 @@ impl FileOnly {
     }
 
     fn powered(&self) -> Result<MutexGuard<'_, State>, Errno> {
-        let state = self.state.lock().unwrap();
+        let Shared { state, resumed } = &*self.shared;
+        let state = resumed.wait_while(state.lock().unwrap(), |state| state.hangs).unwrap();
         if state.is_off { Err(Errno::EIO) } else { Ok(state) }
     }
 }

@@ -4,7 +4,7 @@
 mod disk;
 
 use super::{PATIENCE, Random};
-pub use disk::Disk;
+pub use disk::{Disk, Hang};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -42,6 +42,11 @@ impl PowerSupply {
     /// errors.
     pub fn cut(&self, random: &mut Random) -> (usize, usize) {
         self.disk.power_off(random)
+    }
+
+    /// The disk does not answer until the value is dropped.
+    pub fn hang(&self) -> Hang<'_> {
+        self.disk.hang()
     }
 
     /// Restores the power, and mounts the file system as after a boot. All files must be closed.
