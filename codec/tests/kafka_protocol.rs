@@ -96,7 +96,8 @@ apis! {
     RenewDelegationToken, RenewDelegationTokenRequest, RenewDelegationTokenResponse;
     ExpireDelegationToken, ExpireDelegationTokenRequest, ExpireDelegationTokenResponse;
     DescribeDelegationToken, DescribeDelegationTokenRequest, DescribeDelegationTokenResponse;
-    ListPartitionReassignments, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse;
+    ListPartitionReassignments, ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse;
     IncrementalAlterConfigs, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
     OffsetDelete, OffsetDeleteRequest, OffsetDeleteResponse;
     AlterClientQuotas, AlterClientQuotasRequest, AlterClientQuotasResponse;

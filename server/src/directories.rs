@@ -56,6 +56,14 @@ pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
+/// The result of a removal, of which the target may be missing.
+pub(crate) fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 
 use muster_counters::{Metric, Number, Value, Visitor, counters};
 
-/// What one address may use of a limit: for docs/limits.md and its stories.
+/// The part of a limit that one address may use: for docs/limits.md and its stories.
 #[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fairness {
@@ -37,7 +37,10 @@ impl Fairness {
 const MEMORY: &str = "shard.memory.max.bytes";
 
 macro_rules! limits {
-    ($($(#[doc = $help:literal])* $limit:ident = $name:literal, $fairness:ident $($key:ident)?;)*) => {
+    ($(
+        $(#[doc = $help:literal])*
+        $limit:ident = $name:literal, $fairness:ident $($key:ident)?;
+    )*) => {
         /// A limit of a shard.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Limit {
@@ -60,7 +63,7 @@ macro_rules! limits {
                 }
             }
 
-            /// What one address may use of it.
+            /// The part that one address may use.
             #[cfg(test)]
             pub(crate) fn fairness(self) -> Fairness {
                 match self {

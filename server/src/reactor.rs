@@ -6,6 +6,7 @@
 mod error;
 pub(crate) mod handshakes;
 mod io;
+mod leave;
 mod lines;
 mod numbers;
 mod ring;
@@ -182,62 +183,6 @@ impl<I: Io> Reactor<I> {
     /// As for [`Self::input`].
     pub fn perform_all(&mut self, io: &mut I, commands: Vec<Command>) -> Result<(), FileError> {
         commands.into_iter().try_for_each(|command| self.perform(io, command))
-    }
-
-    /// The shard has failed: closes all its connections. Until [`Self::is_busy`] returns false,
-    /// completions are for [`Self::drain`]; messages stay in the mailbox for the next shard.
-    pub fn leave(&mut self, io: &mut I) {
-        let open = self.connections.drain(..).flatten().map(|open| open.conn);
-        open.chain(self.finishing.drain(..).map(|(_, conn)| conn)).for_each(|it| io.close(it));
-        self.dirty.clear();
-        self.sessions.clear();
-    }
-
-    /// Takes a completion for which there is no shard. To be followed by [`Self::drained`].
-    ///
-    /// # Errors
-    /// As for [`Self::input`].
-    pub fn drain(
-        &mut self,
-        io: &mut I,
-        completion: Completion<I::Conn, I::Data, I::Parts>,
-    ) -> Result<(), FileError> {
-        match completion {
-            Completion::Accepted { conn, .. }
-            | Completion::InputEnded { conn }
-            | Completion::Broken { conn } => io.close(conn),
-            Completion::Written { token, result } => {
-                self.files.written(io.files(), token, result)?;
-            }
-            Completion::Read { token, result } => drop(self.files.read(token, result)),
-            Completion::Synced { token, result } => drop(self.files.synced(token, result)?),
-            Completion::Called => self.files.called(io.files())?,
-            Completion::PartsRead { parts, .. } => io.recycle(parts),
-            Completion::NotAccepted { .. }
-            | Completion::Received { .. }
-            | Completion::Sent { .. }
-            | Completion::Streamed { .. }
-            | Completion::StreamFailed { .. }
-            | Completion::Writable { .. } => {}
-            Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
-            Completion::Mail(_) => {}
-        }
-        Ok(())
-    }
-
-    /// All completions that have come without a shard were taken.
-    pub fn drained(&mut self, io: &mut I) {
-        self.files.resume(io.files());
-    }
-
-    /// Whether a file operation is under way.
-    pub fn is_busy(&self) -> bool {
-        self.files.is_busy()
-    }
-
-    /// Closes all files of a shard that has failed. No operation may be under way.
-    pub fn close_files(&mut self, io: &mut I) {
-        self.files.close_all(io.files());
     }
 
     pub fn files(&self) -> &Files<I::Files> {

@@ -17,6 +17,7 @@ use crate::host::Host;
 use crate::logging;
 use crate::mailbox::Peer;
 use crate::metrics::{self, Admin, ShardState, ShardStates};
+use crate::placement::Placement;
 use crate::random::RandomIds;
 use crate::reactor::{End, Parts, RingReactor};
 use crate::reshard;
@@ -102,17 +103,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let log_sizes = LogSizes { segment_bytes, ..LogSizes::default() };
     let mut ids = RandomIds::new()?;
     let placement = options.config.placement(options.shards);
-    let mut is_new = false;
-    let first = |meta: &Meta| {
-        is_new = true;
-        let user = options.first_user.as_ref();
-        user.map_or(Ok(Vec::new()), |user| user.records_for(&options.config, meta))
-    };
-    let mut directory =
-        DataDir::open_or_make(&options.data, placement, log_sizes, &mut ids, first)?;
-    if options.first_user.is_some() && !is_new {
-        info!("the first user is not added, as the data directory is not new");
-    }
+    let mut directory = open_directory(options, placement, log_sizes, &mut ids)?;
     let mut config = options.config.clone();
     directory.keep_transactions_partitions(&mut config)?;
     let placement = config.placement(options.shards);
@@ -173,6 +164,26 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
 /// The position up to which a shard's log was durable when it stopped, and whether none of its
 /// transactions may have lost writes before the start.
 type Stopped = (u64, bool);
+
+/// Opens the data directory. A new one gets the first user.
+fn open_directory(
+    options: &Options,
+    placement: Placement,
+    log_sizes: LogSizes,
+    ids: &mut RandomIds,
+) -> Result<DataDir, Failure> {
+    let mut is_new = false;
+    let first = |meta: &Meta| {
+        is_new = true;
+        let user = options.first_user.as_ref();
+        user.map_or(Ok(Vec::new()), |user| user.records_for(&options.config, meta))
+    };
+    let directory = DataDir::open_or_make(&options.data, placement, log_sizes, ids, first)?;
+    if options.first_user.is_some() && !is_new {
+        info!("the first user is not added, as the data directory is not new");
+    }
+    Ok(directory)
+}
 
 /// The admin side, which reports on the shards from their start on.
 fn start_admin(

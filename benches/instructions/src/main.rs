@@ -2,9 +2,9 @@
 //! `benches/instructions/run` runs it, and compares.
 //!
 //! callgrind counts [`measured::turn`] alone: turns of production's reactor and shard, from the
-//! bytes of a request to those of its answer. It does not count the clients and the disk, which work
-//! between turns. A request takes as many turns as on a server with nothing else to do: one for its
-//! bytes, one for the end of each write, one for the end of the send.
+//! bytes of a request to those of its answer. It does not count the clients and the disk, which
+//! work between turns. A request takes as many turns as on a server with nothing else to do: one
+//! for its bytes, one for the end of each write, one for the end of the send.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]

@@ -259,10 +259,9 @@ impl GroupState {
 
     fn must_rebalance(&mut self, index: MemberIndex, sent: Time) {
         let member = self.member(index);
-        let before = member.alive.map_or(sent, |alive| match alive.sent < sent {
-            true => alive.sent,
-            false => member.previous,
-        });
+        let before = member
+            .alive
+            .map_or(sent, |alive| if alive.sent < sent { alive.sent } else { member.previous });
         let from = sent.min(before).min(member.unsure.unwrap_or(Time::MAX));
         member.must_rebalance = Some(member.must_rebalance.map_or(from, |known| known.min(from)));
     }

@@ -90,7 +90,7 @@ impl Channel {
         Ok(read(wire::read::<R>(version, &frame)?))
     }
 
-    /// As [`Self::call`], but returns the answer without decoding it.
+    /// Calls like [`Self::call`], and returns the answer without decoding it.
     pub(super) async fn exchange<R: Call>(
         &mut self,
         version: i16,

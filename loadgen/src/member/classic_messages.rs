@@ -9,9 +9,10 @@ use muster_codec::{ApiKey, ErrorCode, Str};
 
 use super::assignors::protocol::{Joining, join_metadata};
 use super::classic::Classic;
-use super::core::{Core, Turn, millis, text};
+use super::core::{Core, Turn, millis};
 use super::error::{Fatal, Step, fatal};
 use super::io::Request;
+use super::text::text;
 use crate::plan::{ClassicAssignor, Protocol};
 use crate::topics::Topics;
 

@@ -11,7 +11,7 @@ use muster_codec::messages::{
 };
 
 use super::consumer_messages::{OWN_ID, Target, describe, wire};
-use super::core::{Core, Turn, text};
+use super::core::{Core, Turn};
 use super::error::Step;
 use super::heartbeating::Heartbeating;
 use super::heartbeats::LEAVE;
@@ -19,6 +19,7 @@ use super::io::{Regular, Request, Response};
 use super::membership::{Beat, Beats, Heard, Membership};
 use super::owned::difference;
 use super::reconciling::Reconciling;
+use super::text::text;
 use crate::event::{EventKind, Stop};
 use crate::plan::Partition;
 use crate::time::Time;

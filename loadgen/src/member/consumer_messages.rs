@@ -6,9 +6,10 @@ use muster_codec::messages::{
 };
 use muster_codec::{ApiKey, Uuid};
 
-use super::core::{Core, millis, text};
+use super::core::{Core, millis};
 use super::error::{Step, unsupported};
 use super::owned::{by_topic, sorted};
+use super::text::text;
 use crate::plan::{Partition, Protocol, Subscription};
 use crate::topics::Topics;
 

@@ -8,9 +8,9 @@ use muster_codec::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use muster_codec::{ApiKey, ErrorCode};
 
 use super::backoff::Retry;
-use super::core::text;
 use super::error::{Fatal, Remedy, Step, fatal_of, refusal, remedy};
 use super::io::{NodeIndex, Request};
+use super::text::text;
 use crate::time::Time;
 
 /// From this version on the request has a list of keys (KIP-699).

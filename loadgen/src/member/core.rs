@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use muster_codec::{ApiKey, Str};
+use muster_codec::ApiKey;
 
 use super::backoff::Retry;
 use super::coordinator::{self, Key, Lookup};
@@ -238,11 +238,6 @@ impl Core {
             self.emit(turn, EventKind::Lost { partitions });
         }
     }
-}
-
-/// A copy of a string, for a request.
-pub(super) fn text(text: &str) -> Str<'static> {
-    Str::Owned(text.to_owned())
 }
 
 /// Whole milliseconds, limited to the protocol's 32 bits.

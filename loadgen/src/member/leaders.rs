@@ -4,9 +4,10 @@ use muster_codec::ApiKey;
 use muster_codec::messages::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 
 use super::backoff::Retry;
-use super::core::{Core, Turn, text};
+use super::core::{Core, Turn};
 use super::error::Step;
 use super::io::{Answer, Destination, Failure, NodeIndex, Request, Response};
+use super::text::text;
 use crate::plan::Partition;
 use crate::time::Time;
 

@@ -43,6 +43,7 @@ mod share;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,8 +10,8 @@ use muster_codec::messages::{
     OffsetFetchRequestTopics, OffsetFetchResponse,
 };
 
-use super::core::text;
 use super::owned::by_topic;
+use super::text::text;
 use crate::plan::{MemberPlan, Partition, Protocol, TopicIndex};
 use crate::topics::Topics;
 

@@ -1,4 +1,4 @@
-//! The requests that muster-load makes one after the other, each with the answer that belongs to it.
+//! The requests that muster-load makes one after the other, each with its answer.
 
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Field, Version};

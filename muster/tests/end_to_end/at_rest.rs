@@ -184,7 +184,7 @@ fn one_bit_in_the_last_block_after_a_clean_stop_is_refused() {
 fn a_log_shorter_than_its_snapshot_is_refused_and_the_snapshot_stays() {
     let data = tempfile::tempdir().unwrap();
     let mut server = filled(data.path(), 1, &["metadata.log.max.snapshot.interval.ms=100"]);
-    server.says(&format!("was written at operation {}", GROUPS + 1));
+    server.has_snapshot_at(GROUPS + 1);
     server.kill();
     let whole = fs::read(segment(data.path())).unwrap();
     let blocks = blocks(&segment(data.path()));

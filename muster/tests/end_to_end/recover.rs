@@ -162,7 +162,7 @@ fn a_log_shorter_than_its_snapshot_continues_without_it() {
     let mut server = Server::start(data.path(), 1, &rules);
     create_topic(&server, "orders", 1);
     (0..GROUPS).for_each(|number| commit(&server, &group(number), "orders", 0, number));
-    server.says(&format!("was written at operation {}", GROUPS + 1));
+    server.has_snapshot_at(GROUPS + 1);
     server.kill();
     let path = segment(data.path(), "shards-1/0");
     let last = *blocks(&path).last().unwrap();

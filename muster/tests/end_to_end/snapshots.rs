@@ -277,22 +277,11 @@ fn a_quiet_server_writes_a_snapshot_of_little_data() {
     let mut server = Server::start(directory.path(), 1, &rules);
     create_topic(&server, TOPIC, PARTITIONS);
     commit(&mut server.client(0), 3, 7, "");
-    server.says("was written at operation 2");
-    await_rename(directory.path());
+    server.has_snapshot_at(2);
     server.kill();
     server = server.restart();
     server.says("1 of 1 groups unloaded, 0 records");
     assert_eq!(fetch(&mut server.client(0), 3).unwrap()[0], 7);
-}
-
-/// Waits until a snapshot that was written has its name: the line of the log comes before.
-fn await_rename(data: &Path) {
-    let written = data.join("shards-1").join("0").join("snapshot.new");
-    let deadline = Instant::now() + PATIENCE;
-    while written.exists() {
-        assert!(Instant::now() < deadline, "{written:?} is not renamed");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// The highest position of a deletion that compaction dropped.

@@ -19,7 +19,7 @@ pub struct Budget {
     pub(crate) client: Option<OfClient>,
 }
 
-/// What the address of a client holds.
+/// The bytes that the address of a client holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OfClient {
     pub(crate) address: Address,

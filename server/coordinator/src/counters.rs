@@ -135,7 +135,7 @@ pub(crate) enum Standing {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) standing: Option<Standing>,
-    /// Who pays for its members.
+    /// The address that pays for its members.
     pub(crate) payer: PayerNumber,
     pub(crate) members: u32,
     pub(crate) member_bytes: u32,

@@ -1,5 +1,5 @@
-//! Who pays for the members of a group, of the limit on the bytes of all members: the address whose
-//! request has made the group larger last.
+//! The payer for the members of a group, of the limit on the bytes of all members: the address
+//! whose request has made the group larger last.
 //!
 //! A group has one payer, so that the account takes two bytes in a group, and constant time for
 //! each change, however many members there are. An address that adds to a group of others takes all
@@ -17,11 +17,11 @@ pub(crate) type PayerNumber = u16;
 pub(crate) struct Payers {
     /// The client that has added to a group last.
     pub(crate) adds: Address,
-    /// By number, from 1: the address, and the number of groups that it pays for.
+    /// Each address by its number, from 1, and the number of groups that it pays for.
     known: Vec<(Address, u32)>,
     numbers: BTreeMap<Address, PayerNumber>,
     free: Vec<PayerNumber>,
-    /// What they have taken and given back.
+    /// The bytes that they have taken and given back.
     pub(crate) moves: Moves,
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use muster_fairness::Holders;
 
     fn held(payers: &mut Payers, holders: &mut Holders) -> [usize; 3] {
-        payers.moves.tell(holders);
+        payers.moves.report_to(holders);
         ["", "/10.0.0.1", "/10.0.0.2"].map(|host| holders.held_by(Address::of(host)))
     }
 
@@ -133,7 +133,7 @@ mod tests {
             let payer = payers.changed(0, 0, 7);
             assert_eq!((payer, payers.address(payer)), (1, payers.adds));
             payers.changed(payer, 7, 0);
-            payers.moves.tell(&mut holders);
+            payers.moves.report_to(&mut holders);
         }
         assert_eq!(holders, Holders::default());
     }

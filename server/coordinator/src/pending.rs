@@ -201,7 +201,7 @@ pub(crate) struct PendingOffsets {
     bytes: usize,
     /// The producer whose offsets are added now, and the address of its client.
     adds: Option<(i64, Address)>,
-    /// What addresses have taken and given back.
+    /// The bytes that addresses have taken and given back.
     pub(crate) moves: Moves,
 }
 

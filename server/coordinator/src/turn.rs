@@ -21,9 +21,9 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) wall: Wall,
     pub(crate) config: &'t Config,
     pub(crate) group_configs: &'t GroupConfigs,
-    /// Of the bytes of the profiles of all members.
+    /// The allowance of bytes of the profiles of all members.
     pub(crate) members: Allowance,
-    /// Of the bytes of the pending offsets.
+    /// The allowance of bytes of the pending offsets.
     pub(crate) pending_bytes: Allowance,
     pub(crate) pending: &'t PendingOffsets,
     pub(crate) topics: &'t dyn Topics,

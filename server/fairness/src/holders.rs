@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 /// The last part of a limit, of which an address may only hold a share, is one in this many.
 const RESERVE_PART: usize = 8;
 
-/// What the clients of each address hold of one limit.
+/// The amount of one limit that the clients of each address hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holders {
     /// No entry is 0.
@@ -94,14 +94,14 @@ impl Holders {
         self.by_address.get(&address).copied().unwrap_or(0)
     }
 
-    /// What all of them hold.
+    /// The amount that all of them hold.
     pub fn total(&self) -> usize {
         self.total
     }
 }
 
-/// What addresses have taken and given back since their [`Holders`] were told, for those who cannot
-/// tell them at once.
+/// The amounts that addresses have taken and given back since the last report to their [`Holders`]:
+/// for callers that cannot change these at once.
 #[derive(Debug, Default)]
 pub struct Moves(BTreeMap<Address, (usize, usize)>);
 
@@ -118,7 +118,8 @@ impl Moves {
         }
     }
 
-    pub fn tell(&mut self, holders: &mut Holders) {
+    /// Takes and gives back the amounts in `holders`.
+    pub fn report_to(&mut self, holders: &mut Holders) {
         while let Some((address, (taken, given))) = self.0.pop_first() {
             holders.take(address, taken);
             holders.give_back(address, given);

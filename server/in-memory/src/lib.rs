@@ -1,19 +1,21 @@
 //! A server of one shard in one thread: production's shard and reactor, with clients, disk and
 //! clock in memory.
 //!
-//! Nothing happens by itself: the caller sends the bytes of clients, ends file operations, lets time
-//! pass, and runs each turn. `benches/instructions` counts what these turns cost. The simulator has
-//! a world of its own, with operations that fail and clients that are judged.
+//! Nothing happens by itself: the caller sends the bytes of clients, ends file operations, lets
+//! time pass, and runs each turn. `benches/instructions` counts what these turns cost. The
+//! simulator has a world of its own, with operations that fail and clients that are judged.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
 mod disk;
+mod memory;
 mod sockets;
 
 pub use sockets::{Conn, Socket};
 
-use disk::{Disk, Operation};
+use disk::Disk;
+use memory::Memory;
 use muster::clock::Times;
 use muster::cluster::Endpoint;
 use muster::config::Config;
@@ -36,28 +38,11 @@ const CLOSING_MAX: usize = 4;
 /// Files that the partitions keep open.
 const PARTITION_FILES_MAX: u32 = 1_000;
 
-type Done = Completion<Conn, Vec<u8>, Vec<u8>>;
-
 /// A server, and the clients' ends of its connections.
 pub struct Server {
     shard: Shard,
     reactor: Reactor<Memory>,
     memory: Memory,
-}
-
-/// The machine that the reactor works on.
-pub(crate) struct Memory {
-    times: Times,
-    /// The completions that the next turn handles, in order.
-    came: VecDeque<Done>,
-    sockets: Sockets,
-    disk: Disk,
-    /// Operations of disk and sockets that have begun.
-    begun: VecDeque<Operation>,
-    /// The parts that are sent next.
-    parts: Vec<u8>,
-    /// The receiver of what clients push, which has a thread in a server.
-    telemetry: Receiver,
 }
 
 impl Server {

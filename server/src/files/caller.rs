@@ -1,9 +1,8 @@
 //! Makes the calls of a shard that may wait for a disk, one after the other, on a thread of its
 //! own.
 
-use super::ring::absent_is_fine;
 use super::{Call, FileError, Freeing};
-use crate::directories;
+use crate::directories::{self, absent_is_fine};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use muster_storage::OpenMode;
 use muster_uring::{File, Waker};

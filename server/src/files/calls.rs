@@ -1,45 +1,11 @@
 //! Calls of the file system that may wait for a disk: they change names and lengths, and close
 //! files. They are made one after the other, while the shard continues.
 
-use super::{Descriptor, FileIo};
+use super::{Call, Descriptor, FileIo};
 use hashbrown::HashMap;
-use muster_storage::{FileId, OpenMode};
+use muster_storage::FileId;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-
-/// A call. Paths are relative to the data directory.
-#[derive(Debug)]
-pub enum Call<F> {
-    /// Opens a file for reading and writing, and creates it if it is missing.
-    Open {
-        path: PathBuf,
-        mode: OpenMode,
-    },
-    Truncate {
-        file: F,
-        len: u64,
-    },
-    Rename {
-        from: PathBuf,
-        to: PathBuf,
-    },
-    /// A missing file is not an error.
-    RemoveFile {
-        path: PathBuf,
-    },
-    /// A missing directory is not an error.
-    RemoveDir {
-        path: PathBuf,
-    },
-    /// A directory that cannot be moved stays.
-    MoveDir {
-        from: PathBuf,
-        to: PathBuf,
-    },
-    Close {
-        file: F,
-    },
-}
 
 /// The purpose of a call, for its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,7 +121,7 @@ impl<F: Descriptor> Calls<F> {
         (!self.under_way.is_empty()).then_some(self.begun_at)
     }
 
-    /// Since when the first that is not begun is the first.
+    /// The time since when the first that is not begun is the first.
     pub(super) fn waits_since(&self) -> Option<i64> {
         (!self.waiting.is_empty()).then_some(self.waits_since)
     }

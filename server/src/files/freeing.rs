@@ -2,7 +2,7 @@
 //! piece by piece, and removes directories. The kernel keeps the core while it frees a file: half a
 //! gigabyte takes 100 ms.
 
-use super::ring::absent_is_fine;
+use crate::directories::absent_is_fine;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::collections::VecDeque;
 use std::fs::{self, File};

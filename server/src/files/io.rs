@@ -1,11 +1,10 @@
 //! The interface of a shard's files to what carries out their operations: a ring and a thread, or a
 //! disk of the simulator.
 
-use super::Call;
 use muster_storage::{FileToken, OpenMode};
 use std::error::Error;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Carries out operations. No function waits for a disk: the ends of writes, reads and syncs are
 /// passed to [`Files::written`], [`Files::read`] and [`Files::synced`], and those of calls to
@@ -52,6 +51,40 @@ pub trait FileIo {
 
     /// Sends or reads the slice of added parts, or drops it.
     fn send(&mut self, to: PartsTo<Self::Conn>);
+}
+
+/// A call of the file system. Paths are relative to the data directory.
+#[derive(Debug)]
+pub enum Call<F> {
+    /// Opens a file for reading and writing, and creates it if it is missing.
+    Open {
+        path: PathBuf,
+        mode: OpenMode,
+    },
+    Truncate {
+        file: F,
+        len: u64,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    /// A missing file is not an error.
+    RemoveFile {
+        path: PathBuf,
+    },
+    /// A missing directory is not an error.
+    RemoveDir {
+        path: PathBuf,
+    },
+    /// A directory that cannot be moved stays.
+    MoveDir {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Close {
+        file: F,
+    },
 }
 
 /// An open file. Clones share the descriptor.

@@ -10,14 +10,14 @@ mod io;
 mod lane;
 mod order;
 mod ring;
+mod slices;
 #[cfg(test)]
 mod tests;
 
 pub use caller::Caller;
-pub use calls::Call;
 pub use counters::{FileCounters, FileGauges};
 pub use freeing::Freeing;
-pub use io::{Descriptor, FileError, FileIo, PartsTo};
+pub use io::{Call, Descriptor, FileError, FileIo, PartsTo};
 pub use ring::{RingIo, block_bytes};
 
 use crate::shard::Part;
@@ -122,37 +122,6 @@ impl<I: FileIo> Files<I> {
             FileOp::RemoveDir { path } => self.change_name(io, Call::RemoveDir { path }),
             FileOp::MoveDir { from, to } => self.change_name(io, Call::MoveDir { from, to }),
         }
-        Ok(())
-    }
-
-    /// Sends or reads a slice of parts of files, or drops it. If one is being opened, the slice
-    /// waits; others do not wait for it.
-    ///
-    /// # Errors
-    /// As for [`Self::perform`].
-    pub fn send_parts(
-        &mut self,
-        io: &mut I,
-        parts: Vec<Part>,
-        to: PartsTo<I::Conn>,
-    ) -> Result<(), FileError> {
-        let is_readable = |file| self.lanes.get(&file).is_some_and(Lane::is_readable);
-        if parts.iter().filter_map(Part::file).all(is_readable) {
-            return self.start_slice(io, parts, to);
-        }
-        let number = self.next_slice;
-        self.next_slice += 1;
-        let mut missing = 0;
-        for file in files_of(&parts) {
-            let lane = self.lane_mut(file)?;
-            if lane.is_readable() {
-                lane.keep();
-            } else {
-                lane.wait(Waiting::Slice(number));
-                missing += 1;
-            }
-        }
-        self.slices.insert(number, WaitingSlice { parts, to, missing });
         Ok(())
     }
 
@@ -395,25 +364,6 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    /// One more file of a slice is open. Starts the slice if it was the last, and returns the files
-    /// that it no longer needs.
-    fn start_if_whole(&mut self, io: &mut I, number: u64) -> Result<Vec<FileId>, FileError> {
-        let Some(slice) = self.slices.get_mut(&number) else { return Ok(Vec::new()) };
-        slice.missing -= 1;
-        if slice.missing > 0 {
-            return Ok(Vec::new());
-        }
-        let Some(WaitingSlice { parts, to, .. }) = self.slices.remove(&number) else {
-            return Ok(Vec::new());
-        };
-        let files = files_of(&parts);
-        self.start_slice(io, parts, to)?;
-        for file in &files {
-            self.lane_mut(*file)?.release();
-        }
-        Ok(files)
-    }
-
     fn start(&mut self, io: &mut I, file: FileId, op: FileOp) -> Result<(), FileError> {
         let lane = self.lanes.get_mut(&file).ok_or_else(|| not_open(file))?;
         match op {
@@ -465,27 +415,6 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    fn start_slice(
-        &mut self,
-        io: &mut I,
-        parts: Vec<Part>,
-        to: PartsTo<I::Conn>,
-    ) -> Result<(), FileError> {
-        for part in parts {
-            match part {
-                Part::Bytes(bytes) => io.put_bytes(bytes),
-                Part::File { file, offset, len } => {
-                    io.put_file(open_file(file, self.lane(file)?)?, offset, len);
-                }
-            }
-        }
-        if let PartsTo::Socket(conn) | PartsTo::Reactor(conn) = to {
-            self.sending.push((conn, self.now));
-        }
-        io.send(to);
-        Ok(())
-    }
-
     /// A log could not be written or synced: the file is named if it is open still.
     fn failed(&self, what: &str, file: Option<FileId>, error: &std::io::Error) -> FileError {
         let path = file.and_then(|file| self.lanes.get(&file)).map(|it| it.path().display());
@@ -508,14 +437,6 @@ fn open_file<F: Clone>(id: FileId, lane: &Lane<F>) -> Result<&F, FileError> {
 
 fn not_open(id: FileId) -> FileError {
     FileError(format!("{id:?} is not open"))
-}
-
-/// The files of a slice, each once.
-fn files_of(parts: &[Part]) -> Vec<FileId> {
-    let mut files: Vec<FileId> = parts.iter().filter_map(Part::file).collect();
-    files.sort_unstable();
-    files.dedup();
-    files
 }
 
 /// Whether the disk, the quota or the limit of a file's size is exhausted. (A short write means

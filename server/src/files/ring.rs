@@ -167,10 +167,3 @@ pub fn block_bytes(directory: &Path) -> io::Result<u32> {
     let (least, most) = (BLOCK_BYTES_MIN as usize, BLOCK_BYTES_MAX as usize);
     Ok(block_bytes.unwrap_or(most).clamp(least, most) as u32)
 }
-
-pub(super) fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
-}

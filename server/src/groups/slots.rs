@@ -275,7 +275,7 @@ impl Slots {
         self.led.held()
     }
 
-    /// By how many bytes what addresses pay for differs from what there is: for checks.
+    /// The difference between the bytes that addresses pay for and those that exist: for checks.
     pub(crate) fn miscounted_shares(&self) -> usize {
         let Held { member_bytes, pending_bytes, .. } = self.held();
         let (of_members, of_pending) = self.budget.paid();

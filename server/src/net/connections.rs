@@ -8,7 +8,6 @@ use super::durable::{Flushes, Reply, VisibleAt};
 use super::input::Waiting;
 use super::limits::{Limits, SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
 use super::long_input::Leaving;
-use super::looks::Looks;
 use super::stream::{Piece, SliceMax};
 use super::throttle::Throttle;
 use super::timings::{Sampler, Timings};
@@ -71,7 +70,6 @@ pub struct Connections {
     pub(super) doors: Doors,
     pub(super) counters: ClientCounters,
     pub(super) answered: Answered,
-    pub(super) looks: Looks,
     pub(super) timings: Timings,
     pub(super) sampler: Sampler,
     /// The request that the shard works on, if it is measured.
@@ -99,7 +97,6 @@ impl Connections {
             amendments: Holders::default(),
             counters: ClientCounters::default(),
             answered: Answered::default(),
-            looks: Looks::default(),
             timings: Timings::default(),
             sampler: Sampler::default(),
             timed: None,

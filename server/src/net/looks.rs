@@ -29,15 +29,17 @@ pub(crate) struct LookedAt {
     pub(crate) is_awaited: bool,
 }
 
-impl Connections {
+impl Looks {
     /// Looks at the next connections; returns what was found once all were looked at. `is_parked`
     /// is for requests that wait for something other than the server.
     pub(super) fn look(
         &mut self,
+        connections: &mut Connections,
         now: i64,
         is_parked: impl Fn(RequestId, ApiKey) -> bool,
     ) -> Option<LookedAt> {
-        let Self { slots, looks: Looks { next, found }, .. } = self;
+        let Self { next, found } = self;
+        let slots = &mut connections.slots;
         let end = slots.len().min(*next + LOOKED_AT_ONCE);
         for connection in slots[(*next).min(end)..end].iter_mut().flatten() {
             let Some(awaited) = connection.awaited() else {
@@ -97,8 +99,9 @@ mod tests {
 
     /// The findings of a look at all connections; requests of `JoinGroup` are parked.
     fn found(connections: &mut Connections, now: i64) -> Vec<(ApiKey, i64)> {
+        let mut looks = Looks::default();
         loop {
-            if let Some(found) = connections.look(now, |_, api| api == ApiKey::JoinGroup) {
+            if let Some(found) = looks.look(connections, now, |_, api| api == ApiKey::JoinGroup) {
                 return found.oldest.into_iter().collect();
             }
         }

@@ -62,7 +62,7 @@ impl Partitions {
         vec![Box::new(self.io.counters), Box::new(gauges)]
     }
 
-    /// By how much the shares of addresses differ from a count of all that they have: for checks.
+    /// The difference between the shares of addresses and a count of all their uses: for checks.
     pub(crate) fn miscounted_shares(&self) -> usize {
         let asked: usize = self.questions.values().map(OpenQuestion::bytes).sum();
         let unwritten: usize = self.partitions.values().map(Partition::unwritten_bytes).sum();

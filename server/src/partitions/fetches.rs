@@ -140,7 +140,7 @@ impl Fetches {
         gauges.set(Limit::WaitingPartitions, self.partitions.total(), self.partitions_max);
     }
 
-    /// By how many the shares of addresses differ from a count of all fetches: for checks.
+    /// The difference between the shares of addresses and a count of all fetches: for checks.
     pub(super) fn miscounted_shares(&self) -> usize {
         let partitions = self.by_id.values().map(Fetch::partitions).sum();
         self.parked.total().abs_diff(self.deadlines.len())

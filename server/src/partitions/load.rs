@@ -2,13 +2,15 @@
 //! off. The only file here that accesses the file system; [`PartitionRecovery`] interprets the
 //! bytes.
 
+use super::Effects;
 use super::layout;
 use super::limits::CUT_BYTES_KEPT_MAX;
 use super::partition_set::PartitionId;
 use super::producers::{Origin, Producers, Sequenced, Stored};
+use crate::cluster::ClusterImage;
 use crate::directories::sync_name;
-use muster_codec::Wall;
 use muster_codec::record_batch::{BatchHeader, EndTxnMarker};
+use muster_codec::{Uuid, Wall};
 use muster_fairness::Address;
 use muster_storage::partition_log::{
     PartitionFiles, START_OFFSET_FILE, is_left_by_compaction, read_recovery_points, segment_end,
@@ -20,7 +22,7 @@ use muster_storage::{
 };
 use muster_transactions::message::Producer;
 use muster_transactions::partition::End;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -296,6 +298,27 @@ fn end_of(header: &BatchHeader, marker: &EndTxnMarker) -> End {
     let EndTxnMarker { outcome, coordinator_epoch } = *marker;
     let producer = Producer { id: header.producer_id, epoch: header.producer_epoch };
     End { producer, outcome, version: 0, coordinator_epoch }
+}
+
+/// Clears the directories of topics that do not exist: those whose deletion was noted but not
+/// finished are removed, others are moved to the trash. Most of these were deleted shortly before a
+/// stop.
+pub(super) fn clear(
+    gone: BTreeSet<PartitionId>,
+    image: &ClusterImage,
+    now: i64,
+    out: &mut Effects,
+) {
+    let deleted: BTreeSet<Uuid> = image.deleted().map(|(id, _)| id).collect();
+    let (deleted, unknown): (Vec<_>, Vec<_>) =
+        gone.into_iter().partition(|id| deleted.contains(&id.topic));
+    out.ops.extend(deleted.into_iter().map(removal));
+    if !unknown.is_empty() {
+        let trash = crate::trash::place(layout::TOPICS, now);
+        let (count, place) = (unknown.len(), trash.display());
+        warn!("{count} directories of partitions belong to no known topic: moved to {place}");
+        out.ops.extend(unknown.into_iter().map(|id| set_aside(id, &trash)));
+    }
 }
 
 /// Removes the files of a deleted topic.

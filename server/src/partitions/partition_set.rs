@@ -6,7 +6,6 @@ use super::compaction::Compactor;
 use super::fetches::Fetches;
 use super::internal_topics::InternalPartition;
 use super::io::{Io, Job};
-use super::layout::TOPICS;
 use super::load::{self, Found};
 use super::locate::Withheld;
 use super::lookups::Lookup;
@@ -20,7 +19,6 @@ use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoints, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
 use crate::placement::Placement;
-use crate::trash;
 use hashbrown::HashMap;
 use muster_codec::{Uuid, Wall};
 use muster_storage::{FileDone, FileId, FileKey, FileOp, FileToken, LogEnd, PartitionLog};
@@ -28,7 +26,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::path::{Path, PathBuf};
-use tracing::warn;
 
 /// The shard, and the parts of shared name spaces that belong to its partitions.
 #[derive(Debug, Clone)]
@@ -90,22 +87,6 @@ pub struct Partitions {
     pub(super) compactor: Compactor,
     /// The last partition that a clean stop has synced.
     pub(super) synced_until: Option<PartitionId>,
-}
-
-/// Clears the directories of topics that do not exist: those whose deletion was noted but not
-/// finished are removed, others are moved to the trash. Most of these were deleted shortly before a
-/// stop.
-fn clear(gone: BTreeSet<PartitionId>, image: &ClusterImage, now: i64, out: &mut Effects) {
-    let deleted: BTreeSet<Uuid> = image.deleted().map(|(id, _)| id).collect();
-    let (deleted, unknown): (Vec<_>, Vec<_>) =
-        gone.into_iter().partition(|id| deleted.contains(&id.topic));
-    out.ops.extend(deleted.into_iter().map(load::removal));
-    if !unknown.is_empty() {
-        let trash = trash::place(TOPICS, now);
-        let (count, place) = (unknown.len(), trash.display());
-        warn!("{count} directories of partitions belong to no known topic: moved to {place}");
-        out.ops.extend(unknown.into_iter().map(|id| load::set_aside(id, &trash)));
-    }
 }
 
 impl Partitions {
@@ -177,7 +158,7 @@ impl Partitions {
                 }
             }
         }
-        clear(gone, image, times.wall.0, out);
+        load::clear(gone, image, times.wall.0, out);
         self.image = image.clone();
         self.schedule_sweep(times.now);
         Ok(())

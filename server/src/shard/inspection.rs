@@ -237,7 +237,7 @@ impl<'s> Inspection<'s> {
         self.0.partitions.waiting_fetches()
     }
 
-    /// By how much the shares of addresses differ from a count of all that they have.
+    /// The difference between the shares of addresses and a count of all their uses.
     pub fn miscounted_shares(self) -> usize {
         self.0.partitions.miscounted_shares() + self.0.groups.slots().miscounted_shares()
     }

@@ -213,11 +213,6 @@ impl Loaded {
         let (number, placement) = (self.number, self.common.placement);
         let load_micros = self.load_micros;
         let transactions = Transactions::new(number, placement, self.transactions, life);
-        let writer = WriterConfig {
-            dir: log_directory(shards, self.number),
-            file: SNAPSHOT_FILE,
-            token: SNAPSHOT_TOKEN,
-        };
         let setup = Setup {
             shard: self.number,
             placement: self.common.placement,
@@ -227,7 +222,7 @@ impl Loaded {
             log,
             cut_bytes: self.common.log_sizes.cut_bytes(),
             snapshot: (self.snapshot, self.replayed_bytes),
-            snapshot_writer: writer,
+            snapshot_writer: snapshot_writer(shards, number),
             check_token: LOG_CHECK_TOKEN,
             audits: self.common.audits,
             open_bytes_max: self.common.log_sizes.open_bytes_max,
@@ -307,6 +302,11 @@ impl Loaded {
             ..Default::default()
         }
     }
+}
+
+fn snapshot_writer(shards: u32, shard: u32) -> WriterConfig {
+    let dir = log_directory(shards, shard);
+    WriterConfig { dir, file: SNAPSHOT_FILE, token: SNAPSHOT_TOKEN }
 }
 
 fn identity(common: &Common, number: u32, secret: u64) -> Identity {

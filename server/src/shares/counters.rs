@@ -1,8 +1,8 @@
 //! The numbers of a shard's share groups.
 
 use super::Shares;
-use super::fetching::SHARE_FETCHES_MAX;
 use super::opening::OPEN_MAX;
+use super::table::SHARE_FETCHES_MAX;
 use crate::limit_gauges::{Limit, LimitGauges};
 use muster_counters::{Copies, counters};
 

@@ -16,10 +16,6 @@ use muster_shares::partition::{
     AbortedTransaction, Fetched, LogBatch, ReadBatch, Wanted, aborted_ranges, kept_batches,
 };
 
-/// The most requests that wait for records. Beyond it, and beyond the share of an address, they are
-/// answered with what is there, and their clients wait.
-pub(super) const SHARE_FETCHES_MAX: usize = 65_536;
-
 /// The next step for a request.
 enum Outlook {
     Read(Vec<Readable>),

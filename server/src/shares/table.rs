@@ -1,6 +1,5 @@
 //! The ShareFetch and ShareAcknowledge requests of a shard that are not answered yet.
 
-use super::fetching::SHARE_FETCHES_MAX;
 use crate::event::ListenerIndex;
 use crate::net::VisibleAt;
 use crate::partitions::Bounds;
@@ -12,6 +11,10 @@ use muster_shares::partition::{AcquireMode, AcquiredRange};
 use muster_shares::sessions::{FetchContext, SessionKey};
 use muster_shares::{SharePartitionKey, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The most requests that wait for records. Beyond it, and beyond the share of an address, they are
+/// answered with what is there, and their clients wait.
+pub(super) const SHARE_FETCHES_MAX: usize = 65_536;
 
 /// The requests that are not answered yet.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@
 //! simulator (`server/simulator/src/disk`) has operations that take time, end in any order and
 //! fail, and all states in which a crash may leave them: more than a story needs, and with a world
 //! of its own. Those of the fuzz targets and of the server in memory keep only the written parts of
-//! files ([`SparseFile`]), as input may write at any offset and logs are long. That of the end-to-end
-//! tests is a block device below a real file system.
+//! files ([`SparseFile`]), as input may write at any offset and logs are long. That of the
+//! end-to-end tests is a block device below a real file system.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]

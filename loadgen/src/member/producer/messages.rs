@@ -10,7 +10,8 @@ use muster_codec::messages::{
 };
 
 use super::batch::ProducerId;
-use crate::member::core::{millis, text};
+use crate::member::core::millis;
+use crate::member::text::text;
 use crate::plan::{Partition, TransactionPlan};
 use crate::topics::{Topic, Topics};
 

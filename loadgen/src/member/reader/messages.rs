@@ -7,7 +7,8 @@ use muster_codec::messages::{
     ListOffsetsTopic,
 };
 
-use crate::member::core::{millis, text};
+use crate::member::core::millis;
+use crate::member::text::text;
 use crate::plan::{Isolation, Partition};
 use crate::topics::{Topic, Topics};
 

@@ -8,11 +8,12 @@ use muster_codec::messages::{ShareGroupHeartbeatRequest, ShareGroupHeartbeatResp
 
 use super::Share;
 use crate::member::consumer_messages::Target;
-use crate::member::core::{Core, Turn, text};
+use crate::member::core::{Core, Turn};
 use crate::member::error::Step;
 use crate::member::heartbeating::Heartbeating;
 use crate::member::io::{Regular, Request, Response};
 use crate::member::membership::{Beat, Beats, Heard, Membership};
+use crate::member::text::text;
 use crate::time::Time;
 
 pub(super) static BEATS: Beats =

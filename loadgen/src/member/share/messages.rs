@@ -11,8 +11,9 @@ use muster_codec::messages::{
 };
 
 use crate::event::AcknowledgedBatch;
-use crate::member::core::{millis, text};
+use crate::member::core::millis;
 use crate::member::owned::by_topic;
+use crate::member::text::text;
 use crate::plan::{Partition, SharePlan, TopicIndex};
 use crate::topics::Topics;
 

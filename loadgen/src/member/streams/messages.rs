@@ -8,7 +8,8 @@ use muster_codec::messages::{
 };
 
 use super::tasks::{any_besides, process_id};
-use crate::member::core::{Core, millis, text};
+use crate::member::core::{Core, millis};
+use crate::member::text::text;
 use crate::plan::{InternalTopic, Partition, StreamsPlan, Subtopology, Topology};
 
 /// The port of interactive queries, which nothing listens on.

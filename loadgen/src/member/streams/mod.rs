@@ -17,12 +17,13 @@ use muster_codec::messages::{
 
 pub(super) use self::messages::Tasks;
 
-use super::core::{Core, Turn, text};
+use super::core::{Core, Turn};
 use super::error::Step;
 use super::heartbeating::Heartbeating;
 use super::io::{Regular, Request, Response, Span, SpanKind};
 use super::membership::{Beat, Beats, Heard, Membership};
 use super::reconciling::Reconciling;
+use super::text::text;
 use crate::event::{EventKind, is_held};
 use crate::plan::{Partition, StreamsPlan};
 use crate::time::Time;

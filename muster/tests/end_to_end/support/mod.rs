@@ -13,6 +13,7 @@ pub mod mixed;
 pub mod offsets;
 pub mod power;
 pub mod sessions;
+mod snapshots;
 pub mod streams;
 pub mod transactional;
 pub mod workers;

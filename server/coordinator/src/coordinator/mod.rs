@@ -10,13 +10,14 @@ mod recovery;
 mod replay;
 mod requests;
 mod share_offsets;
+mod shared_limits;
 mod snapshots;
 mod view;
 
 pub use describe::Listing;
 pub use snapshots::NextGroup;
 
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, OfCall};
 use crate::budget::{Budget, Held, Limited, Refusal};
 use crate::changes::Changes;
 use crate::classic::ClassicGroup;
@@ -84,13 +85,6 @@ pub struct Coordinator {
     pub(crate) run: Vec<(i32, Committed)>,
     /// The connection of the request that is being handled.
     connection: Option<u64>,
-}
-
-/// What the client of a call holds, with what it would take over.
-#[derive(Debug, Clone, Copy, Default)]
-struct OfCall {
-    member_bytes: usize,
-    pending_bytes: usize,
 }
 
 /// How far a walk through all groups has come.
@@ -332,14 +326,8 @@ impl Coordinator {
         let answered = output.answers.len();
         let member_bytes = self.counters.gauges.member_bytes as usize;
         let counted = entry.as_ref().map_or(Counted::default(), |entry| entry.counted);
-        let held = around.client.map_or(OfCall::default(), |client| {
-            let payer = self.payers.address(counted.payer);
-            let taken_over = if payer == client.address { 0 } else { counted.member_bytes };
-            OfCall {
-                member_bytes: client.member_bytes + taken_over as usize,
-                pending_bytes: client.pending_bytes + self.pending.bytes_taken_over(),
-            }
-        });
+        let of_client = |client| OfCall::new(client, counted, &self.payers, &self.pending);
+        let held = around.client.map_or(OfCall::default(), of_client);
         self.rebalances.begin_call(around);
         let mut noted = Noted::default();
         let mut turn = Turn {
@@ -408,11 +396,6 @@ impl Coordinator {
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
 
-    /// The limit that has refused something to a client since the last call.
-    pub fn take_refusal(&mut self) -> Option<Refusal> {
-        self.refusal.take()
-    }
-
     /// The events since the last call, and the number of those that were too many to be kept.
     #[must_use]
     pub fn take_events(&mut self) -> (Vec<Event>, u64) {
@@ -459,19 +442,6 @@ impl Coordinator {
         Ok(true)
     }
 
-    /// Tells the budget for what addresses pay. To be called after each call that may change that,
-    /// with the same budget.
-    pub fn settle(&mut self, budget: &mut Budget) {
-        self.payers.moves.tell(&mut budget.members);
-        self.pending.moves.tell(&mut budget.pending);
-    }
-
-    /// Its part of the shared budget.
-    pub fn held(&self) -> Held {
-        let member_bytes = self.counters.gauges.member_bytes as usize;
-        Held { groups: self.groups.len(), member_bytes, pending_bytes: self.pending.bytes() }
-    }
-
     /// The numbers of the coordinator for metrics.
     pub fn counters(&self) -> Counters {
         let Counters { gauges, events } = self.counters;
@@ -486,19 +456,5 @@ impl Coordinator {
     /// The position of the last record: a response about all groups waits for it.
     pub fn written_at(&self) -> u64 {
         self.written_at
-    }
-
-    /// Checks whether a client at `host` may create another group, and counts it.
-    pub(crate) fn admit_group(
-        &mut self,
-        budget: &mut Budget,
-        host: &str,
-        now: i64,
-    ) -> Result<(), Refusal> {
-        let (groups, max) = (self.groups.len(), self.config.groups_max);
-        let admitted = budget.admit_group(groups, max, host, now);
-        self.counters.events.refused += u64::from(admitted.is_err());
-        self.refusal = admitted.err().or(self.refusal);
-        admitted
     }
 }

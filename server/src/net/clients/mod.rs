@@ -15,7 +15,7 @@ use super::amend::AMENDMENTS_BYTES_MAX;
 use super::connections::Connections;
 use super::counters::ClientGauges;
 use super::limits::{ENCRYPTED_SLICE_BYTES, Limits, SLICES_MAX, SOFTWARE_BYTES_MAX};
-use super::looks::LookedAt;
+use super::looks::{LookedAt, Looks};
 use super::run_queue::{Place, RunQueue};
 use super::throttle::Throttle;
 use crate::clock::Stopwatch;
@@ -40,6 +40,7 @@ pub(crate) struct Clients {
     /// The config of file and command line.
     config: Arc<Config>,
     connections: Connections,
+    looks: Looks,
     queue: RunQueue,
     /// Connections with output to send.
     sendable: Vec<ConnectionId>,
@@ -91,6 +92,7 @@ impl Clients {
             unauthenticated: Unauthenticated::default(),
             config,
             connections: Connections::new(Limits::of(altered), throttle),
+            looks: Looks::default(),
             queue: RunQueue::default(),
             sendable: Vec::new(),
             waiting_for_readers: Vec::new(),
@@ -305,7 +307,7 @@ impl Clients {
 
 /// Requests that clients wait for.
 impl Clients {
-    /// Looks at the next connections: see [`Connections::look`]. `handled` is the number of
+    /// Looks at the next connections: see [`Looks::look`]. `handled` is the number of
     /// requests that were handled so far.
     pub(crate) fn look(
         &mut self,
@@ -316,7 +318,7 @@ impl Clients {
         if self.input_stands.0 != mark {
             self.input_stands = (mark, self.now);
         }
-        self.connections.look(self.now, is_parked)
+        self.looks.look(&mut self.connections, self.now, is_parked)
     }
 
     /// The time since which the input that waits for its turn stands still, by looks at it.

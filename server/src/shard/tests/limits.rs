@@ -149,10 +149,10 @@ fn each_limit_that_clients_can_use_up_has_a_story() {
             || text.contains(&format!("    #[test]\n    fn {test}()"));
         assert!(is_there, "{}: {file} has no {test}", limit.name());
     }
-    let told: BTreeSet<&str> = STORIES.iter().map(|story| story.limit.name()).collect();
+    let with_story: BTreeSet<&str> = STORIES.iter().map(|story| story.limit.name()).collect();
     let can_be_used_up = |limit: &&Limit| limit.fairness() != Fairness::Administrators;
     let limits = Limit::ALL.iter().filter(can_be_used_up).map(|limit| limit.name());
-    assert_eq!(told, limits.collect());
+    assert_eq!(with_story, limits.collect());
 }
 
 fn open(world: &mut World, number: u32, host: &str) -> ConnectionId {

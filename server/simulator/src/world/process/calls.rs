@@ -1,8 +1,8 @@
 //! Calls that change names and lengths of files: production makes them on a thread, so they take as
 //! long as the disk takes, and the shard continues. They take effect in order.
 
-use super::Inbound;
 use super::files::OpenFile;
+use super::{Calling, Inbound};
 use crate::coverage::Seen;
 use crate::event::TimedEvent;
 use crate::world::World;
@@ -12,14 +12,6 @@ use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
 use std::path::Path;
 use std::rc::Rc;
-
-/// A call under way.
-pub(super) struct Calling {
-    shard: u32,
-    call: Call<OpenFile>,
-    /// The time when it takes effect and ends.
-    at: u64,
-}
 
 /// The chance that a file that exists is opened at once.
 const AT_ONCE_CHANCE: f64 = 0.5;

@@ -20,14 +20,13 @@ use crate::client::Quotas;
 use crate::judge::{RecordBytes, Rules, Since, Turns};
 use crate::net::LinkId;
 use crate::world::World;
-use calls::Calling;
 pub(crate) use files::CLOSING_MAX;
 use files::{Ended, Operation};
 use late_verdicts::LateVerdict;
 use muster::clock::Times;
 use muster::cluster::ClusterImage;
 use muster::data_dir::Meta;
-use muster::files::Files;
+use muster::files::{Call, Files};
 use muster::host::Host;
 use muster::reactor::{Reactor, Share};
 use muster::shard::{Inspection, Message, Shard};
@@ -144,6 +143,14 @@ pub(crate) struct AccessSeen {
 pub(crate) struct Running {
     shard: Shard,
     reactor: Reactor<World>,
+}
+
+/// A call of the file system that is under way.
+struct Calling {
+    shard: u32,
+    call: Call<OpenFile>,
+    /// The time when it takes effect and ends.
+    at: u64,
 }
 
 /// Input that waits for a shard's next turn.

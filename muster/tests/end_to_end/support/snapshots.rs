@@ -1,0 +1,18 @@
+//! The snapshots of a server.
+
+use super::{PATIENCE, Server};
+use std::time::{Duration, Instant};
+
+impl Server {
+    /// Waits until the first shard's snapshot at an operation has its name. The line of the log
+    /// comes before.
+    pub fn has_snapshot_at(&self, operation: i64) {
+        self.says(&format!("was written at operation {operation}"));
+        let directory = self.data.join(format!("shards-{}", self.shards)).join("0");
+        let deadline = Instant::now() + PATIENCE;
+        while directory.join("snapshot.new").exists() {
+            assert!(Instant::now() < deadline, "the snapshot is not renamed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The slices: parts of files, and bytes between them, that are sent to a connection or read for
+//! it. A slice begins once its files are open.
+
+use super::lane::{Lane, Waiting};
+use super::{FileError, FileIo, Files, PartsTo, WaitingSlice, open_file};
+use crate::shard::Part;
+use muster_storage::FileId;
+
+impl<I: FileIo> Files<I> {
+    /// Sends or reads a slice of parts of files, or drops it. If one is being opened, the slice
+    /// waits; others do not wait for it.
+    ///
+    /// # Errors
+    /// As for [`Self::perform`].
+    pub fn send_parts(
+        &mut self,
+        io: &mut I,
+        parts: Vec<Part>,
+        to: PartsTo<I::Conn>,
+    ) -> Result<(), FileError> {
+        let is_readable = |file| self.lanes.get(&file).is_some_and(Lane::is_readable);
+        if parts.iter().filter_map(Part::file).all(is_readable) {
+            return self.start_slice(io, parts, to);
+        }
+        let number = self.next_slice;
+        self.next_slice += 1;
+        let mut missing = 0;
+        for file in files_of(&parts) {
+            let lane = self.lane_mut(file)?;
+            if lane.is_readable() {
+                lane.keep();
+            } else {
+                lane.wait(Waiting::Slice(number));
+                missing += 1;
+            }
+        }
+        self.slices.insert(number, WaitingSlice { parts, to, missing });
+        Ok(())
+    }
+
+    /// One more file of a slice is open. Starts the slice if it was the last, and returns the files
+    /// that it no longer needs.
+    pub(super) fn start_if_whole(
+        &mut self,
+        io: &mut I,
+        number: u64,
+    ) -> Result<Vec<FileId>, FileError> {
+        let Some(slice) = self.slices.get_mut(&number) else { return Ok(Vec::new()) };
+        slice.missing -= 1;
+        if slice.missing > 0 {
+            return Ok(Vec::new());
+        }
+        let Some(WaitingSlice { parts, to, .. }) = self.slices.remove(&number) else {
+            return Ok(Vec::new());
+        };
+        let files = files_of(&parts);
+        self.start_slice(io, parts, to)?;
+        for file in &files {
+            self.lane_mut(*file)?.release();
+        }
+        Ok(files)
+    }
+
+    fn start_slice(
+        &mut self,
+        io: &mut I,
+        parts: Vec<Part>,
+        to: PartsTo<I::Conn>,
+    ) -> Result<(), FileError> {
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => io.put_bytes(bytes),
+                Part::File { file, offset, len } => {
+                    io.put_file(open_file(file, self.lane(file)?)?, offset, len);
+                }
+            }
+        }
+        if let PartsTo::Socket(conn) | PartsTo::Reactor(conn) = to {
+            self.sending.push((conn, self.now));
+        }
+        io.send(to);
+        Ok(())
+    }
+}
+
+/// The files of a slice, each once.
+fn files_of(parts: &[Part]) -> Vec<FileId> {
+    let mut files: Vec<FileId> = parts.iter().filter_map(Part::file).collect();
+    files.sort_unstable();
+    files.dedup();
+    files
+}
