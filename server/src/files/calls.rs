@@ -29,6 +29,8 @@ pub(super) struct Calls<F> {
     busy: HashMap<PathBuf, Busy>,
     closes: usize,
     renames: usize,
+    /// The number of the last rename; the first is 1.
+    last_rename: u64,
     /// When the first that waits became the first, and the first that is under way.
     waits_since: i64,
     begun_at: i64,
@@ -37,7 +39,8 @@ pub(super) struct Calls<F> {
 #[derive(Debug, Default)]
 struct Busy {
     calls: usize,
-    renames: usize,
+    /// The numbers of the renames among them.
+    renames: VecDeque<u64>,
 }
 
 type Directories = [Option<PathBuf>; 2];
@@ -50,6 +53,7 @@ impl<F: Descriptor> Calls<F> {
             busy: HashMap::new(),
             closes: 0,
             renames: 0,
+            last_rename: 0,
             waits_since: 0,
             begun_at: 0,
         }
@@ -59,10 +63,11 @@ impl<F: Descriptor> Calls<F> {
     pub(super) fn push(&mut self, purpose: Purpose, call: Call<F>, now: i64) {
         let is_rename = matches!(purpose, Purpose::Name { is_rename: true });
         self.renames += usize::from(is_rename);
+        self.last_rename += u64::from(is_rename);
         for directory in directories(&call).into_iter().flatten() {
             let busy = self.busy.entry(directory).or_default();
             busy.calls += 1;
-            busy.renames += usize::from(is_rename);
+            busy.renames.extend(is_rename.then_some(self.last_rename));
         }
         if self.waiting.is_empty() {
             self.waits_since = now;
@@ -81,6 +86,18 @@ impl<F: Descriptor> Calls<F> {
         self.begin(io, purpose, call, now);
     }
 
+    /// Truncates a file, before calls that wait: the first may be an open of its id, which waits
+    /// for this.
+    pub(super) fn truncate<I: FileIo<File = F>>(
+        &mut self,
+        io: &mut I,
+        id: FileId,
+        call: Call<F>,
+        now: i64,
+    ) {
+        self.begin(io, Purpose::Truncate(id), call, now);
+    }
+
     /// Closes a file, before calls that wait: they may wait for this.
     pub(super) fn close<I: FileIo<File = F>>(&mut self, io: &mut I, file: F, now: i64) {
         self.closes += 1;
@@ -97,7 +114,9 @@ impl<F: Descriptor> Calls<F> {
         for directory in directories.into_iter().flatten() {
             let Some(busy) = self.busy.get_mut(&directory) else { continue };
             busy.calls -= 1;
-            busy.renames -= usize::from(is_rename);
+            if is_rename {
+                busy.renames.pop_front();
+            }
             if busy.calls == 0 {
                 self.busy.remove(&directory);
             }
@@ -110,10 +129,15 @@ impl<F: Descriptor> Calls<F> {
         !self.busy.is_empty() && file.parent().is_some_and(|it| self.busy.contains_key(it))
     }
 
-    /// Whether a file in the directory of this one is being renamed.
-    pub(super) fn rename_beside(&self, file: &Path) -> bool {
+    /// The first rename of a file in the directory of this one that has not ended, by its number.
+    pub(super) fn rename_beside(&self, file: &Path) -> Option<u64> {
         let busy = || file.parent().and_then(|directory| self.busy.get(directory));
-        self.renames > 0 && busy().is_some_and(|busy| busy.renames > 0)
+        if self.renames == 0 { None } else { busy()?.renames.front().copied() }
+    }
+
+    /// The number of the last rename that was requested.
+    pub(super) fn last_rename(&self) -> u64 {
+        self.last_rename
     }
 
     /// When the first of those under way began. They are made one after the other.

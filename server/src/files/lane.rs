@@ -30,7 +30,12 @@ enum State<F> {
 
 #[derive(Debug)]
 pub(super) enum Waiting {
-    Op(FileOp),
+    Op {
+        op: FileOp,
+        /// The last rename that was requested before it. Later ones do not hold it: one of them
+        /// may wait for an open that waits for this operation.
+        last_rename: u64,
+    },
     /// The number of a slice with a part of the file.
     Slice(u64),
 }
@@ -92,10 +97,13 @@ impl<F: Clone> Lane<F> {
         self.queue.push_back(waiting);
     }
 
-    /// Takes the next of those that wait, if it may start.
-    pub(super) fn next(&mut self, held: bool) -> Option<Waiting> {
+    /// Takes the next of those that wait, if it may start; `rename` is the first one in the
+    /// directory that has not ended.
+    pub(super) fn next(&mut self, rename: Option<u64>) -> Option<Waiting> {
         let is_ready = match self.queue.front()? {
-            Waiting::Op(op) => self.is_ready_for(op, held),
+            Waiting::Op { op, last_rename } => {
+                self.is_ready_for(op, rename.is_some_and(|first| first <= *last_rename))
+            }
             Waiting::Slice(_) => matches!(self.state, State::Open(_)),
         };
         let next = self.queue.pop_front_if(|_| is_ready)?;
@@ -164,6 +172,6 @@ impl<F: Clone> Lane<F> {
 impl Waiting {
     fn is_turn(&self) -> bool {
         use FileOp::{Close, Open, Truncate};
-        matches!(self, Self::Op(Open { .. } | Close { .. } | Truncate { .. }))
+        matches!(self, Self::Op { op: Open { .. } | Close { .. } | Truncate { .. }, .. })
     }
 }

@@ -287,7 +287,7 @@ impl<I: FileIo> Files<I> {
         if let Some(lane) = self.lanes.get_mut(&file) {
             // The file that has the id is to be closed, once nothing needs it any more.
             let (path, op) = (path.clone(), FileOp::Open { file, path, mode });
-            lane.wait(Waiting::Op(op));
+            lane.wait(Waiting::Op { op, last_rename: self.calls.last_rename() });
             return self.push_call(io, Purpose::Open(file), Call::Open { path, mode });
         }
         let may_open = self.files_closing() < self.closing_max && !self.calls.concern(&path);
@@ -331,11 +331,11 @@ impl<I: FileIo> Files<I> {
     fn perform_on(&mut self, io: &mut I, file: FileId, op: FileOp) -> Result<(), FileError> {
         let Self { lanes, calls, .. } = self;
         let lane = lanes.get_mut(&file).ok_or_else(|| not_open(file))?;
-        let held = calls.rename_beside(lane.path());
+        let held = calls.rename_beside(lane.path()).is_some();
         if lane.starts(&op, held) {
             return self.start(io, file, op);
         }
-        lane.wait(Waiting::Op(op));
+        lane.wait(Waiting::Op { op, last_rename: calls.last_rename() });
         if held {
             self.held.push(file);
         }
@@ -346,15 +346,16 @@ impl<I: FileIo> Files<I> {
     fn start_waiting(&mut self, io: &mut I, mut lanes: Vec<FileId>) -> Result<(), FileError> {
         while let Some(file) = lanes.pop() {
             let Some(lane) = self.lanes.get_mut(&file) else { continue };
-            let held = self.calls.rename_beside(lane.path());
-            match lane.next(held) {
-                Some(Waiting::Op(op)) => self.start(io, file, op)?,
+            let rename = self.calls.rename_beside(lane.path());
+            match lane.next(rename) {
+                Some(Waiting::Op { op, .. }) => self.start(io, file, op)?,
                 Some(Waiting::Slice(number)) => {
                     lane.keep();
                     lanes.extend(self.start_if_whole(io, number)?);
                 }
                 None => {
-                    self.held.extend((held && lane.has_waiting()).then_some(file));
+                    let held = rename.is_some() && lane.has_waiting();
+                    self.held.extend(held.then_some(file));
                     continue;
                 }
             }
@@ -382,7 +383,8 @@ impl<I: FileIo> Files<I> {
             FileOp::Truncate { len, .. } => {
                 let Some(open) = lane.truncate() else { return Err(not_open(file)) };
                 let call = Call::Truncate { file: open, len };
-                self.push_call(io, Purpose::Truncate(file), call);
+                self.counters.calls += 1;
+                self.calls.truncate(io, file, call, self.now);
             }
             FileOp::Write { token, offset, data, .. } => {
                 self.counters.writes += 1;

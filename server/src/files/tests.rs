@@ -195,10 +195,27 @@ fn changes_wait_for_the_rename_of_a_file_beside_theirs_and_reads_do_not() {
     story.write(B);
     story.started(&["rename a/2 a/3", "read a/1", "send a/1", "write b/1"]);
     story.perform(FileOp::Rename { from: "a/4".into(), to: "a/5".into() });
+    story.write(A);
     story.ends();
-    story.started(&["rename a/4 a/5"]);
+    story.started(&["rename a/4 a/5", "write a/1"]);
     story.ends();
     story.started(&["write a/1"]);
+}
+
+/// The later rename waits for the open of the id, which waits for the write.
+#[test]
+fn changes_do_not_wait_for_a_rename_that_was_requested_after_them() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["a/1"];
+    story.open(A, "a/1");
+    story.perform(FileOp::Rename { from: "a/2".into(), to: "a/3".into() });
+    story.write(A);
+    story.close(A);
+    story.open(A, "a/4");
+    story.perform(FileOp::Rename { from: "a/5".into(), to: "a/6".into() });
+    story.started(&["rename a/2 a/3"]);
+    story.ends();
+    story.started(&["write a/1", "open a/4", "rename a/5 a/6"]);
 }
 
 #[test]
@@ -233,6 +250,22 @@ fn a_truncation_is_between_the_operations_before_and_behind_it() {
     story.started(&["write a/1"]);
     story.operations_end();
     story.started(&["close a/1"]);
+}
+
+/// The second open waits for the truncation, which cannot wait for it.
+#[test]
+fn a_truncation_begins_before_a_later_open_of_the_id() {
+    let mut story = Story::new();
+    story.open(A, "a/1");
+    story.perform(FileOp::Truncate { file: A, len: 0 });
+    story.write(A);
+    story.close(A);
+    story.open(A, "a/2");
+    story.started(&["open a/1"]);
+    story.ends();
+    story.started(&["truncate a/1"]);
+    story.ends();
+    story.started(&["write a/1", "open a/2"]);
 }
 
 #[test]
