@@ -6,9 +6,8 @@ use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Carries out operations. No function waits for a disk: the ends of writes, reads and syncs are
-/// passed to [`Files::written`], [`Files::read`] and [`Files::synced`], and those of calls to
-/// [`Files::called`].
+/// Carries out operations. No function waits for a disk: the ends of writes, reads, syncs and calls
+/// are passed to the [`Files`](super::Files) that started them.
 pub trait FileIo {
     type File: Descriptor;
     /// A connection to which parts of files are sent.
