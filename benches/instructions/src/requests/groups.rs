@@ -5,7 +5,9 @@ use muster_codec::consumer_protocol::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions,
 };
 use muster_codec::messages::*;
-use muster_codec::{Response, Uuid};
+use muster_codec::{Request, Response, Uuid};
+use std::fmt::Debug;
+use std::marker::PhantomData;
 
 /// The error that comes with the id of a new member.
 const MEMBER_ID_REQUIRED: i16 = 79;
@@ -128,37 +130,80 @@ fn ask_to_join(clients: &mut Clients, client: u32, member_id: &str) -> (i16, Str
     (body.error_code, body.member_id.to_string())
 }
 
-/// Members of groups of the consumer protocol (KIP-848), by their epochs.
-pub(super) struct Consumer {
+/// Members of groups of a newer protocol, by their epochs.
+pub(super) struct Modern<P> {
     epochs: Vec<i32>,
+    protocol: PhantomData<P>,
 }
 
-impl Consumer {
+/// A protocol whose members do all by heartbeats: consumer, share and streams groups.
+pub(super) trait Protocol {
+    /// The version of its heartbeat.
+    const VERSION: i16;
+    /// The partitions or tasks that a member owns.
+    type Owned: Clone + Default + Debug + PartialEq;
+
+    /// The heartbeat of a member of a stable group.
+    fn heartbeat(client: u32, epoch: i32) -> Request<'static>;
+
+    /// The heartbeat of a member that joins, or owns what it was assigned.
+    fn joining(client: u32, epoch: i32, owned: &Self::Owned) -> Request<'static>;
+
+    fn answer(response: Response<'_>) -> Answer<Self::Owned>;
+
+    /// The number of partitions or tasks.
+    fn count(owned: &Self::Owned) -> usize;
+}
+
+/// The answer to a heartbeat.
+#[derive(Debug)]
+pub(super) struct Answer<O> {
+    error_code: i16,
+    epoch: i32,
+    /// The assignment, if it has changed.
+    assigned: Option<O>,
+}
+
+impl<P: Protocol> Modern<P> {
     pub(super) fn new(clients: &mut Clients) -> Self {
         create_topic(clients);
-        Self { epochs: (0..COUNT).map(|client| Self::join(clients, client)).collect() }
+        let epochs = (0..COUNT).map(|client| Self::join(clients, client)).collect();
+        Self { epochs, protocol: PhantomData }
     }
 
-    /// Joins, and owns what it is assigned.
+    /// Joins, and owns what it is assigned; returns the member's epoch.
     fn join(clients: &mut Clients, client: u32) -> i32 {
-        let mut epoch = 0;
-        let mut owned = Vec::new();
+        let (mut epoch, mut owned) = (0, P::Owned::default());
         for _ in 0..FORMATION {
-            let request = ConsumerGroupHeartbeatRequest {
-                rebalance_timeout_ms: 300_000,
-                subscribed_topic_names: Some(vec![TOPIC.into()]),
-                topic_partitions: Some(owned.clone()),
-                ..Self::heartbeat(client, epoch)
-            };
-            let body = Self::ask(clients, client, request);
-            epoch = body.0;
-            owned = body.1.unwrap_or(owned);
+            let answer = Self::ask(clients, client, P::joining(client, epoch, &owned));
+            epoch = answer.epoch;
+            owned = answer.assigned.unwrap_or(owned);
         }
-        assert_eq!(owned[0].partitions.len(), COUNT as usize, "the only member has all");
+        assert_eq!(P::count(&owned), COUNT as usize, "the only member has all");
         epoch
     }
 
-    fn heartbeat(client: u32, epoch: i32) -> ConsumerGroupHeartbeatRequest<'static> {
+    fn ask(clients: &mut Clients, client: u32, request: Request<'static>) -> Answer<P::Owned> {
+        let answer = P::answer(clients.ask(client, P::VERSION, request));
+        assert_eq!(answer.error_code, 0, "{answer:?}");
+        answer
+    }
+}
+
+impl<P: Protocol> Requests for Modern<P> {
+    fn send(&mut self, clients: &mut Clients, number: u32) {
+        let client = client_of(number);
+        let epoch = self.epochs[client as usize];
+        let answer = Self::ask(clients, client, P::heartbeat(client, epoch));
+        assert_eq!((answer.epoch, answer.assigned), (epoch, None), "the group is stable");
+    }
+}
+
+/// KIP-848
+pub(super) struct Consumer;
+
+impl Consumer {
+    fn of(client: u32, epoch: i32) -> ConsumerGroupHeartbeatRequest<'static> {
         ConsumerGroupHeartbeatRequest {
             group_id: group(client).into(),
             member_id: member(client).into(),
@@ -166,58 +211,42 @@ impl Consumer {
             ..Default::default()
         }
     }
+}
 
-    /// The member's epoch, and its partitions if they have changed.
-    fn ask(
-        clients: &mut Clients,
-        client: u32,
-        request: ConsumerGroupHeartbeatRequest<'_>,
-    ) -> (i32, Option<Vec<ConsumerGroupHeartbeatTopicPartitions>>) {
-        let answer = clients.ask(client, 1, request);
-        let Response::ConsumerGroupHeartbeat(body) = answer else { unreachable!() };
-        assert_eq!(body.error_code, 0, "{body:?}");
-        (body.member_epoch, body.assignment.map(|it| it.topic_partitions))
+impl Protocol for Consumer {
+    const VERSION: i16 = 1;
+    type Owned = Vec<ConsumerGroupHeartbeatTopicPartitions>;
+
+    fn heartbeat(client: u32, epoch: i32) -> Request<'static> {
+        Self::of(client, epoch).into()
+    }
+
+    fn joining(client: u32, epoch: i32, owned: &Self::Owned) -> Request<'static> {
+        let request = ConsumerGroupHeartbeatRequest {
+            rebalance_timeout_ms: 300_000,
+            subscribed_topic_names: Some(vec![TOPIC.into()]),
+            topic_partitions: Some(owned.clone()),
+            ..Self::of(client, epoch)
+        };
+        request.into()
+    }
+
+    fn answer(response: Response<'_>) -> Answer<Self::Owned> {
+        let Response::ConsumerGroupHeartbeat(body) = response else { unreachable!() };
+        let assigned = body.assignment.map(|it| it.topic_partitions);
+        Answer { error_code: body.error_code, epoch: body.member_epoch, assigned }
+    }
+
+    fn count(owned: &Self::Owned) -> usize {
+        owned.iter().map(|topic| topic.partitions.len()).sum()
     }
 }
 
-impl Requests for Consumer {
-    fn send(&mut self, clients: &mut Clients, number: u32) {
-        let client = client_of(number);
-        let epoch = self.epochs[client as usize];
-        let answer = Self::ask(clients, client, Self::heartbeat(client, epoch));
-        assert_eq!(answer, (epoch, None), "the group is stable");
-    }
-}
-
-/// Members of share groups (KIP-932), by their epochs.
-pub(super) struct Share {
-    epochs: Vec<i32>,
-}
+/// KIP-932
+pub(super) struct Share;
 
 impl Share {
-    pub(super) fn new(clients: &mut Clients) -> Self {
-        create_topic(clients);
-        Self { epochs: (0..COUNT).map(|client| Self::join(clients, client)).collect() }
-    }
-
-    fn join(clients: &mut Clients, client: u32) -> i32 {
-        let mut epoch = 0;
-        let mut assigned = 0;
-        for _ in 0..FORMATION {
-            let subscribed_topic_names = Some(vec![TOPIC.into()]);
-            let request = ShareGroupHeartbeatRequest {
-                subscribed_topic_names,
-                ..Self::heartbeat(client, epoch)
-            };
-            let body = Self::ask(clients, client, request);
-            epoch = body.0;
-            assigned = body.1.unwrap_or(assigned);
-        }
-        assert_eq!(assigned, COUNT as usize, "the only member has all partitions");
-        epoch
-    }
-
-    fn heartbeat(client: u32, epoch: i32) -> ShareGroupHeartbeatRequest<'static> {
+    fn of(client: u32, epoch: i32) -> ShareGroupHeartbeatRequest<'static> {
         ShareGroupHeartbeatRequest {
             group_id: group(client).into(),
             member_id: member(client).into(),
@@ -225,78 +254,39 @@ impl Share {
             ..Default::default()
         }
     }
+}
 
-    /// The member's epoch, and the number of its partitions if they have changed.
-    fn ask(
-        clients: &mut Clients,
-        client: u32,
-        request: ShareGroupHeartbeatRequest<'_>,
-    ) -> (i32, Option<usize>) {
-        let answer = clients.ask(client, 1, request);
-        let Response::ShareGroupHeartbeat(body) = answer else { unreachable!() };
-        assert_eq!(body.error_code, 0, "{body:?}");
-        let partitions = |it: ConsumerGroupHeartbeatAssignment| {
-            it.topic_partitions.iter().map(|topic| topic.partitions.len()).sum()
-        };
-        (body.member_epoch, body.assignment.map(partitions))
+impl Protocol for Share {
+    const VERSION: i16 = 1;
+    type Owned = Vec<ConsumerGroupHeartbeatTopicPartitions>;
+
+    fn heartbeat(client: u32, epoch: i32) -> Request<'static> {
+        Self::of(client, epoch).into()
+    }
+
+    fn joining(client: u32, epoch: i32, _: &Self::Owned) -> Request<'static> {
+        let subscribed_topic_names = Some(vec![TOPIC.into()]);
+        ShareGroupHeartbeatRequest { subscribed_topic_names, ..Self::of(client, epoch) }.into()
+    }
+
+    fn answer(response: Response<'_>) -> Answer<Self::Owned> {
+        let Response::ShareGroupHeartbeat(body) = response else { unreachable!() };
+        let assigned = body.assignment.map(|it| it.topic_partitions);
+        Answer { error_code: body.error_code, epoch: body.member_epoch, assigned }
+    }
+
+    fn count(owned: &Self::Owned) -> usize {
+        Consumer::count(owned)
     }
 }
 
-impl Requests for Share {
-    fn send(&mut self, clients: &mut Clients, number: u32) {
-        let client = client_of(number);
-        let epoch = self.epochs[client as usize];
-        let answer = Self::ask(clients, client, Self::heartbeat(client, epoch));
-        assert_eq!(answer, (epoch, None), "the group is stable");
-    }
-}
-
-/// Members of streams groups (KIP-1071), by their epochs.
-pub(super) struct Streams {
-    epochs: Vec<i32>,
-}
+/// KIP-1071
+pub(super) struct Streams;
 
 impl Streams {
     const SUBTOPOLOGY: &str = "0";
 
-    pub(super) fn new(clients: &mut Clients) -> Self {
-        create_topic(clients);
-        Self { epochs: (0..COUNT).map(|client| Self::join(clients, client)).collect() }
-    }
-
-    /// Joins, and has the tasks that it is assigned.
-    fn join(clients: &mut Clients, client: u32) -> i32 {
-        let subtopology = StreamsGroupSubtopology {
-            subtopology_id: Self::SUBTOPOLOGY.into(),
-            source_topics: vec![TOPIC.into()],
-            ..Default::default()
-        };
-        let topology = StreamsGroupTopology { epoch: 0, subtopologies: vec![subtopology] };
-        let mut epoch = 0;
-        let mut tasks: Vec<i32> = Vec::new();
-        for _ in 0..FORMATION {
-            let active = StreamsGroupTaskIds {
-                subtopology_id: Self::SUBTOPOLOGY.into(),
-                partitions: tasks.clone(),
-            };
-            let request = StreamsGroupHeartbeatRequest {
-                rebalance_timeout_ms: 300_000,
-                topology: (epoch == 0).then(|| topology.clone()),
-                active_tasks: Some(if tasks.is_empty() { Vec::new() } else { vec![active] }),
-                standby_tasks: Some(Vec::new()),
-                warmup_tasks: Some(Vec::new()),
-                process_id: Some(member(client).into()),
-                ..Self::heartbeat(client, epoch)
-            };
-            let body = Self::ask(clients, client, request);
-            epoch = body.0;
-            tasks = body.1.unwrap_or(tasks);
-        }
-        assert_eq!(tasks.len(), COUNT as usize, "the only member has all tasks");
-        epoch
-    }
-
-    fn heartbeat(client: u32, epoch: i32) -> StreamsGroupHeartbeatRequest<'static> {
+    fn of(client: u32, epoch: i32) -> StreamsGroupHeartbeatRequest<'static> {
         StreamsGroupHeartbeatRequest {
             group_id: group(client).into(),
             member_id: member(client).into(),
@@ -304,29 +294,51 @@ impl Streams {
             ..Default::default()
         }
     }
+}
 
-    /// The member's epoch, and the partitions of its tasks if they have changed.
-    fn ask(
-        clients: &mut Clients,
-        client: u32,
-        request: StreamsGroupHeartbeatRequest<'_>,
-    ) -> (i32, Option<Vec<i32>>) {
-        let answer = clients.ask(client, 0, request);
-        let Response::StreamsGroupHeartbeat(body) = answer else { unreachable!() };
-        assert_eq!(body.error_code, 0, "{body:?}");
+impl Protocol for Streams {
+    const VERSION: i16 = 0;
+    /// The partitions of the tasks.
+    type Owned = Vec<i32>;
+
+    fn heartbeat(client: u32, epoch: i32) -> Request<'static> {
+        Self::of(client, epoch).into()
+    }
+
+    fn joining(client: u32, epoch: i32, owned: &Self::Owned) -> Request<'static> {
+        let subtopology = StreamsGroupSubtopology {
+            subtopology_id: Self::SUBTOPOLOGY.into(),
+            source_topics: vec![TOPIC.into()],
+            ..Default::default()
+        };
+        let topology = StreamsGroupTopology { epoch: 0, subtopologies: vec![subtopology] };
+        let active = StreamsGroupTaskIds {
+            subtopology_id: Self::SUBTOPOLOGY.into(),
+            partitions: owned.clone(),
+        };
+        let request = StreamsGroupHeartbeatRequest {
+            rebalance_timeout_ms: 300_000,
+            topology: (epoch == 0).then_some(topology),
+            active_tasks: Some(if owned.is_empty() { Vec::new() } else { vec![active] }),
+            standby_tasks: Some(Vec::new()),
+            warmup_tasks: Some(Vec::new()),
+            process_id: Some(member(client).into()),
+            ..Self::of(client, epoch)
+        };
+        request.into()
+    }
+
+    fn answer(response: Response<'_>) -> Answer<Self::Owned> {
+        let Response::StreamsGroupHeartbeat(body) = response else { unreachable!() };
         let partitions = |tasks: Vec<StreamsGroupTaskIds<'_>>| {
             tasks.into_iter().flat_map(|it| it.partitions).collect()
         };
-        (body.member_epoch, body.active_tasks.map(partitions))
+        let assigned = body.active_tasks.map(partitions);
+        Answer { error_code: body.error_code, epoch: body.member_epoch, assigned }
     }
-}
 
-impl Requests for Streams {
-    fn send(&mut self, clients: &mut Clients, number: u32) {
-        let client = client_of(number);
-        let epoch = self.epochs[client as usize];
-        let answer = Self::ask(clients, client, Self::heartbeat(client, epoch));
-        assert_eq!(answer, (epoch, None), "the group is stable");
+    fn count(owned: &Self::Owned) -> usize {
+        owned.len()
     }
 }
 
