@@ -5,7 +5,6 @@ use super::table::{Asked, FetchWants, Part, Request};
 use super::{Inputs, Shares};
 use crate::limit_gauges::Limit;
 use crate::limit_refusals::Refused;
-use crate::net::VisibleAt;
 use muster_codec::messages::{
     AcknowledgementBatch, ShareAcknowledgeRequest, ShareFetchPartition, ShareFetchRequest,
 };
@@ -15,7 +14,7 @@ use muster_shares::sessions::{
     FINAL_EPOCH, FetchContext, SessionFetch, SessionKey, SessionLimit, is_member_id,
 };
 use muster_shares::{SharePartition, SharePartitionKey, TopicPartition};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// From this version on a request may renew locks.
 const RENEW_SINCE: i16 = 2;
@@ -101,7 +100,7 @@ impl Shares {
             Ok(member) => (member, ErrorCode::None),
             Err(error) => (SessionKey::new("", ""), error),
         };
-        let mut request = new_request(client.asked, member, inputs.times.now);
+        let mut request = Request::new(client.asked, member, inputs.times.now);
         request.error = error;
         if error == ErrorCode::None {
             let all = of_acknowledge(body);
@@ -158,7 +157,7 @@ impl Shares {
             self.refused.push(Refused { limit, exceeded, address: asked.address });
         }
         let begun = begun?;
-        let mut request = new_request(asked, member, inputs.times.now);
+        let mut request = Request::new(asked, member, inputs.times.now);
         let wait = i64::from(body.max_wait_ms.clamp(0, WAIT_MS_MAX));
         request.deadline = inputs.times.now.saturating_add(wait);
         request.fetch = Some(wants(begun.context, inputs, body));
@@ -179,7 +178,7 @@ impl Shares {
         body: &ShareFetchRequest<'_>,
         error: ErrorCode,
     ) {
-        let mut request = new_request(asked, SessionKey::new("", ""), inputs.times.now);
+        let mut request = Request::new(asked, SessionKey::new("", ""), inputs.times.now);
         request.error = error;
         request.fetch = Some(wants(FetchContext::Final, inputs, body));
         if error != ErrorCode::ShareSessionLimitReached {
@@ -312,23 +311,6 @@ fn member(
     is_member_id(member_id)
         .then(|| SessionKey::new(&**group_id, member_id))
         .ok_or(ErrorCode::InvalidRequest)
-}
-
-fn new_request(asked: Asked, member: SessionKey, now: i64) -> Request {
-    Request {
-        asked,
-        member,
-        fetch: None,
-        parts: Vec::new(),
-        error: ErrorCode::None,
-        deadline: now,
-        reads: 0,
-        visible_at: VisibleAt::Now,
-        unwritten: BTreeSet::new(),
-        is_complete: false,
-        lock_ms: 0,
-        throttle_ms: 0,
-    }
 }
 
 /// The bytes of an answer are limited by `fetch.max.bytes`, too.

@@ -132,6 +132,26 @@ impl Readable {
     }
 }
 
+impl Request {
+    /// A request without parts.
+    pub(super) fn new(asked: Asked, member: SessionKey, deadline: i64) -> Self {
+        Self {
+            asked,
+            member,
+            fetch: None,
+            parts: Vec::new(),
+            error: ErrorCode::None,
+            deadline,
+            reads: 0,
+            visible_at: VisibleAt::Now,
+            unwritten: BTreeSet::new(),
+            is_complete: false,
+            lock_ms: 0,
+            throttle_ms: 0,
+        }
+    }
+}
+
 impl Part {
     pub(super) fn new(at: TopicPartition, is_fetched: bool) -> Self {
         Self {
@@ -215,7 +235,7 @@ impl Table {
     pub(super) fn take(&mut self, id: u64) -> Option<Request> {
         let request = self.by_id.remove(&id)?;
         if self.deadlines.remove(&(request.deadline, id)) {
-            self.holders.give_back(request.asked.address, 1);
+            self.holders.release(request.asked.address, 1);
         }
         self.by_connection.remove(&(request.asked.request.connection, id));
         self.unwritten.remove(&id);
@@ -313,7 +333,6 @@ pub(super) struct Located {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     /// Parks requests until one is refused; returns how many.
     fn fill(table: &mut Table, host: &str) -> usize {
@@ -323,27 +342,10 @@ mod tests {
         let parked = (0..SHARE_FETCHES_MAX).take_while(|_| {
             let admitted = table.admit(address);
             let id = table.next_id();
-            table.park(id, waiting(asked));
+            table.park(id, Request::new(asked, SessionKey::new("g", "m"), 500));
             admitted.is_ok() || table.take(id).is_none()
         });
         parked.count()
-    }
-
-    fn waiting(asked: Asked) -> Request {
-        Request {
-            asked,
-            member: SessionKey::new("g", "m"),
-            fetch: None,
-            parts: Vec::new(),
-            error: ErrorCode::None,
-            deadline: 500,
-            reads: 0,
-            visible_at: VisibleAt::Now,
-            unwritten: BTreeSet::new(),
-            is_complete: false,
-            lock_ms: 0,
-            throttle_ms: 0,
-        }
     }
 
     #[test]
