@@ -31,6 +31,18 @@ impl Shard {
         Self { coordinator, budget, ids, position: 0, now: 0 }
     }
 
+    fn context(&mut self) -> (&mut Coordinator, Context<'_>) {
+        let context = Context {
+            now: self.now,
+            wall: Wall(self.now),
+            position: self.position,
+            ids: &mut self.ids,
+            topics: &NoTopics,
+            budget: &mut self.budget,
+        };
+        (&mut self.coordinator, context)
+    }
+
     /// The answer to a request, and the limit that it has met.
     fn ask(
         &mut self,
@@ -47,15 +59,8 @@ impl Shard {
             client_host: host,
             describes: None,
         };
-        let mut context = Context {
-            now: self.now,
-            wall: Wall(self.now),
-            position: self.position,
-            ids: &mut self.ids,
-            topics: &NoTopics,
-            budget: &mut self.budget,
-        };
-        let output = self.coordinator.handle(&mut context, caller, request.into());
+        let (coordinator, mut context) = self.context();
+        let output = coordinator.handle(&mut context, caller, request.into());
         for record in &output.records {
             match output.producer {
                 None => self.coordinator.replay(record, self.position),
@@ -78,15 +83,8 @@ impl Shard {
         let end = self.now + 30 * 60_000;
         while let Some(at) = self.coordinator.next_deadline().filter(|at| *at <= end) {
             self.now = at.max(self.now);
-            let mut context = Context {
-                now: self.now,
-                wall: Wall(self.now),
-                position: self.position,
-                ids: &mut self.ids,
-                topics: &NoTopics,
-                budget: &mut self.budget,
-            };
-            let output = self.coordinator.expire(&mut context);
+            let (coordinator, mut context) = self.context();
+            let output = coordinator.expire(&mut context);
             output.records.iter().for_each(|it| self.coordinator.replay(it, self.position));
             self.coordinator.settle(&mut self.budget);
         }
@@ -236,7 +234,7 @@ fn open_transactions_of_an_address_leave_an_eighth_of_the_bytes_to_others() {
     assert_eq!(commit(&mut shard, OTHER, 3, 2), (vec![FULL; 10], share));
 
     shard.end(1, TransactionOutcome::Abort);
-    assert_eq!(commit(&mut shard, HOG, 2, 0), (vec![0; 10], None), "they are given back");
+    assert_eq!(commit(&mut shard, HOG, 2, 0), (vec![0; 10], None), "they are released");
     shard.end(2, TransactionOutcome::Commit);
     shard.end(3, TransactionOutcome::Commit);
     for number in 0..28 {
