@@ -21,7 +21,7 @@ pub(crate) struct Payers {
     known: Vec<(Address, u32)>,
     numbers: BTreeMap<Address, PayerNumber>,
     free: Vec<PayerNumber>,
-    /// The bytes that they have taken and given back.
+    /// The bytes that they have taken and released.
     pub(crate) moves: Moves,
 }
 
@@ -39,14 +39,14 @@ impl Payers {
         after: usize,
     ) -> PayerNumber {
         if after <= before {
-            self.moves.give_back(self.address(payer), before - after);
+            self.moves.release(self.address(payer), before - after);
             return if after == 0 { self.release(payer) } else { payer };
         }
         if before > 0 && self.address(payer) == self.adds {
             self.moves.take(self.adds, after - before);
             return payer;
         }
-        self.moves.give_back(self.address(payer), before);
+        self.moves.release(self.address(payer), before);
         self.release(payer);
         let payer = self.number(self.adds);
         self.moves.take(self.address(payer), after);

@@ -201,7 +201,7 @@ pub(crate) struct PendingOffsets {
     bytes: usize,
     /// The producer whose offsets are added now, and the address of its client.
     adds: Option<(i64, Address)>,
-    /// The bytes that addresses have taken and given back.
+    /// The bytes that addresses have taken and released.
     pub(crate) moves: Moves,
 }
 
@@ -334,7 +334,7 @@ impl PendingOffsets {
         if let Some((_, payer)) = self.adds.filter(|(adds, _)| *adds == id)
             && payer != open.payer
         {
-            self.moves.give_back(open.payer, open.bytes);
+            self.moves.release(open.payer, open.bytes);
             self.moves.take(payer, open.bytes);
             open.payer = payer;
         }
@@ -363,7 +363,7 @@ impl PendingOffsets {
         self.bytes -= bytes;
         if let Some(open) = self.producers.get_mut(&producer_id) {
             open.bytes -= bytes;
-            self.moves.give_back(open.payer, bytes);
+            self.moves.release(open.payer, bytes);
         }
         self.close(group_id, topic, partition, producer_id);
         Some(taken)

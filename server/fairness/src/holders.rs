@@ -1,4 +1,5 @@
-//! How much of a limit each address holds, of what is given back, such as bytes or places.
+//! The amount that each address holds of a limit on things that are released again, such as bytes
+//! or places.
 
 use crate::Address;
 use alloc::collections::BTreeMap;
@@ -76,15 +77,15 @@ impl Holders {
         }
     }
 
-    /// Gives back what was taken for this address.
-    pub fn give_back(&mut self, address: Address, amount: usize) {
+    /// Releases a part of what the address holds.
+    pub fn release(&mut self, address: Address, amount: usize) {
         let Some(held) = self.by_address.get_mut(&address) else {
-            return debug_assert_eq!(amount, 0, "{address} gives back what it does not hold");
+            return debug_assert_eq!(amount, 0, "{address} releases what it does not hold");
         };
-        debug_assert!(amount <= *held, "{address} gives back {amount}, but holds {held}");
-        let given = amount.min(*held);
-        self.total -= given;
-        *held -= given;
+        debug_assert!(amount <= *held, "{address} releases {amount}, but holds {held}");
+        let released = amount.min(*held);
+        self.total -= released;
+        *held -= released;
         if *held == 0 {
             self.by_address.remove(&address);
         }
@@ -100,7 +101,7 @@ impl Holders {
     }
 }
 
-/// The amounts that addresses have taken and given back since the last report to their [`Holders`]:
+/// The amounts that addresses have taken and released since the last report to their [`Holders`]:
 /// for callers that cannot change these at once.
 #[derive(Debug, Default)]
 pub struct Moves(BTreeMap<Address, (usize, usize)>);
@@ -112,17 +113,17 @@ impl Moves {
         }
     }
 
-    pub fn give_back(&mut self, address: Address, amount: usize) {
+    pub fn release(&mut self, address: Address, amount: usize) {
         if amount > 0 {
             self.0.entry(address).or_default().1 += amount;
         }
     }
 
-    /// Takes and gives back the amounts in `holders`.
+    /// Takes and releases the amounts in `holders`.
     pub fn report_to(&mut self, holders: &mut Holders) {
-        while let Some((address, (taken, given))) = self.0.pop_first() {
+        while let Some((address, (taken, released))) = self.0.pop_first() {
             holders.take(address, taken);
-            holders.give_back(address, given);
+            holders.release(address, released);
         }
     }
 }
@@ -163,15 +164,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_may_be_taken_again() {
+    fn what_is_released_may_be_taken_again() {
         let mut holders = Holders::default();
         assert_eq!(fill(&mut holders, 1).0, 70);
-        holders.give_back(address(1), 30);
+        holders.release(address(1), 30);
         assert_eq!((holders.held_by(address(1)), holders.total()), (40, 40));
         assert_eq!(fill(&mut holders, 2).0, 30);
-        holders.give_back(address(2), 30);
+        holders.release(address(2), 30);
         assert_eq!(fill(&mut holders, 1).0, 30);
-        holders.give_back(address(1), 70);
+        holders.release(address(1), 70);
         assert_eq!(holders, Holders::default());
     }
 

@@ -94,7 +94,7 @@ impl OpenPartitions {
     /// Drops a share partition with what is acquired, and with changes that no record has.
     pub fn remove(&mut self, key: &SharePartitionKey) -> Option<SharePartition> {
         let open = self.open.remove(key)?;
-        self.holders.give_back(open.address, 1);
+        self.holders.release(open.address, 1);
         self.changed.remove(key);
         if let Some(at) = open.deadline {
             self.deadlines.remove(&(at, key.clone()));

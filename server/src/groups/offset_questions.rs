@@ -102,7 +102,7 @@ impl OffsetQuestions {
 
     fn take(&mut self, number: u64) -> Option<Asked> {
         let asked = self.open.remove(&number)?;
-        self.bytes.give_back(asked.address, asked.bytes());
+        self.bytes.release(asked.address, asked.bytes());
         Some(asked)
     }
 }

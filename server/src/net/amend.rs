@@ -71,7 +71,7 @@ impl Connections {
 
     fn release_amendments(&mut self, address: Address, held: usize) {
         self.account.release(Kind::Amendments, held);
-        self.amendments.give_back(address, held);
+        self.amendments.release(address, held);
     }
 
     /// The changed answer to a request; None if it stays as it is.

@@ -86,7 +86,7 @@ impl Fetches {
         if let Some(fetch) = self.by_id.get(&id)
             && self.deadlines.remove(&(fetch.deadline, id))
         {
-            self.parked.give_back(fetch.address, 1);
+            self.parked.release(fetch.address, 1);
         }
     }
 
@@ -104,7 +104,7 @@ impl Fetches {
         let fetch = self.by_id.remove(&id)?;
         self.by_connection.remove(&(fetch.request.connection, id));
         if !Fault::ShareKept.is_injected() {
-            self.partitions.give_back(fetch.address, fetch.partitions());
+            self.partitions.release(fetch.address, fetch.partitions());
         }
         Some(fetch)
     }

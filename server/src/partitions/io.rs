@@ -141,7 +141,7 @@ impl Io {
 
     /// The counted bytes were written.
     pub(super) fn written(&mut self, address: Address, len: usize) {
-        self.unwritten.give_back(address, len);
+        self.unwritten.release(address, len);
     }
 
     /// The token of the next job.

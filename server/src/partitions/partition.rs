@@ -436,7 +436,7 @@ impl Partition {
     /// waited for it.
     pub(super) fn remove(self, io: &mut Io, out: &mut Effects) -> (Vec<u64>, BTreeSet<u64>) {
         self.unwritten.iter().for_each(|it| io.written(it.address, it.len));
-        self.producers.give_back(&mut io.producers);
+        self.producers.release(&mut io.producers);
         self.log.delete(&mut io.files, &mut out.ops);
         let produces = self.awaiting.into_iter().map(|awaiting| awaiting.produce);
         let rounds = self.awaiting_sync.into_iter().map(|(_, round)| round);

@@ -229,7 +229,7 @@ impl Producers {
             let is_kept = wall.since(producer.last_append) < idle_ms || transactions.is_open(*id);
             if !is_kept {
                 transactions.forget(*id);
-                holders.give_back(producer.address, 1);
+                holders.release(producer.address, 1);
             }
             is_kept
         });
@@ -265,14 +265,14 @@ impl Producers {
         for id in first(idle, ROOM) {
             self.transactions.forget(id);
             let producer = self.by_id.remove(&id);
-            producer.into_iter().for_each(|it| holders.give_back(it.address, 1));
+            producer.into_iter().for_each(|it| holders.release(it.address, 1));
         }
         has_idle
     }
 
     /// Forgets all, with its partition.
-    pub(super) fn give_back(&self, holders: &mut Holders) {
-        self.by_id.values().for_each(|producer| holders.give_back(producer.address, 1));
+    pub(super) fn release(&self, holders: &mut Holders) {
+        self.by_id.values().for_each(|producer| holders.release(producer.address, 1));
     }
 
     /// A producer of the log, at startup. Kafka limits them by time alone. Here the eighth that was

@@ -89,7 +89,7 @@ impl Sessions {
         let (address, new) = (session.address, new.count());
         self.admit_partitions(address, new)?;
         let session = self.sessions.get_mut(key).ok_or(ErrorCode::ShareSessionNotFound)?;
-        self.partitions.give_back(address, session.partitions.len());
+        self.partitions.release(address, session.partitions.len());
         request.topics.iter().for_each(|at| session.partitions.add(*at, true));
         request.forgotten.iter().for_each(|at| session.partitions.remove(*at));
         self.partitions.take(address, session.partitions.len());

@@ -159,8 +159,8 @@ impl Sessions {
 
     fn remove(&mut self, key: &SessionKey) -> Option<Ended> {
         let session = self.sessions.remove(key)?;
-        self.by_address.give_back(session.address, 1);
-        self.partitions.give_back(session.address, session.partitions.len());
+        self.by_address.release(session.address, 1);
+        self.partitions.release(session.address, session.partitions.len());
         if let Some(opened) = self.by_connection.get_mut(&session.connection) {
             opened.is_stale = true;
         }

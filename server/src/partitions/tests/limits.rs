@@ -48,7 +48,7 @@ fn an_address_whose_fetches_wait_leaves_an_eighth_of_the_partitions_to_others() 
     world.pass(500);
     world.replies.clear();
     let again = park(&mut world, "/127.0.0.1", &wide_fetch(500, 500));
-    assert_eq!(again, (14_000, 500), "what is answered is given back");
+    assert_eq!(again, (14_000, 500), "what is answered is released");
     world.partitions.connection_closed(1);
     assert_eq!(world.partitions.waiting_bytes(), 0);
     assert_eq!(park(&mut world, "/127.0.0.1", &wide_fetch(500, 4_000)).0, 172_000);
