@@ -6,7 +6,7 @@ use crate::cluster::ClusterImage;
 use crate::mailbox::Message;
 use crate::net::ConnectionId;
 use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
-use crate::shard::{Command, Event, ListenerIndex};
+use crate::shard::{Command, Event};
 use muster_codec::messages::{
     AclCreation, ConsumerGroupHeartbeatRequest, CreateAclsRequest, CreatePartitionsRequest,
     DeleteAclsFilter, DeleteAclsRequest, StreamsGroupHeartbeatRequest,
@@ -29,8 +29,7 @@ fn world_of(shards: u32, config: &str) -> World {
     let mut world = World::of_shards(shards, &[AUTHORIZER, config]);
     world.pass(FLUSH_MS);
     for connection in [CLIENT, OTHER] {
-        let host = Arc::from("/10.0.0.1");
-        world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host, port: 0 });
+        world.connect(connection);
     }
     world
 }

@@ -1,7 +1,7 @@
 //! Certificates that clients alter: checked by another thread before the controller decides.
 
 use super::world::{FLUSH_MS, World, frame};
-use crate::config::{ListenerIndex, Replacement, SecurityProtocol, ShardTls};
+use crate::config::{Replacement, SecurityProtocol, ShardTls};
 use crate::mailbox::Message;
 use crate::net::ConnectionId;
 use crate::shard::{CertificateOrder, Command, Event};
@@ -9,7 +9,6 @@ use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const CLIENT: ConnectionId = ConnectionId(0);
 const OTHER: ConnectionId = ConnectionId(1);
@@ -17,8 +16,7 @@ const OTHER: ConnectionId = ConnectionId(1);
 fn world() -> World {
     let mut world = World::of_listener(2, &[], SecurityProtocol::Ssl);
     for connection in [CLIENT, OTHER] {
-        let host = Arc::from("/10.0.0.1");
-        world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host, port: 0 });
+        world.connect(connection);
     }
     world.orders.clear();
     world

@@ -4,7 +4,7 @@
 use super::counters::commit;
 use super::world::World;
 use crate::net::ConnectionId;
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 
 /// The rounds of each run, so that all runs take the same time and turns.
 const ROUNDS: usize = 8;
@@ -28,12 +28,7 @@ fn a_commit_is_answered_in_its_round() {
     world.common.audits = false;
     world.restart();
     let connection = ConnectionId::new(0, 0);
-    world.step(Event::Opened {
-        connection,
-        listener: ListenerIndex::FIRST,
-        host: "/10.0.0.1".into(),
-        port: 0,
-    });
+    world.connect(connection);
     world.pass(ROUND_MS);
     let (commits, commit) = (commits(), commit());
     let (mut answered, mut sendable) = (Vec::new(), Vec::new());

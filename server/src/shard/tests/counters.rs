@@ -28,12 +28,7 @@ fn connections_requests_and_errors_are_counted() {
     let mut world = World::new(&["max.connections.per.ip=1"]);
     let [first, second] = [0, 1].map(|slot| ConnectionId::new(slot, 0));
     for connection in [first, second] {
-        world.step(Event::Opened {
-            connection,
-            listener: ListenerIndex::FIRST,
-            host: "/10.0.0.1".into(),
-            port: 0,
-        });
+        world.connect(connection);
     }
     let heartbeat = frame(4, HeartbeatRequest { group_id: "g".into(), ..Default::default() });
     world.step(Event::Received { connection: first, data: &heartbeat });
@@ -57,12 +52,7 @@ fn connections_requests_and_errors_are_counted() {
 fn a_flush_is_measured_from_its_submission_until_it_is_durable() {
     let mut world = World::new(&[]);
     let connection = ConnectionId::new(0, 0);
-    world.step(Event::Opened {
-        connection,
-        listener: ListenerIndex::FIRST,
-        host: "/10.0.0.1".into(),
-        port: 0,
-    });
+    world.connect(connection);
     world.pass(1_000);
     let flushes = world.totals().of("log_flush_micros");
     world.step(Event::Received { connection, data: &commit() });

@@ -3,17 +3,12 @@
 use super::world::{World, answers, commit, frame};
 use crate::cluster::OFFSETS_TOPIC;
 use crate::net::ConnectionId;
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Request, Response};
 use std::collections::BTreeMap;
 
 const CLIENT: ConnectionId = ConnectionId(0);
-
-fn open(world: &mut World) {
-    let (listener, host) = (ListenerIndex::FIRST, "/10.0.0.1".into());
-    world.step(Event::Opened { connection: CLIENT, listener, host, port: 0 });
-}
 
 fn call(
     world: &mut World,
@@ -47,7 +42,7 @@ fn sizes(world: &mut World) -> BTreeMap<(String, i32), i64> {
 #[test]
 fn the_sizes_of_internal_topics_are_parts_of_the_log_and_the_same_after_a_restart() {
     let mut world = World::new(&[]);
-    open(&mut world);
+    world.connect(CLIENT);
     assert_eq!(sizes(&mut world), BTreeMap::new());
     (0..700).for_each(|it| world.append(&commit(it % 7, it % 3, Some(it as i64))));
     let before = sizes(&mut world);
@@ -56,14 +51,14 @@ fn the_sizes_of_internal_topics_are_parts_of_the_log_and_the_same_after_a_restar
     assert!(before.len() > 1 && before.keys().all(|(topic, _)| topic == OFFSETS_TOPIC));
     assert!(bytes > 0 && bytes.unsigned_abs() <= of_log, "{bytes} of {of_log}");
     world.restart();
-    open(&mut world);
+    world.connect(CLIENT);
     assert_eq!(sizes(&mut world), before);
 }
 
 #[test]
 fn the_first_shard_is_the_only_voter_and_knows_the_end_of_the_log() {
     let mut world = World::new(&[]);
-    open(&mut world);
+    world.connect(CLIENT);
     let asked = |index| {
         let partitions = vec![DescribeQuorumPartition { partition_index: index }];
         let topic_name = "__cluster_metadata".into();

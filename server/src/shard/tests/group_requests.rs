@@ -3,7 +3,7 @@
 use super::world::{World, frame, frame_of};
 use crate::net::ConnectionId;
 use crate::placement::Slot;
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Bytes, ErrorCode, Reader, Request, Response, Role, Str, Uuid};
 use serde_json::Value;
@@ -25,8 +25,7 @@ fn world(shards: u32) -> World {
 
 fn connect(world: &mut World) {
     world.pass(100);
-    let (listener, host) = (ListenerIndex::FIRST, "/10.0.0.1".into());
-    world.step(Event::Opened { connection: CLIENT, listener, host, port: 0 });
+    world.connect(CLIENT);
 }
 
 fn creatable() -> CreatableTopic<'static> {

@@ -2,7 +2,7 @@
 
 use super::world::World;
 use crate::net::{ConnectionId, IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 use muster_codec::Request;
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::{JoinGroupRequest, JoinGroupRequestProtocol};
@@ -35,12 +35,7 @@ fn a_connection_without_further_input_waits_for_answers_for_a_bounded_time() {
     let mut world = World::new(&["group.initial.rebalance.delay.ms=1000000"]);
     let [waits, asks_nothing] = [0, 1].map(|slot| ConnectionId::new(slot, 0));
     for connection in [waits, asks_nothing] {
-        world.step(Event::Opened {
-            connection,
-            listener: ListenerIndex::FIRST,
-            host: "/10.0.0.1".into(),
-            port: 0,
-        });
+        world.connect(connection);
     }
     world.step(Event::Received { connection: waits, data: &join() });
     for connection in [waits, asks_nothing] {
@@ -57,12 +52,7 @@ fn a_connection_without_further_input_waits_for_answers_for_a_bounded_time() {
 fn a_connection_that_was_closed_as_idle_is_counted() {
     let mut world = World::new(&["connections.max.idle.ms=20000"]);
     let idle = ConnectionId::new(0, 0);
-    world.step(Event::Opened {
-        connection: idle,
-        listener: ListenerIndex::FIRST,
-        host: "/10.0.0.1".into(),
-        port: 0,
-    });
+    world.connect(idle);
     world.pass(20_000 + IDLE_SWEEP_MS);
     assert_eq!(world.closed, [idle]);
     assert_eq!(world.totals().of("clients_connections_idle_closed"), 1);

@@ -80,12 +80,7 @@ fn with_connections(count: usize) -> (World, Vec<ConnectionId>) {
     world.pass(100);
     let ids: Vec<_> = (0..count).map(|slot| ConnectionId::new(slot as u32, 0)).collect();
     for connection in ids.iter().copied() {
-        world.step(Event::Opened {
-            connection,
-            listener: ListenerIndex::FIRST,
-            host: "/10.0.0.1".into(),
-            port: 0,
-        });
+        world.connect(connection);
     }
     (world, ids)
 }

@@ -4,7 +4,7 @@
 use super::world::{FLUSH_MS, World, answers, frame};
 use crate::limit_gauges::{Fairness, Limit};
 use crate::net::ConnectionId;
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Bytes, ErrorCode, Request, Response};
 use std::collections::BTreeSet;
@@ -156,8 +156,8 @@ fn each_limit_that_clients_can_use_up_has_a_story() {
 }
 
 fn open(world: &mut World, number: u32, host: &str) -> ConnectionId {
-    let (connection, listener) = (ConnectionId::new(number, 1), ListenerIndex::FIRST);
-    world.step(Event::Opened { connection, listener, host: host.into(), port: 0 });
+    let connection = ConnectionId::new(number, 1);
+    world.connect_from(connection, host);
     connection
 }
 

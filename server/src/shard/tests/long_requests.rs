@@ -4,7 +4,7 @@ use super::world::{World, commit, frame};
 use crate::clock::Times;
 use crate::cluster::InternalTopic;
 use crate::net::{ConnectionId, Kind};
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, ErrorCode, Reader, Request, Response, Str, header};
 use std::collections::HashSet;
@@ -17,12 +17,7 @@ fn world() -> World {
     let mut world = World::new(&["auto.create.topics.enable=false"]);
     world.pass(100);
     for connection in [GREEDY, MODEST] {
-        world.step(Event::Opened {
-            connection,
-            listener: ListenerIndex::FIRST,
-            host: "/10.0.0.1".into(),
-            port: 0,
-        });
+        world.connect(connection);
     }
     for group in 0..GROUPS {
         world.append(&commit(group, 0, Some(1)));

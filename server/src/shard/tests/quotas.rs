@@ -4,7 +4,7 @@
 use super::world::{World, answers, frame_of, take_time};
 use crate::net::ConnectionId;
 use crate::quotas::{Bound, Entity, Name, QuotaKey};
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, ErrorCode, Request, Response};
@@ -16,7 +16,7 @@ fn world(configs: &[&str], quotas: &[(Entity, QuotaKey, u32)]) -> World {
     let mut world = World::new(configs);
     quotas.iter().for_each(|(entity, key, bound)| set(&mut world, entity, *key, Some(*bound)));
     world.pass(100);
-    [CLIENT, OTHER].into_iter().for_each(|id| open(&mut world, id));
+    [CLIENT, OTHER].into_iter().for_each(|id| world.connect(id));
     world
 }
 
@@ -24,11 +24,6 @@ fn world(configs: &[&str], quotas: &[(Entity, QuotaKey, u32)]) -> World {
 fn set(world: &mut World, entity: &Entity, key: QuotaKey, bound: Option<u32>) {
     let record = crate::cluster::client_quota_record(entity, key, bound.map(Bound::from));
     world.shard.write_records(vec![record]);
-}
-
-fn open(world: &mut World, connection: ConnectionId) {
-    let (listener, host) = (ListenerIndex::FIRST, "/10.0.0.1".into());
-    world.step(Event::Opened { connection, listener, host, port: 0 });
 }
 
 fn send(world: &mut World, id: ConnectionId, version: i16, request: impl Into<Request<'static>>) {
@@ -172,7 +167,7 @@ fn new_connections_beyond_the_rate_of_their_address_are_closed() {
     let key = QuotaKey::ConnectionCreationRate;
     let address = Entity::Ip(Name::of("10.0.0.1"));
     let mut world = world(&[], &[(address, key, 1)]);
-    (2..12).for_each(|slot| open(&mut world, ConnectionId(slot)));
+    (2..12).for_each(|slot| world.connect(ConnectionId(slot)));
     send(&mut world, ConnectionId(9), FIND.1, find());
     assert_eq!(throttle_times(&mut world, ConnectionId(9)), [0], "the tenth is served");
     send(&mut world, ConnectionId(11), FIND.1, find());
@@ -186,9 +181,9 @@ fn an_address_that_was_turned_away_has_its_rate_later() {
     let key = QuotaKey::ConnectionCreationRate;
     let address = Entity::Ip(Name::of("10.0.0.1"));
     let mut world = world(&[], &[(address, key, 1)]);
-    (2..1_000).for_each(|slot| open(&mut world, ConnectionId(slot)));
+    (2..1_000).for_each(|slot| world.connect(ConnectionId(slot)));
     world.pass(11_000);
-    open(&mut world, ConnectionId(1_000));
+    world.connect(ConnectionId(1_000));
     send(&mut world, ConnectionId(1_000), FIND.1, find());
     assert_eq!(throttle_times(&mut world, ConnectionId(1_000)), [0], "refusals do not count");
 }
@@ -196,7 +191,7 @@ fn an_address_that_was_turned_away_has_its_rate_later() {
 #[test]
 fn connections_beyond_the_most_wait_until_one_is_closed() {
     let mut world = world(&["max.connections=3"], &[]);
-    (2..5).for_each(|slot| open(&mut world, ConnectionId(slot)));
+    (2..5).for_each(|slot| world.connect(ConnectionId(slot)));
     for slot in 2..5 {
         send(&mut world, ConnectionId(slot), FIND.1, find());
     }
@@ -214,7 +209,7 @@ fn connections_beyond_the_most_wait_until_one_is_closed() {
 #[test]
 fn a_lower_limit_closes_those_that_were_quiet_for_longest() {
     let mut world = world(&[], &[]);
-    (2..5).for_each(|slot| open(&mut world, ConnectionId(slot)));
+    (2..5).for_each(|slot| world.connect(ConnectionId(slot)));
     world.pass(1_000);
     for slot in [0, 1, 3] {
         send(&mut world, ConnectionId(slot), FIND.1, find());
@@ -229,7 +224,7 @@ fn a_lower_limit_closes_those_that_were_quiet_for_longest() {
 #[test]
 fn new_connections_beyond_the_rate_of_all_are_served_one_after_the_other() {
     let mut world = world(&["max.connection.creation.rate=1"], &[]);
-    (2..13).for_each(|slot| open(&mut world, ConnectionId(slot)));
+    (2..13).for_each(|slot| world.connect(ConnectionId(slot)));
     let served = |world: &mut World, slot: u64| {
         send(world, ConnectionId(slot), FIND.1, find());
         throttle_times(world, ConnectionId(slot)).len()

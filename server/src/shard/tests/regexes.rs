@@ -4,7 +4,7 @@
 use super::world::{World, frame};
 use crate::net::ConnectionId;
 use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 use muster_codec::messages::{
     AclCreation, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, CreateAclsRequest,
 };
@@ -25,8 +25,7 @@ fn world() -> World {
     ]);
     world.pass(100);
     for (connection, name) in [(ADMIN, None), (ALICE, Some("alice")), (BOB, Some("bob"))] {
-        let host = Arc::from("/10.0.0.1");
-        world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host, port: 0 });
+        world.connect(connection);
         world.step(Event::Secured { connection, principal: name.map(Arc::from) });
     }
     world

@@ -6,7 +6,7 @@ mod requests;
 use super::world::{FLUSH_MS, Random, World, frame_of};
 use crate::net::ConnectionId;
 use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 use muster_codec::messages::{
     DeleteTopicState, DeleteTopicsRequest, FetchPartition, FetchRequest, FetchTopic,
     InitProducerIdRequest, MetadataRequest, MetadataRequestTopic,
@@ -16,7 +16,6 @@ use muster_codec::records::{
 };
 use muster_codec::{Request, Uuid};
 use requests::{ALLOWED, HIDDEN, MISSING, SECRET, all};
-use std::sync::Arc;
 
 const ADMIN: ConnectionId = ConnectionId(0);
 /// The address of the one that makes transactional ids, and that of all others.
@@ -75,8 +74,7 @@ impl Probed {
 }
 
 fn open(world: &mut World, (connection, host): (ConnectionId, &str)) {
-    let host = Arc::from(format!("/{host}"));
-    world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host, port: 0 });
+    world.connect_from(connection, &format!("/{host}"));
 }
 
 fn commit(group: &str, topic: &str) -> GroupRecord<'static> {

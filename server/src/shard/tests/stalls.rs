@@ -2,7 +2,7 @@
 
 use super::world::{World, frame};
 use crate::net::ConnectionId;
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 use crate::stall::{FilesStanding, LOOK_MS, STALLED_MS};
 use muster_codec::messages::*;
 
@@ -10,8 +10,7 @@ const NONE: (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
 
 fn send(world: &mut World, slot: u32, frame: &[u8]) {
     let connection = ConnectionId::new(slot, 0);
-    let (listener, host) = (ListenerIndex::FIRST, "/10.0.0.1".into());
-    world.step(Event::Opened { connection, listener, host, port: 0 });
+    world.connect(connection);
     world.step(Event::Received { connection, data: frame });
 }
 

@@ -4,10 +4,9 @@
 use super::world::{FLUSH_MS, Random, World, frame};
 use crate::config::SecurityProtocol;
 use crate::net::ConnectionId;
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::Event;
 use muster_codec::Request;
 use muster_codec::messages::*;
-use std::sync::Arc;
 
 /// A topic that is there, and one that only a client makes that was let in.
 const VAULT: &str = "vault";
@@ -25,11 +24,6 @@ fn world() -> World {
     let mut world = World::of_listener(1, &more, SecurityProtocol::SaslPlaintext);
     world.create_topic(VAULT);
     world
-}
-
-fn open(world: &mut World, connection: ConnectionId) {
-    let host = Arc::from("/10.0.0.1");
-    world.step(Event::Opened { connection, listener: ListenerIndex::FIRST, host, port: 0 });
 }
 
 fn send(world: &mut World, connection: ConnectionId, data: &[u8]) -> Vec<u8> {
@@ -107,7 +101,7 @@ fn a_client_without_a_password_is_not_let_in_whatever_it_sends() {
     let (mut world, mut random) = (world(), Random(1));
     for number in 0..rounds {
         let connection = ConnectionId(number);
-        open(&mut world, connection);
+        world.connect(connection);
         let mut sent = Vec::new();
         while !world.closed.contains(&connection) && sent.len() < 12 {
             let bytes = some_bytes(&mut random);
@@ -126,7 +120,7 @@ fn a_client_without_a_password_is_not_let_in_whatever_it_sends() {
 #[test]
 fn one_with_the_password_is() {
     let mut world = world();
-    open(&mut world, ConnectionId(0));
+    world.connect(ConnectionId(0));
     for request in [handshake("PLAIN"), authenticate(b"\0alice\0secret")] {
         assert!(!send(&mut world, ConnectionId(0), &frame(1, request)).is_empty());
     }
@@ -141,7 +135,7 @@ fn a_client_that_authenticates_again_does_nothing_meanwhile() {
     for number in 0..200 {
         let mut world = world();
         let connection = ConnectionId(number);
-        open(&mut world, connection);
+        world.connect(connection);
         for request in [handshake("PLAIN"), authenticate(b"\0alice\0secret")] {
             send(&mut world, connection, &frame(1, request));
         }

@@ -7,7 +7,8 @@ use crate::net::ConnectionId;
 use crate::placement::{Slot, TransactionsPartition};
 use crate::shard::names::SNAPSHOT_FILE;
 use crate::shard::{
-    CertificateOrder, Command, Common, Event, LogSizes, Message, Shard, load, log_directory,
+    CertificateOrder, Command, Common, Event, ListenerIndex, LogSizes, Message, Shard, load,
+    log_directory,
 };
 use crate::telemetry::Push;
 use crate::volume::Volume;
@@ -293,6 +294,17 @@ impl World {
     pub(crate) fn step(&mut self, event: Event<'_>) {
         self.shard.step(Times::both(self.now), event, &mut self.commands);
         self.turn();
+    }
+
+    /// A client connects to the first listener.
+    pub(crate) fn connect(&mut self, connection: ConnectionId) {
+        self.connect_from(connection, "/10.0.0.1");
+    }
+
+    /// Like [`Self::connect`], for a client of this address.
+    pub(crate) fn connect_from(&mut self, connection: ConnectionId, host: &str) {
+        let (listener, host) = (ListenerIndex::FIRST, host.into());
+        self.step(Event::Opened { connection, listener, host, port: 0 });
     }
 
     /// Lets time pass until the shard ends; file operations are completed.
