@@ -23,6 +23,17 @@ impl Times {
     }
 }
 
+/// The first of several deadlines. Each turn asks for many, most of which are None.
+pub(crate) fn earliest<const N: usize>(deadlines: [Option<i64>; N]) -> Option<i64> {
+    let mut first = None;
+    for at in deadlines.iter().copied() {
+        if at.is_some_and(|at| first.is_none_or(|first| at < first)) {
+            first = at;
+        }
+    }
+    first
+}
+
 /// The clocks of the machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {

@@ -21,7 +21,7 @@ pub use ring::{Parts, RingReactor};
 pub use secured::TlsCounters;
 pub use shares::Share;
 
-use crate::clock::Times;
+use crate::clock::{Times, earliest};
 use crate::files::{FileError, Files, PartsTo};
 use crate::net::ConnectionId;
 use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
@@ -164,7 +164,7 @@ impl<I: Io> Reactor<I> {
             return Ok(Next::End(End::Failed));
         }
         self.send_output(io, shard);
-        let until = due.into_iter().flatten().min();
+        let until = earliest(due);
         Ok(if self.is_stopped { self.next_after_stop(shard) } else { Next::Wait { until } })
     }
 

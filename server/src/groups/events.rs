@@ -59,6 +59,9 @@ pub(super) struct GroupEvents {
 impl GroupEvents {
     /// Takes the events of a turn.
     pub(super) fn take(&mut self, turn: &TurnEnd<'_>, shard: u32, events: EventsOfSlots) {
+        if events.is_empty() {
+            return;
+        }
         self.counters.events_left_out += events.left_out;
         for event in events.events {
             self.count(&event);

@@ -54,7 +54,7 @@ pub use slots::Slots;
 pub(crate) use snapshot::{ShareStates, TransactionCoordinators, read_cluster};
 pub(crate) use transactions::Marked;
 
-use crate::clock::Times;
+use crate::clock::{Times, earliest};
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, TOPIC_RESOURCE};
 use crate::config::{Config, compaction};
 use crate::event::Command;
@@ -418,14 +418,13 @@ impl Groups {
     /// any member.
     pub(crate) fn deadline(&self, turn: &TurnEnd<'_>, is_blocked: bool) -> Option<i64> {
         let log = self.log();
-        let deadlines = [
+        earliest([
             self.log.expiry_deadline().filter(|_| !is_blocked),
             log.next_deadline(),
             self.has_to_forget().then_some(turn.now),
             self.snapshots.deadline(log),
             self.check.deadline(log, turn),
-        ];
-        deadlines.into_iter().flatten().min()
+        ])
     }
 
     /// Whether a removal of offsets is to continue at once.

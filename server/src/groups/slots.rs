@@ -37,6 +37,10 @@ pub(crate) struct EventsOfSlots {
 }
 
 impl EventsOfSlots {
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.left_out == 0
+    }
+
     fn take(&mut self, (mut events, left_out): (Vec<Event>, u64)) {
         let fit = TURN_EVENTS_MAX.saturating_sub(self.events.len()).min(events.len());
         self.left_out += left_out + (events.len() - fit) as u64;

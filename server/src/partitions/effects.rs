@@ -51,6 +51,33 @@ pub struct Effects {
     pub failed_reads: Vec<String>,
 }
 
+impl Effects {
+    pub fn is_empty(&self) -> bool {
+        let Self {
+            ops,
+            replies,
+            log_reads,
+            questions,
+            messages,
+            share_reads,
+            grown,
+            reports,
+            refused,
+            failed_reads,
+        } = self;
+        ops.is_empty()
+            && replies.is_empty()
+            && log_reads.is_empty()
+            && questions.is_empty()
+            && messages.is_empty()
+            && share_reads.is_empty()
+            && grown.is_empty()
+            && reports.is_none()
+            && refused.is_empty()
+            && failed_reads.is_empty()
+    }
+}
+
 /// The end of one request.
 #[derive(Debug)]
 pub struct Reply {

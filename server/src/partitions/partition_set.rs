@@ -15,7 +15,7 @@ use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
 use super::rounds::Rounds;
 use super::share_reads::ShareRead;
-use crate::clock::Times;
+use crate::clock::{Times, earliest};
 use crate::cluster::{ClusterImage, Endpoints, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
 use crate::placement::Placement;
@@ -329,9 +329,12 @@ impl Partitions {
 
     /// The time when [`Self::expire`] has something to do, in milliseconds since the epoch.
     pub fn next_deadline(&self) -> Option<i64> {
-        let compaction = self.compactor.next_deadline();
-        let deadlines = [self.fetches.next_deadline(), self.next_sweep, compaction];
-        deadlines.into_iter().chain([self.checkpoint.next_deadline()]).flatten().min()
+        earliest([
+            self.fetches.next_deadline(),
+            self.next_sweep,
+            self.compactor.next_deadline(),
+            self.checkpoint.next_deadline(),
+        ])
     }
 
     /// Answers fetches whose time to wait has passed; checks retention and idle producers; compacts

@@ -1,5 +1,6 @@
 //! Log lines about connections, of which clients can cause any number.
 
+use crate::clock::earliest;
 use crate::logging::Throttle;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -82,7 +83,7 @@ impl ConnectionLines {
                 "{lines} more connections were closed, for reasons already logged for their clients"
             );
         }
-        [self.by_client.report_at(), self.repeated.report_at()].into_iter().flatten().min()
+        earliest([self.by_client.report_at(), self.repeated.report_at()])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::calendar::civil_time;
-use crate::clock::Times;
+use crate::clock::{Times, earliest};
 use crate::cluster::{ClusterImage, InternalTopic};
 use crate::controller::{self, Controller};
 use crate::groups::{Completed, Inputs, ShareStates, TransactionCoordinators, TurnEnd};
@@ -251,6 +251,10 @@ impl Shard {
 
     /// Carries out the effects of the partitions.
     pub(crate) fn perform(&mut self, mut effects: Effects) {
+        // Most are empty, and taking ten empty lists apart would be 7 % of a commit.
+        if effects.is_empty() {
+            return self.count_partitions();
+        }
         self.shares.took_effect(&mut effects);
         self.commands.extend(effects.ops.into_iter().map(Command::File));
         self.count_partitions();
@@ -404,7 +408,7 @@ impl Shard {
     }
 
     fn next_deadline(&self) -> Option<i64> {
-        [
+        earliest([
             self.groups_deadline(),
             self.transactions.questions_deadline(),
             self.transactions_deadline(),
@@ -415,10 +419,7 @@ impl Shard {
             self.has_work().then_some(self.times.now),
             self.stop_deadline(),
             self.look_deadline(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        ])
     }
 
     /// The time when a clean stop no longer waits for a snapshot.
@@ -437,7 +438,7 @@ impl Shard {
     fn shares_deadline(&self) -> Option<i64> {
         let jobs = self.shares.jobs_deadline(self.times.now).filter(|_| !self.groups.is_closed());
         let others = self.shares.deadline().filter(|_| !self.is_blocked());
-        [jobs, others].into_iter().flatten().min()
+        earliest([jobs, others])
     }
 
     /// When the groups need the next turn.

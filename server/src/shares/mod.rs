@@ -39,7 +39,7 @@ pub(crate) use requests::Client;
 pub(crate) use states::SlotStates;
 pub(crate) use table::Asked;
 
-use crate::clock::Times;
+use crate::clock::{Times, earliest};
 use crate::cluster::{ClusterImage, Endpoints};
 use crate::config::Config;
 use crate::groups::Groups;
@@ -249,9 +249,11 @@ impl Shares {
 
     /// When all else needs the next turn.
     pub(crate) fn deadline(&self) -> Option<i64> {
-        let deadlines =
-            [self.open.next_deadline(), self.requests.next_deadline(), self.state_calls_deadline()];
-        deadlines.into_iter().flatten().min()
+        earliest([
+            self.open.next_deadline(),
+            self.requests.next_deadline(),
+            self.state_calls_deadline(),
+        ])
     }
 
     /// A connection has ended: its requests are not answered, and what its session holds is

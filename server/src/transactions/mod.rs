@@ -38,7 +38,7 @@ pub(crate) use links::Answered;
 pub(crate) use listing::ListingOfIds;
 pub(crate) use requests::Sender;
 
-use crate::clock::Times;
+use crate::clock::{Times, earliest};
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::event::Command;
@@ -164,7 +164,7 @@ impl Transactions {
     /// When [`Self::expire`] has something to do.
     pub(crate) fn deadline(&self) -> Option<i64> {
         let coordinators = self.coordinators.next_deadline().map(|(at, _)| at);
-        [coordinators, self.links.next_deadline()].into_iter().flatten().min()
+        earliest([coordinators, self.links.next_deadline()])
     }
 
     /// Fires some timers that are due.

@@ -2,6 +2,7 @@
 
 use super::super::stream::Piece;
 use super::Clients;
+use crate::clock::earliest;
 use crate::event::{Command, ConnectionId, Part};
 use crate::quotas::ClientQuotas;
 use muster_codec::DecodeError;
@@ -176,7 +177,7 @@ impl Clients {
 
     /// When the next turn is needed.
     pub(crate) fn deadline(&self) -> Option<i64> {
-        let deadlines = [
+        earliest([
             self.connections.input_deadline(),
             self.connections.unread_deadline(self.now),
             self.unauthenticated_deadline(),
@@ -184,8 +185,7 @@ impl Clients {
             self.connections.doors.deadline(self.now),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
             self.connections.is_releasing_input().then_some(self.now),
-        ];
-        deadlines.into_iter().flatten().min()
+        ])
     }
 
     /// The connections that may have output since the last call; some have none, such as new ones.
