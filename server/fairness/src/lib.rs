@@ -1,5 +1,6 @@
 //! The part of a limit that one address may use, if all clients share the limit: [`Shares`] of what
-//! stays, such as groups and topics; [`Holders`] of what is released again, such as bytes and places.
+//! stays, such as groups and topics; [`Holders`] of what is released again, such as bytes and
+//! places.
 //!
 //! An address may use what it wants while enough is left. Once little is left it has a share, so
 //! that a client that asks for everything leaves something to the others.

@@ -4,7 +4,8 @@
 use super::{Completion, Io, Reactor, Share};
 use crate::clock::Times;
 use crate::files::{Call, Descriptor, FileError, FileIo, Files, PartsTo};
-use crate::shard::tests::world::{World, frame};
+use crate::shard::tests::frames::frame;
+use crate::shard::tests::world::World;
 use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
 use crate::telemetry::Push;
 use muster_codec::messages::ApiVersionsRequest;

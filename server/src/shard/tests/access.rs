@@ -1,6 +1,7 @@
 //! The answer to a change of what clients may do, and the shards that have yet to take it.
 
-use super::world::{FLUSH_MS, World, answers, frame};
+use super::frames::{answers, frame};
+use super::world::{FLUSH_MS, World};
 use crate::clock::Times;
 use crate::cluster::ClusterImage;
 use crate::mailbox::Message;

@@ -1,6 +1,7 @@
 //! Certificates that clients alter: checked by another thread before the controller decides.
 
-use super::world::{FLUSH_MS, World, frame};
+use super::frames::frame;
+use super::world::{FLUSH_MS, World};
 use crate::config::{Replacement, SecurityProtocol, ShardTls};
 use crate::mailbox::Message;
 use crate::net::ConnectionId;

@@ -1,6 +1,7 @@
 //! The numbers of a shard follow its clients and its log.
 
-use super::world::{World, frame};
+use super::frames::frame;
+use super::world::World;
 use crate::clock::Times;
 use crate::net::ConnectionId;
 use crate::shard::{Event, ListenerIndex};

@@ -1,6 +1,7 @@
 //! Questions of administrators: the sizes of partitions, and the quorum.
 
-use super::world::{World, answers, commit, frame};
+use super::frames::{answers, frame};
+use super::world::{World, commit};
 use crate::cluster::OFFSETS_TOPIC;
 use crate::net::ConnectionId;
 use crate::shard::Event;

@@ -1,6 +1,7 @@
 //! Group requests to a shard that does not have the group, and to one whose log takes no records.
 
-use super::world::{World, frame, frame_of};
+use super::frames::{frame, frame_of};
+use super::world::World;
 use crate::net::ConnectionId;
 use crate::placement::Slot;
 use crate::shard::Event;

@@ -1,10 +1,9 @@
 //! Connections that are idle, or whose clients have ended their input.
 
+use super::frames::frame_of;
 use super::world::World;
 use crate::net::{ConnectionId, IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
 use crate::shard::Event;
-use muster_codec::Request;
-use muster_codec::header::RequestHeader;
 use muster_codec::messages::{JoinGroupRequest, JoinGroupRequestProtocol};
 
 const VERSION: i16 = 3;
@@ -12,22 +11,15 @@ const VERSION: i16 = 3;
 /// A join that waits for longer than any client.
 fn join() -> Vec<u8> {
     let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
-    let request = Request::from(JoinGroupRequest {
+    let request = JoinGroupRequest {
         group_id: "g".into(),
         session_timeout_ms: 10_000,
         rebalance_timeout_ms: 1_000_000,
         protocol_type: "consumer".into(),
         protocols: vec![protocol],
         ..Default::default()
-    });
-    let (api_key, client_id) = (request.api_key() as i16, Some("test".into()));
-    let header = RequestHeader { api_key, api_version: VERSION, correlation_id: 1, client_id };
-    let mut frame = vec![0; 4];
-    header.write(&mut frame);
-    request.write(VERSION, &mut frame).unwrap();
-    let length = (frame.len() - 4) as i32;
-    frame[..4].copy_from_slice(&length.to_be_bytes());
-    frame
+    };
+    frame_of("test", VERSION, request)
 }
 
 #[test]

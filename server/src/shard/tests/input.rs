@@ -1,6 +1,7 @@
 //! The order in which connections are served.
 
-use super::world::{World, frame};
+use super::frames::frame;
+use super::world::World;
 use crate::clock::Times;
 use crate::net::{BURST_BYTES_MAX, ConnectionId, Kind, SHORT_FRAMES_BYTES_MAX};
 use crate::shard::{Command, Event, ListenerIndex};

@@ -1,7 +1,8 @@
 //! For each limit the story of one address that uses it up and another one that comes: by clients
 //! of a whole shard here, or in the test that the table names. A limit without a story fails.
 
-use super::world::{FLUSH_MS, World, answers, frame};
+use super::frames::{answers, frame};
+use super::world::{FLUSH_MS, World};
 use crate::limit_gauges::{Fairness, Limit};
 use crate::net::ConnectionId;
 use crate::shard::Event;

@@ -1,6 +1,7 @@
 //! Long requests are answered in slices, with the answers that one piece would have.
 
-use super::world::{World, commit, frame};
+use super::frames::frame;
+use super::world::{World, commit};
 use crate::clock::Times;
 use crate::cluster::InternalTopic;
 use crate::net::{ConnectionId, Kind};

@@ -7,6 +7,7 @@ mod counters;
 mod crashes;
 mod deleted_topics;
 mod descriptions;
+pub(crate) mod frames;
 mod group_requests;
 mod idle;
 mod input;

@@ -1,7 +1,8 @@
 //! Client quotas: clients that exceed theirs get the time in their answers, and are not served
 //! until then.
 
-use super::world::{World, answers, frame_of, take_time};
+use super::frames::{answers, frame_of};
+use super::world::{World, take_time};
 use crate::net::ConnectionId;
 use crate::quotas::{Bound, Entity, Name, QuotaKey};
 use crate::shard::Event;

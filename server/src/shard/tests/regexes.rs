@@ -1,7 +1,8 @@
 //! Regular expressions of consumer groups match the topics that the member may describe whose
 //! heartbeat has them resolved, as in Kafka (`TopicRegexResolver`).
 
-use super::world::{World, frame};
+use super::frames::frame;
+use super::world::World;
 use crate::net::ConnectionId;
 use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
 use crate::shard::Event;

@@ -3,7 +3,8 @@
 
 mod requests;
 
-use super::world::{FLUSH_MS, Random, World, frame_of};
+use super::frames::frame_of;
+use super::world::{FLUSH_MS, Random, World};
 use crate::net::ConnectionId;
 use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
 use crate::shard::Event;

@@ -1,6 +1,7 @@
 //! Stalled work of a shard: commits while the log hangs, and no requests that wait for others.
 
-use super::world::{World, frame};
+use super::frames::frame;
+use super::world::World;
 use crate::net::ConnectionId;
 use crate::shard::Event;
 use crate::stall::{FilesStanding, LOOK_MS, STALLED_MS};

@@ -1,7 +1,8 @@
 //! Clients that do not know a password, and send all that one could: in and out of order, in
 //! pieces, several frames at once, with bytes changed.
 
-use super::world::{FLUSH_MS, Random, World, frame};
+use super::frames::frame;
+use super::world::{FLUSH_MS, Random, World};
 use crate::config::SecurityProtocol;
 use crate::net::ConnectionId;
 use crate::shard::Event;

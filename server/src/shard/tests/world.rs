@@ -12,12 +12,11 @@ use crate::shard::{
 };
 use crate::telemetry::Push;
 use crate::volume::Volume;
-use muster_codec::header::RequestHeader;
+use muster_codec::Uuid;
 use muster_codec::records::{
     ClusterRecord, GroupRecord, OffsetCommitKey, OffsetCommitValue, TransactionLogKey,
     TransactionLogValue, TransactionRecord,
 };
-use muster_codec::{ApiKey, Reader, Request, Response, Uuid};
 use muster_coordinator::Ids;
 use muster_counters::Totals;
 use muster_storage::{CompactionConfig, FileDone, FileId, FileOp};
@@ -446,48 +445,6 @@ fn start(data: &Path, common: &Common, now: i64) -> (Shard, Vec<FileOp>) {
     let loaded = load(data, common, 0).unwrap();
     let image = loaded.image().unwrap().clone();
     loaded.into_shard(data, BLOCK_BYTES, image, Box::new(CountedIds(0)), Times::both(now)).unwrap()
-}
-
-/// The answers of a connection to requests of one API, in a flexible version.
-pub(crate) fn answers(
-    world: &mut World,
-    id: ConnectionId,
-    (api, version): (ApiKey, i16),
-) -> Vec<Response<'static>> {
-    let bytes = world.shard.output(id).map(std::mem::take).unwrap_or_default();
-    let bytes: &'static [u8] = Vec::leak(bytes);
-    let (mut rest, mut answers) = (bytes, Vec::new());
-    while let Some((length, behind)) = rest.split_first_chunk() {
-        let (frame, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
-        // After the correlation id come tagged fields.
-        let mut reader = Reader::new(&frame[5..]);
-        answers.push(Response::read(api, version, &mut reader).unwrap());
-        rest = behind;
-    }
-    answers
-}
-
-/// A request as a client sends it.
-pub(crate) fn frame(version: i16, request: impl Into<Request<'static>>) -> Vec<u8> {
-    frame_of("", version, request)
-}
-
-/// The frame of a client that has a name.
-pub(crate) fn frame_of(
-    client_id: &str,
-    version: i16,
-    request: impl Into<Request<'static>>,
-) -> Vec<u8> {
-    let request = request.into();
-    let api_key = request.api_key() as i16;
-    let client_id = (!client_id.is_empty()).then(|| client_id.to_owned().into());
-    let header = RequestHeader { api_key, api_version: version, correlation_id: 7, client_id };
-    let mut out = vec![0; 4];
-    header.write(&mut out);
-    request.write(version, &mut out).unwrap();
-    let length = (out.len() - 4) as u32;
-    out[..4].copy_from_slice(&length.to_be_bytes());
-    out
 }
 
 struct CountedIds(u128);

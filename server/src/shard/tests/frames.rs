@@ -1,0 +1,48 @@
+//! Requests and answers as clients send and read them.
+
+use super::world::World;
+use crate::net::ConnectionId;
+use muster_codec::header::RequestHeader;
+use muster_codec::{ApiKey, Reader, Request, Response};
+
+/// The answers of a connection to requests of one API, in a flexible version.
+pub(crate) fn answers(
+    world: &mut World,
+    id: ConnectionId,
+    (api, version): (ApiKey, i16),
+) -> Vec<Response<'static>> {
+    let bytes = world.shard.output(id).map(std::mem::take).unwrap_or_default();
+    let bytes: &'static [u8] = Vec::leak(bytes);
+    let (mut rest, mut answers) = (bytes, Vec::new());
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let (frame, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
+        // After the correlation id come tagged fields.
+        let mut reader = Reader::new(&frame[5..]);
+        answers.push(Response::read(api, version, &mut reader).unwrap());
+        rest = behind;
+    }
+    answers
+}
+
+/// A request as a client sends it.
+pub(crate) fn frame(version: i16, request: impl Into<Request<'static>>) -> Vec<u8> {
+    frame_of("", version, request)
+}
+
+/// The frame of a client that has a name.
+pub(crate) fn frame_of(
+    client_id: &str,
+    version: i16,
+    request: impl Into<Request<'static>>,
+) -> Vec<u8> {
+    let request = request.into();
+    let api_key = request.api_key() as i16;
+    let client_id = (!client_id.is_empty()).then(|| client_id.to_owned().into());
+    let header = RequestHeader { api_key, api_version: version, correlation_id: 7, client_id };
+    let mut out = vec![0; 4];
+    header.write(&mut out);
+    request.write(version, &mut out).unwrap();
+    let length = (out.len() - 4) as u32;
+    out[..4].copy_from_slice(&length.to_be_bytes());
+    out
+}
