@@ -35,6 +35,7 @@ mod metrics;
 mod operator;
 mod partitions_at_rest;
 mod power_loss;
+mod reasons;
 mod recover;
 mod recovered;
 mod sasl;

@@ -156,7 +156,8 @@ fn a_group_is_shown_with_its_members_commits_and_why_it_rebalanced() {
         (&json!(["orders"]), &json!("/127.0.0.1"))
     );
     let rebalance = &shown["rebalances"][0];
-    let causes = json!([{ "cause": "joined", "count": 1, "members": ["m-<b>1"] }]);
+    let named = json!([{ "id": "m-<b>1", "client_id": null, "client_host": null, "reason": null }]);
+    let causes = json!([{ "cause": "joined", "count": 1, "members": ["m-<b>1"], "named": named }]);
     assert_eq!((&rebalance["causes"], &rebalance["epoch"]), (&causes, &json!(epoch)));
     assert_eq!(
         (&rebalance["members_moved"], &rebalance["partitions_moved"]),

@@ -74,6 +74,9 @@ counters! {
         members_joined: u64 = Counter of Count,
         /// Members that left.
         members_left: u64 = Counter of Count,
+        /// Members that left for the reason, in their client's words, that the application did not
+        /// poll within `max.poll.interval.ms`.
+        members_left_unpolled: u64 = Counter of Count,
         /// Members whose session has expired.
         members_expired: u64 = Counter of Count,
         /// Members that did not revoke, join or sync in time.

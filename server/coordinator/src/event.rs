@@ -3,11 +3,15 @@
 
 use crate::text::{Text, prefix};
 use alloc::vec::Vec;
-use core::fmt;
+use core::fmt::{self, Write as _};
 use muster_codec::{ErrorCode, Wall};
 
 /// The most bytes of a name that clients chose in an event; a longer one is cut.
 pub const EVENT_NAME_BYTES_MAX: usize = 128;
+
+/// The most bytes of the reason that a client gives for leaving, or for joining; a longer one is
+/// cut. Kafka's clients cut theirs at 255 characters.
+pub const EVENT_REASON_BYTES_MAX: usize = 255;
 
 /// The most members that the causes of a rebalance name.
 pub const CAUSES_NAMED_MAX: usize = 4;
@@ -168,7 +172,46 @@ named! {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Causes {
     counts: [u32; Cause::ALL.len()],
-    named: Vec<(Cause, Text)>,
+    named: Vec<CausedBy>,
+}
+
+/// A member that was a cause of a rebalance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CausedBy {
+    pub cause: Cause,
+    pub member_id: Text,
+    /// The client of a member that left.
+    pub client: Option<EventClient>,
+    /// Why it left or joined, in its client's own words.
+    pub reason: Option<Text>,
+}
+
+/// The client of a member, in an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventClient {
+    pub id: Text,
+    pub host: Text,
+}
+
+impl CausedBy {
+    /// Bytes of its texts beside the member id.
+    pub fn said_bytes(&self) -> usize {
+        let client = self.client.as_ref().map_or(0, |it| it.id.len() + it.host.len());
+        client + self.reason.as_ref().map_or(0, |it| it.len())
+    }
+
+    /// An empty reason is none.
+    fn take_reason(&mut self, reason: &str) {
+        if !reason.is_empty() {
+            self.reason = Some(Text::from(prefix(reason, EVENT_REASON_BYTES_MAX)));
+        }
+    }
+
+    /// Whether the reason ends with the member id. The Java client joins with `need to re-join with
+    /// the given member-id: ...`, as each new member has to.
+    fn is_said_by(&self, reason: &str) -> bool {
+        reason.strip_suffix(&*self.member_id).is_some_and(|it| it.ends_with(": "))
+    }
 }
 
 impl Causes {
@@ -179,8 +222,42 @@ impl Causes {
         if let Some(member_id) = member_id
             && self.named.len() < CAUSES_NAMED_MAX
         {
-            self.named.push((cause, event_name(member_id)));
+            let member_id = event_name(member_id);
+            self.named.push(CausedBy { cause, member_id, client: None, reason: None });
         }
+    }
+
+    /// Adds that a member left, of a client of this id and host that gave this reason.
+    pub(crate) fn add_left(
+        &mut self,
+        member_id: &str,
+        (id, host): (&str, &str),
+        reason: Option<&str>,
+    ) {
+        let named_before = self.named.len();
+        self.add(Cause::Left, Some(member_id));
+        for by in &mut self.named[named_before..] {
+            by.client = Some(EventClient { id: event_name(id), host: event_name(host) });
+            reason.into_iter().for_each(|it| by.take_reason(it));
+        }
+    }
+
+    /// Adds the reason that a client gave for joining to what its member caused, unless it says no
+    /// more than the member id.
+    pub(crate) fn explain_join(&mut self, reason: &str) {
+        let joins = [Cause::Joined, Cause::Subscribed, Cause::Rejoined];
+        let named = self.named.iter_mut().filter(|it| joins.contains(&it.cause));
+        named.filter(|it| !it.is_said_by(reason)).for_each(|it| it.take_reason(reason));
+    }
+
+    /// Bytes of what the members' clients said, and of these clients.
+    pub(crate) fn said_bytes(&self) -> usize {
+        self.named.iter().map(CausedBy::said_bytes).sum()
+    }
+
+    /// Keeps of members their ids alone.
+    pub(crate) fn forget_said(&mut self) {
+        self.named.iter_mut().for_each(|it| (it.client, it.reason) = (None, None));
     }
 
     pub(crate) fn append(&mut self, mut later: Self) {
@@ -203,26 +280,60 @@ impl Causes {
     }
 
     /// The first members that were a cause, in order.
-    pub fn named(&self) -> &[(Cause, Text)] {
+    pub fn named(&self) -> &[CausedBy] {
         &self.named
+    }
+
+    /// The first members that were this cause, in order.
+    pub fn named_for(&self, cause: Cause) -> impl Iterator<Item = &CausedBy> + Clone {
+        self.named.iter().filter(move |it| it.cause == cause)
     }
 }
 
-/// As in `2 joined (a b), 1 expired (c)`.
+/// As in `2 joined (a, b), 1 left (c of app at /10.0.0.1: 'the consumer is being closed')`.
 impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (cause, count)) in self.iter().enumerate() {
             let comma = if place == 0 { "" } else { ", " };
             write!(f, "{comma}{count} {}", cause.name())?;
-            let named = self.named.iter().filter(|(of, _)| *of == cause);
-            for (place, (_, member_id)) in named.clone().enumerate() {
-                write!(f, "{}{member_id}", if place == 0 { " (" } else { " " })?;
+            let named = self.named_for(cause);
+            for (place, by) in named.clone().enumerate() {
+                write!(f, "{}{by}", if place == 0 { " (" } else { ", " })?;
             }
             if named.count() > 0 {
                 f.write_str(")")?;
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for CausedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Words(&self.member_id))?;
+        if let Some(EventClient { id, host }) = &self.client {
+            write!(f, " of {} at {}", Words(id), Words(host))?;
+        }
+        self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {}", Words(reason)))
+    }
+}
+
+/// Words of a client, which cannot be taken for others of their line: in quotes unless they are
+/// letters, digits and what ids and hosts have.
+struct Words<'w>(&'w str);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |c: char| c.is_alphanumeric() || "-_./:#@+".contains(c);
+        if !self.0.is_empty() && self.0.chars().all(is_plain) {
+            return f.write_str(self.0);
+        }
+        f.write_char('\'')?;
+        self.0.chars().try_for_each(|c| match c {
+            '"' => f.write_char(c),
+            c => write!(f, "{}", c.escape_debug()),
+        })?;
+        f.write_char('\'')
     }
 }
 
@@ -245,15 +356,52 @@ mod tests {
         let mut later = Causes::default();
         ["d", "e"].into_iter().for_each(|it| later.add(Cause::Expired, Some(it)));
         causes.append(later);
-        assert_eq!(causes.to_string(), "3 joined (a b c), 2 expired (d), 1 topics");
+        assert_eq!(causes.to_string(), "3 joined (a, b, c), 2 expired (d), 1 topics");
+    }
+
+    const CLIENT: (&str, &str) = ("app", "/10.0.0.1");
+
+    #[test]
+    fn a_reason_stands_behind_its_member_and_forges_no_other() {
+        let mut causes = Causes::default();
+        causes.add(Cause::Rejoined, Some("d"));
+        causes.explain_join("I \"want\" one");
+        causes.add_left("a", CLIENT, Some("consumer poll timeout has expired."));
+        causes.add_left("b", CLIENT, Some("'), 2 expired (c\n"));
+        causes.add_left("x y", CLIENT, None);
+        causes.add_left("beyond the fourth", CLIENT, Some("why?"));
+        let expected = "4 left (a of app at /10.0.0.1: 'consumer poll timeout has expired.', \
+                        b of app at /10.0.0.1: '\\'), 2 expired (c\\n', \
+                        'x y' of app at /10.0.0.1), \
+                        1 rejoined (d: 'I \"want\" one')";
+        assert_eq!(causes.to_string(), expected);
     }
 
     #[test]
-    fn a_long_name_is_cut_between_characters() {
+    fn a_reason_that_says_no_more_than_the_member_id_is_none() {
         let mut causes = Causes::default();
-        causes.add(Cause::Left, Some(&"ü".repeat(200)));
-        assert_eq!(causes.named(), [(Cause::Left, Text::from("ü".repeat(64)))]);
-        causes.add(Cause::Left, Some(&("x".to_string() + &"ü".repeat(200))));
-        assert_eq!(causes.named()[1].1.len(), EVENT_NAME_BYTES_MAX - 1);
+        causes.add(Cause::Joined, Some("m-1"));
+        causes.explain_join("need to re-join with the given member-id: m-1");
+        assert_eq!(causes.to_string(), "1 joined (m-1)");
+        causes.explain_join("need to re-join with the given member-id: m-2");
+        let expected = "1 joined (m-1: 'need to re-join with the given member-id: m-2')";
+        assert_eq!(causes.to_string(), expected);
+    }
+
+    #[test]
+    fn a_long_name_and_a_long_reason_are_cut_between_characters() {
+        let mut causes = Causes::default();
+        let (name, reason) = ("ü".repeat(200), "ü".repeat(200));
+        causes.add_left(&name, (&name, &name), Some(&reason));
+        let cut = Text::from("ü".repeat(64));
+        let expected = CausedBy {
+            cause: Cause::Left,
+            member_id: cut.clone(),
+            client: Some(EventClient { id: cut.clone(), host: cut }),
+            reason: Some(Text::from("ü".repeat(127))),
+        };
+        assert_eq!(causes.named(), [expected]);
+        causes.add(Cause::Left, Some(&("x".to_string() + &name)));
+        assert_eq!(causes.named()[1].member_id.len(), EVENT_NAME_BYTES_MAX - 1);
     }
 }

@@ -108,8 +108,8 @@ pub use coordinator::counts::Counts;
 pub use coordinator::{Caller, Coordinator, Listing, NextGroup, WalkProgress};
 pub use counters::{Counters, Events, Gauges};
 pub use event::{
-    CAUSES_NAMED_MAX, Cause, Causes, EVENT_NAME_BYTES_MAX, Event, EventBody, Moved, Rebalance,
-    Rejection, Removal, Why,
+    CAUSES_NAMED_MAX, Cause, CausedBy, Causes, EVENT_NAME_BYTES_MAX, EVENT_REASON_BYTES_MAX, Event,
+    EventBody, EventClient, Moved, Rebalance, Rejection, Removal, Why,
 };
 pub use groups::{Divergence, GroupDigest, SnapshotWalk};
 pub use muster_snapshot_index::{SnapshotBytes, SnapshotPart};

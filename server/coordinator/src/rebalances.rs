@@ -14,10 +14,16 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use muster_codec::Wall;
 
+/// The most bytes of clients and their reasons in the rebalances of a slot that are under way. Past
+/// it further causes name their members alone.
+pub(crate) const SAID_BYTES_MAX: usize = 64 << 10;
+
 /// The rebalances of a slot's groups.
 #[derive(Debug, Default)]
 pub(crate) struct Rebalances {
     under_way: HashMap<Text, UnderWay>,
+    /// Bytes of clients and reasons in these: [`Causes::said_bytes`].
+    said_bytes: usize,
     events: Vec<Event>,
     /// Events that were not kept, as there were too many.
     left_out: u64,
@@ -54,7 +60,7 @@ impl Rebalances {
     }
 
     /// Takes the notes of a call on a group.
-    pub(crate) fn note(&mut self, entry: &Entry, noted: Noted) {
+    pub(crate) fn note(&mut self, entry: &Entry, mut noted: Noted) {
         if noted.is_empty() {
             return;
         }
@@ -66,7 +72,12 @@ impl Rebalances {
             self.begin(&entry.id, epoch);
         }
         if let Some(under_way) = self.under_way.get_mut(&entry.id) {
+            if self.said_bytes + noted.causes.said_bytes() > SAID_BYTES_MAX {
+                noted.causes.forget_said();
+            }
+            let said_before = under_way.causes.said_bytes();
             under_way.causes.append(noted.causes);
+            self.said_bytes += under_way.causes.said_bytes() - said_before;
             under_way.moved.add(noted.moved);
         }
     }
@@ -100,7 +111,7 @@ impl Rebalances {
         if !under_way.is_some_and(has_ended) {
             return;
         }
-        let Some(under_way) = self.under_way.remove(&entry.id) else { return };
+        let Some(under_way) = self.remove(&entry.id) else { return };
         let rebalance = self.rebalance(&under_way, entry, group.epoch());
         self.push(entry.id.clone(), Some(entry), EventBody::Rebalanced(rebalance));
     }
@@ -130,8 +141,14 @@ impl Rebalances {
     /// Forgets the rebalance of a group that is removed, or made again from its records.
     pub(crate) fn forget(&mut self, group_id: &str) {
         if !self.under_way.is_empty() {
-            self.under_way.remove(group_id);
+            self.remove(group_id);
         }
+    }
+
+    fn remove(&mut self, group_id: &str) -> Option<UnderWay> {
+        let removed = self.under_way.remove(group_id)?;
+        self.said_bytes -= removed.causes.said_bytes();
+        Some(removed)
     }
 
     /// The rebalance of a group that is under way, with its causes so far.

@@ -86,10 +86,11 @@ impl Turn<'_, '_> {
         self.noted.causes.add(Cause::Joined, Some(member_id));
     }
 
-    /// A member left.
-    pub(crate) fn left(&mut self, member_id: &str) {
+    /// A member of a client, of this id and host, left for a reason that this client gave.
+    pub(crate) fn left(&mut self, member_id: &str, client: (&str, &str), reason: Option<&str>) {
         self.events.members_left += 1;
-        self.noted.causes.add(Cause::Left, Some(member_id));
+        self.events.members_left_unpolled += u64::from(reason.is_some_and(is_poll_timeout));
+        self.noted.causes.add_left(member_id, client, reason);
     }
 
     /// A member of a client, of this id and host, is removed that was last heard at a time on a
@@ -137,6 +138,11 @@ impl Turn<'_, '_> {
         self.noted.causes.add(cause, member_id);
     }
 
+    /// The client whose JoinGroup was handled gave this reason for it.
+    pub(crate) fn explain_join(&mut self, reason: &str) {
+        self.noted.causes.explain_join(reason);
+    }
+
     /// A rebalance that leads to this epoch or generation begins, or starts again.
     pub(crate) fn rebalances(&mut self, epoch: i32) {
         self.noted.epoch = Some(epoch);
@@ -151,4 +157,12 @@ impl Turn<'_, '_> {
     pub(crate) fn forget_noted(&mut self) {
         *self.noted = Noted::default();
     }
+}
+
+/// Whether a client left as its application did not poll in time. The reason is a text for people;
+/// Kafka's clients and those that follow them have these words in it.
+fn is_poll_timeout(reason: &str) -> bool {
+    const WORDS: &[u8] = b"poll timeout has expired";
+    let reason = reason.as_bytes();
+    reason.windows(WORDS.len()).any(|it| it.eq_ignore_ascii_case(WORDS))
 }

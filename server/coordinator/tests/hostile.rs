@@ -9,8 +9,8 @@ use muster_coordinator::limits::{
     MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX, MEMBERS_BYTES_MAX,
 };
 use muster_coordinator::{
-    Budget, Caller, Config, Context, Coordinator, Held, Ids, Limited, NoTopics, Output, Refusal,
-    RequestId,
+    Budget, Caller, Config, Context, Coordinator, EVENT_REASON_BYTES_MAX, Held, Ids, Limited,
+    NoTopics, Output, Refusal, RequestId,
 };
 use muster_fairness::Exceeded;
 
@@ -293,6 +293,40 @@ fn groups_and_members_of_other_coordinators_count() {
     assert_eq!(shard.ask("c", join(vec![protocol()])), None, "it waits for other members");
 }
 
+#[test]
+fn the_reasons_of_all_rebalances_under_way_have_a_limit() {
+    const GROUPS: usize = 1_000;
+    let mut shard = Shard::new();
+    let reason = "r".repeat(300);
+    let group_id = |number: usize| format!("g{number}");
+    let ask = |shard: &mut Shard, number: usize| {
+        let range = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
+        let (group_id, reason) = (group_id(number).into(), Some(reason.clone().into()));
+        assert_eq!(
+            shard.ask("c", JoinGroupRequest { group_id, reason, ..join(vec![range]) }),
+            None
+        );
+    };
+    let under_way = |shard: &Shard, number: usize| {
+        let rebalance = shard.coordinator.rebalance_under_way(&group_id(number)).unwrap();
+        rebalance.causes.named()[0].clone()
+    };
+    (0..GROUPS).for_each(|number| ask(&mut shard, number));
+    let said: Vec<_> = (0..GROUPS).map(|it| under_way(&shard, it).said_bytes()).collect();
+    let kept = (64 << 10) / EVENT_REASON_BYTES_MAX;
+    assert_eq!(said[..kept], [EVENT_REASON_BYTES_MAX].repeat(kept), "cut");
+    assert_eq!(said[kept..], [0].repeat(GROUPS - kept), "left out");
+
+    let member_id = under_way(&shard, 0).member_id.to_string();
+    let members = vec![MemberIdentity { member_id: member_id.into(), ..Default::default() }];
+    let leave = LeaveGroupRequest { group_id: group_id(0).into(), members, ..Default::default() };
+    shard.ask("c", leave);
+    let _ = shard.expire();
+    assert_eq!(shard.coordinator.rebalance_under_way(&group_id(0)), None);
+    ask(&mut shard, GROUPS);
+    assert_eq!(under_way(&shard, GROUPS).said_bytes(), EVENT_REASON_BYTES_MAX, "there is room");
+}
+
 struct Shard {
     coordinator: Coordinator,
     position: u64,
@@ -361,15 +395,19 @@ impl Shard {
     fn expire(&mut self) -> Option<Response<'static>> {
         let mut answers = Vec::new();
         for now in [3_000, 6_000] {
+            self.position += 1;
+            let position = self.position;
             let mut context = Context {
                 now,
                 wall: Wall(now),
-                position: 9,
+                position,
                 ids: &mut self.ids,
                 topics: &NoTopics,
                 budget: &mut self.budget,
             };
-            answers.extend(self.coordinator.expire(&mut context).answers);
+            let output = self.coordinator.expire(&mut context);
+            output.records.iter().for_each(|it| self.coordinator.replay(it, position));
+            answers.extend(output.answers);
         }
         answers.into_iter().next().map(|answer| answer.response)
     }

@@ -203,7 +203,7 @@ fn a_member_that_leaves_is_the_cause_of_a_rebalance() {
     shard.causes();
     shard.heartbeat("b", -1);
     shard.heartbeat("a", epoch);
-    assert_eq!(shard.causes(), ["1 left (b)"]);
+    assert_eq!(shard.causes(), ["1 left (b of client at /10.0.0.1)"]);
 }
 
 #[test]

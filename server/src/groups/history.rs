@@ -1,6 +1,9 @@
 //! The last rebalances of each group of a shard.
 
-use muster_coordinator::{CAUSES_NAMED_MAX, EVENT_NAME_BYTES_MAX, Event, EventBody, Removal};
+use muster_coordinator::{
+    CAUSES_NAMED_MAX, CausedBy, EVENT_NAME_BYTES_MAX, EVENT_REASON_BYTES_MAX, Event, EventBody,
+    Removal,
+};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -10,11 +13,15 @@ pub(crate) const OF_GROUP_MAX: usize = 16;
 /// The most bytes of all; the oldest give way.
 pub(crate) const HISTORY_BYTES_MAX: usize = 2 << 20;
 
-/// About the bytes of a rebalance beside the names in it, and beside the id of its group.
+/// About the bytes of a rebalance beside the members in it, and beside the id of its group.
 const EVENT_BYTES: usize = 384;
 
+/// The most bytes of a member in it: its id, its client's id and host, and the reason.
+const MEMBER_BYTES_MAX: usize =
+    size_of::<CausedBy>() + 3 * EVENT_NAME_BYTES_MAX + EVENT_REASON_BYTES_MAX;
+
 // A group's id has at most 32 KiB.
-const _: () = assert!(EVENT_BYTES + CAUSES_NAMED_MAX * EVENT_NAME_BYTES_MAX < HISTORY_BYTES_MAX);
+const _: () = assert!(EVENT_BYTES + CAUSES_NAMED_MAX * MEMBER_BYTES_MAX < HISTORY_BYTES_MAX / 8);
 
 /// Rebalances by group, and in the order in which they ended.
 #[derive(Debug, Default)]
@@ -69,7 +76,8 @@ impl History {
 fn bytes_of(event: &Event) -> usize {
     let names = match &event.body {
         EventBody::Rebalanced(rebalance) => {
-            rebalance.causes.named().iter().map(|(_, name)| name.len()).sum()
+            let bytes = |it: &CausedBy| it.member_id.len() + it.said_bytes() + size_of_val(it);
+            rebalance.causes.named().iter().map(bytes).sum()
         }
         EventBody::Removed(Removal { member_id, client_id, client_host, .. }) => {
             member_id.len() + client_id.len() + client_host.len()

@@ -39,11 +39,11 @@ impl ClassicGroup {
 
     fn leave_one(&mut self, turn: &mut Turn<'_, '_>, member: &MemberIdentity<'_>) -> ErrorCode {
         let (member_id, instance_id) = (&*member.member_id, member.group_instance_id.as_deref());
+        let reason = member.reason.as_deref();
         if member_id.is_empty() {
             let known = instance_id.and_then(|it| self.members.static_member_id(it)).cloned();
             let Some(member_id) = known else { return ErrorCode::UnknownMemberId };
-            turn.left(&member_id);
-            self.remove_member(turn, &member_id);
+            self.remove_leaving(turn, &member_id, reason);
             return ErrorCode::None;
         }
         if self.forget_pending_join(turn, member_id) {
@@ -51,12 +51,18 @@ impl ClassicGroup {
         }
         match self.members.validated(member_id, instance_id) {
             Ok(_) => {
-                turn.left(member_id);
-                self.remove_member(turn, member_id);
+                self.remove_leaving(turn, member_id, reason);
                 ErrorCode::None
             }
             Err(error) => error,
         }
+    }
+
+    fn remove_leaving(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, reason: Option<&str>) {
+        if let Some(member) = self.members.get(member_id) {
+            turn.left(member_id, member.client(), reason);
+        }
+        self.remove_member(turn, member_id);
     }
 }
 

@@ -72,26 +72,30 @@ impl Coordinator {
             refusal.map_or(Ok(false), Err)
         };
         let group_id = joining.request.group_id.clone();
-        self.with(around, output, &group_id, |turn, entry| match (created, entry) {
-            (Err(error), _) => joining.refuse(turn, error),
-            (Ok(is_new), Some(Entry { group: Some(Group::Classic(group)), .. })) => {
-                if is_new {
-                    group.write_creation(turn);
+        let reason = joining.request.reason.clone();
+        self.with(around, output, &group_id, |turn, entry| {
+            match (created, entry) {
+                (Err(error), _) => joining.refuse(turn, error),
+                (Ok(is_new), Some(Entry { group: Some(Group::Classic(group)), .. })) => {
+                    if is_new {
+                        group.write_creation(turn);
+                    }
+                    group.join(turn, joining);
                 }
-                group.join(turn, joining);
+                (Ok(_), Some(entry @ Entry { group: Some(Group::Consumer(_)), .. })) => {
+                    migration::join(turn, entry, joining);
+                }
+                (Ok(_), Some(entry @ Entry { group: Some(Group::Streams(_)), .. })) => {
+                    migration::join_streams(turn, entry, joining);
+                }
+                (Ok(_), Some(Entry { group: Some(Group::Share(_)), .. })) => {
+                    joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
+                }
+                (Ok(_), Some(Entry { group: None, .. }) | None) => {
+                    joining.refuse(turn, ErrorCode::UnknownMemberId);
+                }
             }
-            (Ok(_), Some(entry @ Entry { group: Some(Group::Consumer(_)), .. })) => {
-                migration::join(turn, entry, joining);
-            }
-            (Ok(_), Some(entry @ Entry { group: Some(Group::Streams(_)), .. })) => {
-                migration::join_streams(turn, entry, joining);
-            }
-            (Ok(_), Some(Entry { group: Some(Group::Share(_)), .. })) => {
-                joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
-            }
-            (Ok(_), Some(Entry { group: None, .. }) | None) => {
-                joining.refuse(turn, ErrorCode::UnknownMemberId);
-            }
+            turn.explain_join(reason.as_deref().unwrap_or_default());
         });
     }
 

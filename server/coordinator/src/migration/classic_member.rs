@@ -231,22 +231,26 @@ pub(crate) fn leave<'r>(
     api_version: i16,
     request: LeaveGroupRequest<'r>,
 ) -> LeaveGroupResponse<'r> {
-    let mut going: Vec<u32> = Vec::new();
+    let mut leaving: Vec<(u32, Option<Str<'r>>)> = Vec::new();
     let response = leave_each(api_version, request, |member| {
         let Some(Group::Consumer(group)) = &entry.group else { return ErrorCode::UnknownMemberId };
         match group.going(&member.member_id, member.group_instance_id.as_deref()) {
             Ok(number) => {
-                going.push(number);
+                leaving.push((number, member.reason.clone()));
                 ErrorCode::None
             }
             Err(refusal) => refusal.error,
         }
     });
-    going.sort_unstable();
-    going.dedup();
+    leaving.sort_by_key(|(number, _)| *number);
+    leaving.dedup_by_key(|(number, _)| *number);
     if let Some(Group::Consumer(group)) = &entry.group {
-        going.iter().filter_map(|it| group.member_id(*it)).for_each(|it| turn.left(it));
+        for (number, reason) in &leaving {
+            let named = group.named(*number);
+            named.into_iter().for_each(|(id, client)| turn.left(id, client, reason.as_deref()));
+        }
     }
+    let going: Vec<u32> = leaving.into_iter().map(|(number, _)| number).collect();
     let mut draft = Draft::new();
     downgrade::fence(turn, &mut draft, entry, &going);
     turn.write_all(draft);

@@ -182,6 +182,12 @@ impl<K: Kind> Group<K> {
         self.members.slot(number).map(|slot| &*slot.id)
     }
 
+    /// The member of a slot: its id, and the id and the host of its client.
+    pub(crate) fn named(&self, number: u32) -> Option<(&str, (&str, &str))> {
+        let slot = self.members.slot(number)?;
+        Some((&slot.id, K::client(&slot.member.as_ref()?.profile)))
+    }
+
     pub(crate) fn epoch(&self) -> i32 {
         self.epoch
     }

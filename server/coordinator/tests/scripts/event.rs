@@ -57,6 +57,11 @@ impl<'l> Line<'l> {
         self.option("instance").map(|it| it.to_owned().into())
     }
 
+    /// The reason of a client, with `_` for spaces.
+    fn reason(&self) -> Option<std::borrow::Cow<'static, str>> {
+        self.option("reason").map(|it| it.replace('_', " ").into())
+    }
+
     fn list(&self, key: &str) -> Vec<std::borrow::Cow<'static, str>> {
         let value = self.option(key).unwrap_or_default();
         value.split(',').filter(|it| !it.is_empty()).map(|it| it.to_owned().into()).collect()
@@ -147,7 +152,7 @@ impl<'l> Line<'l> {
             group_instance_id: self.instance(),
             protocol_type: protocol_type.to_owned().into(),
             protocols: protocols.collect(),
-            reason: None,
+            reason: self.reason(),
         }
         .into()
     }
@@ -197,7 +202,7 @@ impl<'l> Line<'l> {
             MemberIdentity {
                 member_id: long(member).into(),
                 group_instance_id: (!instance.is_empty()).then(|| instance.to_owned().into()),
-                reason: None,
+                reason: self.reason(),
             }
         });
         let members: Vec<_> = members.collect();
@@ -318,6 +323,7 @@ const OPTIONS: &[&str] = &[
     "stable",
     "states",
     "types",
+    "reason",
 ];
 
 fn in_transaction(

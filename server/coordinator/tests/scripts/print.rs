@@ -8,7 +8,7 @@ use muster_codec::records::{
     ConsumerGroupOwnedTopicPartitions, GroupMetadataValue, GroupRecord,
 };
 use muster_codec::{ErrorCode, Response, Uuid};
-use muster_coordinator::{Event, EventBody, OpenTransaction, Removal};
+use muster_coordinator::{CausedBy, Event, EventBody, OpenTransaction, Removal};
 
 pub fn record(record: &GroupRecord<'_>) -> String {
     match record {
@@ -300,10 +300,7 @@ pub fn event(event: &Event) -> String {
     let (group, protocol, at) = (&event.group_id, event.protocol, event.at.0);
     let what = match &event.body {
         EventBody::Rebalanced(it) => {
-            let named = |cause| {
-                let named = it.causes.named().iter().filter(move |(of, _)| *of == cause);
-                named.map(|(_, member_id)| format!(" {}", short(member_id))).collect::<String>()
-            };
+            let named = |cause| it.causes.named_for(cause).map(caused_by).collect::<String>();
             let causes = it.causes.iter();
             let causes = causes.map(|(cause, n)| format!("; {n} {}{}", cause.name(), named(cause)));
             let moved = if it.moved.has_more { " and more" } else { "" };
@@ -327,6 +324,13 @@ pub fn event(event: &Event) -> String {
         }
     };
     format!("  {protocol} {group} at {at} {what}")
+}
+
+fn caused_by(by: &CausedBy) -> String {
+    let client = by.client.as_ref().map(|it| format!(" of {} at {}", it.id, it.host));
+    let reason = by.reason.as_ref().map(|it| format!(" {it:?}"));
+    let said = [client, reason].into_iter().flatten().collect::<String>();
+    format!(" {}{said}", short(&by.member_id))
 }
 
 pub fn open(it: OpenTransaction<'_>) -> String {

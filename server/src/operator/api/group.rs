@@ -9,8 +9,8 @@ use crate::operator::shards::Shards;
 use crate::operator::{Query, SHARE};
 use crate::partitions::PartitionId;
 use muster_coordinator::{
-    Assigned, AssignedTo, Causes, CommitView, Event, EventBody, GroupAsked, GroupView, MemberView,
-    Rebalance,
+    Assigned, AssignedTo, Cause, CausedBy, Causes, CommitView, Event, EventBody, GroupAsked,
+    GroupView, MemberView, Rebalance,
 };
 use serde_json::{Value, json};
 
@@ -146,10 +146,21 @@ fn rebalance(rebalance: &Rebalance) -> Value {
 }
 
 fn causes_of(causes: &Causes) -> Vec<Value> {
-    let cause = |(cause, count)| {
-        let named = causes.named().iter().filter(|(of, _)| *of == cause);
-        let members: Vec<_> = named.map(|(_, member_id)| &**member_id).collect();
-        json!({ "cause": cause.name(), "count": count, "members": members })
+    let cause = |(cause, count): (Cause, u32)| {
+        let named = causes.named_for(cause);
+        let members: Vec<_> = named.clone().map(|it| &*it.member_id).collect();
+        let named: Vec<_> = named.map(caused_by).collect();
+        json!({ "cause": cause.name(), "count": count, "members": members, "named": named })
     };
     causes.iter().map(cause).collect()
+}
+
+fn caused_by(by: &CausedBy) -> Value {
+    let client = by.client.as_ref();
+    json!({
+        "id": &*by.member_id,
+        "client_id": client.map(|it| &*it.id),
+        "client_host": client.map(|it| &*it.host),
+        "reason": by.reason.as_deref(),
+    })
 }

@@ -139,7 +139,7 @@ fn serve<'r, K: Routed>(
     let mut draft = Draft::new();
     let served = match heartbeat.member_epoch() {
         JOIN.. => join_or_stay::<K>(turn, &mut draft, entry, caller, heartbeat),
-        _ => leave::<K>(turn, &mut draft, entry, heartbeat),
+        _ => leave::<K>(turn, &mut draft, entry, caller, heartbeat),
     };
     match served {
         Ok(_) => turn.write_all(draft),
@@ -176,11 +176,13 @@ fn leave<'r, K: Routed>(
     turn: &mut Turn<'_, 'r>,
     draft: &mut Draft<'r>,
     entry: &mut Entry,
+    caller: Caller<'r>,
     heartbeat: &K::Heartbeat<'r>,
 ) -> Result<K::Answer<'r>, Refusal> {
     let Some(group) = entry.group.as_mut().and_then(K::of) else { return not_found::<K, _>() };
     if let Some(number) = K::leaving(group, draft, heartbeat)? {
-        turn.left(heartbeat.member_id());
+        // A heartbeat has no reason.
+        turn.left(heartbeat.member_id(), (caller.client_id, caller.client_host), None);
         K::fence(turn, draft, entry, number);
     }
     Ok(K::left(heartbeat))
