@@ -15,7 +15,7 @@ impl ClusterImage {
 
     /// An ACL of a kind that this server does not know has no effect.
     pub(super) fn put_acl(&mut self, key: &AclKey<'_>, value: Option<&AclValue>) {
-        match (acl(key), value) {
+        match (acl_of(key), value) {
             (Some(acl), Some(_)) => self.acls.add(acl),
             (Some(acl), None) => self.acls.remove(&acl),
             (None, _) => {}
@@ -73,7 +73,8 @@ pub(super) fn record(
     ClusterRecord::Acl(key, value)
 }
 
-fn acl(key: &AclKey<'_>) -> Option<Acl> {
+/// The ACL of a record; None if this server does not know its kind.
+pub(crate) fn acl_of(key: &AclKey<'_>) -> Option<Acl> {
     let pattern = Pattern {
         resource_type: ResourceType::by_code(key.resource_type)?,
         pattern_type: PatternType::by_code(key.pattern_type)?,

@@ -39,6 +39,7 @@ pub use crate::config::{
     BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, LOGGER_RESOURCE, Overrides,
     TOPIC_RESOURCE,
 };
+pub(crate) use acls::acl_of;
 pub use alter_acls::{create_acls, delete_acls};
 pub use alter_client_quotas::alter_client_quotas;
 pub use alter_configs::{alter_configs, incremental_alter_configs};

@@ -1,17 +1,25 @@
-//! Log lines about changes of topics and configs: what was changed, and by which client. Values of
-//! configs are left out, as some are secret.
+//! Log lines about changes of the cluster: what was changed, and by which client. Values of configs
+//! are left out, as some are secret, and so is what proves the password of a user.
 
 use crate::cluster::{
-    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE,
+    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE, acl_of,
 };
 use crate::logging::{Name, Throttle};
 use crate::mailbox::AdminRequest;
+use crate::security::ScramMechanism;
+use crate::security::acls::Acl;
 use muster_codec::Uuid;
-use muster_codec::records::{ClusterRecord, TopicValue};
+use muster_codec::records::{
+    ClientQuotaEntity, ClientQuotaKey, ClientQuotaValue, ClusterRecord, ScramCredentialKey,
+    TopicValue,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tracing::field::display;
 use tracing::info;
+
+/// The most bytes of a list of ACLs in a line; further ones are counted.
+const ACLS_BYTES_MAX: usize = 2_048;
 
 /// The client of a change; of a topic that a client created by naming it only the host is known.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +35,9 @@ enum Line {
     Extended { topic: String, before: i32, partitions: i32 },
     Deleted { topic: String },
     Altered { kind: &'static str, of: String, keys: String },
+    Credential { user: String, mechanism: &'static str, is_set: bool },
+    Acls { acls: String, count: usize, are_added: bool },
+    Quotas { of: String, quotas: String },
 }
 
 /// See the head of the file.
@@ -57,6 +68,8 @@ impl ChangeLines {
 
 fn lines(image: &ClusterImage, records: &[ClusterRecord<'_>]) -> Vec<Line> {
     let (mut lines, mut altered) = (Vec::new(), BTreeMap::<(i8, &str), Vec<&str>>::new());
+    let (mut added, mut removed) = (Vec::new(), Vec::new());
+    let mut quotas = BTreeMap::<String, Vec<String>>::new();
     for record in records {
         match record {
             ClusterRecord::Topic(key, value) => {
@@ -66,13 +79,21 @@ fn lines(image: &ClusterImage, records: &[ClusterRecord<'_>]) -> Vec<Line> {
                 let keys = altered.entry((key.resource_type, &key.resource_name)).or_default();
                 keys.push(&key.name);
             }
-            ClusterRecord::ProducerIds(..)
-            | ClusterRecord::DeletedTopic(..)
-            | ClusterRecord::ScramCredential(..)
-            | ClusterRecord::Acl(..)
-            | ClusterRecord::ClientQuota(..) => {}
+            ClusterRecord::ScramCredential(key, value) => {
+                lines.push(credential_line(key, value.is_some()));
+            }
+            ClusterRecord::Acl(key, Some(_)) => added.extend(acl_of(key)),
+            ClusterRecord::Acl(key, None) => removed.extend(acl_of(key)),
+            ClusterRecord::ClientQuota(key, value) => {
+                let of_entity = quotas.entry(entity(&key.entity)).or_default();
+                of_entity.push(quota(key, value.as_ref()));
+            }
+            ClusterRecord::ProducerIds(..) | ClusterRecord::DeletedTopic(..) => {}
         }
     }
+    lines.extend([(added, true), (removed, false)].into_iter().filter_map(acls_line));
+    let quotas = quotas.into_iter();
+    lines.extend(quotas.map(|(of, quotas)| Line::Quotas { of, quotas: quotas.join(",") }));
     for ((resource_type, of), keys) in altered {
         let gone = Line::Deleted { topic: of.to_owned() };
         // The configs of a topic go with it.
@@ -98,6 +119,55 @@ fn topic_line(image: &ClusterImage, id: Uuid, value: Option<&TopicValue<'_>>) ->
         (Some(before), None) => Line::Deleted { topic: before.name.to_string() },
         (None, None) => return None,
     })
+}
+
+fn credential_line(key: &ScramCredentialKey<'_>, is_set: bool) -> Line {
+    let mechanism = ScramMechanism::by_number(key.mechanism).map_or("unknown", |it| it.name());
+    Line::Credential { user: key.name.to_string(), mechanism, is_set }
+}
+
+/// One line for all ACLs of a request, as there may be hundreds.
+fn acls_line((all, are_added): (Vec<Acl>, bool)) -> Option<Line> {
+    let mut acls = String::new();
+    for (place, acl) in all.iter().enumerate() {
+        let next = in_words(acl);
+        if place > 0 && acls.len() + next.len() > ACLS_BYTES_MAX {
+            acls += &format!("; {} more", all.len() - place);
+            break;
+        }
+        acls += if place > 0 { "; " } else { "" };
+        acls += &next;
+    }
+    (!all.is_empty()).then_some(Line::Acls { acls, count: all.len(), are_added })
+}
+
+/// As in `Allow User:alice from * Read Literal Topic:orders`.
+fn in_words(Acl { pattern, entry }: &Acl) -> String {
+    format!(
+        "{:?} {} from {} {:?} {:?} {:?}:{}",
+        entry.permission,
+        Name(&entry.principal),
+        Name(&entry.host),
+        entry.operation,
+        pattern.pattern_type,
+        pattern.resource_type,
+        Name(&pattern.name)
+    )
+}
+
+/// As in `user=alice,client-id=<default>`, Kafka's word for the default.
+fn entity(parts: &[ClientQuotaEntity<'_>]) -> String {
+    let part = |it: &ClientQuotaEntity<'_>| {
+        let name = it.entity_name.as_deref();
+        let name = name.map_or_else(|| "<default>".to_owned(), |name| Name(name).to_string());
+        format!("{}={name}", it.entity_type)
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+fn quota(key: &ClientQuotaKey<'_>, value: Option<&ClientQuotaValue>) -> String {
+    let value = value.map_or_else(|| "removed".to_owned(), |it| it.value.to_string());
+    format!("{}={value}", key.quota)
 }
 
 fn kind(resource_type: i8) -> &'static str {
@@ -131,13 +201,30 @@ fn log(by: By<'_>, line: &Line) {
             target: "change", kind, of = %Name(of), keys = %Name(keys), principal, client, host,
             "altered configs",
         ),
+        Line::Credential { user, mechanism, is_set } => {
+            let words = if *is_set { "set a credential" } else { "removed a credential" };
+            info!(
+                target: "change", user = %Name(user), mechanism, principal, client, host,
+                "{words}",
+            );
+        }
+        Line::Acls { acls, count, are_added } => {
+            let words = if *are_added { "added ACLs" } else { "removed ACLs" };
+            info!(
+                target: "change", acls = %Name(acls), count, principal, client, host, "{words}",
+            );
+        }
+        Line::Quotas { of, quotas } => info!(
+            target: "change", of = %Name(of), quotas = %Name(quotas), principal, client, host,
+            "altered quotas",
+        ),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_codec::records::{ConfigKey, TopicKey};
+    use muster_codec::records::{AclKey, AclValue, ConfigKey, ScramCredentialValue, TopicKey};
 
     const ID: Uuid = Uuid([7; 16]);
 
@@ -165,5 +252,83 @@ mod tests {
         let altered = [config(GROUP_RESOURCE, "g", "a"), config(GROUP_RESOURCE, "g", "b")];
         let (of, keys) = ("g".to_owned(), "a,b".to_owned());
         assert_eq!(lines(&image, &altered), [Line::Altered { kind: "group", of, keys }]);
+    }
+
+    #[test]
+    fn a_change_of_a_user_has_no_secret() {
+        let key = || ScramCredentialKey { name: "alice".into(), mechanism: 1 };
+        let value = ScramCredentialValue {
+            salt: b"salt".to_vec().into(),
+            stored_key: b"secret".to_vec().into(),
+            server_key: b"secret".to_vec().into(),
+            iterations: 4_096,
+        };
+        let changes = [
+            ClusterRecord::ScramCredential(key(), Some(value)),
+            ClusterRecord::ScramCredential(key(), None),
+        ];
+        let line = |is_set| {
+            let (user, mechanism) = ("alice".to_owned(), "SCRAM-SHA-256");
+            Line::Credential { user, mechanism, is_set }
+        };
+        assert_eq!(lines(&ClusterImage::default(), &changes), [line(true), line(false)]);
+    }
+
+    fn acl(name: String, is_there: bool) -> ClusterRecord<'static> {
+        let key = AclKey {
+            resource_type: 2,
+            pattern_type: 3,
+            resource_name: name.into(),
+            principal: "User:alice".into(),
+            host: "*".into(),
+            operation: 3,
+            permission_type: 3,
+        };
+        ClusterRecord::Acl(key, is_there.then_some(AclValue {}))
+    }
+
+    #[test]
+    fn all_acls_of_a_change_have_a_line_whose_length_is_bounded() {
+        let image = ClusterImage::default();
+        let words = |name: &str| format!("Allow User:alice from * Read Literal Topic:{name}");
+        let changes = [acl("a".into(), true), acl("b c".into(), true), acl("d".into(), false)];
+        let added = format!("{}; {}", words("a"), words("\"b c\""));
+        let expected = [
+            Line::Acls { acls: added, count: 2, are_added: true },
+            Line::Acls { acls: words("d"), count: 1, are_added: false },
+        ];
+        assert_eq!(lines(&image, &changes), expected);
+        let many: Vec<_> = (0..1_000).map(|it| acl(format!("{it:04}"), true)).collect();
+        let found = lines(&image, &many);
+        let [Line::Acls { acls, count: 1_000, .. }] = &found[..] else { panic!("{found:?}") };
+        assert!(acls.ends_with(" more") && acls.len() < ACLS_BYTES_MAX + 20, "{acls}");
+    }
+
+    #[test]
+    fn a_change_of_quotas_has_a_line_for_each_entity() {
+        let part = |kind: &'static str, name: Option<&'static str>| ClientQuotaEntity {
+            entity_type: kind.into(),
+            entity_name: name.map(Into::into),
+        };
+        let record = |entity, quota: &'static str, value: Option<f64>| {
+            let value = value.map(|value| ClientQuotaValue { value });
+            ClusterRecord::ClientQuota(ClientQuotaKey { entity, quota: quota.into() }, value)
+        };
+        let both = || vec![part("user", Some("a b")), part("client-id", None)];
+        let changes = [
+            record(both(), "producer_byte_rate", Some(1_024.5)),
+            record(vec![part("ip", Some("::1"))], "connection_creation_rate", Some(2.0)),
+            record(both(), "consumer_byte_rate", None),
+        ];
+        let line =
+            |of: &str, quotas: &str| Line::Quotas { of: of.to_owned(), quotas: quotas.to_owned() };
+        let expected = [
+            line("ip=::1", "connection_creation_rate=2"),
+            line(
+                "user=\"a b\",client-id=<default>",
+                "producer_byte_rate=1024.5,consumer_byte_rate=removed",
+            ),
+        ];
+        assert_eq!(lines(&ClusterImage::default(), &changes), expected);
     }
 }
