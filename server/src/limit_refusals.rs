@@ -24,7 +24,7 @@ impl Refused {
         let line = format_args!(
             "a client at {address} may use no more of {name}{set_by}{key}: {words} ({help})"
         );
-        errors.log(now, name, line);
+        errors.warn(now, name, line);
     }
 }
 

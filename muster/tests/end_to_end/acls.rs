@@ -209,8 +209,8 @@ fn a_client_without_acls_is_denied_every_api() {
         }
     }
     secured.server.says(
-        "denied: principal=\"User:alice\" host=127.0.0.1 api=Produce operation=Write \
-         resource=Topic:\"t\"",
+        "WARN denied principal=User:alice client=test host=/127.0.0.1 api=\"Produce\" \
+         operation=Write resource=Topic name=t",
     );
 }
 
@@ -375,7 +375,9 @@ fn internal_topics_of_a_streams_group_are_created_for_clients_that_may() {
         let detail = detail(&mut member);
         assert!(detail.ends_with(&unauthorized), "{detail}: not even one of them is created");
     }
-    secured.server.says("api=StreamsGroupHeartbeat operation=Create resource=Topic:\"wc-counts");
+    secured
+        .server
+        .says("api=\"StreamsGroupHeartbeat\" operation=Create resource=Topic name=wc-counts");
     secured.add(AclCreation { resource_pattern_type: PREFIXED, ..creation(TOPIC, "wc-", CREATE) });
     let has_tasks = |them: &[StreamsMember]| them[0].active.len() == 2;
     StreamsMember::beat_until(&mut [member], "there are tasks", has_tasks);

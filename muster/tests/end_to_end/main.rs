@@ -8,6 +8,7 @@ mod acls;
 mod amplification;
 mod at_rest;
 mod at_rest_matrix;
+mod audit;
 mod back_pressure;
 mod bad_input;
 mod compaction;

@@ -264,7 +264,7 @@ impl Controller {
         if let Some(why) = refused {
             let words =
                 format_args!("topics that a client at {host} named were not created: {why}");
-            errors.log(now, "auto-create", words);
+            errors.warn(now, "auto-create", words);
         }
         let by = By { admin: None, host };
         if let Err(error) = self.write_records(log, now, Some(by), records) {

@@ -47,7 +47,7 @@ mod unread;
 pub use crate::event::ConnectionId;
 pub use account::{Account, Kind};
 pub(crate) use amend::{AMENDMENTS_BYTES_MAX, Amend};
-pub(crate) use clients::{Clients, Gone, Input, mistaken};
+pub(crate) use clients::{Clients, Gone, Input, NOT_AUTHENTICATED, mistaken};
 #[cfg(test)]
 pub(crate) use clients::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
 pub use connections::{Connections, TooMany};

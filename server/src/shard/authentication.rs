@@ -2,9 +2,10 @@
 //! them, and how they are answered, is as in Kafka's `SaslServerAuthenticator`.
 
 use super::Shard;
+use super::audit::FailedLogin;
 use crate::admin;
 use crate::dispatch::{Read, cluster_response, read};
-use crate::net::ConnectionId;
+use crate::net::{ConnectionId, NOT_AUTHENTICATED};
 use crate::security::{Failure, Mechanism, Progress};
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
@@ -70,14 +71,13 @@ impl Shard {
                 self.fail_authentication(id, None, &failure, Some((asked, response)));
                 Ok(())
             }
-            None => Err(self.clients.refused_line(id).unwrap_or_else(|| {
-                format!(
-                    "{name} came before authentication: listener {} wants clients with \
-                     security.protocol={}",
-                    self.clients.listener_name(id),
-                    self.clients.listener_protocol(id).name()
-                )
-            })),
+            None if self.clients.is_refused(id) => Err(NOT_AUTHENTICATED.to_owned()),
+            None => Err(format!(
+                "{name} came before authentication: listener {} wants clients with \
+                 security.protocol={}",
+                self.clients.listener_name(id),
+                self.clients.listener_protocol(id).name()
+            )),
         }
     }
 
@@ -121,7 +121,7 @@ impl Shard {
         let (answer, lifetime) = match self.take_token(id, token) {
             None => return,
             Some(Ok((answer, lifetime))) => (answer, lifetime),
-            Some(Err((mechanism, failure, words))) => {
+            Some(Err((mechanism, words))) => {
                 let response = SaslAuthenticateResponse {
                     error_code: ErrorCode::SaslAuthenticationFailed.code(),
                     error_message: Some(words.into()),
@@ -129,7 +129,8 @@ impl Shard {
                 };
                 // As in Kafka, another mechanism than before has no answer.
                 let answer = mechanism.map(|_| (asked, response.into()));
-                return self.fail_authentication(id, mechanism, &failure, answer);
+                let Self { clients, commands, .. } = self;
+                return clients.authentication_failed(id, answer, commands);
             }
         };
         let response = SaslAuthenticateResponse {
@@ -149,14 +150,13 @@ impl Shard {
                 let asked = answers.begin(id, ApiKey::SaslAuthenticate, 0, 0);
                 answers.answer_token(asked, &answer);
             }
-            Some(Err((mechanism, failure, _))) => {
-                self.fail_authentication(id, mechanism, &failure, None);
-            }
+            Some(Err(_)) => self.clients.authentication_failed(id, None, &mut self.commands),
         }
     }
 
-    /// Returns the answer and how long the client stays authenticated, or the failure with its
-    /// words for the client; None if the client is gone.
+    /// Returns the answer and how long the client stays authenticated, or the mechanism that failed
+    /// with the words for the client; None if the client is gone. A failure is logged once, even if
+    /// the client acknowledges it, as it need not.
     fn take_token(
         &mut self,
         id: ConnectionId,
@@ -165,10 +165,16 @@ impl Shard {
         let Self { clients, broker, ids, times, .. } = self;
         let (authenticator, sasl) = clients.authenticator(id)?;
         let mechanism = authenticator.mechanism();
+        let is_acknowledged = authenticator.refused().is_some();
         let credential =
             |name: &str, mechanism| broker.image().scram_credential(name, mechanism).cloned();
         match authenticator.token(token, sasl, credential, ids.as_mut(), times.wall) {
-            Ok(Progress::Continues(answer)) => Some(Ok((answer, 0))),
+            Ok(Progress::Continues(answer)) => {
+                if let Some(failure) = authenticator.refused().cloned() {
+                    self.report_failure(id, mechanism, &failure);
+                }
+                Some(Ok((answer, 0)))
+            }
             Ok(Progress::Done { answer, mechanism, principal, expires_at }) => {
                 let expires_in = expires_at.map(|at| at.0.saturating_sub(times.wall.0).max(0));
                 let lifetime = clients.authenticated(id, mechanism, principal, expires_in);
@@ -176,12 +182,14 @@ impl Shard {
             }
             Err(failure) => {
                 let words = authenticator.words(&failure, mechanism);
-                Some(Err((mechanism, failure, words)))
+                if !is_acknowledged {
+                    self.report_failure(id, mechanism, &failure);
+                }
+                Some(Err((mechanism, words)))
             }
         }
     }
 
-    /// The reason is the line of the log, which has no secrets.
     fn fail_authentication(
         &mut self,
         id: ConnectionId,
@@ -189,10 +197,18 @@ impl Shard {
         failure: &Failure,
         answer: Option<(RequestId, Response<'static>)>,
     ) {
-        let reason = self.clients.failure_line(id, mechanism, failure);
-        self.clients.authentication_failed(id, reason, answer, &mut self.commands);
+        self.report_failure(id, mechanism, failure);
+        self.clients.authentication_failed(id, answer, &mut self.commands);
+    }
+
+    fn report_failure(&mut self, id: ConnectionId, by: Option<Mechanism>, failure: &Failure) {
+        let Self { clients, audit, times, .. } = self;
+        let Some((host, _)) = clients.peer(id) else { return };
+        let listener = clients.listener_name(id);
+        let failed = FailedLogin { host: &host, listener, mechanism: by, failure };
+        audit.login_failed(times.now, &failed);
     }
 }
 
-/// The mechanism, the failure, and its words for the client.
-type Failed = (Option<Mechanism>, Failure, String);
+/// The mechanism, and the words for the client.
+type Failed = (Option<Mechanism>, String);

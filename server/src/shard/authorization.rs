@@ -1,9 +1,11 @@
 //! Requests are checked by the permissions of their clients before anything else sees them.
 
 use super::Shard;
+use super::audit::Denied;
 use crate::dispatch::authorization::{Amendment, By, Denial, Verdict, screen};
 use crate::net::ConnectionId;
 use crate::security::acls::Permissions;
+use muster_codec::header::RequestHeader;
 use muster_codec::{ApiKey, PartitionRequest, Response, Routed};
 use muster_coordinator::{Describes, RequestId};
 use std::cell::RefCell;
@@ -30,9 +32,10 @@ impl Shard {
     pub(super) fn authorize(
         &mut self,
         id: ConnectionId,
-        version: i16,
+        header: &RequestHeader<'_>,
         request: &mut Routed<'_>,
     ) -> Result<Screened, String> {
+        let version = header.api_version;
         let Some(permissions) = self.permissions(id) else {
             let amendment = Amendment::unrestricted(request);
             let amended = |amendment| Screened::Amended { amendment, is_part: false };
@@ -47,19 +50,20 @@ impl Shard {
         };
         let verdict = screen(request, &by);
         let denied = by.denied.into_inner();
+        let client_id = header.client_id.as_deref();
         let refused = match verdict {
             Verdict::Passed => return Ok(Screened::Whole),
             Verdict::Restricted => None,
             Verdict::InPart(refused) => Some(refused),
             Verdict::Refused(refused) => {
-                self.report_denied(&permissions, refused.api_key(), denied);
+                self.report_denied(id, client_id, &permissions, (refused.api_key(), denied));
                 refuse_silent(request)?;
                 return Ok(Screened::Refused(refused));
             }
         };
         let is_part = refused.is_some();
         if let Some(refused) = &refused {
-            self.report_denied(&permissions, refused.api_key(), denied);
+            self.report_denied(id, client_id, &permissions, (refused.api_key(), denied));
             refuse_silent(request)?;
         }
         let restriction = (permissions, self.broker.image().clone());
@@ -84,15 +88,18 @@ impl Shard {
         clients.permissions(id, broker.acl_rules()?, broker.image().acls())
     }
 
-    pub(super) fn report_denied(&mut self, by: &Permissions, api: ApiKey, denied: Option<Denial>) {
+    /// Counts and logs that a part of a request was denied.
+    pub(super) fn report_denied(
+        &mut self,
+        id: ConnectionId,
+        client_id: Option<&str>,
+        by: &Permissions,
+        (api, denial): (ApiKey, Option<Denial>),
+    ) {
         self.clients.count_denied();
-        let Some(Denial { operation, resource_type, name }) = denied else { return };
-        let (principal, host, api) = (by.principal(), by.host(), api.name());
-        let words = format_args!(
-            "denied: principal={principal:?} host={host} api={api} operation={operation:?} \
-             resource={resource_type:?}:{name:?}"
-        );
-        self.errors.log(self.times.now, "denied", words);
+        let Some((denial, (host, _))) = denial.zip(self.clients.peer(id)) else { return };
+        let denied = Denied { principal: by.principal(), client_id, host: &host, api, denial };
+        self.audit.denied(self.times.now, &denied);
     }
 }
 

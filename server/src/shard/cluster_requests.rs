@@ -145,15 +145,11 @@ impl Shard {
 
     /// A client authenticates where it need not, or too soon again; it is refused.
     fn report_handshake(&mut self, request: RequestId) {
-        let Self { clients, errors, times, .. } = self;
+        let Self { clients, audit, times, .. } = self;
         let Some((host, principal)) = clients.host(request).zip(clients.principal(request)) else {
             return;
         };
         let listener = clients.listener_name(ConnectionId(request.connection));
-        let words = format_args!(
-            "SaslHandshake of {principal} at {host} was refused: listener {listener} asks for no \
-             password, or the client authenticates again within a second"
-        );
-        errors.log(times.now, "sasl", words);
+        audit.handshake_refused(times.now, &principal, (&host, listener));
     }
 }

@@ -2,6 +2,7 @@
 //! replays the log from its position on, and creates the shard. Blocks; the shard serves no client
 //! yet.
 
+use super::audit::AuditLines;
 use super::broker::Broker;
 use super::counters::ShardCounters;
 use super::inquiries::Inquiries;
@@ -23,7 +24,7 @@ use crate::logging::RequestErrors;
 use crate::long_requests::LongRequests;
 use crate::net::Clients;
 use crate::partitions::{Effects, Identity, Partitions};
-use crate::placement::{CONTROLLER, Placement};
+use crate::placement::CONTROLLER;
 use crate::shares::{Shares, SlotStates};
 use crate::stall::Stalls;
 use crate::telemetry::Telemetry;
@@ -207,7 +208,6 @@ impl Loaded {
         let mut effects = Effects::default();
         let opened = partitions.open(times, data, &image, &mut effects);
         opened.map_err(|error| LoadError::Io { path: data.to_owned(), error })?;
-        let Placement { shards, .. } = self.common.placement;
         let may_have_lost_writes = self.common.may_have_lost_writes;
         let life = Life { number: self.common.life, may_have_lost_writes };
         let (number, placement) = (self.number, self.common.placement);
@@ -222,7 +222,7 @@ impl Loaded {
             log,
             cut_bytes: self.common.log_sizes.cut_bytes(),
             snapshot: (self.snapshot, self.replayed_bytes),
-            snapshot_writer: snapshot_writer(shards, number),
+            snapshot_writer: snapshot_writer(placement.shards, number),
             check_token: LOG_CHECK_TOKEN,
             audits: self.common.audits,
             open_bytes_max: self.common.log_sizes.open_bytes_max,
@@ -249,7 +249,7 @@ impl Loaded {
                 &config,
             ),
             telemetry,
-            controller: self.image.map(|image| Controller::new(image, shards, &config)),
+            controller: self.image.map(|image| Controller::new(image, placement.shards, &config)),
             to_controller: ToController::new(self.number),
             long: LongRequests::default(),
             inquiries: Inquiries::default(),
@@ -258,6 +258,7 @@ impl Loaded {
             ids,
             times,
             errors: RequestErrors::default(),
+            audit: AuditLines::default(),
             commands: Vec::new(),
             counters: ShardCounters { up: 1, load_micros, ..ShardCounters::default() },
             turn_began: None,

@@ -54,7 +54,7 @@ impl Shard {
         let request = request?;
         let (id, api, version) = (input.id(), request.api_key(), header.api_version);
         let mut request = dispatch::name_once(request, version);
-        let amendment = match self.authorize(id, version, &mut request).ok()? {
+        let amendment = match self.authorize(id, &header, &mut request).ok()? {
             Screened::Whole => None,
             Screened::Amended { amendment, .. } => Some(amendment),
             Screened::Refused(response) => {

@@ -1,6 +1,7 @@
 //! A shard: the server's part on one core, a broker of its own. [`Shard::step`] takes an event and
 //! returns commands; it performs none, so that the simulator can drive it as the reactor does.
 
+mod audit;
 mod authentication;
 mod authorization;
 mod broker;
@@ -59,6 +60,7 @@ use crate::stall::Stalls;
 use crate::telemetry::Telemetry;
 use crate::transactions::Transactions;
 use crate::volume::VolumeOf;
+use audit::AuditLines;
 use broker::Broker;
 pub(crate) use counters::ShardCounters;
 use inquiries::Inquiries;
@@ -173,6 +175,7 @@ pub struct Shard {
     /// The time of the current event.
     times: Times,
     errors: RequestErrors,
+    audit: AuditLines,
     commands: Vec<Command>,
     counters: ShardCounters,
     /// When this turn began, in microseconds; None between turns.

@@ -36,7 +36,7 @@ impl Shard {
         }
         let (api, correlation_id) = (request.api_key(), header.correlation_id);
         let mut request = name_once(request, version);
-        let screened = self.authorize(id, version, &mut request)?;
+        let screened = self.authorize(id, &header, &mut request)?;
         let mut call = Call {
             request: self.clients.answers().begin(id, api, correlation_id, version),
             version,

@@ -6,6 +6,7 @@ use crate::controller::AT_ONCE_MAX;
 use crate::dispatch::authorization::Denial;
 use crate::dispatch::group_apis::streams_topics::{explain_denied, explain_failed};
 use crate::mailbox::Created;
+use crate::net::ConnectionId;
 use crate::net::Reply;
 use crate::security::acls::Operation::Create;
 use crate::security::acls::{Permissions, ResourceType};
@@ -44,7 +45,7 @@ impl Shard {
                 "{failed} internal topics of a streams group were not created, the first is \
                  {name}: {why}"
             );
-            self.errors.log(self.times.now, "internal topics", words);
+            self.errors.warn(self.times.now, "internal topics", words);
         }
         self.to_controller.missing_created(self.times.now, created);
     }
@@ -77,7 +78,8 @@ impl Shard {
         let Some(first) = denied.first() else { return false };
         let name = (*first).to_owned();
         let denial = Denial { operation: Create, resource_type: ResourceType::Topic, name };
-        self.report_denied(&permissions, ApiKey::StreamsGroupHeartbeat, Some(denial));
+        let what = (ApiKey::StreamsGroupHeartbeat, Some(denial));
+        self.report_denied(ConnectionId(request.connection), None, &permissions, what);
         explain_denied(body, &denied);
         true
     }

@@ -9,7 +9,7 @@ use super::Clients;
 use crate::config::SecurityProtocol;
 use crate::event::{Command, ConnectionId, ListenerIndex};
 use crate::security::acls::{AclRules, Acls, Permissions};
-use crate::security::{Authenticator, Failure, Mechanism, Principal, Sasl, TokenKeys};
+use crate::security::{Authenticator, Mechanism, Principal, Sasl, TokenKeys};
 use muster_codec::{ApiKey, Response};
 use muster_coordinator::RequestId;
 use muster_faults::Fault;
@@ -24,8 +24,8 @@ pub(super) struct Unauthenticated {
     failed: VecDeque<Failed>,
 }
 
-/// Characters of a name in the log.
-const NAME_CHARS_MAX: usize = 64;
+/// Why the connection of a client ends that failed; the target `audit` of the log has more.
+pub(crate) const NOT_AUTHENTICATED: &str = "its authentication failed";
 
 /// A client that is closed at a time.
 #[derive(Debug)]
@@ -33,7 +33,6 @@ struct Failed {
     at: i64,
     id: ConnectionId,
     answer: Option<(RequestId, Response<'static>)>,
-    reason: String,
 }
 
 impl Clients {
@@ -179,7 +178,6 @@ impl Clients {
     pub(crate) fn authentication_failed(
         &mut self,
         id: ConnectionId,
-        reason: String,
         answer: Option<(RequestId, Response<'static>)>,
         out: &mut Vec<Command>,
     ) {
@@ -187,7 +185,7 @@ impl Clients {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.access = Access::Failed;
         let at = self.now + i64::from(self.config.connection_failed_authentication_delay_ms);
-        self.unauthenticated.failed.push_back(Failed { at, id, answer, reason });
+        self.unauthenticated.failed.push_back(Failed { at, id, answer });
         if self.unauthenticated.failed.len() > UNAUTHENTICATED_MAX {
             self.close_first_failed(out);
         }
@@ -209,8 +207,7 @@ impl Clients {
     }
 
     fn close_first_failed(&mut self, out: &mut Vec<Command>) {
-        let Some(Failed { id, answer, reason, .. }) = self.unauthenticated.failed.pop_front()
-        else {
+        let Some(Failed { id, answer, .. }) = self.unauthenticated.failed.pop_front() else {
             return;
         };
         if self.connections.get(id).is_none() {
@@ -219,7 +216,7 @@ impl Clients {
         if let Some((request, response)) = answer {
             self.connections.answer_now(request, &response);
         }
-        self.close(id, reason, out);
+        self.close(id, NOT_AUTHENTICATED.to_owned(), out);
     }
 
     /// When [`Self::sweep_unauthenticated`] has to be called.
@@ -271,33 +268,10 @@ impl Clients {
         self.connections.counters.requests_denied += 1;
     }
 
-    /// The line of the log about a failed authentication, which has no secrets.
-    pub(crate) fn failure_line(
-        &self,
-        id: ConnectionId,
-        mechanism: Option<Mechanism>,
-        failure: &Failure,
-    ) -> String {
-        let listener = self.listener_name(id);
-        let mechanism = mechanism.map_or("none", Mechanism::name);
-        let user = failure.user.as_ref().map(|user| {
-            format!(" user={:?}", user.chars().take(NAME_CHARS_MAX).collect::<String>())
-        });
-        let user = user.unwrap_or_default();
-        let why = failure.why;
-        format!(
-            "authentication failed: listener={listener} mechanism={mechanism}{user} reason={why:?}"
-        )
-    }
-
-    /// The same, of a client whose token was refused and that does not acknowledge it, as some do
-    /// not.
-    pub(crate) fn refused_line(&self, id: ConnectionId) -> Option<String> {
-        let Access::Authenticating(authenticator) = &self.connections.get(id)?.access else {
-            return None;
-        };
-        let failure = authenticator.refused()?;
-        Some(self.failure_line(id, authenticator.mechanism(), failure))
+    /// Whether the token of a client was refused, which it has not acknowledged.
+    pub(crate) fn is_refused(&self, id: ConnectionId) -> bool {
+        let access = self.connections.get(id).map(|connection| &connection.access);
+        matches!(access, Some(Access::Authenticating(it)) if it.refused().is_some())
     }
 
     /// The name of the listener of a connection.

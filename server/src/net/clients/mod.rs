@@ -6,6 +6,7 @@ mod input;
 mod quotas;
 mod time;
 
+pub(crate) use access::NOT_AUTHENTICATED;
 pub(crate) use input::{Input, mistaken};
 #[cfg(test)]
 pub(crate) use time::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
@@ -295,7 +296,8 @@ impl Clients {
     fn end_if_answered(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
         let max_bytes = self.request_bytes_max();
         if self.connections.get(id).is_some_and(|connection| connection.is_over(max_bytes)) {
-            self.end(id, self.refused_line(id), out);
+            let reason = self.is_refused(id).then(|| NOT_AUTHENTICATED.to_owned());
+            self.end(id, reason, out);
         }
     }
 

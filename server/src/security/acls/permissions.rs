@@ -60,10 +60,6 @@ impl Permissions {
         &self.principal
     }
 
-    pub(crate) fn host(&self) -> &str {
-        &self.host
-    }
-
     /// `StandardAuthorizerData.authorize`: what is denied is not allowed, whatever allows it; what
     /// no ACL allows is not, unless there is no ACL about the resource and the config says so.
     pub(crate) fn allow(&self, operation: Operation, of: ResourceType, name: &str) -> bool {

@@ -1,0 +1,166 @@
+//! The lines of the log about changes of the cluster, and about clients that are turned away.
+
+use crate::support::{Client, Server, free_ports};
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Request};
+use serde_json::{Value, json};
+
+const CONFIGS: [&str; 7] = [
+    "--log-format",
+    "json",
+    "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SASL_PLAINTEXT",
+    "listener.name.outside.sasl.enabled.mechanisms=PLAIN",
+    "listener.name.outside.plain.sasl.jaas.config=\
+     org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"secret\";",
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users=User:ANONYMOUS",
+];
+
+/// A server with JSON lines, and the port of its listener that asks for a password.
+fn server(data: &std::path::Path) -> (Server, u16) {
+    let (inside, outside) = (free_ports(1), free_ports(1));
+    let listeners = format!("listeners=INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside}");
+    let arguments: Vec<&str> = std::iter::once(&*listeners).chain(CONFIGS).collect();
+    (Server::with_arguments(data, inside, 1, &arguments), outside)
+}
+
+/// The answer of the outside listener to a name and a password.
+fn log_in(client: &mut Client, password: &str) -> i16 {
+    client.call(1, SaslHandshakeRequest { mechanism: "PLAIN".into() }.into());
+    let auth_bytes = format!("\0alice\0{password}").into_bytes().into();
+    let answer = client.call(2, SaslAuthenticateRequest { auth_bytes }.into());
+    let muster_codec::Response::SaslAuthenticate(answer) = answer else { panic!() };
+    answer.error_code
+}
+
+/// The first line with these words, without its time.
+fn line(server: &Server, words: &str) -> Value {
+    let line = server.line_with(words);
+    let mut line: Value = serde_json::from_str(&line[line.find('{').unwrap()..]).unwrap();
+    line.as_object_mut().unwrap().remove("timestamp");
+    line
+}
+
+fn set_user() -> AlterUserScramCredentialsRequest<'static> {
+    let upsertion = ScramCredentialUpsertion {
+        name: "bob".into(),
+        mechanism: 1,
+        iterations: 4_096,
+        salt: b"a salt".to_vec().into(),
+        salted_password: b"a salted password of bob".to_vec().into(),
+    };
+    AlterUserScramCredentialsRequest { upsertions: vec![upsertion], ..Default::default() }
+}
+
+fn create_acl() -> CreateAclsRequest<'static> {
+    let creation = AclCreation {
+        resource_type: 2,
+        resource_name: "orders".into(),
+        principal: "User:alice".into(),
+        host: "*".into(),
+        operation: 3,
+        permission_type: 3,
+        ..Default::default()
+    };
+    CreateAclsRequest { creations: vec![creation] }
+}
+
+fn set_quota() -> AlterClientQuotasRequest<'static> {
+    let entity =
+        vec![QuotaEntity { entity_type: "user".into(), entity_name: Some("alice".into()) }];
+    let op = QuotaOp { key: "producer_byte_rate".into(), value: 1_024.0, remove: false };
+    let entries = vec![QuotaAlteration { entity, ops: vec![op] }];
+    AlterClientQuotasRequest { entries, validate_only: false }
+}
+
+fn subscribe_to_metrics() -> IncrementalAlterConfigsRequest<'static> {
+    let config = AlterableConfig {
+        name: "interval.ms".into(),
+        config_operation: 0,
+        value: Some("60000".into()),
+    };
+    let resource = AlterConfigsResource {
+        resource_type: 16,
+        resource_name: "latencies".into(),
+        configs: vec![config],
+    };
+    IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false }
+}
+
+#[test]
+fn a_change_has_a_line_with_its_client_and_without_secrets() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, _) = server(data.path());
+    let changes: [(Request<'_>, i16, &str, Value); 4] = [
+        (
+            set_user().into(),
+            0,
+            "set a credential",
+            json!({ "user": "bob", "mechanism": "SCRAM-SHA-256" }),
+        ),
+        (
+            create_acl().into(),
+            3,
+            "added ACLs",
+            json!({
+                "acls": "\"Allow User:alice from * Read Literal Topic:orders\"", "count": 1,
+            }),
+        ),
+        (
+            set_quota().into(),
+            1,
+            "altered quotas",
+            json!({ "of": "\"user=alice\"", "quotas": "\"producer_byte_rate=1024\"" }),
+        ),
+        (
+            subscribe_to_metrics().into(),
+            1,
+            "altered configs",
+            json!({ "kind": "client-metrics", "of": "latencies", "keys": "interval.ms" }),
+        ),
+    ];
+    for (request, version, words, fields) in changes {
+        server.client(0).call(version, request);
+        let mut expected = json!({
+            "level": "INFO", "target": "change", "message": words,
+            "principal": "User:ANONYMOUS", "client": "test", "host": "/127.0.0.1",
+        });
+        expected.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        assert_eq!(line(&server, words), expected);
+    }
+    assert_eq!(server.lines_with("salt"), 0, "nothing of a password is logged");
+}
+
+#[test]
+fn a_client_that_is_turned_away_has_a_warning_and_no_error() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, outside) = server(data.path());
+    let mut alice = Client::connect(outside);
+    assert_eq!(log_in(&mut alice, "secret"), 0);
+    let request = FindCoordinatorRequest { key: "billing".into(), ..Default::default() };
+    alice.call(3, request.into());
+    let expected = json!({
+        "level": "WARN", "target": "audit", "message": "denied", "principal": "User:alice",
+        "client": "test", "host": "/127.0.0.1", "api": "FindCoordinator",
+        "operation": "Describe", "resource": "Group", "name": "billing",
+    });
+    assert_eq!(line(&server, "denied"), expected);
+
+    let failed = log_in(&mut Client::connect(outside), "wrong");
+    assert_eq!(failed, ErrorCode::SaslAuthenticationFailed.code());
+    let expected = json!({
+        "level": "WARN", "target": "audit", "message": "authentication failed", "user": "alice",
+        "host": "/127.0.0.1", "listener": "OUTSIDE", "mechanism": "PLAIN",
+        "reason": "wrong name or password",
+    });
+    assert_eq!(line(&server, "authentication failed\""), expected);
+
+    // One that does not wait for the answer has its line, too.
+    let mut hasty = Client::connect(outside);
+    hasty.call(1, SaslHandshakeRequest { mechanism: "PLAIN".into() }.into());
+    let auth_bytes = b"\0hasty\0wrong".to_vec().into();
+    hasty.send(2, &SaslAuthenticateRequest { auth_bytes }.into()).unwrap();
+    drop(hasty);
+    assert_eq!(line(&server, "hasty")["message"], "authentication failed");
+    assert_eq!(server.lines_with("\"ERROR\""), 0, "the server has no trouble of its own");
+}
