@@ -10,6 +10,7 @@ use crate::event::{Causes, Event, EventBody, Moved, Rebalance, Rejection, event_
 use crate::group::{Entry, Group};
 use crate::noted::{EVENTS_MAX, Noted};
 use crate::text::Text;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use muster_codec::Wall;
@@ -22,6 +23,8 @@ pub(crate) const SAID_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Rebalances {
     under_way: HashMap<Text, UnderWay>,
+    /// When each of these began, and its group.
+    by_beginning: BTreeSet<(i64, Text)>,
     /// Bytes of clients and reasons in these: [`Causes::said_bytes`].
     said_bytes: usize,
     events: Vec<Event>,
@@ -84,6 +87,9 @@ impl Rebalances {
 
     fn begin(&mut self, group_id: &Text, epoch: i32) {
         let (began_ms, began) = (self.now, self.wall);
+        if !self.under_way.contains_key(group_id) {
+            self.by_beginning.insert((began_ms, group_id.clone()));
+        }
         let entry = self.under_way.entry(group_id.clone());
         let under_way = entry.and_modify(|it| it.restarts += 1).or_insert_with(|| UnderWay {
             began_ms,
@@ -146,7 +152,8 @@ impl Rebalances {
     }
 
     fn remove(&mut self, group_id: &str) -> Option<UnderWay> {
-        let removed = self.under_way.remove(group_id)?;
+        let (group_id, removed) = self.under_way.remove_entry(group_id)?;
+        self.by_beginning.remove(&(removed.began_ms, group_id));
         self.said_bytes -= removed.causes.said_bytes();
         Some(removed)
     }
@@ -163,6 +170,22 @@ impl Rebalances {
 
     pub(crate) fn has_events(&self) -> bool {
         !self.events.is_empty() || self.left_out > 0
+    }
+
+    /// When the one began that has been under way for longest.
+    pub(crate) fn oldest_began_ms(&self) -> Option<i64> {
+        self.by_beginning.first().map(|(began_ms, _)| *began_ms)
+    }
+
+    /// Whether what is kept beside the rebalances agrees with them: for checks.
+    #[expect(clippy::disallowed_methods, reason = "a sum does not depend on the order")]
+    pub(crate) fn is_counted(&self) -> bool {
+        let said = self.under_way.values().map(|it| it.causes.said_bytes());
+        let is_begun =
+            |(id, it): (&Text, &UnderWay)| self.by_beginning.contains(&(it.began_ms, id.clone()));
+        said.sum::<usize>() == self.said_bytes
+            && self.by_beginning.len() == self.under_way.len()
+            && self.under_way.iter().all(is_begun)
     }
 
     /// The number of rebalances under way.

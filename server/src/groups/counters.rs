@@ -10,7 +10,7 @@ pub(crate) const METRICS: &[&[muster_counters::Metric]] = &[
     SnapshotCounters::METRICS,
     CheckCounters::METRICS,
     super::events::RebalanceCounters::METRICS,
-    super::events::HistoryGauges::METRICS,
+    super::events::RebalanceGauges::METRICS,
 ];
 
 counters! {

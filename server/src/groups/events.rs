@@ -11,6 +11,9 @@ use muster_counters::{Copies, Histogram, counters};
 use std::sync::Arc;
 use tracing::{info, warn};
 
+/// A rebalance that takes longer is counted as long.
+const LONG_MS: i64 = 60_000;
+
 counters! {
     /// The rebalances of a shard's groups since its start.
     #[derive(Copy)]
@@ -21,6 +24,8 @@ counters! {
         /// Rebalances of consumer groups, by the time from the new epoch until all members had
         /// their assignment.
         consumer_micros: Histogram = Counter of Microseconds,
+        /// Rebalances that took more than a minute, of all kinds of groups.
+        long: u64 = Counter of Count,
         /// Rebalances that started again before their end.
         restarted: u64 = Counter of Count,
         /// Members that were given partitions in a rebalance.
@@ -38,9 +43,12 @@ counters! {
 }
 
 counters! {
-    /// The memory of the history of rebalances.
+    /// The rebalances that are under way, and the history of those that ended.
     #[derive(Copy)]
-    pub struct HistoryGauges in "rebalances" {
+    pub struct RebalanceGauges in "rebalances" {
+        /// The time for which the rebalance has been under way that began first. The groups of a
+        /// state are found on the page.
+        oldest_micros: u64 = Gauge of Microseconds,
         /// Bytes of the rebalances that are kept to be looked at.
         history_bytes: u64 = Gauge of Bytes,
     }
@@ -89,9 +97,13 @@ impl GroupEvents {
         &self.history
     }
 
-    /// Copies of the numbers.
-    pub(super) fn numbers(&self) -> Copies {
-        let gauges = HistoryGauges { history_bytes: self.history.bytes() as u64 };
+    /// Copies of the numbers; the rebalance that began first has been under way for `oldest_ms`.
+    pub(super) fn numbers(&self, oldest_ms: Option<i64>) -> Copies {
+        let oldest_ms = oldest_ms.unwrap_or(0).max(0).unsigned_abs();
+        let gauges = RebalanceGauges {
+            oldest_micros: oldest_ms.saturating_mul(1_000),
+            history_bytes: self.history.bytes() as u64,
+        };
         vec![Box::new(self.counters), Box::new(gauges)]
     }
 
@@ -107,6 +119,7 @@ impl GroupEvents {
                     &mut counters.consumer_micros
                 };
                 of_kind.record(micros);
+                counters.long += u64::from(rebalance.took_ms > LONG_MS);
                 counters.restarted += u64::from(rebalance.restarts > 0);
                 counters.members_moved += u64::from(rebalance.moved.members);
                 counters.partitions_moved += u64::from(rebalance.moved.partitions);

@@ -292,6 +292,11 @@ impl Slots {
         of_each.fold(Counters::default(), |a, b| a + b)
     }
 
+    /// When the rebalance began that has been under way for longest, in the groups' time.
+    pub(crate) fn oldest_rebalance_began_ms(&self) -> Option<i64> {
+        self.led.coordinators().filter_map(Coordinator::oldest_rebalance_began_ms).min()
+    }
+
     /// The sizes of the state of all of them.
     pub(crate) fn counts(&self) -> Counts {
         let of_each = self.led.coordinators().map(Coordinator::counts);

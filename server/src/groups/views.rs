@@ -48,8 +48,8 @@ impl Groups {
         self.log.time(now)
     }
 
-    /// Copies of the numbers of the groups and of their log, for metrics.
-    pub(crate) fn numbers(&self) -> Copies {
+    /// Copies of the numbers of the groups and of their log at a time, for metrics.
+    pub(crate) fn numbers(&self, now: i64) -> Copies {
         let gauges = LogGauges {
             unsubmitted_bytes: self.log().unsubmitted_bytes() as u64,
             unloaded_groups: self.slots().unloaded_groups() as u64,
@@ -64,7 +64,8 @@ impl Groups {
             Box::new(*self.snapshots.counters()),
             Box::new(*self.check.counters()),
         ];
-        numbers.extend(self.events.numbers());
+        let oldest = self.slots().oldest_rebalance_began_ms();
+        numbers.extend(self.events.numbers(oldest.map(|began| self.time(now) - began)));
         numbers
     }
 

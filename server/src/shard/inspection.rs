@@ -36,7 +36,7 @@ impl<'s> Inspection<'s> {
         numbers.push(Box::new(stalls.counters()));
         numbers.push(Box::new(stalls.gauges(times.now)));
         numbers.extend(clients.numbers());
-        numbers.extend(groups.numbers());
+        numbers.extend(groups.numbers(times.now));
         numbers.extend(partitions.numbers());
         numbers.extend(shares.numbers());
         numbers.extend(telemetry.numbers());

@@ -70,6 +70,7 @@ impl Coordinator {
         debug_assert_eq!(counts.gauges, counts.recounted);
         let rebalances = self.groups.live().filter(|entry| self.rebalances.of(entry).is_some());
         debug_assert_eq!(rebalances.count(), self.rebalances.len(), "of groups that are gone");
+        debug_assert!(self.rebalances.is_counted());
         counts
     }
 }

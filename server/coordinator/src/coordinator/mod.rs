@@ -407,6 +407,11 @@ impl Coordinator {
         self.rebalances.has_events()
     }
 
+    /// When the rebalance began that has been under way for longest.
+    pub fn oldest_rebalance_began_ms(&self) -> Option<i64> {
+        self.rebalances.oldest_began_ms()
+    }
+
     /// The rebalance of a group that is under way.
     pub fn rebalance_under_way(&self, group_id: &str) -> Option<Rebalance> {
         match self.groups.listed(group_id)? {

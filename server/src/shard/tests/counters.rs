@@ -6,8 +6,8 @@ use crate::clock::Times;
 use crate::net::ConnectionId;
 use crate::shard::{Event, ListenerIndex};
 use muster_codec::messages::{
-    ConsumerGroupHeartbeatRequest, HeartbeatRequest, OffsetCommitRequest,
-    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+    ConsumerGroupHeartbeatRequest, HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol,
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
 use muster_coordinator::EventBody;
 use muster_counters::Totals;
@@ -120,6 +120,34 @@ fn the_last_rebalances_of_a_group_are_kept() {
     assert_eq!(rebalance.causes.to_string(), "1 joined (m)");
     assert_eq!(world.totals().of("rebalances_consumer_micros"), 1);
     assert!(world.shard.inspect().rebalances("other").0.is_empty());
+}
+
+#[test]
+fn a_rebalance_has_an_age_and_is_counted_if_it_was_long() {
+    let mut world = World::new(&["group.initial.rebalance.delay.ms=50000"]);
+    let connection = ConnectionId::new(0, 0);
+    let listener = ListenerIndex::FIRST;
+    world.step(Event::Opened { connection, listener, host: "/10.0.0.1".into(), port: 0 });
+    let join = JoinGroupRequest {
+        group_id: "g".into(),
+        session_timeout_ms: 30_000,
+        rebalance_timeout_ms: 50_000,
+        protocol_type: "consumer".into(),
+        protocols: vec![JoinGroupRequestProtocol { name: "range".into(), ..Default::default() }],
+        ..Default::default()
+    };
+    world.step(Event::Received { connection, data: &frame(3, join) });
+    let seen = |world: &mut World| {
+        world.turn();
+        let totals = world.totals();
+        (totals.of("rebalances_oldest_micros"), totals.of("rebalances_long"))
+    };
+    world.pass(40_000);
+    assert_eq!(seen(&mut world), (40_000_000, 0));
+    // It does not sync, and its session ends.
+    world.pass(41_000);
+    assert_eq!(seen(&mut world), (0, 1));
+    assert_eq!(world.totals().of("rebalances_classic_micros"), 1);
 }
 
 /// If a scrape looked at each group, it would cost more than a hundred times as much.
