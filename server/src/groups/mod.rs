@@ -43,6 +43,7 @@ mod snapshot;
 #[cfg(test)]
 mod test_access;
 mod transactions;
+mod turn;
 mod views;
 
 #[cfg(test)]
@@ -51,16 +52,16 @@ pub(crate) use history::HISTORY_BYTES_MAX;
 pub(crate) use offset_questions::ASKED_BYTES_MAX;
 pub(crate) use slots::ListingOfSlots;
 pub use slots::Slots;
-pub(crate) use snapshot::{ShareStates, TransactionCoordinators, read_cluster};
+pub(crate) use snapshot::read_cluster;
 pub(crate) use transactions::Marked;
+pub(crate) use turn::{Inputs, ShareStates, TransactionCoordinators, TurnEnd};
 
 use crate::clock::{Times, earliest};
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, TOPIC_RESOURCE};
 use crate::config::{Config, compaction};
 use crate::event::Command;
-use crate::logging::RequestErrors;
 use crate::mailbox::Message;
-use crate::net::{Connections, Reply};
+use crate::net::Reply;
 use crate::partitions::LogRead;
 use crate::placement::{CONTROLLER, Placement, Slot};
 use audit::Audit;
@@ -69,7 +70,7 @@ use deleted_topics::DeletedTopics;
 use events::GroupEvents;
 use log::GroupLog;
 use muster_codec::records::ClusterRecord;
-use muster_coordinator::{Ids, RequestId};
+use muster_coordinator::RequestId;
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogPartition, ShardLog};
 pub(crate) use offset_producers::OffsetProducers;
@@ -136,37 +137,6 @@ pub(crate) struct Setup {
     pub(crate) open_bytes_max: usize,
     /// Questions to coordinators of transactions are numbered from here.
     pub(crate) first_number: u64,
-}
-
-/// The inputs of a call to a coordinator.
-pub(crate) struct Inputs<'i> {
-    pub(crate) times: Times,
-    pub(crate) ids: &'i mut dyn Ids,
-    pub(crate) image: &'i ClusterImage,
-    pub(crate) errors: &'i mut RequestErrors,
-}
-
-impl Inputs<'_> {
-    /// The same inputs for one of several calls.
-    pub(crate) fn again(&mut self) -> Inputs<'_> {
-        let Self { times, ids, image, errors } = self;
-        Inputs { times: *times, ids: &mut **ids, image, errors }
-    }
-}
-
-/// The state of the shard in which a turn ends.
-pub(crate) struct TurnEnd<'t> {
-    pub(crate) now: i64,
-    pub(crate) is_stopping: bool,
-    /// The config with altered configs applied.
-    pub(crate) config: &'t Config,
-    /// On the controller, the image with all changes that the log has accepted.
-    pub(crate) image: Option<&'t ClusterImage>,
-    /// The coordinators of transactions, whose records are in the same log.
-    pub(crate) transactions: &'t dyn TransactionCoordinators,
-    /// The states of share partitions, likewise.
-    pub(crate) shares: &'t dyn ShareStates,
-    pub(crate) connections: &'t Connections,
 }
 
 /// A completed file operation.

@@ -1,11 +1,11 @@
 //! A snapshot that is being written: its parts, one after the other, some of one at a time.
 
-use super::{SLICE_BYTES, ShareStates, TransactionCoordinators};
+use super::SLICE_BYTES;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::groups::log::GroupLog;
 use crate::groups::offset_producers::OffsetProducers;
-use crate::groups::{Slots, TurnEnd};
+use crate::groups::{ShareStates, Slots, TransactionCoordinators, TurnEnd};
 use crate::placement::{Slot, TransactionsPartition};
 use muster_codec::records::ClusterRecord;
 use muster_codec::{DecodeError, Reader};

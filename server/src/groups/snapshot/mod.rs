@@ -10,7 +10,6 @@ use super::counters::SnapshotCounters;
 use super::log::GroupLog;
 use super::offset_producers::OffsetProducers;
 use crate::config::Config;
-use crate::placement::{Slot, TransactionsPartition};
 use job::Job;
 use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SnapshotHeader, SnapshotNews, SnapshotWriter,
@@ -26,30 +25,6 @@ const SLICE_BYTES: usize = 64 << 10;
 
 /// The most steps of a slice: some write little or nothing.
 const SLICE_STEPS_MAX: usize = 64;
-
-/// The coordinators of transactions of a shard, whose records are in the same log.
-pub(crate) trait TransactionCoordinators {
-    /// The partition with transactional ids that follows another one; the first for None.
-    fn next_with_ids(
-        &self,
-        partition: Option<TransactionsPartition>,
-    ) -> Option<TransactionsPartition>;
-
-    /// The coordinator of a partition that the shard leads.
-    fn coordinator(
-        &self,
-        partition: TransactionsPartition,
-    ) -> Option<&muster_transactions::Coordinator>;
-
-    /// The damage found in the snapshot since it was opened.
-    fn damage(&self) -> Option<&'static str>;
-}
-
-/// The states of share partitions of a shard, whose records are in the same log.
-pub(crate) trait ShareStates {
-    /// Those of a slot; None if another shard leads it.
-    fn states(&self, slot: Slot) -> Option<&muster_shares::States>;
-}
 
 /// The snapshots of a shard.
 #[derive(Debug)]

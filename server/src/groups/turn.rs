@@ -1,0 +1,65 @@
+//! The inputs of a shard's groups: those of a call to a coordinator, and the state of the shard in
+//! which a turn ends.
+
+use crate::clock::Times;
+use crate::cluster::ClusterImage;
+use crate::config::Config;
+use crate::logging::RequestErrors;
+use crate::net::Connections;
+use crate::placement::{Slot, TransactionsPartition};
+use muster_coordinator::Ids;
+
+/// The inputs of a call to a coordinator.
+pub(crate) struct Inputs<'i> {
+    pub(crate) times: Times,
+    pub(crate) ids: &'i mut dyn Ids,
+    pub(crate) image: &'i ClusterImage,
+    pub(crate) errors: &'i mut RequestErrors,
+}
+
+impl Inputs<'_> {
+    /// The same inputs for one of several calls.
+    pub(crate) fn again(&mut self) -> Inputs<'_> {
+        let Self { times, ids, image, errors } = self;
+        Inputs { times: *times, ids: &mut **ids, image, errors }
+    }
+}
+
+/// The state of the shard in which a turn ends.
+pub(crate) struct TurnEnd<'t> {
+    pub(crate) now: i64,
+    pub(crate) is_stopping: bool,
+    /// The config with altered configs applied.
+    pub(crate) config: &'t Config,
+    /// On the controller, the image with all changes that the log has accepted.
+    pub(crate) image: Option<&'t ClusterImage>,
+    /// The coordinators of transactions, whose records are in the same log.
+    pub(crate) transactions: &'t dyn TransactionCoordinators,
+    /// The states of share partitions, likewise.
+    pub(crate) shares: &'t dyn ShareStates,
+    pub(crate) connections: &'t Connections,
+}
+
+/// The coordinators of transactions of a shard, whose records are in the same log.
+pub(crate) trait TransactionCoordinators {
+    /// The partition with transactional ids that follows another one; the first for None.
+    fn next_with_ids(
+        &self,
+        partition: Option<TransactionsPartition>,
+    ) -> Option<TransactionsPartition>;
+
+    /// The coordinator of a partition that the shard leads.
+    fn coordinator(
+        &self,
+        partition: TransactionsPartition,
+    ) -> Option<&muster_transactions::Coordinator>;
+
+    /// The damage found in the snapshot since it was opened.
+    fn damage(&self) -> Option<&'static str>;
+}
+
+/// The states of share partitions of a shard, whose records are in the same log.
+pub(crate) trait ShareStates {
+    /// Those of a slot; None if another shard leads it.
+    fn states(&self, slot: Slot) -> Option<&muster_shares::States>;
+}
