@@ -59,5 +59,5 @@ pub use partition_log::{
 pub use progress::Progress;
 pub use shard_log::{
     CompactionConfig, CompactionNews, Corruption, Cut, KnownSegments, LogConfig, ReadPlan, Reading,
-    Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog,
+    Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog, Superseded,
 };

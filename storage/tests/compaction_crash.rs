@@ -5,9 +5,11 @@
 
 mod common;
 
-use common::{Disk, State, compact, compacting_config, number, open, part, recover, settle};
+use common::{Disk, Entry, State, compact, compacting_config, number, open, part, recover, settle};
 use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
-use muster_storage::{CompactionConfig, FileOp, LogConfig, Recovered, ShardLog};
+use muster_storage::{
+    CompactionConfig, CompactionNews, FileOp, LogConfig, Recovered, ShardLog, Superseded,
+};
 use std::collections::BTreeMap;
 
 const BLOCK: usize = 512;
@@ -77,6 +79,38 @@ impl World {
             self.log.append_marker(at, self.now, by, marker);
         }
         self.states.push(state);
+    }
+
+    /// Appends the whole state again.
+    fn append_state(&mut self) {
+        let before = self.states.last().unwrap().clone();
+        for Entry { partition, key, producer, value } in before.entries() {
+            let mut state = self.states.last().unwrap().clone();
+            let (at, written) = (part(partition), [(key.as_slice(), Some(value.as_slice()))]);
+            match producer {
+                None => {
+                    state.put(partition, &key, Some(&value));
+                    self.log.append(at, self.now, written).unwrap();
+                }
+                Some(producer) => {
+                    state.put_in_transaction(partition, producer, &key, &value);
+                    self.log.append_in_transaction(at, self.now, (producer, 0), written).unwrap();
+                }
+            }
+            self.states.push(state);
+        }
+        assert!(before == *self.states.last().unwrap(), "the same state again");
+    }
+
+    /// Begins a rewrite as soon as that is possible, with clients at work.
+    fn begin_rewrite(&mut self) -> Superseded {
+        loop {
+            if let Some(superseded) = self.log.begin_rewrite() {
+                return superseded;
+            }
+            self.append();
+            self.turn();
+        }
     }
 
     /// One turn of the loop; checks every image of the disk that a crash may leave.
@@ -171,6 +205,46 @@ fn crash_at_every_operation(compaction: CompactionConfig, rounds: usize) {
 fn a_compacted_log_survives_a_crash_at_every_operation() {
     let rules = compacting_config().compaction.unwrap();
     crash_at_every_operation(CompactionConfig { delete_retention_ms: 30, ..rules }, 260);
+}
+
+#[test]
+fn a_rewrite_survives_a_crash_at_every_operation() {
+    let rules = compacting_config().compaction.unwrap();
+    let mut world = World::new(CompactionConfig { delete_retention_ms: 30, ..rules });
+    for round in 0..8 {
+        for _ in 0..12 {
+            world.append();
+            world.transact();
+            world.turn();
+        }
+        let old = world.disk.clone();
+        let ends = |world: &World| (-1..3).map(|at| world.log.log_end_offset(part(at))).collect();
+        let superseded = world.begin_rewrite();
+        world.append();
+        world.transact();
+        world.append_state();
+        let (until, before): (u64, Vec<i64>) = (world.log.progress().accepted(), ends(&world));
+        while world.log.progress().flushed() < until {
+            world.turn();
+        }
+        world.log.end_rewrite(superseded);
+        let replaced = world.log.progress().submitted();
+        let mut news = None;
+        while !matches!(news, Some(CompactionNews::Rewritten { .. })) {
+            world.append();
+            world.transact();
+            world.turn();
+            news = world.log.take_compaction_news();
+        }
+        let Some(CompactionNews::Rewritten { position }) = news else { unreachable!() };
+        assert!(position < until && replaced >= until, "round {round}");
+        // Nothing of the old segments is left, whatever they have become.
+        let first = |disk: &Disk| disk.live.first_key_value().unwrap().1.clone();
+        assert!(first(&world.disk) != first(&old), "the first segment is another one");
+        assert!(ends(&world).iter().zip(&before).all(|(now, then)| now >= then));
+        assert_eq!(world.log.dropped_position(), position);
+    }
+    println!("{} images", world.checks);
 }
 
 #[test]

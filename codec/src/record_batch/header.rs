@@ -71,6 +71,24 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
+    /// The header of a batch that has one offset and no record.
+    pub fn empty(offset: i64) -> Self {
+        Self {
+            base_offset: offset,
+            batch_length: 0,
+            partition_leader_epoch: 0,
+            crc: 0,
+            attributes: 0,
+            last_offset_delta: 0,
+            base_timestamp: NO_TIMESTAMP,
+            max_timestamp: NO_TIMESTAMP,
+            producer_id: NO_PRODUCER_ID,
+            producer_epoch: NO_PRODUCER_EPOCH,
+            base_sequence: NO_SEQUENCE,
+            records_count: 0,
+        }
+    }
+
     /// Reads the header at the front of `bytes`, which need not hold the records.
     ///
     /// # Errors

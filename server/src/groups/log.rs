@@ -393,6 +393,9 @@ fn log_news(news: &CompactionNews) {
         CompactionNews::NoSpace => {
             warn!("the disk is full: the log is not compacted now; the next attempt comes later");
         }
+        CompactionNews::Rewritten { position } => {
+            debug!("the log was rewritten: nothing up to operation {position} is needed");
+        }
         CompactionNews::Damaged { segment, reason } => error!(
             "segment {segment} of the log is damaged: {reason}. The server continues without \
              compaction, but will not start again"

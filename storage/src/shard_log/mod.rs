@@ -14,7 +14,7 @@ mod read;
 pub mod recovery;
 mod segments;
 
-pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews};
+pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews, Superseded};
 pub use known::{KnownSegments, SegmentWalk};
 pub use read::{ReadPlan, Reading};
 pub use recovery::{Corruption, Cut, Recovered, RecoveredBatch, Recovery};

@@ -327,6 +327,17 @@ impl Segments {
         }
     }
 
+    /// Seals the active segment, so that the next block begins another, and gives up the files that
+    /// would be reused; false if no segment is ready.
+    pub(crate) fn seal(&mut self) -> bool {
+        let can_seal = self.is_tail_synced && self.ready.is_some();
+        if can_seal {
+            self.active = None;
+            self.retired.append(&mut self.spare);
+        }
+        can_seal
+    }
+
     /// The position before the first operation of a segment.
     pub(crate) fn last_position_before(&self, segment: u64) -> u64 {
         let before = self.list.range(..segment).rev().map(|(_, before)| before);
@@ -345,15 +356,21 @@ impl Segments {
         self.list.values().map(|segment| segment.pass).max().unwrap_or(0)
     }
 
-    /// Replaces all segments that a compacted one stands for.
-    pub(crate) fn replace(&mut self, config: &LogConfig, sequence: u64, new: Segment) {
+    /// Replaces all segments that a compacted one stands for; their files are reused for others
+    /// where `reuses`.
+    pub(crate) fn replace(
+        &mut self,
+        config: &LogConfig,
+        (sequence, new): (u64, Segment),
+        reuses: bool,
+    ) {
         let replaced: Vec<_> =
             self.list.range(sequence..=new.last_sequence).map(|(at, old)| (*at, *old)).collect();
         assert!(self.active.is_none_or(|active| active > new.last_sequence));
         for (old_sequence, old) in replaced {
             self.list.remove(&old_sequence);
             if old_sequence != sequence {
-                self.retire(old_sequence, Some(&old), config);
+                self.retire(old_sequence, Some(&old).filter(|_| reuses), config);
             }
         }
         self.list.insert(sequence, new);

@@ -6,7 +6,7 @@ pub mod compacting;
 pub mod partition;
 mod state;
 
-pub use state::State;
+pub use state::{Entry, State};
 pub use test_disk::Disk;
 
 use muster_codec::record_batch::Batch;

@@ -25,6 +25,21 @@ pub struct State {
     share_ends: BTreeMap<i32, i64>,
 }
 
+/// A value as a record writes it.
+pub struct Entry {
+    pub partition: i32,
+    pub key: Vec<u8>,
+    /// The producer, if its transaction is open.
+    pub producer: Option<i64>,
+    pub value: Vec<u8>,
+}
+
+impl Entry {
+    fn new((partition, key): (i32, &Vec<u8>), producer: Option<i64>, value: &[u8]) -> Self {
+        Self { partition, key: key.clone(), producer, value: value.to_vec() }
+    }
+}
+
 impl State {
     /// The state of a whole log.
     pub fn of(replayed: &[Replayed]) -> Self {
@@ -36,6 +51,19 @@ impl State {
     /// Number of values.
     pub fn len(&self) -> usize {
         self.values.len()
+    }
+
+    /// All of it as values that produce it again.
+    pub fn entries(&self) -> Vec<Entry> {
+        let pending = |is_superseded: bool| {
+            self.pending.iter().flat_map(move |((partition, key), all)| {
+                let wanted = all.iter().filter(move |it| it.is_superseded == is_superseded);
+                wanted.map(|it| Entry::new((*partition, key), Some(it.producer_id), &it.value))
+            })
+        };
+        let values = self.values.iter();
+        let values = values.map(|((at, key), value)| Entry::new((*at, key), None, value));
+        pending(true).chain(values).chain(pending(false)).collect()
     }
 
     /// Applies a batch.

@@ -5,12 +5,14 @@
 //! the log; FORMAT.md describes the files at each moment. It compares keys without decoding them.
 //! [`pass`]: one pass, by its [`rules`]; [`scan`]: the records of segments; [`notes`]: what is
 //! noted of them, with the newest record of each key ([`crate::newest`]), [`keys`], by which they
-//! are compared, and [`transactions`]; [`output`]: the segment that is written.
+//! are compared, and [`transactions`]; [`output`]: the segment that is written; [`rewrite`]: the
+//! segment that replaces others unread.
 
 mod keys;
 mod notes;
 mod output;
 mod pass;
+mod rewrite;
 mod rules;
 mod scan;
 mod transactions;
@@ -76,8 +78,36 @@ pub enum CompactionNews {
     /// The disk is full. The pass was abandoned, and is retried later.
     NoSpace,
     /// A segment could not be read, or does not hold what was written to it. There is no further
-    /// pass: the log still takes appends, but the next start will refuse it.
+    /// pass until the log is rewritten ([`ShardLog::begin_rewrite`]).
     Damaged { segment: u64, reason: String },
+    /// The log is rewritten: the segments up to this position are replaced.
+    Rewritten { position: u64 },
+}
+
+/// The part of a log that a rewrite supersedes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Superseded {
+    /// The last operation in it, and the last segment.
+    position: u64,
+    last_sequence: u64,
+}
+
+/// The state of a rewrite.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Rewrite {
+    /// None is under way.
+    #[default]
+    None,
+    /// The state is being appended; no segment is compacted meanwhile.
+    Appending,
+    /// The state is durable: these segments are to be replaced.
+    Due(Superseded),
+}
+
+impl Rewrite {
+    pub(super) fn is_under_way(self) -> bool {
+        self != Self::None
+    }
 }
 
 /// The state of compaction.
@@ -107,6 +137,7 @@ pub(super) struct Compaction {
     markers_dropped_by: u64,
     /// The number of compacted segments that replaced others.
     swaps: u64,
+    rewrite: Rewrite,
     invalidations: u64,
     /// The largest lead of the wall clock since it was last set back.
     ahead_max: i64,
@@ -187,18 +218,15 @@ impl ShardLog {
     /// Continues compaction if its pace allows a slice.
     pub(super) fn poll_compaction(&mut self, now: i64, ops: &mut Vec<FileOp>) {
         self.remove_retired(ops);
-        let Some(config) = self.config.compaction else { return };
-        if self.compaction.is_waiting {
-            return;
-        }
+        let rewrites = self.compaction.rewrite.is_under_way();
+        let config = self.config.compaction.or_else(|| rewrites.then(CompactionConfig::default));
+        let Some(config) = config.filter(|_| !self.compaction.is_waiting) else { return };
         if !std::mem::replace(&mut self.compaction.is_tidy, true) {
             self.close(ASIDE, ops);
             ops.push(FileOp::RemoveFile { path: self.path(ASIDE) });
         }
-        if self.compaction.is_broken {
-            return;
-        }
-        if self.compaction.pass.is_none() && !self.begin_if_due(now, &config) {
+        let has_pass = self.compaction.pass.is_some() || self.begins_pass(now, &config);
+        if !has_pass {
             return;
         }
         let grown = self.segments.placed_bytes();
@@ -211,11 +239,18 @@ impl ShardLog {
     /// The time when [`ShardLog::poll`] has to be called for compaction, in ms, if not for anything
     /// else.
     pub(super) fn compaction_deadline(&self) -> Option<i64> {
-        let Compaction { pass, is_waiting, is_broken, check_at, pace, .. } = &self.compaction;
-        if self.config.compaction.is_none() || *is_waiting || *is_broken {
+        let Compaction { pass, rewrite, check_at, pace, .. } = &self.compaction;
+        if self.compaction.is_waiting {
             return None;
         }
-        let next = if pass.is_some() { pace.next() } else { *check_at };
+        let next = match (pass, rewrite) {
+            (Some(_), _) => pace.next(),
+            (None, Rewrite::Due(_)) => self.compaction.not_before,
+            (None, Rewrite::Appending) => return None,
+            (None, Rewrite::None) if self.config.compaction.is_none() => return None,
+            (None, Rewrite::None) if self.compaction.is_broken => return None,
+            (None, Rewrite::None) => *check_at,
+        };
         (next < i64::MAX).then_some(next)
     }
 
@@ -239,13 +274,28 @@ impl ShardLog {
         }
     }
 
-    /// Begins a pass if one is due.
-    fn begin_if_due(&mut self, now: i64, config: &CompactionConfig) -> bool {
-        let Compaction { check_at, checked_to, gave_up, not_before, .. } = &mut self.compaction;
+    /// Begins a pass if one is due: of a rewrite, or of compaction.
+    fn begins_pass(&mut self, now: i64, config: &CompactionConfig) -> bool {
+        let Compaction { check_at, gave_up, not_before, .. } = &mut self.compaction;
         let backed_off = now.saturating_add(config.backoff_ms.max(1));
         if std::mem::take(gave_up) {
             (*check_at, *not_before) = (backed_off, backed_off);
         }
+        match self.compaction.rewrite {
+            Rewrite::Appending => false,
+            Rewrite::Due(_) if now < self.compaction.not_before => false,
+            Rewrite::Due(superseded) => {
+                self.compaction.pass = self.replacement(superseded, now, config);
+                self.compaction.pass.is_some()
+            }
+            Rewrite::None => !self.compaction.is_broken && self.begin_if_due(now, config),
+        }
+    }
+
+    /// Begins a pass of compaction if one is due.
+    fn begin_if_due(&mut self, now: i64, config: &CompactionConfig) -> bool {
+        let Compaction { check_at, checked_to, not_before, .. } = &mut self.compaction;
+        let backed_off = now.saturating_add(config.backoff_ms.max(1));
         let wall = now.saturating_add(self.wall_ahead);
         let is_time = now >= *check_at || *checked_to != self.segments.sealed_end();
         if now < *not_before || !is_time {
@@ -295,8 +345,14 @@ impl ShardLog {
         let keys = self.partitions.iter().map(|(_, partition)| {
             partition.next_offset_in(last) - partition.next_offset_in(first - 1)
         });
+        let keys = keys.sum::<i64>().unsigned_abs();
+        Some(Pass::new(self.rules(wall, config), sources, dirty, 1, keys))
+    }
+
+    /// The rules of a pass that begins by the wall clock.
+    fn rules(&self, wall: i64, config: &CompactionConfig) -> Rules {
         let segment_bytes = self.config.segment_bytes as usize;
-        let rules = Rules {
+        Rules {
             log_id: self.config.log_id,
             block_bytes: self.config.block_bytes,
             pass: self.segments.last_pass() + 1,
@@ -305,8 +361,7 @@ impl ShardLog {
             now: wall,
             horizon: wall.saturating_add(config.delete_retention_ms),
             markers_until: self.compaction.markers_until,
-        };
-        Some(Pass::new(rules, sources, dirty, 1, keys.sum::<i64>().unsigned_abs()))
+        }
     }
 
     fn work(&mut self, now: i64, config: &CompactionConfig, ops: &mut Vec<FileOp>) {
@@ -336,7 +391,9 @@ impl ShardLog {
     fn pass_ended(&mut self) {
         let Some(pass) = self.compaction.pass.take() else { return };
         self.compaction.blocked = pass.blocked_by();
-        if self.compaction.blocked.is_none() {
+        if let Rewrite::Due(superseded) = self.compaction.rewrite {
+            self.rewritten(superseded);
+        } else if self.compaction.blocked.is_none() {
             let (bytes_before, bytes_after) = pass.bytes();
             self.compaction.news = Some(CompactionNews::Done { bytes_before, bytes_after });
         }
@@ -362,7 +419,8 @@ impl ShardLog {
             let entries = index.remove(&partition).unwrap_or_default();
             state.replace_index(sequence, last_sequence, entries);
         }
-        self.segments.replace(&self.config, sequence, segment);
+        let reuses = !self.compaction.rewrite.is_under_way();
+        self.segments.replace(&self.config, (sequence, segment), reuses);
         let Compaction { pass, swaps, markers_dropped_by, .. } = &mut self.compaction;
         *swaps += 1;
         if let Some(pass) = pass.as_ref().filter(|pass| pass.has_dropped_markers()) {

@@ -1,6 +1,8 @@
 //! The segment that compaction writes: the records that are kept, batch by batch in dense blocks.
 
-use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, Compacted, PARTITION_BYTES, SegmentHeader};
+use crate::layout::{
+    BLOCK_HEADER_BYTES, BlockHeader, Compacted, ENTRY_HEADER_BYTES, PARTITION_BYTES, SegmentHeader,
+};
 use crate::limits::{COMPACTED_BLOCK_BYTES, COMPACTION_IO_BYTES};
 use crate::log_partition::LogPartition;
 use crate::outbox::Outbox;
@@ -196,6 +198,30 @@ impl Output {
         block.parts.push((batch.partition, header.next_offset()));
         block.last_position = self.segment.last_position;
         block.timestamp = block.timestamp.max(header.max_timestamp);
+        Ok(())
+    }
+
+    /// Adds a block of empty batches at a position, by which partitions keep their end offsets.
+    pub(super) fn end_partitions(
+        &mut self,
+        ends: &[(LogPartition, i64)],
+        position: u64,
+    ) -> Result<()> {
+        let Purpose { log_id, sequence, .. } = self.purpose;
+        let length = BLOCK_HEADER_BYTES + ends.len() * ENTRY_HEADER_BYTES;
+        let block = BlockHeader {
+            length: length as u32,
+            log_id,
+            segment: sequence,
+            first_position: position,
+            operations: 1,
+            batches: ends.len() as u32,
+        };
+        self.begin_block(&block, true);
+        for (partition, end) in ends {
+            self.begin_batch(*partition, BatchHeader::empty(end - 1));
+            self.end_batch(true, i64::MAX)?;
+        }
         Ok(())
     }
 

@@ -111,6 +111,13 @@ impl Pass {
         }
     }
 
+    /// A pass that replaces the sources, unread, by a segment that is complete.
+    pub(super) fn replacing(rules: Rules, sources: Vec<Source>, output: Output) -> Self {
+        let (stage, at) = (Stage::Finish, sources.len() - 1);
+        let output = Some(Box::new(output));
+        Self { stage, at, output, ..Self::new(rules, sources, 0, 1, 0) }
+    }
+
     /// The bytes of the blocks of the sources, and those written so far.
     pub(super) fn bytes(&self) -> (u64, u64) {
         let used = |source: &Source| u64::from(source.segment.end - source.segment.block_bytes);

@@ -1,0 +1,85 @@
+//! The rewrite of a damaged log: whoever has its state in memory appends all of it again, as
+//! records. Every key then has a newer record than those before, and every deleted key needs none:
+//! so the segments before are replaced, unread, by one that has only the end offsets of partitions.
+
+use super::output::{Output, Purpose};
+use super::pass::{Pass, Source};
+use super::{Compaction, CompactionConfig, CompactionNews, Rewrite, ShardLog, Superseded};
+
+/// The ends of partitions in a block: about as many bytes as compaction has in one.
+const ENDS_OF_BLOCK: usize = 1_000;
+
+impl ShardLog {
+    /// Begins a rewrite: the next block begins another segment. From now on the caller appends the
+    /// whole state as it is then, and calls [`Self::end_rewrite`] when that is durable. Until then
+    /// a crash leaves the log with the old segments.
+    ///
+    /// None if a file operation has to end first, or a rewrite is under way.
+    pub fn begin_rewrite(&mut self) -> Option<Superseded> {
+        let Compaction { is_waiting, rewrite, .. } = self.compaction;
+        let is_busy = is_waiting || rewrite.is_under_way() || self.in_flight.is_some();
+        if is_busy || !self.segments.seal() {
+            return None;
+        }
+        self.give_up();
+        self.compaction.rewrite = Rewrite::Appending;
+        let last_sequence = self.segments.sealed_end() - 1;
+        Some(Superseded { position: self.progress.submitted(), last_sequence })
+    }
+
+    /// Replaces the superseded segments; [`CompactionNews::Rewritten`] reports the end.
+    pub fn end_rewrite(&mut self, superseded: Superseded) {
+        assert_eq!(self.compaction.rewrite, Rewrite::Appending, "no rewrite has begun");
+        self.compaction.rewrite = Rewrite::Due(superseded);
+        (self.compaction.gave_up, self.compaction.not_before) = (false, 0);
+    }
+
+    /// The pass that replaces the superseded segments.
+    pub(super) fn replacement(
+        &mut self,
+        superseded: Superseded,
+        now: i64,
+        config: &CompactionConfig,
+    ) -> Option<Pass> {
+        let Superseded { position, last_sequence } = superseded;
+        let sealed = self.segments.sealed().filter(|(sequence, _)| *sequence <= last_sequence);
+        let sources = sealed.map(|(sequence, segment)| Source { sequence, segment: *segment });
+        let sources: Vec<_> = sources.collect();
+        let Some(first) = sources.first().filter(|_| position > 0) else {
+            self.rewritten(superseded);
+            return None;
+        };
+        let rules = self.rules(self.wall(now), config);
+        let mut output = Output::new(Purpose {
+            log_id: rules.log_id,
+            block_bytes: rules.block_bytes,
+            align: rules.block_bytes,
+            sequence: first.sequence,
+            first_position: self.segments.last_position_before(first.sequence) + 1,
+            pass: rules.pass,
+        });
+        let ends = self.partitions.iter().map(|(at, it)| (at, it.next_offset_in(last_sequence)));
+        let ends: Vec<_> = ends.filter(|(_, end)| *end > 0).collect();
+        // Each block has a position of its own.
+        let of_block = ends.len().div_ceil(position as usize).max(ENDS_OF_BLOCK);
+        let blocks = ends.chunks(of_block);
+        let first = position + 1 - blocks.len() as u64;
+        for (ends, position) in blocks.zip(first..) {
+            if let Err(error) = output.end_partitions(ends, position) {
+                unreachable!("a batch without records cannot be read: {error}");
+            }
+        }
+        output.dropped_before(position);
+        output.finish(last_sequence, position);
+        Some(Pass::replacing(rules, sources, output))
+    }
+
+    /// The superseded segments are gone: what was read of them is of no use, and compaction may
+    /// continue.
+    pub(super) fn rewritten(&mut self, superseded: Superseded) {
+        let Compaction { rewrite, is_broken, invalidations, news, .. } = &mut self.compaction;
+        (*rewrite, *is_broken) = (Rewrite::None, false);
+        *invalidations += 1;
+        *news = Some(CompactionNews::Rewritten { position: superseded.position });
+    }
+}
