@@ -111,6 +111,54 @@ fn the_last_segment_with_blocks_is_always_read() {
     story.start(&known);
 }
 
+/// A snapshot has all operations up to its position: damage before it is skipped, and found by the
+/// same recovery without it.
+#[test]
+fn damage_that_is_older_than_a_snapshot_is_skipped() {
+    let mut story = Story::compacted();
+    (0..20).for_each(|key| story.put(1, &format!("late {key}"), 400));
+    let (known, saved_to) = (story.know(), story.log.progress().flushed());
+    (0..8).for_each(|key| story.put(2, &format!("new {key}"), 400));
+    let dir = compacting_config().dir;
+    let newest = |story: &Story, partition| story.log.log_end_offset(part(partition));
+    let paths: Vec<_> = story.disk.live.keys().cloned().collect();
+    let (mut spared, mut refused) = (0, 0);
+    for path in &paths {
+        let length = story.disk.live[path].len();
+        let changes = (0..length).step_by(499).map(Some).chain([None]);
+        for at in changes {
+            let mut disk = story.disk.clone();
+            match at {
+                Some(at) => disk.live.get_mut(path).unwrap()[at] ^= 0x10,
+                None => drop(disk.live.remove(path)),
+            }
+            let knowing = Recovery::knowing(KnownSegments::read(&known).unwrap());
+            let found = recover_by(knowing.sparing(saved_to), &disk, &dir);
+            let Ok((mut recovered, read)) = found else {
+                refused += 1;
+                continue;
+            };
+            let is_damaged = recover(&disk, &dir).is_err();
+            if recovered.position() < story.log.progress().flushed() {
+                continue;
+            }
+            // All that follows the snapshot is read, and no offset is assigned again.
+            let late = read.iter().filter(|it| it.partition == 2 && it.position > saved_to);
+            assert_eq!(late.count(), 8, "{path:?}, {at:?}");
+            recovered.skip_offsets([0, 1, 2, 5, 9].map(part));
+            spared += usize::from(recovered.spared().is_some());
+            assert!(is_damaged || recovered.spared().is_none(), "{path:?}, {at:?}");
+            let log = ShardLog::new(compacting_config(), recovered);
+            for partition in [0, 1, 2, 5, 9] {
+                let end = log.log_end_offset(part(partition));
+                assert!(end >= newest(&story, partition), "{path:?}, {at:?}: {partition}");
+            }
+        }
+    }
+    println!("{spared} spared, {refused} refused");
+    assert!(spared > 20 && refused > 0);
+}
+
 #[test]
 fn passes_are_counted_over_restarts() {
     let mut story = Story::compacted();

@@ -234,21 +234,32 @@ impl Recovery {
             && known.before == self.found.position
             && self.found.log_id.is_none_or(|log_id| log_id == header.log_id);
         let is_whole = file_bytes >= u64::from(known.segment.segment_bytes);
-        if !is_next || !is_whole || !is_known(version) || !known.is_of(sequence, &header) {
-            return false;
-        }
-        let segment = known.segment;
-        let Some(entries) = self.known.entries(known, &self.found.partitions) else {
+        let is_known = is_whole && is_known(version) && known.is_of(sequence, &header);
+        is_next && is_known && self.adopt(sequence, Some(header.log_id))
+    }
+
+    /// Takes the next segment as the snapshot knows it; false if that does not follow the log so
+    /// far.
+    pub(super) fn adopt(&mut self, sequence: u64, log_id: Option<u64>) -> bool {
+        let Some(known) = self.known.get(sequence) else { return false };
+        let follows = sequence == self.found.next_sequence() && known.before == self.found.position;
+        let entries = self.known.entries(known, &self.found.partitions);
+        let (segment, Some(entries)) = (known.segment, entries.filter(|_| follows)) else {
             return false;
         };
         for (partition, entries) in entries {
             self.found.partitions.get_mut(partition).recover_index(sequence, entries);
         }
-        self.found.log_id = Some(header.log_id);
+        self.found.log_id = self.found.log_id.or(log_id);
         self.found.position = segment.last_position;
         self.found.segments.insert(sequence, segment);
         let case = if segment.is_compacted() { Case::N } else { Case::A };
-        self.end_at(&header, segment.end as usize, segment.end as usize, case);
+        let Segment { block_bytes, segment_bytes, end, .. } = segment;
+        let log_id = log_id.unwrap_or_default();
+        let (is_recycled, compacted) = (false, None);
+        let header =
+            SegmentHeader { block_bytes, segment_bytes, sequence, log_id, is_recycled, compacted };
+        self.end_at(&header, end as usize, end as usize, case);
         true
     }
 }

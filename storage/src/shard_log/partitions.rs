@@ -29,6 +29,8 @@ pub(crate) struct Partition {
     pub(crate) flushed_offset: i64,
     /// The end of the recovered records.
     pub(crate) recovered_offset: i64,
+    /// The offsets before it are not assigned, whether or not records have them.
+    pub(crate) skipped_to: i64,
     /// The transactions that are open and began since the log was opened: their first offsets by
     /// producer.
     transactions: BTreeMap<i64, i64>,
@@ -113,6 +115,12 @@ impl SegmentIndex {
 }
 
 impl Partition {
+    /// Does not assign the next `count` offsets.
+    pub(crate) fn skip_offsets(&mut self, count: i64) {
+        self.next_offset += count;
+        self.skipped_to = self.next_offset;
+    }
+
     /// Whether it has a part in the open block.
     pub(crate) fn is_open(&self) -> bool {
         !self.builder.is_empty() || self.closed.count > 0

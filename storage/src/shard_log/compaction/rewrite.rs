@@ -5,6 +5,7 @@
 use super::output::{Output, Purpose};
 use super::pass::{Pass, Source};
 use super::{Compaction, CompactionConfig, CompactionNews, Rewrite, ShardLog, Superseded};
+use crate::shard_log::partitions::Partition;
 
 /// The ends of partitions in a block: about as many bytes as compaction has in one.
 const ENDS_OF_BLOCK: usize = 1_000;
@@ -58,7 +59,8 @@ impl ShardLog {
             first_position: self.segments.last_position_before(first.sequence) + 1,
             pass: rules.pass,
         });
-        let ends = self.partitions.iter().map(|(at, it)| (at, it.next_offset_in(last_sequence)));
+        let end = |it: &Partition| it.next_offset_in(last_sequence).max(it.skipped_to);
+        let ends = self.partitions.iter().map(|(at, it)| (at, end(it)));
         let ends: Vec<_> = ends.filter(|(_, end)| *end > 0).collect();
         // Each block has a position of its own.
         let of_block = ends.len().div_ceil(position as usize).max(ENDS_OF_BLOCK);

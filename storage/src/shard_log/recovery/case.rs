@@ -54,15 +54,17 @@ pub struct Corruption {
     pub what: String,
 }
 
+impl Corruption {
+    /// The place and the kind of the damage, in words.
+    pub fn place(&self) -> String {
+        let Self { segment, at, what, .. } = self;
+        format!("segment {} is damaged at byte {at}: {what}", segment_file_name(*segment))
+    }
+}
+
 impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { segment, at, what, .. } = self;
-        let name = segment_file_name(*segment);
-        write!(
-            f,
-            "segment {name} is damaged at byte {at}: {what}. At most what the log holds from \
-             there on is lost"
-        )
+        write!(f, "{}. At most what the log holds from there on is lost", self.place())
     }
 }
 
@@ -70,4 +72,10 @@ impl std::error::Error for Corruption {}
 
 pub(super) fn refuse<T>(case: Case, segment: u64, at: usize, what: &str) -> Result<T, Corruption> {
     Err(Corruption { case, segment, at, what: what.to_owned() })
+}
+
+/// The damage of a segment whose header cannot be read.
+pub(super) fn no_header(segment: u64) -> Corruption {
+    let what = "its header is not valid".to_owned();
+    Corruption { case: Case::I, segment, at: 0, what }
 }

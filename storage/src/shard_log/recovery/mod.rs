@@ -7,6 +7,7 @@
 
 mod blocks;
 mod case;
+mod spared;
 
 pub use case::{Case, Corruption};
 
@@ -18,7 +19,7 @@ use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, TORN_BYTES_MAX};
 use crate::log_partition::LogPartition;
 use crate::segment_name;
 use blocks::{classify, cut, is_zero, later_block, torn_end};
-use case::refuse;
+use case::{no_header, refuse};
 use muster_codec::record_batch::Batch;
 use muster_faults::Fault;
 use std::collections::BTreeMap;
@@ -66,6 +67,17 @@ pub struct Cut {
     pub bytes: Vec<u8>,
 }
 
+/// The damage that a recovery skipped.
+#[derive(Debug, Default)]
+struct Spared {
+    /// The first of it.
+    first: Option<Corruption>,
+    /// The bytes that were skipped without knowing which partitions had records in them.
+    bytes: usize,
+    /// The operations that are missing, from the first to the last.
+    operations: Option<(u64, u64)>,
+}
+
 /// The result of recovery, from which a log continues. The default is that of a new log.
 #[derive(Debug, Default)]
 pub struct Recovered {
@@ -78,6 +90,7 @@ pub struct Recovered {
     /// Files that no longer belong to the log; with their segments, unless they are compacted.
     pub(crate) leftovers: BTreeMap<u64, Option<Segment>>,
     ends: Vec<Case>,
+    spared: Spared,
 }
 
 impl Recovered {
@@ -130,7 +143,14 @@ pub struct Recovery {
     /// If set, only further segments without a header may follow.
     pub(super) unfinished: Option<Unfinished>,
     pub(super) known: KnownSegments,
+    /// Damage up to this position is skipped: a snapshot has all operations up to it.
+    pub(super) spare_to: u64,
+    /// Damage is skipped whether or not anything has the operations.
+    pub(super) accepts_loss: bool,
 }
+
+/// The words of case F.
+const NOT_A_BLOCK: &str = "not a block, but blocks follow it";
 
 /// The segments without a header at the end of the log.
 #[derive(Debug, Clone, Copy)]
@@ -148,10 +168,27 @@ impl Recovery {
         &mut self,
         sequence: u64,
         bytes: &[u8],
+        replay: impl FnMut(RecoveredBatch<'_>),
+    ) -> Result<(), Corruption> {
+        self.unfinished.take_if(|_| self.accepts_loss);
+        match self.read_segment(sequence, bytes, replay) {
+            Err(corruption) if self.accepts_loss => {
+                self.note_spared(&corruption, bytes.len());
+                Ok(())
+            }
+            read => read,
+        }
+    }
+
+    fn read_segment(
+        &mut self,
+        sequence: u64,
+        bytes: &[u8],
         mut replay: impl FnMut(RecoveredBatch<'_>),
     ) -> Result<(), Corruption> {
         let expected = self.next_sequence();
-        if sequence > expected || sequence == 0 {
+        let may_follow = sequence <= expected || self.spare_missing(sequence) || self.accepts_loss;
+        if sequence == 0 || !may_follow {
             return refuse(Case::J, sequence, 0, "the segment before it is missing");
         }
         if let Some(Unfinished { first, .. }) = self.unfinished {
@@ -166,7 +203,14 @@ impl Recovery {
         if sequence < expected {
             return self.leftover(sequence, bytes);
         }
-        let Some(header) = self.header(sequence, bytes)? else {
+        let header = match self.header(sequence, bytes) {
+            Err(corruption) if self.spare_known(sequence, &corruption) => return Ok(()),
+            header => header?,
+        };
+        let Some(header) = header else {
+            if self.spare_known(sequence, &no_header(sequence)) {
+                return Ok(());
+            }
             self.unfinished = Some(Unfinished { first: sequence, last: sequence });
             self.found.ends.push(Case::H);
             return Ok(());
@@ -180,10 +224,11 @@ impl Recovery {
             return self.compacted(&header, compacted, bytes, &mut replay);
         }
         let mut at = block_bytes as usize;
-        while let Some(block) = self.next_block(&header, bytes, at)? {
+        loop {
+            at = self.spare_blocks(&header, bytes, at);
+            let Some(block) = self.next_block(&header, bytes, at)? else { return Ok(()) };
             at = self.replay_block(&block, &header, at, &mut replay)?;
         }
-        Ok(())
     }
 
     /// Ends the recovery, after all segments.
@@ -264,6 +309,9 @@ impl Recovery {
         let SegmentHeader { block_bytes, segment_bytes, sequence, log_id, .. } = *header;
         let refuse = |case, at, what: &str| refuse(case, sequence, at, what);
         let Compacted { last_sequence, first_position, last_position, dirty_from, .. } = compacted;
+        if self.accepts_loss && first_position > self.found.position {
+            self.skip_to(first_position);
+        }
         if first_position != self.found.position + 1 {
             let what = format!("operation {} is missing", self.found.position + 1);
             return refuse(Case::G, 0, &what);
@@ -282,7 +330,13 @@ impl Recovery {
             let block = Block::read(&bytes[at..])
                 .ok()
                 .filter(|block| (block.header.log_id, block.header.segment) == (log_id, sequence));
-            let Some(block) = block else { return refuse(Case::Q, at, "a block is damaged") };
+            let Some(block) = block else {
+                match self.spare_compacted(header, last_position, bytes, at) {
+                    Some(later) => at = later,
+                    None => return refuse(Case::Q, at, "a block is damaged"),
+                }
+                continue;
+            };
             let BlockHeader { first_position, operations, .. } = block.header;
             let left = last_position.saturating_sub(first_position);
             if first_position <= self.found.position
@@ -337,11 +391,16 @@ impl Recovery {
                 self.found.cut = cut(header, bytes, at, torn_end);
                 Ok(None)
             }
+            (Case::G, Some(block)) if self.spares_up_to(&block) => {
+                self.spare_bytes(header.sequence, at, at, "operations are missing");
+                self.skip_to(block.header.first_position);
+                Ok(Some(block))
+            }
             (Case::G, _) => {
                 let what = format!("operation {} is missing", self.found.position + 1);
                 refuse(Case::G, header.sequence, at, &what)
             }
-            (case, _) => refuse(case, header.sequence, at, "not a block, but blocks follow it"),
+            (case, _) => refuse(case, header.sequence, at, NOT_A_BLOCK),
         }
     }
 

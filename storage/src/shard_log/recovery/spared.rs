@@ -1,0 +1,153 @@
+//! Damage that costs nothing: a snapshot has all operations up to a position, and the log is only
+//! needed after it. Positions ascend, so that it is known which operations are missing.
+
+use super::blocks::{classify, later_block};
+use super::case::refuse;
+use super::{Case, Corruption, NOT_A_BLOCK, Recovered, Recovery};
+use crate::layout::{Block, SegmentHeader};
+use crate::log_partition::LogPartition;
+
+/// The least bytes of a record.
+const RECORD_BYTES_MIN: usize = 7;
+
+impl Recovered {
+    /// The damage that was skipped, as a snapshot has all operations in it. The log is to be
+    /// rewritten.
+    pub fn spared(&self) -> Option<&Corruption> {
+        self.spared.first.as_ref()
+    }
+
+    /// The first and the last operation that are missing before the end of the log.
+    pub fn missing(&self) -> Option<(u64, u64)> {
+        self.spared.operations
+    }
+
+    /// The most records of a partition that may have been in the damage that was skipped.
+    fn records_spared(&self) -> i64 {
+        self.spared.bytes.div_ceil(RECORD_BYTES_MIN) as i64
+    }
+
+    /// Assigns no offset of these partitions again that a record in the damage may have had.
+    pub fn skip_offsets(&mut self, partitions: impl IntoIterator<Item = LogPartition>) {
+        let records = self.records_spared();
+        for partition in partitions.into_iter().filter(|_| records > 0) {
+            self.partitions.get_mut(partition).skip_offsets(records);
+        }
+    }
+}
+
+impl Recovery {
+    /// Skips damage up to this position: a snapshot has all operations up to it.
+    pub fn sparing(self, position: u64) -> Self {
+        Self { spare_to: position, ..self }
+    }
+
+    /// A recovery that skips all damage, and finds every whole block that follows the ones before.
+    pub fn accepting_loss() -> Self {
+        Self { spare_to: u64::MAX, accepts_loss: true, ..Self::default() }
+    }
+
+    /// Ends the log before `sequence` with segments that a snapshot knows, as their files are
+    /// missing; false if it does not know all of them.
+    pub(super) fn spare_missing(&mut self, sequence: u64) -> bool {
+        while self.next_sequence() < sequence {
+            let missing = self.next_sequence();
+            let what = refuse::<()>(Case::J, missing, 0, "it is missing");
+            if self.unfinished.is_some() || !what.is_err_and(|it| self.spare_known(missing, &it)) {
+                return false;
+            }
+        }
+        self.next_sequence() == sequence
+    }
+
+    /// Takes a damaged segment as a snapshot knows it; false if it does not.
+    pub(super) fn spare_known(&mut self, sequence: u64, corruption: &Corruption) -> bool {
+        let is_spared = self.unfinished.is_none()
+            && self.known.get(sequence).is_some_and(|it| it.segment.last_position <= self.spare_to)
+            && self.adopt(sequence, None);
+        if is_spared {
+            self.note_spared(corruption, 0);
+        }
+        is_spared
+    }
+
+    /// Skips bytes that are not a block, up to the next block, if a snapshot has the operations
+    /// between; returns the place to continue at.
+    pub(super) fn spare_blocks(
+        &mut self,
+        header: &SegmentHeader,
+        bytes: &[u8],
+        at: usize,
+    ) -> usize {
+        let next = self.found.position + 1;
+        if self.spare_to < next || !matches!(classify(bytes, at, header, next), (Case::F, _)) {
+            return at;
+        }
+        let SegmentHeader { sequence, block_bytes, log_id, .. } = *header;
+        let from = at + block_bytes as usize;
+        let later = later_block(bytes, block_bytes, from, Some(log_id), sequence);
+        let block = later.and_then(|later| Some((later, Block::read(&bytes[later..]).ok()?)));
+        match block.filter(|(_, block)| self.spares_up_to(block)) {
+            None => at,
+            Some((later, block)) => {
+                self.spare_bytes(sequence, at, later, NOT_A_BLOCK);
+                self.skip_to(block.header.first_position);
+                later
+            }
+        }
+    }
+
+    /// Likewise in a compacted segment up to a position, where operations may be missing anyway;
+    /// None if no snapshot has them.
+    pub(super) fn spare_compacted(
+        &mut self,
+        header: &SegmentHeader,
+        last_position: u64,
+        bytes: &[u8],
+        at: usize,
+    ) -> Option<usize> {
+        let SegmentHeader { sequence, block_bytes, log_id, .. } = *header;
+        let from = (at + block_bytes as usize).min(bytes.len());
+        let later = later_block(bytes, block_bytes, from, Some(log_id), sequence);
+        let block = later.and_then(|later| Block::read(&bytes[later..]).ok());
+        let until = block.map_or(last_position, |block| block.header.first_position - 1);
+        if until > self.spare_to {
+            return None;
+        }
+        let later = later.unwrap_or(bytes.len());
+        self.spare_bytes(sequence, at, later, "a block is damaged");
+        self.note_missing(self.found.position + 1, until);
+        Some(later)
+    }
+
+    /// Continues with a position that follows the last one, though not at once.
+    pub(super) fn skip_to(&mut self, first_position: u64) {
+        self.note_missing(self.found.position + 1, first_position - 1);
+        self.found.position = first_position - 1;
+    }
+
+    fn note_missing(&mut self, first: u64, last: u64) {
+        if first <= last {
+            let missing = self.found.spared.operations.get_or_insert((first, last));
+            *missing = (missing.0.min(first), missing.1.max(last));
+        }
+    }
+
+    /// Whether a snapshot has all operations that are missing before a block.
+    pub(super) fn spares_up_to(&self, block: &Block<'_>) -> bool {
+        (self.found.position + 1..=self.spare_to.saturating_add(1))
+            .contains(&block.header.first_position)
+    }
+
+    /// Notes damage in a segment, from one place to another.
+    pub(super) fn spare_bytes(&mut self, segment: u64, from: usize, to: usize, what: &str) {
+        let corruption = Corruption { case: Case::F, segment, at: from, what: what.to_owned() };
+        self.note_spared(&corruption, to - from);
+    }
+
+    pub(super) fn note_spared(&mut self, corruption: &Corruption, bytes: usize) {
+        let spared = &mut self.found.spared;
+        spared.first.get_or_insert_with(|| corruption.clone());
+        spared.bytes += bytes;
+    }
+}
