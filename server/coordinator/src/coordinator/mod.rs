@@ -9,12 +9,14 @@ mod not_written;
 mod recovery;
 mod replay;
 mod requests;
+mod restate;
 mod share_offsets;
 mod shared_limits;
 mod snapshots;
 mod view;
 
 pub use describe::Listing;
+pub use restate::StateWalk;
 pub use snapshots::NextGroup;
 
 use crate::allowance::{Allowance, OfCall};

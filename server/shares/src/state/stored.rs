@@ -79,6 +79,17 @@ impl States {
         self.states.range::<SharePartitionKey, _>((from, Bound::Unbounded))
     }
 
+    /// The states after a key as the snapshots that make them again; all for None.
+    pub fn restated_after(
+        &self,
+        key: Option<&SharePartitionKey>,
+    ) -> impl Iterator<Item = (&SharePartitionKey, ShareRecord<'_>)> {
+        self.after(key).map(|(key, state)| {
+            let value = ShareValue::Snapshot(state.snapshot());
+            (key, ShareRecord { key: key.to_record(), value })
+        })
+    }
+
     /// Reads the chunks of a whole walk.
     ///
     /// # Errors
