@@ -6,17 +6,27 @@ use muster::shard::Inspection;
 use muster_codec::DecodeError;
 use muster_storage::LogPartition;
 use muster_storage::layout::Block;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The epoch and the first offset of each, by slot and producer.
+/// The place of each transaction, by slot and producer.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Places(BTreeMap<(Slot, i64), (i16, i64)>);
+pub(super) struct Places(BTreeMap<(Slot, i64), Place>);
+
+/// The epoch of a transaction, and the offsets of its batches. The first of these is where it
+/// begins; once the log is rewritten, it is a later one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    epoch: i16,
+    offsets: BTreeSet<i64>,
+}
 
 impl Places {
     /// Those that a shard has.
     pub(super) fn of(shard: Inspection<'_>) -> Self {
         let all = shard.open_transactions();
-        Self(all.map(|(slot, (id, epoch), first)| ((slot, id), (epoch, first))).collect())
+        let place =
+            |(slot, (id, epoch), first)| ((slot, id), Place { epoch, offsets: [first].into() });
+        Self(all.map(place).collect())
     }
 
     /// Applies a block.
@@ -28,7 +38,9 @@ impl Places {
             if header.is_control() {
                 self.0.remove(&key);
             } else if header.is_transactional() {
-                self.0.entry(key).or_insert((header.producer_epoch, header.base_offset));
+                let epoch = header.producer_epoch;
+                let place = self.0.entry(key).or_insert(Place { epoch, offsets: [].into() });
+                place.offsets.insert(header.base_offset);
             }
         }
         Ok(())
@@ -41,9 +53,13 @@ impl Places {
     /// They differ.
     pub(super) fn check(&self, loaded_at: u64, shard: Inspection<'_>) -> Result<(), String> {
         let found = Self::of(shard);
-        let is_known = |(key, place): (_, &(i16, i64))| self.0.get(key) == Some(place);
+        let is_known = |(key, place): (&(Slot, i64), &Place)| {
+            let known = self.0.get(key).filter(|known| known.epoch == place.epoch);
+            known.is_some_and(|known| place.offsets.is_subset(&known.offsets))
+        };
         let has_written = shard.progress().accepted() > loaded_at;
-        if found == *self || has_written && found.0.iter().all(is_known) {
+        let are_all = found.0.len() == self.0.len() || has_written;
+        if are_all && found.0.iter().all(is_known) {
             return Ok(());
         }
         Err(format!("open transactions are {found:?}, by the log {self:?}"))
