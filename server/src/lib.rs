@@ -46,6 +46,7 @@ pub mod random;
 pub mod reactor;
 pub mod report;
 pub mod reshard;
+pub mod restate;
 pub mod security;
 pub mod serve;
 pub mod shard;

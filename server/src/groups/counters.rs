@@ -9,6 +9,7 @@ pub(crate) const METRICS: &[&[muster_counters::Metric]] = &[
     LogGauges::METRICS,
     SnapshotCounters::METRICS,
     CheckCounters::METRICS,
+    super::rewrite::RewriteCounters::METRICS,
     super::events::RebalanceCounters::METRICS,
     super::events::RebalanceGauges::METRICS,
 ];

@@ -11,17 +11,18 @@ use crate::clock::Times;
 use crate::placement::Slot;
 use muster_codec::GroupRequest;
 use muster_codec::limits::STRING_BYTES_MAX;
-use muster_codec::record_batch::EndTxnMarker;
+use muster_codec::record_batch::{EndTxnMarker, WriteRecord};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::limits::{GROUP_RECORD_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use muster_coordinator::{
-    Caller, Context, Coordinator, DeletedTopic, Output, Producer, Refusal, StateCall, WalkProgress,
-    operations,
+    Caller, Context, Coordinator, DeletedTopic, Output, Producer, Refusal, StateCall, StateWalk,
+    WalkProgress, operations,
 };
 use muster_faults::Fault;
 use muster_storage::limits::OPERATION_BYTES_MAX;
 use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
-use tracing::{debug, error, warn};
+use std::fmt;
+use tracing::{debug, warn};
 
 // The record of the largest group fits one operation: its members, and the names of the group, its
 // protocol type, protocol and leader.
@@ -37,6 +38,23 @@ const FORGETTING_GROUPS: usize = 1_000;
 
 /// A flush that takes so long is logged: the time of the groups stands still beyond it.
 const SLOW_FLUSH_MS: u64 = 1_000;
+
+/// News of the log's files.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum LogNews {
+    /// A segment is damaged: it is named, with the reason.
+    Damaged(String),
+    /// The segments up to this position are replaced.
+    Rewritten(u64),
+}
+
+/// The state could not be appended.
+#[derive(Debug)]
+pub(super) enum NotRestated {
+    Append(AppendError),
+    /// A group or id in the snapshot is damaged, too.
+    Snapshot(String),
+}
 
 /// The log refused an operation.
 #[derive(Debug)]
@@ -294,6 +312,53 @@ impl GroupLog {
         position
     }
 
+    /// Appends about `count` further records of a slot's state again, each as an operation, without
+    /// replaying them: it is the state that they make. Returns false after the last.
+    ///
+    /// # Errors
+    /// A group in the snapshot is damaged, or a record is too large for the log.
+    pub(super) fn restate(
+        &mut self,
+        slot: Slot,
+        now: i64,
+        walk: &mut StateWalk,
+        count: usize,
+    ) -> Result<bool, NotRestated> {
+        let Self { slots, log, linger, .. } = self;
+        let (partition, mut appended) = (slot.log_partition(), Ok(()));
+        let mut append = |producer: Option<Producer>, record: &GroupRecord<'_>| {
+            let position = match producer {
+                None => log.append(partition, now, [record]),
+                Some(Producer { id, epoch }) => {
+                    log.append_in_transaction(partition, now, (id, epoch), [record])
+                }
+            };
+            if let Err(error) = position {
+                appended = Err(error);
+            }
+        };
+        let restated =
+            slots.on(slot, |coordinator, _| coordinator.restate(walk, count, &mut append));
+        linger.begin();
+        appended?;
+        restated.map_err(|damage| NotRestated::Snapshot(damage.to_string()))
+    }
+
+    /// Appends a record of a state again.
+    ///
+    /// # Errors
+    /// It is too large for the log.
+    pub(super) fn restate_one(
+        &mut self,
+        partition: LogPartition,
+        now: i64,
+        record: &impl WriteRecord,
+    ) -> Result<(), AppendError> {
+        self.log.append(partition, now, [record])?;
+        self.linger.begin();
+        Ok(())
+    }
+
     /// The operations of these records were refused: their groups return to their durable state.
     pub(super) fn not_written(
         &mut self,
@@ -305,7 +370,7 @@ impl GroupLog {
     }
 
     /// Starts the next flush if its time has come.
-    pub(super) fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) {
+    pub(super) fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) -> Option<LogNews> {
         let (submitted, bytes) = (self.log.progress().submitted(), self.log.written_bytes());
         self.log.poll(now, ops);
         let operations = self.log.progress().submitted() - submitted;
@@ -317,16 +382,28 @@ impl GroupLog {
             self.counters.flush_operations.record(operations);
             self.counters.flush_bytes.record(self.log.written_bytes() - bytes);
         }
-        if let Some(news) = self.log.take_compaction_news() {
-            self.count_news(&news);
-            log_news(&news);
-        }
+        self.log.take_compaction_news().and_then(|news| self.take_news(news))
     }
 
-    fn count_news(&mut self, news: &CompactionNews) {
-        if let CompactionNews::Done { bytes_before, bytes_after } = news {
-            self.counters.compactions += 1;
-            self.counters.compacted_bytes += bytes_before.saturating_sub(*bytes_after);
+    /// Counts and logs the results of compaction.
+    fn take_news(&mut self, news: CompactionNews) -> Option<LogNews> {
+        match news {
+            CompactionNews::Done { bytes_before, bytes_after } => {
+                self.counters.compactions += 1;
+                self.counters.compacted_bytes += bytes_before.saturating_sub(bytes_after);
+                debug!("compacted {bytes_before} bytes of the log to {bytes_after}");
+                None
+            }
+            CompactionNews::NoSpace => {
+                warn!(
+                    "the disk is full: the log is not compacted now; the next attempt comes later"
+                );
+                None
+            }
+            CompactionNews::Damaged { segment, reason } => {
+                Some(LogNews::Damaged(format!("segment {segment}: {reason}")))
+            }
+            CompactionNews::Rewritten { position } => Some(LogNews::Rewritten(position)),
         }
     }
 
@@ -384,21 +461,17 @@ impl GroupLog {
     }
 }
 
-/// Logs the results of compaction.
-fn log_news(news: &CompactionNews) {
-    match news {
-        CompactionNews::Done { bytes_before, bytes_after } => {
-            debug!("compacted {bytes_before} bytes of the log to {bytes_after}");
+impl From<AppendError> for NotRestated {
+    fn from(error: AppendError) -> Self {
+        Self::Append(error)
+    }
+}
+
+impl fmt::Display for NotRestated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Append(error) => write!(f, "{error}"),
+            Self::Snapshot(damage) => write!(f, "the snapshot is damaged, too: {damage}"),
         }
-        CompactionNews::NoSpace => {
-            warn!("the disk is full: the log is not compacted now; the next attempt comes later");
-        }
-        CompactionNews::Rewritten { position } => {
-            debug!("the log was rewritten: nothing up to operation {position} is needed");
-        }
-        CompactionNews::Damaged { segment, reason } => error!(
-            "segment {segment} of the log is damaged: {reason}. The server continues without \
-             compaction, but will not start again"
-        ),
     }
 }

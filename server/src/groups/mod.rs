@@ -38,6 +38,7 @@ mod offset_producers;
 mod offset_questions;
 mod reads;
 mod requests;
+mod rewrite;
 mod slots;
 mod snapshot;
 #[cfg(test)]
@@ -65,10 +66,11 @@ use crate::net::Reply;
 use crate::partitions::LogRead;
 use crate::placement::{CONTROLLER, Placement, Slot};
 use audit::Audit;
+pub(crate) use check::CheckNames;
 use check::{BEGIN_MS, LogCheck};
 use deleted_topics::DeletedTopics;
 use events::GroupEvents;
-use log::GroupLog;
+use log::{GroupLog, LogNews};
 use muster_codec::records::ClusterRecord;
 use muster_coordinator::RequestId;
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
@@ -77,6 +79,7 @@ pub(crate) use offset_producers::OffsetProducers;
 use offset_questions::OffsetQuestions;
 use reads::{Batches, LogReads};
 use requests::LateAnswer;
+use rewrite::Rewrite;
 use snapshot::Snapshots;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -108,6 +111,7 @@ pub(crate) struct Groups {
     deleted_topics: DeletedTopics,
     snapshots: Snapshots,
     check: LogCheck,
+    rewrite: Rewrite,
     events: GroupEvents,
     /// None where it is switched off.
     audit: Option<Audit>,
@@ -128,10 +132,12 @@ pub(crate) struct Setup {
     pub(crate) producers: OffsetProducers,
     pub(crate) log: ShardLog,
     pub(crate) cut_bytes: usize,
+    /// The damage of the log that is older than the snapshot, and is to be rewritten.
+    pub(crate) damage: Option<String>,
     /// The snapshot that was used, if there was one, and the bytes of the log behind it.
     pub(crate) snapshot: (Option<SnapshotHeader>, u64),
     pub(crate) snapshot_writer: WriterConfig,
-    pub(crate) check_token: FileToken,
+    pub(crate) check: CheckNames,
     pub(crate) audits: bool,
     /// The bytes from which on the log is full.
     pub(crate) open_bytes_max: usize,
@@ -158,6 +164,8 @@ impl Groups {
         let Setup { shard, placement, config: common, slots, mut log, cut_bytes, .. } = setup;
         setup.snapshot.0.iter().for_each(|snapshot| log.keep_markers_after(snapshot.from));
         let (common_of_snapshots, writer) = (Arc::clone(&common), setup.snapshot_writer);
+        let mut rewrite = Rewrite::new(shard, Arc::clone(&common));
+        setup.damage.iter().for_each(|what| rewrite.begin(now, what));
         let rate = common.state_check_max_bytes_per_second.max(0).unsigned_abs();
         let partitions = placement.log_partitions_of(shard).collect();
         Self {
@@ -175,7 +183,8 @@ impl Groups {
             reads: LogReads::default(),
             deleted_topics: DeletedTopics::default(),
             snapshots: Snapshots::new(common_of_snapshots, config, writer, setup.snapshot, now),
-            check: LogCheck::new(shard, setup.check_token, rate, now),
+            check: LogCheck::new(shard, setup.check, rate, now),
+            rewrite,
             events: GroupEvents::default(),
             audit: (setup.audits && rate > 0).then(|| Audit::new(now)),
             given_up: None,
@@ -195,6 +204,11 @@ impl Groups {
     /// Makes the shard fail at the end of this turn, as if a check had found something.
     pub(crate) fn give_up(&mut self, reason: &str) {
         self.given_up = Some(reason.to_owned());
+    }
+
+    /// Has the log, which is damaged, rewritten from memory.
+    pub(crate) fn rewrite(&mut self, now: i64, what: &str) {
+        self.rewrite.begin(now, what);
     }
 
     /// Advances the time of the groups.
@@ -374,10 +388,28 @@ impl Groups {
         }
         let events = self.log.parts().0.take_events();
         self.events.take(turn, self.shard, events);
-        self.log.poll(turn.now, &mut self.ops);
+        self.poll_log(turn);
         self.snapshots.turn((&mut self.log, &self.producers), turn, &mut self.ops);
         self.check.turn(&mut self.log, turn, &mut self.ops);
         self.request_ops(out);
+    }
+
+    /// Polls the log, and continues or begins its rewrite.
+    fn poll_log(&mut self, turn: &TurnEnd<'_>) {
+        if self.rewrite.turn(&mut self.log, turn) {
+            self.snapshots.want();
+        }
+        let news = self.log.poll(turn.now, &mut self.ops);
+        if let Some(LogNews::Rewritten(position)) = news {
+            self.rewrite.ended(position);
+            self.check.log_rewritten(turn.now);
+        }
+        if let Some(LogNews::Damaged(what)) = &news {
+            self.rewrite(turn.now, what);
+        }
+        if let Some(what) = self.check.take_damage() {
+            self.rewrite(turn.now, &what);
+        }
     }
 
     fn request_ops(&mut self, out: &mut Vec<Command>) {
@@ -394,6 +426,7 @@ impl Groups {
             self.has_to_forget().then_some(turn.now),
             self.snapshots.deadline(log),
             self.check.deadline(log, turn),
+            self.rewrite.deadline(turn.now),
         ])
     }
 
@@ -419,11 +452,13 @@ impl Groups {
         self.is_failed
     }
 
-    /// Whether a stop that began at a time waits for the snapshot that is due or under way.
-    /// (Without it the next start would replay for longer than the write takes.)
+    /// Whether a stop that began at a time waits for the snapshot that is due or under way, or for
+    /// the rewrite of the log. (Without the snapshot the next start would replay for longer than
+    /// the write takes.)
     pub(crate) fn awaits_snapshot(&self, stop_began: i64, now: i64) -> bool {
         let patience = self.config.snapshot_on_stop_max_ms;
-        now < stop_began.saturating_add(patience) && self.has_snapshot_to_write(now)
+        let is_writing = self.rewrite.is_under_way() || self.has_snapshot_to_write(now);
+        is_writing && now < stop_began.saturating_add(patience)
     }
 
     fn has_snapshot_to_write(&self, now: i64) -> bool {

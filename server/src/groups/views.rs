@@ -63,6 +63,7 @@ impl Groups {
             Box::new(gauges),
             Box::new(*self.snapshots.counters()),
             Box::new(*self.check.counters()),
+            Box::new(*self.rewrite.counters()),
         ];
         let oldest = self.slots().oldest_rebalance_began_ms();
         numbers.extend(self.events.numbers(oldest.map(|began| self.time(now) - began)));
@@ -99,6 +100,11 @@ impl Groups {
     /// The last client that was refused as a member: when, and in words.
     pub(crate) fn last_refused(&self) -> Option<(i64, String)> {
         self.events.last_refused()
+    }
+
+    /// The damage of the log that was found last: when, and in words.
+    pub(crate) fn last_damage(&self) -> Option<(i64, String)> {
+        self.rewrite.found()
     }
 
     /// How many groups were compared with the log since the shard's start.

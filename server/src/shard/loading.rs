@@ -9,8 +9,8 @@ use super::inquiries::Inquiries;
 use super::known_log::log_id;
 use super::limit_lines::LimitLines;
 use super::names::{
-    FIRST_LOG_FILE, FIRST_PARTITION_FILE, LOG_CHECK_TOKEN, LOG_TOKENS, PARTITION_TOKENS,
-    SNAPSHOT_FILE, SNAPSHOT_TOKEN,
+    FIRST_LOG_FILE, FIRST_PARTITION_FILE, LOG_CHECK, LOG_TOKENS, PARTITION_TOKENS, SNAPSHOT_FILE,
+    SNAPSHOT_TOKEN,
 };
 use super::start::{Start, Unusable, open_snapshot, replay_log};
 use super::troubles::Troubles;
@@ -34,7 +34,7 @@ use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SnapshotHeader, WriterConfig};
-use muster_storage::{Cut, FileOp, LogConfig, Recovered, ShardLog};
+use muster_storage::{Corruption, Cut, FileOp, LogConfig, LogPartition, Recovered, ShardLog};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -72,25 +72,48 @@ pub fn log_directory(shards: u32, number: u32) -> PathBuf {
 /// # Errors
 /// The log is damaged, or a file cannot be read.
 pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadError> {
+    load_by(data, common, number, false)
+}
+
+/// Like [`load`], with all that can be had of a damaged or missing log: its snapshot and every
+/// whole block after that.
+///
+/// # Errors
+/// A file cannot be read, or a record is of a later version.
+pub fn salvage(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadError> {
+    load_by(data, common, number, true)
+}
+
+fn load_by(
+    data: &Path,
+    common: &Common,
+    number: u32,
+    accepts_loss: bool,
+) -> Result<Loaded, LoadError> {
     let (began, watched) = (Instant::now(), (common.stopwatch)());
     let directory = data.join(log_directory(common.placement.shards, number));
     let snapshot = open_snapshot(&directory, common, number).and_then(|start| match start {
-        Some(start) => replay_log(&directory, start)?.checked(&directory).map(Some),
+        Some(start) => replay_log(&directory, start.accepting_loss(accepts_loss))?
+            .checked(&directory)
+            .map(Some),
         None => Ok(None),
     });
+    let new = || Start::new(common, number).accepting_loss(accepts_loss);
     let start = match snapshot {
         Ok(Some(start)) => start,
-        Ok(None) => replay_log(&directory, Start::new(common, number))?,
+        Ok(None) => replay_log(&directory, new())?,
         Err(Unusable::Snapshot(why)) => {
             let path = directory.join(SNAPSHOT_FILE_NAME);
             warn!("{} is not used, the log is replayed: {why}", path.display());
-            replay_log(&directory, Start::new(common, number))?
+            replay_log(&directory, new())?
         }
         Err(Unusable::Log(error)) => return Err(error),
     };
-    let Start { slots, mut producers, transactions, shares, mut image, recovered, .. } = start;
+    let Start { slots, mut producers, transactions, shares, mut image, mut recovered, .. } = start;
     producers.loaded();
-    if let Some(known) = common.known_log(number) {
+    let cluster = (number == CONTROLLER).then_some(LogPartition::Cluster);
+    recovered.skip_offsets(common.placement.log_partitions_of(number).chain(cluster));
+    if let Some(known) = common.known_log(number).filter(|_| !accepts_loss) {
         known.check(&directory, &recovered)?;
     }
     image.loaded_at(recovered.position());
@@ -172,6 +195,20 @@ impl Loaded {
         self.recovered.position()
     }
 
+    /// The log as it was found.
+    pub(crate) fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
+    /// The parts of the state.
+    pub(crate) fn parts(&mut self) -> (&mut Slots, &Coordinators, &SlotStates) {
+        (&mut self.slots, &self.transactions, &self.shares)
+    }
+
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
+    }
+
     /// Whether a snapshot was used.
     pub fn has_snapshot(&self) -> bool {
         self.snapshot.is_some()
@@ -197,7 +234,8 @@ impl Loaded {
         mut ids: Box<dyn Ids>,
         times: Times,
     ) -> Result<(Shard, Vec<FileOp>), LoadError> {
-        let mut log = self.take_log(block_bytes, ids.as_mut());
+        let damage = self.recovered.spared().map(Corruption::place);
+        let (mut log, load_micros) = (self.take_log(block_bytes, ids.as_mut()), self.load_micros);
         let config = self.common.config.with_dynamic(&image, self.number);
         log.set_compaction(compaction(&config, &image, self.common.placement.shards));
         self.slots.configure(&config, None, &image);
@@ -208,27 +246,26 @@ impl Loaded {
         let mut effects = Effects::default();
         let opened = partitions.open(times, data, &image, &mut effects);
         opened.map_err(|error| LoadError::Io { path: data.to_owned(), error })?;
-        let may_have_lost_writes = self.common.may_have_lost_writes;
-        let life = Life { number: self.common.life, may_have_lost_writes };
+        let Common { may_have_lost_writes, life: number, .. } = self.common;
+        let life = Life { number, may_have_lost_writes };
         let (number, placement) = (self.number, self.common.placement);
-        let load_micros = self.load_micros;
         let transactions = Transactions::new(number, placement, self.transactions, life);
         let setup = Setup {
-            shard: self.number,
-            placement: self.common.placement,
+            shard: number,
+            placement,
             config: Arc::clone(&self.common.config),
             slots: self.slots,
             producers: self.producers,
             log,
             cut_bytes: self.common.log_sizes.cut_bytes(),
+            damage,
             snapshot: (self.snapshot, self.replayed_bytes),
             snapshot_writer: snapshot_writer(placement.shards, number),
-            check_token: LOG_CHECK_TOKEN,
+            check: LOG_CHECK,
             audits: self.common.audits,
             open_bytes_max: self.common.log_sizes.open_bytes_max,
             first_number: first_number(life.number),
         };
-        let telemetry = Telemetry::new(&config, &image);
         let mut shard = Shard {
             clients: Clients::new(
                 self.number,
@@ -248,7 +285,7 @@ impl Loaded {
                 self.shares,
                 &config,
             ),
-            telemetry,
+            telemetry: Telemetry::new(&config, &image),
             controller: self.image.map(|image| Controller::new(image, placement.shards, &config)),
             to_controller: ToController::new(self.number),
             long: LongRequests::default(),

@@ -33,8 +33,8 @@ mod troubles;
 pub use inspection::Inspection;
 pub use known_log::KnownLog;
 pub use load_error::LoadError;
-pub use loading::{Loaded, load, log_directory};
-pub use reading::{read_known_log, read_log};
+pub use loading::{Loaded, load, log_directory, salvage};
+pub use reading::{read_known_log, read_log, salvage_log};
 pub use start::groups_of_snapshot;
 
 pub use crate::event::{CertificateOrder, Command, Event, ListenerIndex, Part};

@@ -19,6 +19,17 @@ pub fn read_log(
     read_segments(directory, Recovery::default(), replay)
 }
 
+/// Like [`read_log`], with every whole block of a damaged log.
+///
+/// # Errors
+/// Files cannot be read.
+pub fn salvage_log(
+    directory: &Path,
+    replay: impl FnMut(RecoveredBatch<'_>),
+) -> Result<Recovered, LoadError> {
+    read_segments(directory, Recovery::accepting_loss(), replay)
+}
+
 /// Like [`read_log`], for a log that the stamp names.
 ///
 /// # Errors

@@ -47,6 +47,8 @@ pub(super) struct Start {
     pub(super) shares: SlotStates,
     pub(super) image: ClusterImage,
     known_log: Option<KnownLog>,
+    /// All damage is skipped.
+    accepts_loss: bool,
     /// Segments that need not be read.
     known: KnownSegments,
     pub(super) snapshot: Option<SnapshotHeader>,
@@ -71,6 +73,7 @@ impl Start {
             shares: SlotStates::new(&common.config, common.placement, number),
             image: ClusterImage::new(&common.config),
             known_log: common.known_log(number).copied(),
+            accepts_loss: false,
             known: KnownSegments::default(),
             snapshot: None,
             in_snapshot: Vec::new(),
@@ -81,6 +84,11 @@ impl Start {
             replayed_bytes: 0,
             replayed_records: 0,
         }
+    }
+
+    /// The same, but all damage of the log will be skipped.
+    pub(super) fn accepting_loss(self, accepts_loss: bool) -> Self {
+        Self { accepts_loss, ..self }
     }
 
     /// Applies a batch, unless all of it is in the snapshot.
@@ -170,8 +178,13 @@ impl Start {
     pub(super) fn checked(mut self, directory: &Path) -> Result<Self, Unusable> {
         let Some(header) = self.snapshot else { return Ok(self) };
         self.slots.load_members();
-        belongs_to(&header, directory, &self.recovered)?;
         let refuse = |why: &dyn fmt::Display| Err(Unusable::Snapshot(why.to_string()));
+        let is_others = self.known_log.is_some_and(|known| known.id != header.log_id);
+        if !self.accepts_loss {
+            belongs_to(&header, directory, &self.recovered)?;
+        } else if is_others {
+            return refuse(&"it is of another log");
+        }
         if self.recovered.dropped_position() > header.from {
             return refuse(&SnapshotRefusal::LogIsAhead);
         }
@@ -311,14 +324,19 @@ pub fn groups_of_snapshot(
 
 /// Replays the log behind the state that `start` has.
 pub(super) fn replay_log(directory: &Path, mut start: Start) -> Result<Start, LoadError> {
-    let recovery = Recovery::knowing(std::mem::take(&mut start.known));
+    let from = start.snapshot.map_or(0, |header| header.from);
+    let recovery = if start.accepts_loss {
+        Recovery::accepting_loss()
+    } else {
+        Recovery::knowing(std::mem::take(&mut start.known)).sparing(from)
+    };
     let mut failed = None;
     start.recovered = read_segments(directory, recovery, |batch| {
         failed = failed.take().or(start.replay(batch).err());
     })?;
     let Some(error) = failed else { return Ok(start) };
     // The log of another shard has records of other partitions.
-    if let Some(known) = start.known_log {
+    if let Some(known) = start.known_log.filter(|_| !start.accepts_loss) {
         known.check(directory, &start.recovered)?;
     }
     Err(LoadError::Record { directory: directory.to_owned(), error })

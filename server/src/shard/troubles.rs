@@ -46,7 +46,8 @@ impl Shard {
             words.push(format!("loaded again {times} times, last at {at}: see the log"));
         }
         let refused = self.groups.last_refused();
-        words.extend(refused.filter(|(at, _)| is_shown(*at, now)).map(|(_, words)| words));
+        let others = refused.into_iter().chain(self.groups.last_damage());
+        words.extend(others.filter(|(at, _)| is_shown(*at, now)).map(|(_, words)| words));
         words
     }
 }

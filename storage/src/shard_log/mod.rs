@@ -7,6 +7,7 @@
 
 mod append;
 mod compaction;
+mod files;
 mod gather;
 mod known;
 mod partitions;
@@ -15,6 +16,7 @@ pub mod recovery;
 mod segments;
 
 pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews, Superseded};
+pub use files::LogFile;
 pub use known::{KnownSegments, SegmentWalk};
 pub use read::{ReadPlan, Reading};
 pub use recovery::{Corruption, Cut, Recovered, RecoveredBatch, Recovery};

@@ -338,6 +338,12 @@ impl Segments {
         can_seal
     }
 
+    /// The segment that follows a number.
+    pub(crate) fn next(&self, after: u64) -> Option<(u64, &Segment)> {
+        let (sequence, segment) = self.list.range(after + 1..).next()?;
+        Some((*sequence, segment))
+    }
+
     /// The position before the first operation of a segment.
     pub(crate) fn last_position_before(&self, segment: u64) -> u64 {
         let before = self.list.range(..segment).rev().map(|(_, before)| before);

@@ -12,6 +12,7 @@
 //! and for positions before the end: digests of those are taken again.
 
 mod copies;
+mod names;
 mod shares_copy;
 
 use super::TurnEnd;
@@ -21,11 +22,14 @@ use copies::{Live, PartitionCopy};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
 use muster_coordinator::{Divergence, GroupDigest, NextGroup, Sample};
-use muster_storage::{FileDone, FileOp, FileToken, LogPartition, ReadPlan, Reading, ShardLog};
+use muster_storage::{
+    FileDone, FileId, FileOp, FileToken, LogPartition, ReadPlan, Reading, ShardLog,
+};
+use names::NamesCheck;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tracing::{error, warn};
+use tracing::warn;
 
 /// The size of a read, which may be larger by an entry of the log's index.
 const READ_BYTES: usize = 64 << 10;
@@ -47,6 +51,7 @@ pub(super) struct LogCheck {
     /// The shard, for lines in the server's log.
     shard: u32,
     token: FileToken,
+    names: NamesCheck,
     /// The rate of reads; 0 switches the check off.
     bytes_per_second: u64,
     round: Option<Round>,
@@ -59,9 +64,20 @@ pub(super) struct LogCheck {
     next_at: i64,
     grown_to: u64,
     found: Option<Found>,
-    /// The log cannot be read: there is nothing to compare with.
+    /// The log cannot be read: there is nothing to compare with until it is rewritten.
     is_broken: bool,
+    /// The damage that was found, until it is taken.
+    damage: Option<String>,
     counters: CheckCounters,
+}
+
+/// The tokens of the check's reads of the log, and of files by their names; and the id of one of
+/// these.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CheckNames {
+    pub(crate) token: FileToken,
+    pub(crate) file: FileId,
+    pub(crate) file_token: FileToken,
 }
 
 /// A difference between a group and its log.
@@ -104,10 +120,12 @@ struct Taken {
 }
 
 impl LogCheck {
-    pub(super) fn new(shard: u32, token: FileToken, bytes_per_second: u64, now: i64) -> Self {
+    pub(super) fn new(shard: u32, names: CheckNames, bytes_per_second: u64, now: i64) -> Self {
+        let CheckNames { token, file, file_token } = names;
         Self {
             shard,
             token,
+            names: NamesCheck::new(file, file_token, now),
             bytes_per_second,
             round: None,
             read: None,
@@ -117,12 +135,13 @@ impl LogCheck {
             grown_to: 0,
             found: None,
             is_broken: false,
+            damage: None,
             counters: CheckCounters::default(),
         }
     }
 
     pub(super) fn owns(&self, token: FileToken) -> bool {
-        token == self.token
+        token == self.token || self.names.owns(token)
     }
 
     /// Whether state is checked at all: `state.check.max.bytes.per.second`.
@@ -151,8 +170,21 @@ impl LogCheck {
         Some(format!("at operation {position} {what} in the log, which is right"))
     }
 
+    /// Takes the damage of the log that was found.
+    pub(super) fn take_damage(&mut self) -> Option<String> {
+        self.damage.take()
+    }
+
+    /// The log was rewritten: it is read from its beginning again.
+    pub(super) fn log_rewritten(&mut self, now: i64) {
+        self.is_broken = false;
+        self.round = None;
+        self.not_before(now.saturating_add(REST_MS));
+    }
+
     /// Continues the check, if it is time. To be called at the end of a turn.
     pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
+        self.names.turn(log.log(), turn.now, self.is_ended(turn.is_stopping), ops);
         if self.waits(log.log(), turn.is_stopping) {
             return;
         }
@@ -181,16 +213,24 @@ impl LogCheck {
 
     /// The time to continue the check at if no event comes.
     pub(super) fn deadline(&self, log: &ShardLog, turn: &TurnEnd<'_>) -> Option<i64> {
-        if self.found.is_some() {
+        if self.found.is_some() || self.damage.is_some() {
             return Some(turn.now);
         }
-        (!self.waits(log, turn.is_stopping)).then_some(self.next_at)
+        let of_names = self.names.deadline(self.is_ended(turn.is_stopping), turn.now);
+        let of_rounds = (!self.waits(log, turn.is_stopping)).then_some(self.next_at);
+        [of_names, of_rounds].into_iter().flatten().min()
     }
 
     /// Takes the completion of a read.
     pub(super) fn done(&mut self, log: &mut GroupLog, now: i64, done: FileDone) {
-        let Some(plan) = self.read.take() else { return };
         let (_, log) = log.parts();
+        if self.names.owns(done.token()) {
+            let damage = self.names.done(log, done);
+            self.is_broken |= damage.is_some();
+            self.damage = damage.or(self.damage.take());
+            return;
+        }
+        let Some(plan) = self.read.take() else { return };
         log.end_read(&plan);
         let Some(mut round) = self.round.take() else { return };
         let replayed = match done {
@@ -213,20 +253,15 @@ impl LogCheck {
             Ok(()) => self.round = Some(round),
             Err(error) => {
                 self.is_broken = true;
-                error!(
-                    "shard {}: {} of the log is damaged after offset {}: {error}. The \
-                     server continues, but will not start again",
-                    self.shard, round.partition, round.offset
-                );
+                self.damage =
+                    Some(format!("{} after offset {}: {error}", round.partition, round.offset));
             }
         }
     }
 
     /// Whether the check has to wait for an event, which begins another turn.
     fn waits(&self, log: &ShardLog, is_stopping: bool) -> bool {
-        let is_ended = self.is_broken || self.found.is_some() || is_stopping;
-        let is_off = is_ended || !self.is_on();
-        if is_off || self.read.is_some() || !log.is_recovered() {
+        if self.is_ended(is_stopping) || self.read.is_some() || !log.is_recovered() {
             return true;
         }
         self.round.as_ref().is_some_and(|round| {
@@ -236,6 +271,11 @@ impl LogCheck {
                 !round.is_over() && round.offset >= log.high_watermark(round.partition)
             }
         })
+    }
+
+    /// Whether nothing is checked for now.
+    fn is_ended(&self, is_stopping: bool) -> bool {
+        self.is_broken || self.found.is_some() || is_stopping || !self.is_on()
     }
 
     /// Begins with the next partition that has records.

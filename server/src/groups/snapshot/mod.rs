@@ -46,6 +46,8 @@ pub(super) struct Snapshots {
     behind: u64,
     /// Whether there is a file that would be read at startup.
     is_there: bool,
+    /// One is due, whatever the log has grown by.
+    is_wanted: bool,
     /// The position of the last one; a log that has dropped deletions after it cannot be replayed
     /// on it.
     from: u64,
@@ -77,6 +79,7 @@ impl Snapshots {
             began_at: 0,
             behind,
             is_there: snapshot.is_some(),
+            is_wanted: false,
             from: snapshot.map_or(0, |header| header.from),
             counters: SnapshotCounters { file_bytes, ..SnapshotCounters::default() },
         }
@@ -99,6 +102,11 @@ impl Snapshots {
         let (from, to) =
             (self.dir.join(SNAPSHOT_FILE_NAME), self.dir.join(SNAPSHOT_DAMAGED_FILE_NAME));
         self.is_there.then_some(FileOp::Rename { from, to })
+    }
+
+    /// Makes one due that begins from now on.
+    pub(super) fn want(&mut self) {
+        self.is_wanted = true;
     }
 
     /// Takes the completion of a write.
@@ -145,6 +153,7 @@ impl Snapshots {
         }
         match self.job {
             Some(_) => self.writer.has_room().then(|| self.pace.next()),
+            None if self.is_wanted && self.writer.is_idle() => Some(self.began_ms),
             None => self.old_at(log.written_bytes()),
         }
     }
@@ -159,13 +168,14 @@ impl Snapshots {
     /// A snapshot is due when the log grew by the configured bytes and by a quarter of the last
     /// snapshot: all of them cost at most four times as much as the log, and there is little to
     /// replay at startup. It is also due when the last one is old, or unusable because compaction
-    /// dropped a deletion after it.
+    /// dropped a deletion after it, and when it is wanted.
     fn is_due(&self, now: i64, written: u64, dropped_position: u64) -> bool {
         let growth = self.growth_bytes_min.max(self.counters.file_bytes / 4);
         let has_grown = self.unsaved(written) >= growth;
         let is_old = self.old_at(written).is_some_and(|at| at <= now);
         let is_outdated = self.is_there && dropped_position > self.from;
-        self.writer.is_idle() && (has_grown || is_old || is_outdated)
+        let is_due = has_grown || is_old || is_outdated || self.is_wanted;
+        self.writer.is_idle() && is_due
     }
 
     /// When the last one is so old that the next is due, even without further events.
@@ -208,7 +218,7 @@ impl Snapshots {
         let log = log.log();
         let from = log.progress().accepted();
         (self.began_ms, self.began_at) = (now, written);
-        (self.behind, self.from) = (0, from);
+        (self.behind, self.from, self.is_wanted) = (0, from, false);
         self.writer.begin(ops);
         let header =
             SnapshotHeader { log_id: log.log_id(), from, newest: from, ..Default::default() };

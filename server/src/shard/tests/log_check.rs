@@ -3,8 +3,9 @@
 
 use super::world::{GROUPS, PARTITIONS, Random, World, commit};
 use muster_storage::snapshot::{SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 /// Longer than a round.
 const LONG_MS: i64 = 20_000;
@@ -117,17 +118,129 @@ fn a_snapshot_that_differs_from_the_log_is_found() {
 }
 
 #[test]
-fn a_damaged_log_is_reported_and_the_server_continues() {
-    let mut world = World::new(&[]);
+fn a_damaged_log_is_rewritten_from_memory() {
+    for seed in 1..=4 {
+        let (mut world, mut random) = mixed(seed);
+        damage_first_segment(&world);
+        world.pass(LONG_MS);
+        for _ in 0..200 {
+            change_anything(&mut world, &mut random);
+            world.pass(1);
+        }
+        world.pass(LONG_MS);
+        let totals = world.totals();
+        assert_eq!((totals.of("log_rewritten"), totals.of("log_damaged")), (1, 0), "seed {seed}");
+        assert!(!*world.shard.groups.is_log_broken() && !world.is_failed(), "seed {seed}");
+        assert!(world.shard.troubles()[0].contains("it was rewritten from memory"));
+        let before = state(&mut world);
+        world.restart();
+        assert!(state(&mut world) == before, "seed {seed}");
+        // Without the snapshot the log makes the same.
+        fs::remove_file(world.path(SNAPSHOT_FILE_NAME)).unwrap();
+        world.restart();
+        assert!(state(&mut world) == before, "seed {seed}");
+        world.pass(LONG_MS);
+        assert!(!world.is_failed(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_file_of_the_log_that_is_lost_or_cut_is_found() {
+    let remove = |path: &Path| fs::remove_file(path).unwrap();
+    let cut =
+        |path: &Path| File::options().write(true).open(path).unwrap().set_len(20_000).unwrap();
+    let no_header = |path: &Path| {
+        let file = File::options().write(true).open(path).unwrap();
+        file.write_all_at(&[0; 512], 0).unwrap();
+    };
+    let ways: [&dyn Fn(&Path); 3] = [&remove, &cut, &no_header];
+    for (seed, way) in (1..).zip(ways) {
+        for newest in [false, true] {
+            let (mut world, mut random) = mixed(seed);
+            world.pass(LONG_MS);
+            assert_eq!(world.totals().of("log_damage_found"), 0, "seed {seed}");
+            let segments = segments(&world);
+            way(&segments[if newest { segments.len() - 1 } else { 0 }]);
+            for _ in 0..100 {
+                change_anything(&mut world, &mut random);
+                world.pass(LONG_MS / 100);
+            }
+            world.pass(LONG_MS);
+            let totals = world.totals();
+            assert!(totals.of("log_rewritten") > 0, "seed {seed}");
+            assert!(totals.of("log_damaged") == 0 && !world.is_failed(), "seed {seed}");
+            let before = state(&mut world);
+            world.restart();
+            assert!(state(&mut world) == before, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_kill_during_a_rewrite_loses_nothing() {
+    for (seed, ms) in (1..).zip([0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144]) {
+        let (mut world, mut random) = mixed(seed);
+        world.pass(LONG_MS);
+        world.shard.groups.rewrite(world.now, "a test");
+        for _ in 0..ms {
+            change_anything(&mut world, &mut random);
+            world.pass(1);
+        }
+        world.pass(3);
+        let before = state(&mut world);
+        world.restart();
+        assert!(state(&mut world) == before, "seed {seed}, after {ms} ms");
+        world.pass(LONG_MS);
+        assert!(!world.is_failed() && state(&mut world) == before, "seed {seed}");
+    }
+}
+
+/// A shard with state of every kind outside of transactions.
+fn mixed(seed: u64) -> (World, Random) {
+    let (mut world, mut random) = (World::new(&[]), Random(seed));
+    world.create_share_topics();
     world.fill();
-    let name = fs::read_dir(world.path("")).unwrap().map(|entry| entry.unwrap().path());
-    let first = name.filter(|path| path.extension().is_some_and(|it| it == "log")).min().unwrap();
-    let file = OpenOptions::new().read(true).write(true).open(first).unwrap();
+    for _ in 0..300 {
+        change_anything(&mut world, &mut random);
+        world.pass(1);
+    }
+    (world, random)
+}
+
+fn change_anything(world: &mut World, random: &mut Random) {
+    world.change(random);
+    let epoch = (random.below(3) > 0).then(|| random.below(1_000) as i16);
+    world.append_id(random.below(IDS), epoch);
+    world.change_share(random);
+}
+
+/// All durable state, as text.
+fn state(world: &mut World) -> Vec<String> {
+    world.shard.groups.parts().0.load_all();
+    let groups = world.shard.groups.slots().durable_state();
+    let mut state: Vec<_> = groups.iter().map(|it| format!("{it:?}")).collect();
+    state.extend(world.shard.inspect().transactional_ids().iter().map(|it| format!("{it:?}")));
+    state.extend(world.share_snapshots().iter().map(|it| format!("{it:?}")));
+    let image = world.shard.broker.image().records(&world.common.config);
+    state.extend(image.iter().map(|it| format!("{it:?}")));
+    state
+}
+
+/// The files of the log, in order.
+fn segments(world: &World) -> Vec<PathBuf> {
+    let paths = fs::read_dir(world.path("")).unwrap().map(|entry| entry.unwrap().path());
+    let mut segments: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|it| it == "log")).collect();
+    segments.sort();
+    segments
+}
+
+/// Flips a bit of a block.
+fn damage_first_segment(world: &World) {
+    let file = File::options().read(true).write(true).open(&segments(world)[0]).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, 5_000).unwrap();
     file.write_all_at(&[byte[0] ^ 1], 5_000).unwrap();
-    world.pass(LONG_MS);
-    assert!(*world.shard.groups.is_log_broken() && !world.is_failed());
 }
 
 /// Injects a fault into a correct shard; the check must find it, and a restart must have the state

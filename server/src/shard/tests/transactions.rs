@@ -166,6 +166,37 @@ fn a_restart_finds_what_is_committed_and_what_is_pending() {
     assert!(places_found > 0 && snapshots > 0, "no restart found the places of transactions");
 }
 
+#[test]
+fn a_rewrite_of_the_log_keeps_what_is_committed_and_what_is_pending() {
+    let mut pending = 0;
+    for seed in 1..=4 {
+        let (mut story, mut rewritten) = (Story::new(seed, &[]), 0);
+        for round in 0..6 {
+            for step in 0..300 {
+                if step == 100 {
+                    let World { shard, now, .. } = &mut story.world;
+                    shard.groups.rewrite(*now, "a test");
+                }
+                story.change();
+                let ms = story.random.below(3) as i64;
+                story.world.pass(ms);
+            }
+            pending += story.world.shard.groups.slots().counters().gauges.pending_offsets;
+            story.world.pass(if round % 2 > 0 { 20_000 } else { 3 });
+            assert!(!story.world.is_failed(), "seed {seed}, round {round}");
+            rewritten += story.world.totals().of("log_rewritten");
+            story.check();
+            if round % 3 > 0 {
+                let _absent = std::fs::remove_file(story.world.path(SNAPSHOT_FILE_NAME));
+            }
+            story.world.restart();
+            story.check();
+        }
+        assert!(rewritten >= 3, "seed {seed}: {rewritten} times");
+    }
+    assert!(pending > 0, "no rewrite found a pending offset");
+}
+
 /// Commits an offset of group `g1` in a transaction, which its coordinator lets the producer do.
 pub(super) fn commit_in_transaction(world: &mut World, metadata: &str) -> (Vec<i16>, VisibleAt) {
     let (is_asked, errors, visible_at) = commit_or_ask(world, metadata);

@@ -1,0 +1,292 @@
+//! The rewrite of the shard's log when damage was found in it. On a single machine the state in
+//! memory is the truth, so that damage under a running server costs nothing:
+//!
+//! 1. The log begins another segment, and a snapshot is due: once that is written, recovery
+//!    needs no older block.
+//! 2. All state is appended again as records, some in each turn, while clients are served.
+//! 3. When these are durable, a segment without records replaces the older ones
+//!    ([`ShardLog::end_rewrite`](muster_storage::ShardLog::end_rewrite)).
+//!
+//! A kill at any point leaves the old log with what follows it, or the new one. Until the snapshot
+//! is there, the old one is as damaged as it was found.
+//!
+//! A cluster leaves this out: its memory may be ahead of what is committed, and a replica is
+//! restored from its peers instead.
+
+use super::TurnEnd;
+use super::log::{GroupLog, NotRestated};
+use crate::config::Config;
+use crate::placement::{Slot, TransactionsPartition};
+use muster_coordinator::StateWalk;
+use muster_counters::counters;
+use muster_shares::SharePartitionKey;
+use muster_storage::{LogPartition, Pace, Superseded};
+use std::sync::Arc;
+use tracing::{error, warn};
+
+/// Records of a slice: about 100 microseconds of work.
+const SLICE_RECORDS: usize = 300;
+
+counters! {
+    /// Damage of a shard's log, and what became of it.
+    #[derive(Copy)]
+    pub struct RewriteCounters in "log" {
+        /// Times that damage was found in the log of a running shard, or at its start.
+        damage_found: u64 = Counter of Count,
+        /// Times that the log was rewritten from memory.
+        rewritten: u64 = Counter of Count,
+        /// 1 while the log is damaged: until it is rewritten.
+        damaged: u64 = Gauge of Count,
+    }
+}
+
+/// The rewrite of a shard's log.
+#[derive(Debug)]
+pub(super) struct Rewrite {
+    /// The shard, for lines in the server's log.
+    shard: u32,
+    /// The config of file and command line, against which the image of the cluster has changes.
+    config: Arc<Config>,
+    stage: Option<Stage>,
+    pace: Pace,
+    /// The bytes of the log when it began another segment, until a block is in that.
+    began_at: Option<u64>,
+    /// The damage that was found last: when, and in words.
+    found: Option<(i64, String)>,
+    counters: RewriteCounters,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The log has to begin another segment.
+    Beginning,
+    /// The part of the state that is appended next.
+    Appending(Superseded, Part),
+    /// All of it is appended, up to this position.
+    Flushing(Superseded, u64),
+    /// The older segments are being replaced.
+    Replacing,
+}
+
+/// A part of a shard's state, and the last of it that was appended.
+#[derive(Debug)]
+enum Part {
+    Cluster,
+    Ids(Option<TransactionsPartition>),
+    IdsOf(TransactionsPartition, Option<String>),
+    Shares(Option<Slot>),
+    SharesOf(Slot, Option<SharePartitionKey>),
+    Groups(Option<Slot>),
+    GroupsOf(Slot, StateWalk),
+}
+
+impl Rewrite {
+    pub(super) fn new(shard: u32, config: Arc<Config>) -> Self {
+        Self {
+            shard,
+            config,
+            stage: None,
+            pace: Pace::default(),
+            began_at: None,
+            found: None,
+            counters: RewriteCounters::default(),
+        }
+    }
+
+    /// Begins a rewrite because of damage, unless one is under way.
+    pub(super) fn begin(&mut self, now: i64, what: &str) {
+        let Self { shard, .. } = *self;
+        self.counters.damage_found += 1;
+        self.counters.damaged = 1;
+        error!(
+            target: "damage",
+            shard,
+            "shard {shard}: the log is damaged: {what}. It is rewritten from memory, which has all \
+             that was acknowledged"
+        );
+        self.found = Some((now, what.to_owned()));
+        self.stage.get_or_insert(Stage::Beginning);
+    }
+
+    /// The older segments are replaced.
+    pub(super) fn ended(&mut self, position: u64) {
+        let Self { shard, .. } = *self;
+        self.stage = None;
+        self.counters.rewritten += 1;
+        self.counters.damaged = 0;
+        warn!(
+            target: "damage",
+            shard,
+            "shard {shard}: the log is rewritten: nothing of it up to operation {position} is \
+             needed any more"
+        );
+    }
+
+    pub(super) fn counters(&self) -> &RewriteCounters {
+        &self.counters
+    }
+
+    /// Whether one is under way that continues by itself.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.stage.is_some()
+    }
+
+    /// The damage that was found last: when, and in words.
+    pub(super) fn found(&self) -> Option<(i64, String)> {
+        let (at, what) = self.found.as_ref()?;
+        let became = match (&self.stage, self.counters.damaged) {
+            (Some(_), _) => "it is being rewritten from memory",
+            (None, 0) => "it was rewritten from memory",
+            (None, _) => "it could not be rewritten: see the log",
+        };
+        Some((*at, format!("the log was damaged, {became}: {what}")))
+    }
+
+    /// Continues, before the log is polled. Returns true when a snapshot is due: the log has a
+    /// block in another segment, so that the snapshot has all that is older.
+    pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>) -> bool {
+        let Some(stage) = self.stage.take() else { return false };
+        let written = log.log().written_bytes();
+        self.stage = match stage {
+            Stage::Beginning => match log.parts().1.begin_rewrite() {
+                Some(superseded) => {
+                    self.began_at = Some(written);
+                    Some(Stage::Appending(superseded, Part::Cluster))
+                }
+                None => Some(Stage::Beginning),
+            },
+            Stage::Appending(superseded, part) => {
+                let may_append = turn.is_stopping || self.pace.allows(turn.now, written);
+                if may_append && !log.log().is_full() {
+                    self.pace.sliced(turn.now, written);
+                    self.append(log, turn, superseded, part)
+                } else {
+                    Some(Stage::Appending(superseded, part))
+                }
+            }
+            Stage::Flushing(superseded, position) => {
+                Some(if log.log().progress().flushed() >= position {
+                    log.parts().1.end_rewrite(superseded);
+                    Stage::Replacing
+                } else {
+                    Stage::Flushing(superseded, position)
+                })
+            }
+            Stage::Replacing => Some(Stage::Replacing),
+        };
+        self.began_at.take_if(|began_at| written > *began_at).is_some()
+    }
+
+    /// The time when it needs another turn without further events.
+    pub(super) fn deadline(&self, now: i64) -> Option<i64> {
+        match self.stage {
+            Some(Stage::Beginning) => Some(now.saturating_add(1)),
+            Some(Stage::Appending(..)) => Some(self.pace.next()),
+            Some(Stage::Flushing(..) | Stage::Replacing) | None => None,
+        }
+    }
+
+    /// Appends the next slice of the state; returns what comes next.
+    fn append(
+        &self,
+        log: &mut GroupLog,
+        turn: &TurnEnd<'_>,
+        superseded: Superseded,
+        part: Part,
+    ) -> Option<Stage> {
+        match part.append(log, turn, &self.config) {
+            Ok(Some(part)) => Some(Stage::Appending(superseded, part)),
+            Ok(None) => Some(Stage::Flushing(superseded, log.log().progress().accepted())),
+            Err(why) => {
+                let Self { shard, .. } = *self;
+                error!(
+                    target: "damage",
+                    shard,
+                    "shard {shard}: the log was not rewritten: {why}. The next start needs the \
+                     last snapshot"
+                );
+                None
+            }
+        }
+    }
+}
+
+impl Part {
+    /// Appends some of the part; returns the next one, None after the last.
+    fn append(
+        self,
+        log: &mut GroupLog,
+        turn: &TurnEnd<'_>,
+        config: &Config,
+    ) -> Result<Option<Self>, NotRestated> {
+        Ok(Some(match self {
+            Self::Cluster => {
+                for record in turn.image.into_iter().flat_map(|image| image.records(config)) {
+                    log.restate_one(LogPartition::Cluster, turn.now, &record)?;
+                }
+                Self::Ids(None)
+            }
+            Self::Ids(partition) => match turn.transactions.next_with_ids(partition) {
+                Some(partition) => Self::IdsOf(partition, None),
+                None => Self::Shares(None),
+            },
+            Self::IdsOf(partition, after) => append_ids(log, turn, partition, after)?,
+            Self::Shares(slot) => match log.slots().next(slot) {
+                Some(slot) => Self::SharesOf(slot, None),
+                None => Self::Groups(None),
+            },
+            Self::SharesOf(slot, after) => append_shares(log, turn, slot, after)?,
+            Self::Groups(slot) => match log.slots().next_with_groups(slot) {
+                Some(slot) => Self::GroupsOf(slot, StateWalk::default()),
+                None => return Ok(None),
+            },
+            Self::GroupsOf(slot, mut walk) => {
+                if log.restate(slot, turn.now, &mut walk, SLICE_RECORDS)? {
+                    Self::GroupsOf(slot, walk)
+                } else {
+                    Self::Groups(Some(slot))
+                }
+            }
+        }))
+    }
+}
+
+/// Appends some transactional ids of a partition.
+fn append_ids(
+    log: &mut GroupLog,
+    turn: &TurnEnd<'_>,
+    partition: TransactionsPartition,
+    after: Option<String>,
+) -> Result<Part, NotRestated> {
+    let next = || Part::Ids(Some(partition));
+    let Some(coordinator) = turn.transactions.coordinator(partition) else { return Ok(next()) };
+    let mut last = None;
+    for id in coordinator.ids_after(after.as_deref()).take(SLICE_RECORDS) {
+        if let Ok(Some(record)) = coordinator.record(id, usize::MAX) {
+            log.restate_one(partition.log_partition(), turn.now, &record)?;
+        }
+        last = Some(id.to_owned());
+    }
+    match turn.transactions.damage() {
+        Some(damage) => Err(NotRestated::Snapshot(damage.to_owned())),
+        None => Ok(last.map_or_else(next, |last| Part::IdsOf(partition, Some(last)))),
+    }
+}
+
+/// Appends some share states of a slot.
+fn append_shares(
+    log: &mut GroupLog,
+    turn: &TurnEnd<'_>,
+    slot: Slot,
+    after: Option<SharePartitionKey>,
+) -> Result<Part, NotRestated> {
+    let mut last = None;
+    let states = turn.shares.states(slot).into_iter();
+    let states = states.flat_map(|it| it.restated_after(after.as_ref()));
+    for (key, record) in states.take(SLICE_RECORDS) {
+        log.restate_one(slot.share_state(), turn.now, &record)?;
+        last = Some(key.clone());
+    }
+    let next = || Part::Shares(Some(slot));
+    Ok(last.map_or_else(next, |last| Part::SharesOf(slot, Some(last))))
+}

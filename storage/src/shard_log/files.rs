@@ -1,0 +1,50 @@
+//! The files of a log, for a look whether they still have their names, headers and lengths. (A
+//! process that has a file open notices neither that it was removed nor that it was replaced.)
+
+use super::ShardLog;
+use super::compaction::segment_path;
+use crate::layout::SegmentHeader;
+use std::path::PathBuf;
+
+/// A segment's file, as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFile {
+    pub sequence: u64,
+    /// Relative to the data directory.
+    pub path: PathBuf,
+    /// The least length.
+    pub bytes: u32,
+    log_id: u64,
+    /// The pass of compaction that wrote it; 0 if none did.
+    pass: u64,
+}
+
+impl ShardLog {
+    /// The file that follows a sequence number, among those of the log.
+    pub fn next_file(&self, after: u64) -> Option<LogFile> {
+        let (sequence, segment) = self.segments.next(after)?;
+        Some(LogFile {
+            sequence,
+            path: segment_path(&self.config.dir, sequence),
+            bytes: segment.segment_bytes,
+            log_id: self.config.log_id,
+            pass: segment.pass,
+        })
+    }
+
+    /// Whether a file is still one of the log: compaction may have replaced it.
+    pub fn has_file(&self, file: &LogFile) -> bool {
+        self.next_file(file.sequence - 1).as_ref() == Some(file)
+    }
+}
+
+impl LogFile {
+    /// Whether a file begins with the header of this one.
+    pub fn begins_with(&self, bytes: &[u8]) -> bool {
+        SegmentHeader::read(bytes).is_ok_and(|(header, _)| {
+            let of = (header.sequence, header.log_id, header.segment_bytes);
+            let pass = header.compacted.map_or(0, |compacted| compacted.pass);
+            of == (self.sequence, self.log_id, self.bytes) && pass == self.pass
+        })
+    }
+}
