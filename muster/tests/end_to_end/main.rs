@@ -17,6 +17,7 @@ mod crash;
 mod crash_consumer_groups;
 mod crash_migration;
 mod crash_mixed;
+mod damage_while_serving;
 mod descriptors;
 mod doctor;
 mod durability;

@@ -122,7 +122,7 @@ fn a_log_without_the_topics_leaves_their_directories_in_the_trash() {
 }
 
 #[test]
-fn a_damaged_block_costs_the_operations_behind_it() {
+fn a_damaged_block_costs_the_operations_in_it() {
     let data = stopped(1);
     let path = segment(data.path(), "shards-1/0");
     let blocks = blocks(&path);
@@ -132,8 +132,8 @@ fn a_damaged_block_costs_the_operations_behind_it() {
     flip(&path, blocks[4] + 60);
     let output = recovered(data.path(), &[]);
     assert!(output.contains("not a block, but blocks follow"), "{output}");
-    assert!(output.contains(&format!("operations 5 to {}", GROUPS + 1)), "{output}");
-    assert_eq!(groups(&Server::start(data.path(), 1, &[])), [0, 1, 2]);
+    assert!(output.contains("operations of 5 to 5"), "{output}");
+    assert_eq!(groups(&Server::start(data.path(), 1, &[])), [0, 1, 2, 4, 5]);
     // The old log is kept, and can be restored by hand.
     let trash = fs::read_dir(data.path().join("trash")).unwrap();
     let kept = trash.map(|entry| entry.unwrap().path()).find(|it| it.is_dir());
@@ -156,7 +156,7 @@ fn a_damaged_last_block_costs_its_operations() {
 }
 
 #[test]
-fn a_log_shorter_than_its_snapshot_continues_without_it() {
+fn a_log_shorter_than_its_snapshot_continues_with_it() {
     let data = tempfile::tempdir().unwrap();
     let rules = ["metadata.log.max.snapshot.interval.ms=100"];
     let mut server = Server::start(data.path(), 1, &rules);
@@ -170,8 +170,34 @@ fn a_log_shorter_than_its_snapshot_continues_without_it() {
     bytes[last..].fill(0);
     fs::write(&path, bytes).unwrap();
     let output = recovered(data.path(), &[]);
-    assert!(output.contains("shards-1/0/snapshot is now "), "{output}");
-    assert_eq!(groups(&Server::start(data.path(), 1, &[])), (0..GROUPS - 1).collect::<Vec<_>>());
+    assert!(output.contains("neither in the snapshot"), "{output}");
+    assert_eq!(groups(&Server::start(data.path(), 1, &[])), (0..GROUPS).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_snapshot_and_the_blocks_behind_it_outlive_a_damaged_log() {
+    let data = tempfile::tempdir().unwrap();
+    let rules = ["metadata.log.max.snapshot.interval.ms=100"];
+    let mut server = Server::start(data.path(), 1, &rules);
+    create_topic(&server, "orders", 1);
+    (0..GROUPS).for_each(|number| commit(&server, &group(number), "orders", 0, 70 + number));
+    (0..GROUPS).for_each(|number| commit(&server, &group(number), "orders", 0, number));
+    server.says(&format!("was written at operation {}", 2 * GROUPS + 1));
+    server.kill();
+    // No snapshot comes now: three commits are later than the last one.
+    let mut server = Server::start(data.path(), 1, &[]);
+    ["first", "second", "third"].iter().for_each(|late| commit(&server, late, "orders", 0, 7));
+    server.kill();
+    let path = segment(data.path(), "shards-1/0");
+    let blocks = blocks(&path);
+    let newest = blocks.len() - 2;
+    [3, newest].iter().for_each(|at| flip(&path, blocks[*at] + 60));
+    let output = recovered(data.path(), &[]);
+    assert!(output.contains("neither in the snapshot"), "{output}");
+    let server = Server::start(data.path(), 1, &[]);
+    assert_eq!(groups(&server).len(), GROUPS as usize);
+    let late = ["first", "second", "third"].map(|late| committed(&server, late).len());
+    assert_eq!(late, [1, 0, 1], "only the commit in the damaged block is lost");
 }
 
 #[test]
@@ -226,5 +252,5 @@ fn an_interrupted_recovery_is_completed_by_the_next() {
     let output = command(data.path(), free_ports(1), 1, &[]).output().unwrap();
     assert!(!output.status.success());
     recover(data.path(), &["--accept-loss"]);
-    assert_eq!(groups(&Server::start(data.path(), 1, &[])), [0, 1, 2]);
+    assert_eq!(groups(&Server::start(data.path(), 1, &[])), [0, 1, 2, 4, 5]);
 }

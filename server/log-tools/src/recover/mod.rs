@@ -36,6 +36,9 @@ pub(super) fn recover(arguments: &Recover, out: &mut dyn Write) -> Result<Verdic
         .map(|number| FoundLog::open(data, &stamp.meta, number))
         .collect::<Result<Vec<_>, _>>()?;
     let mut is_damaged = false;
+    for line in found.iter().filter_map(FoundLog::note) {
+        writeln!(out, "{line}")?;
+    }
     for line in stamp.wrong.iter().cloned().chain(found.iter().filter_map(FoundLog::wrong)) {
         is_damaged = true;
         writeln!(out, "{line}")?;

@@ -1,5 +1,6 @@
 //! A shard's log that is damaged, short or missing: the readable part becomes a new log.
 
+use crate::cluster;
 use muster::Failure;
 use muster::clock::wall;
 use muster::data_dir::Meta;
@@ -8,7 +9,10 @@ use muster::files::block_bytes;
 use muster::offline::{OfflineLog, log_config};
 use muster::placement::CONTROLLER;
 use muster::reshard::append;
-use muster::shard::{KnownLog, LoadError, LogSizes, log_directory, read_log};
+use muster::restate::write_state;
+use muster::shard::{
+    KnownLog, LoadError, LogSizes, load, log_directory, read_log, salvage, salvage_log,
+};
 use muster::trash;
 use muster_coordinator::Ids;
 use muster_storage::Corruption;
@@ -25,8 +29,18 @@ pub(super) struct FoundLog {
     state: LogState,
     /// The position up to which the log was durable, by the stamp or the snapshot.
     end: u64,
-    /// The snapshot does not belong to the readable part of the log.
-    is_snapshot_wrong: bool,
+    snapshot: SnapshotState,
+}
+
+/// The snapshot beside a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SnapshotState {
+    /// There is none, or it has no more than the readable part of the log.
+    Unneeded,
+    /// It has later operations, up to this one, than the readable part of the log.
+    Newer { newest: u64 },
+    /// It is of another log.
+    Others,
 }
 
 #[derive(Debug)]
@@ -35,10 +49,16 @@ enum LogState {
     Readable {
         position: u64,
     },
-    /// Readable up to a position.
+    /// Damaged, but a snapshot has all that is: the server starts, and rewrites it.
+    Covered {
+        position: u64,
+        corruption: Corruption,
+    },
+    /// Damaged, but readable up to a position, and in part after it.
     Damaged {
         position: u64,
         corruption: Corruption,
+        missing: Option<(u64, u64)>,
     },
     Missing,
     Other {
@@ -52,26 +72,38 @@ impl FoundLog {
     pub(super) fn open(data: &Path, meta: &Meta, number: u32) -> Result<Self, Failure> {
         let known = meta.logs[number as usize];
         let name = log_directory(meta.shards(), number);
-        let state = state(&data.join(&name), &known)?;
-        let snapshot = snapshot(&data.join(&name).join(SNAPSHOT_FILE_NAME));
-        let of_this_log = snapshot.filter(|(id, _)| *id == known.id);
-        let end = known.end.max(of_this_log.map_or(0, |(_, newest)| newest));
+        let state = state(data, meta, number, &name)?;
         let position = state.position();
-        let is_snapshot_wrong =
-            snapshot.is_some_and(|(id, newest)| id != known.id || newest > position);
-        Ok(Self { number, name, state, end, is_snapshot_wrong })
+        let snapshot = match snapshot(&data.join(&name).join(SNAPSHOT_FILE_NAME)) {
+            Some((id, _)) if id != known.id => SnapshotState::Others,
+            Some((_, newest)) if newest > position => SnapshotState::Newer { newest },
+            Some(_) | None => SnapshotState::Unneeded,
+        };
+        let newest = if let SnapshotState::Newer { newest } = snapshot { newest } else { 0 };
+        Ok(Self { number, name, state, end: known.end.max(newest), snapshot })
+    }
+
+    /// Damage that costs nothing.
+    pub(super) fn note(&self) -> Option<String> {
+        let LogState::Covered { corruption, .. } = &self.state else { return None };
+        let (name, place) = (self.name.display(), corruption.place());
+        Some(format!(
+            "NOTE {name}: {place}. The snapshot and the rest of the log have all: the server \
+             rewrites the log when it starts"
+        ))
     }
 
     /// The damage and the loss.
     pub(super) fn wrong(&self) -> Option<String> {
         let name = self.name.display();
         let what = match &self.state {
+            LogState::Covered { .. } => return None,
             LogState::Readable { position } if *position >= self.end => {
                 let wrong = format!("WRONG {name}/{SNAPSHOT_FILE_NAME}: it belongs to another log");
-                return self.is_snapshot_wrong.then_some(wrong);
+                return (self.snapshot == SnapshotState::Others).then_some(wrong);
             }
             LogState::Readable { position } => format!("it ends at operation {position}"),
-            LogState::Damaged { corruption, .. } => corruption.to_string(),
+            LogState::Damaged { corruption, .. } => corruption.place(),
             LogState::Missing => "it is missing".to_owned(),
             LogState::Other { id } => format!("it is another log, with id {id:016x}"),
         };
@@ -79,11 +111,17 @@ impl FoundLog {
     }
 
     fn lost(&self) -> String {
-        let first = self.state.position() + 1;
-        let operations = if first <= self.end {
-            format!("operations {first} to {} and later ones", self.end)
-        } else {
-            format!("operations behind {}", first - 1)
+        let (first, end) = (self.state.position() + 1, self.end);
+        let operations = match (&self.state, self.snapshot) {
+            (_, SnapshotState::Newer { newest }) => {
+                let places = format!("the snapshot (up to {newest}) nor in a whole block");
+                format!("operations that are neither in {places}")
+            }
+            (LogState::Damaged { missing: Some((first, last)), .. }, _) => {
+                format!("operations of {first} to {last}")
+            }
+            _ if first <= end => format!("operations {first} to {end} and later ones"),
+            _ => format!("operations behind {}", first - 1),
         };
         let of_cluster =
             if self.number == CONTROLLER { ", and changes of topics and configs" } else { "" };
@@ -92,14 +130,14 @@ impl FoundLog {
         )
     }
 
-    /// Moves a snapshot to the trash if it is newer than the rest of the log, or of another log.
+    /// Moves a snapshot of another log to the trash.
     pub(super) fn set_snapshot_aside(
         &self,
         data: &Path,
         now: i64,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        if self.is_snapshot_wrong {
+        if self.snapshot == SnapshotState::Others {
             let path = self.name.join(SNAPSHOT_FILE_NAME);
             let place = trash::move_aside(data, &path, now)?;
             writeln!(out, "{} is now {}", path.display(), place.display())?;
@@ -107,24 +145,36 @@ impl FoundLog {
         Ok(())
     }
 
-    /// Records the end of the log in the stamp; rewrites a damaged one under another name.
+    /// Records the end of the log in the stamp; rewrites a damaged one under another name, from the
+    /// newest state that there is.
     pub(super) fn repair(
         &self,
         data: &Path,
         meta: &mut Meta,
         ids: &mut dyn Ids,
     ) -> Result<(), Failure> {
-        let shards = meta.shards();
+        let (shards, common) = (meta.shards(), cluster::common(meta)?);
         let known = &mut meta.logs[self.number as usize];
-        if let LogState::Readable { position } = self.state {
-            known.end = position;
-            return Ok(());
+        let has_newer = matches!(self.snapshot, SnapshotState::Newer { .. });
+        match self.state {
+            LogState::Covered { .. } => return Ok(()),
+            LogState::Readable { position } if !has_newer => {
+                known.end = position;
+                return Ok(());
+            }
+            LogState::Readable { .. }
+            | LogState::Damaged { .. }
+            | LogState::Missing
+            | LogState::Other { .. } => {}
         }
         let aside = aside(shards, self.number);
         let mut new = KnownLog::new(ids);
         let config = log_config(aside, new.id, block_bytes(data)?, LogSizes::default());
         let mut offline = OfflineLog::new(data.to_owned(), config);
-        if let LogState::Damaged { .. } = self.state {
+        if has_newer {
+            let mut newest = salvage(data, &common, self.number)?;
+            write_state(&mut newest, &mut offline, wall().0)?;
+        } else if let LogState::Damaged { .. } = self.state {
             copy_readable(&data.join(&self.name), &mut offline)?;
         }
         new.end = offline.finish()?;
@@ -137,22 +187,29 @@ impl LogState {
     /// The last readable operation.
     fn position(&self) -> u64 {
         match self {
-            Self::Readable { position } | Self::Damaged { position, .. } => *position,
+            Self::Readable { position }
+            | Self::Covered { position, .. }
+            | Self::Damaged { position, .. } => *position,
             Self::Missing | Self::Other { .. } => 0,
         }
     }
 }
 
-fn state(directory: &Path, known: &KnownLog) -> Result<LogState, Failure> {
+fn state(data: &Path, meta: &Meta, number: u32, name: &Path) -> Result<LogState, Failure> {
+    let (directory, known) = (data.join(name), meta.logs[number as usize]);
     let mut position = 0;
-    match read_log(directory, |batch| position = batch.position) {
+    match read_log(&directory, |batch| position = batch.position) {
         Ok(found) => Ok(match found.log_id() {
             None => LogState::Missing,
             Some(id) if id != known.id => LogState::Other { id },
             Some(_) => LogState::Readable { position: found.position() },
         }),
         Err(LoadError::Corruption { corruption, .. }) => {
-            Ok(LogState::Damaged { position, corruption })
+            if let Ok(loaded) = load(data, &cluster::common(meta)?, number) {
+                return Ok(LogState::Covered { position: loaded.position(), corruption });
+            }
+            let missing = salvage_log(&directory, |_| {})?.missing();
+            Ok(LogState::Damaged { position, corruption, missing })
         }
         Err(error) => Err(error.into()),
     }
@@ -164,19 +221,15 @@ fn snapshot(path: &Path) -> Option<(u64, u64)> {
     Some((header.log_id, header.newest))
 }
 
-/// Appends the batches before the damage.
+/// Appends the batches of whole blocks.
 fn copy_readable(directory: &Path, offline: &mut OfflineLog) -> Result<(), Failure> {
     let mut failed = None;
-    let read = read_log(directory, |batch| {
+    salvage_log(directory, |batch| {
         if failed.is_none() {
             failed = append(offline, batch).err();
         }
-    });
-    match (read, failed) {
-        (_, Some(failure)) => Err(failure),
-        (Ok(_) | Err(LoadError::Corruption { .. }), None) => Ok(()),
-        (Err(error), None) => Err(error.into()),
-    }
+    })?;
+    failed.map_or(Ok(()), Err)
 }
 
 /// The directory of a rewritten log, relative to the data directory.

@@ -1,0 +1,139 @@
+//! Damage of a shard's log while its server runs, and what the next start and a repair make of it:
+//! all that was acknowledged.
+
+use crate::support::http::{get, metric_until};
+use crate::support::offsets::{commit, committed, muster_log};
+use crate::support::{Server, create_topic, free_ports};
+use muster_storage::layout::Block;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const GROUPS: i64 = 100;
+
+/// In this time the check looks at each of a few files by its name, twice.
+const SETTLED: Duration = Duration::from_secs(12);
+
+/// The rate at which the log is read back: a round of a small log takes a moment.
+const FAST: &str = "state.check.max.bytes.per.second=100000000";
+
+fn group(number: i64) -> String {
+    format!("group-{number}")
+}
+
+fn commit_all(server: &Server, offset: i64) {
+    (0..GROUPS).for_each(|number| commit(server, &group(number), "orders", 0, offset + number));
+}
+
+#[track_caller]
+fn has_all(server: &Server, offset: i64) {
+    for number in 0..GROUPS {
+        let found = committed(server, &group(number));
+        assert_eq!(found[&("orders".to_owned(), 0)].0, offset + number, "{}", group(number));
+    }
+}
+
+fn segment(data: &Path) -> PathBuf {
+    data.join("shards-1/0/00000000000000000001.log")
+}
+
+/// Flips a bit in the block of this number, in place.
+fn flip(data: &Path, number: usize) {
+    let path = segment(data);
+    let bytes = fs::read(&path).unwrap();
+    let starts = (512..bytes.len()).step_by(512);
+    let at = starts.filter(|at| Block::read(&bytes[*at..]).is_ok()).nth(number).unwrap() + 60;
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&[bytes[at] ^ 1], at as u64).unwrap();
+    file.sync_all().unwrap();
+}
+
+/// A server with a commit of each group, and a port for its operator.
+fn filled(data: &Path, configs: &[&str]) -> (Server, u16) {
+    let operator = free_ports(1);
+    let admin = format!("admin.listener=127.0.0.1:{operator}");
+    let configs: Vec<_> = [FAST, &admin].into_iter().chain(configs.iter().copied()).collect();
+    let server = Server::start(data, 1, &configs);
+    create_topic(&server, "orders", 1);
+    commit_all(&server, 0);
+    (server, operator)
+}
+
+#[test]
+fn a_flipped_bit_costs_nothing() {
+    for (stops, configs) in [
+        (true, &[][..]),
+        (false, &[][..]),
+        (true, &["metadata.log.max.snapshot.interval.ms=3000"][..]),
+        (false, &["offsets.topic.segment.bytes=16777216"][..]),
+    ] {
+        let data = tempfile::tempdir().unwrap();
+        let (mut server, operator) = filled(data.path(), configs);
+        flip(data.path(), 5);
+        server.says("the log is damaged");
+        server.says("the log is rewritten");
+        commit_all(&server, 1_000);
+        has_all(&server, 1_000);
+        let (status, _, ready) = get(operator, "/readyz", "text/plain");
+        assert!(status == 200 && ready.contains("it was rewritten from memory"), "{ready}");
+        let (_, _, metrics) = get(operator, "/metrics", "text/plain");
+        assert!(metrics.contains("\nmuster_log_rewritten_total{shard=\"0\"} 1\n"), "{metrics}");
+        if stops {
+            assert!(server.stop().success());
+        } else {
+            server.kill();
+        }
+        let recovered = muster_log(["recover", data.path().to_str().unwrap(), "--accept-loss"]);
+        assert_eq!(recovered.out, "good: there is nothing to recover\n");
+        let verified = muster_log(["verify", data.path().to_str().unwrap()]);
+        assert_eq!(verified.status, 0, "{verified:?}");
+        has_all(&Server::start(data.path(), 1, &[]), 1_000);
+    }
+}
+
+#[test]
+fn files_that_are_removed_or_cut_cost_nothing() {
+    let remove = |data: &Path| fs::remove_file(segment(data)).unwrap();
+    let remove_all = |data: &Path| fs::remove_dir_all(data.join("shards-1")).unwrap();
+    let cut = |data: &Path| {
+        File::options().write(true).open(segment(data)).unwrap().set_len(1_000_000).unwrap();
+    };
+    let harms: [fn(&Path); 4] = [remove, remove, remove_all, cut];
+    for (way, stops) in harms.into_iter().zip([true, false, true, false]) {
+        let data = tempfile::tempdir().unwrap();
+        let (mut server, operator) = filled(data.path(), &[]);
+        way(data.path());
+        server.says("the log is damaged");
+        commit_all(&server, 1_000);
+        metric_until(operator, "muster_log_rewritten_total{", |times| times >= 1.0);
+        // Until the last file that was opened before is found, too.
+        std::thread::sleep(SETTLED);
+        metric_until(operator, "muster_log_damaged{", |damaged| damaged == 0.0);
+        commit_all(&server, 2_000);
+        if stops {
+            assert!(server.stop().success());
+        } else {
+            server.kill();
+        }
+        has_all(&Server::start(data.path(), 1, &[]), 2_000);
+    }
+}
+
+#[test]
+fn recovery_needs_no_block_that_is_older_than_its_snapshot() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut server, _) = filled(data.path(), &["metadata.log.max.snapshot.interval.ms=100"]);
+    commit_all(&server, 1_000);
+    server.says(&format!("was written at operation {}", 2 * GROUPS + 1));
+    server.kill();
+    flip(data.path(), 5);
+    let found = muster_log(["recover", data.path().to_str().unwrap(), "--accept-loss"]);
+    assert!(found.status == 0 && found.out.contains("NOTE shards-1/0: segment"), "{found:?}");
+    let mut server = Server::start(data.path(), 1, &[FAST]);
+    server.says("the log is rewritten");
+    has_all(&server, 1_000);
+    commit_all(&server, 2_000);
+    server.kill();
+    has_all(&Server::start(data.path(), 1, &[]), 2_000);
+}
