@@ -1,0 +1,60 @@
+//! The file operations of the shard of a world, performed on a directory.
+
+use super::World;
+use crate::directories;
+use crate::shard::names::SNAPSHOT_FILE;
+use muster_storage::{FileDone, FileOp};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+
+impl World {
+    pub(super) fn perform(&mut self, op: FileOp) {
+        let is_to_log = match &op {
+            FileOp::Write { file, .. } | FileOp::Sync { file, .. } => *file < SNAPSHOT_FILE,
+            FileOp::Open { .. }
+            | FileOp::Close { .. }
+            | FileOp::Read { .. }
+            | FileOp::Truncate { .. }
+            | FileOp::Rename { .. }
+            | FileOp::RemoveFile { .. }
+            | FileOp::MoveDir { .. }
+            | FileOp::RemoveDir { .. } => false,
+        };
+        if let Some(held) = self.held.as_mut().filter(|_| is_to_log) {
+            return held.push(op);
+        }
+        let data = self.directory.path();
+        let done = match op {
+            FileOp::Open { file, path, .. } => {
+                let path = data.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                let mut options = OpenOptions::new();
+                let opened = options.read(true).write(true).create(true).truncate(false).open(path);
+                assert!(self.open.insert(file, opened.unwrap()).is_none());
+                return;
+            }
+            FileOp::Close { file } => return drop(self.open.remove(&file).unwrap()),
+            FileOp::Write { token, file, offset, data } => {
+                self.open[&file].write_all_at(&data, offset).unwrap();
+                FileDone::Written { token, buffer: data }
+            }
+            FileOp::Read { token, file, offset, len } => {
+                let mut data = vec![0; len as usize];
+                let read = self.open[&file].read_at(&mut data, offset).unwrap();
+                data.truncate(read);
+                FileDone::Read { token, data }
+            }
+            FileOp::Sync { token, .. } => FileDone::Synced { token },
+            FileOp::Truncate { file, len } => return self.open[&file].set_len(len).unwrap(),
+            FileOp::Rename { from, to } => {
+                return fs::rename(data.join(from), data.join(to)).unwrap();
+            }
+            FileOp::RemoveFile { path } => return drop(fs::remove_file(data.join(path))),
+            FileOp::MoveDir { from, to } => {
+                return directories::move_to(&data.join(from), &data.join(to)).unwrap();
+            }
+            FileOp::RemoveDir { path } => return drop(fs::remove_dir_all(data.join(path))),
+        };
+        self.done.push_back(done);
+    }
+}
