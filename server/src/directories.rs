@@ -56,6 +56,12 @@ pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
+/// Gives a file another name, too.
+pub(crate) fn link(path: &Path, name: &Path) -> io::Result<()> {
+    name.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::hard_link(path, name)
+}
+
 /// The result of a removal, of which the target may be missing.
 pub(crate) fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {

@@ -131,6 +131,13 @@ impl OfflineLog {
             FileOp::MoveDir { from, to } => {
                 directories::move_to(&data.join(from), &data.join(to)).map(|()| None)?
             }
+            FileOp::Look { token, path, .. } => {
+                let len = fs::metadata(data.join(path)).ok().map(|found| found.len());
+                Some(FileDone::Looked { token, len })
+            }
+            FileOp::Keep { path, name } => {
+                directories::link(&data.join(path), &data.join(name)).map(|()| None)?
+            }
             FileOp::RemoveDir { path } => fs::remove_dir_all(data.join(path)).map(|()| None)?,
         })
     }

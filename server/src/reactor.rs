@@ -258,7 +258,10 @@ impl<I: Io> Reactor<I> {
                 let done = self.files.synced(token, result)?;
                 self.step(io, shard, Event::File(done));
             }
-            Completion::Called => self.files.called(io.files())?,
+            Completion::Called => {
+                let looked = self.files.called(io.files())?;
+                looked.into_iter().for_each(|done| self.step(io, shard, Event::File(done)));
+            }
             Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
             Completion::Mail(Message::Report(to)) => {
                 self.note_full(io, shard);

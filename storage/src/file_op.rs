@@ -46,11 +46,11 @@ pub enum OpenMode {
 /// A `Close` may follow operations on its file that are under way; these are still carried out. A
 /// `Sync` covers the writes to its file that were requested before it.
 ///
-/// Paths are relative to the data directory. Only `Write`, `Read` and `Sync` have a completion, one
-/// [`FileDone`] each. The others take effect in the order in which they were requested, and as late
-/// as the disk is slow. What depends on them waits: operations on a file for its open and its
-/// truncation, and, for a rename, writes and syncs of all files in its directory, as a file may be
-/// acknowledged only under its name.
+/// Paths are relative to the data directory. Only `Write`, `Read`, `Sync` and `Look` have a
+/// completion, one [`FileDone`] each. All but the first three take effect in the order in which
+/// they were requested, and as late as the disk is slow. What depends on them waits: operations on
+/// a file for its open and its truncation, and, for a rename, writes and syncs of all files in its
+/// directory, as a file may be acknowledged only under its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
     /// Opens a file for reading and writing, and creates it (and its directory) if it is missing.
@@ -104,6 +104,20 @@ pub enum FileOp {
         from: PathBuf,
         to: PathBuf,
     },
+    /// Gives a file a second name, under which it outlives the removal of the first. A file that is
+    /// missing, or cannot get another name, is left as it is.
+    Keep {
+        path: PathBuf,
+        name: PathBuf,
+    },
+    /// Looks at the file to which a path leads now. A process that has a file open notices neither
+    /// that it was removed nor that another one has its name.
+    Look {
+        token: FileToken,
+        path: PathBuf,
+        /// The id of the file that the path should lead to, if it is open.
+        file: Option<FileId>,
+    },
 }
 
 /// The completion of an operation.
@@ -122,13 +136,18 @@ pub enum FileDone {
         token: FileToken,
         data: Vec<u8>,
     },
-    /// The reason is for the log; the client gets KAFKA_STORAGE_ERROR.
+    /// A read failed, or a look. The reason is for the log; a client gets KAFKA_STORAGE_ERROR.
     ReadFailed {
         token: FileToken,
         reason: String,
     },
     Synced {
         token: FileToken,
+    },
+    /// The length of the file; None if the path leads to no file, or to another than the open one.
+    Looked {
+        token: FileToken,
+        len: Option<u64>,
     },
 }
 
@@ -139,7 +158,8 @@ impl FileDone {
         | Self::NoSpace { token }
         | Self::Read { token, .. }
         | Self::ReadFailed { token, .. }
-        | Self::Synced { token }) = self;
+        | Self::Synced { token }
+        | Self::Looked { token, .. }) = self;
         *token
     }
 }

@@ -62,6 +62,11 @@ impl OpenFiles {
         file
     }
 
+    /// The id of a file, if it is open.
+    pub fn id_of(&self, key: FileKey) -> Option<FileId> {
+        self.by_key.get(&key).map(|slot| self.id(*slot))
+    }
+
     /// Closes a file if it is open.
     pub fn close(&mut self, key: FileKey, ops: &mut Vec<FileOp>) {
         if let Some(slot) = self.by_key.remove(&key) {

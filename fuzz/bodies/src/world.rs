@@ -410,6 +410,11 @@ impl Disk {
             }
             FileOp::RemoveFile { path } => drop(self.files.remove(&path)),
             FileOp::MoveDir { from, .. } => self.files.retain(|file, _| !file.starts_with(&from)),
+            FileOp::Look { token, path, .. } => {
+                let len = self.files.get(&path).map(SparseFile::len);
+                return Some(FileDone::Looked { token, len });
+            }
+            FileOp::Keep { .. } => {}
             FileOp::RemoveDir { path } => self.files.retain(|file, _| !file.starts_with(&path)),
         }
         None

@@ -1,6 +1,6 @@
 //! The disk in memory.
 
-use muster::files::{Call, Descriptor};
+use muster::files::{Call, CallDone, Descriptor};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ const SPARE_MAX: usize = 16;
 pub(crate) struct Disk {
     pub(crate) files: BTreeMap<PathBuf, File>,
     spare: Vec<Vec<u8>>,
-    /// The ends of calls that are not taken yet, each with the file that it opened.
-    pub(crate) called: VecDeque<Option<File>>,
+    /// The ends of calls that are not taken yet.
+    pub(crate) called: VecDeque<CallDone<File>>,
 }
 
 /// A file. It can be used even after it was removed.
@@ -30,10 +30,12 @@ impl Descriptor for File {
 }
 
 impl Disk {
-    /// A call takes effect; returns the file that it opened.
-    pub(crate) fn make(&mut self, call: Call<File>) -> Option<File> {
+    /// A call takes effect.
+    pub(crate) fn make(&mut self, call: Call<File>) -> CallDone<File> {
         match call {
-            Call::Open { path, .. } => return Some(self.files.entry(path).or_default().clone()),
+            Call::Open { path, .. } => {
+                return CallDone::Opened(self.files.entry(path).or_default().clone());
+            }
             Call::Truncate { file, len } => file.0.borrow_mut().truncate(len),
             Call::Rename { from, to } => {
                 let file = self.files.remove(&from).expect("a file to rename");
@@ -44,9 +46,15 @@ impl Disk {
             Call::RemoveDir { path } | Call::MoveDir { from: path, .. } => {
                 self.files.retain(|file, _| !file.starts_with(&path));
             }
+            Call::Look { path, file } => {
+                let found = self.files.get(&path);
+                let is_it = |found: &&File| file.is_none_or(|file| Rc::ptr_eq(&file.0, &found.0));
+                return CallDone::Looked(Ok(found.filter(is_it).map(|it| it.0.borrow().len())));
+            }
+            Call::Keep { .. } => {}
             Call::Close { file } => drop(file),
         }
-        None
+        CallDone::Done
     }
 
     /// An empty buffer.

@@ -4,7 +4,7 @@
 use crate::disk::{Disk, File};
 use crate::sockets::{Conn, Sockets};
 use muster::clock::Times;
-use muster::files::{Call, FileError, FileIo, PartsTo};
+use muster::files::{Call, CallDone, FileError, FileIo, PartsTo};
 use muster::reactor::{Completion, Io, Share};
 use muster::shard::{CertificateOrder, Command, Message, Shard};
 use muster::telemetry::{Push, Receiver};
@@ -55,8 +55,8 @@ impl Memory {
             }
             Operation::Sync { token } => Completion::Synced { token, result: Ok(()) },
             Operation::Call(call) => {
-                let opened = self.disk.make(call);
-                self.disk.called.push_back(opened);
+                let done = self.disk.make(call);
+                self.disk.called.push_back(done);
                 Completion::Called
             }
             Operation::Send { conn, parts } => {
@@ -93,7 +93,7 @@ impl FileIo for Memory {
         self.begun.push_back(Operation::Call(call));
     }
 
-    fn ended(&mut self) -> Option<Result<Option<File>, FileError>> {
+    fn ended(&mut self) -> Option<Result<CallDone<File>, FileError>> {
         self.disk.called.pop_front().map(Ok)
     }
 

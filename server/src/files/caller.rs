@@ -1,19 +1,20 @@
 //! Makes the calls of a shard that may wait for a disk, one after the other, on a thread of its
 //! own.
 
-use super::{Call, FileError, Freeing};
+use super::{Call, CallDone, FileError, Freeing};
 use crate::directories::{self, absent_is_fine};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use muster_storage::OpenMode;
 use muster_uring::{File, Waker};
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use tracing::warn;
 
-/// The end of a call: the file, if one was opened.
-pub(super) type Ended = Result<Option<File>, FileError>;
+/// The end of a call.
+pub(super) type Ended = Result<CallDone<File>, FileError>;
 
 /// The shard's side of the thread, which ends when this is dropped.
 #[derive(Debug)]
@@ -95,7 +96,7 @@ impl Directory {
                 // If the data directory is gone, opening a new file must not begin a log of its
                 // own.
                 let opened = fs::metadata(data).and_then(|_| open(data, &path, mode));
-                return opened.map(Some).map_err(|error| failed("open", &path, &error));
+                return opened.map(CallDone::Opened).map_err(|error| failed("open", &path, &error));
             }
             Call::Truncate { file, len } => {
                 let truncated = file.std().set_len(len);
@@ -126,9 +127,19 @@ impl Directory {
                     warn!("could not move {} to {}: {error}", from.display(), to.display());
                 }
             }
+            Call::Keep { path, name } => {
+                let (path, name) = (data.join(path), data.join(name));
+                let kept = absent_is_fine(directories::link(&path, &name));
+                if let Err(error) = kept {
+                    warn!("could not keep {} as {}: {error}", path.display(), name.display());
+                }
+            }
+            Call::Look { path, file } => {
+                return Ok(CallDone::Looked(look(&data.join(path), file.as_ref())));
+            }
             Call::Close { file } => drop(file),
         }
-        Ok(None)
+        Ok(CallDone::Done)
     }
 }
 
@@ -145,6 +156,18 @@ fn open(data: &Path, path: &Path, mode: OpenMode) -> io::Result<File> {
         directories::sync_names(data, path)?;
     }
     Ok(file)
+}
+
+fn look(path: &Path, open: Option<&File>) -> io::Result<Option<u64>> {
+    let found = match fs::metadata(path) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        found => found?,
+    };
+    let open = open.map(|file| file.std().metadata()).transpose()?;
+    let is_it = open.is_none_or(|open| (open.dev(), open.ino()) == (found.dev(), found.ino()));
+    Ok(is_it.then_some(found.len()))
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> FileError {

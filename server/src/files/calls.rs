@@ -3,7 +3,7 @@
 
 use super::{Call, Descriptor, FileIo};
 use hashbrown::HashMap;
-use muster_storage::FileId;
+use muster_storage::{FileId, FileToken};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ pub(super) enum Purpose {
     Name {
         is_rename: bool,
     },
+    Look(FileToken),
     Close,
 }
 
@@ -179,7 +180,9 @@ impl<F: Descriptor> Calls<F> {
 fn directories<F>(call: &Call<F>) -> Directories {
     let parent = |path: &Path| path.parent().map(Path::to_owned);
     match call {
-        Call::Open { path, .. } | Call::RemoveFile { path } => [parent(path), None],
+        Call::Open { path, .. } | Call::RemoveFile { path } | Call::Keep { path, .. } => {
+            [parent(path), None]
+        }
         Call::Rename { from, to } => {
             let (from, to) = (parent(from), parent(to));
             let other = from.clone().filter(|from| to.as_ref() != Some(from));
@@ -187,6 +190,6 @@ fn directories<F>(call: &Call<F>) -> Directories {
         }
         Call::RemoveDir { path } => [Some(path.clone()), None],
         Call::MoveDir { from, to } => [Some(from.clone()), Some(to.clone())],
-        Call::Truncate { .. } | Call::Close { .. } => [None, None],
+        Call::Truncate { .. } | Call::Look { .. } | Call::Close { .. } => [None, None],
     }
 }

@@ -4,6 +4,7 @@
 use muster_storage::{FileToken, OpenMode};
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Carries out operations. No function waits for a disk: the ends of writes, reads, syncs and calls
@@ -20,11 +21,11 @@ pub trait FileIo {
     /// were started.
     fn call(&mut self, call: Call<Self::File>);
 
-    /// The end of the next call: the file, if one was opened.
+    /// The end of the next call.
     ///
     /// # Errors
     /// The call failed.
-    fn ended(&mut self) -> Option<Result<Option<Self::File>, FileError>>;
+    fn ended(&mut self) -> Option<Result<CallDone<Self::File>, FileError>>;
 
     /// Starts a write in the mode in which the file was opened.
     fn write(
@@ -81,9 +82,29 @@ pub enum Call<F> {
         from: PathBuf,
         to: PathBuf,
     },
+    /// A file that cannot get another name is left as it is.
+    Keep {
+        path: PathBuf,
+        name: PathBuf,
+    },
+    /// Looks at the file to which the path leads, which should be this one if it is open.
+    Look {
+        path: PathBuf,
+        file: Option<F>,
+    },
     Close {
         file: F,
     },
+}
+
+/// The end of a call.
+#[derive(Debug)]
+pub enum CallDone<F> {
+    Opened(F),
+    /// The length of the file; None if the path leads to no file, or to another than the open one.
+    Looked(io::Result<Option<u64>>),
+    /// The end of any other call.
+    Done,
 }
 
 /// An open file. Clones share the descriptor.

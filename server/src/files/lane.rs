@@ -164,7 +164,9 @@ impl<F: Clone> Lane<F> {
             | FileOp::Rename { .. }
             | FileOp::RemoveFile { .. }
             | FileOp::RemoveDir { .. }
-            | FileOp::MoveDir { .. } => is_open,
+            | FileOp::MoveDir { .. }
+            | FileOp::Keep { .. }
+            | FileOp::Look { .. } => is_open,
         }
     }
 }

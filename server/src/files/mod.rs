@@ -17,7 +17,7 @@ mod tests;
 pub use caller::Caller;
 pub use counters::{FileCounters, FileGauges};
 pub use freeing::Freeing;
-pub use io::{Call, Descriptor, FileError, FileIo, PartsTo};
+pub use io::{Call, CallDone, Descriptor, FileError, FileIo, PartsTo};
 pub use ring::{RingIo, block_bytes};
 
 use crate::shard::Part;
@@ -121,6 +121,11 @@ impl<I: FileIo> Files<I> {
             FileOp::RemoveFile { path } => self.change_name(io, Call::RemoveFile { path }),
             FileOp::RemoveDir { path } => self.change_name(io, Call::RemoveDir { path }),
             FileOp::MoveDir { from, to } => self.change_name(io, Call::MoveDir { from, to }),
+            FileOp::Keep { path, name } => self.change_name(io, Call::Keep { path, name }),
+            FileOp::Look { token, path, file } => {
+                let file = file.and_then(|file| self.lanes.get(&file)?.file().cloned());
+                self.push_call(io, Purpose::Look(token), Call::Look { path, file });
+            }
         }
         Ok(())
     }
@@ -140,16 +145,18 @@ impl<I: FileIo> Files<I> {
         self.begin_calls(io);
     }
 
-    /// The next call has ended. Starts the operations that waited for it.
+    /// The next call has ended. Starts the operations that waited for it; returns the completion of
+    /// a look.
     ///
     /// # Errors
     /// The call failed, or an operation that waited for it: the process has to end.
-    pub fn called(&mut self, io: &mut I) -> Result<(), FileError> {
-        let Some(opened) = io.ended().transpose()? else { return Ok(()) };
+    pub fn called(&mut self, io: &mut I) -> Result<Option<FileDone>, FileError> {
+        let Some(done) = io.ended().transpose()? else { return Ok(None) };
+        let mut looked = None;
         match self.calls.ended(self.now) {
             Some(Purpose::Open(file)) => {
                 self.counters.opens += 1;
-                if let Some(opened) = opened {
+                if let CallDone::Opened(opened) = done {
                     self.lane_mut(file)?.opened(opened);
                 }
                 self.start_waiting(io, vec![file])?;
@@ -162,10 +169,19 @@ impl<I: FileIo> Files<I> {
                 let held = std::mem::take(&mut self.held);
                 self.start_waiting(io, held)?;
             }
+            Some(Purpose::Look(token)) => {
+                if let CallDone::Looked(found) = done {
+                    let failed = |error: std::io::Error| error.to_string();
+                    looked = Some(match found.map_err(failed) {
+                        Ok(len) => FileDone::Looked { token, len },
+                        Err(reason) => FileDone::ReadFailed { token, reason },
+                    });
+                }
+            }
             Some(Purpose::Name { is_rename: false } | Purpose::Close) | None => {}
         }
         self.begin_calls(io);
-        Ok(())
+        Ok(looked)
     }
 
     /// A write ended; None for an unknown token. Starts the syncs that waited for it.
@@ -412,7 +428,9 @@ impl<I: FileIo> Files<I> {
             FileOp::Rename { .. }
             | FileOp::RemoveFile { .. }
             | FileOp::RemoveDir { .. }
-            | FileOp::MoveDir { .. } => unreachable!("it has no file id"),
+            | FileOp::MoveDir { .. }
+            | FileOp::Keep { .. }
+            | FileOp::Look { .. } => unreachable!("it has no file id"),
         }
         Ok(())
     }

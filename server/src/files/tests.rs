@@ -1,8 +1,8 @@
 //! Stories of files on a disk whose calls end when the story says so.
 
-use super::{Call, Descriptor, FileError, FileIo, Files, PartsTo};
+use super::{Call, CallDone, Descriptor, FileError, FileIo, Files, PartsTo};
 use crate::event::Part;
-use muster_storage::{FileId, FileOp, FileToken, OpenMode};
+use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ impl Descriptor for Open {
 struct Disk {
     started: Vec<String>,
     calls: VecDeque<Call<Open>>,
-    ended: VecDeque<Option<Open>>,
+    ended: VecDeque<CallDone<Open>>,
     /// Paths that need no disk to be opened.
     cached: Vec<&'static str>,
     /// Operations on a file keep it in use.
@@ -51,12 +51,14 @@ impl FileIo for Disk {
                 format!("remove {}", path.display())
             }
             Call::MoveDir { from, .. } => format!("move {}", from.display()),
+            Call::Keep { path, .. } => format!("keep {}", path.display()),
+            Call::Look { path, .. } => format!("look {}", path.display()),
             Call::Close { file } => format!("close {}", file.0),
         });
         self.calls.push_back(call);
     }
 
-    fn ended(&mut self) -> Option<Result<Option<Open>, FileError>> {
+    fn ended(&mut self) -> Option<Result<CallDone<Open>, FileError>> {
         self.ended.pop_front().map(Ok)
     }
 
@@ -128,15 +130,17 @@ impl Story {
         FileToken(self.tokens)
     }
 
-    /// The next call ends.
-    fn ends(&mut self) {
-        let opened = match self.disk.calls.pop_front().expect("a call is under way") {
-            Call::Open { path, .. } => Some(Open(Rc::new(path.display().to_string()))),
-            _ => None,
+    /// The next call ends; returns the completion of a look.
+    fn ends(&mut self) -> Option<FileDone> {
+        let done = match self.disk.calls.pop_front().expect("a call is under way") {
+            Call::Open { path, .. } => CallDone::Opened(Open(Rc::new(path.display().to_string()))),
+            Call::Look { file, .. } => CallDone::Looked(Ok(file.map(|_| 4_096))),
+            _ => CallDone::Done,
         };
-        self.disk.ended.push_back(opened);
-        self.files.called(&mut self.disk).unwrap();
+        self.disk.ended.push_back(done);
+        let looked = self.files.called(&mut self.disk).unwrap();
         self.files.resume(&mut self.disk);
+        looked
     }
 
     /// All operations under way end.
@@ -326,4 +330,21 @@ fn the_oldest_operation_and_the_first_call_that_waits_are_known_with_their_times
     assert_eq!(standing(&story), (Some(700), None), "a slice is an operation, too");
     story.files.slice_ended(0);
     assert_eq!(standing(&story), (None, None));
+}
+
+#[test]
+fn a_look_follows_the_changes_of_names_before_it_and_knows_the_open_file() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["a/1"];
+    story.open(A, "a/1");
+    story.perform(FileOp::Rename { from: "a/2".into(), to: "a/1".into() });
+    let look = |token, file| FileOp::Look { token: FileToken(token), path: "a/1".into(), file };
+    story.perform(look(7, Some(A)));
+    story.perform(look(8, None));
+    story.started(&["rename a/2 a/1", "look a/1", "look a/1"]);
+    assert_eq!(story.ends(), None);
+    // The disk of the story has only files that are open.
+    let looked = |token, len| FileDone::Looked { token: FileToken(token), len };
+    assert_eq!(story.ends(), Some(looked(7, Some(4_096))));
+    assert_eq!(story.ends(), Some(looked(8, None)));
 }

@@ -54,7 +54,10 @@ impl LogReads {
                 batches.map_err(|error| error.to_string())
             }
             FileDone::ReadFailed { reason, .. } => Err(reason),
-            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::NoSpace { .. } => {
+            FileDone::Written { .. }
+            | FileDone::Synced { .. }
+            | FileDone::Looked { .. }
+            | FileDone::NoSpace { .. } => {
                 unreachable!("the log is only read here")
             }
         };

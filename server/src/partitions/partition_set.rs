@@ -271,7 +271,10 @@ impl Partitions {
                 out.failed_reads.push(reason);
                 None
             }
-            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::NoSpace { .. } => None,
+            FileDone::Written { .. }
+            | FileDone::Synced { .. }
+            | FileDone::Looked { .. }
+            | FileDone::NoSpace { .. } => None,
         };
         match job {
             Some(Job::Find(part, search)) => self.headers_read(part, search, data.as_deref(), out),
@@ -307,7 +310,10 @@ impl Partitions {
         match done {
             FileDone::Written { buffer, .. } => self.io.recycle(buffer),
             FileDone::Synced { .. } => self.checkpoint.advanced(),
-            FileDone::NoSpace { .. } | FileDone::Read { .. } | FileDone::ReadFailed { .. } => {}
+            FileDone::NoSpace { .. }
+            | FileDone::Read { .. }
+            | FileDone::ReadFailed { .. }
+            | FileDone::Looked { .. } => {}
         }
     }
 

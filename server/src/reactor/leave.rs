@@ -32,7 +32,7 @@ impl<I: Io> Reactor<I> {
             }
             Completion::Read { token, result } => drop(self.files.read(token, result)),
             Completion::Synced { token, result } => drop(self.files.synced(token, result)?),
-            Completion::Called => self.files.called(io.files())?,
+            Completion::Called => drop(self.files.called(io.files())?),
             Completion::PartsRead { parts, .. } => io.recycle(parts),
             Completion::NotAccepted { .. }
             | Completion::Received { .. }

@@ -3,7 +3,7 @@
 
 use super::{Completion, Io, Reactor, Share};
 use crate::clock::Times;
-use crate::files::{Call, Descriptor, FileError, FileIo, Files, PartsTo};
+use crate::files::{Call, CallDone, Descriptor, FileError, FileIo, Files, PartsTo};
 use crate::shard::tests::frames::frame;
 use crate::shard::tests::world::World;
 use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
@@ -174,7 +174,7 @@ impl FileIo for Sockets {
         Some(NoFile)
     }
 
-    fn ended(&mut self) -> Option<Result<Option<NoFile>, FileError>> {
+    fn ended(&mut self) -> Option<Result<CallDone<NoFile>, FileError>> {
         None
     }
 

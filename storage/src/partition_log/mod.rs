@@ -229,7 +229,10 @@ impl PartitionLog {
             FileDone::Synced { token } => {
                 self.synced.done(|closed| sync_count(closed) == token.0 & TOKEN_MASK);
             }
-            FileDone::NoSpace { .. } | FileDone::Read { .. } | FileDone::ReadFailed { .. } => {}
+            FileDone::NoSpace { .. }
+            | FileDone::Read { .. }
+            | FileDone::ReadFailed { .. }
+            | FileDone::Looked { .. } => {}
         }
     }
 

@@ -216,7 +216,10 @@ impl ShardLog {
                 assert_eq!(token, self.token(STEP_TOKEN), "a sync of another owner");
                 self.step_done();
             }
-            FileDone::Read { .. } | FileDone::ReadFailed { .. } | FileDone::NoSpace { .. } => {
+            FileDone::Read { .. }
+            | FileDone::ReadFailed { .. }
+            | FileDone::NoSpace { .. }
+            | FileDone::Looked { .. } => {
                 unreachable!("only compaction reads, and only its writes may fail")
             }
         }

@@ -93,6 +93,16 @@ impl Disk {
                 move_dir(&mut self.live, &from, &to);
                 move_dir(&mut self.durable, &from, &to);
             }
+            FileOp::Look { token, path, .. } => {
+                let len = self.live.get(&path).map(|file| file.len() as u64);
+                return Some(FileDone::Looked { token, len });
+            }
+            FileOp::Keep { path, name } => {
+                for files in [&mut self.live, &mut self.durable] {
+                    let kept = files.get(&path).cloned();
+                    files.extend(kept.map(|bytes| (name.clone(), bytes)));
+                }
+            }
             FileOp::RemoveDir { path } => {
                 self.live.retain(|file, _| !file.starts_with(&path));
                 self.durable.retain(|file, _| !file.starts_with(&path));

@@ -40,6 +40,11 @@ impl SparseFile {
         }
     }
 
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
     /// The bytes of a range, up to the end of the file.
     pub fn read(&self, offset: u64, len: u32) -> Vec<u8> {
         let mut data = Vec::new();

@@ -61,6 +61,12 @@ impl Disk {
         self.names.contains_key(path)
     }
 
+    /// The file with this name, and its length.
+    pub(crate) fn look(&self, path: &Path) -> Option<(Inode, u64)> {
+        let inode = *self.names.get(path)?;
+        Some((inode, self.files[inode.0].seen.len() as u64))
+    }
+
     /// Starts a write; returns its number.
     pub(crate) fn write(&mut self, inode: Inode, offset: u64, data: &[u8]) -> u64 {
         self.last_change += 1;

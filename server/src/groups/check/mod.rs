@@ -245,7 +245,10 @@ impl LogCheck {
                 );
                 return self.end_round(now, &round);
             }
-            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::NoSpace { .. } => {
+            FileDone::Written { .. }
+            | FileDone::Synced { .. }
+            | FileDone::Looked { .. }
+            | FileDone::NoSpace { .. } => {
                 unreachable!("the check reads only")
             }
         };

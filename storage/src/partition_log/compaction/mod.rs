@@ -151,7 +151,7 @@ impl Compaction {
                 self.failed = Some(CompactionEnd::Damaged { base_offset, reason });
             }
             FileDone::NoSpace { .. } => self.failed = Some(CompactionEnd::NoSpace),
-            FileDone::Written { .. } | FileDone::Synced { .. } => {}
+            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::Looked { .. } => {}
         }
     }
 }

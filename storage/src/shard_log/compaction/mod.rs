@@ -270,7 +270,7 @@ impl ShardLog {
                 self.compaction.news = Some(CompactionNews::NoSpace);
                 self.give_up();
             }
-            FileDone::Written { .. } | FileDone::Synced { .. } => {}
+            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::Looked { .. } => {}
         }
     }
 

@@ -6,7 +6,7 @@ use super::{Calling, Inbound};
 use crate::coverage::Seen;
 use crate::event::TimedEvent;
 use crate::world::World;
-use muster::files::Call;
+use muster::files::{Call, CallDone};
 use muster_storage::OpenMode;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
@@ -34,9 +34,9 @@ impl World {
             return;
         }
         let Some(Calling { shard, call, .. }) = self.process.calls.remove(&number) else { return };
-        let opened = self.make(shard, call);
+        let done = self.make(shard, call);
         if let Some(sim) = self.process.shard(shard) {
-            sim.called.push_back(opened);
+            sim.called.push_back(done);
         }
         self.enqueue(shard, Inbound::Called);
     }
@@ -47,10 +47,10 @@ impl World {
         opens.then(|| self.open(self.process.turning, path, mode))
     }
 
-    /// The call takes effect; returns the file that it opened.
-    fn make(&mut self, shard: u32, call: Call<OpenFile>) -> Option<OpenFile> {
+    /// The call takes effect.
+    fn make(&mut self, shard: u32, call: Call<OpenFile>) -> CallDone<OpenFile> {
         match call {
-            Call::Open { path, mode } => return Some(self.open(shard, &path, mode)),
+            Call::Open { path, mode } => return CallDone::Opened(self.open(shard, &path, mode)),
             Call::Truncate { file, len } => {
                 let path = self.path_of(&file);
                 self.note(format_args!("shard {shard} truncates {}", path.display()));
@@ -74,9 +74,20 @@ impl World {
                 self.note(format_args!("shard {shard} moves {old} to {new}"));
                 self.disk.remove_dir(&from);
             }
+            Call::Keep { path, .. } => {
+                self.note(format_args!("shard {shard} keeps {}", path.display()));
+            }
+            Call::Look { path, file } => {
+                self.note(format_args!("shard {shard} looks at {}", path.display()));
+                let found = self
+                    .disk
+                    .look(&path)
+                    .filter(|(inode, _)| file.is_none_or(|file| file.inode == *inode));
+                return CallDone::Looked(Ok(found.map(|(_, len)| len)));
+            }
             Call::Close { file } => drop(file),
         }
-        None
+        CallDone::Done
     }
 
     fn open(&mut self, shard: u32, path: &Path, mode: OpenMode) -> OpenFile {

@@ -6,7 +6,7 @@ use crate::disk::Inode;
 use crate::event::TimedEvent;
 use crate::net::LinkId;
 use crate::world::World;
-use muster::files::{Call, Descriptor, FileError, FileIo, PartsTo};
+use muster::files::{Call, CallDone, Descriptor, FileError, FileIo, PartsTo};
 use muster::reactor::Completion;
 use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
 use muster_storage::{FileToken, OpenMode};
@@ -89,7 +89,7 @@ impl FileIo for World {
         self.begin_call(call);
     }
 
-    fn ended(&mut self) -> Option<Result<Option<OpenFile>, FileError>> {
+    fn ended(&mut self) -> Option<Result<CallDone<OpenFile>, FileError>> {
         self.turning().called.pop_front().map(Ok)
     }
 

@@ -26,7 +26,7 @@ use late_verdicts::LateVerdict;
 use muster::clock::Times;
 use muster::cluster::ClusterImage;
 use muster::data_dir::Meta;
-use muster::files::{Call, Files};
+use muster::files::{Call, CallDone, Files};
 use muster::host::Host;
 use muster::reactor::{Reactor, Share};
 use muster::shard::{Inspection, Message, Shard};
@@ -104,7 +104,7 @@ pub(crate) struct SimShard {
     is_recovering: bool,
     inbox: VecDeque<Inbound>,
     /// The files that ended calls opened, in order.
-    called: VecDeque<Option<OpenFile>>,
+    called: VecDeque<CallDone<OpenFile>>,
     /// Mail that is on its way, with the time when it arrives, in order.
     mailbox: VecDeque<(u64, Message)>,
     /// Verdicts that arrive after the marker of their producer.

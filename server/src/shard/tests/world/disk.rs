@@ -3,9 +3,10 @@
 use super::World;
 use crate::directories;
 use crate::shard::names::SNAPSHOT_FILE;
-use muster_storage::{FileDone, FileOp};
+use muster_storage::{FileDone, FileId, FileOp};
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 
 impl World {
     pub(super) fn perform(&mut self, op: FileOp) {
@@ -18,6 +19,8 @@ impl World {
             | FileOp::Rename { .. }
             | FileOp::RemoveFile { .. }
             | FileOp::MoveDir { .. }
+            | FileOp::Keep { .. }
+            | FileOp::Look { .. }
             | FileOp::RemoveDir { .. } => false,
         };
         if let Some(held) = self.held.as_mut().filter(|_| is_to_log) {
@@ -53,8 +56,24 @@ impl World {
             FileOp::MoveDir { from, to } => {
                 return directories::move_to(&data.join(from), &data.join(to)).unwrap();
             }
+            FileOp::Keep { path, name } => {
+                let kept = directories::link(&data.join(path), &data.join(name));
+                return directories::absent_is_fine(kept).unwrap();
+            }
+            FileOp::Look { token, path, file } => {
+                FileDone::Looked { token, len: self.look(&data.join(path), file) }
+            }
             FileOp::RemoveDir { path } => return drop(fs::remove_dir_all(data.join(path))),
         };
         self.done.push_back(done);
+    }
+
+    fn look(&self, path: &Path, file: Option<FileId>) -> Option<u64> {
+        let found = fs::metadata(path).ok()?;
+        let is_it = file.is_none_or(|file| {
+            let open = self.open[&file].metadata().unwrap();
+            (open.dev(), open.ino()) == (found.dev(), found.ino())
+        });
+        is_it.then_some(found.len())
     }
 }
