@@ -452,13 +452,15 @@ impl Groups {
         self.is_failed
     }
 
-    /// Whether a stop that began at a time waits for the snapshot that is due or under way, or for
-    /// the rewrite of the log. (Without the snapshot the next start would replay for longer than
-    /// the write takes.)
+    /// Whether a stop that began at a time waits for the snapshot that is due or under way, for a
+    /// look at all files of the log, or for the rewrite of the log. (Without the snapshot the next
+    /// start would replay for longer than the write takes.)
     pub(crate) fn awaits_snapshot(&self, stop_began: i64, now: i64) -> bool {
         let patience = self.config.snapshot_on_stop_max_ms;
-        let is_writing = self.rewrite.is_under_way() || self.has_snapshot_to_write(now);
-        is_writing && now < stop_began.saturating_add(patience)
+        let has_work = self.rewrite.is_under_way()
+            || self.check.awaits_looks()
+            || self.has_snapshot_to_write(now);
+        has_work && now < stop_began.saturating_add(patience)
     }
 
     fn has_snapshot_to_write(&self, now: i64) -> bool {

@@ -3,6 +3,7 @@
 
 use super::ShardLog;
 use super::compaction::segment_path;
+use crate::file_op::{FileId, FileKey};
 use crate::layout::SegmentHeader;
 use std::path::PathBuf;
 
@@ -20,6 +21,12 @@ pub struct LogFile {
 }
 
 impl ShardLog {
+    /// The last file with blocks.
+    pub fn newest_file(&self) -> Option<LogFile> {
+        let (sequence, _) = self.segments.last_with_blocks()?;
+        self.next_file(sequence - 1)
+    }
+
     /// The file that follows a sequence number, among those of the log.
     pub fn next_file(&self, after: u64) -> Option<LogFile> {
         let (sequence, segment) = self.segments.next(after)?;
@@ -30,6 +37,11 @@ impl ShardLog {
             log_id: self.config.log_id,
             pass: segment.pass,
         })
+    }
+
+    /// The id of a segment's file, if it is open.
+    pub fn open_file(&self, sequence: u64) -> Option<FileId> {
+        self.files.id_of(FileKey { log: 0, segment: sequence })
     }
 
     /// Whether a file is still one of the log: compaction may have replaced it.

@@ -36,7 +36,7 @@ use muster_codec::Wall;
 use partitions::{IndexEntry, Partitions};
 use segments::{Segments, Step};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The configuration of a shard's log.
 #[derive(Debug, Clone, PartialEq)]
@@ -172,8 +172,13 @@ impl ShardLog {
         }
     }
 
+    /// The directory of the log.
+    pub fn directory(&self) -> &Path {
+        &self.config.dir
+    }
+
     /// The time of the wall clock.
-    fn wall(&self, now: i64) -> i64 {
+    pub fn wall(&self, now: i64) -> i64 {
         now.saturating_add(self.wall_ahead)
     }
 

@@ -25,7 +25,7 @@ use muster_coordinator::{Divergence, GroupDigest, NextGroup, Sample};
 use muster_storage::{
     FileDone, FileId, FileOp, FileToken, LogPartition, ReadPlan, Reading, ShardLog,
 };
-use names::NamesCheck;
+use names::{Going, NamesCheck};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -170,6 +170,11 @@ impl LogCheck {
         Some(format!("at operation {position} {what} in the log, which is right"))
     }
 
+    /// Whether a clean stop has to wait for looks at the files of the log.
+    pub(super) fn awaits_looks(&self) -> bool {
+        !self.is_ended(false) && !self.names.is_over()
+    }
+
     /// Takes the damage of the log that was found.
     pub(super) fn take_damage(&mut self) -> Option<String> {
         self.damage.take()
@@ -184,7 +189,8 @@ impl LogCheck {
 
     /// Continues the check, if it is time. To be called at the end of a turn.
     pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
-        self.names.turn(log.log(), turn.now, self.is_ended(turn.is_stopping), ops);
+        let going = Going { is_ended: self.is_ended(false), is_stopping: turn.is_stopping };
+        self.names.turn(log.log(), turn.now, going, ops);
         if self.waits(log.log(), turn.is_stopping) {
             return;
         }
@@ -216,9 +222,9 @@ impl LogCheck {
         if self.found.is_some() || self.damage.is_some() {
             return Some(turn.now);
         }
-        let of_names = self.names.deadline(self.is_ended(turn.is_stopping), turn.now);
+        let of_names = self.names.deadline(self.is_ended(false), turn.now);
         let of_rounds = (!self.waits(log, turn.is_stopping)).then_some(self.next_at);
-        [of_names, of_rounds].into_iter().flatten().min()
+        [of_names.filter(|_| log.is_recovered()), of_rounds].into_iter().flatten().min()
     }
 
     /// Takes the completion of a read.

@@ -1,6 +1,8 @@
-//! The part of the running check that looks at the files of the log by their names: a file that was
-//! removed, replaced or cut short reads as before to a server that has it open. One file after the
-//! other is opened again, and its header and its last byte are read.
+//! The part of the running check that looks at the files of the log by their names: a process that
+//! has a file open notices neither that it was removed, replaced or cut short, nor that its
+//! directory was. Each file is looked at in turn, and the newest one between two others if the log
+//! has grown: whether its name still leads to it, its length, and its header. At a clean stop all
+//! of them are.
 
 use muster_storage::{FileDone, FileId, FileOp, FileToken, LogFile, OpenMode, ShardLog};
 
@@ -16,97 +18,150 @@ pub(super) struct NamesCheck {
     file: FileId,
     token: FileToken,
     next_at: i64,
+    /// The last file of the round, which goes over all of them.
+    after: u64,
+    /// The bytes of the log at the last look at the newest file, and whether that look was the
+    /// last one.
+    grown_to: u64,
+    was_newest: bool,
     stage: Stage,
+    last_round: LastRound,
+}
+
+/// The round at a clean stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastRound {
+    No,
+    UnderWay,
+    Done,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// The file that follows this one is next.
-    Idle(u64),
+    Idle,
+    Looking(LogFile),
+    /// The name leads to the file, which is long enough.
+    Found(LogFile),
     ReadingHead(LogFile),
-    /// The header is that of the file.
-    HeadRead(LogFile),
-    ReadingEnd(LogFile),
-    /// The file is to be closed.
-    Done(u64),
+    /// The file that was opened for its header is to be closed.
+    HeadRead,
+}
+
+/// Whether the check continues.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Going {
+    /// It begins with no further file.
+    pub(super) is_ended: bool,
+    pub(super) is_stopping: bool,
 }
 
 impl NamesCheck {
     pub(super) fn new(file: FileId, token: FileToken, now: i64) -> Self {
-        Self { file, token, next_at: now.saturating_add(PAUSE_MS), stage: Stage::Idle(0) }
+        Self {
+            file,
+            token,
+            next_at: now.saturating_add(PAUSE_MS),
+            after: 0,
+            grown_to: 0,
+            was_newest: false,
+            stage: Stage::Idle,
+            last_round: LastRound::No,
+        }
     }
 
     pub(super) fn owns(&self, token: FileToken) -> bool {
         token == self.token
     }
 
-    /// Continues, at the end of a turn; begins with no further file if it `ends`.
-    pub(super) fn turn(&mut self, log: &ShardLog, now: i64, ends: bool, ops: &mut Vec<FileOp>) {
+    /// Whether all files were looked at since the stop began.
+    pub(super) fn is_over(&self) -> bool {
+        self.last_round == LastRound::Done
+    }
+
+    /// Continues, at the end of a turn.
+    pub(super) fn turn(&mut self, log: &ShardLog, now: i64, going: Going, ops: &mut Vec<FileOp>) {
         let Self { file, token, .. } = *self;
-        let read = |offset, len| FileOp::Read { token, file, offset, len };
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Idle(0)) {
-            Stage::Idle(after) if ends || now < self.next_at || !log.is_recovered() => {
-                Stage::Idle(after)
+        if going.is_stopping && self.last_round == LastRound::No {
+            (self.last_round, self.after, self.next_at) = (LastRound::UnderWay, 0, now);
+        }
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Idle if going.is_ended || now < self.next_at || !log.is_recovered() => {
+                Stage::Idle
             }
-            Stage::Idle(after) => match log.next_file(after) {
+            Stage::Idle => match self.next(log, now) {
                 Some(of) => {
-                    ops.push(FileOp::Open { file, path: of.path.clone(), mode: OpenMode::Aside });
-                    ops.push(read(0, HEAD_BYTES));
-                    Stage::ReadingHead(of)
+                    let (path, file) = (of.path.clone(), log.open_file(of.sequence));
+                    ops.push(FileOp::Look { token, path, file });
+                    Stage::Looking(of)
                 }
-                None => {
-                    self.next_at = now.saturating_add(PAUSE_MS);
-                    Stage::Idle(0)
-                }
+                None => Stage::Idle,
             },
-            Stage::HeadRead(of) => {
-                ops.push(read(u64::from(of.bytes) - 1, 1));
-                Stage::ReadingEnd(of)
+            Stage::Found(of) => {
+                ops.push(FileOp::Open { file, path: of.path.clone(), mode: OpenMode::Aside });
+                ops.push(FileOp::Read { token, file, offset: 0, len: HEAD_BYTES });
+                Stage::ReadingHead(of)
             }
-            Stage::Done(after) => {
+            Stage::HeadRead => {
                 ops.push(FileOp::Close { file });
-                self.next_at = now.saturating_add(PAUSE_MS);
-                Stage::Idle(after)
+                Stage::Idle
             }
-            reading @ (Stage::ReadingHead(_) | Stage::ReadingEnd(_)) => reading,
+            waiting @ (Stage::Looking(_) | Stage::ReadingHead(_)) => waiting,
         };
     }
 
     /// The time when it needs another turn without an event.
-    pub(super) fn deadline(&self, ends: bool, now: i64) -> Option<i64> {
+    pub(super) fn deadline(&self, is_ended: bool, now: i64) -> Option<i64> {
         match self.stage {
-            Stage::Idle(_) => (!ends).then_some(self.next_at),
-            Stage::HeadRead(_) | Stage::Done(_) => Some(now),
-            Stage::ReadingHead(_) | Stage::ReadingEnd(_) => None,
+            Stage::Idle => (!is_ended && !self.is_over()).then_some(self.next_at),
+            Stage::Found(_) | Stage::HeadRead => Some(now),
+            Stage::Looking(_) | Stage::ReadingHead(_) => None,
         }
     }
 
-    /// Takes the completion of a read; returns the damage that it shows.
+    /// Takes the completion of a look or read; returns the damage that it shows.
     pub(super) fn done(&mut self, log: &ShardLog, done: FileDone) -> Option<String> {
-        let (stage, damage) = match (std::mem::replace(&mut self.stage, Stage::Idle(0)), done) {
-            (Stage::ReadingHead(of), FileDone::Read { data, .. }) => {
-                if of.begins_with(&data) {
-                    (Stage::HeadRead(of), None)
+        let (stage, what) = match (std::mem::replace(&mut self.stage, Stage::Idle), done) {
+            (Stage::Looking(of), FileDone::Looked { len: None, .. }) => {
+                (Stage::Idle, Some((of, "is gone: its name leads to no file, or to another one")))
+            }
+            (Stage::Looking(of), FileDone::Looked { len: Some(len), .. }) => {
+                if len < u64::from(of.bytes) {
+                    (Stage::Idle, Some((of, "is shorter than it was")))
                 } else {
-                    let what = "is not there any more, or its header is another one";
-                    (Stage::Done(of.sequence), damage(log, &of, what))
+                    (Stage::Found(of), None)
                 }
             }
-            (Stage::ReadingEnd(of), FileDone::Read { data, .. }) => {
-                let is_short = data.is_empty();
-                let damage = is_short.then(|| damage(log, &of, "is shorter than it was")).flatten();
-                (Stage::Done(of.sequence), damage)
+            (Stage::ReadingHead(of), FileDone::Read { data, .. }) => {
+                let is_it = of.begins_with(&data);
+                (Stage::HeadRead, (!is_it).then_some((of, "does not begin with its header")))
             }
+            (Stage::ReadingHead(_), _) => (Stage::HeadRead, None),
             // The check of the content reports reads that fail.
-            (Stage::ReadingHead(of) | Stage::ReadingEnd(of), _) => (Stage::Done(of.sequence), None),
-            (stage @ (Stage::Idle(_) | Stage::HeadRead(_) | Stage::Done(_)), _) => (stage, None),
+            (Stage::Looking(_), _) => (Stage::Idle, None),
+            (stage @ (Stage::Idle | Stage::Found(_) | Stage::HeadRead), _) => (stage, None),
         };
         self.stage = stage;
-        damage
+        // Compaction may have replaced it meanwhile.
+        let (of, what) = what.filter(|(of, _)| log.has_file(of))?;
+        Some(format!("{} {what}", of.path.display()))
     }
-}
 
-/// The words for a damaged file, unless it is no longer one of the log.
-fn damage(log: &ShardLog, of: &LogFile, what: &str) -> Option<String> {
-    log.has_file(of).then(|| format!("{} {what}", of.path.display()))
+    /// The next file: the newest one, if the log has grown since the last look at it.
+    fn next(&mut self, log: &ShardLog, now: i64) -> Option<LogFile> {
+        let is_last_round = self.last_round == LastRound::UnderWay;
+        if !is_last_round {
+            self.next_at = now.saturating_add(PAUSE_MS);
+        }
+        self.was_newest = !is_last_round && !self.was_newest && self.grown_to < log.written_bytes();
+        if self.was_newest {
+            self.grown_to = log.written_bytes();
+            return log.newest_file();
+        }
+        let next = log.next_file(self.after);
+        self.after = next.as_ref().map_or(0, |of| of.sequence);
+        if is_last_round && next.is_none() {
+            self.last_round = LastRound::Done;
+        }
+        next
+    }
 }
