@@ -46,6 +46,11 @@ pub fn keep(data: &Path, what: &str, bytes: &[u8], now: i64) -> io::Result<PathB
     Ok(place)
 }
 
+/// The path of the entry for a file or directory of the data directory, relative to that.
+pub(crate) fn place_of(path: &Path, now: i64) -> PathBuf {
+    place(&what(path), now)
+}
+
 /// The path of an entry of the trash, relative to the data directory.
 pub(crate) fn place(what: &str, now: i64) -> PathBuf {
     Path::new(TRASH).join(format!("{}-{what}", date(now)))

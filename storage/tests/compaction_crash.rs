@@ -11,8 +11,12 @@ use muster_storage::{
     CompactionConfig, CompactionNews, FileOp, LogConfig, Recovered, ShardLog, Superseded,
 };
 use std::collections::BTreeMap;
+use std::path::Path;
 
 const BLOCK: usize = 512;
+
+/// The directory of files that a rewrite has replaced.
+const KEPT_IN: &str = "trash/kept";
 
 /// A log at work, and the state that replay should make after each operation.
 struct World {
@@ -227,7 +231,7 @@ fn a_rewrite_survives_a_crash_at_every_operation() {
         while world.log.progress().flushed() < until {
             world.turn();
         }
-        world.log.end_rewrite(superseded);
+        world.log.end_rewrite(superseded, KEPT_IN.into());
         let replaced = world.log.progress().submitted();
         let mut news = None;
         while !matches!(news, Some(CompactionNews::Rewritten { .. })) {
@@ -241,6 +245,8 @@ fn a_rewrite_survives_a_crash_at_every_operation() {
         // Nothing of the old segments is left, whatever they have become.
         let first = |disk: &Disk| disk.live.first_key_value().unwrap().1.clone();
         assert!(first(&world.disk) != first(&old), "the first segment is another one");
+        let kept = format!("{KEPT_IN}/00000000000000000001.log");
+        assert!(world.disk.live[Path::new(&kept)] == first(&old), "it is kept");
         assert!(ends(&world).iter().zip(&before).all(|(now, then)| now >= then));
         assert_eq!(world.log.dropped_position(), position);
     }

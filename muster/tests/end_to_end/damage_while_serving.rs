@@ -76,7 +76,7 @@ fn a_flipped_bit_costs_nothing() {
         commit_all(&server, 1_000);
         has_all(&server, 1_000);
         let (status, _, ready) = get(operator, "/readyz", "text/plain");
-        assert!(status == 200 && ready.contains("it was rewritten from memory"), "{ready}");
+        assert!(status == 200 && ready.contains("the log was rewritten from memory"), "{ready}");
         let (_, _, metrics) = get(operator, "/metrics", "text/plain");
         assert!(metrics.contains("\nmuster_log_rewritten_total{shard=\"0\"} 1\n"), "{metrics}");
         if stops {

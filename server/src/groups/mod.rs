@@ -165,7 +165,7 @@ impl Groups {
         setup.snapshot.0.iter().for_each(|snapshot| log.keep_markers_after(snapshot.from));
         let (common_of_snapshots, writer) = (Arc::clone(&common), setup.snapshot_writer);
         let mut rewrite = Rewrite::new(shard, Arc::clone(&common));
-        setup.damage.iter().for_each(|what| rewrite.begin(now, what));
+        setup.damage.iter().for_each(|what| rewrite.begin(what));
         let rate = common.state_check_max_bytes_per_second.max(0).unsigned_abs();
         let partitions = placement.log_partitions_of(shard).collect();
         Self {
@@ -207,8 +207,8 @@ impl Groups {
     }
 
     /// Has the log, which is damaged, rewritten from memory.
-    pub(crate) fn rewrite(&mut self, now: i64, what: &str) {
-        self.rewrite.begin(now, what);
+    pub(crate) fn rewrite(&mut self, what: &str) {
+        self.rewrite.begin(what);
     }
 
     /// Advances the time of the groups.
@@ -405,10 +405,10 @@ impl Groups {
             self.check.log_rewritten(turn.now);
         }
         if let Some(LogNews::Damaged(what)) = &news {
-            self.rewrite(turn.now, what);
+            self.rewrite(what);
         }
         if let Some(what) = self.check.take_damage() {
-            self.rewrite(turn.now, &what);
+            self.rewrite(&what);
         }
     }
 

@@ -4,8 +4,8 @@
 //! 1. The log begins another segment, and a snapshot is due: once that is written, recovery
 //!    needs no older block.
 //! 2. All state is appended again as records, some in each turn, while clients are served.
-//! 3. When these are durable, a segment without records replaces the older ones
-//!    ([`ShardLog::end_rewrite`](muster_storage::ShardLog::end_rewrite)).
+//! 3. When these are durable, a segment without records replaces the older ones, whose files are
+//!    kept in the trash ([`ShardLog::end_rewrite`](muster_storage::ShardLog::end_rewrite)).
 //!
 //! A kill at any point leaves the old log with what follows it, or the new one. Until the snapshot
 //! is there, the old one is as damaged as it was found.
@@ -17,10 +17,12 @@ use super::TurnEnd;
 use super::log::{GroupLog, NotRestated};
 use crate::config::Config;
 use crate::placement::{Slot, TransactionsPartition};
+use crate::trash;
 use muster_coordinator::StateWalk;
 use muster_counters::counters;
 use muster_shares::SharePartitionKey;
-use muster_storage::{LogPartition, Pace, Superseded};
+use muster_storage::{LogPartition, Pace, ShardLog, Superseded};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{error, warn};
 
@@ -51,8 +53,10 @@ pub(super) struct Rewrite {
     pace: Pace,
     /// The bytes of the log when it began another segment, until a block is in that.
     began_at: Option<u64>,
-    /// The damage that was found last: when, and in words.
-    found: Option<(i64, String)>,
+    /// The damage that was found last.
+    found: Option<String>,
+    /// The directory in which the replaced files are kept.
+    kept_in: PathBuf,
     counters: RewriteCounters,
 }
 
@@ -89,12 +93,13 @@ impl Rewrite {
             pace: Pace::default(),
             began_at: None,
             found: None,
+            kept_in: PathBuf::new(),
             counters: RewriteCounters::default(),
         }
     }
 
     /// Begins a rewrite because of damage, unless one is under way.
-    pub(super) fn begin(&mut self, now: i64, what: &str) {
+    pub(super) fn begin(&mut self, what: &str) {
         let Self { shard, .. } = *self;
         self.counters.damage_found += 1;
         self.counters.damaged = 1;
@@ -104,7 +109,7 @@ impl Rewrite {
             "shard {shard}: the log is damaged: {what}. It is rewritten from memory, which has all \
              that was acknowledged"
         );
-        self.found = Some((now, what.to_owned()));
+        self.found = Some(what.to_owned());
         self.stage.get_or_insert(Stage::Beginning);
     }
 
@@ -118,7 +123,8 @@ impl Rewrite {
             target: "damage",
             shard,
             "shard {shard}: the log is rewritten: nothing of it up to operation {position} is \
-             needed any more"
+             needed any more. The replaced files are kept in {}",
+            self.kept_in.display()
         );
     }
 
@@ -131,15 +137,17 @@ impl Rewrite {
         self.stage.is_some()
     }
 
-    /// The damage that was found last: when, and in words.
-    pub(super) fn found(&self) -> Option<(i64, String)> {
-        let (at, what) = self.found.as_ref()?;
+    /// The damage that was found since the shard was loaded, in words: how often, and the last of
+    /// it. A disk that has lost something once may do so again.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let what = self.found.as_ref()?;
         let became = match (&self.stage, self.counters.damaged) {
-            (Some(_), _) => "it is being rewritten from memory",
-            (None, 0) => "it was rewritten from memory",
-            (None, _) => "it could not be rewritten: see the log",
+            (Some(_), _) => "is being rewritten from memory",
+            (None, 0) => "was rewritten from memory",
+            (None, _) => "could not be rewritten: see the log",
         };
-        Some((*at, format!("the log was damaged, {became}: {what}")))
+        let times = self.counters.damage_found;
+        Some(format!("damage of the log was found {times} times; the log {became}; last: {what}"))
     }
 
     /// Continues, before the log is polled. Returns true when a snapshot is due: the log has a
@@ -166,7 +174,8 @@ impl Rewrite {
             }
             Stage::Flushing(superseded, position) => {
                 Some(if log.log().progress().flushed() >= position {
-                    log.parts().1.end_rewrite(superseded);
+                    self.kept_in = kept_in(log.log(), turn.now);
+                    log.parts().1.end_rewrite(superseded, self.kept_in.clone());
                     Stage::Replacing
                 } else {
                     Stage::Flushing(superseded, position)
@@ -249,6 +258,12 @@ impl Part {
             }
         }))
     }
+}
+
+/// The directory for files that are replaced now.
+fn kept_in(log: &ShardLog, now: i64) -> PathBuf {
+    let damaged = format!("damaged-at-{}", log.progress().accepted());
+    trash::place_of(&log.directory().join(damaged), log.wall(now))
 }
 
 /// Appends some transactional ids of a partition.

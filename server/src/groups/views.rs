@@ -102,9 +102,9 @@ impl Groups {
         self.events.last_refused()
     }
 
-    /// The damage of the log that was found last: when, and in words.
-    pub(crate) fn last_damage(&self) -> Option<(i64, String)> {
-        self.rewrite.found()
+    /// Damage of the log that was found, in words.
+    pub(crate) fn log_trouble(&self) -> Option<String> {
+        self.rewrite.trouble()
     }
 
     /// How many groups were compared with the log since the shard's start.

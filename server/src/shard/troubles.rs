@@ -1,5 +1,5 @@
 //! Trouble that is over, or lasts without keeping the shard from serving: an operator who looks
-//! within an hour finds it among the warnings.
+//! within an hour finds it among the warnings, and damage for as long as the process runs.
 
 use super::Shard;
 use crate::calendar::civil_time;
@@ -32,7 +32,7 @@ impl Shard {
         Last { at: self.times.now, wall: self.times.wall.0 }
     }
 
-    /// Trouble of the last hour, in words.
+    /// Trouble of the last hour, and damage, in words.
     pub(crate) fn troubles(&self) -> Vec<String> {
         let now = self.times.now;
         let Troubles { clock_set, loaded_again } = &self.troubles;
@@ -46,8 +46,8 @@ impl Shard {
             words.push(format!("loaded again {times} times, last at {at}: see the log"));
         }
         let refused = self.groups.last_refused();
-        let others = refused.into_iter().chain(self.groups.last_damage());
-        words.extend(others.filter(|(at, _)| is_shown(*at, now)).map(|(_, words)| words));
+        words.extend(refused.filter(|(at, _)| is_shown(*at, now)).map(|(_, words)| words));
+        words.extend(self.groups.log_trouble());
         words
     }
 }

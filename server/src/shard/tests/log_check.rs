@@ -131,7 +131,13 @@ fn a_damaged_log_is_rewritten_from_memory() {
         let totals = world.totals();
         assert_eq!((totals.of("log_rewritten"), totals.of("log_damaged")), (1, 0), "seed {seed}");
         assert!(!*world.shard.groups.is_log_broken() && !world.is_failed(), "seed {seed}");
-        assert!(world.shard.troubles()[0].contains("it was rewritten from memory"));
+        assert!(
+            world.shard.troubles()[0].contains("found 1 times; the log was rewritten from memory")
+        );
+        let kept = fs::read_dir(world.path("../../trash")).unwrap();
+        let kept: Vec<_> = kept.map(|it| it.unwrap().path()).collect();
+        assert_eq!(kept.len(), 1, "seed {seed}: {kept:?}");
+        assert!(kept[0].join("00000000000000000001.log").exists(), "seed {seed}: {kept:?}");
         let before = state(&mut world);
         world.restart();
         assert!(state(&mut world) == before, "seed {seed}");
@@ -181,7 +187,7 @@ fn a_kill_during_a_rewrite_loses_nothing() {
     for (seed, ms) in (1..).zip([0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144]) {
         let (mut world, mut random) = mixed(seed);
         world.pass(LONG_MS);
-        world.shard.groups.rewrite(world.now, "a test");
+        world.shard.groups.rewrite("a test");
         for _ in 0..ms {
             change_anything(&mut world, &mut random);
             world.pass(1);

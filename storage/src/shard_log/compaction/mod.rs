@@ -138,6 +138,8 @@ pub(super) struct Compaction {
     /// The number of compacted segments that replaced others.
     swaps: u64,
     rewrite: Rewrite,
+    /// The directory in which the files that a rewrite replaces are kept.
+    kept_in: Option<PathBuf>,
     invalidations: u64,
     /// The largest lead of the wall clock since it was last set back.
     ahead_max: i64,
@@ -414,6 +416,7 @@ impl ShardLog {
             self.close(replaced, ops);
         }
         self.close(ASIDE, ops);
+        self.keep_replaced(sequence, last_sequence, ops);
         ops.push(FileOp::Rename { from: self.path(ASIDE), to: self.path(sequence) });
         for (partition, state) in self.partitions.iter_mut() {
             let entries = index.remove(&partition).unwrap_or_default();

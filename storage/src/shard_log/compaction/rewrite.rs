@@ -5,7 +5,10 @@
 use super::output::{Output, Purpose};
 use super::pass::{Pass, Source};
 use super::{Compaction, CompactionConfig, CompactionNews, Rewrite, ShardLog, Superseded};
+use crate::file_op::FileOp;
 use crate::shard_log::partitions::Partition;
+use crate::shard_log::recovery::segment_file_name;
+use std::path::PathBuf;
 
 /// The ends of partitions in a block: about as many bytes as compaction has in one.
 const ENDS_OF_BLOCK: usize = 1_000;
@@ -28,10 +31,12 @@ impl ShardLog {
         Some(Superseded { position: self.progress.submitted(), last_sequence })
     }
 
-    /// Replaces the superseded segments; [`CompactionNews::Rewritten`] reports the end.
-    pub fn end_rewrite(&mut self, superseded: Superseded) {
+    /// Replaces the superseded segments, and keeps their files in a directory `kept_in`;
+    /// [`CompactionNews::Rewritten`] reports the end.
+    pub fn end_rewrite(&mut self, superseded: Superseded, kept_in: PathBuf) {
         assert_eq!(self.compaction.rewrite, Rewrite::Appending, "no rewrite has begun");
         self.compaction.rewrite = Rewrite::Due(superseded);
+        self.compaction.kept_in = Some(kept_in);
         (self.compaction.gave_up, self.compaction.not_before) = (false, 0);
     }
 
@@ -74,6 +79,16 @@ impl ShardLog {
         output.dropped_before(position);
         output.finish(last_sequence, position);
         Some(Pass::replacing(rules, sources, output))
+    }
+
+    /// Keeps the files of superseded segments, for a look at the damage: they are about to be
+    /// replaced and removed.
+    pub(super) fn keep_replaced(&mut self, first: u64, last: u64, ops: &mut Vec<FileOp>) {
+        let Some(kept_in) = self.compaction.kept_in.take() else { return };
+        for sequence in self.segments.sequences(first, last) {
+            let name = kept_in.join(segment_file_name(sequence));
+            ops.push(FileOp::Keep { path: self.path(sequence), name });
+        }
     }
 
     /// The superseded segments are gone: what was read of them is of no use, and compaction may
