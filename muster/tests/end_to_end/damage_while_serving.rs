@@ -1,9 +1,12 @@
-//! Damage of a shard's log while its server runs, and what the next start and a repair make of it:
-//! all that was acknowledged.
+//! Damage while a server runs. Of a shard's log: the next start and a repair have all that was
+//! acknowledged. Of a partition: nothing more is acknowledged.
 
 use crate::support::http::{get, metric_until};
 use crate::support::offsets::{commit, committed, muster_log};
-use crate::support::{Server, create_topic, free_ports};
+use crate::support::{Client, Server, create_topic, free_ports, produce};
+use muster_codec::messages::*;
+use muster_codec::record_batch::BatchBuilder;
+use muster_codec::{Bytes, Response};
 use muster_storage::layout::Block;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -11,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const GROUPS: i64 = 100;
+const KAFKA_STORAGE_ERROR: i16 = 56;
 
 /// In this time the check looks at each of a few files by its name, twice.
 const SETTLED: Duration = Duration::from_secs(12);
@@ -136,4 +140,50 @@ fn recovery_needs_no_block_that_is_older_than_its_snapshot() {
     commit_all(&server, 2_000);
     server.kill();
     has_all(&Server::start(data.path(), 1, &[]), 2_000);
+}
+
+/// The error of a produce.
+fn refused(client: &mut Client) -> i16 {
+    let mut builder = BatchBuilder::default();
+    builder.append(0, &(&b"key"[..], Some(&b"b"[..])));
+    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
+    let partition_data = vec![PartitionProduceData { index: 0, records }];
+    let topic = TopicProduceData { name: "orders".into(), partition_data, ..Default::default() };
+    let topic_data = vec![topic];
+    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
+    let Response::Produce(body) = client.call(9, request.into()) else { panic!() };
+    body.responses[0].partition_responses[0].error_code
+}
+
+/// In each case the file to which a produce would be written is lost.
+#[test]
+fn a_partition_whose_file_is_lost_says_so_and_takes_no_record() {
+    let of_partition = |data: &Path| -> PathBuf {
+        let mut partitions = fs::read_dir(data.join("topics")).unwrap();
+        partitions.next().unwrap().unwrap().path()
+    };
+    let segment = |data: &Path| of_partition(data).join("00000000000000000000.log");
+    let cut = |data: &Path| {
+        File::options().write(true).open(segment(data)).unwrap().set_len(10).unwrap();
+    };
+    let remove = |data: &Path| fs::remove_file(segment(data)).unwrap();
+    let rename = |data: &Path| {
+        let directory = of_partition(data);
+        fs::rename(&directory, directory.with_extension("elsewhere")).unwrap();
+    };
+    let remove_all = |data: &Path| fs::remove_dir_all(data.join("topics")).unwrap();
+    let ways: [&dyn Fn(&Path); 4] = [&cut, &remove, &rename, &remove_all];
+    for way in ways {
+        let data = tempfile::tempdir().unwrap();
+        let (mut server, operator) = filled(data.path(), &[]);
+        let mut client = server.client(0);
+        assert_eq!(produce(&mut client, "orders", b"a"), Some(0));
+        way(data.path());
+        server.says("orders-0: ");
+        metric_until(operator, "muster_partitions_lost_files{", |lost| lost == 1.0);
+        assert_eq!(refused(&mut client), KAFKA_STORAGE_ERROR);
+        let (status, _, ready) = get(operator, "/readyz", "text/plain");
+        assert!(status == 200 && ready.contains("1 files of partitions are lost"), "{ready}");
+        assert!(server.stop().success());
+    }
 }

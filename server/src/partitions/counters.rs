@@ -21,6 +21,8 @@ counters! {
         fetched_bytes: u64 = Counter of Bytes,
         /// Reads of files that failed.
         failed_reads: u64 = Counter of Count,
+        /// Files of partitions that were found to be removed, replaced or cut short.
+        files_lost: u64 = Counter of Count,
         /// Passes of compaction over a partition.
         compactions: u64 = Counter of Count,
         /// Bytes that they read.
@@ -46,6 +48,8 @@ counters! {
         reading_bytes: u64 = Gauge of Bytes,
         /// Parts of files that are not sent yet.
         held_parts: u64 = Gauge of Count,
+        /// Files that are lost now: produces to the newest segments among them are refused.
+        lost_files: u64 = Gauge of Count,
     }
 }
 
@@ -58,6 +62,7 @@ impl Partitions {
             waiting_fetches: self.waiting_fetches() as u64,
             reading_bytes: self.reading_bytes() as u64,
             held_parts: self.holds() as u64,
+            lost_files: self.looks.lost() as u64,
         };
         vec![Box::new(self.io.counters), Box::new(gauges)]
     }

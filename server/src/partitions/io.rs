@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use muster_codec::messages::AbortedTransaction;
 use muster_fairness::{Address, Holders};
 use muster_storage::{
-    BatchSearch, FileOp, FileToken, LogEnd, OpenFiles, PartitionLog, TimestampSearch,
+    BatchSearch, FileOp, FileToken, LogEnd, OpenFiles, PartitionFile, PartitionLog, TimestampSearch,
 };
 
 /// The reason of an operation, found again by its token. Writes of a log are the log's own.
@@ -34,6 +34,8 @@ pub(super) enum Job {
     Checkpoint,
     /// An operation of the compaction of a partition.
     Compact,
+    /// A look at a file of a partition.
+    Look(PartitionId, PartitionFile),
 }
 
 /// The part of a request that waits for a read.

@@ -26,6 +26,7 @@ mod limits;
 mod list_offsets;
 mod load;
 mod locate;
+mod looks;
 mod lookups;
 mod markers;
 mod offline;

@@ -7,6 +7,7 @@ use super::partition_set::{PartitionId, Partitions};
 use super::{Effects, load};
 use crate::cluster::{OfflineList, Topic};
 use muster_storage::{PartitionError, RecoveryPoint};
+use std::collections::BTreeMap;
 use std::path::Path;
 use tracing::error;
 
@@ -15,6 +16,28 @@ use tracing::error;
 pub(super) struct Offline {
     /// The recovery point; it stays in the file of recovery points.
     pub point: Option<RecoveryPoint>,
+}
+
+/// Looks at files while they are served: `looks.rs`.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    pub next_at: i64,
+    /// The file that was looked at last, of a round over all of them.
+    pub after: Option<(PartitionId, i64)>,
+    /// The files that are lost, by the base offsets of their segments: which, and how.
+    pub lost: BTreeMap<(PartitionId, i64), String>,
+}
+
+impl Looks {
+    /// The files that are lost.
+    pub(super) fn lost(&self) -> usize {
+        self.lost.len()
+    }
+
+    /// The partition is gone.
+    pub(super) fn forget(&mut self, id: PartitionId) {
+        self.lost.retain(|(of, _), _| *of != id);
+    }
 }
 
 impl Partitions {

@@ -46,6 +46,8 @@ pub(super) struct Partition {
     /// The recovery point in the file that is being written.
     pub point_written: Option<RecoveryPoint>,
     pub durably_stable: DurablyStable,
+    /// The file of the active segment is lost.
+    pub is_lost: bool,
 }
 
 /// A batch that is being written.
@@ -137,6 +139,7 @@ impl Partition {
             may_be_unsynced,
             point_written: None,
             durably_stable: DurablyStable::default(),
+            is_lost: false,
         }
     }
 
@@ -168,6 +171,9 @@ impl Partition {
         io: &mut Io,
         out: &mut Effects,
     ) -> Result<Appended, Refusal> {
+        if self.is_lost {
+            return Err(Refusal::of(ErrorCode::KafkaStorageError));
+        }
         let wall = origin.wall;
         let batch = batch::check(bytes, &self.config, wall)?;
         let sequenced = Sequenced::of(&batch.header);

@@ -9,7 +9,7 @@ use super::io::{Io, Job};
 use super::load::{self, Found};
 use super::locate::Withheld;
 use super::lookups::Lookup;
-use super::offline::Offline;
+use super::offline::{Looks, Offline};
 use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
@@ -85,6 +85,7 @@ pub struct Partitions {
     next_sweep: Option<i64>,
     pub(super) checkpoint: Checkpoint,
     pub(super) compactor: Compactor,
+    pub(super) looks: Looks,
     /// The last partition that a clean stop has synced.
     pub(super) synced_until: Option<PartitionId>,
 }
@@ -115,6 +116,7 @@ impl Partitions {
             next_sweep: None,
             checkpoint: Checkpoint::default(),
             compactor: Compactor::default(),
+            looks: Looks::default(),
             synced_until: None,
         }
     }
@@ -235,6 +237,7 @@ impl Partitions {
         }
         let Some(partition) = self.partitions.remove(&id) else { return };
         self.by_number.remove(&partition.number);
+        self.looks.forget(id);
         self.sync_ended(id);
         let (produces, fetches) = partition.remove(&mut self.io, out);
         for produce in produces {
@@ -260,8 +263,10 @@ impl Partitions {
 
     fn job_done(&mut self, token: FileToken, done: FileDone, out: &mut Effects) {
         let job = self.io.end(token);
-        if matches!(job, Some(Job::Compact)) {
-            return self.compaction_done(done);
+        match job {
+            Some(Job::Compact) => return self.compaction_done(done),
+            Some(Job::Look(id, file)) => return self.looked(id, &file, &done),
+            _ => {}
         }
         let has_space = !matches!(done, FileDone::NoSpace { .. });
         let data = match done {
@@ -290,7 +295,7 @@ impl Partitions {
             Some(Job::Flush(id, end)) => self.flushed(id, end, out),
             Some(Job::Checkpoint) => self.checkpoint_written(has_space, out),
             // A read of an internal topic is reported by `log_read`.
-            Some(Job::Compact | Job::Log(_)) | None => {}
+            Some(Job::Compact | Job::Look(..) | Job::Log(_)) | None => {}
         }
     }
 
@@ -340,6 +345,7 @@ impl Partitions {
             self.next_sweep,
             self.compactor.next_deadline(),
             self.checkpoint.next_deadline(),
+            self.looks_deadline(),
         ])
     }
 
@@ -364,6 +370,7 @@ impl Partitions {
         }
         self.compact(times, out);
         self.checkpoint(now, out);
+        self.look_at_files(now, out);
     }
 
     fn schedule_sweep(&mut self, now: i64) {
@@ -433,10 +440,7 @@ impl Partitions {
 
     /// The bounds of a partition that was located.
     pub(super) fn bounds(&self, id: PartitionId) -> Bounds {
-        if let Some(partition) = self.partitions.get(&id) {
-            return partition.bounds();
-        }
-        self.internal.get(&id).map_or(Bounds::default(), InternalPartition::bounds)
+        self.served_bounds(id).unwrap_or_default()
     }
 
     /// The bounds of a partition that is served; None for others.

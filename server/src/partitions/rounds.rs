@@ -266,10 +266,13 @@ impl Partitions {
         let from = self.synced_until.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.partitions.range_mut((from, Bound::Unbounded));
         let unsynced = rest.filter(|(_, partition)| partition.may_be_unsynced());
+        let mut synced = Vec::new();
         for (id, partition) in unsynced.take(SYNCS_AT_ONCE) {
             self.synced_until = Some(*id);
             partition.sync(&mut self.io, out);
+            synced.push(*id);
         }
+        self.look_at_active(&synced, out);
         if self.io.is_quiet() {
             if self.partitions.values().any(|partition| partition.log.is_sync_behind()) {
                 return true;

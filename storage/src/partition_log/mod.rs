@@ -13,6 +13,7 @@ mod recovery_point;
 mod retention;
 mod search;
 mod segment;
+mod sight;
 mod start_offset;
 mod synced;
 
@@ -33,6 +34,7 @@ pub use recovery_point::{
     read_recovery_points,
 };
 pub use search::{Searched, TimestampSearch};
+pub use sight::PartitionFile;
 pub use start_offset::{
     START_OFFSET_FILE, START_OFFSET_MAGIC, START_OFFSET_SLOT_BYTES, START_OFFSET_SLOT_STRIDE,
     START_OFFSET_VERSION, new_start_offset, read_start_offset,

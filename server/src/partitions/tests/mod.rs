@@ -4,6 +4,7 @@ mod compaction;
 mod fetching;
 mod idempotence;
 mod limits;
+mod looks;
 mod model;
 mod offline;
 mod offsets;

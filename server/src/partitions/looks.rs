@@ -1,0 +1,140 @@
+//! Looks at the files of partitions by their names: a process that has a file open notices neither
+//! that it was removed, replaced or cut short, nor that its directory was moved away. What is
+//! written there is lost at the next startup, so that a partition whose active segment is lost
+//! takes no further batch. Reads continue: open files still have the records.
+
+use super::Effects;
+use super::io::Job;
+use super::partition_set::{PartitionId, Partitions};
+use muster_storage::{FileDone, FileOp, PartitionFile};
+use tracing::{error, info};
+
+const PAUSE_MS: i64 = 1_000;
+
+/// The most files that are looked at between two pauses.
+const LOOKS_MAX: usize = 32;
+
+/// The most partitions that are visited for one of them: some have no files.
+const VISITS_MAX: usize = 256;
+
+impl Partitions {
+    /// The files that are lost, in words: how many, and the first of them.
+    pub(crate) fn files_trouble(&self) -> Option<String> {
+        let ((id, _), what) = self.looks.lost.first_key_value()?;
+        let (name, count) = (self.name(*id), self.looks.lost());
+        Some(format!("{count} files of partitions are lost; the first, of {name}: {what}"))
+    }
+
+    /// The time of the next looks.
+    pub(super) fn looks_deadline(&self) -> Option<i64> {
+        self.has_looks().then_some(self.looks.next_at)
+    }
+
+    /// Looks at the next files, if it is time.
+    pub(super) fn look_at_files(&mut self, now: i64, out: &mut Effects) {
+        if !self.has_looks() || self.looks.next_at > now {
+            return;
+        }
+        self.looks.next_at = now.saturating_add(PAUSE_MS);
+        for _ in 0..LOOKS_MAX {
+            let Some((id, file)) = self.next_file() else { return };
+            self.look_at(id, file, out);
+        }
+    }
+
+    /// Looks at the active segments of partitions, at a clean stop.
+    pub(super) fn look_at_active(&mut self, ids: &[PartitionId], out: &mut Effects) {
+        for id in ids.iter().filter(|_| self.has_looks()).collect::<Vec<_>>() {
+            let log = self.partitions.get(id).map(|partition| &partition.log);
+            let file = log.and_then(|log| log.file_from(log.active_segment(), &self.io.files));
+            file.into_iter().for_each(|file| self.look_at(*id, file, out));
+        }
+    }
+
+    /// A look has ended.
+    pub(super) fn looked(&mut self, id: PartitionId, file: &PartitionFile, done: &FileDone) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let PartitionFile { base_offset, path, bytes, .. } = file;
+        let (place, path) = ((id, *base_offset), path.display());
+        let what = match done {
+            _ if !partition.log.has_file(file) => None,
+            FileDone::Looked { len: None, .. } => {
+                Some(format!("{path} is gone: its name leads to no file, or to another one"))
+            }
+            FileDone::Looked { len: Some(len), .. } if len < bytes => {
+                Some(format!("{path} is shorter than it was: {len} bytes of {bytes}"))
+            }
+            FileDone::Looked { .. } => None,
+            // It is not known.
+            FileDone::Written { .. }
+            | FileDone::NoSpace { .. }
+            | FileDone::Read { .. }
+            | FileDone::ReadFailed { .. }
+            | FileDone::Synced { .. } => return,
+        };
+        let is_active = partition.log.active_segment() == *base_offset;
+        partition.is_lost = is_active && what.is_some() || partition.is_lost && !is_active;
+        let refuses = partition.is_lost;
+        let name = self.name(id);
+        match (what, self.looks.lost.contains_key(&place)) {
+            (Some(what), false) => {
+                let consequence = consequence(refuses);
+                error!(target: "damage", "{name}: {what}. {consequence}");
+                self.io.counters.files_lost += 1;
+                self.looks.lost.insert(place, what);
+            }
+            (None, true) => {
+                info!(target: "damage", "{name}: {path} is no longer lost");
+                self.looks.lost.remove(&place);
+            }
+            (Some(_), true) | (None, false) => {}
+        }
+    }
+
+    fn has_looks(&self) -> bool {
+        self.config.state_check_max_bytes_per_second > 0 && !self.partitions.is_empty()
+    }
+
+    fn look_at(&mut self, id: PartitionId, of: PartitionFile, out: &mut Effects) {
+        let (token, path, file) = (self.io.token(), of.path.clone(), of.file);
+        out.ops.push(FileOp::Look { token, path, file });
+        self.io.begin(token, Job::Look(id, of), &out.ops);
+    }
+
+    /// The next file of the round; None at its end, and after visits of many partitions.
+    fn next_file(&mut self) -> Option<(PartitionId, PartitionFile)> {
+        let after = self.looks.after.take();
+        let rest = match after {
+            Some((id, _)) => self.partitions.range(id..),
+            None => self.partitions.range(..),
+        };
+        let from = |id: PartitionId| match after {
+            Some((last, base_offset)) if last == id => base_offset + 1,
+            _ => 0,
+        };
+        for (id, partition) in rest.take(VISITS_MAX) {
+            if let Some(file) = partition.log.file_from(from(*id), &self.io.files) {
+                self.looks.after = Some((*id, file.base_offset));
+                return Some((*id, file));
+            }
+            self.looks.after = Some((*id, i64::MAX - 1));
+        }
+        let last = self.partitions.last_key_value().map(|(id, _)| *id);
+        self.looks.after.take_if(|(id, _)| Some(*id) == last);
+        None
+    }
+
+    /// The name of a partition.
+    fn name(&self, id: PartitionId) -> String {
+        let topic = self.image().topic_by_id(id.topic);
+        topic.map_or_else(String::new, |topic| format!("{}-{}", topic.name, id.index))
+    }
+}
+
+fn consequence(refuses: bool) -> &'static str {
+    if refuses {
+        "What is appended to it is lost at the next startup: produces are refused until it is back"
+    } else {
+        "The partition will be offline after the next startup; produces are taken"
+    }
+}

@@ -1,0 +1,47 @@
+//! The files of a log, for a look whether they still have their names and lengths.
+
+use super::{PartitionLog, segment_file_name};
+use crate::file_op::FileId;
+use crate::open_files::OpenFiles;
+use std::path::PathBuf;
+
+/// A segment's file, as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionFile {
+    /// The base offset of the segment.
+    pub base_offset: i64,
+    /// Relative to the data directory.
+    pub path: PathBuf,
+    /// Its id, if it is open.
+    pub file: Option<FileId>,
+    /// The least length.
+    pub bytes: u64,
+    /// The number of the file among those that the log has had.
+    number: u64,
+}
+
+impl PartitionLog {
+    /// The file of the first segment with records from a base offset on.
+    pub fn file_from(&self, base_offset: i64, files: &OpenFiles) -> Option<PartitionFile> {
+        let at = self.segments.partition_point(|segment| segment.base_offset < base_offset);
+        let segment = self.segments[at..].iter().find(|segment| segment.written > 0)?;
+        Some(PartitionFile {
+            base_offset: segment.base_offset,
+            path: self.place.dir.join(segment_file_name(segment.base_offset)),
+            file: files.id_of(self.key(segment.file)),
+            bytes: segment.written,
+            number: segment.file,
+        })
+    }
+
+    /// The base offset of the segment that takes the next batch.
+    pub fn active_segment(&self) -> i64 {
+        self.active().base_offset
+    }
+
+    /// Whether a file is still one of the log: retention may have removed it, or compaction
+    /// replaced it.
+    pub fn has_file(&self, file: &PartitionFile) -> bool {
+        self.segments.iter().any(|it| (it.base_offset, it.file) == (file.base_offset, file.number))
+    }
+}
