@@ -182,6 +182,34 @@ fn a_file_of_the_log_that_is_lost_or_cut_is_found() {
     }
 }
 
+/// The snapshot that follows the damage is what a kill before the end of the rewrite leaves.
+#[test]
+fn a_kill_after_damage_needs_no_more_than_the_next_snapshot() {
+    let mut needed = 0;
+    for seed in 1..=8 {
+        let (mut world, mut random) = mixed(seed);
+        world.pass(LONG_MS);
+        damage_first_segment(&world);
+        let mut until = |world: &mut World, name: &str, least: u64| {
+            while world.totals().of(name) < least && world.totals().of("log_rewritten") == 0 {
+                change_anything(world, &mut random);
+                world.pass(1);
+            }
+        };
+        until(&mut world, "log_damage_found", 1);
+        let written = world.totals().of("snapshots_written");
+        until(&mut world, "snapshots_written", written + 1);
+        needed += usize::from(world.totals().of("log_rewritten") == 0);
+        let before = state(&mut world);
+        world.restart();
+        assert!(state(&mut world) == before, "seed {seed}");
+        world.pass(LONG_MS);
+        assert!(!world.is_failed() && state(&mut world) == before, "seed {seed}");
+        assert_eq!(world.totals().of("log_damaged"), 0, "seed {seed}");
+    }
+    assert!(needed > 0, "no log was still damaged");
+}
+
 #[test]
 fn a_kill_during_a_rewrite_loses_nothing() {
     for (seed, ms) in (1..).zip([0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144]) {
