@@ -145,12 +145,14 @@ pub struct StateQuestion {
     pub(crate) request: StateRequest,
 }
 
-/// The results of such a request.
+/// Results of such a request.
 #[derive(Debug)]
 pub struct StateAnswer {
     pub(crate) to: u32,
     pub(crate) number: u64,
     pub(crate) results: Vec<StateResult>,
+    /// Whether no results of this shard follow.
+    pub(crate) is_last: bool,
 }
 
 impl Letter {

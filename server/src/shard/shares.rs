@@ -132,13 +132,16 @@ impl Shard {
     }
 
     pub(super) fn state_answer(&mut self, answer: StateAnswer) {
-        self.shares.take_state_answer(answer);
+        self.shares.take_state_answer(self.times.now, answer);
     }
 
     /// Ends locks and waits that are due, and writes changes of share partitions.
     pub(super) fn shares_turn(&mut self) {
         let handled_until = self.clients.handled_until();
-        self.on_shares(|shares, inputs, _| shares.turn(inputs, handled_until));
+        self.on_shares(|shares, inputs, out| {
+            shares.turn(inputs, handled_until);
+            shares.answer_questions(inputs, out);
+        });
         self.settle_shares();
     }
 }

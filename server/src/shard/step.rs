@@ -436,9 +436,10 @@ impl Shard {
 
     /// When share partitions need the next turn. While input is blocked no lock ends.
     fn shares_deadline(&self) -> Option<i64> {
-        let jobs = self.shares.jobs_deadline(self.times.now).filter(|_| !self.groups.is_closed());
+        let slices = self.shares.slices_deadline(self.times.now);
+        let slices = slices.filter(|_| !self.groups.is_closed());
         let others = self.shares.deadline().filter(|_| !self.is_blocked());
-        earliest([jobs, others])
+        earliest([slices, others])
     }
 
     /// When the groups need the next turn.

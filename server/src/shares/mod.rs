@@ -27,8 +27,10 @@ mod jobs;
 mod opening;
 mod requests;
 mod starts;
+mod state_answers;
 mod state_apis;
 mod state_calls;
+mod state_questions;
 mod states;
 mod table;
 
@@ -56,6 +58,9 @@ use muster_shares::partition::InFlight;
 use muster_shares::sessions::SessionKey;
 use muster_shares::{OpenPartitions, Sessions, SharePartitionKey, TopicPartition};
 use state_calls::StateCalls;
+#[cfg(test)]
+pub(crate) use state_questions::SLICE_PARTITIONS;
+use state_questions::StateQuestions;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use table::Table;
@@ -90,6 +95,7 @@ pub(crate) struct Shares {
     left_groups: BTreeSet<Arc<str>>,
     configs: HashMap<Arc<str>, ShareConfig>,
     state_calls: StateCalls,
+    state_questions: StateQuestions,
     /// Effects of partitions that are not taken yet.
     ended_reads: Vec<(u64, ShareReadEnd)>,
     grown: Vec<PartitionId>,
@@ -149,6 +155,7 @@ impl Shares {
             left_groups: BTreeSet::new(),
             configs: HashMap::new(),
             state_calls: StateCalls::default(),
+            state_questions: StateQuestions::default(),
             ended_reads: Vec::new(),
             grown: Vec::new(),
             answers: Vec::new(),
@@ -242,9 +249,9 @@ impl Shares {
         self.write_changes(inputs);
     }
 
-    /// When the jobs on share state need the next turn, if the log takes records.
-    pub(crate) fn jobs_deadline(&self, now: i64) -> Option<i64> {
-        self.states.deadline(now)
+    /// When work on share state in slices needs the next turn, if the log takes records.
+    pub(crate) fn slices_deadline(&self, now: i64) -> Option<i64> {
+        if self.state_questions.are_left() { Some(now) } else { self.states.deadline(now) }
     }
 
     /// When all else needs the next turn.

@@ -6,25 +6,22 @@ use super::{Inputs, Shares};
 use crate::cluster::leader;
 use crate::event::Command;
 use crate::mailbox::{Message, StateAnswer, StateQuestion};
-use crate::net::VisibleAt;
 use crate::placement::Slot;
 use muster_codec::{ErrorCode, Uuid};
-use muster_coordinator::{StateCall, StateRequest, StateResult, Summary};
-use muster_shares::SharePartitionKey;
-use muster_shares::state::{Initialize, Refusal};
+use muster_coordinator::{StateCall, StateRequest, StateResult};
+use muster_shares::state::Initialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How long a coordinator waits for the shards, in ms: as long as clients wait for an answer.
+/// How long a coordinator waits for the next results of the shards, in ms: as long as clients wait
+/// for an answer.
 const WAIT_MS: i64 = 10_000;
 
-/// The requests that this shard's coordinators wait for, and those that wait here for a flush.
+/// The requests that this shard's coordinators wait for.
 #[derive(Debug, Default)]
 pub(super) struct StateCalls {
     last_number: u64,
     waiting: BTreeMap<u64, Waiting>,
-    /// Results that leave when what they depend on is durable.
-    unflushed: Vec<(VisibleAt, StateAnswer)>,
 }
 
 /// The request of a coordinator whose shards have not all answered.
@@ -84,84 +81,12 @@ impl Shares {
         calls.waiting.insert(calls.last_number, waiting);
     }
 
-    /// Does what the coordinator of a group asks for; the results leave when they are durable.
-    pub(crate) fn answer_coordinator(
-        &mut self,
-        inputs: &mut Inputs<'_>,
-        question: StateQuestion,
-        out: &mut Vec<Command>,
-    ) {
-        let StateQuestion { from: to, number, group_id, request } = question;
-        let mut visible_at = VisibleAt::Now;
-        let mut results = Vec::new();
-        each_partition(&request, |topic_id, partition, initialize| {
-            let key = SharePartitionKey::new(Arc::clone(&group_id), topic_id, partition);
-            let done = self.answer_one(inputs, &key, (&request, initialize));
-            let result = match done {
-                Ok((summary, at)) => {
-                    visible_at.join(at);
-                    Ok(summary)
-                }
-                Err(Refusal { error, .. }) => Err(error),
-            };
-            results.push(StateResult { topic_id, partition, result });
-        });
-        self.state_calls.unflushed.push((visible_at, StateAnswer { to, number, results }));
-        self.send_state_answers(inputs, out);
-    }
-
-    fn answer_one(
-        &mut self,
-        inputs: &mut Inputs<'_>,
-        key: &SharePartitionKey,
-        (request, initialize): (&StateRequest, Option<Initialize>),
-    ) -> Result<(Summary, VisibleAt), Refusal> {
-        match (request, initialize) {
-            (StateRequest::Initialize { .. }, Some(initialize)) => {
-                Ok((Summary::default(), self.initialize(inputs, key, initialize)?))
-            }
-            (StateRequest::Initialize { .. } | StateRequest::Delete(_), _) => {
-                Ok((Summary::default(), self.delete(inputs, key)?))
-            }
-            (StateRequest::ReadSummary(_), _) => {
-                let (found, visible_at) = self.summary(inputs, key)?;
-                let located = super::opening::locate(inputs, key);
-                let summary = Summary {
-                    start_offset: found.start_offset,
-                    leader_epoch: found.leader_epoch,
-                    delivery_complete_count: found.delivery_complete_count,
-                    end_offset: located.ok().map(|it| it.bounds.high_watermark),
-                };
-                Ok((summary, visible_at))
-            }
-        }
-    }
-
-    /// Sends the results that are durable.
-    pub(crate) fn send_state_answers(&mut self, inputs: &Inputs<'_>, out: &mut Vec<Command>) {
-        let log = inputs.log.log();
-        let is_durable = |visible_at: &VisibleAt| {
-            let mut positions = visible_at.positions();
-            positions.all(|(partition, at)| at <= log.progress_of(partition).flushed())
-        };
-        let unflushed = std::mem::take(&mut self.state_calls.unflushed);
-        for (visible_at, answer) in unflushed {
-            if !is_durable(&visible_at) {
-                self.state_calls.unflushed.push((visible_at, answer));
-            } else if answer.to == self.shard {
-                self.take_state_answer(answer);
-            } else {
-                let to = answer.to;
-                out.push(Command::Mail { to, message: Message::StateAnswer(answer) });
-            }
-        }
-    }
-
-    /// Takes the results of a shard.
-    pub(crate) fn take_state_answer(&mut self, answer: StateAnswer) {
+    /// Takes results of a shard: all, or those of a slice.
+    pub(crate) fn take_state_answer(&mut self, now: i64, answer: StateAnswer) {
         let Some(waiting) = self.state_calls.waiting.get_mut(&answer.number) else { return };
         waiting.results.extend(answer.results);
-        waiting.shards = waiting.shards.saturating_sub(1);
+        waiting.shards = waiting.shards.saturating_sub(u32::from(answer.is_last));
+        waiting.deadline = now.saturating_add(WAIT_MS);
     }
 
     /// The next request whose shards have all answered, or were given up: with the slot of its
@@ -257,6 +182,11 @@ fn each_partition(request: &StateRequest, mut act: impl FnMut(Uuid, i32, Option<
 
 /// Partitions whose shard did not answer in time have an error.
 fn add_missing(request: &StateRequest, results: &mut Vec<StateResult>) {
+    let mut asked = 0;
+    each_partition(request, |_, _, _| asked += 1);
+    if results.len() == asked {
+        return;
+    }
     let known: std::collections::BTreeSet<_> =
         results.iter().map(|it| (it.topic_id, it.partition)).collect();
     each_partition(request, |topic_id, partition, _| {

@@ -4,8 +4,14 @@ use super::deleted_topics::{delete, topic, write_deletion};
 use super::world::{FLUSH_MS, Random, World};
 use crate::cluster::state_slot;
 use crate::placement::Slot;
-use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareUpdateValue, ShareValue};
+use crate::shard::{Event, Message, StateQuestion};
+use crate::shares::SLICE_PARTITIONS;
+use muster_codec::records::{
+    ClusterRecord, ShareRecord, ShareSnapshotValue, ShareUpdateValue, ShareValue, TopicKey,
+    TopicValue,
+};
 use muster_codec::{Uuid, Wall};
+use muster_coordinator::{Start, StateRequest};
 use muster_shares::state::{Initialize, Topics, Write};
 use muster_shares::{SharePartitionKey, State, StateBatch, States};
 use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
@@ -201,6 +207,59 @@ fn share_state_of_a_topic_that_was_deleted_while_the_shard_was_down_goes() {
     world.restart();
     world.pass(FLUSH_MS);
     assert_eq!(world.share_topics(), [].into());
+}
+
+/// A topic with some partitions.
+const WIDE: Uuid = Uuid([9; 16]);
+
+fn create_wide_topic(world: &mut World, partitions: usize) {
+    let partitions = partitions as i32;
+    let value = TopicValue { name: "wide".into(), partitions, ..Default::default() };
+    let topic = ClusterRecord::Topic(TopicKey { topic_id: WIDE }, Some(value));
+    world.shard.write_records(vec![topic]);
+    world.pass(FLUSH_MS);
+}
+
+/// The coordinator of a group, on another shard, asks about the first partitions.
+fn ask(world: &mut World, group: &str, number: u64, request: StateRequest) {
+    let question = StateQuestion { from: 1, number, group_id: group.into(), request };
+    world.step(Event::Mail(Message::StateQuestion(question)));
+}
+
+fn all_of(partitions: usize) -> StateRequest {
+    let topics = vec![(WIDE, (0..partitions as i32).map(|it| (it, Start::Unknown)).collect())];
+    StateRequest::Initialize { state_epoch: 1, topics }
+}
+
+#[test]
+fn share_state_of_many_partitions_is_written_in_slices_that_wait_for_the_log() {
+    let (mut world, partitions) = (World::new(&[]), 4 * SLICE_PARTITIONS + 1);
+    create_wide_topic(&mut world, partitions);
+    world.hold_log(true);
+    ask(&mut world, "g", 1, all_of(partitions));
+    ask(&mut world, "g", 2, StateRequest::Delete(vec![(WIDE, vec![0])]));
+    ask(&mut world, "h", 3, all_of(1));
+    world.pass(1_000);
+    let written = SLICE_PARTITIONS + 1;
+    assert_eq!(world.share_topics(), [(WIDE, written)].into(), "the log takes no more");
+    world.hold_log(false);
+    world.pass(1_000);
+    assert_eq!(world.share_topics(), [(WIDE, partitions)].into(), "one is deleted, one is of h");
+    let mut answered = Vec::new();
+    let mut results = Vec::new();
+    for (_, message) in std::mem::take(&mut world.mailed) {
+        let Message::StateAnswer(answer) = message else { panic!("{message:?}") };
+        answered.push((answer.number, answer.results.len(), answer.is_last));
+        results.extend(answer.results.into_iter().filter(|_| answer.number == 1));
+    }
+    let slice = (1, SLICE_PARTITIONS, false);
+    assert_eq!(answered[..3], [slice, (3, 1, true), slice], "others are answered in between");
+    assert_eq!(answered[3..], [slice, slice, (1, 1, true), (2, 1, true)]);
+    assert!(results.iter().all(|it| it.result.is_ok()));
+    let indexes = results.iter().map(|it| it.partition);
+    assert!(indexes.eq(0..partitions as i32), "in order");
+    world.restart();
+    assert_eq!(world.share_topics(), [(WIDE, partitions)].into());
 }
 
 #[test]
