@@ -46,7 +46,7 @@ pub struct Files<I: FileIo> {
     writing: HashMap<FileToken, Writing>,
     syncs: SyncOrder<(I::File, FileToken)>,
     /// When the reads under way were started.
-    reading: HashMap<FileToken, i64>,
+    reading: HashMap<FileToken, Reading>,
     syncing: HashMap<FileToken, Syncing>,
     /// The connections whose slices are read or sent, and since when.
     sending: Vec<(I::Conn, i64)>,
@@ -71,6 +71,14 @@ struct Writing {
     mode: OpenMode,
     /// None for a durable write: no sync has to wait for it.
     place: Option<Place>,
+}
+
+/// A read that was started.
+#[derive(Debug)]
+struct Reading {
+    since: i64,
+    file: FileId,
+    offset: u64,
 }
 
 /// A sync that was requested; it may wait for writes.
@@ -208,12 +216,19 @@ impl<I: FileIo> Files<I> {
         }
     }
 
-    /// A read ended.
+    /// A read ended. The reason why it failed names the file, if that is open still.
     pub fn read(&mut self, token: FileToken, result: std::io::Result<Vec<u8>>) -> FileDone {
-        self.reading.remove(&token);
+        let reading = self.reading.remove(&token);
         match result {
             Ok(data) => FileDone::Read { token, data },
-            Err(error) => FileDone::ReadFailed { token, reason: error.to_string() },
+            Err(error) => {
+                let place = reading.and_then(|Reading { file, offset, .. }| {
+                    let path = self.lanes.get(&file)?.path().display();
+                    Some(format!("{path}, at byte {offset}: "))
+                });
+                let reason = format!("{}{error}", place.unwrap_or_default());
+                FileDone::ReadFailed { token, reason }
+            }
         }
     }
 
@@ -276,7 +291,7 @@ impl<I: FileIo> Files<I> {
         let writes = self.writing.values().map(|it| it.since);
         let syncs = self.syncing.values().map(|it| it.since);
         let slices = self.sending.iter().map(|(_, since)| *since);
-        let reads = self.reading.values().copied();
+        let reads = self.reading.values().map(|it| it.since);
         writes.chain(syncs).chain(slices).chain(reads).chain(self.calls.since()).min()
     }
 
@@ -413,7 +428,7 @@ impl<I: FileIo> Files<I> {
             }
             FileOp::Read { token, offset, len, .. } => {
                 io.read(open_file(file, lane)?, offset, len, token);
-                self.reading.insert(token, self.now);
+                self.reading.insert(token, Reading { since: self.now, file, offset });
                 self.counters.reads += 1;
             }
             FileOp::Sync { token, .. } => {

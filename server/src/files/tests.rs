@@ -175,6 +175,18 @@ fn what_needs_a_file_waits_for_its_open_and_nothing_else_does() {
 }
 
 #[test]
+fn a_failed_read_names_its_file_and_the_place() {
+    let mut story = Story::new();
+    story.open(A, "topics/a/1");
+    story.ends();
+    let token = story.token();
+    story.perform(FileOp::Read { token, file: A, offset: 512, len: 1 });
+    let done = story.files.read(token, Err(std::io::Error::other("broken")));
+    let reason = "topics/a/1, at byte 512: broken".to_owned();
+    assert_eq!(done, FileDone::ReadFailed { token, reason });
+}
+
+#[test]
 fn a_file_beside_names_that_change_is_not_opened_before_them() {
     let mut story = Story::new();
     story.disk.cached = vec!["a/1", "b/1"];

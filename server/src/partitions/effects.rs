@@ -47,8 +47,17 @@ pub struct Effects {
     pub(crate) reports: Option<OpenBySlot>,
     /// Limits that requests have met, for the log.
     pub(crate) refused: Vec<Refused>,
-    /// Reasons of failed reads, for the log; their clients got KAFKA_STORAGE_ERROR.
-    pub failed_reads: Vec<String>,
+    /// Reads that failed, for the log; their clients got KAFKA_STORAGE_ERROR.
+    pub failed_reads: Vec<FailedRead>,
+}
+
+/// A read that failed.
+#[derive(Debug)]
+pub struct FailedRead {
+    /// The partition that was read; None if its request is gone.
+    pub of: Option<PartitionId>,
+    /// With the file, and the place in it.
+    pub reason: String,
 }
 
 impl Effects {

@@ -5,7 +5,7 @@
 use super::io::Job;
 use super::partition::{Bounds, Grown};
 use super::partition_set::PartitionId;
-use super::{Effects, Partitions};
+use super::{Effects, FailedRead, Partitions};
 use crate::cluster::InternalTopic;
 use muster_codec::messages::AbortedTransaction;
 use muster_storage::{FileToken, LogPartition};
@@ -101,6 +101,7 @@ impl Partitions {
     ) {
         let Some(Job::Log(part)) = self.io.end(token) else { return };
         if let Some(fetch) = self.fetches.get_mut(part.request) {
+            let of = Some(fetch.wanted(part));
             match batches {
                 Ok(LogBatches { bytes, aborted }) => {
                     let data = fetch.data(part.want);
@@ -109,7 +110,7 @@ impl Partitions {
                 }
                 Err(reason) => {
                     self.io.counters.failed_reads += 1;
-                    out.failed_reads.push(reason);
+                    out.failed_reads.push(FailedRead { of, reason });
                     fetch.wants[part.want].failed = true;
                 }
             }

@@ -25,7 +25,11 @@ pub(super) enum Job {
     Lookup(Part, TimestampSearch),
     /// Reads for a share partition: of headers, and of batches.
     FindForShare(ShareRead, BatchSearch),
-    ReadForShare(u64, Vec<AbortedTransaction>),
+    ReadForShare {
+        number: u64,
+        id: PartitionId,
+        aborted: Vec<AbortedTransaction>,
+    },
     /// A read of an internal topic, in the shard's own log.
     Log(Part),
     /// A sync of a partition up to here (`flush.messages`, or a clean stop).

@@ -51,6 +51,11 @@ struct LookupWant {
 }
 
 impl Lookup {
+    /// The partition of a part.
+    pub(super) fn wanted(&self, part: Part) -> PartitionId {
+        self.wants[part.want].id
+    }
+
     pub(super) fn new(asker: Asker, reads_committed: bool) -> Self {
         let response = ListOffsetsResponse::default();
         Self { asker, reads_committed, response, wants: Vec::new(), next: 0, running: 0 }

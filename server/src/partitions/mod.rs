@@ -43,11 +43,12 @@ mod transactions;
 pub(crate) use batch::is_transactional;
 #[cfg(test)]
 pub(crate) use counters::{PartitionCounters, PartitionGauges};
-pub use effects::{Call, Effects, Outcome, Reply};
+pub use effects::{Call, Effects, FailedRead, Outcome, Reply};
 pub(crate) use fetch::{FULL_SESSION_EPOCHS, ISOLATION_LEVELS, replica};
 pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
 pub(crate) use internal_topics::INTERNAL_RECORD_BYTES;
 pub use internal_topics::{LogBatches, LogRead};
+pub(crate) use layout::parse_directory;
 pub(crate) use limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
 pub use load::{
     CUT_EXTENSION, Cuts, RecoveryPoints, partition_files, recovered, recovered_if, recovery_points,

@@ -1,6 +1,5 @@
 //! The entry point: every kind of call, and the partitions by topic.
 
-use super::Effects;
 use super::checkpoint::Checkpoint;
 use super::compaction::Compactor;
 use super::fetches::Fetches;
@@ -15,6 +14,7 @@ use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
 use super::rounds::Rounds;
 use super::share_reads::ShareRead;
+use super::{Effects, FailedRead};
 use crate::clock::{Times, earliest};
 use crate::cluster::{ClusterImage, Endpoints, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
@@ -273,7 +273,8 @@ impl Partitions {
             FileDone::Read { data, .. } => Some(data),
             FileDone::ReadFailed { reason, .. } => {
                 self.io.counters.failed_reads += 1;
-                out.failed_reads.push(reason);
+                let of = job.as_ref().and_then(|job| self.read_by(job));
+                out.failed_reads.push(FailedRead { of, reason });
                 None
             }
             FileDone::Written { .. }
@@ -286,7 +287,7 @@ impl Partitions {
             Some(Job::FindForShare(read, search)) => {
                 self.share_headers_read(read, search, data.as_deref(), out);
             }
-            Some(Job::ReadForShare(number, aborted)) => {
+            Some(Job::ReadForShare { number, aborted, .. }) => {
                 self.share_batches_read(number, aborted, data, out);
             }
             Some(Job::Lookup(part, search)) => {

@@ -59,6 +59,11 @@ pub(super) struct Want {
 }
 
 impl Fetch {
+    /// The partition of a part.
+    pub(super) fn wanted(&self, part: Part) -> PartitionId {
+        self.wants[part.want].id
+    }
+
     pub(super) fn new(call: Call<'_>, body: &FetchRequest<'_>) -> Self {
         Self {
             request: call.request,
@@ -302,6 +307,20 @@ impl Partitions {
         }
         let partition = self.partitions.get(&id).ok_or(Unavailable::Deleted)?;
         partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange)
+    }
+
+    /// The partition that a job reads; None if its request is gone.
+    pub(super) fn read_by(&self, job: &Job) -> Option<PartitionId> {
+        match job {
+            Job::Find(part, _) | Job::Log(part) => {
+                Some(self.fetches.get(part.request)?.wanted(*part))
+            }
+            Job::Lookup(part, _) => Some(self.lookups.get(&part.request)?.wanted(*part)),
+            Job::FindForShare(read, _) => Some(read.id),
+            Job::ReadForShare { id, .. } => Some(*id),
+            Job::Look(id, _) => Some(*id),
+            Job::Flush(..) | Job::Checkpoint | Job::Compact => None,
+        }
     }
 
     /// Headers of batches were read for a fetch, or the read failed.

@@ -163,7 +163,7 @@ impl Partitions {
                     if reads_committed { partition.aborted(offset, end) } else { Vec::new() };
                 let token = self.io.token();
                 partition.log.read(&range, token, &mut self.io.files, &mut out.ops);
-                self.io.begin(token, Job::ReadForShare(number, aborted), &out.ops);
+                self.io.begin(token, Job::ReadForShare { number, id, aborted }, &out.ops);
             }
             Ok(_) => out.share_reads.push((number, ShareReadEnd::Nothing)),
             Err(_) => out.share_reads.push((number, ShareReadEnd::Failed)),

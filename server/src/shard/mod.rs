@@ -17,6 +17,7 @@ mod load_error;
 mod loading;
 mod long_requests;
 mod names;
+mod read_errors;
 mod reading;
 mod requests;
 mod shares;

@@ -151,17 +151,6 @@ impl Shard {
         self.commands.extend(ops.into_iter().map(Command::File));
     }
 
-    /// A file could not be read in the middle of an answer, whose length can no longer be kept.
-    fn stream_failed(&mut self, connection: ConnectionId, reason: &str) {
-        let file = self.clients.streamed_file(connection);
-        let path = file.and_then(|file| self.partitions.held_path(file)).unwrap_or_default();
-        let path = path.display();
-        let words = format_args!("{path} or a file sent with it could not be read: {reason}");
-        self.errors.log(self.times.now, "stream", words);
-        let reason = "a file of its answer could not be read".to_owned();
-        self.clients.close(connection, reason, &mut self.commands);
-    }
-
     fn file_done(&mut self, done: FileDone) {
         let mut effects = Effects::default();
         match self.groups.file_done(self.times.now, done, &mut self.commands) {
@@ -270,10 +259,7 @@ impl Shard {
         for refused in &effects.refused {
             refused.log(self.times.now, &mut self.errors);
         }
-        for reason in &effects.failed_reads {
-            let words = format_args!("a read failed: {reason}");
-            self.errors.log(self.times.now, "read", words);
-        }
+        self.log_failed_reads(&effects.failed_reads);
         effects.log_reads.into_iter().for_each(|read| self.read_log(read));
         for Reply { request, outcome } in effects.replies {
             let answers = self.clients.answers();

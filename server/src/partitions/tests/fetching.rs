@@ -303,6 +303,9 @@ fn a_failed_read_is_a_storage_error() {
     assert_eq!(error(data.error_code), ErrorCode::KafkaStorageError);
     assert_eq!(world.list(0, 0).error_code, ErrorCode::KafkaStorageError.code());
     assert_eq!(world.partitions.io.counters.failed_reads, 2);
+    let failed = std::mem::take(&mut world.failed_reads);
+    let failed: Vec<_> = failed.into_iter().map(|it| (it.of.unwrap().index, it.reason)).collect();
+    assert_eq!(failed, [(0, "EIO".to_owned()), (0, "EIO".to_owned())]);
     world.disk.has_broken_reads = false;
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0)]);
 }

@@ -1,7 +1,7 @@
 //! A shard's partitions on a file system in memory, with a clock that the test sets.
 
 use super::super::layout;
-use super::super::{Call, Effects, Identity, Outcome, PartitionId, Partitions, Reply};
+use super::super::{Call, Effects, FailedRead, Identity, Outcome, PartitionId, Partitions, Reply};
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::Config;
@@ -36,6 +36,7 @@ pub(super) struct World {
     /// Completions that were not returned yet.
     pub done: VecDeque<FileDone>,
     pub replies: Vec<Reply>,
+    pub failed_reads: Vec<FailedRead>,
     pub questions: Vec<Question>,
     /// To the coordinators of transactions.
     pub messages: Vec<(u32, FromSlot)>,
@@ -62,6 +63,7 @@ impl World {
             address: Address::of("/127.0.0.1"),
             done: VecDeque::new(),
             replies: Vec::new(),
+            failed_reads: Vec::new(),
             questions: Vec::new(),
             messages: Vec::new(),
             sequence: 0,
@@ -184,6 +186,7 @@ impl World {
             self.done.extend(self.disk.perform(op));
         }
         self.replies.extend(out.replies);
+        self.failed_reads.extend(out.failed_reads);
         self.questions.extend(out.questions);
         self.messages.extend(out.messages);
     }

@@ -1,0 +1,41 @@
+//! Lines of the log about reads that failed: each names the partition, the file and the place.
+
+use super::Shard;
+use crate::net::ConnectionId;
+use crate::partitions::{FailedRead, PartitionId, parse_directory};
+use std::path::Path;
+
+impl Shard {
+    pub(super) fn log_failed_reads(&mut self, failed: &[FailedRead]) {
+        for FailedRead { of, reason } in failed {
+            let of = of.map(|id| format!(" of {}", self.in_words(id))).unwrap_or_default();
+            let words = format_args!("a read{of} failed: {reason}");
+            self.errors.log(self.times.now, "read", words);
+        }
+    }
+
+    /// A file could not be read in the middle of an answer, whose length can no longer be kept.
+    pub(super) fn stream_failed(&mut self, connection: ConnectionId, reason: &str) {
+        let file = self.clients.streamed_file(connection);
+        let path = file.and_then(|file| self.partitions.held_path(file)).unwrap_or_default();
+        let of = partition_of(&path).map(|id| format!(" of {}", self.in_words(id)));
+        let (of, path) = (of.unwrap_or_default(), path.display());
+        let words = format_args!("{path}{of} or a file sent with it could not be read: {reason}");
+        self.errors.log(self.times.now, "stream", words);
+        let reason = "a file of its answer could not be read".to_owned();
+        self.clients.close(connection, reason, &mut self.commands);
+    }
+
+    /// A partition by the name of its topic, or by the id if the topic is gone.
+    fn in_words(&self, PartitionId { topic, index }: PartitionId) -> String {
+        match self.broker.image().topic_by_id(topic) {
+            Some(topic) => format!("{}-{index}", topic.name),
+            None => format!("{topic}-{index}"),
+        }
+    }
+}
+
+/// The partition whose directory has a file.
+fn partition_of(file: &Path) -> Option<PartitionId> {
+    parse_directory(file.parent()?.file_name()?.to_str()?)
+}
