@@ -14,12 +14,19 @@ pub struct Times {
     pub wall: Wall,
     /// Monotonic, in microseconds: for measurements alone.
     pub micros: u64,
+    /// How far the wall clock has jumped ahead of late, in milliseconds; see [`ClockWatch`].
+    pub jumped_ms: i64,
 }
 
 impl Times {
     /// Both clocks at the same time.
     pub fn both(ms: i64) -> Self {
-        Self { now: ms, wall: Wall(ms), micros: ms.unsigned_abs() * 1_000 }
+        Self { now: ms, wall: Wall(ms), micros: ms.unsigned_abs() * 1_000, jumped_ms: 0 }
+    }
+
+    /// The time by which offsets and records expire: a jump of late is left out.
+    pub fn expiry(&self) -> Wall {
+        Wall(self.wall.0.saturating_sub(self.jumped_ms))
     }
 }
 
@@ -52,17 +59,30 @@ impl Clock {
 
     pub fn times(self) -> Times {
         let micros = self.started.elapsed().as_micros() as u64;
-        Times { now: self.started_at + (micros / 1_000) as i64, wall: wall(), micros }
+        let now = self.started_at + (micros / 1_000) as i64;
+        Times { now, wall: wall(), micros, jumped_ms: 0 }
     }
 }
 
 /// Finds out that the wall clock was set: what it gained or lost against the monotonic one.
+///
+/// A jump of [`JUMP_MS`] or more may be a mistake, by which all offsets and records would expire at
+/// once. So expiry continues by the earlier time for [`TRUST_MS`], or until the clock is set back.
 #[derive(Debug, Default)]
 pub(crate) struct ClockWatch {
     /// How far the wall clock was ahead at the last reading, in milliseconds.
     lead: Option<i64>,
     /// A step that a later reading has to confirm.
     unsure: Option<Unsure>,
+    jump: Option<Jump>,
+}
+
+/// A jump ahead by which nothing expires yet.
+#[derive(Debug, Clone, Copy)]
+struct Jump {
+    lead_before: i64,
+    /// The monotonic time from which on the clock is believed.
+    until: i64,
 }
 
 /// The wall clock was set.
@@ -80,6 +100,12 @@ struct Unsure {
     at: u64,
 }
 
+/// The least jump that expiry leaves out for a while.
+const JUMP_MS: i64 = 60_000;
+
+/// How long it does, by the monotonic clock: an operator can set the clock back meanwhile.
+const TRUST_MS: i64 = 60 * 60 * 1_000;
+
 /// No clock that is only slewed gains or loses as much between two readings (`adjtimex`: 0.05 %).
 const STEP_MS: i64 = 1_000;
 
@@ -92,6 +118,11 @@ impl ClockStep {
     pub(crate) fn by_ms(self) -> i64 {
         self.after.saturating_sub(self.before)
     }
+
+    /// Whether expiry leaves it out for a while.
+    pub(crate) fn is_jump(self) -> bool {
+        self.by_ms() >= JUMP_MS
+    }
 }
 
 impl ClockWatch {
@@ -100,6 +131,7 @@ impl ClockWatch {
     pub(crate) fn step(&mut self, times: Times) -> Option<ClockStep> {
         let lead = times.wall.0.saturating_sub(times.now);
         let lead_before = self.lead.replace(lead)?;
+        self.watch_jump(times.now, lead_before, lead);
         let is_step = |from: i64| lead.saturating_sub(from).saturating_abs() >= STEP_MS;
         let mut confirmed = None;
         if let Some(unsure) = self.unsure.take() {
@@ -119,6 +151,21 @@ impl ClockWatch {
             self.unsure = Some(Unsure { step, lead_before, at: times.micros });
         }
         confirmed
+    }
+
+    /// How far the wall clock is ahead by jumps of late, at the last reading.
+    pub(crate) fn jumped_ms(&self) -> i64 {
+        let ahead = |jump: Jump| self.lead.map_or(0, |lead| lead.saturating_sub(jump.lead_before));
+        self.jump.map_or(0, ahead)
+    }
+
+    fn watch_jump(&mut self, now: i64, lead_before: i64, lead: i64) {
+        if lead.saturating_sub(lead_before) >= JUMP_MS {
+            let lead_before = self.jump.map_or(lead_before, |jump| jump.lead_before);
+            self.jump = Some(Jump { lead_before, until: now.saturating_add(TRUST_MS) });
+        }
+        let is_ahead = |jump: &Jump| lead.saturating_sub(jump.lead_before) >= JUMP_MS;
+        self.jump = self.jump.filter(|jump| now < jump.until && is_ahead(jump));
     }
 }
 
@@ -155,6 +202,30 @@ mod tests {
         assert_eq!(step(63_004, 4_164_033), set(4_162_033, 562_033));
         assert_eq!(step(63_005, 4_164_034), set(564_033, 4_164_033));
         assert_eq!(step(63_006, 4_164_035), None);
+    }
+
+    #[test]
+    fn nothing_expires_by_a_jump_for_an_hour_or_until_the_clock_is_set_back() {
+        const DAY: i64 = 24 * 60 * 60 * 1_000;
+        let mut watch = ClockWatch::default();
+        let mut expiry = |now: i64, ahead: i64| {
+            let times = Times { wall: Wall(now + ahead), ..Times::both(now) };
+            watch.step(times);
+            Times { jumped_ms: watch.jumped_ms(), ..times }.expiry().0
+        };
+        assert_eq!(expiry(1_000, 0), 1_000);
+        assert_eq!(expiry(2_000, JUMP_MS - 1), 2_000 + JUMP_MS - 1, "less is no jump");
+        assert_eq!(expiry(3_000, 0), 3_000);
+        assert_eq!(expiry(4_000, 10 * DAY), 4_000, "with its first reading");
+        assert_eq!(expiry(9_000, 10 * DAY), 9_000);
+        assert_eq!(expiry(10_000, 10), 10_010, "it is set back");
+        assert_eq!(expiry(11_000, 10 * DAY), 11_010);
+        assert_eq!(expiry(12_000, 11 * DAY), 12_010, "another jump");
+        assert_eq!(expiry(11_000 + TRUST_MS, 11 * DAY), 11_010 + TRUST_MS);
+        let end = 12_000 + TRUST_MS;
+        assert_eq!(expiry(end - 1, 11 * DAY), end + 9);
+        assert_eq!(expiry(end, 11 * DAY), end + 11 * DAY, "it is believed");
+        assert_eq!(expiry(end + 1_000, 10), end + 1_010, "back again");
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl GroupLog {
     }
 
     /// Advances the time of the groups.
-    pub(super) fn advance(&mut self, Times { now, wall, micros }: Times) {
+    pub(super) fn advance(&mut self, Times { now, wall, micros, .. }: Times) {
         self.clock.advance(now);
         self.flush.advance(micros);
         self.linger.advance(micros);
@@ -219,7 +219,11 @@ impl GroupLog {
 
     /// Fires the due timers of a slot.
     pub(super) fn expire(&mut self, slot: Slot, inputs: Inputs<'_>) -> Output<'static> {
-        self.call(slot, inputs, Coordinator::expire)
+        let jumped_ms = inputs.times.jumped_ms;
+        self.call(slot, inputs, |coordinator, context| {
+            coordinator.leave_out_of_expiry(jumped_ms);
+            coordinator.expire(context)
+        })
     }
 
     /// Removes offsets of deleted topics from the groups of a slot that follow one, up to the limit

@@ -156,7 +156,7 @@ impl Partitions {
         if !self.config.log_cleaner_enable {
             return false;
         }
-        let wall = times.wall.0;
+        let wall = times.expiry().0;
         let mut best: Option<(PartitionId, Cleanable)> = None;
         let (mut is_point_late, mut unsynced) = (false, None);
         self.compactor.are_any = false;
@@ -193,7 +193,7 @@ impl Partitions {
     fn begin_compaction(&mut self, id: PartitionId, cleanable: &Cleanable, times: Times) -> bool {
         let Some(partition) = self.partitions.get(&id) else { return false };
         let config = topic_compaction(&self.config, &partition.config, self.identity.placement);
-        let rules = partition.compaction_rules(self.identity.secret, &config, times.wall);
+        let rules = partition.compaction_rules(self.identity.secret, &config, times.expiry());
         let compaction = partition.log.begin_compaction(cleanable, rules);
         let began = times.now;
         let running = Running { id, compaction, config, is_waiting: false, began };

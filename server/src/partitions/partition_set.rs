@@ -353,7 +353,7 @@ impl Partitions {
     /// Answers fetches whose time to wait has passed; checks retention and idle producers; compacts
     /// partitions, and writes recovery points. A call that comes too early does no harm.
     pub fn expire(&mut self, times: Times, out: &mut Effects) {
-        let Times { now, wall, .. } = times;
+        let (now, wall) = (times.now, times.expiry());
         while let Some(fetch) = self.fetches.due(now) {
             self.unpark(fetch, out);
         }

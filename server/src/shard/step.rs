@@ -103,6 +103,8 @@ impl Shard {
     pub(super) fn advance(&mut self, times: Times) {
         self.times = times;
         self.note_clock_step();
+        self.times.jumped_ms = self.clock_watch.jumped_ms();
+        let times = self.times;
         self.turn_began.get_or_insert(times.micros);
         self.groups.advance(times);
         self.clients.advance(times.now);
@@ -117,6 +119,9 @@ impl Shard {
         if shard == CONTROLLER {
             let (before, after) = (civil_time(step.before), civil_time(step.after));
             warn!(target: "clock", shard, by_ms, before, after, "the wall clock was set");
+            if step.is_jump() {
+                warn!(target: "clock", shard, "for an hour nothing expires by the clock's jump");
+            }
         }
     }
 

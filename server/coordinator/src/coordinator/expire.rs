@@ -2,7 +2,7 @@
 
 use super::Coordinator;
 use crate::classic::ClassicGroup;
-use crate::context::Context;
+use crate::context::{Around, Context};
 use crate::event::Why;
 use crate::group::{Entry, Group, Kind};
 use crate::limits::{EXPIRE_RECORDS_MAX, EXPIRE_TIMERS_MAX};
@@ -15,6 +15,7 @@ use crate::streams::StreamsGroup;
 use crate::timers::TimerKey;
 use crate::turn::Turn;
 use alloc::vec::Vec;
+use muster_codec::Wall;
 
 impl Coordinator {
     /// Does the work that is due at `context.now`, within the limits of one call; see
@@ -64,14 +65,15 @@ impl Coordinator {
             return;
         }
         let mut is_through = false;
+        let wall = Wall(context.wall.0.saturating_sub(self.sweep.left_out_ms));
         for _ in 0..EXPIRE_TIMERS_MAX {
             let Some(id) = self.groups.id_after(self.sweep.swept.as_ref()) else {
                 is_through = true;
                 break;
             };
-            if self.may_expire(&id, context.wall) {
+            if self.may_expire(&id, wall) {
                 self.load_offsets(&id);
-                self.with(context.around(), output, &id, sweep_group);
+                self.with(Around { wall, ..context.around() }, output, &id, sweep_group);
             }
             // A group with many offsets may have more that are expired.
             if output.records.len() >= EXPIRE_RECORDS_MAX {

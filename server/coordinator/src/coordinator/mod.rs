@@ -103,6 +103,8 @@ pub(crate) struct Sweep {
     pub(crate) timer: Timer,
     /// The last group that was visited, if the sweep is not complete.
     pub(crate) swept: Option<Text>,
+    /// The part of the wall clock's time by which nothing expires, in milliseconds.
+    pub(crate) left_out_ms: i64,
 }
 
 impl Coordinator {
@@ -235,6 +237,12 @@ impl Coordinator {
     /// Schedules the sweep for expired offsets and groups at `at`, instead of its former time.
     pub fn sweep_at(&mut self, at: i64) {
         self.timers.schedule(&mut self.sweep.timer, at, || TimerKey::Sweep);
+    }
+
+    /// Has offsets and groups expire as if the wall clock showed fewer milliseconds by this number:
+    /// it has jumped, perhaps by mistake.
+    pub fn leave_out_of_expiry(&mut self, ms: i64) {
+        self.sweep.left_out_ms = ms;
     }
 
     /// Writes tombstones for the offsets of deleted topics, and takes them out of share groups.

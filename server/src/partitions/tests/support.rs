@@ -36,6 +36,8 @@ pub(super) struct World {
     /// Completions that were not returned yet.
     pub done: VecDeque<FileDone>,
     pub replies: Vec<Reply>,
+    /// How far the wall clock has jumped of late.
+    pub jumped_ms: i64,
     pub failed_reads: Vec<FailedRead>,
     pub questions: Vec<Question>,
     /// To the coordinators of transactions.
@@ -63,6 +65,7 @@ impl World {
             address: Address::of("/127.0.0.1"),
             done: VecDeque::new(),
             replies: Vec::new(),
+            jumped_ms: 0,
             failed_reads: Vec::new(),
             questions: Vec::new(),
             messages: Vec::new(),
@@ -165,7 +168,7 @@ impl World {
     }
 
     pub(super) fn times(&self) -> Times {
-        Times { wall: self.wall, ..Times::both(self.now) }
+        Times { wall: self.wall, jumped_ms: self.jumped_ms, ..Times::both(self.now) }
     }
 
     /// Lets time pass.

@@ -81,6 +81,20 @@ fn old_segments_are_removed() {
 }
 
 #[test]
+fn segments_do_not_expire_by_a_jump_of_the_clock() {
+    let mut world = World::new();
+    world.set("retention.ms", "10000000");
+    world.append(0, &timed_batch(&[NOW]));
+    world.jumped_ms = 20_000_000;
+    world.wall.0 += world.jumped_ms;
+    world.pass(300_000);
+    assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0)]);
+    world.jumped_ms = 0;
+    world.pass(300_000);
+    assert_eq!(error(world.fetch(0, 0).error_code), ErrorCode::OffsetOutOfRange);
+}
+
+#[test]
 fn large_logs_lose_their_oldest_segments() {
     let mut world = World::new();
     world.set("segment.bytes", "1048576");

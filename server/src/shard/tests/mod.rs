@@ -2,6 +2,7 @@
 
 mod access;
 mod certificates;
+mod clock_jumps;
 mod commit_path;
 mod counters;
 mod crashes;

@@ -13,11 +13,11 @@ use crate::shard::{
 };
 use crate::telemetry::Push;
 use crate::volume::Volume;
-use muster_codec::Uuid;
 use muster_codec::records::{
     ClusterRecord, GroupRecord, OffsetCommitKey, OffsetCommitValue, TransactionLogKey,
     TransactionLogValue, TransactionRecord,
 };
+use muster_codec::{Uuid, Wall};
 use muster_coordinator::Ids;
 use muster_counters::Totals;
 use muster_storage::{CompactionConfig, FileDone, FileId, FileOp};
@@ -81,6 +81,8 @@ pub(crate) struct World {
     pub(crate) common: Common,
     pub(crate) shard: Shard,
     pub(crate) now: i64,
+    /// How far the wall clock is ahead of the other one.
+    pub(crate) wall_ahead: i64,
     open: HashMap<FileId, File>,
     done: VecDeque<FileDone>,
     /// The writes to the log that the disk has not carried out, while it is slow.
@@ -139,6 +141,7 @@ impl World {
             common,
             shard,
             now: 1_000,
+            wall_ahead: 0,
             open: HashMap::new(),
             done: VecDeque::new(),
             held: None,
@@ -289,9 +292,13 @@ impl World {
         slots.on(slot, |coordinator, _| coordinator.replay(record, 1));
     }
 
+    fn times(&self) -> Times {
+        Times { wall: Wall(self.now + self.wall_ahead), ..Times::both(self.now) }
+    }
+
     /// Passes an event to the shard.
     pub(crate) fn step(&mut self, event: Event<'_>) {
-        self.shard.step(Times::both(self.now), event, &mut self.commands);
+        self.shard.step(self.times(), event, &mut self.commands);
         self.turn();
     }
 
@@ -311,7 +318,7 @@ impl World {
         let until = self.now + ms;
         while !self.is_failed() && self.stopped.is_none() {
             if let Some(done) = self.done.pop_front() {
-                self.shard.step(Times::both(self.now), Event::File(done), &mut self.commands);
+                self.shard.step(self.times(), Event::File(done), &mut self.commands);
                 self.turn();
                 continue;
             }
@@ -328,9 +335,8 @@ impl World {
     pub(crate) fn turn(&mut self) {
         let mut has_mail = true;
         while has_mail && !self.is_failed() {
-            self.shard.work_all(Times::both(self.now), &mut self.commands);
-            self.deadline =
-                self.shard.end_turn(Times::both(self.now), self.now, &mut self.commands);
+            self.shard.work_all(self.times(), &mut self.commands);
+            self.deadline = self.shard.end_turn(self.times(), self.now, &mut self.commands);
             has_mail = false;
             for command in std::mem::take(&mut self.commands) {
                 match command {
@@ -340,11 +346,7 @@ impl World {
                     }
                     Command::Mail { message, .. } => {
                         has_mail = true;
-                        self.shard.step(
-                            Times::both(self.now),
-                            Event::Mail(message),
-                            &mut self.commands,
-                        );
+                        self.shard.step(self.times(), Event::Mail(message), &mut self.commands);
                     }
                     Command::Close { connection, .. } => self.closed.push(connection),
                     Command::PauseReceive { .. }

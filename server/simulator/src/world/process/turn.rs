@@ -32,7 +32,7 @@ impl World {
     /// Both clocks.
     pub(crate) fn clocks(&self) -> Times {
         let (now, micros) = (self.now_ms(), self.queue.now());
-        Times { now, wall: Wall(now + self.process.wall_ahead_ms), micros }
+        Times { now, wall: Wall(now + self.process.wall_ahead_ms), micros, jumped_ms: 0 }
     }
 
     pub(crate) fn turn(&mut self, life: u32, number: u32) {
