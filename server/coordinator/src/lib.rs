@@ -84,6 +84,7 @@ mod noted;
 mod offsets;
 mod operation;
 pub mod output;
+mod partition_set;
 mod payers;
 mod pending;
 mod rebalances;

@@ -3,9 +3,10 @@
 //! its position is durable, and returns it with their results to
 //! [`crate::Coordinator::state_answered`].
 
+use crate::partition_set::PartitionSet;
 use crate::request_id::RequestId;
 use crate::text::Text;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::messages::{
     AlterShareGroupOffsetsResponse, DeleteGroupsResponse, DeleteShareGroupOffsetsResponse,
@@ -112,7 +113,7 @@ pub(crate) type ByTopic = BTreeMap<Uuid, TopicState>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopicState {
     pub(crate) name: Text,
-    pub(crate) partitions: BTreeSet<i32>,
+    pub(crate) partitions: PartitionSet,
 }
 
 /// The work of the group after the leaders have answered.

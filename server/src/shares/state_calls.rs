@@ -3,7 +3,7 @@
 //! notified after a while, and tries again.
 
 use super::{Inputs, Shares};
-use crate::cluster::leader;
+use crate::cluster::{Topic, leader};
 use crate::event::Command;
 use crate::mailbox::{Message, StateAnswer, StateQuestion};
 use crate::placement::Slot;
@@ -115,9 +115,14 @@ fn split(
     request: &StateRequest,
 ) -> (BTreeMap<u32, StateRequest>, Vec<StateResult>) {
     let (mut by_shard, mut results) = (BTreeMap::new(), Vec::new());
+    let mut known: Option<(Uuid, Option<&Topic>)> = None;
     each_partition(request, |topic_id, partition, initialize| {
-        let topic = inputs.image.topic_by_id(topic_id);
-        let Some(topic) = topic.filter(|topic| (0..topic.partitions).contains(&partition)) else {
+        // The partitions come topic by topic.
+        let found = known.filter(|(id, _)| *id == topic_id);
+        let found = found.unwrap_or_else(|| (topic_id, inputs.image.topic_by_id(topic_id)));
+        known = Some(found);
+        let existing = found.1.filter(|topic| (0..topic.partitions).contains(&partition));
+        let Some(topic) = existing else {
             let result = Err(ErrorCode::UnknownTopicOrPartition);
             return results.push(StateResult { topic_id, partition, result });
         };
@@ -180,11 +185,18 @@ fn each_partition(request: &StateRequest, mut act: impl FnMut(Uuid, i32, Option<
     }
 }
 
+fn count(request: &StateRequest) -> usize {
+    match request {
+        StateRequest::Initialize { topics, .. } => topics.iter().map(|it| it.1.len()).sum(),
+        StateRequest::Delete(topics) | StateRequest::ReadSummary(topics) => {
+            topics.iter().map(|it| it.1.len()).sum()
+        }
+    }
+}
+
 /// Partitions whose shard did not answer in time have an error.
 fn add_missing(request: &StateRequest, results: &mut Vec<StateResult>) {
-    let mut asked = 0;
-    each_partition(request, |_, _, _| asked += 1);
-    if results.len() == asked {
+    if results.len() == count(request) {
         return;
     }
     let known: std::collections::BTreeSet<_> =

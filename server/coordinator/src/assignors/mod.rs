@@ -23,7 +23,6 @@ mod computation;
 mod heterogeneous;
 mod homogeneous;
 mod java_heap;
-mod java_map;
 mod java_sets;
 mod levels;
 pub mod order;

@@ -12,7 +12,6 @@ use crate::modern::kind::Kind;
 use crate::share_state::{ByTopic, Start, StateRequest, Then, TopicState};
 use crate::text::Text;
 use crate::turn::Turn;
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
@@ -65,8 +64,7 @@ impl ShareGroup {
     ) -> ByTopic {
         let lacking = names.filter_map(|name| {
             let (topic, count) = (turn.topics.id(name)?, turn.topics.partitions(name)?);
-            let has = |partition: &i32| self.own.state.has(topic, *partition, turn.now);
-            let partitions: BTreeSet<i32> = (0..count).filter(|it| !has(it)).collect();
+            let partitions = self.own.state.lacking(topic, count, turn.now);
             let name = name.clone();
             (!partitions.is_empty()).then_some((topic, TopicState { name, partitions }))
         });
@@ -80,7 +78,7 @@ impl ShareGroup {
         let starts = topics.iter().map(|(topic, state)| {
             let is_known = self.own.state.initialized.contains_key(topic);
             let start = if is_known { Start::At(0) } else { Start::Unknown };
-            (*topic, state.partitions.iter().map(|partition| (*partition, start)).collect())
+            (*topic, state.partitions.as_slice().iter().map(|it| (*it, start)).collect())
         });
         starts.collect()
     }

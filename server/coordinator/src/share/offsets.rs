@@ -5,6 +5,7 @@ use super::{Share, ShareGroup};
 use crate::context::Topics;
 use crate::modern::kind::Kind as _;
 use crate::modern::{Refusal, refuse};
+use crate::partition_set::PartitionSet;
 use crate::request_id::RequestId;
 use crate::share_state::{ByTopic, Start, StateCall, StateRequest, StateResult, Then, TopicState};
 use crate::text::{Text, owned};
@@ -35,7 +36,7 @@ pub(crate) fn described_group(
         Some(asked) => described_topics(topics, asked),
         None => {
             let all = state.into_iter().flat_map(|state| &state.initialized);
-            all.map(|(id, it)| described_topic(&it.name, *id, it.partitions.iter().copied()))
+            all.map(|(id, it)| described_topic(&it.name, *id, it.partitions.as_slice().to_vec()))
                 .collect()
         }
     };
@@ -112,11 +113,20 @@ pub(crate) fn fill(
     let summaries = results
         .iter()
         .filter_map(|it| Some(((it.topic_id, it.partition), it.result.as_ref().ok()?)));
-    let summaries: BTreeMap<_, _> = summaries.collect();
+    let mut summaries: Vec<_> = summaries.collect();
+    summaries.sort_by_key(|(key, _)| *key);
+    // The answer is mostly in the same order.
+    let mut next = 0;
     for topic in &mut group.topics {
         for partition in &mut topic.partitions {
             let key = (topic.topic_id, partition.partition_index);
-            let Some(summary) = summaries.get(&key) else { continue };
+            if summaries.get(next).is_none_or(|(found, _)| *found != key) {
+                let found = summaries.binary_search_by_key(&key, |(key, _)| *key);
+                let Ok(found) = found else { continue };
+                next = found;
+            }
+            let summary = summaries[next].1;
+            next += 1;
             partition.start_offset = summary.start_offset;
             partition.leader_epoch = summary.leader_epoch;
             partition.lag = summary.lag();
@@ -306,7 +316,7 @@ impl StatePartitions {
         };
         if let Some(state) = self.initialized.remove(&id) {
             self.deleting.insert(id, state.name);
-            return Ok((id, state.partitions.into_iter().collect()));
+            return Ok((id, state.partitions.into_vec()));
         }
         if self.deleting.contains_key(&id) {
             return Ok((id, (0..count).collect()));
@@ -320,15 +330,15 @@ impl ShareGroup {
     /// request to the leaders; None if there is none.
     pub(crate) fn begin_deletion(&self, turn: &mut Turn<'_, '_>) -> Option<StateRequest> {
         let mut after = self.own.state.clone();
-        let mut gone: BTreeMap<Uuid, BTreeSet<i32>> = BTreeMap::new();
+        let mut gone: BTreeMap<Uuid, PartitionSet> = BTreeMap::new();
         for (id, name) in &after.deleting {
             let count = turn.topics.partitions(name).filter(|_| turn.topics.id(name) == Some(*id));
-            gone.entry(*id).or_default().extend(0..count.unwrap_or(0));
+            gone.entry(*id).or_default().add(&PartitionSet::first(count.unwrap_or(0)));
         }
         let initializing = core::mem::take(&mut after.initializing);
         let initialized = core::mem::take(&mut after.initialized);
         for (id, topic) in initializing.into_iter().chain(initialized) {
-            gone.entry(id).or_default().extend(topic.partitions);
+            gone.entry(id).or_default().add(&topic.partitions);
             after.deleting.insert(id, topic.name);
         }
         gone.retain(|_, partitions| !partitions.is_empty());
@@ -336,7 +346,7 @@ impl ShareGroup {
             return None;
         }
         self.write_state(turn, &after);
-        let gone = gone.into_iter().map(|(id, all)| (id, all.into_iter().collect()));
+        let gone = gone.into_iter().map(|(id, all)| (id, all.into_vec()));
         Some(StateRequest::Delete(gone.collect()))
     }
 }

@@ -1,9 +1,10 @@
 //! The partitions of a share group that have share state, in the group's record of them.
 
 use crate::context::DeletedTopic;
+use crate::partition_set::PartitionSet;
 use crate::share_state::{ByTopic, TopicState};
 use crate::text::{Text, owned};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 use muster_codec::records::{
@@ -49,13 +50,13 @@ impl StatePartitions {
         *self = Self { retry_at, ..recorded };
     }
 
-    /// Whether a partition has share state, or its leader was asked for it in time.
-    pub(crate) fn has(&self, topic: Uuid, partition: i32, now: i64) -> bool {
-        let is_in = |topics: &ByTopic| {
-            topics.get(&topic).is_some_and(|found| found.partitions.contains(&partition))
-        };
+    /// The partitions of a topic that have no share state, and whose leaders were not asked for it
+    /// in time.
+    pub(crate) fn lacking(&self, topic: Uuid, count: i32, now: i64) -> PartitionSet {
         let waits = self.retry_at.get(&topic).is_some_and(|at| now < *at);
-        is_in(&self.initialized) || waits && is_in(&self.initializing)
+        let initializing = self.initializing.get(&topic).filter(|_| waits);
+        let known = self.initialized.get(&topic).into_iter().chain(initializing);
+        known.fold(PartitionSet::first(count), |rest, it| rest.without(&it.partitions))
     }
 
     /// The leaders of these topics were asked.
@@ -74,7 +75,7 @@ impl StatePartitions {
             let topics = topics.iter().map(|(topic_id, topic)| ShareGroupTopicPartitions {
                 topic_id: *topic_id,
                 topic_name: owned(&topic.name),
-                partitions: topic.partitions.iter().copied().collect(),
+                partitions: topic.partitions.as_slice().to_vec(),
             });
             topics.collect()
         };
@@ -126,7 +127,7 @@ impl StatePartitions {
         let mut after = self.clone();
         for (topic, gone) in topics {
             if let Some(found) = after.initializing.get_mut(topic) {
-                found.partitions.retain(|partition| !gone.partitions.contains(partition));
+                found.partitions = core::mem::take(&mut found.partitions).without(&gone.partitions);
             }
         }
         after.initializing.retain(|_, topic| !topic.partitions.is_empty());
@@ -154,8 +155,8 @@ impl StatePartitions {
 
 fn add(to: &mut ByTopic, topics: &ByTopic) {
     for (topic, more) in topics {
-        let new = || TopicState { name: more.name.clone(), partitions: BTreeSet::new() };
+        let new = || TopicState { name: more.name.clone(), partitions: PartitionSet::default() };
         let found = to.entry(*topic).or_insert_with(new);
-        found.partitions.extend(&more.partitions);
+        found.partitions.add(&more.partitions);
     }
 }

@@ -6,8 +6,9 @@ use crate::assignors::simple::{self, Assignable, Subscriber};
 use crate::modern::member_targets::{MemberTargets, NewTarget, Steps};
 use crate::modern::owned::KeyPartitions;
 use crate::modern::target::MemberUpdate;
+use crate::partition_set::PartitionSet;
 use crate::turn::Turn;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
@@ -27,12 +28,12 @@ impl Steps for Computed {
 
 impl ShareTargets {
     /// All partitions that some member has in its target, by topic.
-    pub(super) fn all(&self) -> BTreeMap<Uuid, BTreeSet<i32>> {
-        let mut all: BTreeMap<Uuid, BTreeSet<i32>> = BTreeMap::new();
+    pub(super) fn all(&self) -> BTreeMap<Uuid, PartitionSet> {
+        let mut all: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
         for of_topic in self.parts() {
             all.entry(of_topic.key).or_default().extend(&of_topic.partitions);
         }
-        all
+        all.into_iter().map(|(topic, list)| (topic, list.into_iter().collect())).collect()
     }
 }
 
@@ -74,8 +75,7 @@ impl ShareGroup {
         let initialized = self.own.state.initialized.iter();
         let existing = initialized.filter_map(|(topic, state)| {
             let count = turn.topics.partitions(turn.topics.name(*topic)?)?;
-            let exist = state.partitions.iter().copied().filter(|partition| *partition < count);
-            Some((*topic, exist.collect()))
+            Some((*topic, state.partitions.below(count)))
         });
         existing.collect()
     }

@@ -1,6 +1,6 @@
 //! Java's `HashMap`: iterates by bucket, and within a bucket in order of insertion.
 
-use super::java_sets::{buckets_of_copy, uuid_hash};
+use crate::assignors::java_sets::{buckets_of_copy, uuid_hash};
 use crate::java_order::Buckets;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,39 +1,20 @@
-//! `simple`, the assignor of share groups: several members may have one partition (Kafka's
-//! `SimpleAssignor` with its two builders, KIP-932).
-//!
-//! Partitions are spread so that each has the same number of members, `sharing`, and members have
-//! counts that differ by at most one; what a member has it keeps if it may. All partitions of a
-//! homogeneous group are spread together, those of other groups topic by topic among the topic's
-//! subscribers. A few passes over members and partitions; a share group has at most 1,000 members.
+//! The assignor as Kafka writes it, with Java's maps: what it computes is what [`super`] has to.
 
 use super::java_map::{JavaHash, JavaMap, JavaSet};
-use super::java_sets::uuid_hash;
-use alloc::collections::{BTreeMap, BTreeSet};
+use super::{Assignable, Subscriber, Target};
+use crate::assignors::java_sets::uuid_hash;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// A member as the assignor sees it.
-#[derive(Debug)]
-pub(crate) struct Subscriber {
-    /// The existing topics that it subscribes to.
-    pub(crate) topics: BTreeSet<Uuid>,
-    pub(crate) target: Target,
-}
-
-/// The partitions of a member by topic, ascending; no list is empty.
-pub(crate) type Target = BTreeMap<Uuid, Vec<i32>>;
-
-/// The partitions that may be assigned, by topic.
-pub(crate) type Assignable = BTreeMap<Uuid, BTreeSet<i32>>;
-
 /// The new targets of members in Kafka's order of them, all of which subscribe to the same topics.
-pub(crate) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
+pub(super) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
     let subscribed = members.first().map(|first| &first.topics).filter(|topics| !topics.is_empty());
     let Some(subscribed) = subscribed else {
         return members.iter().map(|_| Target::new()).collect();
     };
     let wanted = subscribed.iter().filter_map(|topic| Some((topic, assignable.get(topic)?)));
-    let wanted = wanted.flat_map(|(topic, all)| all.iter().map(|it| At(*topic, *it)));
+    let wanted = wanted.flat_map(|(topic, all)| all.as_slice().iter().map(|it| At(*topic, *it)));
     let keeps = |at: At<Uuid>| subscribed.contains(&at.0);
     let had = members.iter().map(|member| in_record_order(&member.target));
     let had = had.map(|had| had.into_iter().filter(|at| keeps(*at)).collect());
@@ -43,7 +24,7 @@ pub(crate) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Ve
 }
 
 /// The new targets of members with different subscriptions.
-pub(crate) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
+pub(super) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
     let topics: BTreeSet<Uuid> = members.iter().flat_map(|it| &it.topics).copied().collect();
     let mut targets: Vec<Vec<At<Uuid>>> = Vec::new();
     for member in members {
@@ -56,7 +37,7 @@ pub(crate) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> 
         let subscribes = |(_, member): &(usize, &Subscriber)| member.topics.contains(&topic);
         let places = members.iter().enumerate().filter(subscribes).map(|(place, _)| place as u32);
         let places: Vec<u32> = places.collect();
-        let wanted = assignable.get(&topic).into_iter().flatten();
+        let wanted = assignable.get(&topic).into_iter().flat_map(|it| it.as_slice());
         let wanted = wanted.map(|partition| *partition as u32).collect();
         let had = members.iter().map(|member| of_topic(&member.target, topic)).collect();
         let spread = Spread::new(&places, members.len(), wanted).run(had);
