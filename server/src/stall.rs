@@ -2,7 +2,8 @@
 //! place that decides it, for the log, metrics, health checks and the page.
 //!
 //! [`Stalls`] gets every two seconds the work that stands still, with its time ([`Standing`]). Work
-//! that waits for a client, for records, or for members of a group is none of it.
+//! that waits for a client, for records, or for members of a group is none of it; late timers are,
+//! which end the wait for members.
 //!
 //! - Work is *stalled* once it has stood still for [`STALLED_MS`]. Time during which the shard had
 //!   no turns does not count: all work stands still then, and no blame is on any of it.
@@ -42,6 +43,8 @@ pub(crate) enum Work {
     Deferred,
     /// Records of the log that are not flushed.
     Log,
+    /// Timers of groups that are late: members wait behind them, for others that may be gone.
+    Timers,
     /// Input of clients that has not had its turn.
     Input,
     /// Requests of an API that are not answered.
@@ -77,7 +80,7 @@ counters! {
     /// Work that stands still now.
     #[derive(Copy)]
     pub struct StallGauges in "stalls" {
-        /// Kinds of work that have not moved for ten seconds: file operations, the log, input, or
+        /// Kinds of work that have not moved for ten seconds: file operations, the log, timers, input, or
         /// the requests of an API.
         stalled: u64 = Gauge of Count,
         /// How long the work that has stood still longest has done so, of the kinds that have not
@@ -252,7 +255,7 @@ impl Work {
     fn is_own(self) -> bool {
         match self {
             Self::Operations => false,
-            Self::Deferred | Self::Log | Self::Input => true,
+            Self::Deferred | Self::Log | Self::Timers | Self::Input => true,
             Self::Requests(api) => api.role() != Role::Controller,
         }
     }
@@ -260,7 +263,7 @@ impl Work {
     fn answered(self, answered: &impl Fn(ApiKey) -> u32) -> u32 {
         match self {
             Self::Requests(api) => answered(api),
-            Self::Operations | Self::Deferred | Self::Log | Self::Input => 0,
+            Self::Operations | Self::Deferred | Self::Log | Self::Timers | Self::Input => 0,
         }
     }
 }
@@ -272,6 +275,7 @@ impl fmt::Display for Work {
             Self::Operations => f.write_str("the disk has not finished an operation"),
             Self::Deferred => f.write_str("file operations have not been started"),
             Self::Log => f.write_str("records have not been flushed"),
+            Self::Timers => f.write_str("timers of groups have not fired"),
             Self::Input => f.write_str("requests have not had their turn"),
             Self::Requests(api) => write!(f, "{} has not been answered", api.name()),
         }

@@ -10,6 +10,9 @@ pub(crate) const TURN_MS_MAX: i64 = 1_000;
 /// before they send their next heartbeat.
 const FLUSH_MS_MAX: i64 = 1_000;
 
+/// A timer that is due for longer is late.
+const LATE_MS: i64 = 1_000;
+
 #[derive(Debug)]
 pub(crate) struct GroupClock {
     /// The monotonic time that did not count.
@@ -54,6 +57,17 @@ impl GroupClock {
     pub(crate) fn wake_at(&self, deadline: i64) -> Option<i64> {
         let at = deadline.saturating_add(self.skipped).min(self.seen + TURN_MS_MAX);
         (!self.stands_still(self.seen)).then_some(at)
+    }
+
+    /// Whether a timer should have fired by now: a turn fires it at the latest a moment after it
+    /// is due.
+    pub(crate) fn is_late(&self, deadline: i64) -> bool {
+        deadline.saturating_add(LATE_MS) <= self.at(self.seen)
+    }
+
+    /// Like [`Self::wake_at`], for the time at which the timer is late.
+    pub(crate) fn late_at(&self, deadline: i64) -> Option<i64> {
+        self.wake_at(deadline.saturating_add(LATE_MS))
     }
 
     /// The time since which operations are pending, and no further one is durable.

@@ -73,6 +73,10 @@ pub(super) struct GroupLog {
     /// The most bytes in an operation of records that may be cut.
     cut_bytes: usize,
     clock: GroupClock,
+    /// How often timers were fired.
+    expirations: u64,
+    /// A timer was late: the number of expirations, and since when it has been that.
+    late: Option<(u64, i64)>,
     /// Requests of coordinators to the leaders of partitions.
     state_calls: Vec<(Slot, StateCall)>,
     pub(super) refused_calls: Vec<(Slot, StateCall)>,
@@ -98,6 +102,8 @@ impl GroupLog {
             partitions,
             cut_bytes,
             clock: GroupClock::new(now),
+            expirations: 0,
+            late: None,
             state_calls: Vec::new(),
             refused_calls: Vec::new(),
             moved,
@@ -211,6 +217,14 @@ impl GroupLog {
         self.clock.flushing_since()
     }
 
+    /// The time since which a timer is late, and none fires. To be called now and then.
+    pub(super) fn timers_late_since(&mut self, now: i64) -> Option<i64> {
+        let next = self.slots.next_deadline().filter(|(at, _)| self.clock.is_late(*at));
+        let known = self.late.filter(|(fired, _)| *fired == self.expirations);
+        self.late = next.and(known.or(Some((self.expirations, now))));
+        self.late.map(|(_, since)| since)
+    }
+
     /// The slot that has a timer due at a past time.
     pub(super) fn due(&self, now: i64) -> Option<Slot> {
         let (at, slot) = self.coordinators_deadline()?;
@@ -219,6 +233,7 @@ impl GroupLog {
 
     /// Fires the due timers of a slot.
     pub(super) fn expire(&mut self, slot: Slot, inputs: Inputs<'_>) -> Output<'static> {
+        self.expirations += 1;
         let jumped_ms = inputs.times.jumped_ms;
         self.call(slot, inputs, |coordinator, context| {
             coordinator.leave_out_of_expiry(jumped_ms);
@@ -448,6 +463,11 @@ impl GroupLog {
     /// The time when the next timer of the groups is due.
     pub(super) fn expiry_deadline(&self) -> Option<i64> {
         self.coordinators_deadline().and_then(|(at, _)| self.clock.wake_at(at))
+    }
+
+    /// A time at which a timer may be late.
+    pub(super) fn late_deadline(&self) -> Option<i64> {
+        self.slots.next_deadline().and_then(|(at, _)| self.clock.late_at(at))
     }
 
     /// Calls the coordinator of a slot.

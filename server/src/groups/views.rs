@@ -87,6 +87,16 @@ impl Groups {
         self.log.flushing_micros() / 1_000
     }
 
+    /// A time at which a timer may be late.
+    pub(crate) fn late_deadline(&self) -> Option<i64> {
+        self.log.late_deadline()
+    }
+
+    /// The time since which a timer is late, and none fires. To be called now and then.
+    pub(crate) fn timers_late_since(&mut self, now: i64) -> Option<i64> {
+        self.log.timers_late_since(now)
+    }
+
     /// The time since which operations of the log are pending, and no further one is durable.
     pub(crate) fn flushing_since(&self) -> Option<i64> {
         self.log.flushing_since()

@@ -48,6 +48,7 @@ impl Shard {
             (Work::Operations, files.operation_since),
             (Work::Deferred, files.deferred_since),
             (Work::Log, groups.flushing_since()),
+            (Work::Timers, groups.timers_late_since(now)),
             (Work::Input, clients.input_stands_since()),
         ];
         let own = own.into_iter().filter_map(|(work, since)| Some((work, since?)));
@@ -78,7 +79,10 @@ impl Shard {
             || handled != self.counters.requests_handled
             || !self.groups.is_flushed()
             || !self.partitions.is_quiet();
-        has_work.then_some(self.stalls.next_look())
+        let next_look = self.stalls.next_look();
+        // While a timer does not fire there may be no other turn.
+        let late = || Some(self.groups.late_deadline()?.max(next_look));
+        if has_work { Some(next_look) } else { late() }
     }
 
     /// Whether the disk was slow of late.

@@ -2,6 +2,7 @@
 
 use super::frames::frame;
 use super::world::World;
+use crate::clock::Times;
 use crate::net::ConnectionId;
 use crate::shard::Event;
 use crate::stall::{FilesStanding, LOOK_MS, STALLED_MS};
@@ -32,6 +33,29 @@ fn send_parked(world: &mut World) {
     let topics = vec![topic];
     let fetch = FetchRequest { max_wait_ms: 60_000, min_bytes: 1, topics, ..Default::default() };
     send(world, 1, &frame(4, fetch));
+}
+
+#[test]
+fn a_join_that_waits_behind_a_timer_which_does_not_fire_shows() {
+    let mut world = World::new(&["group.initial.rebalance.delay.ms=10000"]);
+    world.create_topic("t");
+    send_parked(&mut world);
+    let start = world.now;
+    world.pass(1_000);
+    let late_at = |world: &mut World, ms: i64| {
+        world.shard.groups.advance(Times::both(start + ms));
+        world.shard.groups.timers_late_since(start + ms).map(|since| since - start)
+    };
+    // A turn counts as a second at the most.
+    let found: Vec<_> = (2..16).map(|s| late_at(&mut world, s * 1_000)).collect();
+    let since = Some(12_000);
+    assert_eq!(found[..10], [None; 10]);
+    assert_eq!(found[10..], [since; 4]);
+    let deadline = world.shard.groups.late_deadline();
+    assert!(deadline.is_some_and(|at| at <= start + 15_000), "{deadline:?}: it is looked for");
+    world.now = start + 16_000;
+    world.turn();
+    assert_eq!(late_at(&mut world, 17_000), None, "it has fired");
 }
 
 fn commit() -> OffsetCommitRequest<'static> {
