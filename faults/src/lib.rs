@@ -51,6 +51,8 @@ faults! {
     EarlyWrite: Disk,
     /// The disk answers syncs and does nothing.
     SkippedSync: Disk,
+    /// Calls that open files or change their names make the shard wait for the disk.
+    BlockingCall: Disk,
     /// Answers leave without waiting for the flush.
     EarlyAnswer: Server,
     /// Recovery skips some tombstones.

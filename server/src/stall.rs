@@ -43,7 +43,7 @@ pub(crate) enum Work {
     Deferred,
     /// Records of the log that are not flushed.
     Log,
-    /// Timers of groups that are late: members wait behind them, for others that may be gone.
+    /// Timers of groups that are late: members wait for others that may be gone.
     Timers,
     /// Input of clients that has not had its turn.
     Input,
@@ -80,8 +80,8 @@ counters! {
     /// Work that stands still now.
     #[derive(Copy)]
     pub struct StallGauges in "stalls" {
-        /// Kinds of work that have not moved for ten seconds: file operations, the log, timers, input, or
-        /// the requests of an API.
+        /// Kinds of work that have not moved for ten seconds: file operations, the log, timers,
+        /// input, or the requests of an API.
         stalled: u64 = Gauge of Count,
         /// How long the work that has stood still longest has done so, of the kinds that have not
         /// moved for ten seconds.

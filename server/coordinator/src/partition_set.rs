@@ -1,5 +1,5 @@
-//! Sets of a topic's partitions. A topic may have 20,000, and a group 300,000: they are lists, which
-//! are copied and compared at once.
+//! Sets of a topic's partitions. A topic may have 20,000, and a group 300,000: they are lists,
+//! which are copied and compared at once.
 
 use alloc::vec::Vec;
 

@@ -115,6 +115,8 @@ seen! {
     WaitedForTurn "connections that waited for their turn",
     LongRequest "slices of long requests",
     Paused "pauses of the process",
+    Hung "hangs of the disk",
+    TurnInHang "turns while the disk hung",
     ClockForward "wall clocks set forward",
     ClockBack "wall clocks set back",
     Crowd "crowds that settled",

@@ -74,6 +74,8 @@ pub(crate) struct FaultProfile {
     pub(crate) clock: u64,
     /// A shard fails, and is loaded again.
     pub(crate) failed_shard: u64,
+    /// The disk ends no operation for a while.
+    pub(crate) hang: u64,
     /// From here on: probabilities. That a snapshot has flipped bits when the server starts.
     pub(crate) rotten_snapshot_chance: f64,
     /// That a crash follows the startup very soon.
@@ -401,5 +403,6 @@ fn faults(random: &mut Random, length: Length) -> FaultProfile {
         crash_between_blocks_chance: random.pick(&[0.0, 0.01, 0.05]),
         reshard_chance: random.pick(&[0.0, 0.0, 0.3]),
         block_size_chance: random.pick(&[0.0, 0.0, 0.2]),
+        hang: random.below(2),
     }
 }

@@ -257,11 +257,13 @@ impl World {
         self.plan_fault();
         let faults = self.profile.faults.clone();
         let ends = faults.kill + faults.power_loss + faults.clean_stop;
-        let of_time = faults.pause + faults.clock;
+        let of_time = faults.pause + faults.clock + faults.hang;
         let drawn = self.faults.below(ends + faults.disk_full + of_time + faults.failed_shard);
         if let Some(drawn) = drawn.checked_sub(ends + faults.disk_full) {
             if drawn < faults.pause {
                 self.pause_process();
+            } else if drawn < faults.pause + faults.hang {
+                self.hang_disk();
             } else if drawn < of_time {
                 self.set_clock();
             } else {
@@ -307,8 +309,9 @@ impl World {
 
     fn calm_down(&mut self) {
         self.note(format_args!("all goes well from now on"));
-        // A pause of the process lasts on.
+        // A pause of the process, or a hang of its disk, lasts on.
         let now = self.queue.now().max(self.process.paused_until());
+        let now = now.max(self.process.hangs_until());
         self.phase = Phase::Calm(now + self.profile.patience());
         self.network.calm();
         let clients = &mut self.profile.clients;
@@ -387,6 +390,11 @@ impl World {
             self.judge_rest();
             self.phase = Phase::Over;
         }
+    }
+
+    /// An injected fault: shards wait for calls of the disk.
+    pub(crate) fn injects_blocking_call(&self) -> bool {
+        self.injected == Some(Fault::BlockingCall)
     }
 
     /// An injected fault: durable writes are said to be done before they are.

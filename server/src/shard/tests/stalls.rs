@@ -46,7 +46,7 @@ fn a_join_that_waits_behind_a_timer_which_does_not_fire_shows() {
         world.shard.groups.advance(Times::both(start + ms));
         world.shard.groups.timers_late_since(start + ms).map(|since| since - start)
     };
-    // A turn counts as a second at the most.
+    // A turn counts as one second at most.
     let found: Vec<_> = (2..16).map(|s| late_at(&mut world, s * 1_000)).collect();
     let since = Some(12_000);
     assert_eq!(found[..10], [None; 10]);

@@ -1,5 +1,5 @@
-//! The spreading of partitions over members: with lists and numbers in place of Kafka's maps, in the
-//! order in which Java iterates over these.
+//! The spreading of partitions over members: with lists and numbers in place of Kafka's maps, in
+//! the order in which Java iterates over these.
 
 use crate::java_order::Buckets;
 use alloc::vec::Vec;

@@ -24,6 +24,10 @@ impl World {
         let at = self.operation_takes().max(last);
         let number = self.process.next_operation;
         self.process.next_operation += 1;
+        if self.injects_blocking_call() && !matches!(call, Call::Close { .. }) {
+            let hangs_until = self.process.hangs_until;
+            self.process.blocked_until = self.process.blocked_until.max(at).max(hangs_until);
+        }
         self.process.calls.insert(number, Calling { shard, call, at });
         let life = self.process.life;
         self.queue.at(at, TimedEvent::CallDone { life, call: number });
@@ -32,6 +36,9 @@ impl World {
     pub(crate) fn call_done(&mut self, life: u32, number: u64) {
         if !self.process.lives(life) {
             return;
+        }
+        if let Some(until) = self.hangs_on() {
+            return self.queue.at(until, TimedEvent::CallDone { life, call: number });
         }
         let Some(Calling { shard, call, .. }) = self.process.calls.remove(&number) else { return };
         let done = self.make(shard, call);

@@ -238,6 +238,9 @@ impl World {
         if !self.process.lives(life) {
             return;
         }
+        if let Some(until) = self.hangs_on() {
+            return self.queue.at(until, TimedEvent::FileDone { life, operation: number });
+        }
         let Some(operation) = self.process.operations.remove(&number) else { return };
         if self.injects_early_write() && !operation.is_early && operation.is_durable_write() {
             return self.notify_early(life, number, operation);

@@ -383,7 +383,8 @@ impl World {
     }
 
     pub(crate) fn stop_overdue(&mut self, life: u32) {
-        let overdue = self.process.paused_until + STOP_MAX;
+        let stands_until = self.process.paused_until.max(self.process.hangs_until);
+        let overdue = stands_until + STOP_MAX;
         if !self.process.lives(life) {
             return;
         }

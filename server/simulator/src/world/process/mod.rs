@@ -54,6 +54,10 @@ pub(crate) struct Process {
     pub(crate) listens_at: u64,
     /// The end of the pause of the process.
     pub(super) paused_until: u64,
+    /// The disk ends no operation before.
+    hangs_until: u64,
+    /// The shards wait for the disk before their next turn: an injected fault.
+    blocked_until: u64,
     /// How far the wall clock of the machine is ahead.
     pub(super) wall_ahead_ms: i64,
     /// The directories that the shards were loaded from; their files may be mapped while shards
@@ -103,6 +107,8 @@ pub(crate) struct SimShard {
     /// Nothing has been flushed since it was loaded, though something was recovered.
     is_recovering: bool,
     inbox: VecDeque<Inbound>,
+    /// When the first of its input came.
+    first_came_at: u64,
     /// The files that ended calls opened, in order.
     called: VecDeque<CallDone<OpenFile>>,
     /// Mail that is on its way, with the time when it arrives, in order.
@@ -180,15 +186,16 @@ impl Process {
         self.shards.len() as u32
     }
 
-    /// The time from which on all shards handle their input; None while the process is paused or a
-    /// shard is loaded again.
+    /// The time from which on all shards handle their input and their disk works; None while the
+    /// process is paused, its disk hangs, or a shard is loaded again.
     pub(crate) fn runs_since(&self, now: u64) -> Option<u64> {
         let is_waited_for = self.shards.iter().any(|shard| shard.is_leaving || shard.is_loading);
-        if is_waited_for || now < self.paused_until {
+        let stands_until = self.paused_until.max(self.hangs_until);
+        if is_waited_for || now < stands_until {
             return None;
         }
         let loaded_at = self.loaded_at.values().copied().max().unwrap_or(0);
-        Some(loaded_at.max(self.paused_until))
+        Some(loaded_at.max(stands_until))
     }
 
     /// When a shard was loaded last, in microseconds; zero if it never was.
@@ -208,6 +215,11 @@ impl Process {
     /// The end of a pause; it may be over.
     pub(crate) fn paused_until(&self) -> u64 {
         self.paused_until
+    }
+
+    /// The end of a hang of the disk; it may be over.
+    pub(crate) fn hangs_until(&self) -> u64 {
+        self.hangs_until
     }
 
     /// Whether this incarnation of the process still runs.
@@ -240,6 +252,7 @@ impl SimShard {
             files_of_parts: Vec::new(),
             sockets: Vec::new(),
             turn_at: None,
+            first_came_at: 0,
             turns: Turns::default(),
             idle_turns: 0,
             stopped: false,

@@ -1,4 +1,4 @@
-//! Faults of the time: the process stands still, and the wall clock is set.
+//! Faults of the time: the process stands still, or its disk, and the wall clock is set.
 
 use crate::coverage::Seen;
 use crate::profile::MS;
@@ -21,9 +21,28 @@ impl World {
         self.process.paused_until = self.queue.now() + pause;
     }
 
-    /// Ends the pause with its process: the next one runs at once.
+    /// Ends the pause with its process: the next one runs at once, on a disk that works.
     pub(super) fn end_pause(&mut self) {
         self.process.paused_until = 0;
+        self.process.hangs_until = 0;
+        self.process.blocked_until = 0;
+    }
+
+    /// Has the disk end no operation for a while; the shards run.
+    pub(crate) fn hang_disk(&mut self) {
+        if !self.process.is_up() {
+            return;
+        }
+        let longest = 3 * self.profile.clients.session_timeout;
+        let hang = self.faults.between(MS, longest);
+        self.note(format_args!("the disk hangs for {} ms", hang / MS));
+        self.coverage.saw(Seen::Hung);
+        self.process.hangs_until = self.queue.now() + hang;
+    }
+
+    /// The end of the hang, if the disk hangs.
+    pub(super) fn hangs_on(&self) -> Option<u64> {
+        Some(self.process.hangs_until).filter(|until| self.queue.now() < *until)
     }
 
     /// Sets the machine's wall clock forward or back, by up to days.
@@ -42,6 +61,9 @@ mod tests {
     use super::super::lifecycle::STOP_MAX;
     use super::*;
     use crate::options::Options;
+    use crate::profile::SECOND;
+    use crate::world::Phase;
+    use muster_faults::Fault;
 
     const PAUSE: u64 = 2 * STOP_MAX;
 
@@ -58,6 +80,33 @@ mod tests {
         while world.queue.now() < time && world.violation.is_none() {
             world.advance();
         }
+    }
+
+    #[test]
+    fn shards_take_turns_while_the_disk_hangs() {
+        let mut world = World::new(0, Options::default());
+        world.profile.disk.write_error_chance = 0.0;
+        world.begin_run();
+        world.process.hangs_until = 10 * SECOND;
+        run_until(&mut world, 10 * SECOND);
+        assert_eq!(world.violation, None);
+        let is_waiting = matches!(world.phase, Phase::CreatingTopics);
+        assert!(is_waiting, "a change waits for the disk");
+        assert!(world.coverage.count(Seen::TurnInHang) > 10);
+        run_until(&mut world, 20 * SECOND);
+        assert_eq!(world.violation, None);
+    }
+
+    #[test]
+    fn a_shard_that_waits_for_the_disk_is_found() {
+        let mut world = World::new(0, Options::default());
+        world.profile.disk.write_error_chance = 0.0;
+        world.injected = Some(Fault::BlockingCall);
+        world.begin_run();
+        world.process.hangs_until = 10 * SECOND;
+        run_until(&mut world, 20 * SECOND);
+        let violation = world.violation.unwrap_or_default();
+        assert!(violation.contains("has let its input wait"), "{violation}");
     }
 
     #[test]

@@ -400,7 +400,11 @@ impl World {
     }
 
     pub(super) fn enqueue(&mut self, shard: u32, inbound: Inbound) {
+        let now = self.queue.now();
         if let Some(sim) = self.process.shard(shard) {
+            if sim.inbox.is_empty() {
+                sim.first_came_at = now;
+            }
             sim.inbox.push_back(inbound);
             self.wake_shard(shard);
         }

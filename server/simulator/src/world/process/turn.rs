@@ -16,6 +16,10 @@ use muster_codec::Wall;
 /// spins.
 const IDLE_TURNS_MAX: u32 = 2_000;
 
+/// The time for which input may wait for its turn, beyond the delay of a turn. A disk hangs for
+/// longer.
+const TURN_SLACK: u64 = 300 * MS;
+
 /// The most slices of a turn.
 const SLICES_MAX: u64 = 64;
 
@@ -48,13 +52,19 @@ impl World {
         if now < self.process.paused_until {
             return self.turn_by(number, now);
         }
+        if now < self.process.blocked_until {
+            return self.turn_by(number, self.process.blocked_until);
+        }
         let Some(shard) = self.process.shard(number) else { return };
         if shard.is_leaving {
             return self.leave_shard(number);
         }
+        self.judge_wait(number);
+        let Some(shard) = self.process.shard(number) else { return };
         shard.take_mail(now);
         let was_idle = shard.inbox.is_empty();
         shard.ready = std::mem::take(&mut shard.inbox);
+        shard.first_came_at = now;
         self.process.slices_left = self.faults.skewed(0, SLICES_MAX);
         let turned = self.with_reactor(number, |world, Running { shard, reactor }| {
             reactor.input(world, shard)?;
@@ -103,6 +113,21 @@ impl World {
                 self.plan_turn(number, until);
             }
             Next::End(_) => self.stopped(number),
+        }
+    }
+
+    /// Nothing but a pause of the process keeps a shard from its turn: it waits for no disk.
+    fn judge_wait(&mut self, number: u32) {
+        let now = self.queue.now();
+        let runs_since = self.process.listens_at.max(self.process.paused_until);
+        let runs_since = runs_since.max(self.process.loaded_at(number));
+        let hangs = self.hangs_on().is_some();
+        self.coverage.add(Seen::TurnInHang, u64::from(hangs));
+        let Some(shard) = self.process.shard(number) else { return };
+        let since = shard.first_came_at.max(runs_since);
+        if !shard.inbox.is_empty() && now > since + self.profile.turn_delay_max + TURN_SLACK {
+            let ms = (now - since) / MS;
+            self.violate(format_args!("shard {number} has let its input wait for {ms} ms"));
         }
     }
 
