@@ -11,6 +11,7 @@ mod read;
 mod recovery;
 mod recovery_point;
 mod retention;
+mod scan;
 mod search;
 mod segment;
 mod sight;
@@ -24,15 +25,13 @@ pub use compaction::{
 };
 pub use files::{PartitionFiles, UnfinishedSwap, partition_files};
 pub use read::{BatchPlace, BatchSearch, Find, Found};
-pub use recovery::{
-    PartitionError, PartitionRecovery, RecoveredPartition, SegmentSource, TornEnd, VisitedBatch,
-    segment_end,
-};
+pub use recovery::{PartitionError, PartitionRecovery, RecoveredPartition, TornEnd, segment_end};
 pub use recovery_point::{
     LogEnd, RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RECOVERY_POINTS_HEADER_BYTES,
     RECOVERY_POINTS_MAGIC, RECOVERY_POINTS_VERSION, RecoveryPoint, RecoveryPointsWriter,
     read_recovery_points,
 };
+pub use scan::{SegmentSource, VisitedBatch};
 pub use search::{Searched, TimestampSearch};
 pub use sight::PartitionFile;
 pub use start_offset::{
