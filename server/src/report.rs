@@ -39,6 +39,8 @@ pub(crate) struct Signs {
     pub(crate) flushing_ms: u64,
     pub(crate) is_log_full: bool,
     pub(crate) offline_partitions: usize,
+    /// Parts of partitions that cannot be read, while everything else of them is served.
+    pub(crate) damaged_parts: usize,
     /// Whether there are no descriptors for further connections.
     pub(crate) is_full: bool,
     /// Trouble of the last hour.
@@ -83,8 +85,12 @@ impl Signs {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let count = self.offline_partitions;
         let damaged = format!("{count} partitions are damaged and not served, the others are");
+        let parts = self.damaged_parts;
+        let unreadable =
+            format!("{parts} parts of partitions cannot be read, everything else is served");
         let full = "there are no descriptors for further connections (ulimit -n): clients wait";
-        let lasting = [(count > 0, damaged), (self.is_full, full.to_owned())];
+        let lasting =
+            [(count > 0, damaged), (parts > 0, unreadable), (self.is_full, full.to_owned())];
         let lasting = lasting.into_iter().filter_map(|(holds, words)| holds.then_some(words));
         let all = lasting.chain(self.troubles.iter().cloned());
         all.map(|words| format!("shard {}: {words}", self.shard)).collect()

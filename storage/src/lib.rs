@@ -52,9 +52,9 @@ pub use log_partition::{LogPartition, PARTITIONS_MAX};
 pub use open_files::OpenFiles;
 pub use pace::Pace;
 pub use partition_log::{
-    Appended, BatchPlace, BatchSearch, Find, Found, LogEnd, PartitionError, PartitionFile,
-    PartitionLog, PartitionPlace, PartitionRecovery, RecoveredPartition, RecoveryPoint, Searched,
-    SegmentSource, TimestampSearch, TopicConfig, TornEnd, VisitedBatch,
+    Appended, BatchPlace, BatchSearch, DamagedPart, Find, Found, LogEnd, PartitionError,
+    PartitionFile, PartitionLog, PartitionPlace, PartitionRecovery, RecoveredPartition,
+    RecoveryPoint, Searched, SegmentSource, TimestampSearch, TopicConfig, TornEnd, VisitedBatch,
 };
 pub use progress::Progress;
 pub use shard_log::{

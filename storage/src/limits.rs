@@ -47,6 +47,13 @@ pub const COMPACTION_SLICE_BYTES: usize = 256 << 10;
 /// it is held in memory.
 pub const COMPACTION_BATCH_BYTES_MAX: usize = 64 << 20;
 
+/// The longest batch whose framing a repair restores: it is held in memory.
+pub const RESTORED_BATCH_BYTES_MAX: u64 = 256 << 20;
+
+/// The bytes that a repair checksums in search of the next batch, for each byte of the segment:
+/// records of a client may look like any number of long batches.
+pub const SEARCHED_BYTES_PER_BYTE: u64 = 64;
+
 /// The bytes by which the log has to grow between two slices of compaction, or of a snapshot,
 /// unless a millisecond passes.
 pub const SLICE_GROWTH_BYTES: u64 = 32 << 10;

@@ -4,6 +4,7 @@ use super::{MAGIC, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP}
 use crate::limits::RECORD_BATCH_HEADER_BYTES;
 use crate::wire::{DecodeError, Reader, Result};
 
+const LENGTH_AT: usize = 8;
 const LEADER_EPOCH_AT: usize = 12;
 const MAGIC_AT: usize = 16;
 const CRC_AT: usize = 17;
@@ -235,7 +236,7 @@ impl BatchHeader {
     /// If `batch` is shorter than a header.
     pub fn write(&self, batch: &mut [u8]) {
         put(batch, 0, self.base_offset.to_be_bytes());
-        put(batch, 8, ((batch.len() - LENGTH_OVERHEAD) as i32).to_be_bytes());
+        put(batch, LENGTH_AT, ((batch.len() - LENGTH_OVERHEAD) as i32).to_be_bytes());
         set_partition_leader_epoch(batch, self.partition_leader_epoch);
         put(batch, MAGIC_AT, MAGIC.to_be_bytes());
         put(batch, ATTRIBUTES_AT, self.attributes.to_be_bytes());
@@ -270,6 +271,17 @@ pub fn validate(bytes: &[u8]) -> Result<BatchHeader> {
 /// If `batch` is shorter than a header: it was not validated.
 pub fn set_base_offset(batch: &mut [u8], base_offset: i64) {
     put(batch, 0, base_offset.to_be_bytes());
+}
+
+/// Sets all that leads from a whole batch to the next one, none of which is in its checksum: base
+/// offset, length and magic.
+///
+/// # Panics
+/// If `batch` is shorter than a header.
+pub fn restore_framing(batch: &mut [u8], base_offset: i64) {
+    put(batch, 0, base_offset.to_be_bytes());
+    put(batch, LENGTH_AT, ((batch.len() - LENGTH_OVERHEAD) as i32).to_be_bytes());
+    put(batch, MAGIC_AT, MAGIC.to_be_bytes());
 }
 
 /// Sets the epoch of the leader that appends a whole batch, which the checksum does not cover.

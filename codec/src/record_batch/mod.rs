@@ -13,7 +13,7 @@ mod reader;
 pub use builder::{BUFFER_BYTES_KEPT, BatchBuilder, Mark, WriteRecord};
 pub use control::{EndTxnMarker, MARKER_BATCH_BYTES, TransactionOutcome};
 pub use header::{
-    BatchHeader, Compression, TimestampType, set_base_offset, set_max_timestamp,
+    BatchHeader, Compression, TimestampType, restore_framing, set_base_offset, set_max_timestamp,
     set_partition_leader_epoch, validate,
 };
 pub use reader::{Batch, Batches, Record, Records};

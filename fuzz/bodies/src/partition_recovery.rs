@@ -42,9 +42,10 @@ fn split(mut rest: &[u8], repair: bool) -> Vec<(i64, Vec<u8>)> {
 
 /// Checks that a log that opens starts before its end, and appends the next record there.
 fn open(start_offset: &[u8], segments: &[(i64, Vec<u8>)]) {
-    let mut recovery = PartitionRecovery::new(segments.len(), None);
-    for (base_offset, bytes) in segments {
-        if recovery.segment(*base_offset, &bytes[..], 0, |_| {}).is_err() {
+    let bases = segments.iter().map(|(base_offset, _)| *base_offset).collect();
+    let mut recovery = PartitionRecovery::new(bases, None);
+    for (_, bytes) in segments {
+        if recovery.segment(&bytes[..], 0, |_| {}).is_err() {
             return;
         }
     }

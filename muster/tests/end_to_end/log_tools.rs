@@ -305,7 +305,8 @@ fn a_user_topic_is_checked_up_to_its_last_batch() {
     change(&path, len - 1, &[0xff]);
     let damaged = verify(data.path());
     assert_eq!(damaged.status, 1, "{damaged:?}");
-    assert!(damaged.out.contains("a checksum does not match. Startup takes payments-0 offline"));
+    let refused = "does not match. Readers of payments-0 get CORRUPT_MESSAGE";
+    assert!(damaged.out.contains(refused), "{damaged:?}");
     // Nor missing records.
     fs::remove_dir_all(&partition).unwrap();
     let damaged = verify(data.path());

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 const TOPIC: &str = "orders";
 const OFFSET_OUT_OF_RANGE: i16 = 1;
+const CORRUPT_MESSAGE: i16 = 2;
 const KAFKA_STORAGE_ERROR: i16 = 56;
 const LEADER_NOT_AVAILABLE: i16 = 5;
 /// Larger than any record batch of these tests, so that segments close after a few.
@@ -42,6 +43,14 @@ fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 1;
     fs::write(path, bytes).unwrap();
+}
+
+/// The place in a segment at which the batch with this base offset ends.
+fn end_of(segment: &Path, offset: i64) -> usize {
+    let bytes = fs::read(segment).unwrap();
+    let batches = Batches::new(&bytes).map(Result::unwrap);
+    let before = batches.take_while(|batch| batch.header.base_offset <= offset);
+    before.map(|batch| batch.bytes.len()).sum()
 }
 
 fn set_segment_bytes(server: &Server) {
@@ -132,29 +141,53 @@ fn assert_offline(server: &Server, segment: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn a_bit_that_changes_after_a_clean_stop_is_not_cut_off() {
+fn a_bit_that_changes_after_a_clean_stop_costs_one_batch_until_it_is_repaired() {
     let data = tempfile::tempdir().unwrap();
+    let path = data.path().to_str().unwrap();
     let mut server = started(data.path());
     for value in 0..20u8 {
         produce(&mut server.client(0), TOPIC, &[value; 50]).unwrap();
     }
     assert!(server.stop().success());
     let segment = segments(data.path()).remove(0);
-    let whole = fs::read(&segment).unwrap();
-    for at in [30, whole.len() / 2, whole.len() - 1] {
-        flip(&segment, at);
+    let mut end = 20;
+    for offset in [0, 10, 19] {
+        flip(&segment, end_of(&segment, offset) - 1);
         let damaged = fs::read(&segment).unwrap();
         server = server.restart();
-        server.says("orders-0 is offline; all others are served");
+        server.says(&format!("Readers of the offsets {offset} to {offset} get CORRUPT_MESSAGE"));
         let mut client = server.client(0);
-        assert_eq!(try_produce(&mut client, TOPIC).0, KAFKA_STORAGE_ERROR);
+        assert_eq!(fetch(&mut client, TOPIC, offset), (CORRUPT_MESSAGE, None));
+        for sound in (0..end).filter(|it| *it != offset) {
+            assert_eq!(fetch(&mut client, TOPIC, sound), (0, Some(sound)));
+        }
+        assert_eq!(try_produce(&mut client, TOPIC), (0, end));
+        end += 1;
         assert!(server.stop().success());
-        assert!(fs::read(&segment).unwrap() == damaged, "byte {at}");
-        assert_eq!(muster_log(["verify", data.path().to_str().unwrap()]).status, 1);
-        fs::write(&segment, &whole).unwrap();
+        assert!(fs::read(&segment).unwrap().starts_with(&damaged), "byte {offset} is not cut");
+        let verified = muster_log(["verify", path]);
+        assert_eq!(verified.status, 1, "{verified:?}");
+        assert!(
+            verified.out.contains(&format!("from offset {offset} to {offset}")),
+            "{verified:?}"
+        );
+        let found = muster_log(["recover", path]);
+        let lost = format!("LOST of orders-0:\n  the records from offset {offset} to {offset}\n");
+        assert!(found.status == 1 && found.out.contains(&lost), "{found:?}");
+        assert_eq!(muster_log(["recover", path, "--accept-loss"]).status, 0);
+        let verified = muster_log(["verify", path]);
+        assert_eq!(verified.status, 0, "{verified:?}");
     }
     server = server.restart();
-    assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, 20));
+    let mut client = server.client(0);
+    let lost = [0, 10, 19];
+    for offset in 0..end {
+        // A batch without records is in the place of a lost one.
+        assert_eq!(fetch(&mut client, TOPIC, offset), (0, Some(offset)));
+    }
+    let trash = fs::read_dir(data.path().join("trash")).unwrap();
+    assert_eq!(trash.count(), lost.len(), "the removed parts are kept");
+    assert_eq!(try_produce(&mut client, TOPIC), (0, end));
 }
 
 #[test]
@@ -209,7 +242,7 @@ fn all_shards_report_no_leader_of_a_partition_that_is_offline() {
     produce(&mut server.client(0), TOPIC, &[7; 50]).unwrap();
     assert!(server.stop().success());
     let segment = segments(data.path()).remove(0);
-    flip(&segment, 30);
+    flip(&segment, 16);
     let server = Server::start(data.path(), 3, &[]);
     let deadline = Instant::now() + Duration::from_secs(10);
     let has_no_leader = |shard| {
@@ -278,6 +311,13 @@ fn without_recovery_points_consumers_skip_missing_records() {
 /// Damages a stopped directory, recovers it, and starts the server again. Without `--accept-loss`
 /// nothing is changed. Returns the output, the base offsets before, and the end of the log.
 fn recovered(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<i64>, i64) {
+    let all = repaired(damage);
+    assert!(all.2.contains("LOST of orders-0"), "{}", all.2);
+    all
+}
+
+/// Like [`recovered`], if nothing has to be lost.
+fn repaired(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<i64>, i64) {
     let data = tempfile::tempdir().unwrap();
     let mut server = started(data.path());
     let bases = fill_segments(&server, data.path());
@@ -288,7 +328,7 @@ fn recovered(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<
     let before: Vec<_> = segments(data.path()).iter().map(|path| fs::read(path).unwrap()).collect();
     let found = muster_log(["recover", path]);
     assert_eq!(found.status, 1, "{found:?}");
-    assert!(found.out.contains("LOST of orders-0") && found.out.contains("nothing was changed"));
+    assert!(found.out.contains("nothing was changed"), "{found:?}");
     let after: Vec<_> = segments(data.path()).iter().map(|path| fs::read(path).unwrap()).collect();
     assert!(before == after, "the directory was changed");
     let other = muster_log(["recover", path, "--topic", "no-such-topic"]);
@@ -302,23 +342,46 @@ fn recovered(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<
     (data, server.restart(), found.out, bases, end)
 }
 
+/// Zeros of a disk where a batch began.
+fn zero(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[..4_096].fill(0);
+    fs::write(path, bytes).unwrap();
+}
+
 #[test]
-fn a_recovered_partition_has_all_but_the_rest_of_the_damaged_segment() {
-    let (data, server, output, bases, end) = recovered(|data| flip(&segments(data)[1], 16));
-    let lost = format!("the records from offset {} to {}", bases[1], bases[2] - 1);
+fn a_recovered_partition_has_all_but_the_batches_with_the_damage() {
+    let (data, server, output, bases, end) = recovered(|data| zero(&segments(data)[1]));
+    let lost = format!("the records from offset {} to {}\n", bases[1], bases[1]);
     assert!(output.contains(&lost), "{output}");
     let mut client = server.client(0);
-    assert_eq!(fetch(&mut client, TOPIC, bases[1] - 1), (0, Some(bases[1] - 1)));
-    assert_eq!(fetch(&mut client, TOPIC, bases[1]), (0, Some(bases[2])));
-    assert_eq!(fetch(&mut client, TOPIC, end - 1), (0, Some(end - 1)));
+    for offset in 0..end {
+        assert_eq!(fetch(&mut client, TOPIC, offset), (0, Some(offset)));
+    }
     assert_eq!(try_produce(&mut client, TOPIC), (0, end));
     let trash = fs::read_dir(data.path().join("trash")).unwrap();
     assert_eq!(trash.count(), 1, "the removed part is kept");
 }
 
 #[test]
+fn a_batch_of_which_the_length_or_magic_is_damaged_is_restored() {
+    for at in [8, 11, 16] {
+        let (_data, server, output, _, end) = repaired(|data| flip(&segments(data)[1], at));
+        assert!(output.contains("DAMAGED orders-0, of which nothing is lost"), "{output}");
+        let mut client = server.client(0);
+        for offset in 0..end {
+            assert_eq!(fetch(&mut client, TOPIC, offset), (0, Some(offset)));
+        }
+    }
+}
+
+#[test]
 fn a_partition_that_lost_its_first_segment_begins_behind_it() {
-    let (_data, server, output, bases, end) = recovered(|data| flip(&segments(data)[0], 16));
+    let (_data, server, output, bases, end) = recovered(|data| {
+        let first = &segments(data)[0];
+        let len = fs::read(first).unwrap().len();
+        fs::write(first, vec![0; len]).unwrap();
+    });
     assert!(output.contains(&format!("from offset 0 to {}", bases[1] - 1)), "{output}");
     let mut client = server.client(0);
     assert_eq!(fetch(&mut client, TOPIC, 0), (OFFSET_OUT_OF_RANGE, None));

@@ -28,6 +28,9 @@ const METADATA_BYTES: usize = 4096;
 /// A recognisable offset.
 const TELLING: i64 = 0x0123_4567_89ab_cdef;
 
+/// The place of the magic in the first batch of a segment: nothing leads to a batch after it.
+const MAGIC: usize = 16;
+
 /// Enough for at least one snapshot.
 const ROUNDS: i64 = 2;
 
@@ -185,7 +188,7 @@ fn partitions_are_offline_as_before_when_a_shard_is_loaded_again() {
         let (server, segments) = with_offline_partitions(data);
         let reloaded = segments.iter().position(|(shard, _)| *shard == 0).unwrap();
         if is_mended {
-            flip(&segments[reloaded].1, 30);
+            flip(&segments[reloaded].1, MAGIC);
         }
         let mut client = server.client(0);
         let coordinators = server.coordinators();
@@ -361,7 +364,7 @@ fn with_offline_partitions(data: &Path) -> (Server, Vec<(i32, PathBuf)>) {
     let segments: Vec<_> =
         (0..).zip(led).map(|(index, (_, shard))| (shard, segment(data, index))).collect();
     let (server, _) = killed(server.restart(), data);
-    segments.iter().for_each(|(_, path)| flip(path, 30));
+    segments.iter().for_each(|(_, path)| flip(path, MAGIC));
     flip_middle(&snapshot_of(data, 2, 0));
     let server = server.restart();
     await_leaders(&server, [(LEADER_NOT_AVAILABLE, -1); 2]);

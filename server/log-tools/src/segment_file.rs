@@ -5,8 +5,9 @@ use crate::damage::Damage;
 use muster::Failure;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, validate};
+use muster_storage::DamagedPart;
 use std::fs::{self, File};
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The longest batch that is read: more than Kafka's largest request.
@@ -52,6 +53,16 @@ impl SegmentFile {
     /// The offset after the last batch so far; 0 before the first.
     pub(super) fn next_offset(&self) -> i64 {
         self.next_offset
+    }
+
+    /// Skips a part that cannot be read, which begins with the next batch.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(super) fn skip(&mut self, part: &DamagedPart) -> Result<(), Failure> {
+        self.file.seek(SeekFrom::Start(part.bytes.end))?;
+        (self.at, self.next_offset) = (part.bytes.end, part.offsets.end);
+        Ok(())
     }
 
     /// The next batch; None at the end of the file.

@@ -126,6 +126,7 @@ mod tests {
             flushing_ms: 1_000,
             is_log_full: false,
             offline_partitions: 0,
+            damaged_parts: 0,
             is_full: false,
             troubles: Vec::new(),
             stalled: Vec::new(),

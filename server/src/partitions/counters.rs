@@ -42,6 +42,8 @@ counters! {
         served: u64 = Gauge of Count,
         /// Partitions that are damaged, and not served.
         offline: u64 = Gauge of Count,
+        /// Parts of partitions whose batches cannot be read; everything else of these is served.
+        damaged_parts: u64 = Gauge of Count,
         /// Fetches that are not answered yet.
         waiting_fetches: u64 = Gauge of Count,
         /// Reads of files under way.
@@ -59,6 +61,7 @@ impl Partitions {
         let gauges = PartitionGauges {
             served: self.partitions.len() as u64,
             offline: self.offline() as u64,
+            damaged_parts: self.damaged_parts() as u64,
             waiting_fetches: self.waiting_fetches() as u64,
             reading_bytes: self.reading_bytes() as u64,
             held_parts: self.holds() as u64,

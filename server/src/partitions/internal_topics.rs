@@ -7,6 +7,7 @@ use super::partition::{Bounds, Grown};
 use super::partition_set::PartitionId;
 use super::{Effects, FailedRead, Partitions};
 use crate::cluster::InternalTopic;
+use muster_codec::ErrorCode;
 use muster_codec::messages::AbortedTransaction;
 use muster_storage::{FileToken, LogPartition};
 use std::collections::BTreeSet;
@@ -111,7 +112,7 @@ impl Partitions {
                 Err(reason) => {
                     self.io.counters.failed_reads += 1;
                     out.failed_reads.push(FailedRead { of, reason });
-                    fetch.wants[part.want].failed = true;
+                    fetch.wants[part.want].failed = Some(ErrorCode::KafkaStorageError);
                 }
             }
             self.read_ended(part, out);

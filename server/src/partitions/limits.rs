@@ -60,6 +60,9 @@ pub(super) const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a torn end that are kept beside the log when recovery cuts it off.
 pub(super) const CUT_BYTES_KEPT_MAX: u64 = 64 << 20;
 
+/// Damaged parts of a partition that have a line each in the server's log.
+pub(super) const DAMAGED_LINES_MAX: usize = 10;
+
 /// Recovery points in one write (256 KiB): few, as a flush may have to wait for it.
 pub(super) const POINTS_OF_A_WRITE: usize = 4096;
 

@@ -4,7 +4,7 @@
 
 use super::Effects;
 use super::layout;
-use super::limits::CUT_BYTES_KEPT_MAX;
+use super::limits::{CUT_BYTES_KEPT_MAX, DAMAGED_LINES_MAX};
 use super::partition_set::PartitionId;
 use super::producers::{Origin, Producers, Sequenced, Stored};
 use crate::cluster::ClusterImage;
@@ -13,12 +13,12 @@ use muster_codec::record_batch::{BatchHeader, EndTxnMarker};
 use muster_codec::{Uuid, Wall};
 use muster_fairness::Address;
 use muster_storage::partition_log::{
-    PartitionFiles, START_OFFSET_FILE, is_left_by_compaction, read_recovery_points, segment_end,
-    segment_file_name,
+    PartitionFiles, START_OFFSET_FILE, SegmentRepair, is_left_by_compaction, read_recovery_points,
+    segment_end, segment_file_name,
 };
 use muster_storage::{
-    FileOp, PartitionError, PartitionRecovery, RecoveredPartition, RecoveryPoint, SegmentSource,
-    TornEnd, VisitedBatch,
+    DamagedPart, FileOp, PartitionError, PartitionRecovery, RecoveredPartition, RecoveryPoint,
+    SegmentSource, TornEnd, VisitedBatch,
 };
 use muster_transactions::message::Producer;
 use muster_transactions::partition::End;
@@ -27,7 +27,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use tracing::warn;
+use tracing::{error, warn};
 
 /// The extension of files with bytes that were cut off; recovery ignores them.
 pub const CUT_EXTENSION: &str = "cut";
@@ -100,8 +100,9 @@ pub(super) fn read(
 ) -> Result<Found, PartitionError> {
     let directory = data.join(layout::directory(id));
     finish_swaps(&directory)?;
-    let found = read_partition(&directory, point, &Cuts::default(), wall)?;
+    let found = read_partition(&directory, point, None, wall)?;
     warn_of_gaps(&directory, name, &found.recovered);
+    report_damage(&directory, name, &found.recovered);
     put_aside(&directory, name, &found.recovered)?;
     Ok(found)
 }
@@ -114,50 +115,56 @@ pub fn recovered(
     directory: &Path,
     point: Option<RecoveryPoint>,
 ) -> Result<RecoveredPartition, PartitionError> {
-    recovered_if(directory, point, &Cuts::default())
+    Ok(read_partition(directory, point, None, Wall(0))?.recovered)
 }
 
 /// The files of a partition as a repair would leave them.
 #[derive(Debug, Default)]
-pub struct Cuts {
-    /// Segments by base offset, with the bytes that are kept of each; a segment of 0 bytes is
-    /// removed.
-    pub lens: BTreeMap<i64, u64>,
+pub struct Repair {
+    /// Segments by base offset; one of which nothing is left is removed.
+    pub segments: BTreeMap<i64, SegmentRepair>,
     /// The log continues in a new segment at this offset.
     pub end: Option<i64>,
 }
 
-/// Like [`recovered`], for the files as a repair would leave them.
+/// Like [`recovered`], for the files as a repair would leave them, and with all checksums.
 ///
 /// # Errors
 /// Those of [`recovered`].
 pub fn recovered_if(
     directory: &Path,
     point: Option<RecoveryPoint>,
-    cuts: &Cuts,
+    repair: &Repair,
 ) -> Result<RecoveredPartition, PartitionError> {
-    Ok(read_partition(directory, point, cuts, Wall(0))?.recovered)
+    Ok(read_partition(directory, point, Some(repair), Wall(0))?.recovered)
 }
 
 fn read_partition(
     directory: &Path,
     point: Option<RecoveryPoint>,
-    cuts: &Cuts,
+    repair: Option<&Repair>,
     wall: Wall,
 ) -> Result<Found, PartitionError> {
+    let repaired = |base_offset: &i64| repair.and_then(|it| it.segments.get(base_offset));
     let mut segments = partition_files(directory)?.segments;
-    segments.retain(|(base_offset, _)| cuts.lens.get(base_offset) != Some(&0));
-    let count = segments.len() + usize::from(cuts.end.is_some());
-    let mut recovery = PartitionRecovery::new(count, point);
+    segments.retain(|(base_offset, _)| !repaired(base_offset).is_some_and(SegmentRepair::is_empty));
+    let end = repair.and_then(|it| it.end);
+    let bases = segments.iter().map(|(base_offset, _)| *base_offset).chain(end).collect();
+    let mut recovery = match repair {
+        Some(_) => PartitionRecovery::thorough(bases, point),
+        None => PartitionRecovery::new(bases, point),
+    };
     let mut producers = Producers::default();
     for (base_offset, name) in segments {
-        let len = cuts.lens.get(&base_offset).copied();
-        let source = Segment::open(&directory.join(name), len.unwrap_or(u64::MAX))?;
-        recovery
-            .segment(base_offset, &source, wall.0, |batch| replay(&mut producers, wall, batch))?;
+        let source = SegmentOnDisk::open(&directory.join(name))?;
+        let visit = |batch: &VisitedBatch| replay(&mut producers, wall, batch);
+        match repaired(&base_offset) {
+            Some(repair) => recovery.segment(&repair.of(&source), wall.0, visit)?,
+            None => recovery.segment(&source, wall.0, visit)?,
+        }
     }
-    if let Some(end) = cuts.end {
-        recovery.segment(end, &[][..], wall.0, |_| {})?;
+    if end.is_some() {
+        recovery.segment(&[][..], wall.0, |_| {})?;
     }
     let start_offset = if_there(fs::read(directory.join(START_OFFSET_FILE)))?.unwrap_or_default();
     Ok(Found { recovered: recovery.finish()?, start_offset, producers })
@@ -169,7 +176,7 @@ fn read_partition(
 /// A damaged segment that compaction had completed, and errors of files.
 pub fn partition_files(directory: &Path) -> Result<PartitionFiles, PartitionError> {
     PartitionFiles::of(names(directory)?, |base_offset, name| {
-        segment_end(base_offset, &Segment::open(&directory.join(name), u64::MAX)?)
+        segment_end(base_offset, &SegmentOnDisk::open(&directory.join(name))?)
     })
 }
 
@@ -200,6 +207,26 @@ fn warn_of_gaps(directory: &Path, name: &str, recovered: &RecoveredPartition) {
             gap.start,
             gap.end - 1
         );
+    }
+}
+
+fn report_damage(directory: &Path, name: &str, recovered: &RecoveredPartition) {
+    let mut parts = recovered.damaged();
+    for DamagedPart { segment, bytes, offsets, what } in parts.by_ref().take(DAMAGED_LINES_MAX) {
+        error!(
+            "{name}: bytes {} to {} of {} cannot be read: {what}. Readers of the offsets {} to {} \
+             get CORRUPT_MESSAGE, everything else is served. See muster log verify and muster log \
+             recover for the loss and the possible repair",
+            bytes.start,
+            bytes.end - 1,
+            directory.join(segment_file_name(*segment)).display(),
+            offsets.start,
+            offsets.end - 1
+        );
+    }
+    match parts.count() {
+        0 => {}
+        more => error!("{name}: {more} more parts cannot be read"),
     }
 }
 
@@ -255,21 +282,26 @@ fn if_there<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-struct Segment {
+/// The file of a segment.
+#[derive(Debug)]
+pub struct SegmentOnDisk {
     file: File,
     len: u64,
 }
 
-impl Segment {
-    /// Opens a segment, of which bytes from `len_max` on are ignored.
-    fn open(path: &Path, len_max: u64) -> io::Result<Self> {
+impl SegmentOnDisk {
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
-        let len = file.metadata()?.len().min(len_max);
+        let len = file.metadata()?.len();
         Ok(Self { file, len })
     }
 }
 
-impl SegmentSource for Segment {
+impl SegmentSource for SegmentOnDisk {
     fn len(&self) -> u64 {
         self.len
     }

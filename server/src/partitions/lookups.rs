@@ -157,16 +157,17 @@ impl Partitions {
         let stable = self.partitions.get(&id).filter(|_| lookup.reads_committed);
         let end = stable.map_or(i64::MAX, |partition| partition.stable().offset);
         let answer = lookup.answer(part.want);
-        match data.and_then(|data| search.look(data).ok()) {
-            Some(Searched::Record { offset, .. }) if offset >= end => {}
-            Some(Searched::Record { offset, timestamp }) => {
+        match data.map(|data| search.look(data)) {
+            Some(Ok(Searched::Record { offset, .. })) if offset >= end => {}
+            Some(Ok(Searched::Record { offset, timestamp })) => {
                 (answer.offset, answer.timestamp, answer.leader_epoch) = (offset, timestamp, 0);
             }
-            Some(Searched::ReadOn) => {
+            Some(Ok(Searched::ReadOn)) => {
                 if self.search_on(id, part, search, out) {
                     return;
                 }
             }
+            Some(Err(_)) => answer.error_code = ErrorCode::CorruptMessage.code(),
             None => answer.error_code = ErrorCode::KafkaStorageError.code(),
         }
         self.search_ended(part.request, out);

@@ -51,7 +51,8 @@ pub use internal_topics::{LogBatches, LogRead};
 pub(crate) use layout::parse_directory;
 pub(crate) use limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
 pub use load::{
-    CUT_EXTENSION, Cuts, RecoveryPoints, partition_files, recovered, recovered_if, recovery_points,
+    CUT_EXTENSION, RecoveryPoints, Repair, SegmentOnDisk, partition_files, recovered, recovered_if,
+    recovery_points,
 };
 pub use markers::OffsetTransactions;
 pub(crate) use partition::Bounds;

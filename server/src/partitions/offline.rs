@@ -1,6 +1,6 @@
-//! Offline partitions: those with damage, found at startup, that no crash explains. Requests for
-//! them get KAFKA_STORAGE_ERROR, like those of a broker's failed log directory; all others are
-//! served.
+//! Offline partitions: those with damage, found at startup, that no crash explains, and behind
+//! which it is not known where the next batch begins. Requests for them get KAFKA_STORAGE_ERROR,
+//! like those of a broker's failed log directory; all others are served.
 
 use super::layout;
 use super::partition_set::{PartitionId, Partitions};

@@ -390,6 +390,11 @@ impl Partition {
         Some(if is_stable { bytes.saturating_sub(self.unstable_bytes()).max(1) } else { 0 })
     }
 
+    /// An offset, or the end of the damaged part in which it is.
+    pub(super) fn behind_damage(&self, offset: i64) -> i64 {
+        self.log.damage_at(offset).unwrap_or(offset)
+    }
+
     /// The aborted transactions that overlap the offsets from `from` to before `end`.
     pub(super) fn aborted(&self, from: i64, end: i64) -> Vec<AbortedTransaction> {
         let aborted = self.producers.transactions.aborted(from, end.min(self.stable().offset));

@@ -81,6 +81,8 @@ pub struct Partitions {
     pub(super) waiting_share_reads: VecDeque<ShareRead>,
     /// Partitions of which share partitions wait for further records.
     pub(super) awaited_by_shares: BTreeSet<PartitionId>,
+    /// Parts of partitions that could not be read at startup, and were not dropped since.
+    damaged_parts: usize,
     /// The time of the next check of retention and idle producers.
     next_sweep: Option<i64>,
     pub(super) checkpoint: Checkpoint,
@@ -113,6 +115,7 @@ impl Partitions {
             lookups: HashMap::new(),
             waiting_share_reads: VecDeque::new(),
             awaited_by_shares: BTreeSet::new(),
+            damaged_parts: 0,
             next_sweep: None,
             checkpoint: Checkpoint::default(),
             compactor: Compactor::default(),
@@ -162,6 +165,7 @@ impl Partitions {
         }
         load::clear(gone, image, times.wall.0, out);
         self.image = image.clone();
+        self.count_damage();
         self.schedule_sweep(times.now);
         Ok(())
     }
@@ -368,10 +372,21 @@ impl Partitions {
                     partition.producers.forget_inactive(wall, &mut self.io.producers);
                 }
             }
+            self.count_damage();
         }
         self.compact(times, out);
         self.checkpoint(now, out);
         self.look_at_files(now, out);
+    }
+
+    /// Parts of partitions whose batches cannot be read; dropped ones count until the next sweep.
+    pub(crate) fn damaged_parts(&self) -> usize {
+        self.damaged_parts
+    }
+
+    fn count_damage(&mut self) {
+        let parts = self.partitions.values().map(|it| it.log.damaged().count());
+        self.damaged_parts = parts.sum();
     }
 
     fn schedule_sweep(&mut self, now: i64) {

@@ -54,8 +54,8 @@ pub(super) struct Want {
     max_bytes: usize,
     /// Where its records begin, once that is known.
     place: Option<BatchPlace>,
-    /// Its records could not be read.
-    pub failed: bool,
+    /// Why its records could not be read.
+    pub failed: Option<ErrorCode>,
 }
 
 impl Fetch {
@@ -118,7 +118,7 @@ impl Want {
     ) -> Self {
         let max_bytes = usize::try_from(asked.partition_max_bytes).unwrap_or(0);
         let offset = asked.fetch_offset;
-        Self { id, topic, partition, offset, max_bytes, place: None, failed: false }
+        Self { id, topic, partition, offset, max_bytes, place: None, failed: None }
     }
 }
 
@@ -146,6 +146,8 @@ enum Unavailable {
     /// Its topic was deleted while the fetch waited.
     Deleted,
     OutOfRange,
+    /// The batch there cannot be read.
+    Damaged,
 }
 
 impl Partitions {
@@ -272,7 +274,7 @@ impl Partitions {
                 fetch.reads_running += 1;
                 self.io.begin(token, Job::Find(part, search), &out.ops);
             }
-            None => {}
+            Some(Find::Damaged { .. }) | None => {}
         }
     }
 
@@ -306,7 +308,9 @@ impl Partitions {
             return partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange);
         }
         let partition = self.partitions.get(&id).ok_or(Unavailable::Deleted)?;
-        partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange)
+        let bytes = partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange)?;
+        let is_damaged = partition.log.damage_at(offset).is_some();
+        if is_damaged { Err(Unavailable::Damaged) } else { Ok(bytes) }
     }
 
     /// The partition that a job reads; None if its request is gone.
@@ -333,15 +337,16 @@ impl Partitions {
     ) {
         let Some(fetch) = self.fetches.get_mut(part.request) else { return };
         let want = &mut fetch.wants[part.want];
-        match data.and_then(|data| search.look(data).ok()) {
-            Some(Found::Batch(place)) => want.place = Some(place),
-            Some(Found::ReadOn(search)) => {
+        match data.map(|data| search.look(data)) {
+            Some(Ok(Found::Batch(place))) => want.place = Some(place),
+            Some(Ok(Found::ReadOn(search))) => {
                 let id = want.id;
                 if self.find_on(id, part, search, out) {
                     return;
                 }
             }
-            None => want.failed = true,
+            Some(Err(_)) => want.failed = Some(ErrorCode::CorruptMessage),
+            None => want.failed = Some(ErrorCode::KafkaStorageError),
         }
         self.read_ended(part, out);
     }
@@ -396,9 +401,10 @@ impl Partitions {
         self.available(id, offset, reads_committed).map_err(|it| match it {
             Unavailable::Deleted => fetch.deleted,
             Unavailable::OutOfRange => ErrorCode::OffsetOutOfRange,
+            Unavailable::Damaged => ErrorCode::CorruptMessage,
         })?;
-        if failed {
-            return Err(ErrorCode::KafkaStorageError);
+        if let Some(error) = failed {
+            return Err(error);
         }
         fetch.describe(want, self.bounds(id));
         let limit = budget.limit(max_bytes);
@@ -435,7 +441,7 @@ impl Partitions {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let end = if reads_committed { partition.stable().end } else { None };
         let range = partition.log.range(place, end, limit, first_whole);
-        let range = range.map_err(|_| ErrorCode::KafkaStorageError)?;
+        let range = range.map_err(|_| ErrorCode::CorruptMessage)?;
         let Some(range) = range else { return Ok((None, Vec::new())) };
         partition.log.hold(&range, &mut self.io.files);
         let aborted = if reads_committed {

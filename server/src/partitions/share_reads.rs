@@ -66,7 +66,8 @@ impl Partitions {
         offset: i64,
         reads_committed: bool,
     ) -> Option<u64> {
-        self.partitions.get(&id)?.available(offset, reads_committed)
+        let partition = self.partitions.get(&id)?;
+        partition.available(partition.behind_damage(offset), reads_committed)
     }
 
     /// Reports the partition in [`Effects::grown`] once it has further records, or is gone.
@@ -74,14 +75,17 @@ impl Partitions {
         self.awaited_by_shares.insert(id);
     }
 
-    /// Has the records of a share partition read; [`Effects::share_reads`] has the end.
-    pub(crate) fn read_for_share(&mut self, read: ShareRead, out: &mut Effects) {
+    /// Has the records of a share partition read; [`Effects::share_reads`] has the end. A damaged
+    /// part is skipped like offsets that compaction has left out: Kafka's consumers reject a batch
+    /// that they cannot read, so that it is not delivered again.
+    pub(crate) fn read_for_share(&mut self, mut read: ShareRead, out: &mut Effects) {
         if !self.io.has_read_budget() {
             return self.waiting_share_reads.push_back(read);
         }
         let Some(partition) = self.partitions.get(&read.id) else {
             return out.share_reads.push((read.number, ShareReadEnd::Nothing));
         };
+        read.offset = partition.behind_damage(read.offset);
         let token = self.io.token();
         let found = partition.log.find(read.offset, token, &mut self.io.files, &mut out.ops);
         match found {
@@ -89,7 +93,9 @@ impl Partitions {
             Some(Find::Read(search)) => {
                 self.io.begin(token, Job::FindForShare(read, search), &out.ops);
             }
-            None => out.share_reads.push((read.number, ShareReadEnd::Nothing)),
+            Some(Find::Damaged { .. }) | None => {
+                out.share_reads.push((read.number, ShareReadEnd::Nothing));
+            }
         }
     }
 

@@ -29,6 +29,7 @@ impl<I: Io> Reactor<I> {
             flushing_ms: inspection.flushing_ms(),
             is_log_full: inspection.is_log_full(),
             offline_partitions: inspection.offline_partitions(),
+            damaged_parts: inspection.damaged_parts(),
             is_full: self.is_full,
             troubles: shard.troubles(),
             stalled,

@@ -247,6 +247,11 @@ impl<'s> Inspection<'s> {
         self.0.partitions.offline()
     }
 
+    /// Parts of partitions that cannot be read, while everything else of them is served.
+    pub fn damaged_parts(self) -> usize {
+        self.0.partitions.damaged_parts()
+    }
+
     /// Parts of files that are not sent yet.
     pub fn holds(self) -> usize {
         self.0.partitions.holds()

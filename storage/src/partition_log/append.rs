@@ -1,6 +1,6 @@
 //! Appends: batches get their offsets and a place at the end of the active segment.
 
-use super::read::BatchPlace;
+use super::batch_place::BatchPlace;
 use super::segment::Segment;
 use super::{LEADER_EPOCH, PartitionLog, Pending, SEQUENCE_MASK};
 use crate::append_error::AppendError;

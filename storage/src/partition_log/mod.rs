@@ -5,11 +5,14 @@
 //! once. Files are opened when they are needed, through the shard's [`OpenFiles`].
 
 mod append;
+mod batch_place;
 mod compaction;
+mod damaged_part;
 mod files;
 mod read;
 mod recovery;
 mod recovery_point;
+mod repair;
 mod retention;
 mod scan;
 mod search;
@@ -19,18 +22,21 @@ mod start_offset;
 mod synced;
 
 pub use append::Appended;
+pub use batch_place::BatchPlace;
 pub use compaction::{
     Cleanable, Compacted, Compaction, CompactionEnd, CompactionRules, LastOfProducer, Slice,
     is_left_by_compaction,
 };
+pub use damaged_part::DamagedPart;
 pub use files::{PartitionFiles, UnfinishedSwap, partition_files};
-pub use read::{BatchPlace, BatchSearch, Find, Found};
+pub use read::{BatchSearch, Find, Found};
 pub use recovery::{PartitionError, PartitionRecovery, RecoveredPartition, TornEnd, segment_end};
 pub use recovery_point::{
     LogEnd, RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RECOVERY_POINTS_HEADER_BYTES,
     RECOVERY_POINTS_MAGIC, RECOVERY_POINTS_VERSION, RecoveryPoint, RecoveryPointsWriter,
     read_recovery_points,
 };
+pub use repair::{Repaired, SegmentCut, SegmentRepair};
 pub use scan::{SegmentSource, VisitedBatch};
 pub use search::{Searched, TimestampSearch};
 pub use sight::PartitionFile;

@@ -1,5 +1,7 @@
 //! Look-ups by offset: the batch that holds an offset, and the bytes of the log from a batch on.
 
+use super::batch_place::BatchPlace;
+use super::damaged_part::DamagedPart;
 use super::segment::Segment;
 use super::{PartitionLog, segment_file_name};
 use crate::file_op::{FileOp, FileRange, FileToken};
@@ -8,16 +10,6 @@ use crate::open_files::OpenFiles;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::{DecodeError, Result};
-
-/// The place of a batch in the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchPlace {
-    /// The base offset of its segment, and the number of the segment's file.
-    segment: i64,
-    file: u64,
-    position: u32,
-    len: u32,
-}
 
 /// One of the batches that were appended last.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +25,10 @@ pub enum Find {
     At(BatchPlace),
     /// It has to be searched in the bytes of a read.
     Read(BatchSearch),
+    /// It cannot be read; the part of the log that cannot ends at this offset.
+    Damaged {
+        end: i64,
+    },
 }
 
 /// A search for the batch that holds an offset, through the headers of batches.
@@ -71,9 +67,25 @@ impl PartitionLog {
         if let Some(recent) = self.recent.iter().rfind(holds) {
             return Some(Find::At(recent.place));
         }
+        if let Some(end) = self.damage_at(offset) {
+            return Some(Find::Damaged { end });
+        }
         let segment = self.segments.get(self.segment_from(offset))?;
         let search = BatchSearch::begin(segment, offset);
         self.find_on(search, token, files, ops).map(Find::Read)
+    }
+
+    /// Where the damaged part ends that holds the first record at `offset` or after it; None if
+    /// that record can be read.
+    pub fn damage_at(&self, offset: i64) -> Option<i64> {
+        let segment = self.segments.get(self.segment_from(offset))?;
+        let part = segment.damage_at(offset.max(segment.base_offset))?;
+        Some(part.offsets.end)
+    }
+
+    /// The parts of the log that cannot be read, in order.
+    pub fn damaged(&self) -> impl Iterator<Item = &DamagedPart> {
+        self.segments.iter().flat_map(Segment::damaged)
     }
 
     /// Continues a search, in the next segment if this one is at its end; from the beginning if it
@@ -85,12 +97,16 @@ impl PartitionLog {
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
     ) -> Option<BatchSearch> {
+        if let Some(here) = self.segment_at(search.segment, search.file) {
+            search.position = here.behind_damage(search.position);
+        }
         match self.segment_at(search.segment, search.file) {
             Some(here) if search.position < here.written => {}
             Some(_) => {
                 let is_next = |it: &&Segment| it.base_offset > search.segment && it.written > 0;
                 let next = self.segments.iter().find(is_next)?;
-                search = BatchSearch { position: 0, ..BatchSearch::begin(next, search.offset) };
+                let position = next.behind_damage(0);
+                search = BatchSearch { position, ..BatchSearch::begin(next, search.offset) };
             }
             None => {
                 let offset = search.offset.max(self.log_start_offset);
@@ -99,20 +115,20 @@ impl PartitionLog {
             }
         }
         let segment = self.segment_at(search.segment, search.file)?;
-        let left = segment.written - search.position;
+        let left = segment.readable_end(search.position).saturating_sub(search.position);
         let len = left.min(u64::from(PARTITION_HEADERS_READ_BYTES)) as u32;
         let file = self.file(segment, files, ops);
         ops.push(FileOp::Read { token, file, offset: search.position, len });
         Some(search)
     }
 
-    /// The bytes of the log from a batch on, up to `max_bytes`, the end of its segment or the batch
-    /// at `end`; the last batch may be incomplete, as in Kafka. If the first is longer than
-    /// `max_bytes`, it is returned in whole if `first_whole`, and None otherwise. None if the
-    /// segment was dropped or compacted, or `end` is not after the batch.
+    /// The bytes of the log from a batch on, up to `max_bytes`, the end of its segment, a damaged
+    /// part or the batch at `end`; the last batch may be incomplete, as in Kafka. If the first is
+    /// longer than `max_bytes`, it is returned in whole if `first_whole`, and None otherwise. None
+    /// if the segment was dropped or compacted, or `end` is not after the batch.
     ///
     /// # Errors
-    /// The batch ends beyond the written bytes: KAFKA_STORAGE_ERROR.
+    /// The batch ends beyond the bytes that can be read: CORRUPT_MESSAGE.
     pub fn range(
         &self,
         place: BatchPlace,
@@ -125,7 +141,8 @@ impl PartitionLog {
             return Ok(None);
         }
         let end = end.filter(|end| end.segment == place.segment);
-        let end = end.map_or(segment.written, |end| u64::from(end.position).min(segment.written));
+        let readable = segment.readable_end(u64::from(place.position));
+        let end = end.map_or(readable, |end| u64::from(end.position).min(readable));
         let left = end.saturating_sub(u64::from(place.position));
         if u64::from(place.len) > left {
             return Err(DecodeError::UnexpectedEnd);
@@ -227,19 +244,6 @@ impl PartitionLog {
     }
 }
 
-impl BatchPlace {
-    /// The place of a batch at the end of a segment.
-    pub(super) fn at_end(segment: &Segment, batch: &BatchHeader) -> Self {
-        // Segments are shorter than 2 GiB.
-        let (position, len) = (segment.size as u32, batch.total_len() as u32);
-        Self { segment: segment.base_offset, file: segment.file, position, len }
-    }
-
-    fn is_before(self, other: Self) -> bool {
-        (self.segment, self.position) < (other.segment, other.position)
-    }
-}
-
 impl BatchSearch {
     fn begin(segment: &Segment, offset: i64) -> Self {
         let position = segment.chunk_of_offset(offset).start;
@@ -249,7 +253,7 @@ impl BatchSearch {
     /// Searches the batch in the bytes that were read.
     ///
     /// # Errors
-    /// The bytes are not those that were written: KAFKA_STORAGE_ERROR.
+    /// The bytes are not those that were written: CORRUPT_MESSAGE.
     pub fn look(self, data: &[u8]) -> Result<Found> {
         let mut at = 0;
         while let Some(bytes) = data.get(at..).filter(|it| it.len() >= RECORD_BATCH_HEADER_BYTES) {

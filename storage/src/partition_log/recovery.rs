@@ -6,11 +6,15 @@
 //! cut at the first that is not whole, as Kafka does after an unclean stop. Before it, a log that
 //! is short, has a gap, or holds bytes that are not batches is damaged, and is not opened.
 //!
+//! A batch that cannot be read, but whose length leads to one that can, is a [`DamagedPart`] before
+//! and after the point: the log is opened, and everything else is served.
+//!
 //! If a partition has no point, it is only known that a segment is synced soon after the next
 //! begins, so the last two may have lost the part that was only in the page cache.
 
+use super::damaged_part::DamagedPart;
 use super::recovery_point::{LogEnd, RecoveryPoint};
-use super::scan::{Scan, SegmentSource, VisitedBatch};
+use super::scan::{BEYOND, Expected, Scan, SegmentSource, VisitedBatch};
 use super::segment::Segment;
 use super::segment_file_name;
 use std::ops::Range;
@@ -85,6 +89,11 @@ impl RecoveredPartition {
         &self.removed
     }
 
+    /// The parts that cannot be read, in order.
+    pub fn damaged(&self) -> impl Iterator<Item = &DamagedPart> {
+        self.segments.iter().flat_map(Segment::damaged)
+    }
+
     /// Ranges of offsets that are missing between two segments.
     pub fn gaps(&self) -> &[Range<i64>] {
         &self.gaps
@@ -124,45 +133,58 @@ impl RecoveredPartition {
 /// [`partition_files`](super::partition_files).
 #[derive(Debug)]
 pub struct PartitionRecovery {
-    left: usize,
+    /// The base offsets of all segments, and how many of them were read.
+    bases: Vec<i64>,
+    read: usize,
+    is_thorough: bool,
     found: RecoveredPartition,
 }
 
 impl PartitionRecovery {
-    /// Recovery of a partition with this number of segments, and with its recovery point if it has
-    /// one.
-    pub fn new(segments: usize, point: Option<RecoveryPoint>) -> Self {
-        Self { left: segments, found: RecoveredPartition { point, ..Default::default() } }
+    /// Recovery of a partition whose segments have these base offsets, in order, and with its
+    /// recovery point if it has one.
+    pub fn new(bases: Vec<i64>, point: Option<RecoveryPoint>) -> Self {
+        let found = RecoveredPartition { point, ..Default::default() };
+        Self { bases, read: 0, is_thorough: false, found }
+    }
+
+    /// Like [`Self::new`]; all batches are checked against their checksums.
+    pub fn thorough(bases: Vec<i64>, point: Option<RecoveryPoint>) -> Self {
+        Self { is_thorough: true, ..Self::new(bases, point) }
     }
 
     /// Reads the next segment and passes each batch to `visit`, in order: for the state of
-    /// producers.
+    /// producers. Damaged parts are not visited, as nothing in them is trusted.
     ///
     /// # Errors
     /// Damage, and errors of the file.
+    ///
+    /// # Panics
+    /// All segments were read.
     pub fn segment(
         &mut self,
-        base_offset: i64,
         source: &(impl SegmentSource + ?Sized),
         now: i64,
         visit: impl FnMut(&VisitedBatch),
     ) -> Result<(), PartitionError> {
-        assert!(self.left > 0, "more segments than were announced");
-        let is_recent = self.left <= CHECKED_SEGMENTS;
-        self.left -= 1;
+        let base_offset = self.bases[self.read];
+        let is_recent = self.read + CHECKED_SEGMENTS >= self.bases.len();
+        self.read += 1;
         if self.found.torn.is_some() {
             self.found.removed.push(base_offset);
             return Ok(());
         }
         self.join(base_offset)?;
         let synced = self.synced_bytes(base_offset, is_recent);
-        let checked_from = if is_recent { 0 } else { synced };
-        let end = self.found.point.map(|point| point.end).filter(|it| it.segment == base_offset);
-        let mut scan = Scan::new(source, checked_from, end);
+        let expected = Expected {
+            checked_from: if is_recent || self.is_thorough { 0 } else { synced },
+            end: self.found.point.map(|point| point.end).filter(|it| it.segment == base_offset),
+            next_base: self.bases.get(self.read).copied(),
+        };
         let mut segment = Segment::new(base_offset, now);
-        if let Some(what) = scan.run(&mut segment, visit)? {
+        if let Some(what) = Scan::new(source, expected).run(&mut segment, visit)? {
             let Segment { size: at, next_offset, .. } = segment;
-            if at < synced {
+            if at < synced || what == BEYOND {
                 return Err(PartitionError::Damaged { base_offset, at, what: what.to_owned() });
             }
             let bytes = source.len() - at;
@@ -177,7 +199,7 @@ impl PartitionRecovery {
     /// # Errors
     /// The log ends before its recovery point.
     pub fn finish(self) -> Result<RecoveredPartition, PartitionError> {
-        assert_eq!(self.left, 0, "fewer segments than were announced");
+        assert_eq!(self.read, self.bases.len(), "fewer segments than were announced");
         let end = self.found.end_offset();
         let Some(point) = self.found.point.filter(|point| end < point.end.offset) else {
             return Ok(self.found);
@@ -236,12 +258,14 @@ pub fn segment_end(
     base_offset: i64,
     source: &(impl SegmentSource + ?Sized),
 ) -> Result<i64, PartitionError> {
-    let mut scan = Scan::new(source, 0, None);
     let mut segment = Segment::new(base_offset, 0);
-    match scan.run(&mut segment, |_| {})? {
+    let ended = Scan::new(source, Expected::default()).run(&mut segment, |_| {})?;
+    let damaged = segment.damaged().first().map(|part| (part.bytes.start, part.what));
+    match damaged.or(ended.map(|what| (segment.size, what))) {
         None if segment.size > 0 => Ok(segment.next_offset),
-        what => {
-            let (at, what) = (segment.size, what.unwrap_or("it is empty").to_owned());
+        found => {
+            let (at, what) = found.unwrap_or((0, "it is empty"));
+            let what = what.to_owned();
             Err(PartitionError::Damaged { base_offset, at, what })
         }
     }

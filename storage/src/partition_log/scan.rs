@@ -1,11 +1,12 @@
 //! The scan of a segment: the batches that are in it, and where they end.
 
-use super::read::BatchPlace;
+use super::batch_place::BatchPlace;
+use super::damaged_part::DamagedPart;
 use super::recovery_point::LogEnd;
 use super::segment::Segment;
-use crate::limits::PARTITION_SEGMENT_BYTES_MAX;
+use crate::limits::{PARTITION_SEGMENT_BYTES_MAX, SEARCHED_BYTES_PER_BYTE};
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
-use muster_codec::record_batch::{Batch, BatchHeader, EndTxnMarker};
+use muster_codec::record_batch::{Batch, BatchHeader, EndTxnMarker, NO_TIMESTAMP};
 use std::io;
 
 const WINDOW_BYTES: usize = 64 << 10;
@@ -50,35 +51,53 @@ pub struct VisitedBatch {
     pub marker: Option<EndTxnMarker>,
 }
 
+/// Why a batch is not accepted whose offsets are those of the next segment.
+pub(super) const BEYOND: &str = "an offset is not before the next segment's first";
+
+/// The knowledge of a segment beside its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Expected {
+    /// Batches that begin here or later are checked against their checksums.
+    pub(super) checked_from: u64,
+    /// The end in the recovery point, if it is in this segment: a batch must end there.
+    pub(super) end: Option<LogEnd>,
+    /// The base offset of the next segment.
+    pub(super) next_base: Option<i64>,
+}
+
 /// Reads the batches of a file through a window of bounded size.
 pub(super) struct Scan<'s, S: ?Sized> {
     source: &'s S,
-    /// Batches that begin here or later are checked against their checksums.
-    checked_from: u64,
-    /// The end in the recovery point, if it is in this segment: a batch must end there.
-    end: Option<LogEnd>,
+    /// The bytes of it that are looked at.
+    len: u64,
+    expected: Expected,
     window: Vec<u8>,
     window_at: u64,
 }
 
 impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
-    /// Batches that begin at `checked_from` or later are checked against their checksums. `end` is
-    /// the end in the recovery point, if it is in this segment.
-    pub(super) fn new(source: &'s S, checked_from: u64, end: Option<LogEnd>) -> Self {
-        Self { source, checked_from, end, window: Vec::new(), window_at: 0 }
+    pub(super) fn new(source: &'s S, expected: Expected) -> Self {
+        Self { source, len: source.len(), expected, window: Vec::new(), window_at: 0 }
     }
 
-    /// Adds all valid batches to the segment; returns why the bytes after them, if any, are not
-    /// one.
+    /// Adds all valid batches to the segment, and the damaged parts between them; returns why the
+    /// bytes after them, if any, are neither.
     pub(super) fn run(
         &mut self,
         segment: &mut Segment,
         mut visit: impl FnMut(&VisitedBatch),
     ) -> io::Result<Option<&'static str>> {
-        while segment.size < self.source.len() {
+        while segment.size < self.len {
             let header = match self.batch(segment)? {
                 Ok(header) => header,
-                Err(what) => return Ok(Some(what)),
+                Err(what) => match self.damaged_part(segment, what)? {
+                    Some(part) => {
+                        segment.push_damaged(part);
+                        segment.set_written(segment.size, NO_TIMESTAMP);
+                        continue;
+                    }
+                    None => return Ok(Some(what)),
+                },
             };
             let (place, marker) =
                 (BatchPlace::at_end(segment, &header), self.marker(segment, &header)?);
@@ -89,31 +108,141 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok(None)
     }
 
+    /// Like [`Self::run`], for the bytes before a place at which it ends.
+    pub(super) fn run_to(&mut self, segment: &mut Segment, end: u64) -> io::Result<()> {
+        self.len = end;
+        self.run(segment, |_| {})?;
+        self.len = self.source.len();
+        Ok(())
+    }
+
+    /// The first batch behind the end of the segment so far that can be read, and its place. Bytes
+    /// of records may look like a batch, and match a checksum if a client has sent them for that;
+    /// it could have sent the batch as well.
+    pub(super) fn next_batch(
+        &mut self,
+        segment: &Segment,
+    ) -> io::Result<Option<(u64, BatchHeader)>> {
+        let mut left = self.len.saturating_mul(SEARCHED_BYTES_PER_BYTE);
+        let last = self.len.saturating_sub(RECORD_BATCH_HEADER_BYTES as u64);
+        for at in segment.size + 1..=last {
+            let Ok(header) = self.framed(at)? else { continue };
+            if self.wrong(segment, at, segment.next_offset, &header, false)?.is_some() {
+                continue;
+            }
+            left = left.saturating_sub(header.total_len() as u64);
+            if left == 0 {
+                break;
+            }
+            if self.wrong(segment, at, segment.next_offset, &header, true)?.is_none() {
+                return Ok(Some((at, header)));
+            }
+        }
+        Ok(None)
+    }
+
     /// The next batch of the segment, or why the bytes there are not a batch.
     fn batch(&mut self, segment: &Segment) -> io::Result<Result<BatchHeader, &'static str>> {
-        let at = segment.size;
-        let left = self.source.len() - at;
-        if left < RECORD_BATCH_HEADER_BYTES as u64 {
+        let (at, from) = (segment.size, segment.next_offset);
+        let header = match self.framed(at)? {
+            Ok(header) => header,
+            Err(what) => return Ok(Err(what)),
+        };
+        let is_checked = at >= self.expected.checked_from;
+        if let Some(what) = self.wrong(segment, at, from, &header, is_checked)? {
+            return Ok(Err(what));
+        }
+        // Base offsets are in no checksum. Where offsets are missing before a batch whose own
+        // overlap those of the next one, it is this batch that is wrong.
+        if header.base_offset > from
+            && let Ok(next) = self.framed(at + header.total_len() as u64)?
+            && (from..header.next_offset()).contains(&next.base_offset)
+        {
+            return Ok(Err("its offsets are those of the next batch"));
+        }
+        Ok(Ok(header))
+    }
+
+    /// The damaged part that begins at the end of the segment so far. The lengths in it lead to a
+    /// batch that can be read, or to the end of the bytes of which the end offset is known; None if
+    /// they do not, or if it has several whole batches: these are in the wrong file.
+    fn damaged_part(
+        &mut self,
+        segment: &Segment,
+        what: &'static str,
+    ) -> io::Result<Option<DamagedPart>> {
+        let (start, from) = (segment.size, segment.next_offset);
+        let (mut at, mut whole) = (start, 0);
+        let end_offset = loop {
+            let Ok(header) = self.framed(at)? else { return Ok(None) };
+            let end = at + header.total_len() as u64;
+            whole += usize::from(self.checksum(at + CRC_FROM as u64, end)? == header.crc);
+            if whole > 1 {
+                return Ok(None);
+            }
+            let known = self.expected.end.filter(|known| at < known.bytes);
+            at = end;
+            match known {
+                Some(known) if at > known.bytes => return Ok(None),
+                Some(known) if at == known.bytes => break known.offset,
+                Some(_) | None => {}
+            }
+            if at == self.len {
+                let Some(next_base) = self.expected.next_base else { return Ok(None) };
+                break next_base;
+            }
+            if let Ok(next) = self.framed(at)?
+                && self.wrong(segment, at, from.saturating_add(1), &next, true)?.is_none()
+            {
+                break next.base_offset;
+            }
+        };
+        let part = DamagedPart {
+            segment: segment.base_offset,
+            bytes: start..at,
+            offsets: from..end_offset,
+            what,
+        };
+        Ok((from < end_offset).then_some(part))
+    }
+
+    /// The header at a place, or why no whole batch can be there.
+    fn framed(&mut self, at: u64) -> io::Result<Result<BatchHeader, &'static str>> {
+        if self.len - at < RECORD_BATCH_HEADER_BYTES as u64 {
             return Ok(Err("the file ends within a header"));
         }
         let Ok(header) = BatchHeader::read(self.bytes(at, RECORD_BATCH_HEADER_BYTES)?) else {
             return Ok(Err("not a batch"));
         };
         let end = at + header.total_len() as u64;
-        let relative_end = header.next_offset().checked_sub(segment.base_offset);
-        Ok(if end > self.source.len() || end > PARTITION_SEGMENT_BYTES_MAX {
-            Err("the file ends within a batch")
-        } else if header.base_offset < segment.next_offset || header.last_offset_delta < 0 {
-            Err("offsets go back")
+        let is_cut = end > self.len || end > PARTITION_SEGMENT_BYTES_MAX;
+        Ok(if is_cut { Err("the file ends within a batch") } else { Ok(header) })
+    }
+
+    /// Why the batch at a place is not one whose offsets begin at `from` or later; None if it is.
+    fn wrong(
+        &mut self,
+        segment: &Segment,
+        at: u64,
+        from: i64,
+        header: &BatchHeader,
+        is_checked: bool,
+    ) -> io::Result<Option<&'static str>> {
+        let Expected { end: known, next_base, .. } = self.expected;
+        let (end, next_offset) = (at + header.total_len() as u64, header.next_offset());
+        let relative_end = next_offset.checked_sub(segment.base_offset);
+        Ok(if header.base_offset < from || header.last_offset_delta < 0 {
+            Some("offsets go back")
         } else if relative_end.is_none_or(|end| !(1..=i64::from(u32::MAX)).contains(&end)) {
-            Err("an offset is too far from the segment's first")
-        } else if at >= self.checked_from && self.checksum(at + CRC_FROM as u64, end)? != header.crc
-        {
-            Err("a checksum does not match")
-        } else if self.end.is_some_and(|known| !known.allows(at..end, header.next_offset())) {
-            Err("the offsets are not those that were there")
+            Some("an offset is too far from the segment's first")
+        } else if is_checked && self.checksum(at + CRC_FROM as u64, end)? != header.crc {
+            Some("a checksum does not match")
+        } else if known.is_some_and(|known| !known.allows(at..end, next_offset)) {
+            Some("the offsets are not those that were there")
+        } else if next_base.is_some_and(|next_base| next_offset > next_base) {
+            Some(BEYOND)
         } else {
-            Ok(header)
+            None
         })
     }
 
@@ -142,11 +271,11 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
     }
 
     fn bytes(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
-        assert!(len <= WINDOW_BYTES && at + len as u64 <= self.source.len());
+        assert!(len <= WINDOW_BYTES && at + len as u64 <= self.len);
         let is_there =
             self.window_at <= at && at + len as u64 <= self.window_at + self.window.len() as u64;
         if !is_there {
-            let want = (self.source.len() - at).min(WINDOW_BYTES as u64) as usize;
+            let want = (self.len - at).min(WINDOW_BYTES as u64) as usize;
             self.window.resize(want, 0);
             self.source.read_at(at, &mut self.window)?;
             self.window_at = at;

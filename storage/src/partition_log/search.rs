@@ -73,9 +73,10 @@ impl PartitionLog {
         ops: &mut Vec<FileOp>,
     ) -> bool {
         let Some(segment) = self.searched_segment(search) else { return false };
+        let readable = segment.readable_end(search.position);
         let (end, len) = match &search.inside {
-            Some(inside) => (inside.end.min(segment.written), PARTITION_RECORDS_READ_BYTES),
-            None => (segment.written, PARTITION_HEADERS_READ_BYTES),
+            Some(inside) => (inside.end.min(readable), PARTITION_RECORDS_READ_BYTES),
+            None => (readable, PARTITION_HEADERS_READ_BYTES),
         };
         let len = end.saturating_sub(search.position).min(u64::from(len)) as u32;
         let file = self.file(segment, files, ops);
@@ -91,6 +92,7 @@ impl PartitionLog {
             self.segment_at(base_offset, file)
         });
         if let Some(segment) = reading {
+            search.position = segment.behind_damage(search.position);
             if search.position < segment.written {
                 return reading;
             }
@@ -124,7 +126,7 @@ impl TimestampSearch {
     /// result is its first record, so that a consumer may see additional records, but misses none.
     ///
     /// # Errors
-    /// The bytes are not those that were written: KAFKA_STORAGE_ERROR.
+    /// The bytes are not those that were written: CORRUPT_MESSAGE.
     pub fn look(&mut self, data: &[u8]) -> Result<Searched> {
         let start = self.position;
         loop {

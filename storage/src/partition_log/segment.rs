@@ -1,5 +1,6 @@
 //! One segment of a partition, and its sparse index by offset and by timestamp.
 
+use super::damaged_part::DamagedPart;
 use crate::limits::PARTITION_INDEX_SPAN_BYTES;
 use muster_codec::record_batch::{BatchHeader, NO_TIMESTAMP};
 use std::ops::Range;
@@ -33,6 +34,8 @@ pub(super) struct Segment {
     /// Used instead of it if the batch has no timestamp.
     created_at: i64,
     index: Vec<IndexEntry>,
+    /// The parts that cannot be read, in order. An index entry begins behind each.
+    damaged: Vec<DamagedPart>,
 }
 
 impl Segment {
@@ -48,6 +51,7 @@ impl Segment {
             first_timestamp: NO_TIMESTAMP,
             created_at: now,
             index: Vec::new(),
+            damaged: Vec::new(),
         }
     }
 
@@ -58,8 +62,11 @@ impl Segment {
             self.first_timestamp = batch.max_timestamp;
         }
         let position = self.size as u32;
+        let is_behind_damage = self.damaged.last().is_some_and(|it| it.bytes.end == self.size);
         match self.index.last_mut() {
-            Some(last) if position - last.position < PARTITION_INDEX_SPAN_BYTES => {
+            Some(last)
+                if position - last.position < PARTITION_INDEX_SPAN_BYTES && !is_behind_damage =>
+            {
                 last.max_timestamp = last.max_timestamp.max(batch.max_timestamp);
             }
             last => {
@@ -72,6 +79,42 @@ impl Segment {
         self.size += batch.total_len() as u64;
         self.next_offset = batch.next_offset();
         assert!(self.next_offset > batch.base_offset);
+    }
+
+    /// Appends a part that cannot be read.
+    pub(super) fn push_damaged(&mut self, part: DamagedPart) {
+        assert!(part.bytes.start == self.size && part.offsets.start == self.next_offset);
+        assert!(!part.bytes.is_empty() && !part.offsets.is_empty());
+        (self.size, self.next_offset) = (part.bytes.end, part.offsets.end);
+        self.damaged.push(part);
+    }
+
+    /// The parts that cannot be read, in order.
+    pub(super) fn damaged(&self) -> &[DamagedPart] {
+        &self.damaged
+    }
+
+    /// The damaged part in which an offset is.
+    pub(super) fn damage_at(&self, offset: i64) -> Option<&DamagedPart> {
+        let behind = self.damaged.partition_point(|it| it.offsets.end <= offset);
+        self.damaged.get(behind).filter(|it| it.offsets.contains(&offset))
+    }
+
+    /// A position, or the end of the damaged part in which it is.
+    pub(super) fn behind_damage(&self, position: u64) -> u64 {
+        let part = self.next_damage(position).filter(|it| it.bytes.contains(&position));
+        part.map_or(position, |it| it.bytes.end)
+    }
+
+    /// Where the written bytes that can be read from a position on end.
+    pub(super) fn readable_end(&self, position: u64) -> u64 {
+        let part = self.next_damage(position);
+        part.map_or(self.written, |it| it.bytes.start.max(position).min(self.written))
+    }
+
+    /// The damaged part at a position, or the first one after it.
+    fn next_damage(&self, position: u64) -> Option<&DamagedPart> {
+        self.damaged.get(self.damaged.partition_point(|it| it.bytes.end <= position))
     }
 
     /// Everything up to `end` is written, with timestamps up to `max_timestamp`.

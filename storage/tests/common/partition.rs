@@ -91,6 +91,7 @@ impl World {
             let search = match find {
                 Find::At(place) => break place,
                 Find::Read(search) => search,
+                Find::Damaged { .. } => return None,
             };
             let data = self.read_bytes(std::mem::take(&mut ops));
             assert!(data.len() < 5_000, "reads are small");
@@ -189,12 +190,13 @@ impl World {
         let names = files.keys().cloned().collect();
         let PartitionFiles { segments, .. } =
             PartitionFiles::of(names, |base_offset, name| segment_end(base_offset, files[name]))?;
-        let mut recovery = PartitionRecovery::new(segments.len(), point);
-        for (base_offset, name) in &segments {
+        let bases = segments.iter().map(|(base_offset, _)| *base_offset).collect();
+        let mut recovery = PartitionRecovery::new(bases, point);
+        for (_, name) in &segments {
             let visit = |batch: &VisitedBatch| {
                 visited.push(batch.header.base_offset);
             };
-            recovery.segment(*base_offset, files[name], 0, visit)?;
+            recovery.segment(files[name], 0, visit)?;
         }
         recovery.finish()
     }

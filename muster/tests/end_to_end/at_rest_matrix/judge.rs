@@ -21,8 +21,8 @@ pub enum Verdict {
     /// Records deleted by a request since the recovery points were written are there again, as in
     /// Kafka without its `log-start-offset-checkpoint`.
     Returned,
-    /// Records of a user topic are sent as they are: the client finds the wrong checksum, as in
-    /// Kafka.
+    /// A batch of a user topic is refused, or sent as it is: then the client finds the wrong
+    /// checksum, as in Kafka.
     ByChecksum,
     Refused,
 }

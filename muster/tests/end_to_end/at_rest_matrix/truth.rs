@@ -234,6 +234,9 @@ fn records(client: &mut Client, topic: &str, index: i32, start: i64, end: i64) -
             Err(error) if error == ErrorCode::KafkaStorageError as i16 => {
                 return Some(Log::Offline);
             }
+            Err(error) if error == ErrorCode::CorruptMessage as i16 => {
+                return Some(Log::Corrupt(at));
+            }
             Err(error) => return Some(Log::Refused(error)),
         }
     }

@@ -1,8 +1,8 @@
-//! Damaged partitions of user topics, which the server takes offline at startup: what is lost of
-//! them, and how they continue.
+//! Damaged partitions of user topics: what is lost of them, and how they continue.
 //!
-//! A segment is cut where the damage begins, and the segments after it stay: consumers skip the
-//! gap. No offset is assigned again that is known to have been assigned.
+//! Batches that cannot be read are cut out, or restored if their offsets and lengths alone are
+//! damaged; everything around them stays. No offset is assigned again that is known to have been
+//! assigned.
 
 use crate::recovery_points;
 use crate::segment_file::names;
@@ -11,27 +11,35 @@ use muster::cluster::ClusterImage;
 use muster::directories::sync_names;
 use muster::partitions::layout;
 use muster::partitions::{
-    Cuts, PartitionId, recovered, recovered_if, recovery_points as read_points,
+    PartitionId, Repair, SegmentOnDisk, recovered_if, recovery_points as read_points,
 };
 use muster::trash;
-use muster_storage::partition_log::{partition_files, segment_file_name};
-use muster_storage::{PartitionError, RecoveredPartition, RecoveryPoint};
+use muster_storage::partition_log::{
+    SegmentCut, SegmentRepair, partition_files, segment_file_name,
+};
+use muster_storage::shard_log::ASIDE_FILE_NAME;
+use muster_storage::{
+    DamagedPart, LogEnd, PartitionError, RecoveredPartition, RecoveryPoint, SegmentSource,
+};
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The most bytes that are kept of the end that is cut off a segment.
+/// The most bytes that are kept of a part that is taken out of a segment.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
-/// A partition that the server takes offline at startup.
+/// The bytes of a repaired segment that are copied at once.
+const COPIED_BYTES: u64 = 1 << 20;
+
+/// A partition that the server takes offline at startup, or serves in part.
 pub(super) struct DamagedPartition {
     id: PartitionId,
     name: String,
     point: Option<RecoveryPoint>,
     /// The damage, each with its place.
     found: Vec<String>,
-    cuts: Cuts,
+    repair: Repair,
     /// The partition as it will be.
     rest: RecoveredPartition,
 }
@@ -52,52 +60,104 @@ pub(super) fn damaged(
             let id = PartitionId { topic: topic.id, index };
             let directory = data.join(layout::directory(id));
             let point = points.get(&id).copied();
-            let Err(error) = recovered(&directory, point) else { continue };
+            let read = recovered_if(&directory, point, &Repair::default());
+            if read.as_ref().is_ok_and(|it| it.damaged().next().is_none()) {
+                continue;
+            }
             let name = format!("{}-{index}", topic.name);
-            all.push(DamagedPartition::plan(&directory, id, name, point, error)?);
+            let (repair, found) = Default::default();
+            let rest = RecoveredPartition::default();
+            let mut partition = DamagedPartition { id, name, point, found, repair, rest };
+            partition.plan(&directory, read)?;
+            all.push(partition);
         }
     }
     Ok(all)
 }
 
 impl DamagedPartition {
-    /// Finds the cuts after which recovery accepts the partition.
+    /// Finds the repair after which recovery finds no damage.
     fn plan(
+        &mut self,
         directory: &Path,
-        id: PartitionId,
-        name: String,
-        point: Option<RecoveryPoint>,
-        mut error: PartitionError,
-    ) -> Result<Self, Failure> {
-        // Gaps between segments are accepted as lost.
-        let accepted = point.map(|point| RecoveryPoint { whole_from: i64::MAX, ..point });
-        let (mut cuts, mut found) = (Cuts::default(), Vec::new());
+        mut read: Result<RecoveredPartition, PartitionError>,
+    ) -> Result<(), Failure> {
+        // Gaps between segments are accepted as lost, and torn ends are damage: they may hide more.
+        let accepted = self.point.map(|point| {
+            let end = LogEnd { segment: i64::MAX, bytes: 0, ..point.end };
+            RecoveryPoint { end, whole_from: i64::MAX, ..point }
+        });
         loop {
-            let PartitionError::Damaged { base_offset, at, .. } = error else {
-                let path = directory.display();
-                return Err(format!("{name}: {path} cannot be read: {error}").into());
-            };
-            found.push(format!("{}: {error}", directory.display()));
-            let file = fs::metadata(directory.join(segment_file_name(base_offset)));
-            let is_cut = cuts.lens.contains_key(&base_offset);
-            if file.is_ok_and(|file| !is_cut && (at == 0 || at < file.len())) {
-                cuts.lens.insert(base_offset, at);
-            } else if let (None, Some(point)) = (cuts.end, point) {
-                cuts.end = Some(point.end.offset);
-            } else {
-                return Err(format!("{name}: {error}, which cannot be repaired").into());
+            match read {
+                Ok(rest) if rest.damaged().next().is_none() => {
+                    self.rest = rest;
+                    return Ok(());
+                }
+                Ok(rest) => self.repair_parts(directory, &rest)?,
+                Err(error) => self.repair_segment(directory, &error)?,
             }
-            match recovered_if(directory, accepted, &cuts) {
-                Ok(rest) => return Ok(Self { id, name, point, found, cuts, rest }),
-                Err(next) => error = next,
+            read = recovered_if(directory, accepted, &self.repair);
+        }
+    }
+
+    /// Plans the repair of the parts that recovery has found.
+    fn repair_parts(&mut self, directory: &Path, read: &RecoveredPartition) -> Result<(), Failure> {
+        let parts: Vec<&DamagedPart> = read.damaged().collect();
+        for part in &parts {
+            let DamagedPart { segment, bytes, what, .. } = part;
+            let path = directory.join(segment_file_name(*segment));
+            let Range { start, end } = bytes;
+            self.found.push(format!("{}: bytes {start} to {}: {what}", path.display(), end - 1));
+        }
+        for part in parts.into_iter().rev() {
+            let source = segment(directory, part.segment)?;
+            self.repair_of(part.segment, &source).part(&source, part)?;
+        }
+        Ok(())
+    }
+
+    /// Plans the repair of a segment in which the next batch is not found, or of the log's end.
+    fn repair_segment(&mut self, directory: &Path, error: &PartitionError) -> Result<(), Failure> {
+        let PartitionError::Damaged { base_offset, at, .. } = *error else {
+            let path = directory.display();
+            return Err(format!("{}: {path} cannot be read: {error}", self.name).into());
+        };
+        self.found.push(format!("{}: {error}", directory.display()));
+        let point = self.point.map(|point| point.end.offset);
+        let source = segment(directory, base_offset).ok();
+        let source = source.filter(|source| {
+            let repair = self.repair.segments.get(&base_offset);
+            let len = repair.map_or(source.len(), |repair| repair.of(source).len());
+            at < len || (len == 0 && repair.is_none())
+        });
+        match (source, point) {
+            (Some(source), _) => {
+                let next = partition_files(names(directory)?).into_iter().map(|(base, _)| base);
+                let next = next.filter(|base| *base > base_offset).min();
+                self.repair_of(base_offset, &source).unframed(&source, at, next.or(point))?;
+            }
+            (None, Some(point)) if self.repair.end.is_none() => self.repair.end = Some(point),
+            (None, _) => {
+                return Err(format!("{}: {error}, which cannot be repaired", self.name).into());
             }
         }
+        Ok(())
+    }
+
+    fn repair_of(&mut self, base_offset: i64, source: &SegmentOnDisk) -> &mut SegmentRepair {
+        let repair = || SegmentRepair::new(base_offset, source.len());
+        self.repair.segments.entry(base_offset).or_insert_with(repair)
     }
 
     /// The damage and the loss.
     pub(super) fn wrong(&self) -> String {
-        let mut text = format!("LOST of {}, which is offline:", self.name);
-        for Range { start, end } in self.lost() {
+        let lost = self.lost();
+        let mut text = if lost.is_empty() {
+            format!("DAMAGED {}, of which nothing is lost:", self.name)
+        } else {
+            format!("LOST of {}:", self.name)
+        };
+        for Range { start, end } in lost {
             text += &format!("\n  the records from offset {start} to {}", end - 1);
         }
         if self.point.is_none() {
@@ -108,35 +168,55 @@ impl DamagedPartition {
         text
     }
 
-    /// The missing offsets that were not known as gaps before.
-    fn lost(&self) -> impl Iterator<Item = Range<i64>> {
+    /// The lost offsets: those that were cut out, and those that are missing and were not known as
+    /// gaps before.
+    fn lost(&self) -> Vec<Range<i64>> {
         let whole_from = self.point.map_or(0, |point| point.whole_from);
         let gaps = self.rest.gaps().iter().filter(move |gap| gap.end > whole_from).cloned();
-        self.lost_beginning().into_iter().chain(gaps)
+        let kept = self.repair.segments.values().filter(|repair| !repair.is_empty());
+        let cut = kept.flat_map(SegmentRepair::cuts).map(|cut| cut.lost.clone());
+        let all = self.lost_beginning().into_iter().chain(gaps).chain(cut);
+        let mut all: Vec<_> = all.filter(|lost| !lost.is_empty()).collect();
+        all.sort_unstable_by_key(|lost| (lost.start, lost.end));
+        all.dedup_by(|next, lost| {
+            let is_within = next.start <= lost.end;
+            lost.end = if is_within { lost.end.max(next.end) } else { lost.end };
+            is_within
+        });
+        all
     }
 
     /// The lost offsets before the first remaining segment.
     fn lost_beginning(&self) -> Option<Range<i64>> {
         let first = self.rest.base_offset()?;
-        let removed = self.cuts.lens.iter().find(|(_, len)| **len == 0).map(|(base, _)| *base);
-        let all = self.cuts.end.filter(|end| *end == first).map(|_| 0);
-        let from = removed.or(all).filter(|from| *from < first)?;
+        let removed = self.repair.segments.iter().find(|(_, repair)| repair.is_empty());
+        let all = self.repair.end.filter(|end| *end == first).map(|_| 0);
+        let from = removed.map(|(base, _)| *base).or(all).filter(|from| *from < first)?;
         Some(from..first)
     }
 
-    /// Applies the cuts, keeping the removed bytes in the trash, and makes the rest durable.
+    /// Repairs the files, keeping the removed bytes in the trash, and makes the rest durable.
     fn repair(&self, data: &Path, now: i64, out: &mut dyn Write) -> Result<(), Failure> {
         let relative = layout::directory(self.id);
-        for (base_offset, len) in &self.cuts.lens {
-            let path = relative.join(segment_file_name(*base_offset));
-            let kept = match len {
-                0 => trash::move_aside(data, &path, now)?,
-                len => cut(data, &path, *len, now)?,
-            };
-            writeln!(out, "{}: the removed part is in {}", self.name, kept.display())?;
-        }
         let directory = data.join(&relative);
-        if let Some(end) = self.cuts.end {
+        for (base_offset, repair) in &self.repair.segments {
+            let path = relative.join(segment_file_name(*base_offset));
+            let kept = if repair.is_empty() {
+                vec![trash::move_aside(data, &path, now)?]
+            } else {
+                let source = SegmentOnDisk::open(&data.join(&path))?;
+                let kept = repair.cuts().iter().map(|cut| keep(data, &path, &source, cut, now));
+                let kept = kept.collect::<Result<_, _>>()?;
+                let aside = directory.join(ASIDE_FILE_NAME);
+                write(&repair.of(&source), &aside)?;
+                fs::rename(&aside, data.join(&path))?;
+                kept
+            };
+            for kept in kept {
+                writeln!(out, "{}: the removed part is in {}", self.name, kept.display())?;
+            }
+        }
+        if let Some(end) = self.repair.end {
             fs::create_dir_all(&directory)?;
             File::create(directory.join(segment_file_name(end)))?;
         }
@@ -153,16 +233,38 @@ impl DamagedPartition {
     }
 }
 
-/// Keeps the end of a segment in the trash, and cuts it off.
-fn cut(data: &Path, path: &Path, len: u64, now: i64) -> Result<PathBuf, Failure> {
-    let mut file = File::options().read(true).write(true).open(data.join(path))?;
-    file.seek(SeekFrom::Start(len))?;
-    let mut end = Vec::new();
-    (&file).take(KEPT_BYTES_MAX).read_to_end(&mut end)?;
-    let what = format!("{}-from-{len}", path.display()).replace('/', "-");
-    let kept = trash::keep(data, &what, &end, now)?;
-    file.set_len(len)?;
-    Ok(kept)
+fn segment(directory: &Path, base_offset: i64) -> io::Result<SegmentOnDisk> {
+    SegmentOnDisk::open(&directory.join(segment_file_name(base_offset)))
+}
+
+/// Keeps bytes that are taken out of a segment in the trash.
+fn keep(
+    data: &Path,
+    path: &Path,
+    source: &SegmentOnDisk,
+    cut: &SegmentCut,
+    now: i64,
+) -> Result<PathBuf, Failure> {
+    let Range { start, end } = cut.bytes;
+    let mut bytes = vec![0; (end - start).min(KEPT_BYTES_MAX) as usize];
+    source.read_at(start, &mut bytes)?;
+    let what = format!("{}-from-{start}", path.display()).replace('/', "-");
+    Ok(trash::keep(data, &what, &bytes, now)?)
+}
+
+/// Writes a repaired segment beside the damaged one, durably. Startup removes the file if it is
+/// left there.
+fn write(repaired: &impl SegmentSource, path: &Path) -> Result<(), Failure> {
+    let mut file = File::create(path)?;
+    let (mut at, mut buffer) = (0, Vec::new());
+    while at < repaired.len() {
+        let len = (repaired.len() - at).min(COPIED_BYTES);
+        buffer.resize(len as usize, 0);
+        repaired.read_at(at, &mut buffer)?;
+        file.write_all(&buffer)?;
+        at += len;
+    }
+    Ok(file.sync_all()?)
 }
 
 /// Repairs all partitions, so that the server serves them.

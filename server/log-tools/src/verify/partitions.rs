@@ -9,13 +9,15 @@ use muster::cluster::ClusterImage;
 use muster::partitions::layout::{
     RECOVERY_POINTS, TOPICS, directory, is_recovery_points, parse_directory,
 };
-use muster::partitions::{CUT_EXTENSION, PartitionId, partition_files, recovered, recovery_points};
+use muster::partitions::{
+    CUT_EXTENSION, PartitionId, Repair, partition_files, recovered, recovered_if, recovery_points,
+};
 use muster_codec::record_batch::Compression;
 use muster_storage::partition_log::{
     PartitionFiles, START_OFFSET_FILE, is_left_by_compaction, read_recovery_points,
     read_start_offset, segment_file_name,
 };
-use muster_storage::{PartitionError, RecoveryPoint};
+use muster_storage::{DamagedPart, PartitionError, RecoveryPoint};
 use std::path::Path;
 
 pub(super) fn verify(
@@ -119,9 +121,11 @@ fn verify_partition(
         }
     }
     let (mut first, mut next) = (None, 0);
+    let mut parts = None;
     for (base_offset, name) in &files.segments {
         let mut file = SegmentFile::open(directory.join(name))?;
-        let ended = verify_segment(&mut file, report)?;
+        let mut parts = || parts.get_or_insert_with(|| damaged_parts(directory, point)).clone();
+        let ended = verify_segment(&mut file, (partition, *base_offset), &mut parts, report)?;
         first = first.or(Some(*base_offset));
         next = next.max(file.next_offset()).max(*base_offset);
         let Some(damage) = ended else { continue };
@@ -145,6 +149,12 @@ fn verify_partition(
     Ok(())
 }
 
+/// The parts that cannot be read, by all checksums; none if the partition has other damage, too.
+fn damaged_parts(directory: &Path, point: Option<RecoveryPoint>) -> Vec<DamagedPart> {
+    let read = recovered_if(directory, point, &Repair::default());
+    read.map_or_else(|_| Vec::new(), |it| it.damaged().cloned().collect())
+}
+
 /// Whether a compacted segment that has not got its final name stands for a file.
 fn is_replaced(files: &PartitionFiles, name: &str) -> bool {
     files.swaps.iter().any(|swap| swap.replaced.iter().any(|it| it == name))
@@ -162,18 +172,34 @@ fn start_offset(directory: &Path, report: &mut Report<'_>) -> Result<(), Failure
     }
 }
 
-/// Reads all batches; returns the damage that ends them, if there is any.
+/// Reads all batches, and reports the damaged parts between them; returns the damage that ends
+/// them, if there is any.
 fn verify_segment(
     file: &mut SegmentFile,
+    (partition, base_offset): (&str, i64),
+    parts: &mut dyn FnMut() -> Vec<DamagedPart>,
     report: &mut Report<'_>,
 ) -> Result<Option<Damage>, Failure> {
     let path = file.path().to_owned();
     loop {
-        match file.next() {
-            Ok(Some(located)) => verify_records(&path, &located, report)?,
+        let damage = match file.next() {
+            Ok(Some(located)) => {
+                verify_records(&path, &located, report)?;
+                continue;
+            }
             Ok(None) => return Ok(None),
-            Err(failure) => return failure.downcast().map(|damage| Some(*damage)),
-        }
+            Err(failure) => *failure.downcast::<Damage>()?,
+        };
+        let is_it = |it: &DamagedPart| (it.segment, it.bytes.start) == (base_offset, damage.at);
+        let Some(part) = parts().into_iter().find(is_it) else { return Ok(Some(damage)) };
+        let (first, last) = (part.offsets.start, part.offsets.end - 1);
+        let what = format!(
+            "{}. Readers of {partition} get CORRUPT_MESSAGE from offset {first} to {last}, or find \
+             the wrong checksum",
+            damage.what
+        );
+        report.damage(&Damage::new(&path, damage.at, what))?;
+        file.skip(&part)?;
     }
 }
 

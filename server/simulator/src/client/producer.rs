@@ -1,7 +1,8 @@
 //! A client that produces to topics that other clients create, grow and delete: writes to the page
 //! cache, and syncs after them. The records that a power loss may take are checked at the next
-//! startup: a partition that lacks records before its recovery point is offline. Now and then it
-//! fetches all partitions at once, which are more than a shard has files open.
+//! startup: a partition that lacks records before its recovery point is offline, and a batch that
+//! was written in part is refused to readers. Now and then it fetches all partitions at once, which
+//! are more than a shard has files open.
 
 use super::{NextRequest, Surroundings};
 use muster_codec::messages::{
@@ -75,7 +76,8 @@ impl Producer {
 
     pub(super) fn answered(response: Option<&Response<'_>>) -> Result<(), String> {
         use ErrorCode::{
-            KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange, UnknownTopicOrPartition,
+            CorruptMessage, KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange,
+            UnknownTopicOrPartition,
         };
         let (codes, may_be): (Vec<i16>, &[ErrorCode]) = match response {
             Some(Response::Produce(body)) => {
@@ -90,6 +92,7 @@ impl Producer {
                     NotLeaderOrFollower,
                     KafkaStorageError,
                     OffsetOutOfRange,
+                    CorruptMessage,
                 ];
                 (partitions.map(|it| it.error_code).collect(), may_be)
             }

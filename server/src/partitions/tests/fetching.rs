@@ -330,14 +330,14 @@ fn appends_and_fetches_are_counted() {
 }
 
 #[test]
-fn damaged_bytes_are_a_storage_error() {
+fn damaged_bytes_are_a_corrupt_message() {
     let mut world = World::new();
     world.append(0, &batch(1));
     world.reopen();
     for content in world.disk.live.values_mut() {
         content.fill(0xee);
     }
-    assert_eq!(error(world.fetch(0, 0).error_code), ErrorCode::KafkaStorageError);
+    assert_eq!(error(world.fetch(0, 0).error_code), ErrorCode::CorruptMessage);
 }
 
 #[test]

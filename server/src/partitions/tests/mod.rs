@@ -1,6 +1,7 @@
 //! Stories of partitions, on a file system in memory.
 
 mod compaction;
+mod damaged;
 mod fetching;
 mod idempotence;
 mod limits;

@@ -26,14 +26,15 @@ fn damaged() -> World {
     world.decide(&yes(&question.unwrap(), 1));
     assert_eq!(world.results(request).unwrap(), [(ErrorCode::None, 0), (ErrorCode::None, 0)]);
     world.sync_all();
-    flip_last_byte(&mut world);
+    flip_magic(&mut world);
     world.reopen();
     assert_eq!(world.partitions.offline(), 1);
     world
 }
 
-fn flip_last_byte(world: &mut World) {
-    *world.segment(0).last_mut().unwrap() ^= 1;
+/// Changes the magic of the only batch, or changes it back.
+fn flip_magic(world: &mut World) {
+    world.segment(0)[16] ^= 1;
 }
 
 /// Returns whether all have their markers.
@@ -97,7 +98,7 @@ fn it_ends_where_it_can_and_in_that_partition_once_it_is_served_again() {
         assert_eq!(only(world.fetched(request).unwrap()).last_stable_offset, 2);
         world.sync_all();
 
-        flip_last_byte(&mut world);
+        flip_magic(&mut world);
         world.reopen();
         assert_eq!(world.partitions.offline(), 0);
         assert_eq!(world.committed(0).last_stable_offset, 0, "it is open as before");

@@ -129,8 +129,8 @@ fn a_full_disk_leaves_the_recovery_points_unchanged() {
 #[test]
 fn a_damaged_partition_is_offline_and_all_else_is_served() {
     let mut world = stopped();
-    let at = world.segment(0).len() - 1;
-    world.segment(0)[at] ^= 1;
+    // The magic of the first batch: nothing leads to the next one.
+    world.segment(0)[16] ^= 1;
     let damaged = world.segment(0).clone();
     for _ in 0..2 {
         world.reopen();

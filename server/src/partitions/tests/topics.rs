@@ -154,7 +154,8 @@ fn a_torn_tail_is_cut_off() {
     assert_eq!(end_after(|content| content.extend([0; 100])), 6, "zeros");
     assert_eq!(end_after(|content| content.extend([0xff; 9])), 6, "garbage");
     assert_eq!(end_after(|content| *content.last_mut().unwrap() ^= 1), 4, "a checksum");
-    assert_eq!(end_after(|content| content[70] ^= 1), 0, "the first batch");
+    assert_eq!(end_after(|content| content[16] ^= 1), 0, "the first batch");
+    assert_eq!(end_after(|content| content[70] ^= 1), 6, "a checksum of a batch before others");
     assert_eq!(end_after(Vec::clear), 0);
 }
 

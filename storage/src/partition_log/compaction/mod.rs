@@ -158,8 +158,8 @@ impl Compaction {
 
 impl PartitionLog {
     /// The segments that may be compacted now: sealed, below the last stable offset, synced, as the
-    /// stored recovery point says, and old enough
-    /// (`LogCleanerManager.cleanableOffsets`). None if none of them is dirty.
+    /// stored recovery point says, old enough (`LogCleanerManager.cleanableOffsets`), and before
+    /// the first damaged part. None if none of them is dirty.
     pub fn cleanable(
         &self,
         stable: i64,
@@ -170,6 +170,7 @@ impl PartitionLog {
         let may_be_cleaned = |segment: &&Segment| {
             let is_young = config.min_lag_ms > 0 && segment.last_time() > young;
             segment.written == segment.size
+                && segment.damaged().is_empty()
                 && segment.next_offset <= stable
                 && segment.base_offset < self.point_from
                 && !(self.is_dirty(segment) && is_young)

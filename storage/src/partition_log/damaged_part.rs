@@ -1,0 +1,18 @@
+//! A part of a segment that cannot be read, between batches that can.
+
+use std::ops::Range;
+
+/// Bytes of a segment that hold no batch that can be read. The lengths in them lead to a batch that
+/// can, or to the end of the segment: so nothing else of the segment is lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedPart {
+    /// The base offset of the segment.
+    pub segment: i64,
+    /// The place in its file.
+    pub bytes: Range<u64>,
+    /// From the end of the batch before it to the beginning of the next one: nothing in the
+    /// part itself is trusted.
+    pub offsets: Range<i64>,
+    /// The reason why its first batch cannot be read.
+    pub what: &'static str,
+}
