@@ -12,6 +12,7 @@ use crate::config::{Config, Served, ServedListener, ShardTls};
 use crate::data_dir::{DataDir, Meta};
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
+use crate::disk_space::DiskSpace;
 use crate::files::{Caller, Freeing, RingIo, block_bytes};
 use crate::host::Host;
 use crate::logging;
@@ -26,7 +27,6 @@ use crate::supervisor::{READY, STOPPING, notify};
 use crate::telemetry_thread::TelemetryThread;
 use crate::trash;
 use crate::users::FirstUser;
-use crate::volume::volume;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use lines::{log_addresses, log_file_size_limit, log_start, log_unused, log_without_effect};
 use muster_tls::Tls;
@@ -123,7 +123,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         life: directory.meta.first_life(),
         may_have_lost_writes,
         stopwatch: clock::stopwatch,
-        volume,
+        space: DiskSpace::watch(&options.data)?,
         token_keys: certificates.token_keys(),
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);

@@ -8,10 +8,8 @@ pub struct Volume {
     pub usable: u64,
 }
 
-/// The volume of a path; None if it cannot be asked.
-pub type VolumeOf = fn(&str) -> Option<Volume>;
-
-/// Asks the file system.
+/// Asks the file system for the volume of a path, which may wait for a disk; None if it cannot be
+/// asked.
 pub fn volume(path: &str) -> Option<Volume> {
     let it = rustix::fs::statvfs(path).ok()?;
     let bytes = |blocks: u64| blocks.saturating_mul(it.f_frsize);

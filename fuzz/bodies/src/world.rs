@@ -95,7 +95,7 @@ impl World {
             life: 1,
             may_have_lost_writes: false,
             stopwatch: || 0,
-            volume: |_| None,
+            space: Default::default(),
             token_keys: Default::default(),
             audits: cfg!(debug_assertions),
         };

@@ -41,7 +41,7 @@ fn start(data: &Path) -> (Shard, Vec<FileOp>) {
         life: 1,
         may_have_lost_writes: false,
         stopwatch: || 0,
-        volume: |_| None,
+        space: Default::default(),
         token_keys: Default::default(),
         log_sizes: LogSizes {
             segment_bytes: Some(1 << 20),

@@ -159,7 +159,7 @@ fn common(config: Config, log_sizes: LogSizes) -> Common {
         life: 1,
         may_have_lost_writes: false,
         stopwatch: || 0,
-        volume: |_| None,
+        space: Default::default(),
         token_keys: Default::default(),
     }
 }

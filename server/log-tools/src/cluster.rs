@@ -37,7 +37,7 @@ pub fn common(meta: &Meta) -> Result<Common, Failure> {
         life: 1,
         may_have_lost_writes: false,
         stopwatch: || 0,
-        volume: |_| None,
+        space: Default::default(),
         token_keys: Default::default(),
     })
 }

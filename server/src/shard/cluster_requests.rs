@@ -74,7 +74,7 @@ impl Shard {
             is_led.then(|| sizes.get(&at).copied().unwrap_or(0))
         };
         let topics = self.partitions.describe_log_dirs(view.image, body, internal);
-        let volume = (common.volume)(&common.data);
+        let volume = common.space.volume();
         let bytes = |of: fn(Volume) -> u64| volume.map_or(-1, |it| of(it).cast_signed());
         let result = DescribeLogDirsResult {
             log_dir: Str::Borrowed(&common.data),

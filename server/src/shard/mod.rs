@@ -38,6 +38,7 @@ pub use loading::{Loaded, load, log_directory, salvage};
 pub use reading::{read_known_log, read_log, salvage_log};
 pub use start::groups_of_snapshot;
 
+use crate::disk_space::DiskSpace;
 pub use crate::event::{CertificateOrder, Command, Event, ListenerIndex, Part};
 pub use crate::groups::Slots;
 pub use crate::mailbox::{AdminRequest, Letter, Message, StateAnswer, StateQuestion};
@@ -60,7 +61,6 @@ use crate::shares::Shares;
 use crate::stall::Stalls;
 use crate::telemetry::Telemetry;
 use crate::transactions::Transactions;
-use crate::volume::VolumeOf;
 use audit::AuditLines;
 use broker::Broker;
 pub(crate) use counters::ShardCounters;
@@ -96,8 +96,8 @@ pub struct Common {
     pub may_have_lost_writes: bool,
     /// Measures the time that requests take of the quotas of their clients.
     pub stopwatch: Stopwatch,
-    /// Asks for the volume of the data directory.
-    pub volume: VolumeOf,
+    /// The space of the volume of the data directory.
+    pub space: DiskSpace,
     /// The keys by which tokens are checked, as they were at startup.
     pub token_keys: TokenKeys,
 }

@@ -5,6 +5,7 @@ mod disk;
 use crate::clock::Times;
 use crate::cluster::Endpoint;
 use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener, compaction};
+use crate::disk_space::DiskSpace;
 use crate::net::ConnectionId;
 use crate::placement::{Slot, TransactionsPartition};
 use crate::shard::{
@@ -125,7 +126,7 @@ impl World {
             life: 1,
             may_have_lost_writes: false,
             stopwatch,
-            volume: |_| Some(Volume { total: 1 << 30, usable: 1 << 20 }),
+            space: DiskSpace::of(Volume { total: 1 << 30, usable: 1 << 20 }),
             token_keys: Default::default(),
             log_sizes: LogSizes {
                 segment_bytes: Some(32 << 10),
