@@ -122,16 +122,36 @@ fn a_directory_from_which_nothing_is_executed_is_fine() {
 }
 
 #[test]
-fn a_server_that_runs_already_is_found() {
+fn a_server_that_runs_with_the_directory_is_named_and_not_in_the_way() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), 2, &[]);
     let listen = format!("127.0.0.1:{}", server.port);
-    let mut command = binary();
-    command.args(["doctor", "--shards", "3", "--form", "json", "--data"]).arg(data.path());
-    let output = command.args(["--listen", &listen]).output().unwrap();
-    assert_eq!(finding(&output, "data.unlocked"), "no");
+    let ask = |data: &Path, form: &str| {
+        let mut command = binary();
+        command.args(["doctor", "--shards", "3", "--form", form, "--data"]).arg(data);
+        command.args(["--listen", &listen]).output().unwrap()
+    };
+    let output = ask(data.path(), "json");
+    for rule in ["data.unlocked", "port.in_use"] {
+        assert_eq!(says(&output, rule).0, "absent", "{rule}");
+    }
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["server"], server.pid().to_string());
+    let text = String::from_utf8(ask(data.path(), "text").stdout).unwrap();
+    let line = format!("muster (pid {}) runs with this directory", server.pid());
+    assert!(text.contains(&line), "{text}");
+
+    // Beside the server of another directory the ports are in use.
+    let other = tempfile::tempdir().unwrap();
+    let output = ask(other.path(), "json");
+    assert_eq!(says(&output, "data.unlocked").0, "fine");
     let ports = finding(&output, "port.in_use");
-    assert!(ports.contains(&listen) && ports.matches("in use").count() == 2, "{ports}");
+    let next = format!("127.0.0.1:{}", server.port + 1);
+    assert!([&listen, &next].iter().all(|it| ports.contains(&format!("{it} (Addr"))), "{ports}");
+    // The process that has the lock is no server.
+    let directory = std::fs::File::open(other.path()).unwrap();
+    directory.lock().unwrap();
+    assert_eq!(finding(&ask(other.path(), "json"), "data.unlocked"), "no");
 }
 
 #[test]

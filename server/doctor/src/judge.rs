@@ -7,6 +7,8 @@ use crate::{Change, Facts, Profile, Rule, Wanted};
 #[derive(Debug)]
 pub struct Examination {
     pub profile: Profile,
+    /// The process id of a server that runs with the data directory.
+    pub server: Option<String>,
     /// The worst first, and then in the order of the rules.
     pub judged: Vec<Judged>,
 }
@@ -39,7 +41,7 @@ pub fn examine(facts: &Facts, profile: Profile) -> Examination {
     let rules = rules::all().filter(|rule| rule.profiles.contains(&profile));
     let mut judged: Vec<_> = rules.map(|rule| judge(facts, rule)).collect();
     judged.sort_by_key(|it| (it.state != State::Finding, it.rule.harm));
-    Examination { profile, judged }
+    Examination { profile, server: facts.value("data.server"), judged }
 }
 
 impl Examination {

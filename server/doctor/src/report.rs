@@ -18,6 +18,12 @@ pub fn report(examination: &Examination, all: bool) -> String {
             let _ = writeln!(out, "absent  {}", it.rule.name);
         }
     }
+    if let Some(id) = &examination.server {
+        let _ = writeln!(
+            out,
+            "runs    muster (pid {id}) runs with this directory: lock and ports are not judged"
+        );
+    }
     let (found, fine, absent) =
         (examination.findings().count(), of(State::Fine).count(), of(State::Absent).count());
     let profile = examination.profile;
@@ -56,7 +62,8 @@ pub fn json(examination: &Examination) -> Value {
         })
     };
     let judged: Vec<Value> = examination.judged.iter().map(one).collect();
-    json!({ "profile": examination.profile.name(), "rules": judged })
+    let (profile, server) = (examination.profile.name(), &examination.server);
+    json!({ "profile": profile, "server": server, "rules": judged })
 }
 
 /// For `tuning/apply`, separated by tabs: each file that does not have what is wanted, with its

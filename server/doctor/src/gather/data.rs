@@ -21,9 +21,6 @@ pub(super) fn add(facts: &mut Facts, asked: &Asked) -> Option<PathBuf> {
         "data.writable",
         is_writable.map_or_else(|error| error.to_string(), |()| "yes".into()),
     );
-    if let Some(answer) = lock(&asked.data) {
-        facts.set("data.unlocked", answer);
-    }
     if let Ok(it) = rustix::fs::statvfs(&folder)
         && it.f_blocks > 0
     {
@@ -36,6 +33,38 @@ pub(super) fn add(facts: &mut Facts, asked: &Asked) -> Option<PathBuf> {
         facts.set("disk.write_cache", if has_fua { cache + ", fua" } else { cache });
     }
     Some(queue)
+}
+
+/// The process id of a server that runs with the directory, or whether the lock of the directory,
+/// if it is there, can be taken.
+pub(super) fn add_lock(facts: &mut Facts, data: &Path) {
+    let Ok(taken) = File::open(data).map(|directory| directory.try_lock()) else { return };
+    match (taken, server(data)) {
+        (Err(_), Some(id)) => facts.set("data.server", id),
+        (Err(_), None) => facts.set("data.unlocked", "no"),
+        (Ok(()), _) => facts.set("data.unlocked", "yes"),
+    }
+}
+
+/// The process that has locked the directory, if it is `muster serve`. None also in a container
+/// other than the server's.
+fn server(data: &Path) -> Option<u32> {
+    let inode = fs::metadata(data).ok()?.ino();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().filter_map(|line| holder(line, inode)).find(|id| is_server(*id))
+}
+
+/// The process of a line such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:5317046 0 EOF`.
+fn holder(line: &str, inode: u64) -> Option<u32> {
+    let mut words = line.split_whitespace().skip(4);
+    let (id, file) = (words.next()?, words.next()?);
+    let (_, of) = file.rsplit_once(':')?;
+    (of.parse() == Ok(inode)).then(|| id.parse().ok()).flatten()
+}
+
+fn is_server(id: u32) -> bool {
+    let words = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).any(|word| word == b"serve")
 }
 
 /// The directory, or the first one above it that is there.
@@ -74,12 +103,6 @@ fn median_write(file: &File) -> io::Result<u128> {
     }
     times.sort_unstable();
     Ok(times[WRITES / 2])
-}
-
-/// Whether the lock of the directory, if it is there, can be taken.
-fn lock(data: &Path) -> Option<&'static str> {
-    let taken = File::open(data).ok()?.try_lock();
-    Some(if taken.is_ok() { "yes" } else { "no" })
 }
 
 /// File system and options of the mount that the folder is on: the last one of that device.

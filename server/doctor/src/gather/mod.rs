@@ -35,6 +35,7 @@ pub fn gather(asked: &Asked) -> Facts {
     if let Some(cpus) = &asked.irq_cpus {
         facts.set("asked.irq_cpus", cpus);
     }
+    data::add_lock(&mut facts, &asked.data);
     process::add(&mut facts, asked);
     let disk = data::add(&mut facts, asked);
     knobs::add(&mut facts, asked, disk.as_deref());

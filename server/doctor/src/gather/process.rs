@@ -21,7 +21,10 @@ pub(super) fn add(facts: &mut Facts, asked: &Asked) {
     if let Some(percent) = quota_percent(&fs::read_to_string("/sys/fs/cgroup/cpu.max")) {
         facts.set("cpu.quota_percent", percent);
     }
-    facts.set("port.in_use", ports_in_use(asked));
+    // A server that runs with the directory has the ports, as it should.
+    if facts.value("data.server").is_none() {
+        facts.set("port.in_use", ports_in_use(asked));
+    }
     add_kind(facts, &asked.root);
 }
 
