@@ -48,6 +48,8 @@ macro_rules! broker_configs {
             pub(super) of_listeners: OfListeners,
             /// Keys that were set of what muster does not have, and that change nothing.
             pub(super) unserved: BTreeSet<String>,
+            /// Keys that were set and promise what muster does not do, each with a line about it.
+            pub(super) promises: BTreeMap<String, String>,
             /// Where the server serves, once that is decided.
             pub served: Option<Served>,
         }
@@ -61,6 +63,7 @@ macro_rules! broker_configs {
                     pinned: BTreeSet::new(),
                     of_listeners: OfListeners::default(),
                     unserved: BTreeSet::new(),
+                    promises: BTreeMap::new(),
                     served: None,
                 }
             }

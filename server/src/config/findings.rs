@@ -3,7 +3,7 @@
 use super::{Config, TopicConfig, unserved};
 use std::fmt;
 
-/// An error about a key, or a key without effect.
+/// An error about a key, or a key without effect, which may promise something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// In the file; None on the command line.
@@ -16,6 +16,8 @@ pub struct Finding {
 pub enum Kind {
     /// The key changes nothing in muster.
     WithoutEffect,
+    /// Nor does this one, and with its value it promises something; what muster does instead.
+    Promise { value: String, instead: &'static str },
     /// Something would be counted on that muster does not have; what.
     Refused(&'static str),
     /// No key of muster or Kafka, and the one that is most like it.
@@ -35,21 +37,35 @@ pub struct Findings {
 impl Findings {
     /// Those that keep a server from starting.
     pub fn fatal(&self) -> impl Iterator<Item = &Finding> {
-        self.all.iter().filter(|finding| finding.kind != Kind::WithoutEffect)
+        self.all.iter().filter(|finding| match finding.kind {
+            Kind::WithoutEffect | Kind::Promise { .. } => false,
+            Kind::Refused(_) | Kind::Unknown { .. } | Kind::Wrong(_) => true,
+        })
     }
 
-    /// All findings, a line each, and what follows from them.
+    /// Those that promise what muster does not do.
+    pub fn promises(&self) -> impl Iterator<Item = &Finding> {
+        self.all.iter().filter(|finding| matches!(finding.kind, Kind::Promise { .. }))
+    }
+
+    /// First what keeps a server from starting, then the promises, then the harmless keys on one
+    /// line, and what follows from all.
     pub fn report(&self) -> String {
-        let (fatal, file) = (self.fatal().count(), self.file.as_deref().unwrap_or("the configs"));
-        let inert = self.all.len() - fatal;
-        let mut lines: Vec<String> = self.all.iter().map(|finding| self.line(finding)).collect();
-        lines.push(match fatal {
-            0 => format!("{file}: muster starts with this; without effect: {inert}"),
-            _ => format!(
-                "{file}: muster does not start with this: {fatal} to change; without effect: \
-                 {inert}"
-            ),
-        });
+        let file = self.file.as_deref().unwrap_or("the configs");
+        let inert = self.all.iter().filter(|finding| finding.kind == Kind::WithoutEffect);
+        let inert: Vec<&str> = inert.map(|finding| &*finding.key).collect();
+        let (fatal, promises) = (self.fatal().count(), self.promises().count());
+        let of_their_own = self.fatal().chain(self.promises());
+        let mut lines: Vec<String> = of_their_own.map(|finding| self.line(finding)).collect();
+        if !inert.is_empty() {
+            lines.push(format!("{file}: without effect in muster: {}", inert.join(", ")));
+        }
+        let starts = match fatal {
+            0 => "muster starts with this".to_owned(),
+            _ => format!("muster does not start with this: {fatal} to change"),
+        };
+        let inert = inert.len();
+        lines.push(format!("{file}: {starts}; not kept: {promises}; without effect: {inert}"));
         lines.join("\n") + "\n"
     }
 
@@ -82,6 +98,9 @@ impl fmt::Display for Finding {
         let key = &self.key;
         match &self.kind {
             Kind::WithoutEffect => write!(f, "{key}: without effect in muster"),
+            Kind::Promise { value, instead } => {
+                write!(f, "{key}={value}: not kept, as {instead}")
+            }
             Kind::Refused(missing) => write!(f, "{key}: refused, as {missing}"),
             Kind::Unknown { similar: None } => write!(f, "unknown key \"{key}\""),
             Kind::Unknown { similar: Some(similar) } => {

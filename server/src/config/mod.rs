@@ -20,6 +20,7 @@ mod help;
 mod key;
 mod listeners;
 mod of_listeners;
+mod promises;
 mod rules;
 mod security;
 mod tls;
@@ -57,6 +58,7 @@ pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Password, V
 
 use crate::placement::TRANSACTIONS_PARTITIONS;
 use muster_config_text::properties;
+use promises::broken_promise;
 use rules::Broken;
 use std::collections::BTreeMap;
 use unserved::Unserved;
@@ -130,7 +132,7 @@ impl Config {
                 let text = if is_secret { HIDDEN } else { value };
                 self.set.insert(key.name, text.to_owned());
                 if !key.flags.obeyed {
-                    findings.add(line, name, Kind::WithoutEffect);
+                    findings.add(line, name, self.without_effect(key.name, value));
                 }
             }
             Err(InvalidValue { key, invalid }) => {
@@ -144,11 +146,23 @@ impl Config {
         match unserved::unserved(name, value) {
             Some(Unserved::WithoutEffect) => {
                 self.unserved.insert(name.to_owned());
-                Kind::WithoutEffect
+                self.without_effect(name, value)
             }
             Some(Unserved::Refused(missing)) => Kind::Refused(missing),
             None => Kind::Unknown { similar: findings::similar(name) },
         }
+    }
+
+    /// A key that changes nothing, of which the last value counts.
+    fn without_effect(&mut self, name: &str, value: &str) -> Kind {
+        let Some(instead) = broken_promise(name, value) else {
+            self.promises.remove(name);
+            return Kind::WithoutEffect;
+        };
+        let kind = Kind::Promise { value: value.trim().to_owned(), instead };
+        let finding = Finding { line: None, key: name.to_owned(), kind };
+        self.promises.insert(name.to_owned(), finding.to_string());
+        finding.kind
     }
 
     /// Takes over the number of partitions of `__transaction_state` that a data directory has. It
@@ -198,10 +212,16 @@ impl Config {
         }
     }
 
-    /// The keys that were set and change nothing, for a line in the log.
+    /// A line for each key that was set and promises what muster does not do.
+    pub fn promises(&self) -> impl Iterator<Item = &str> {
+        self.promises.values().map(String::as_str)
+    }
+
+    /// The other keys that were set and change nothing, for a line in the log.
     pub fn set_without_effect(&self) -> impl Iterator<Item = &str> {
         let keys = Self::KEYS.iter().filter(|key| !key.flags.obeyed).map(|key| key.name);
         let keys = keys.filter(|name| self.set.contains_key(name));
-        keys.chain(self.unserved.iter().map(String::as_str))
+        let keys = keys.chain(self.unserved.iter().map(String::as_str));
+        keys.filter(|name| !self.promises.contains_key(*name))
     }
 }

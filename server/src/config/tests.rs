@@ -51,6 +51,19 @@ fn kafkas_own_file_is_understood() {
 }
 
 #[test]
+fn a_promise_is_no_harmless_key_and_the_last_value_counts() {
+    let file = "min.insync.replicas=2\ndefault.replication.factor=3\nnum.io.threads=9\n";
+    let words = ["default.replication.factor=1".to_owned()];
+    let (config, findings) = Config::read(file, &words);
+    assert_eq!(findings.fatal().count(), 0);
+    let inert: Vec<_> = config.set_without_effect().collect();
+    assert_eq!(inert, ["default.replication.factor", "num.io.threads"]);
+    let line = "min.insync.replicas=2: not kept, as with one replica an acknowledged record is on \
+                one machine alone";
+    assert_eq!(config.promises().collect::<Vec<_>>(), [line]);
+}
+
+#[test]
 fn the_command_line_wins_over_the_file() {
     let words = ["group.max.size=7".to_owned(), "num.partitions = 3 ".to_owned()];
     let config = Config::load("group.max.size=5\ngroup.initial.rebalance.delay.ms: 0", &words);
@@ -233,6 +246,7 @@ fn everything_is_found_at_once_and_each_with_its_line() {
     assert_eq!(fatal, [&keys[..], &["log.retention.hours", "junk"]].concat());
     let inert: Vec<_> = config.set_without_effect().collect();
     assert_eq!(inert, ["log.cleaner.threads", "num.io.threads", "zookeeper.connect"]);
+    assert_eq!(config.promises().count(), 0);
     assert!(Config::load(file, &words).is_err());
     let named = Findings { file: Some("server.properties".to_owned()), ..findings };
     assert!(named.to_string().starts_with("server.properties:1: ssl.provider: refused"));

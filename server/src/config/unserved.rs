@@ -42,6 +42,8 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("client.quota.callback.class", Some(QUOTA_CLASS), ""),
     ("config.providers", Some(PROVIDERS), ""),
     ("control.plane.listener.name", None, ""),
+    ("controlled.shutdown.max.retries", None, ""),
+    ("controlled.shutdown.retry.backoff.ms", None, ""),
     ("controller.performance.always.log.threshold.ms", None, ""),
     ("controller.performance.sample.period.ms", None, ""),
     ("cordoned.log.dirs", None, ""),

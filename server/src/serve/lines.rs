@@ -42,6 +42,7 @@ pub(super) fn log_without_effect(config: &Config) {
     if !keys.is_empty() {
         info!("set, but without effect in muster: {}", keys.join(", "));
     }
+    config.promises().for_each(|line| warn!("{line}"));
 }
 
 /// Logs of topics grow to `segment.bytes`, those of shards to their own size.

@@ -1,0 +1,55 @@
+//! Keys that are taken for compatibility and promise something that muster does not do. A file for
+//! a cluster of Kafka has them; whoever counts on them has to know.
+
+const ONE_REPLICA: &str = "muster keeps one replica of each partition";
+const ONE_ACKNOWLEDGES: &str = "with one replica an acknowledged record is on one machine alone";
+const OWN_METRICS: &str = "muster has no plug-ins: its metrics are at admin.listener";
+
+/// The keys, each with the number up to which it promises nothing, and what muster does instead.
+const NUMBERS: &[(&str, i64, &str)] = &[
+    ("default.replication.factor", 1, ONE_REPLICA),
+    ("min.insync.replicas", 1, ONE_ACKNOWLEDGES),
+    ("offsets.topic.replication.factor", 1, ONE_REPLICA),
+    ("share.coordinator.state.topic.min.isr", 1, ONE_ACKNOWLEDGES),
+    ("share.coordinator.state.topic.replication.factor", 1, ONE_REPLICA),
+    ("transaction.state.log.min.isr", 1, ONE_ACKNOWLEDGES),
+    ("transaction.state.log.replication.factor", 1, ONE_REPLICA),
+];
+
+/// Keys that promise something with any value.
+const TEXTS: &[(&str, &str)] =
+    &[("kafka.metrics.reporters", OWN_METRICS), ("metric.reporters", OWN_METRICS)];
+
+/// The words on what muster does instead of what a key without effect promises with a value; None
+/// if it promises nothing.
+pub(super) fn broken_promise(name: &str, value: &str) -> Option<&'static str> {
+    let value = value.trim();
+    let of_number = NUMBERS.iter().find(|(key, ..)| *key == name);
+    let of_number =
+        of_number.filter(|(_, up_to, _)| value.parse::<i64>().is_ok_and(|it| it > *up_to));
+    let of_text = TEXTS.iter().find(|(key, _)| *key == name && !value.is_empty());
+    of_number.map(|(.., instead)| *instead).or_else(|| of_text.map(|(_, instead)| *instead))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn more_than_one_replica_is_a_promise_and_one_is_none() {
+        assert_eq!(broken_promise("min.insync.replicas", " 2 "), Some(ONE_ACKNOWLEDGES));
+        assert_eq!(broken_promise("default.replication.factor", "3"), Some(ONE_REPLICA));
+        assert_eq!(broken_promise("default.replication.factor", "1"), None);
+        assert_eq!(broken_promise("offsets.topic.replication.factor", "-1"), None);
+        assert_eq!(broken_promise("metric.reporters", "com.example.Reporter"), Some(OWN_METRICS));
+        assert_eq!(broken_promise("metric.reporters", ""), None);
+        assert_eq!(broken_promise("num.io.threads", "8"), None);
+    }
+
+    #[test]
+    fn each_number_is_a_key_without_effect() {
+        let is_inert = |name: &str| Config::key(name).is_some_and(|key| !key.flags.obeyed);
+        assert!(NUMBERS.iter().all(|(name, ..)| is_inert(name)));
+    }
+}
