@@ -102,6 +102,15 @@ message! {
     pub struct ClientQuotaValue {
         value: f64, 0..;
     }
+
+    /// Type 7.
+    pub struct ClusterIdKey {
+    }
+
+    /// The id of the cluster, which `meta.properties` has as well.
+    pub struct ClusterIdValue<'a> {
+        cluster_id: Str<'a>, 0..;
+    }
 }
 
 const TOPIC: Schema = Schema { record_type: 0, versions: 0..=1, flexible_from: 0 };
@@ -111,6 +120,7 @@ const DELETED_TOPIC: Schema = Schema { record_type: 3, versions: 0..=0, flexible
 const SCRAM_CREDENTIAL: Schema = Schema { record_type: 4, versions: 0..=0, flexible_from: 0 };
 const ACL: Schema = Schema { record_type: 5, versions: 0..=0, flexible_from: 0 };
 const CLIENT_QUOTA: Schema = Schema { record_type: 6, versions: 0..=0, flexible_from: 0 };
+const CLUSTER_ID: Schema = Schema { record_type: 7, versions: 0..=0, flexible_from: 0 };
 
 /// Version 1 only if there are slots.
 fn topic_version(value: &TopicValue<'_>) -> i16 {
@@ -128,6 +138,7 @@ pub enum ClusterRecord<'a> {
     ScramCredential(ScramCredentialKey<'a>, Option<ScramCredentialValue<'a>>),
     Acl(AclKey<'a>, Option<AclValue>),
     ClientQuota(ClientQuotaKey<'a>, Option<ClientQuotaValue>),
+    ClusterId(ClusterIdKey, Option<ClusterIdValue<'a>>),
 }
 
 impl<'a> ClusterRecord<'a> {
@@ -150,6 +161,7 @@ impl<'a> ClusterRecord<'a> {
             }
             5 => Self::Acl(Field::read(&mut reader, KEY)?, ACL.read_value(value)?),
             6 => Self::ClientQuota(Field::read(&mut reader, KEY)?, CLIENT_QUOTA.read_value(value)?),
+            7 => Self::ClusterId(Field::read(&mut reader, KEY)?, CLUSTER_ID.read_value(value)?),
             _ => return Ok(None),
         }))
     }
@@ -164,6 +176,7 @@ impl<'a> ClusterRecord<'a> {
             Self::ScramCredential(key, _) => SCRAM_CREDENTIAL.write_key(key, out),
             Self::Acl(key, _) => ACL.write_key(key, out),
             Self::ClientQuota(key, _) => CLIENT_QUOTA.write_key(key, out),
+            Self::ClusterId(key, _) => CLUSTER_ID.write_key(key, out),
         }
     }
 
@@ -177,13 +190,15 @@ impl<'a> ClusterRecord<'a> {
             Self::ScramCredential(_, Some(value)) => SCRAM_CREDENTIAL.write_value(value, 0, out),
             Self::Acl(_, Some(value)) => ACL.write_value(value, 0, out),
             Self::ClientQuota(_, Some(value)) => CLIENT_QUOTA.write_value(value, 0, out),
+            Self::ClusterId(_, Some(value)) => CLUSTER_ID.write_value(value, 0, out),
             Self::Topic(_, None)
             | Self::Config(_, None)
             | Self::ProducerIds(_, None)
             | Self::DeletedTopic(_, None)
             | Self::ScramCredential(_, None)
             | Self::Acl(_, None)
-            | Self::ClientQuota(_, None) => return false,
+            | Self::ClientQuota(_, None)
+            | Self::ClusterId(_, None) => return false,
         }
         true
     }

@@ -212,13 +212,16 @@ fn a_lost_stamp_is_rebuilt_from_the_logs() {
     let wrong = recover(data.path(), &["--offsets-partitions", "7"]);
     assert_eq!(wrong.status, 2, "{wrong:?}");
     assert!(wrong.error.contains("where it does not belong"), "{wrong:?}");
-    recovered(data.path(), &["--offsets-partitions", "50"]);
+    let output = recovered(data.path(), &["--offsets-partitions", "50"]);
+    assert!(!output.contains("new id"), "{output}");
+    let cluster = whole.lines().find(|line| line.starts_with("cluster.id=")).unwrap();
+    let text = fs::read_to_string(&stamp).unwrap();
+    assert!(text.contains(cluster), "the id that clients know is in the log: {text}");
     assert_eq!(groups(&Server::start(data.path(), 2, &[])).len(), GROUPS as usize);
     // The readable part of a damaged stamp is used.
     fs::write(&stamp, whole.replace("shards=2", "shards=6")).unwrap();
     recovered(data.path(), &[]);
     let text = fs::read_to_string(&stamp).unwrap();
-    let cluster = whole.lines().find(|line| line.starts_with("cluster.id=")).unwrap();
     assert!(text.contains(cluster), "{text}");
     assert_eq!(groups(&Server::start(data.path(), 2, &[])).len(), GROUPS as usize);
 }

@@ -47,7 +47,8 @@ impl ClusterImage {
             | ClusterRecord::Config(..)
             | ClusterRecord::ProducerIds(..)
             | ClusterRecord::DeletedTopic(..)
-            | ClusterRecord::ClientQuota(..) => false,
+            | ClusterRecord::ClientQuota(..)
+            | ClusterRecord::ClusterId(..) => false,
         };
         if records.iter().any(is_of_access) {
             self.access_version = position.cast_signed();

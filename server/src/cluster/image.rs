@@ -11,8 +11,8 @@ use crate::security::acls::Acls;
 use imbl::OrdMap;
 use muster_codec::Uuid;
 use muster_codec::records::{
-    ClusterRecord, ConfigKey, ConfigValue, DeletedTopicKey, DeletedTopicValue, ProducerIdsKey,
-    ProducerIdsValue, TopicKey, TopicValue,
+    ClusterIdKey, ClusterIdValue, ClusterRecord, ConfigKey, ConfigValue, DeletedTopicKey,
+    DeletedTopicValue, ProducerIdsKey, ProducerIdsValue, TopicKey, TopicValue,
 };
 use muster_coordinator::Topics;
 use std::collections::BTreeMap;
@@ -51,6 +51,12 @@ impl Topic {
     }
 }
 
+/// The record of the cluster's id.
+pub(crate) fn cluster_id_record(id: &str) -> ClusterRecord<'static> {
+    let value = ClusterIdValue { cluster_id: id.to_owned().into() };
+    ClusterRecord::ClusterId(ClusterIdKey {}, Some(value))
+}
+
 /// Stands for the slot of a partition without one.
 const NO_SLOT: i32 = -1;
 
@@ -78,6 +84,8 @@ pub struct ClusterImage {
     pub(super) acls: Acls,
     pub(super) client_quotas: ClientQuotas,
     next_producer_id: i64,
+    /// The id of the cluster, once the log has it.
+    cluster_id: Option<Arc<str>>,
     /// At least the position of the last change of topics in shard 0's log, so that it ascends over
     /// restarts, too; and its value when the newest topic was created.
     topics_version: i64,
@@ -101,6 +109,11 @@ impl ClusterImage {
             }
         }
         image
+    }
+
+    /// The id of the cluster, if the log has it.
+    pub fn cluster_id(&self) -> Option<&str> {
+        self.cluster_id.as_deref()
     }
 
     /// The topic with a name, internal or not.
@@ -207,6 +220,7 @@ impl ClusterImage {
         records.extend(self.acl_records().chain(self.client_quota_records()));
         let value = ProducerIdsValue { next_producer_id: self.next_producer_id };
         records.push(ClusterRecord::ProducerIds(ProducerIdsKey {}, Some(value)));
+        records.extend(self.cluster_id.as_deref().map(cluster_id_record));
         records
     }
 
@@ -249,6 +263,9 @@ impl ClusterImage {
             ClusterRecord::ScramCredential(key, value) => self.put_credential(key, value.as_ref()),
             ClusterRecord::Acl(key, value) => self.put_acl(key, value.as_ref()),
             ClusterRecord::ClientQuota(key, value) => self.put_client_quota(key, value.as_ref()),
+            ClusterRecord::ClusterId(_, value) => {
+                self.cluster_id = value.as_ref().map(|it| it.cluster_id.as_ref().into());
+            }
         }
     }
 

@@ -66,4 +66,4 @@ pub(crate) use client_quotas::record as client_quota_record;
 pub(crate) use create_topics::only_replica;
 pub(crate) use delete_topics::named_once;
 pub(crate) use failure::fail;
-pub(crate) use image::deleted_topic_record;
+pub(crate) use image::{cluster_id_record, deleted_topic_record};

@@ -88,7 +88,9 @@ fn lines(image: &ClusterImage, records: &[ClusterRecord<'_>]) -> Vec<Line> {
                 let of_entity = quotas.entry(entity(&key.entity)).or_default();
                 of_entity.push(quota(key, value.as_ref()));
             }
-            ClusterRecord::ProducerIds(..) | ClusterRecord::DeletedTopic(..) => {}
+            ClusterRecord::ProducerIds(..)
+            | ClusterRecord::DeletedTopic(..)
+            | ClusterRecord::ClusterId(..) => {}
         }
     }
     lines.extend([(added, true), (removed, false)].into_iter().filter_map(acls_line));

@@ -22,7 +22,8 @@ pub(crate) use to_controller::ToController;
 
 use crate::clock::Times;
 use crate::cluster::{
-    self, Change, ClusterImage, Creator, MutationQuota, View, limits::CREATOR_SHARE,
+    self, Change, ClusterImage, Creator, MutationQuota, View, cluster_id_record,
+    limits::CREATOR_SHARE,
 };
 use crate::config::{Config, ShardTls};
 use crate::event::Command;
@@ -48,6 +49,8 @@ const FORGOTTEN_AT_ONCE: usize = 10_000;
 /// Changes that are not durable yet, and the image before and after them.
 #[derive(Debug)]
 pub(crate) struct Controller {
+    /// The id in the stamp of the data directory.
+    cluster_id: Arc<str>,
     /// With all accepted changes: requests are checked against it.
     accepted: ClusterImage,
     /// With all durable changes: the image of the shards.
@@ -94,8 +97,13 @@ pub(crate) struct Inputs<'i> {
 }
 
 impl Controller {
-    pub(crate) fn new(image: Arc<ClusterImage>, shards: u32, config: &Config) -> Self {
+    pub(crate) fn new(
+        image: Arc<ClusterImage>,
+        (cluster_id, shards): (Arc<str>, u32),
+        config: &Config,
+    ) -> Self {
         Self {
+            cluster_id,
             buckets: Buckets::new(config.controller_quota_window()),
             forgotten: vec![None; shards as usize],
             shares: Shares::new(CREATOR_SHARE),
@@ -334,9 +342,13 @@ impl Controller {
         log: &mut Groups,
         now: i64,
         by: Option<By<'_>>,
-        records: Vec<ClusterRecord<'static>>,
+        mut records: Vec<ClusterRecord<'static>>,
     ) -> Result<u64, AppendError> {
         if !records.is_empty() {
+            // The first change has the id of the cluster, from which a lost stamp is rebuilt.
+            if self.accepted.cluster_id() != Some(&self.cluster_id) {
+                records.push(cluster_id_record(&self.cluster_id));
+            }
             let position = log.append_cluster(now, &records)?;
             if let Some(by) = by {
                 self.lines.log(now, &self.accepted, by, &records);

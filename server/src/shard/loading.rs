@@ -266,6 +266,7 @@ impl Loaded {
             open_bytes_max: self.common.log_sizes.open_bytes_max,
             first_number: first_number(life.number),
         };
+        let cluster = (Arc::clone(&self.common.cluster_id), placement.shards);
         let mut shard = Shard {
             clients: Clients::new(
                 self.number,
@@ -286,7 +287,7 @@ impl Loaded {
                 &config,
             ),
             telemetry: Telemetry::new(&config, &image),
-            controller: self.image.map(|image| Controller::new(image, placement.shards, &config)),
+            controller: self.image.map(|image| Controller::new(image, cluster, &config)),
             to_controller: ToController::new(self.number),
             long: LongRequests::default(),
             inquiries: Inquiries::default(),

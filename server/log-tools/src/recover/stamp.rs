@@ -5,10 +5,10 @@ use crate::shard_files::ShardFiles;
 use muster::Failure;
 use muster::config::Config;
 use muster::data_dir::{DataDirError, Entry, Meta, State, entries, partitions, stamp_file, value};
-use muster::placement::{OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
+use muster::placement::{CONTROLLER, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
 use muster::shard::{KnownLog, log_directory, read_log};
 use muster_codec::record_batch::Record;
-use muster_codec::records::{GroupRecord, ShareRecord, TransactionRecord};
+use muster_codec::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::Ids;
 use muster_storage::LogPartition;
 use std::fs;
@@ -35,11 +35,16 @@ impl FoundStamp {
             Err(error) => return Err(error.into()),
         };
         let text = fs::read(stamp_file(data)).unwrap_or_default();
-        let meta = rebuild(arguments, &String::from_utf8_lossy(&text), ids)?;
+        let (meta, has_new_id) = rebuild(arguments, &String::from_utf8_lossy(&text), ids)?;
+        let new_id = if has_new_id {
+            ". The cluster has a new id, as the log of shard 0 does not have it"
+        } else {
+            ""
+        };
         let wrong = format!(
             "LOST meta.properties {why}. By the logs it has {} shards, {} partitions of \
              __consumer_offsets and {} of __transaction_state. The length of the logs at the last \
-             clean stop is not known any more",
+             clean stop is not known any more{new_id}",
             meta.shards(),
             meta.offsets_partitions,
             meta.transactions_partitions
@@ -48,8 +53,9 @@ impl FoundStamp {
     }
 }
 
-/// `text` is the rest of the damaged stamp.
-fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta, Failure> {
+/// `text` is the rest of the damaged stamp. Also returns whether the id of the cluster is a new
+/// one.
+fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, bool), Failure> {
     let data = &arguments.data;
     let shards = shards(arguments)?;
     let offsets_partitions = match arguments.offsets_partitions {
@@ -75,16 +81,18 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta, F
                 .or_else(|_| fitting(data, placement(offsets_partitions)))?
         }
     };
-    let cluster_id = match value(text, "cluster.id") {
-        Ok(cluster_id) if !cluster_id.is_empty() => cluster_id.to_owned(),
-        _ => ids.next_id().to_string(),
+    let known_id = match value(text, "cluster.id") {
+        Ok(cluster_id) if !cluster_id.is_empty() => Some(cluster_id.to_owned()),
+        _ => recorded_cluster_id(data, shards),
     };
+    let has_new_id = known_id.is_none();
+    let cluster_id = known_id.unwrap_or_else(|| ids.next_id().to_string());
     let logs = (0..shards).map(|number| known(data, shards, number, ids)).collect();
     let starts = value(text, "starts").ok().and_then(|it| it.parse().ok()).unwrap_or(STARTS_LOST);
     // Whether the machine has lost its memory since is not known.
     let boot = Some("unknown".to_owned());
     let Placement { transactions_partitions, .. } = placement;
-    Ok(Meta {
+    let meta = Meta {
         state: State::Made,
         cluster_id,
         offsets_partitions,
@@ -92,7 +100,8 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta, F
         starts,
         boot,
         logs,
-    })
+    };
+    Ok((meta, has_new_id))
 }
 
 /// The number of shards, by the directory of their logs.
@@ -177,6 +186,22 @@ fn belonging(
             Some((format!("a share partition of group {:?}", &*read.key.group_id), there))
         }
     }
+}
+
+/// The cluster's id by the log of shard 0, which has it since the first change of the cluster.
+fn recorded_cluster_id(data: &Path, shards: u32) -> Option<String> {
+    let mut id = None;
+    let files = ShardFiles::open(data, shards, CONTROLLER).ok()?;
+    let read = files.each_batch(|partition, batch| {
+        let Ok(records) = batch.records() else { return };
+        for record in records.flatten().filter(|_| partition == LogPartition::Cluster) {
+            let read = record.key.and_then(|key| ClusterRecord::read(key, record.value).ok());
+            if let Some(Some(ClusterRecord::ClusterId(_, Some(value)))) = read {
+                id = Some(value.cluster_id.into_owned());
+            }
+        }
+    });
+    read.ok().and(id)
 }
 
 /// The stamp's entry of a log: its present id and end, if it can be read.

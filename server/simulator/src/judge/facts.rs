@@ -76,7 +76,8 @@ impl Facts {
             | ClusterRecord::DeletedTopic(..)
             | ClusterRecord::ScramCredential(..)
             | ClusterRecord::Acl(..)
-            | ClusterRecord::ClientQuota(..) => {}
+            | ClusterRecord::ClientQuota(..)
+            | ClusterRecord::ClusterId(..) => {}
         }
     }
 
