@@ -101,8 +101,12 @@ impl Admin {
 
     /// The shards run from now on.
     pub(crate) fn set_peers(&self, peers: Vec<Peer>, common: Common) {
+        let disk = (Arc::clone(&common.data), common.space.clone());
         self.0.operator.set_shards(peers.clone(), common);
-        self.with(|gather| gather.set_peers(peers));
+        self.with(|gather| {
+            gather.set_peers(peers);
+            gather.set_disk(disk);
+        });
     }
 
     fn accept(&self, listener: &TcpListener) {

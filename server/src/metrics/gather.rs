@@ -4,13 +4,16 @@ use super::family::{Families, Form, Type};
 use super::health::{self, ShardState, ShardStates, Verdict};
 use super::sums::{Sums, Windows};
 use super::{kafka, lag, own, process, shards};
+use crate::disk_space::DiskSpace;
 use crate::mailbox::Peer;
 use crate::operator::Survey;
 use crate::report::Report;
 use crate::shard::Message;
 use crate::telemetry::{ClientsText, ROWS};
+use crate::volume::Volume;
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The time in which shards answer; those that do not are left out.
@@ -28,6 +31,11 @@ pub(super) const SERVER_ROWS: &[(&str, &str)] = &[
         "muster_certificate_expiry_timestamp_seconds",
         "When the certificate of a listener expires, in seconds since 1970.",
     ),
+    (
+        "muster_disk_free_bytes",
+        "Bytes of the data directory's file system that muster may still take.",
+    ),
+    ("muster_disk_total_bytes", "All bytes of the data directory's file system."),
 ];
 
 /// The numbers of the shards, as they were last asked for.
@@ -36,6 +44,8 @@ pub(super) struct Gather {
     version: &'static str,
     /// The names of the listeners.
     listeners: Vec<String>,
+    /// The data directory, and the space of its volume, once the shards run.
+    disk: Option<(Arc<str>, DiskSpace)>,
     states: ShardStates,
     peers: Vec<Peer>,
     /// The questions that shards have not answered, and since when.
@@ -56,6 +66,7 @@ impl Gather {
         Self {
             version,
             listeners,
+            disk: None,
             states,
             peers: Vec::new(),
             pending,
@@ -68,6 +79,11 @@ impl Gather {
     /// The shards run from now on.
     pub(super) fn set_peers(&mut self, peers: Vec<Peer>) {
         self.peers = peers;
+    }
+
+    /// Shows the space of a directory's volume, too.
+    pub(super) fn set_disk(&mut self, disk: (Arc<str>, DiskSpace)) {
+        self.disk = Some(disk);
     }
 
     /// The text of all metrics, with those of the lag of groups if there are such, and what clients
@@ -104,7 +120,8 @@ impl Gather {
     /// Whether clients are served.
     pub(super) fn ready(&mut self) -> Verdict {
         self.refresh();
-        health::ready(&self.states, &self.reports)
+        let volume = self.disk.as_ref().and_then(|(_, space)| space.volume());
+        health::ready(&self.states, &self.reports, volume)
     }
 
     /// The shards and their numbers, for the API.
@@ -114,7 +131,9 @@ impl Gather {
     }
 
     fn add_server(&self, families: &mut Families) {
-        let [info, serving, expiry] = SERVER_ROWS else { unreachable!("there are three") };
+        let [info, serving, expiry, free, total] = SERVER_ROWS else {
+            unreachable!("there are five")
+        };
         let version = vec![("version", self.version.to_owned())];
         families.family(info.0, info.1, Type::Gauge).add(version, 1.0);
         for shard in 0..self.states.len() {
@@ -122,6 +141,13 @@ impl Gather {
             let serves = has_answered && self.states.of(shard) == ShardState::Serving;
             let family = families.family(serving.0, serving.1, Type::Gauge);
             family.add(own::of_shard(shard), f64::from(u8::from(serves)));
+        }
+        let disk = self.disk.as_ref().and_then(|(path, space)| Some((path, space.volume()?)));
+        if let Some((path, Volume { usable, total: all })) = disk {
+            for ((name, help), bytes) in [(free, usable), (total, all)] {
+                let path = vec![("path", path.to_string())];
+                families.family(name, help, Type::Gauge).add(path, bytes as f64);
+            }
         }
         let first = self.reports.first().into_iter().flat_map(|report| &report.certificates);
         for (expires_at, listener) in first.zip(&self.listeners) {

@@ -1,12 +1,16 @@
 //! Whether the server lives, and whether it serves: `/healthz` and `/readyz`.
 
 use crate::report::Report;
+use crate::volume::Volume;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 /// A shard that has not answered for so long is stuck.
 pub(super) const STUCK: Duration = Duration::from_secs(10);
+
+/// Less free space of a volume is listed.
+const FREE_PERCENT_MIN: u64 = 10;
 
 /// The state of a shard's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,8 +97,8 @@ pub(super) fn alive(states: &ShardStates, waited: &[Duration], reports: &[Report
     Verdict::new("alive", obstacles, others)
 }
 
-/// Whether clients are served.
-pub(super) fn ready(states: &ShardStates, reports: &[Report]) -> Verdict {
+/// Whether clients are served. Little space on the volume of the data directory is listed.
+pub(super) fn ready(states: &ShardStates, reports: &[Report], volume: Option<Volume>) -> Verdict {
     let mut obstacles = Vec::new();
     for shard in 0..states.len() {
         let report = reports.iter().find(|report| report.shard == shard);
@@ -110,7 +114,20 @@ pub(super) fn ready(states: &ShardStates, reports: &[Report]) -> Verdict {
         obstacles.extend(report.into_iter().flat_map(|report| report.obstacles.clone()));
     }
     let warnings = reports.iter().flat_map(|report| report.warnings.clone());
-    Verdict::new("ready", obstacles, warnings.collect())
+    let of_disk = volume.and_then(little_space);
+    Verdict::new("ready", obstacles, warnings.chain(of_disk).collect())
+}
+
+/// That little of a volume is left, in words.
+fn little_space(Volume { total, usable }: Volume) -> Option<String> {
+    let is_little = usable.saturating_mul(100) < total.saturating_mul(FREE_PERCENT_MIN);
+    let (usable, total) = (usable >> 20, total >> 20);
+    is_little.then(|| {
+        format!(
+            "the disk fills: {usable} of {total} MiB are free, and the server ends when a write \
+             finds none"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -143,6 +160,21 @@ mod tests {
             is_disk_slow: false,
             warnings: of_shard.warnings(),
         }
+    }
+
+    fn ready(states: &ShardStates, reports: &[Report]) -> Verdict {
+        super::ready(states, reports, None)
+    }
+
+    #[test]
+    fn less_than_a_tenth_of_a_volume_is_listed_and_no_reason() {
+        let both = [report(0, |_| {}), report(1, |_| {})];
+        let of =
+            |usable| super::ready(&serving(), &both, Some(Volume { total: 1_000 << 20, usable }));
+        assert_eq!(of(100 << 20).text, "ready\n");
+        let text = "ready\nthe disk fills: 99 of 1000 MiB are free, and the server ends when a \
+                    write finds none\n";
+        assert_eq!(of((100 << 20) - 1), Verdict { is_well: true, text: text.to_owned() });
     }
 
     fn serving() -> ShardStates {

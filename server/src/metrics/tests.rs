@@ -155,6 +155,7 @@ fn tables() -> [(&'static str, Vec<String>); 6] {
     let labels = |name: &str| match name {
         "muster_build_info" => "version",
         "muster_certificate_expiry_timestamp_seconds" => "listener",
+        "muster_disk_free_bytes" | "muster_disk_total_bytes" => "path",
         _ => "shard",
     };
     let server = SERVER_ROWS.iter();
