@@ -65,6 +65,15 @@ impl ConnectionLines {
         }
     }
 
+    /// A client that has no certificate, or one that is not accepted: it has failed to log in.
+    pub(super) fn certificate_refused(&mut self, now: i64, peer: Option<SocketAddr>, reason: &str) {
+        let ip = peer.map(|peer| peer.ip().to_canonical());
+        if self.admits(now, ip, reason) {
+            let host = ip.map(|ip| format!("/{ip}"));
+            warn!(target: "audit", host, reason, "refused a certificate");
+        }
+    }
+
     /// A client can have a reason for each connection, such as the name of a user: what its address
     /// has no lines left for takes no place among those that repeat.
     fn admits(&mut self, now: i64, ip: Option<IpAddr>, reason: &str) -> bool {

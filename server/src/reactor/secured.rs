@@ -300,10 +300,15 @@ impl<I: Io> Reactor<I> {
         self.sessions.out.plain.clear();
         self.send_cipher(io, connection);
         let reason = match failed {
-            Failed::NotTls(bytes) => encrypted_expected(bytes, failed.to_string()),
-            Failed::Refused(_) => failed.to_string(),
+            Failed::NotTls(bytes) => Some(encrypted_expected(bytes, failed.to_string())),
+            Failed::Refused(_) => Some(failed.to_string()),
+            Failed::Certificate(_) => {
+                let peer = self.conn(connection).and_then(|conn| io.peer(conn));
+                self.lines.certificate_refused(self.times.now, peer, &failed.to_string());
+                None
+            }
         };
-        self.end(io, shard, connection, Some(reason));
+        self.end(io, shard, connection, reason);
     }
 
     /// Closes a connection, and lets the shard forget it.

@@ -18,15 +18,17 @@ use std::sync::Arc;
 pub enum Failed {
     /// The client does not speak TLS; these are its first bytes.
     NotTls(Vec<u8>),
-    /// The client violated the protocol or a limit, or its certificate is not accepted.
+    /// The client violated the protocol or a limit.
     Refused(String),
+    /// The client's certificate is not accepted, or it has none.
+    Certificate(String),
 }
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotTls(_) => f.write_str("TLS expected: the client needs security.protocol=SSL"),
-            Self::Refused(reason) => write!(f, "TLS: {reason}"),
+            Self::Refused(reason) | Self::Certificate(reason) => write!(f, "TLS: {reason}"),
         }
     }
 }
@@ -182,7 +184,7 @@ impl Session {
             let status = self.tls.process_tls_records(&mut self.input[used..]);
             let UnbufferedStatus { mut discard, state } = status;
             let next = match state {
-                Err(error) => Err(refused(error)),
+                Err(error) => Err(failed(&error)),
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
                     match traffic.next_record() {
                         Some(Ok(record)) => {
@@ -332,6 +334,12 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>, cipher: &mut Vec<u8>) -> Result<Nex
     };
     cipher.resize(begin + needed, 0);
     data.encode(&mut cipher[begin..]).map(|_| Next::More).map_err(refused)
+}
+
+fn failed(error: &rustls::Error) -> Failed {
+    use rustls::Error::{InvalidCertificate, NoCertificatesPresented};
+    let is_of_certificate = matches!(error, InvalidCertificate(_) | NoCertificatesPresented);
+    if is_of_certificate { Failed::Certificate(error.to_string()) } else { refused(error) }
 }
 
 fn refused(error: impl fmt::Display) -> Failed {
