@@ -18,6 +18,7 @@ mod controller;
 pub mod data_dir;
 mod descriptors;
 pub mod directories;
+pub mod disk_reserve;
 pub mod disk_space;
 mod dispatch;
 mod event;

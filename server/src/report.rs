@@ -41,6 +41,8 @@ pub(crate) struct Signs {
     pub(crate) offline_partitions: usize,
     /// Parts of partitions that cannot be read, while everything else of them is served.
     pub(crate) damaged_parts: usize,
+    /// Whether the disk has so little free space that produces are refused.
+    pub(crate) is_disk_short: bool,
     /// Whether there are no descriptors for further connections.
     pub(crate) is_full: bool,
     /// Trouble of the last hour.
@@ -89,8 +91,13 @@ impl Signs {
         let unreadable =
             format!("{parts} parts of partitions cannot be read, everything else is served");
         let full = "there are no descriptors for further connections (ulimit -n): clients wait";
-        let lasting =
-            [(count > 0, damaged), (parts > 0, unreadable), (self.is_full, full.to_owned())];
+        let short = "the disk is nearly full: produces are refused (disk.reserve.bytes)";
+        let lasting = [
+            (count > 0, damaged),
+            (parts > 0, unreadable),
+            (self.is_disk_short, short.to_owned()),
+            (self.is_full, full.to_owned()),
+        ];
         let lasting = lasting.into_iter().filter_map(|(holds, words)| holds.then_some(words));
         let all = lasting.chain(self.troubles.iter().cloned());
         all.map(|words| format!("shard {}: {words}", self.shard)).collect()

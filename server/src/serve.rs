@@ -12,7 +12,7 @@ use crate::config::{Config, Served, ServedListener, ShardTls};
 use crate::data_dir::{DataDir, Meta};
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
-use crate::disk_space::DiskSpace;
+use crate::disk_reserve;
 use crate::files::{Caller, Freeing, RingIo, block_bytes};
 use crate::host::Host;
 use crate::logging;
@@ -123,7 +123,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         life: directory.meta.first_life(),
         may_have_lost_writes,
         stopwatch: clock::stopwatch,
-        space: DiskSpace::watch(&options.data)?,
+        space: disk_reserve::keep(&options.data, options.config.disk_reserve_bytes)?,
         token_keys: certificates.token_keys(),
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);

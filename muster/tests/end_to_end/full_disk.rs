@@ -23,6 +23,8 @@ const ROOM_BYTES: u64 = 128 << 20;
 
 /// The load itself must not fill the disk, however long a round takes.
 const RETENTION: &[&str] = &[
+    // Produces, too, meet the end of the disk.
+    "disk.reserve.bytes=0",
     "log.segment.bytes=1048576",
     "log.retention.bytes=4194304",
     "log.retention.check.interval.ms=200",

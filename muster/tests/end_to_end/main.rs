@@ -19,6 +19,7 @@ mod crash_migration;
 mod crash_mixed;
 mod damage_while_serving;
 mod descriptors;
+mod disk_reserve;
 mod disk_room;
 mod doctor;
 mod durability;

@@ -21,6 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// `shard.memory.max.bytes`: above the sum of the limits in [`crate::limits`].
 pub(crate) const SHARD_BYTES_MAX: usize = 1_206 << 20;
 
+/// `disk.reserve.bytes`: some segments of shard logs.
+const RESERVE_BYTES: i64 = 64 << 20;
+
 /// `socket.request.max.bytes`
 pub(crate) const REQUEST_BYTES_DEFAULT: i32 = 100 << 20;
 
@@ -147,6 +150,9 @@ broker_configs! {
     default_replication_factor: i32 = 1, Valid::Any, [];
     delete_records_purgatory_purge_interval_requests: i32 = 1, Valid::Any, [];
     delete_topic_enable: bool = true, Valid::Any, [obeyed];
+    // Our own: produces are refused while less is free on the volume of the data directory, and as
+    // much again is kept in a file for a volume that others fill.
+    disk_reserve_bytes: i64 = RESERVE_BYTES, at_least(0), [obeyed];
     fetch_max_bytes: i32 = 57_671_680, at_least(1_024), [obeyed];
     fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
     group_consumer_assignment_interval_ms: i32 = GROUPS.group_consumer_assignment_interval_ms,

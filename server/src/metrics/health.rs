@@ -144,6 +144,7 @@ mod tests {
             is_log_full: false,
             offline_partitions: 0,
             damaged_parts: 0,
+            is_disk_short: false,
             is_full: false,
             troubles: Vec::new(),
             stalled: Vec::new(),
@@ -219,9 +220,9 @@ mod tests {
         assert_eq!(verdict, Verdict { is_well: false, text: text.to_owned() });
         let both = [
             report(0, |signs| (signs.is_full, signs.troubles) = (true, vec!["the clock".into()])),
-            report(1, |signs| signs.offline_partitions = 1),
+            report(1, |signs| (signs.offline_partitions, signs.is_disk_short) = (1, true)),
         ];
-        assert_eq!(ready(&serving(), &both).text.lines().count(), 4);
+        assert_eq!(ready(&serving(), &both).text.lines().count(), 5);
         assert!(ready(&serving(), &both).is_well, "the other partitions are served");
         let stops = report(0, |signs| (signs.is_stopping, signs.is_failed) = (true, true));
         assert_eq!(ready(&serving(), &[stops]).text.lines().count(), 3);

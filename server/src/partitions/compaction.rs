@@ -153,7 +153,8 @@ impl Partitions {
     fn begin_if_due(&mut self, times: Times, out: &mut Effects) -> bool {
         let backoff_ms = self.config.log_cleaner_backoff_ms.max(1);
         self.compactor.check_at = times.now.saturating_add(backoff_ms);
-        if !self.config.log_cleaner_enable {
+        // A pass needs space before it frees some.
+        if !self.config.log_cleaner_enable || self.is_disk_short() {
             return false;
         }
         let wall = times.expiry().0;

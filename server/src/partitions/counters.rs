@@ -17,6 +17,8 @@ counters! {
         appended_records: u64 = Counter of Count,
         /// Bytes of batches that were appended.
         appended_bytes: u64 = Counter of Bytes,
+        /// Batches that were refused, as the disk has too little free space.
+        refused_batches: u64 = Counter of Count,
         /// Bytes of records in answers to fetches.
         fetched_bytes: u64 = Counter of Bytes,
         /// Reads of files that failed.
@@ -44,6 +46,8 @@ counters! {
         offline: u64 = Gauge of Count,
         /// Parts of partitions whose batches cannot be read; everything else of these is served.
         damaged_parts: u64 = Gauge of Count,
+        /// Whether batches are refused, as the disk has too little free space.
+        disk_short: u64 = Gauge of Count,
         /// Fetches that are not answered yet.
         waiting_fetches: u64 = Gauge of Count,
         /// Reads of files under way.
@@ -62,6 +66,7 @@ impl Partitions {
             served: self.partitions.len() as u64,
             offline: self.offline() as u64,
             damaged_parts: self.damaged_parts() as u64,
+            disk_short: u64::from(self.is_disk_short()),
             waiting_fetches: self.waiting_fetches() as u64,
             reading_bytes: self.reading_bytes() as u64,
             held_parts: self.holds() as u64,
@@ -78,6 +83,21 @@ impl Partitions {
         self.io.unwritten_bytes().abs_diff(asked + unwritten)
             + self.io.producers.total().abs_diff(producers)
             + self.fetches.miscounted_shares()
+    }
+
+    /// Parts of partitions whose batches cannot be read; dropped ones count until the next sweep.
+    pub(crate) fn damaged_parts(&self) -> usize {
+        self.damaged_parts
+    }
+
+    pub(super) fn count_damage(&mut self) {
+        let parts = self.partitions.values().map(|it| it.log.damaged().count());
+        self.damaged_parts = parts.sum();
+    }
+
+    /// Whether batches are refused, as the disk has too little free space.
+    pub(crate) fn is_disk_short(&self) -> bool {
+        self.identity.space.is_short()
     }
 
     /// Adds the use of the limits of partitions.

@@ -18,6 +18,7 @@ use super::{Effects, FailedRead};
 use crate::clock::{Times, earliest};
 use crate::cluster::{ClusterImage, Endpoints, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
+use crate::disk_space::DiskSpace;
 use crate::placement::Placement;
 use hashbrown::HashMap;
 use muster_codec::{Uuid, Wall};
@@ -43,6 +44,8 @@ pub struct Identity {
     pub first_number: u64,
     /// A number that clients do not know.
     pub secret: u64,
+    /// Batches of producers are refused while it is short.
+    pub space: DiskSpace,
 }
 
 /// A partition by the id of its topic: a topic that is created again has other partitions.
@@ -82,7 +85,7 @@ pub struct Partitions {
     /// Partitions of which share partitions wait for further records.
     pub(super) awaited_by_shares: BTreeSet<PartitionId>,
     /// Parts of partitions that could not be read at startup, and were not dropped since.
-    damaged_parts: usize,
+    pub(super) damaged_parts: usize,
     /// The time of the next check of retention and idle producers.
     next_sweep: Option<i64>,
     pub(super) checkpoint: Checkpoint,
@@ -377,16 +380,6 @@ impl Partitions {
         self.compact(times, out);
         self.checkpoint(now, out);
         self.look_at_files(now, out);
-    }
-
-    /// Parts of partitions whose batches cannot be read; dropped ones count until the next sweep.
-    pub(crate) fn damaged_parts(&self) -> usize {
-        self.damaged_parts
-    }
-
-    fn count_damage(&mut self) {
-        let parts = self.partitions.values().map(|it| it.log.damaged().count());
-        self.damaged_parts = parts.sum();
     }
 
     fn schedule_sweep(&mut self, now: i64) {

@@ -163,6 +163,11 @@ impl Partitions {
             return refuse(ErrorCode::InvalidTopicException);
         }
         Ok(match self.locate(topic, index) {
+            // The rest of the disk is for groups, and for deletions that make room.
+            Ok(_) if self.identity.space.is_short() => {
+                self.io.counters.refused_batches += 1;
+                return refuse(ErrorCode::KafkaStorageError);
+            }
             Ok(id) => self.append(round, (id, &topic.name), bytes, out),
             Err(missing) => Some(self.not_here(round, index, missing)),
         })

@@ -30,6 +30,7 @@ impl<I: Io> Reactor<I> {
             is_log_full: inspection.is_log_full(),
             offline_partitions: inspection.offline_partitions(),
             damaged_parts: inspection.damaged_parts(),
+            is_disk_short: inspection.is_disk_short(),
             is_full: self.is_full,
             troubles: shard.troubles(),
             stalled,

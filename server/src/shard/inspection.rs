@@ -252,6 +252,11 @@ impl<'s> Inspection<'s> {
         self.0.partitions.damaged_parts()
     }
 
+    /// Whether the disk has so little free space that produces are refused.
+    pub fn is_disk_short(self) -> bool {
+        self.0.partitions.is_disk_short()
+    }
+
     /// Parts of files that are not sent yet.
     pub fn holds(self) -> usize {
         self.0.partitions.holds()

@@ -358,6 +358,7 @@ fn identity(common: &Common, number: u32, secret: u64) -> Identity {
         token_tag: PARTITION_TOKENS,
         first_number: first_number(common.life),
         secret,
+        space: common.space.clone(),
     }
 }
 

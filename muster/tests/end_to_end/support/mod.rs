@@ -254,11 +254,15 @@ pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     let mut command = binary();
     let has_admin = arguments.iter().any(|it| it.starts_with("admin.listener="));
     let no_admin = (!has_admin).then_some("admin.listener=");
+    // Directories are copied and compared: the file of the reserve is small.
+    let has_reserve = arguments.iter().any(|it| it.starts_with("disk.reserve.bytes="));
+    let reserve = (!has_reserve).then_some("disk.reserve.bytes=65536");
     command
         .args(["serve", "--shards", &shards.to_string(), "--data"])
         .arg(data)
         .args(arguments)
         .args(no_admin)
+        .args(reserve)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command

@@ -60,6 +60,7 @@ fn top_level(data: &Path, shards: u32, report: &mut Report<'_>) -> Result<(), Fa
             | Entry::Topics
             | Entry::RecoveryPoints
             | Entry::Trash
+            | Entry::Reserve
             | Entry::Passing => {}
         }
     }

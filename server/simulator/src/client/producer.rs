@@ -83,7 +83,7 @@ impl Producer {
             Some(Response::Produce(body)) => {
                 let partitions = body.responses.iter().flat_map(|it| &it.partition_responses);
                 let codes = partitions.map(|it| it.error_code).collect();
-                (codes, &[UnknownTopicOrPartition, NotLeaderOrFollower])
+                (codes, &[UnknownTopicOrPartition, NotLeaderOrFollower, KafkaStorageError])
             }
             Some(Response::Fetch(body)) => {
                 let partitions = body.responses.iter().flat_map(|it| &it.partitions);

@@ -231,7 +231,7 @@ impl World {
             TimedEvent::Crash { life, how } => self.crash_at(life, how),
             TimedEvent::Reload { life, shard } => self.reload(life, shard),
             TimedEvent::StopOverdue { life } => self.stop_overdue(life),
-            TimedEvent::RoomAgain => self.process.disk_is_full = false,
+            TimedEvent::RoomAgain => self.process.set_disk_full(false),
             TimedEvent::Check => self.check(),
         }
     }
@@ -272,7 +272,7 @@ impl World {
         } else if drawn < faults.disk_full {
             self.note(format_args!("the disk is full"));
             self.coverage.saw(Seen::FullDisk);
-            self.process.disk_is_full = true;
+            self.process.set_disk_full(true);
             let pause = self.faults.between(0, 10 * SECOND);
             self.queue.after(pause, TimedEvent::RoomAgain);
         } else if drawn < faults.disk_full + faults.clean_stop {
@@ -316,7 +316,7 @@ impl World {
         self.network.calm();
         let clients = &mut self.profile.clients;
         clients.pause_max = clients.pause_max.max(CALM_PAUSE_MAX);
-        self.process.disk_is_full = false;
+        self.process.set_disk_full(false);
         self.process.shards.iter_mut().for_each(|shard| shard.fails = None);
         let slow = self.profile.disk.slow;
         let disk = &mut self.profile.disk;

@@ -3,6 +3,7 @@
 use super::super::limits::*;
 use super::super::{Outcome, PARTITION_OF_FETCH_BYTES, Partitions};
 use super::support::*;
+use crate::volume::Volume;
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 use muster_fairness::Address;
@@ -168,4 +169,21 @@ fn an_address_whose_batches_wait_for_the_disk_leaves_an_eighth_of_the_bytes_to_o
     assert_eq!(fill(&mut world, "/127.0.0.1"), 70);
     world.remove_topic(topic_id());
     assert_eq!(world.partitions.io.unwritten_bytes(), 0);
+}
+
+#[test]
+fn produces_are_refused_while_the_disk_is_short_and_all_else_is_served() {
+    let mut world = World::new();
+    world.append(0, &batch(1));
+    let space = world.partitions.identity.space.clone();
+    let volume = Volume { total: 1 << 30, usable: 1 << 20 };
+    space.set(volume, true);
+    let refused = world.produce(0, &batch(1));
+    assert_eq!(error(refused.error_code), ErrorCode::KafkaStorageError);
+    assert_eq!(world.partitions.io.counters.refused_batches, 1);
+    assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0)]);
+    assert_eq!(world.list(0, -1).offset, 1);
+    assert_eq!(world.delete_before(0, 1), (1, ErrorCode::None));
+    space.set(volume, false);
+    assert_eq!(world.append(0, &batch(1)), 1);
 }

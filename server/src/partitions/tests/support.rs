@@ -5,6 +5,7 @@ use super::super::{Call, Effects, FailedRead, Identity, Outcome, PartitionId, Pa
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::Config;
+use crate::disk_space::DiskSpace;
 pub(super) use crate::event::ListenerIndex;
 use crate::placement::Placement;
 use muster_codec::messages::*;
@@ -354,6 +355,7 @@ fn identity(shards: u32) -> Identity {
         token_tag: TOKEN_TAG,
         first_number: 0,
         secret: 0,
+        space: DiskSpace::default(),
     }
 }
 

@@ -274,7 +274,7 @@ impl World {
             life: (self.process.life as i32 + 1) * LIVES_PER_RUN,
             may_have_lost_writes: self.process.has_lost_power,
             stopwatch: || 0,
-            space: Default::default(),
+            space: self.process.space.clone(),
             token_keys: Default::default(),
         }
     }

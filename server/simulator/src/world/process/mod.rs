@@ -26,10 +26,12 @@ use late_verdicts::LateVerdict;
 use muster::clock::Times;
 use muster::cluster::ClusterImage;
 use muster::data_dir::Meta;
+use muster::disk_space::DiskSpace;
 use muster::files::{Call, CallDone, Files};
 use muster::host::Host;
 use muster::reactor::{Reactor, Share};
 use muster::shard::{Inspection, Message, Shard};
+use muster::volume::Volume;
 use muster_counters::Totals;
 pub(crate) use reload::Failing;
 use std::collections::{BTreeMap, VecDeque};
@@ -77,7 +79,9 @@ pub(crate) struct Process {
     /// A clean stop was requested.
     pub(crate) stopping: bool,
     /// Writes that need new space fail.
-    pub(crate) disk_is_full: bool,
+    disk_is_full: bool,
+    /// The look at the disk that the server has: one that is full is short, too.
+    space: DiskSpace,
     /// The stamp of the data directory, once there is one.
     pub(crate) meta: Option<Meta>,
     /// The last stop was clean, and the stamp has where the logs ended.
@@ -178,6 +182,13 @@ enum Inbound {
 }
 
 impl Process {
+    /// Fills the disk, or makes room on it. The server looks at it at once.
+    pub(crate) fn set_disk_full(&mut self, is_full: bool) {
+        self.disk_is_full = is_full;
+        let usable = if is_full { 0 } else { 1 << 39 };
+        self.space.set(Volume { total: 1 << 40, usable }, is_full);
+    }
+
     pub(crate) fn is_up(&self) -> bool {
         !self.shards.is_empty()
     }

@@ -1,0 +1,126 @@
+//! A file system that others fill: produces are refused while groups, fetches and deletions are
+//! served, and a server that starts on it makes room by a deletion. Where the machine cannot mount
+//! file systems, the test is skipped.
+
+use crate::support::offsets::{commit, committed};
+use crate::support::power::PowerSupply;
+use crate::support::{Client, PATIENCE, Server, create_topic, produce, topic_id};
+use muster_codec::messages::*;
+use muster_codec::record_batch::{BatchBuilder, Batches};
+use muster_codec::{Bytes, ErrorCode, Response};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+const DISK_BYTES: u64 = 512 << 20;
+const RESERVE_BYTES: u64 = 16 << 20;
+const RESERVE: &str = "disk.reserve.bytes=16777216";
+const TOPIC: &str = "orders";
+
+#[test]
+fn a_disk_that_others_fill_stops_produces_and_nothing_else() {
+    let volume = match PowerSupply::new(DISK_BYTES) {
+        Ok(volume) => volume,
+        Err(missing) => return test_skips::skip(missing),
+    };
+    let data = volume.path().join("data");
+    let mut server = Server::start(&data, 1, &[RESERVE]);
+    create_topic(&server, TOPIC, 1);
+    create_topic(&server, "large", 1);
+    assert_eq!(produce(&mut server.client(0), TOPIC, b"first"), Some(0));
+    for _ in 0..40 {
+        produce(&mut server.client(0), "large", &vec![7; 900_000]).unwrap();
+    }
+    commit(&server, "group", TOPIC, 0, 1);
+    until("the reserve is made", || {
+        std::fs::metadata(data.join("reserve")).is_ok_and(|file| file.len() == RESERVE_BYTES)
+    });
+
+    // Half of the reserve is left beside its file.
+    let first = volume.path().join("first");
+    fill(volume.path(), &first, RESERVE_BYTES / 2 + (1 << 20));
+    server.says("produces get KAFKA_STORAGE_ERROR");
+    serves_all_but_produces(&server, 2);
+    std::fs::remove_file(&first).unwrap();
+    server.says("produces are served");
+    assert_eq!(try_produce(&mut server.client(0)), (ErrorCode::None, 1));
+
+    // Nothing is left, under the running server and for the next one: its file is given up.
+    assert!(server.stop().success());
+    fill(volume.path(), &first, 0);
+    let mut server = server.restart();
+    server.says("gave up 16777216 bytes that were kept for a full disk");
+    server.says("produces get KAFKA_STORAGE_ERROR");
+    serves_all_but_produces(&server, 3);
+    delete_topic(&server, "large");
+    server.says("produces are served");
+    assert_eq!(try_produce(&mut server.client(0)), (ErrorCode::None, 2));
+    assert!(server.stop().success());
+}
+
+/// Commits this offset.
+fn serves_all_but_produces(server: &Server, offset: i64) {
+    let mut client = server.client(0);
+    assert_eq!(try_produce(&mut client), (ErrorCode::KafkaStorageError, -1));
+    commit(server, "group", TOPIC, 0, offset);
+    commit(server, "another group", TOPIC, 0, offset);
+    assert_eq!(committed(server, "group")[&(TOPIC.to_owned(), 0)].0, offset);
+    assert_eq!(fetched(&mut client), 0);
+}
+
+/// The error and the offset of a record.
+fn try_produce(client: &mut Client) -> (ErrorCode, i64) {
+    let mut builder = BatchBuilder::default();
+    builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
+    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
+    let partition_data = vec![PartitionProduceData { index: 0, records }];
+    let topic = TopicProduceData { name: TOPIC.into(), partition_data, ..Default::default() };
+    let topic_data = vec![topic];
+    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
+    let Response::Produce(body) = client.call(9, request.into()) else { panic!() };
+    let answer = &body.responses[0].partition_responses[0];
+    (ErrorCode::from_code(answer.error_code).unwrap(), answer.base_offset)
+}
+
+/// The first offset.
+fn fetched(client: &mut Client) -> i64 {
+    let topic_id = topic_id(client, TOPIC);
+    let partition = FetchPartition { partition_max_bytes: 1 << 20, ..Default::default() };
+    let topics = vec![FetchTopic { topic_id, partitions: vec![partition], ..Default::default() }];
+    let request = FetchRequest { max_bytes: 1 << 20, topics, ..Default::default() };
+    let Response::Fetch(body) = client.call(13, request.into()) else { panic!() };
+    let records = body.responses[0].partitions[0].records.as_deref().unwrap();
+    Batches::new(records).next().unwrap().unwrap().header.base_offset
+}
+
+fn delete_topic(server: &Server, name: &'static str) {
+    let topic = DeleteTopicState { name: Some(name.into()), ..Default::default() };
+    let topics = vec![topic];
+    let request = DeleteTopicsRequest { topics, timeout_ms: 10_000, ..Default::default() };
+    let Response::DeleteTopics(body) = server.client(0).call(6, request.into()) else { panic!() };
+    assert_eq!(body.responses[0].error_code, 0);
+}
+
+/// Leaves about this number of bytes of the file system free.
+fn fill(volume: &Path, filler: &Path, free: u64) {
+    for _ in 0..3 {
+        let (have, left) = (std::fs::metadata(filler).map_or(0, |it| it.len()), available(volume));
+        let length = (have + left.saturating_sub(free)).max(1).to_string();
+        let _ = Command::new("fallocate").args(["-l", &length]).arg(filler).output().unwrap();
+    }
+    assert!(available(volume) <= free + (1 << 20), "{} are left", available(volume));
+}
+
+fn available(volume: &Path) -> u64 {
+    let output = Command::new("df").args(["--output=avail", "-B1"]).arg(volume).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().last().unwrap().trim().parse().unwrap()
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not yet: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}

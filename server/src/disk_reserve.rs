@@ -1,0 +1,237 @@
+//! The reserve of disk space for shard logs, the stamp and deletions.
+//!
+//! A thread looks at the volume. While less than `disk.reserve.bytes` is free, shards refuse
+//! produces, and serve groups, fetches and deletions as before. As others may fill the disk, too,
+//! as much again is taken by a file, which is given up when little else is left: a server that has
+//! no room for its stamp and the next segments of its logs could not even start to delete.
+
+use crate::disk_space::DiskSpace;
+use crate::volume::{Volume, volume};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use tracing::{debug, error, info, warn};
+
+/// The file that takes the space, in the data directory.
+pub const RESERVE_FILE_NAME: &str = "reserve";
+
+/// The most of a volume that the reserve takes: one in this number of parts.
+const PARTS_OF_VOLUME: u64 = 16;
+
+/// The time between two looks, and that while a fast writer could fill the disk between two.
+const INTERVAL: Duration = Duration::from_secs(1);
+const SHORT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// With less than this beyond the reserve, the thread looks more often.
+const NEAR_BYTES: u64 = 4 << 30;
+
+/// Looks at the volume of a data directory, and gives the file up if startup needs its space. A
+/// thread of its own keeps looking, and makes the file.
+///
+/// # Errors
+/// There can be no further thread.
+pub(crate) fn keep(data: &Path, configured: i64) -> io::Result<DiskSpace> {
+    let mut reserve = Reserve::open(data, configured);
+    let space = reserve.space.clone();
+    let watch = move || {
+        loop {
+            thread::sleep(reserve.look());
+        }
+    };
+    thread::Builder::new().name("disk".to_owned()).spawn(watch)?;
+    Ok(space)
+}
+
+/// The reserve of a data directory.
+#[derive(Debug)]
+struct Reserve {
+    data: PathBuf,
+    /// `disk.reserve.bytes`
+    configured: u64,
+    /// The bytes of the file.
+    held: u64,
+    space: DiskSpace,
+    /// The file system cannot make the file, which was logged.
+    is_refused: bool,
+}
+
+/// The consequence of a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Decision {
+    is_short: bool,
+    held: u64,
+}
+
+impl Reserve {
+    fn open(data: &Path, configured: i64) -> Self {
+        let file = data.join(RESERVE_FILE_NAME);
+        let held = std::fs::metadata(file).map_or(0, |file| file.len());
+        let configured = configured.max(0).unsigned_abs();
+        let (space, data) = (DiskSpace::default(), data.to_owned());
+        let mut reserve = Self { data, configured, held, space, is_refused: false };
+        if let Some(volume) = reserve.volume() {
+            let decision = reserve.decide(volume);
+            // The file is not made here: this may take time.
+            reserve.carry_out(volume, Decision { held: decision.held.min(held), ..decision });
+        }
+        reserve
+    }
+
+    /// Looks at the volume; returns the time until the next look.
+    fn look(&mut self) -> Duration {
+        let Some(volume) = self.volume() else { return INTERVAL };
+        let decision = self.decide(volume);
+        self.carry_out(volume, decision);
+        let free = volume.usable + self.held;
+        let is_near = free < 2 * self.bytes(volume) + NEAR_BYTES;
+        if is_near && self.configured > 0 { SHORT_INTERVAL } else { INTERVAL }
+    }
+
+    fn volume(&self) -> Option<Volume> {
+        volume(self.data.to_str()?)
+    }
+
+    /// The bytes of the reserve on a volume.
+    fn bytes(&self, volume: Volume) -> u64 {
+        self.configured.min(volume.total / PARTS_OF_VOLUME)
+    }
+
+    fn decide(&self, volume: Volume) -> Decision {
+        let (bytes, was_short) = (self.bytes(volume), self.space.is_short());
+        // The file counts as free. A little more than it needs to begin ends it, so that it does
+        // not begin and end all the time.
+        let free = volume.usable + self.held;
+        let enough = 2 * bytes + if was_short { bytes / 8 } else { 0 };
+        let is_short = free < enough;
+        let held = if bytes == 0 || (is_short && volume.usable < bytes / 2) {
+            0
+        } else if !is_short && volume.usable >= 4 * bytes {
+            bytes
+        } else {
+            self.held
+        };
+        Decision { is_short, held }
+    }
+
+    fn carry_out(&mut self, volume: Volume, decision: Decision) {
+        let Decision { is_short, held } = decision;
+        if held != self.held {
+            self.hold(held);
+        }
+        let was_short = self.space.is_short();
+        self.space.set(volume, is_short);
+        let (bytes, data) = (self.bytes(volume), self.data.display());
+        let usable = volume.usable;
+        if is_short && !was_short {
+            error!(
+                "{data} has {usable} bytes left, and {bytes} are kept for groups and deletions \
+                 (disk.reserve.bytes): produces get KAFKA_STORAGE_ERROR. Delete topics or records, \
+                 or make room"
+            );
+        } else if was_short && !is_short {
+            info!("{data} has {usable} bytes again: produces are served");
+        }
+    }
+
+    /// Gives the file this length.
+    fn hold(&mut self, bytes: u64) {
+        match resize(&self.data.join(RESERVE_FILE_NAME), bytes) {
+            Ok(()) if bytes < self.held => {
+                warn!("gave up {} bytes that were kept for a full disk", self.held - bytes);
+                self.held = bytes;
+            }
+            Ok(()) => self.held = bytes,
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_refused, true) {
+                    debug!("could not keep {bytes} bytes for a full disk: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Has a file take this number of bytes of the volume.
+fn resize(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = File::options().create(true).write(true).truncate(false).open(path)?;
+    file.set_len(0)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let taken = fallocate(&file, FallocateFlags::empty(), 0, bytes);
+    if taken.is_err() {
+        file.set_len(0)?;
+    }
+    Ok(taken?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const TOTAL: u64 = 10_240 * MIB;
+
+    /// A reserve of 64 MiB whose file has this length, and what it decides.
+    fn decided(was_short: bool, usable: u64, held: u64) -> (bool, u64) {
+        let space = DiskSpace::default();
+        space.set(Volume { total: TOTAL, usable: 0 }, was_short);
+        let data = PathBuf::from("data");
+        let configured = 64 * MIB;
+        let reserve = Reserve { data, configured, held: held * MIB, space, is_refused: false };
+        let Decision { is_short, held } =
+            reserve.decide(Volume { total: TOTAL, usable: usable * MIB });
+        (is_short, held / MIB)
+    }
+
+    #[test]
+    fn produces_are_refused_while_less_than_the_reserve_is_free_beside_the_file() {
+        for (was_short, usable, held, expected) in [
+            (false, 1_000, 0, (false, 64)),
+            (false, 255, 0, (false, 0)),
+            (false, 64, 64, (false, 64)),
+            (false, 63, 64, (true, 64)),
+            (true, 71, 64, (true, 64)),
+            (true, 72, 64, (false, 64)),
+            // Others fill the disk on: the file is given up, and counts as free.
+            (true, 31, 64, (true, 0)),
+            (true, 95, 0, (true, 0)),
+            (true, 136, 0, (false, 0)),
+            (true, 256, 0, (false, 64)),
+            (false, 127, 0, (true, 0)),
+        ] {
+            let case = format!("{usable} MiB are free, {held} in the file, short: {was_short}");
+            assert_eq!(decided(was_short, usable, held), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_small_volume_keeps_a_sixteenth_and_no_reserve_keeps_nothing() {
+        let of = |configured: i64, total: u64| {
+            let data = tempfile::tempdir().unwrap();
+            let reserve = Reserve::open(data.path(), configured);
+            reserve.bytes(Volume { total, usable: 0 })
+        };
+        assert_eq!(of(1 << 20, 32 << 20), 1 << 20);
+        assert_eq!(of(1 << 20, 8 << 20), 512 << 10);
+        assert_eq!(of(0, 8 << 20), 0);
+    }
+
+    #[test]
+    fn the_file_takes_the_space_and_gives_it_back() {
+        let data = tempfile::tempdir().unwrap();
+        let mut reserve = Reserve::open(data.path(), 1 << 20);
+        let file = data.path().join(RESERVE_FILE_NAME);
+        assert!(!file.exists(), "it is made later");
+        reserve.look();
+        let len = || std::fs::metadata(&file).unwrap().len();
+        assert_eq!((len(), reserve.held), (1 << 20, 1 << 20));
+        assert!(reserve.space.volume().is_some() && !reserve.space.is_short());
+        // The next start finds it, and gives it up if the reserve is turned off.
+        assert_eq!(Reserve::open(data.path(), 1 << 20).held, 1 << 20);
+        assert_eq!(Reserve::open(data.path(), 0).held, 0);
+        assert_eq!(len(), 0);
+    }
+}
