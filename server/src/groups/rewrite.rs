@@ -153,6 +153,10 @@ impl Rewrite {
     /// Continues, before the log is polled. Returns true when a snapshot is due: the log has a
     /// block in another segment, so that the snapshot has all that is older.
     pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>) -> bool {
+        // It is large, and there is none nearly always.
+        if self.stage.is_none() {
+            return false;
+        }
         let Some(stage) = self.stage.take() else { return false };
         let written = log.log().written_bytes();
         self.stage = match stage {

@@ -80,6 +80,14 @@ impl NamesCheck {
 
     /// Continues, at the end of a turn.
     pub(super) fn turn(&mut self, log: &ShardLog, now: i64, going: Going, ops: &mut Vec<FileOp>) {
+        let is_waiting = match self.stage {
+            Stage::Idle => now < self.next_at || going.is_ended,
+            Stage::Looking(_) | Stage::ReadingHead(_) => true,
+            Stage::Found(_) | Stage::HeadRead => false,
+        };
+        if is_waiting && !going.is_stopping {
+            return;
+        }
         let Self { file, token, .. } = *self;
         if going.is_stopping && self.last_round == LastRound::No {
             (self.last_round, self.after, self.next_at) = (LastRound::UnderWay, 0, now);

@@ -220,9 +220,14 @@ impl ShardLog {
     /// Continues compaction if its pace allows a slice.
     pub(super) fn poll_compaction(&mut self, now: i64, ops: &mut Vec<FileOp>) {
         self.remove_retired(ops);
-        let rewrites = self.compaction.rewrite.is_under_way();
-        let config = self.config.compaction.or_else(|| rewrites.then(CompactionConfig::default));
-        let Some(config) = config.filter(|_| !self.compaction.is_waiting) else { return };
+        if self.compaction.is_waiting {
+            return;
+        }
+        let config = match self.config.compaction {
+            Some(config) => config,
+            None if self.compaction.rewrite.is_under_way() => CompactionConfig::default(),
+            None => return,
+        };
         if !std::mem::replace(&mut self.compaction.is_tidy, true) {
             self.close(ASIDE, ops);
             ops.push(FileOp::RemoveFile { path: self.path(ASIDE) });
