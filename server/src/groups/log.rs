@@ -6,6 +6,7 @@ use super::Inputs;
 use super::clock::GroupClock;
 use super::counters::{FlushClock, LogCounters};
 use super::faults::faulty;
+use super::not_restated::NotRestated;
 use super::slots::{ListingOfSlots, Slots};
 use crate::clock::Times;
 use crate::placement::Slot;
@@ -21,7 +22,6 @@ use muster_coordinator::{
 use muster_faults::Fault;
 use muster_storage::limits::OPERATION_BYTES_MAX;
 use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
-use std::fmt;
 use tracing::{debug, warn};
 
 // The record of the largest group fits one operation: its members, and the names of the group, its
@@ -46,14 +46,6 @@ pub(super) enum LogNews {
     Damaged(String),
     /// The segments up to this position are replaced.
     Rewritten(u64),
-}
-
-/// The state could not be appended.
-#[derive(Debug)]
-pub(super) enum NotRestated {
-    Append(AppendError),
-    /// A group or id in the snapshot is damaged, too.
-    Snapshot(String),
 }
 
 /// The log refused an operation.
@@ -482,20 +474,5 @@ impl GroupLog {
         self.slots.on(slot, |coordinator, budget| {
             act(coordinator, &mut Context { now, wall, position, ids, topics: image, budget })
         })
-    }
-}
-
-impl From<AppendError> for NotRestated {
-    fn from(error: AppendError) -> Self {
-        Self::Append(error)
-    }
-}
-
-impl fmt::Display for NotRestated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Append(error) => write!(f, "{error}"),
-            Self::Snapshot(damage) => write!(f, "the snapshot is damaged, too: {damage}"),
-        }
     }
 }

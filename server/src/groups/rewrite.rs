@@ -14,7 +14,8 @@
 //! restored from its peers instead.
 
 use super::TurnEnd;
-use super::log::{GroupLog, NotRestated};
+use super::log::GroupLog;
+use super::not_restated::NotRestated;
 use crate::config::Config;
 use crate::placement::{Slot, TransactionsPartition};
 use crate::trash;

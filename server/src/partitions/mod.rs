@@ -38,6 +38,7 @@ mod questions;
 mod reads;
 mod rounds;
 mod share_reads;
+mod timers;
 mod transactions;
 
 pub(crate) use batch::is_transactional;

@@ -1,0 +1,47 @@
+//! What partitions do when its time has come: retention, producers, compaction, recovery points.
+
+use super::{Effects, Partitions};
+use crate::clock::{Times, earliest};
+
+impl Partitions {
+    /// The time when [`Self::expire`] has something to do, in milliseconds since the epoch.
+    pub fn next_deadline(&self) -> Option<i64> {
+        earliest([
+            self.fetches.next_deadline(),
+            self.next_sweep,
+            self.compactor.next_deadline(),
+            self.checkpoint.next_deadline(),
+            self.looks_deadline(),
+        ])
+    }
+
+    /// Answers fetches whose time to wait has passed; checks retention and idle producers; compacts
+    /// partitions, and writes recovery points. A call that comes too early does no harm.
+    pub fn expire(&mut self, times: Times, out: &mut Effects) {
+        let (now, wall) = (times.now, times.expiry());
+        while let Some(fetch) = self.fetches.due(now) {
+            self.unpark(fetch, out);
+        }
+        if self.next_sweep.is_some_and(|sweep| sweep <= now) {
+            self.schedule_sweep(now);
+            let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
+            let is_short = self.io.producers.is_short(self.io.producers_max);
+            for partition in self.partitions.values_mut() {
+                partition.sweep(wall, &mut self.io, out);
+                partition.producers.expire(wall, expiration_ms, &mut self.io.producers);
+                if is_short {
+                    partition.producers.forget_inactive(wall, &mut self.io.producers);
+                }
+            }
+            self.count_damage();
+        }
+        self.compact(times, out);
+        self.checkpoint(now, out);
+        self.look_at_files(now, out);
+    }
+
+    pub(super) fn schedule_sweep(&mut self, now: i64) {
+        let interval = self.config.log_retention_check_interval_ms;
+        self.next_sweep = (!self.partitions.is_empty()).then_some(now.saturating_add(interval));
+    }
+}
