@@ -1,4 +1,4 @@
-//! What partitions do when its time has come: retention, producers, compaction, recovery points.
+//! Work of partitions that is due at a time: retention, producers, compaction, recovery points.
 
 use super::{Effects, Partitions};
 use crate::clock::{Times, earliest};

@@ -306,11 +306,7 @@ impl Loaded {
             may_have_lost_records: may_have_lost_writes,
             stopping: Stopping::No,
         };
-        shard.report_ends();
-        let offline = shard.partitions.offline_list();
-        shard.broker.report_offline(&offline, &mut shard.commands);
-        shard.broker.report_access(&mut shard.commands);
-        shard.transactions_loaded();
+        shard.report_loaded();
         Ok((shard, effects.ops))
     }
 
@@ -340,6 +336,17 @@ impl Loaded {
             token_tag: LOG_TOKENS,
             ..Default::default()
         }
+    }
+}
+
+impl Shard {
+    /// Reports to readers, the other shards and the coordinators what was loaded.
+    fn report_loaded(&mut self) {
+        self.report_ends();
+        let offline = self.partitions.offline_list();
+        self.broker.report_offline(&offline, &mut self.commands);
+        self.broker.report_access(&mut self.commands);
+        self.transactions_loaded();
     }
 }
 
