@@ -3,7 +3,8 @@
 //! that has not asked for anything, or only has to read its answer, gives way to a new one.
 
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The most connections. With one more the oldest that nothing is done for is closed.
 const CONNECTIONS_MAX: usize = 32;
@@ -14,11 +15,21 @@ pub(super) const REQUESTS_MAX: usize = 8;
 /// The most threads: those of connections that gave way end a moment later.
 const THREADS_MAX: usize = 2 * CONNECTIONS_MAX;
 
+/// The time that a new connection waits for one of these to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 const _: () = assert!(REQUESTS_MAX < CONNECTIONS_MAX);
 
 /// All places.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Places(Arc<Mutex<Taken>>);
+pub(super) struct Places(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    taken: Mutex<Taken>,
+    /// Signalled when a thread has ended.
+    ended: Condvar,
+}
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -56,10 +67,14 @@ pub(super) struct Place {
 pub(super) struct Working<'p>(&'p Place);
 
 impl Places {
-    /// The place of a new connection; None if it has to be closed.
+    /// The place of a new connection; None if it has to be closed. Waits while there are too many
+    /// threads, for [`PATIENCE`] at most: otherwise many connections at once, which give way to
+    /// each other, would keep a probe out.
     pub(super) fn enter(&self, stream: &Arc<TcpStream>) -> Option<Place> {
-        let mut taken = self.lock();
-        if taken.threads >= THREADS_MAX {
+        let are_too_many = |taken: &mut Taken| taken.threads >= THREADS_MAX;
+        let waited = self.0.ended.wait_timeout_while(self.lock(), PATIENCE, are_too_many);
+        let (mut taken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        if timeout.timed_out() {
             return None;
         }
         if taken.connections.len() >= CONNECTIONS_MAX {
@@ -74,7 +89,7 @@ impl Places {
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
         // Each change is a single step.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -123,6 +138,7 @@ impl Drop for Place {
         let mut taken = self.places.lock();
         taken.threads -= 1;
         taken.connections.retain(|it| it.number != self.number);
+        self.places.0.ended.notify_one();
     }
 }
 
@@ -178,5 +194,18 @@ mod tests {
         let connection = connection(&listener).0;
         let held: Vec<_> = (0..=THREADS_MAX).map(|_| places.enter(&connection)).collect();
         assert_eq!(held.iter().flatten().count(), THREADS_MAX);
+    }
+
+    #[test]
+    fn a_connection_waits_until_one_that_gave_way_has_ended() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let places = Places::default();
+        let connection = connection(&listener).0;
+        let mut held: Vec<_> = (0..THREADS_MAX).map(|_| places.enter(&connection)).collect();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| places.enter(&connection));
+            drop(held.pop());
+            assert!(waiting.join().unwrap().is_some());
+        });
     }
 }
