@@ -1,22 +1,17 @@
 //! ACLs: the refusals of each API, the parts that are left out of answers, and changes, which hold
 //! on every shard, and after a startup.
 
+use crate::support::alice;
 use crate::support::attacks::dense::{self, Form, Target};
 use crate::support::streams::{CHANGELOG, REPARTITION, StreamsMember, WORDS};
-use crate::support::{Client, Server, create_topic, free_ports, topic_id};
+use crate::support::{Client, Server, create_topic, topic_id};
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Bytes, ErrorCode, Request, Response};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const CONFIGS: [&str; 9] = [
-    "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SASL_PLAINTEXT",
-    "listener.name.outside.sasl.enabled.mechanisms=PLAIN",
-    "listener.name.outside.plain.sasl.jaas.config=\
-     org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"secret\";",
-    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users=User:ANONYMOUS",
+const CONFIGS: [&str; 4] = [
     "group.initial.rebalance.delay.ms=0",
     "group.coordinator.rebalance.protocols=classic,consumer,streams",
     "group.streams.initial.rebalance.delay.ms=0",
@@ -34,11 +29,8 @@ struct Secured {
 
 impl Secured {
     fn start(data: &Path) -> Self {
-        let (inside, outside) = (free_ports(2), free_ports(2));
-        let listeners =
-            format!("listeners=INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside}");
-        let arguments: Vec<&str> = std::iter::once(&*listeners).chain(CONFIGS).collect();
-        Self { server: Server::with_arguments(data, inside, 2, &arguments), outside }
+        let (server, outside) = alice::start(data, 2, &CONFIGS);
+        Self { server, outside }
     }
 
     fn admin(&self) -> Client {
@@ -48,11 +40,7 @@ impl Secured {
     /// A client of alice on a shard.
     fn alice(&self, shard: u16) -> Client {
         let mut client = Client::connect(self.outside + shard);
-        let request = SaslHandshakeRequest { mechanism: "PLAIN".into() };
-        client.call(1, request.into());
-        let auth_bytes = b"\0alice\0secret".to_vec().into();
-        let answer = client.call(2, SaslAuthenticateRequest { auth_bytes }.into());
-        assert!(errors(&answer).is_empty(), "{answer:?}");
+        assert_eq!(alice::log_in(&mut client, "secret"), NONE);
         client
     }
 

@@ -1,36 +1,14 @@
 //! The lines of the log about changes of the cluster, and about clients that are turned away.
 
-use crate::support::{Client, Server, free_ports};
+use crate::support::alice::{self, log_in};
+use crate::support::{Client, Server};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Request};
 use serde_json::{Value, json};
 
-const CONFIGS: [&str; 7] = [
-    "--log-format",
-    "json",
-    "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SASL_PLAINTEXT",
-    "listener.name.outside.sasl.enabled.mechanisms=PLAIN",
-    "listener.name.outside.plain.sasl.jaas.config=\
-     org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"secret\";",
-    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users=User:ANONYMOUS",
-];
-
 /// A server with JSON lines, and the port of its listener that asks for a password.
 fn server(data: &std::path::Path) -> (Server, u16) {
-    let (inside, outside) = (free_ports(1), free_ports(1));
-    let listeners = format!("listeners=INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside}");
-    let arguments: Vec<&str> = std::iter::once(&*listeners).chain(CONFIGS).collect();
-    (Server::with_arguments(data, inside, 1, &arguments), outside)
-}
-
-/// The answer of the outside listener to a name and a password.
-fn log_in(client: &mut Client, password: &str) -> i16 {
-    client.call(1, SaslHandshakeRequest { mechanism: "PLAIN".into() }.into());
-    let auth_bytes = format!("\0alice\0{password}").into_bytes().into();
-    let answer = client.call(2, SaslAuthenticateRequest { auth_bytes }.into());
-    let muster_codec::Response::SaslAuthenticate(answer) = answer else { panic!() };
-    answer.error_code
+    alice::start(data, 1, &["--log-format", "json"])
 }
 
 /// The first line with these words, without its time.

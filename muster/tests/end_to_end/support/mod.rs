@@ -1,6 +1,7 @@
 //! A server in a process of its own, and a client for it: for end-to-end tests.
 
 pub mod admin;
+pub mod alice;
 pub mod attacks;
 pub mod bulk;
 pub mod consumers;
