@@ -279,7 +279,7 @@ pub fn set_base_offset(batch: &mut [u8], base_offset: i64) {
 /// # Panics
 /// If `batch` is shorter than a header.
 pub fn restore_framing(batch: &mut [u8], base_offset: i64) {
-    put(batch, 0, base_offset.to_be_bytes());
+    set_base_offset(batch, base_offset);
     put(batch, LENGTH_AT, ((batch.len() - LENGTH_OVERHEAD) as i32).to_be_bytes());
     put(batch, MAGIC_AT, MAGIC.to_be_bytes());
 }

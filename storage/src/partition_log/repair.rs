@@ -9,10 +9,7 @@ use super::scan::{Expected, Scan, SegmentSource};
 use super::segment::Segment;
 use crate::limits::{PARTITION_SEGMENT_BYTES_MAX, RESTORED_BATCH_BYTES_MAX};
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
-use muster_codec::record_batch::{
-    BatchHeader, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, restore_framing,
-    validate,
-};
+use muster_codec::record_batch::{BatchHeader, restore_framing, validate};
 use std::io;
 use std::ops::Range;
 
@@ -228,21 +225,7 @@ fn restored(
 
 /// A batch without records, as compaction leaves it, of one offset.
 fn empty_batch(offset: i64) -> Vec<u8> {
-    let header = BatchHeader {
-        base_offset: offset,
-        batch_length: 0,
-        partition_leader_epoch: super::LEADER_EPOCH,
-        crc: 0,
-        attributes: 0,
-        last_offset_delta: 0,
-        base_timestamp: NO_TIMESTAMP,
-        max_timestamp: NO_TIMESTAMP,
-        producer_id: NO_PRODUCER_ID,
-        producer_epoch: NO_PRODUCER_EPOCH,
-        base_sequence: NO_SEQUENCE,
-        records_count: 0,
-    };
     let mut batch = vec![0; RECORD_BATCH_HEADER_BYTES];
-    header.write(&mut batch);
+    BatchHeader::empty(offset).write(&mut batch);
     batch
 }

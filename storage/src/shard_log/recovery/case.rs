@@ -55,6 +55,10 @@ pub struct Corruption {
 }
 
 impl Corruption {
+    pub(super) fn new(case: Case, segment: u64, at: usize, what: &str) -> Self {
+        Self { case, segment, at, what: what.to_owned() }
+    }
+
     /// The place and the kind of the damage, in words.
     pub fn place(&self) -> String {
         let Self { segment, at, what, .. } = self;
@@ -71,11 +75,5 @@ impl fmt::Display for Corruption {
 impl std::error::Error for Corruption {}
 
 pub(super) fn refuse<T>(case: Case, segment: u64, at: usize, what: &str) -> Result<T, Corruption> {
-    Err(Corruption { case, segment, at, what: what.to_owned() })
-}
-
-/// The damage of a segment whose header cannot be read.
-pub(super) fn no_header(segment: u64) -> Corruption {
-    let what = "its header is not valid".to_owned();
-    Corruption { case: Case::I, segment, at: 0, what }
+    Err(Corruption::new(case, segment, at, what))
 }

@@ -19,7 +19,7 @@ use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, TORN_BYTES_MAX};
 use crate::log_partition::LogPartition;
 use crate::segment_name;
 use blocks::{classify, cut, is_zero, later_block, torn_end};
-use case::{no_header, refuse};
+use case::refuse;
 use muster_codec::record_batch::Batch;
 use muster_faults::Fault;
 use std::collections::BTreeMap;
@@ -208,7 +208,8 @@ impl Recovery {
             header => header?,
         };
         let Some(header) = header else {
-            if self.spare_known(sequence, &no_header(sequence)) {
+            let no_header = Corruption::new(Case::I, sequence, 0, "its header is not valid");
+            if self.spare_known(sequence, &no_header) {
                 return Ok(());
             }
             self.unfinished = Some(Unfinished { first: sequence, last: sequence });

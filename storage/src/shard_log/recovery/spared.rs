@@ -2,7 +2,6 @@
 //! needed after it. Positions ascend, so that it is known which operations are missing.
 
 use super::blocks::{classify, later_block};
-use super::case::refuse;
 use super::{Case, Corruption, NOT_A_BLOCK, Recovered, Recovery};
 use crate::layout::{Block, SegmentHeader};
 use crate::log_partition::LogPartition;
@@ -52,8 +51,8 @@ impl Recovery {
     pub(super) fn spare_missing(&mut self, sequence: u64) -> bool {
         while self.next_sequence() < sequence {
             let missing = self.next_sequence();
-            let what = refuse::<()>(Case::J, missing, 0, "it is missing");
-            if self.unfinished.is_some() || !what.is_err_and(|it| self.spare_known(missing, &it)) {
+            let corruption = Corruption::new(Case::J, missing, 0, "it is missing");
+            if !self.spare_known(missing, &corruption) {
                 return false;
             }
         }
@@ -141,8 +140,7 @@ impl Recovery {
 
     /// Notes damage in a segment, from one place to another.
     pub(super) fn spare_bytes(&mut self, segment: u64, from: usize, to: usize, what: &str) {
-        let corruption = Corruption { case: Case::F, segment, at: from, what: what.to_owned() };
-        self.note_spared(&corruption, to - from);
+        self.note_spared(&Corruption::new(Case::F, segment, from, what), to - from);
     }
 
     pub(super) fn note_spared(&mut self, corruption: &Corruption, bytes: usize) {
