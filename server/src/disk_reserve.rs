@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_takes_the_space_and_gives_it_back() {
+    fn the_file_takes_the_space_until_there_is_no_reserve() {
         let data = tempfile::tempdir().unwrap();
         let mut reserve = Reserve::open(data.path(), 1 << 20);
         let file = data.path().join(RESERVE_FILE_NAME);

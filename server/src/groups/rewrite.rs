@@ -154,7 +154,7 @@ impl Rewrite {
     /// Continues, before the log is polled. Returns true when a snapshot is due: the log has a
     /// block in another segment, so that the snapshot has all that is older.
     pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>) -> bool {
-        // It is large, and there is none nearly always.
+        // A stage is large: it is moved only if there is one, which is rare.
         if self.stage.is_none() {
             return false;
         }
