@@ -58,6 +58,7 @@ pub use partition_log::{
 };
 pub use progress::Progress;
 pub use shard_log::{
-    CompactionConfig, CompactionNews, Corruption, Cut, KnownSegments, LogConfig, LogFile, ReadPlan,
-    Reading, Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog, Superseded,
+    CompactionConfig, CompactionNews, Corruption, Cut, KnownSegments, LogConfig, LogExtent,
+    LogFile, ReadPlan, Reading, Recovered, RecoveredBatch, Recovery, SegmentExtent, SegmentWalk,
+    ShardLog, Superseded,
 };

@@ -1,5 +1,6 @@
 //! The files of a log, for a look whether they still have their names and lengths.
 
+use super::segment::Segment;
 use super::{PartitionLog, segment_file_name};
 use crate::file_op::FileId;
 use crate::open_files::OpenFiles;
@@ -31,6 +32,16 @@ impl PartitionLog {
             file: files.id_of(self.key(segment.file)),
             bytes: segment.written,
             number: segment.file,
+        })
+    }
+
+    /// The files of segments to which bytes may be added, relative to the data directory, and the
+    /// bytes that each has.
+    pub fn growing(&self) -> impl Iterator<Item = (PathBuf, u64)> {
+        let active = self.active_segment();
+        let grows = move |it: &&Segment| it.base_offset == active || it.written < it.size;
+        self.segments.iter().filter(grows).map(|segment| {
+            (self.place.dir.join(segment_file_name(segment.base_offset)), segment.written)
         })
     }
 

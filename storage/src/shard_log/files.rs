@@ -3,8 +3,10 @@
 
 use super::ShardLog;
 use super::compaction::segment_path;
+use super::segments::Segment;
 use crate::file_op::{FileId, FileKey};
 use crate::layout::SegmentHeader;
+use crate::segment_name;
 use std::path::PathBuf;
 
 /// A segment's file, as it should be.
@@ -20,7 +22,41 @@ pub struct LogFile {
     pass: u64,
 }
 
+/// What a backup takes of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogExtent {
+    /// The directory, relative to the data directory.
+    pub directory: PathBuf,
+    /// The segments, in order; other segments in the directory are none of the log's.
+    pub segments: Vec<SegmentExtent>,
+}
+
+/// What a backup takes of a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentExtent {
+    pub name: String,
+    /// The bytes with its header and its blocks: the server may write behind them.
+    pub bytes: u64,
+    /// The length of the file, which has zeros behind these bytes.
+    pub file_bytes: u64,
+}
+
 impl ShardLog {
+    /// The log as a backup takes it, which gives its files other names: they are not reused.
+    pub fn begin_backup(&mut self) -> LogExtent {
+        self.segments.give_names();
+        // A segment that has no blocks is prepared again; but a log has one at least.
+        let last = self.segments.last_with_blocks().map_or(0, |(sequence, _)| sequence);
+        let is_taken = |(at, (sequence, _)): &(usize, (u64, _))| *at == 0 || *sequence <= last;
+        let segments = self.segments.all().enumerate().take_while(is_taken);
+        let extent = |(_, (sequence, segment)): (usize, (u64, &Segment))| SegmentExtent {
+            name: segment_name::file_name(sequence),
+            bytes: u64::from(segment.end),
+            file_bytes: u64::from(segment.segment_bytes),
+        };
+        LogExtent { directory: self.config.dir.clone(), segments: segments.map(extent).collect() }
+    }
+
     /// The last file with blocks.
     pub fn newest_file(&self) -> Option<LogFile> {
         let (sequence, _) = self.segments.last_with_blocks()?;

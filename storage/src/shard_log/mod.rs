@@ -16,7 +16,7 @@ pub mod recovery;
 mod segments;
 
 pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews, Superseded};
-pub use files::LogFile;
+pub use files::{LogExtent, LogFile, SegmentExtent};
 pub use known::{KnownSegments, SegmentWalk};
 pub use read::{ReadPlan, Reading};
 pub use recovery::{Corruption, Cut, Recovered, RecoveredBatch, Recovery};

@@ -101,6 +101,8 @@ pub(crate) struct Segments {
     spare: VecDeque<u64>,
     /// Files of replaced segments that will be removed.
     retired: VecDeque<u64>,
+    /// The files of segments before this number may have other names, of a backup: none is reused.
+    named_before: u64,
     /// The bytes of blocks that got a place.
     placed_bytes: u64,
 }
@@ -118,6 +120,7 @@ impl Segments {
             is_tail_synced: true,
             spare: VecDeque::new(),
             retired: VecDeque::new(),
+            named_before: 0,
             placed_bytes: 0,
         };
         if let Some(tail) = recovered.tail {
@@ -338,6 +341,18 @@ impl Segments {
         can_seal
     }
 
+    /// The files get other names, of a backup: they are not to be written again, other than behind
+    /// the blocks that they have.
+    pub(crate) fn give_names(&mut self) {
+        self.named_before = self.next_sequence;
+        self.retired.append(&mut self.spare);
+    }
+
+    /// All segments, in order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, &Segment)> {
+        self.list.iter().map(|(sequence, segment)| (*sequence, segment))
+    }
+
     /// The segment that follows a number.
     pub(crate) fn next(&self, after: u64) -> Option<(u64, &Segment)> {
         let (sequence, segment) = self.list.range(after + 1..).next()?;
@@ -382,14 +397,15 @@ impl Segments {
         self.list.insert(sequence, new);
     }
 
-    /// Keeps the file of a replaced segment for reuse if it fits and few are kept; otherwise it is
-    /// to be removed.
+    /// Keeps the file of a replaced segment for reuse if it fits, few are kept, and no backup may
+    /// have it; otherwise it is to be removed.
     fn retire(&mut self, sequence: u64, old: Option<&Segment>, config: &LogConfig) {
         let LogConfig { block_bytes, segment_bytes, .. } = *config;
         let fits = |old: &Segment| {
             let size = (old.block_bytes, old.segment_bytes);
             !old.is_compacted() && size == (block_bytes, segment_bytes)
         };
+        let old = old.filter(|_| sequence >= self.named_before);
         if self.spare.len() < SPARE_SEGMENTS_MAX && old.is_some_and(fits) {
             self.spare.push_back(sequence);
         } else {

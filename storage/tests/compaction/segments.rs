@@ -5,6 +5,7 @@ use crate::story::Story;
 use muster_codec::record_batch::Batches;
 use muster_storage::layout::{Block, COMPACTED_VERSION, SegmentHeader};
 use muster_storage::{FileDone, FileOp, FileToken};
+use std::collections::BTreeMap;
 
 #[test]
 fn small_segments_are_merged() {
@@ -152,6 +153,51 @@ fn a_partition_is_fetched_before_during_and_after_compaction() {
     assert_eq!(fetch(&mut story, 2).len(), 7);
     story.crash();
     assert_eq!(fetch(&mut story, 2).len(), 7);
+}
+
+#[test]
+fn files_of_a_backup_are_not_reused() {
+    let mut story = Story::new(compacting_config());
+    let (mut of_backup, mut is_backed_up) = (BTreeMap::new(), false);
+    let (mut reused, mut removed) = (0, 0);
+    for round in 0..1_000 {
+        if round >= 500 && !is_backed_up {
+            let extent = story.log.begin_backup();
+            is_backed_up = extent.segments.len() > 2;
+            let taken = extent.segments.into_iter().map(|it| {
+                let path = extent.directory.join(it.name);
+                let bytes = story.disk.live[&path][..it.bytes as usize].to_vec();
+                (path, bytes)
+            });
+            of_backup = taken.collect();
+        }
+        let value = [round as u8; 400];
+        story.log.append(part(0), story.now, [(&b"key"[..], Some(&value[..]))]).unwrap();
+        for _ in 0..4 {
+            let mut ops = Vec::new();
+            story.log.poll(story.now, &mut ops);
+            for op in &ops {
+                match op {
+                    FileOp::Rename { from, to } if *to != story.path(1) => {
+                        assert!(!of_backup.contains_key(from), "{}", from.display());
+                        reused += usize::from(is_backed_up);
+                    }
+                    FileOp::Rename { to, .. } => drop(of_backup.remove(to)),
+                    FileOp::RemoveFile { path } => {
+                        removed += usize::from(of_backup.remove(path).is_some());
+                    }
+                    _ => {}
+                }
+            }
+            let done = story.disk.perform_all(ops);
+            done.into_iter().for_each(|done| story.log.done(done));
+            for (path, bytes) in &of_backup {
+                assert!(story.disk.live[path].starts_with(bytes), "{}", path.display());
+            }
+            story.now += 1;
+        }
+    }
+    assert!(removed > 0 && reused > 10, "{removed} removed; {reused} later files reused");
 }
 
 #[test]
