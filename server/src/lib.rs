@@ -9,6 +9,7 @@
 
 pub mod addresses;
 pub mod admin;
+pub mod backup;
 pub mod calendar;
 pub mod certificates;
 pub mod clock;

@@ -6,6 +6,7 @@
 //! the offsets of share groups, or for their deletion, for the leaders of the partitions
 //! ([`Message::StateQuestion`]).
 
+use crate::backup::BackupOrder;
 use crate::cluster::{self, ClusterImage, OfflineList};
 use crate::inquiry::Inquiry;
 use crate::quotas::Limit;
@@ -106,6 +107,8 @@ pub enum Message {
     TokenKeys(TokenKeys),
     /// For the reactor: send a copy of the shard's numbers.
     Report(Sender<Report>),
+    /// For the reactor, from the admin side: link the shard's files for a backup.
+    BackUp(BackupOrder),
     /// From the admin side.
     Inquiry(Inquiry),
     /// From the operator: finish pending requests and end.
@@ -210,6 +213,7 @@ impl Message {
             | Self::TokenKeys(_)
             | Self::Pushed(_)
             | Self::Report(_)
+            | Self::BackUp(_)
             | Self::Inquiry(_)
             | Self::Stop => {}
         }

@@ -3,6 +3,7 @@
 //! (`reactor/ring.rs`), or in the simulator. One turn is: completions -> events -> `step` ->
 //! commands -> a wait.
 
+mod backup;
 mod error;
 pub(crate) mod handshakes;
 mod io;
@@ -267,6 +268,7 @@ impl<I: Io> Reactor<I> {
                 self.note_full(io, shard);
                 self.report(shard, &to);
             }
+            Completion::Mail(Message::BackUp(order)) => self.back_up(io, shard, order),
             Completion::Mail(message) => self.step(io, shard, Event::Mail(message)),
         }
         self.files.resume(io.files());

@@ -5,6 +5,7 @@ mod ports;
 mod stop_bound;
 
 use crate::Failure;
+use crate::backup;
 use crate::certificates::{CertificateThread, Certificates};
 use crate::clock::{self, Clock, wall};
 use crate::cluster::ClusterImage;
@@ -109,6 +110,9 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let placement = config.placement(options.shards);
     reshard::reshard(&mut directory, placement, log_sizes, &mut ids, wall().0)?;
     let may_have_lost_writes = directory.meta.begin_start(&boot_id());
+    if let Err(error) = backup::remove_left(&options.data) {
+        warn!("could not remove what a backup has left: {error}");
+    }
     trash::keep_emptying(&options.data, options.config.trash_retention_ms)?;
     let common = Common {
         config: Arc::new(config),

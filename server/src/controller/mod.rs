@@ -174,6 +174,7 @@ impl Controller {
             | Message::StateQuestion(_)
             | Message::StateAnswer(_)
             | Message::Report(_)
+            | Message::BackUp(_)
             | Message::Inquiry(_)
             | Message::Stop => unreachable!("no message to the controller"),
         }

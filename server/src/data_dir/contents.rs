@@ -1,6 +1,7 @@
 //! Recognises the entries of a data directory by their names.
 
 use super::stamp::{STAMP_ASIDE_FILE_NAME, STAMP_FILE_NAME};
+use crate::backup::BACKUP;
 use crate::disk_reserve::RESERVE_FILE_NAME;
 use crate::partitions::layout::{RECOVERY_POINTS, TOPICS};
 use crate::trash::TRASH;
@@ -21,6 +22,8 @@ pub enum Entry {
     Trash,
     /// The file that keeps space for a full disk.
     Reserve,
+    /// A backup under way, or one that was cut short.
+    Backup,
     /// A temporary file: no sign that the directory was in use.
     Passing,
     /// Not one of muster's: it is left alone.
@@ -36,6 +39,7 @@ impl Entry {
             RECOVERY_POINTS => Self::RecoveryPoints,
             TRASH => Self::Trash,
             RESERVE_FILE_NAME => Self::Reserve,
+            BACKUP => Self::Backup,
             ".lock" => Self::Passing,
             _ if name.starts_with(".block-size-") => Self::Passing,
             _ => shards(name).map_or(Self::Unknown, Self::ShardLogs),
@@ -66,7 +70,7 @@ pub(crate) fn traces_of_use(directory: &Path) -> io::Result<Vec<String>> {
     let is_trace = |(name, entry): &(String, Entry)| match entry {
         Entry::ShardLogs(_) | Entry::Topics | Entry::RecoveryPoints | Entry::Trash => true,
         Entry::Unknown => name.starts_with("shards-") || is_kafkas(directory, name),
-        Entry::Stamp | Entry::StampAside | Entry::Reserve | Entry::Passing => false,
+        Entry::Stamp | Entry::StampAside | Entry::Reserve | Entry::Backup | Entry::Passing => false,
     };
     Ok(entries(directory)?.into_iter().filter(is_trace).map(|(name, _)| name).collect())
 }

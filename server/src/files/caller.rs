@@ -137,6 +137,7 @@ impl Directory {
             Call::Look { path, file } => {
                 return Ok(CallDone::Looked(look(&data.join(path), file.as_ref())));
             }
+            Call::Link(links) => links.make(data),
             Call::Close { file } => drop(file),
         }
         Ok(CallDone::Done)

@@ -190,6 +190,8 @@ fn directories<F>(call: &Call<F>) -> Directories {
         }
         Call::RemoveDir { path } => [Some(path.clone()), None],
         Call::MoveDir { from, to } => [Some(from.clone()), Some(to.clone())],
-        Call::Truncate { .. } | Call::Look { .. } | Call::Close { .. } => [None, None],
+        Call::Truncate { .. } | Call::Look { .. } | Call::Link(_) | Call::Close { .. } => {
+            [None, None]
+        }
     }
 }

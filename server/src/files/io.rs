@@ -1,6 +1,7 @@
 //! The interface of a shard's files to what carries out their operations: a ring and a thread, or a
 //! disk of the simulator.
 
+use crate::backup::Links;
 use muster_storage::{FileToken, OpenMode};
 use std::error::Error;
 use std::fmt;
@@ -92,6 +93,8 @@ pub enum Call<F> {
         path: PathBuf,
         file: Option<F>,
     },
+    /// Gives files second names, for a backup, and answers by itself.
+    Link(Box<Links>),
     Close {
         file: F,
     },

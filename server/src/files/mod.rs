@@ -20,6 +20,7 @@ pub use freeing::Freeing;
 pub use io::{Call, CallDone, Descriptor, FileError, FileIo, PartsTo};
 pub use ring::{RingIo, block_bytes};
 
+use crate::backup::Links;
 use crate::shard::Part;
 use crate::stall::FilesStanding;
 use calls::{Calls, Purpose};
@@ -136,6 +137,11 @@ impl<I: FileIo> Files<I> {
             }
         }
         Ok(())
+    }
+
+    /// Has files linked after all changes of names before this.
+    pub(crate) fn link(&mut self, io: &mut I, links: Links) {
+        self.change_name(io, Call::Link(Box::new(links)));
     }
 
     /// Closes files whose operations have ended, and starts calls that need not wait any more. To

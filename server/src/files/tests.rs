@@ -51,6 +51,7 @@ impl FileIo for Disk {
                 format!("remove {}", path.display())
             }
             Call::MoveDir { from, .. } => format!("move {}", from.display()),
+            Call::Link(_) => "link".to_owned(),
             Call::Keep { path, .. } => format!("keep {}", path.display()),
             Call::Look { path, .. } => format!("look {}", path.display()),
             Call::Close { file } => format!("close {}", file.0),

@@ -21,7 +21,9 @@ use muster_coordinator::{
 };
 use muster_faults::Fault;
 use muster_storage::limits::OPERATION_BYTES_MAX;
-use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
+use muster_storage::{
+    AppendError, CompactionNews, FileDone, FileOp, LogExtent, LogPartition, ShardLog,
+};
 use tracing::{debug, warn};
 
 // The record of the largest group fits one operation: its members, and the names of the group, its
@@ -115,6 +117,11 @@ impl GroupLog {
 
     pub(super) fn log(&self) -> &ShardLog {
         &self.log
+    }
+
+    /// The log as a backup takes it.
+    pub(super) fn begin_backup(&mut self) -> LogExtent {
+        self.log.begin_backup()
     }
 
     /// Keeps requests to the leaders of partitions until the records before them are durable.

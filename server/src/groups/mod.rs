@@ -75,7 +75,7 @@ use log::{GroupLog, LogNews};
 use muster_codec::records::ClusterRecord;
 use muster_coordinator::RequestId;
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
-use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogPartition, ShardLog};
+use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
 pub(crate) use offset_producers::OffsetProducers;
 use offset_questions::OffsetQuestions;
 use reads::{Batches, LogReads};
@@ -210,6 +210,11 @@ impl Groups {
     /// Has the log, which is damaged, rewritten from memory.
     pub(crate) fn rewrite(&mut self, what: &str) {
         self.rewrite.begin(what);
+    }
+
+    /// The log as a backup takes it.
+    pub(crate) fn begin_backup(&mut self) -> LogExtent {
+        self.log.begin_backup()
     }
 
     /// Advances the time of the groups.

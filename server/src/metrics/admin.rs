@@ -5,10 +5,11 @@ use super::family::Form;
 use super::gather::Gather;
 use super::guard::{Denied, Guard};
 use super::health::{ShardStates, Verdict};
-use super::http::{self, Code, Request, Response};
+use super::http::{self, Code, Method, Refusal, Request, Response};
 use super::page;
 use super::places::{Place, Places, REQUESTS_MAX};
 use crate::Failure;
+use crate::backup::Backups;
 use crate::config::{Address, Config};
 use crate::mailbox::Peer;
 use crate::operator::{Answer, Operator, Query};
@@ -17,6 +18,7 @@ use crate::telemetry_thread::TelemetryThread;
 use serde_json::json;
 use std::io;
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,6 +30,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The beginning of all paths of the API.
 const API: &str = "/api/v1";
 
+/// The path by which `muster backup` begins.
+const BACKUP: &str = "/api/v1/backup";
+
 /// The paths of health checks.
 const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
 
@@ -36,6 +41,7 @@ const BAD_REQUEST: Code = Code(400, "Bad Request");
 const UNAUTHORIZED: Code = Code(401, "Unauthorized");
 const FORBIDDEN: Code = Code(403, "Forbidden");
 const NOT_FOUND: Code = Code(404, "Not Found");
+const CONFLICT: Code = Code(409, "Conflict");
 const UNAVAILABLE: Code = Code(503, "Service Unavailable");
 
 /// The admin side of a server.
@@ -48,6 +54,7 @@ struct Shared {
     operator: Operator,
     guard: Guard,
     telemetry: TelemetryThread,
+    backups: Backups,
     places: Places,
 }
 
@@ -90,6 +97,7 @@ impl Admin {
             operator: Operator::new(config),
             guard: Guard::new(config, address),
             telemetry,
+            backups: Backups::default(),
             places: Places::default(),
         };
         let admin = Self(Arc::new(shared));
@@ -102,6 +110,7 @@ impl Admin {
     /// The shards run from now on.
     pub(crate) fn set_peers(&self, peers: Vec<Peer>, common: Common) {
         let disk = (Arc::clone(&common.data), common.space.clone());
+        self.0.backups.set_shards(peers.clone(), PathBuf::from(&*common.data));
         self.0.operator.set_shards(peers.clone(), common);
         self.with(|gather| {
             gather.set_peers(peers);
@@ -144,11 +153,14 @@ impl Admin {
         let is_of_health = HEALTH.contains(&of.path.as_str());
         let working = if is_of_health { place.health() } else { place.request() };
         let answer = if working.is_some() { self.answer(of) } else { busy() };
-        http::write(stream, &answer, of.is_head)
+        http::write(stream, &answer, of.method == Method::Head)
     }
 
     fn answer(&self, request: &Request) -> Response {
+        let is_change = request.method == Method::Post;
         match request.path.as_str() {
+            BACKUP if is_change => self.back_up(request).unwrap_or_else(denied),
+            _ if is_change => Response::refused(Refusal::Method),
             "/" => page::answer(),
             "/metrics" => self.metrics(request).unwrap_or_else(denied),
             "/healthz" => verdict(self.with(Gather::alive)),
@@ -175,15 +187,20 @@ impl Admin {
 
     fn api(&self, path: &str, request: &Request) -> Result<Response, Denied> {
         self.0.guard.api(request)?;
-        let Answer { status, body } = match (path, Query::read(&request.query)) {
+        Ok(json_of(match (path, Query::read(&request.query)) {
             (_, None) => Answer::malformed("the query is malformed"),
             ("", Some(_)) => Answer::found(json!({ "paths": PATHS })),
             ("shards", Some(_)) => Answer::found(self.with(Gather::shards)),
             (path, Some(query)) => self.0.operator.answer(path, &query),
-        };
-        let codes = [OK, BAD_REQUEST, NOT_FOUND];
-        let code = codes.into_iter().find(|code| code.0 == status).unwrap_or(UNAVAILABLE);
-        Ok(Response::new(code, "application/json", body.to_string()))
+        }))
+    }
+
+    fn back_up(&self, request: &Request) -> Result<Response, Denied> {
+        self.0.guard.api(request)?;
+        Ok(json_of(match Query::read(&request.query) {
+            None => Answer::malformed("the query is malformed"),
+            Some(query) => self.0.backups.begin(&query),
+        }))
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut Gather) -> R) -> R {
@@ -205,6 +222,12 @@ const PATHS: [&str; 6] = [
 /// Whether a path continues at a slash, or ends.
 fn is_below(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('/')
+}
+
+fn json_of(Answer { status, body }: Answer) -> Response {
+    let codes = [OK, BAD_REQUEST, FORBIDDEN, NOT_FOUND, CONFLICT];
+    let code = codes.into_iter().find(|code| code.0 == status).unwrap_or(UNAVAILABLE);
+    Response::new(code, "application/json", body.to_string())
 }
 
 fn verdict(verdict: Verdict) -> Response {

@@ -94,6 +94,7 @@ fn is_local(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::http::Method;
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef";
@@ -104,7 +105,7 @@ mod tests {
             query: String::new(),
             host: host.to_owned(),
             authorization: authorization.to_owned(),
-            is_head: false,
+            method: Method::Get,
             accept: String::new(),
         }
     }

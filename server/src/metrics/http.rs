@@ -1,4 +1,5 @@
-//! The requests that the admin listener takes: GET and HEAD, one on a connection, without a body.
+//! The requests that the admin listener takes: GET, HEAD and POST, one on a connection, without a
+//! body.
 
 use httparse::{EMPTY_HEADER, Header, Status};
 use std::io::{self, Read, Write};
@@ -28,10 +29,19 @@ pub(super) struct Request {
     pub(super) host: String,
     /// The header `Authorization`; empty without one.
     pub(super) authorization: String,
-    /// HEAD: the answer has no body.
-    pub(super) is_head: bool,
+    pub(super) method: Method,
     /// The header `Accept`; empty without one.
     pub(super) accept: String,
+}
+
+/// The methods of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    /// The answer has no body.
+    Head,
+    /// The request changes something.
+    Post,
 }
 
 /// Why a request is refused.
@@ -140,9 +150,10 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
         Err(httparse::Error::Version) => return Err(Refusal::Version),
         Err(_) => return Err(Refusal::Malformed),
     }
-    let is_head = match request.method {
-        Some("GET") => false,
-        Some("HEAD") => true,
+    let method = match request.method {
+        Some("GET") => Method::Get,
+        Some("HEAD") => Method::Head,
+        Some("POST") => Method::Post,
         Some(_) => return Err(Refusal::Method),
         None => return Err(Refusal::Malformed),
     };
@@ -156,7 +167,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
         query: query.to_owned(),
         host: header("host")?,
         authorization: header("authorization")?,
-        is_head,
+        method,
         accept: header("accept")?,
     }))
 }
@@ -255,7 +266,7 @@ mod tests {
             query: "x=1".to_owned(),
             host: "a".to_owned(),
             authorization: String::new(),
-            is_head: false,
+            method: Method::Get,
             accept: "text/plain,*/*".to_owned(),
         };
         assert_eq!(parsed(text), Ok(Some(request)));
@@ -264,19 +275,19 @@ mod tests {
         }
         let text = "HEAD / HTTP/1.0\r\nContent-Length: 0\r\n\r\nmore";
         let request = parsed(text).unwrap().unwrap();
-        assert!(request.is_head && request.path == "/" && request.host.is_empty());
+        assert!(request.method == Method::Head && request.path == "/" && request.host.is_empty());
     }
 
     #[test]
     fn hostile_requests_are_refused() {
         let many = |count| "X: y\r\n".repeat(count);
         let cases = [
-            ("POST / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), Refusal::Method),
+            ("PUT / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), Refusal::Method),
             ("GET / HTTP/1.1\r\n\r\n".to_owned(), Refusal::Malformed),
             ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n".to_owned(), Refusal::Malformed),
             ("GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), Refusal::Malformed),
             ("GET / HTTP/2.0\r\nHost: a\r\n\r\n".to_owned(), Refusal::Version),
-            ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n".into(), Refusal::HasBody),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n".into(), Refusal::HasBody),
             (
                 "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".into(),
                 Refusal::HasBody,

@@ -14,7 +14,7 @@ use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
 use super::rounds::Rounds;
 use super::share_reads::ShareRead;
-use super::{Effects, FailedRead};
+use super::{Effects, FailedRead, layout};
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoints, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
@@ -409,6 +409,17 @@ impl Partitions {
     /// The bounds of a partition that was located.
     pub(super) fn bounds(&self, id: PartitionId) -> Bounds {
         self.served_bounds(id).unwrap_or_default()
+    }
+
+    /// The directories of all partitions, whether or not they exist.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = PathBuf> {
+        let all = self.partitions.keys().chain(self.offline.keys());
+        all.map(|id| layout::directory(*id))
+    }
+
+    /// The files to which bytes may be added, and how far each is written.
+    pub(crate) fn growing_files(&self) -> impl Iterator<Item = (PathBuf, u64)> {
+        self.partitions.values().flat_map(|partition| partition.log.growing())
     }
 
     /// The bounds of a partition that is served; None for others.

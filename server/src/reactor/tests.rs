@@ -2,17 +2,21 @@
 //! clock runs.
 
 use super::{Completion, Io, Reactor, Share};
+use crate::backup::{BackupOrder, Links, Meeting};
 use crate::clock::Times;
 use crate::files::{Call, CallDone, Descriptor, FileError, FileIo, Files, PartsTo};
 use crate::shard::tests::frames::frame;
 use crate::shard::tests::world::World;
 use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
 use crate::telemetry::Push;
+use crossbeam_channel::{TryRecvError, unbounded};
 use muster_codec::messages::ApiVersionsRequest;
 use muster_storage::{FileToken, OpenMode};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Things that may be done in a share of time.
 const SHARE: u32 = 10;
@@ -35,6 +39,8 @@ struct Sockets {
     /// Things done for others, and slices, in each turn.
     turns: Vec<(u32, u32)>,
     answers: BTreeMap<u32, u32>,
+    /// The files that were to be linked.
+    links: Vec<Links>,
 }
 
 impl Sockets {
@@ -178,7 +184,12 @@ impl FileIo for Sockets {
         None
     }
 
-    fn call(&mut self, _: Call<NoFile>) {}
+    fn call(&mut self, call: Call<NoFile>) {
+        if let Call::Link(links) = call {
+            self.links.push(*links);
+        }
+    }
+
     fn write(&mut self, _: &NoFile, _: OpenMode, _: u64, _: &[u8], _: FileToken) {}
     fn read(&mut self, _: &NoFile, _: u64, _: u32, _: FileToken) {}
     fn sync(&mut self, _: &NoFile, _: FileToken) {}
@@ -343,4 +354,28 @@ fn the_others_have_their_turn_where_the_first_never_end() {
         assert!(turns <= SHARE, "the share of the first is over");
     }
     assert!(story.answers(regular) > 0);
+}
+
+/// A backup of one shard without the others would be no moment of all.
+#[test]
+fn files_are_linked_if_all_shards_meet() {
+    for (shards, is_complete) in [(2, false), (1, true)] {
+        let mut story = Story::new();
+        let (to, answers) = unbounded();
+        let meeting = Arc::new(Meeting::of(shards, Duration::ZERO));
+        let order = BackupOrder { meeting, into: "backup/1".into(), to };
+        story.io.first.push_back(Completion::Mail(Message::BackUp(order)));
+        story.turn();
+        assert_eq!(story.io.links.len(), usize::from(is_complete));
+        let answer = answers.try_recv();
+        match story.io.links.pop() {
+            // The thread for files answers.
+            Some(links) => {
+                assert_eq!(links.directories, [Path::new(&links.extents.logs[0])]);
+                assert!(!links.extents.files.is_empty());
+                assert_eq!(answer, Err(TryRecvError::Empty));
+            }
+            None => assert_eq!(answer, Err(TryRecvError::Disconnected)),
+        }
+    }
 }

@@ -4,6 +4,7 @@
 mod audit;
 mod authentication;
 mod authorization;
+mod backup;
 mod broker;
 mod cluster_requests;
 mod counters;

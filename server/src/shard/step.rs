@@ -334,7 +334,7 @@ impl Shard {
             Message::StateQuestion(question) => self.state_question(question),
             Message::StateAnswer(answer) => self.state_answer(answer),
             // The reactor has taken them.
-            Message::Tls(_) | Message::Report(_) => {}
+            Message::Tls(_) | Message::Report(_) | Message::BackUp(_) => {}
             Message::Inquiry(inquiry) => self.inquire(inquiry),
             Message::TokenKeys(keys) => self.clients.set_token_keys(&keys),
             Message::Pushed(outcome) => self.pushed(&outcome),

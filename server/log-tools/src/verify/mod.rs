@@ -54,6 +54,9 @@ fn top_level(data: &Path, shards: u32, report: &mut Report<'_>) -> Result<(), Fa
             Entry::StampAside => {
                 report.note(path, "left from a stop while meta.properties was written")?;
             }
+            Entry::Backup => {
+                report.note(path, "left from a backup that was cut short; startup removes it")?;
+            }
             Entry::Unknown => report.unknown(path)?,
             Entry::Stamp
             | Entry::ShardLogs(_)

@@ -1,0 +1,83 @@
+//! The admin side of a backup: `POST /api/v1/backup?ticket=TICKET`.
+
+use super::stage::{names_in, ticket_of};
+use super::{BackupOrder, Extents, Meeting};
+use crate::mailbox::{Message, Peer};
+use crate::operator::{Answer, Query};
+use crossbeam_channel::unbounded;
+use serde_json::json;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
+use std::time::{Duration, Instant};
+use tracing::info;
+
+/// The time in which all shards have to meet. None does anything else meanwhile.
+const MEETING: Duration = Duration::from_secs(1);
+
+/// The time in which the files of all shards get their second names.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Begins backups, one at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Backups {
+    /// The shards and the data directory, once the shards run.
+    shards: OnceLock<(Vec<Peer>, PathBuf)>,
+    is_beginning: Mutex<()>,
+}
+
+impl Backups {
+    /// The shards run from now on.
+    pub(crate) fn set_shards(&self, peers: Vec<Peer>, data: PathBuf) {
+        // They are set once.
+        let _ = self.shards.set((peers, data));
+    }
+
+    /// Gives the files of all shards second names; the answer has their extents.
+    pub(crate) fn begin(&self, query: &Query) -> Answer {
+        let Some((peers, data)) = self.shards.get() else {
+            return Answer::unavailable("the shards start");
+        };
+        let _turn = match self.is_beginning.try_lock() {
+            Err(TryLockError::WouldBlock) => return Answer::error(409, "another backup begins"),
+            Ok(turn) => turn,
+            // Each backup has a directory of its own: another one's panic has left nothing here.
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        };
+        let ticket = match ticket_of(data) {
+            Ok(ticket) if query.text("ticket") == Some(&ticket) => ticket,
+            Ok(_) => return Answer::error(403, "this is not the ticket in the data directory"),
+            Err(error) => {
+                let text = format!("there is no ticket in the data directory: {error}");
+                return Answer::error(403, text);
+            }
+        };
+        let into = names_in(&ticket);
+        if let Err(error) = fs::create_dir(data.join(&into)) {
+            return Answer::error(409, format!("could not make {}: {error}", into.display()));
+        }
+        match link_all(peers, into) {
+            Ok(extents) => {
+                info!(target: "change", "a backup was begun by who may write in the data directory");
+                Answer::found(json!(extents))
+            }
+            Err(reason) => Answer::unavailable(reason),
+        }
+    }
+}
+
+/// Has all shards link their files.
+fn link_all(peers: &[Peer], into: PathBuf) -> Result<Extents, String> {
+    let until = Instant::now() + PATIENCE;
+    let (to, answers) = unbounded();
+    let order = BackupOrder { meeting: Arc::new(Meeting::of(peers.len(), MEETING)), into, to };
+    peers.iter().for_each(|peer| peer.send(Message::BackUp(order.clone())));
+    drop(order);
+    let mut all = Extents::default();
+    for _ in peers {
+        let answer = answers.recv_deadline(until);
+        let answer = answer.map_err(|_| "not all shards have answered in time".to_owned())?;
+        all.add(answer.map_err(|error| format!("files could not be linked: {error}"))?);
+    }
+    Ok(all)
+}

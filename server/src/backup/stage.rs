@@ -1,0 +1,99 @@
+//! The directory in the data directory in which a backup is made: `backup/ticket` has the name of
+//! the directory in `backup` in which the server gives files their second names.
+
+use super::BACKUP;
+use crate::data_dir;
+use muster_codec::Uuid;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+
+/// More than a ticket has.
+const TICKET_BYTES_MAX: u64 = 64;
+
+/// The directory of a backup under way, which is removed with this value.
+#[derive(Debug)]
+pub(super) struct Stage {
+    path: PathBuf,
+    pub(super) ticket: String,
+    /// The files with their second names.
+    pub(super) names: PathBuf,
+    /// Held for as long as the backup is under way.
+    _lock: File,
+}
+
+impl Stage {
+    /// Makes the directory for the owner of the data directory; one that a tool has left that is
+    /// gone is removed.
+    ///
+    /// # Errors
+    /// Another backup is under way, or the file system refuses.
+    pub(super) fn make(data: &Path, id: Uuid) -> io::Result<Self> {
+        let path = data.join(BACKUP);
+        if path.exists() {
+            let _held = lock(&path)?;
+            fs::remove_dir_all(&path)?;
+        }
+        fs::create_dir(&path)?;
+        let lock = lock(&path)?;
+        let ticket: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let file = path.join(TICKET);
+        fs::write(&file, &ticket)?;
+        // The server may run as another user than its administrator.
+        let (owner, own) = (fs::metadata(data)?, fs::metadata(&path)?);
+        if (owner.uid(), owner.gid()) != (own.uid(), own.gid()) {
+            [&path, &file]
+                .iter()
+                .try_for_each(|it| chown(it, Some(owner.uid()), Some(owner.gid())))?;
+        }
+        Ok(Self { names: data.join(names_in(&ticket)), path, ticket, _lock: lock })
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // What is left is removed by the next backup, or the next start of the server.
+        drop(fs::remove_dir_all(&self.path));
+    }
+}
+
+/// Removes a directory that a tool has left that is gone.
+///
+/// # Errors
+/// The file system refuses.
+pub(crate) fn remove_left(data: &Path) -> io::Result<()> {
+    let path = data.join(BACKUP);
+    if !path.exists() {
+        return Ok(());
+    }
+    match lock(&path) {
+        Ok(_held) => fs::remove_dir_all(&path),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The ticket in a data directory.
+///
+/// # Errors
+/// There is none.
+pub(super) fn ticket_of(data: &Path) -> io::Result<String> {
+    let file = File::open(data.join(BACKUP).join(TICKET))?;
+    let mut ticket = String::new();
+    file.take(TICKET_BYTES_MAX).read_to_string(&mut ticket)?;
+    let is_ticket = ticket.len() == 32 && ticket.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_ticket { Ok(ticket) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
+
+/// The directory for second names, relative to the data directory.
+pub(super) fn names_in(ticket: &str) -> PathBuf {
+    Path::new(BACKUP).join(ticket)
+}
+
+const TICKET: &str = "ticket";
+
+fn lock(path: &Path) -> io::Result<File> {
+    let held = |_| io::Error::new(io::ErrorKind::ResourceBusy, "another backup is under way");
+    data_dir::lock(path).map_err(held)
+}

@@ -1,0 +1,306 @@
+//! `muster backup`: takes over what a running server has linked, or the files of a directory that
+//! no server uses.
+
+use super::stage::Stage;
+use super::{Extents, FileExtent};
+use crate::data_dir::{DataDir, DataDirError, Entry, Meta, STAMP_FILE_NAME, entries, stamp_file};
+use crate::directories::sync_name;
+use crate::http_agent;
+use crate::partitions::layout::TOPICS;
+use crate::random::RandomIds;
+use muster_coordinator::Ids;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, fchown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The time in which a server answers.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The longest answer: a million files.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+
+/// What is to be backed up, and where to.
+#[derive(Debug)]
+pub struct Backup<'b> {
+    pub data: &'b Path,
+    /// A directory that does not exist.
+    pub target: &'b Path,
+    /// The admin listener of the server, and its token if it asks for one.
+    pub admin: SocketAddr,
+    pub token: Option<&'b str>,
+    /// Whether all files are copied. Otherwise those that are never written again are linked, where
+    /// both directories are on one file system.
+    pub copies: bool,
+}
+
+/// A backup that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackupDone {
+    pub source: Source,
+    pub linked: u64,
+    pub copied: u64,
+    /// The bytes of the files that were copied.
+    pub copied_bytes: u64,
+}
+
+/// The origin of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A running server.
+    Server,
+    /// A directory that no server used meanwhile.
+    Directory,
+}
+
+impl Backup<'_> {
+    /// Makes the backup.
+    ///
+    /// # Errors
+    /// Why there is none, for the operator: the target is as it was.
+    pub fn make(&self) -> Result<BackupDone, String> {
+        let target = Target::make(self.target)?;
+        let done = match DataDir::open_read_only(self.data) {
+            Ok(_held) => self.take_directory(&target)?,
+            Err(DataDirError::Held { .. }) => self.take_from_server(&target)?,
+            Err(error) => return Err(error.to_string()),
+        };
+        target.finish()?;
+        Ok(done)
+    }
+
+    /// Takes the files of a directory that is held.
+    fn take_directory(&self, target: &Target) -> Result<BackupDone, String> {
+        let mut taking = self.taking(target, Source::Directory, Extents::default());
+        for (name, entry) in entries(self.data).map_err(|it| failed("read", self.data, &it))? {
+            match entry {
+                Entry::ShardLogs(_) | Entry::Topics | Entry::RecoveryPoints => {
+                    taking.take_all(self.data, Path::new(&name))?;
+                }
+                Entry::Stamp
+                | Entry::StampAside
+                | Entry::Trash
+                | Entry::Reserve
+                | Entry::Backup
+                | Entry::Passing
+                | Entry::Unknown => {}
+            }
+        }
+        taking.take_stamp(self.data)?;
+        Ok(taking.done)
+    }
+
+    fn take_from_server(&self, target: &Target) -> Result<BackupDone, String> {
+        let id = RandomIds::new().map_err(|error| format!("no random numbers: {error}"))?.next_id();
+        let stage = Stage::make(self.data, id)
+            .map_err(|error| failed("make a backup in", self.data, &error))?;
+        let starts = self.starts()?;
+        let extents = self.begin(&stage.ticket)?;
+        let mut taking = self.taking(target, Source::Server, extents);
+        taking.take_all(&stage.names, Path::new(""))?;
+        if let Some(missing) = taking.untaken.first() {
+            return Err(format!("the server has lost {missing}: see docs/damage-and-recovery.md"));
+        }
+        taking.take_stamp(self.data)?;
+        // A server that starts uses files again that this one has sealed.
+        if self.starts()? != starts {
+            return Err("the server was started again meanwhile".to_owned());
+        }
+        Ok(taking.done)
+    }
+
+    fn taking<'t>(&'t self, target: &'t Target, source: Source, extents: Extents) -> Taking<'t> {
+        let in_log =
+            |it: &&FileExtent| extents.logs.iter().any(|log| Path::new(&it.path).starts_with(log));
+        let untaken = extents.files.iter().filter(in_log).map(|it| it.path.clone()).collect();
+        Taking {
+            target: &target.partial,
+            copies: self.copies,
+            logs: extents.logs.into_iter().map(PathBuf::from).collect(),
+            extents: extents.files.into_iter().map(|it| (it.path.clone(), it)).collect(),
+            untaken,
+            done: BackupDone { source, linked: 0, copied: 0, copied_bytes: 0 },
+        }
+    }
+
+    fn starts(&self) -> Result<u32, String> {
+        Ok(Meta::read(self.data).map_err(|error| error.to_string())?.starts)
+    }
+
+    /// Asks the server to link its files.
+    fn begin(&self, ticket: &str) -> Result<Extents, String> {
+        let agent = http_agent::agent(&[], false, PATIENCE);
+        let url = format!("http://{}/api/v1/backup?ticket={ticket}", self.admin);
+        let mut request = agent.post(&url);
+        if let Some(token) = self.token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        let no_answer = |error: &dyn std::fmt::Display| {
+            format!(
+                "a server runs in {}, but its admin listener did not answer at {}: {error}. Name \
+                 its config with --config, or the listener with --admin",
+                self.data.display(),
+                self.admin
+            )
+        };
+        let mut answer = request.send_empty().map_err(|error| no_answer(&error))?;
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        let body = body.map_err(|error| no_answer(&error))?;
+        if answer.status() != 200 {
+            let found: Option<serde_json::Value> = serde_json::from_str(&body).ok();
+            let words = found.as_ref().and_then(|it| it.get("error")?.as_str()).unwrap_or(&body);
+            let (status, admin) = (answer.status(), self.admin);
+            return Err(format!("the server at {admin} made no backup: {words} ({status})"));
+        }
+        serde_json::from_str(&body).map_err(|error| no_answer(&error))
+    }
+}
+
+/// The directory that becomes the target once it is whole; until then it is removed with this
+/// value.
+#[derive(Debug)]
+struct Target {
+    path: PathBuf,
+    partial: PathBuf,
+}
+
+impl Target {
+    fn make(path: &Path) -> Result<Self, String> {
+        if path.exists() {
+            return Err(format!("{} exists: a backup is a new directory", path.display()));
+        }
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        // One may be left by a backup that was killed.
+        let is_left = partial.join(MARK).exists();
+        let removed = if is_left { fs::remove_dir_all(&partial) } else { Ok(()) };
+        removed.map_err(|error| failed("remove", &partial, &error))?;
+        fs::create_dir(&partial).map_err(|error| failed("make", &partial, &error))?;
+        let target = Self { path: path.to_owned(), partial };
+        let marked = fs::write(target.partial.join(MARK), "");
+        marked.map_err(|error| failed("write to", &target.partial, &error))?;
+        Ok(target)
+    }
+
+    fn finish(self) -> Result<(), String> {
+        let finished = fs::remove_file(self.partial.join(MARK))
+            .and_then(|()| File::open(&self.partial)?.sync_all())
+            .and_then(|()| fs::rename(&self.partial, &self.path))
+            .and_then(|()| sync_name(&self.path));
+        finished.map_err(|error| failed("finish", &self.path, &error))
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // It is gone if it was renamed. What cannot be removed is by the next backup.
+        drop(fs::remove_dir_all(&self.partial));
+    }
+}
+
+/// The file in a target that is not whole.
+const MARK: &str = "backup-under-way";
+
+/// A backup under way.
+struct Taking<'t> {
+    target: &'t Path,
+    copies: bool,
+    logs: BTreeSet<PathBuf>,
+    extents: BTreeMap<String, FileExtent>,
+    /// The segments of logs that were not taken yet.
+    untaken: BTreeSet<String>,
+    done: BackupDone,
+}
+
+impl Taking<'_> {
+    /// Takes a directory, by its path below `from`, with all that is in it.
+    fn take_all(&mut self, from: &Path, directory: &Path) -> Result<(), String> {
+        let (source, target) = (from.join(directory), self.target.join(directory));
+        fs::create_dir_all(&target).map_err(|error| failed("make", &target, &error))?;
+        let read = |error| failed("read", &source, &error);
+        for entry in fs::read_dir(&source).map_err(read)? {
+            let entry = entry.map_err(read)?;
+            let path = directory.join(entry.file_name());
+            if entry.file_type().map_err(read)?.is_dir() {
+                self.take_all(from, &path)?;
+            } else {
+                self.take(from, &path)?;
+            }
+        }
+        let synced = File::open(&target).and_then(|it| it.sync_all());
+        synced.map_err(|error| failed("sync", &target, &error))
+    }
+
+    fn take(&mut self, from: &Path, path: &Path) -> Result<(), String> {
+        let name = path.to_string_lossy();
+        let extent = self.extents.get(&*name).map(|it| (it.bytes, it.length));
+        let is_segment = path.extension().is_some_and(|it| it == "log");
+        let is_of_log = path.parent().is_some_and(|it| self.logs.contains(it));
+        let is_unfinished = path.extension().is_some_and(|it| it == "new");
+        if is_unfinished || is_segment && is_of_log && extent.is_none() {
+            return Ok(());
+        }
+        self.untaken.remove(&*name);
+        let (source, target) = (from.join(path), self.target.join(path));
+        // A server uses segments of its log again, other than those of partitions.
+        let is_reused = is_segment && !path.starts_with(TOPICS);
+        let taken = match extent {
+            Some(extent) => self.copy(&source, &target, Some(extent)),
+            None if self.copies || is_reused => self.copy(&source, &target, None),
+            None => self.link(&source, &target),
+        };
+        taken.map_err(|error| failed("take over", &source, &error))
+    }
+
+    fn link(&mut self, source: &Path, target: &Path) -> io::Result<()> {
+        match fs::hard_link(source, target) {
+            Ok(()) => {
+                self.done.linked += 1;
+                File::open(target)?.sync_all()
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::CrossesDevices
+                | ErrorKind::Unsupported
+                | ErrorKind::TooManyLinks
+                | ErrorKind::PermissionDenied => self.copy(source, target, None),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Copies a file, or its first bytes and zeros up to a length.
+    fn copy(&mut self, source: &Path, target: &Path, extent: Option<(u64, u64)>) -> io::Result<()> {
+        let source = File::open(source)?;
+        let mut copy = File::create_new(target)?;
+        let (bytes, length) = extent.map_or((u64::MAX, None), |(bytes, len)| (bytes, Some(len)));
+        let copied = io::copy(&mut (&source).take(bytes), &mut copy)?;
+        if let Some(length) = length {
+            if copied < bytes {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            copy.set_len(length)?;
+        }
+        let (owner, own) = (source.metadata()?, copy.metadata()?);
+        if (owner.uid(), owner.gid()) != (own.uid(), own.gid()) {
+            fchown(&copy, Some(owner.uid()), Some(owner.gid()))?;
+        }
+        self.done.copied += 1;
+        self.done.copied_bytes += copied;
+        copy.sync_all()
+    }
+
+    /// Takes the stamp, without which a directory is none of a server's.
+    fn take_stamp(&mut self, data: &Path) -> Result<(), String> {
+        let (source, target) = (stamp_file(data), self.target.join(STAMP_FILE_NAME));
+        let taken = self.copy(&source, &target, None);
+        taken.map_err(|error| failed("take over", &source, &error))
+    }
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> String {
+    format!("could not {what} {}: {error}", path.display())
+}
