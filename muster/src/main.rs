@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backup_tool;
 mod config_tool;
 mod doctor_tool;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod generate;
 mod offline_change;
 mod user_tool;
 
+use backup_tool::BackupCommand;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use config_tool::ConfigCommand;
 use doctor_tool::DoctorCommand;
@@ -51,11 +53,14 @@ enum Command {
     Config(ConfigCommand),
     /// Print and change the users of SCRAM, while no server runs.
     User(UserCommand),
+    Backup(BackupCommand),
     /// Check what of the host, the config and the data directory stops or slows muster.
     Doctor(DoctorCommand),
     /// Write man pages and completions of shells, for packages.
     #[command(hide = true)]
-    Generate { directory: PathBuf },
+    Generate {
+        directory: PathBuf,
+    },
     /// Inspect and check a data directory, and exchange it with Kafka.
     Log {
         #[command(subcommand)]
@@ -136,6 +141,7 @@ fn main() -> ExitCode {
             check_config(&file, &configs)
         }
         Command::Serve(arguments) => serve_until_stopped(arguments),
+        Command::Backup(command) => backup_tool::run(&command),
         Command::Doctor(command) => doctor_tool::run(&command),
         Command::Generate { directory } => generate::run(Cli::command(), &directory),
         Command::Config(command) => config_tool::run(&command),

@@ -10,6 +10,7 @@ mod at_rest;
 mod at_rest_matrix;
 mod audit;
 mod back_pressure;
+mod backup;
 mod bad_input;
 mod compaction;
 mod configs;

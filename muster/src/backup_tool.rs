@@ -1,0 +1,87 @@
+//! `muster backup`: a copy of a data directory, also of one that a server uses.
+
+use clap::Args;
+use muster::addresses::resolve;
+use muster::backup::{Backup, BackupDone, Source};
+use muster::config::{Address, Config};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Make a copy of a data directory, also while a server uses it.
+///
+/// To be run on the server's machine, as the server's user or as root. The copy is what `kill -9`
+/// of the server would leave at one moment: all that it has acknowledged, of all shards. A server
+/// starts with TARGET as with any data directory. On one file system, segments of topics and the
+/// snapshots are linked, not copied: they take no space until the server removes its own.
+#[derive(Debug, Args)]
+pub(crate) struct BackupCommand {
+    /// The directory to make. It must not exist.
+    target: PathBuf,
+    /// The data directory, as of `muster serve`.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The server's config: a file in the form of Kafka's server.properties. Its `admin.listener`
+    /// and `admin.token` are used.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The address of the server's admin listener [default: the config's].
+    #[arg(long, value_name = "HOST:PORT")]
+    admin: Option<String>,
+    /// Copy all files: the backup shares none with the data directory.
+    #[arg(long)]
+    copy: bool,
+    /// Configs, which override the file's.
+    #[arg(value_name = "KEY=VALUE")]
+    configs: Vec<String>,
+}
+
+pub(crate) fn run(command: &BackupCommand) -> ExitCode {
+    match make(command) {
+        Ok(done) => {
+            let BackupDone { source, linked, copied, copied_bytes } = done;
+            let source = match source {
+                Source::Server => "the running server",
+                Source::Directory => "a directory that no server uses",
+            };
+            let target = command.target.display();
+            println!(
+                "{target} is a backup of {source}: {linked} files linked, {copied} copied \
+                 ({copied_bytes} bytes)"
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("muster: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn make(command: &BackupCommand) -> Result<BackupDone, String> {
+    let config = super::server_config(command.config.as_deref(), &command.configs);
+    let config = config.map_err(|error| error.to_string())?;
+    let data = command.data.clone().unwrap_or_else(|| super::config_data(&config));
+    let backup = Backup {
+        data: &data,
+        target: &command.target,
+        admin: admin(&config, command.admin.as_deref())?,
+        token: config.admin_token.as_ref().map(|token| token.secret()),
+        copies: command.copy,
+    };
+    backup.make()
+}
+
+/// The address at which this machine reaches the admin listener.
+fn admin(config: &Config, given: Option<&str>) -> Result<SocketAddr, String> {
+    let listener = given.unwrap_or(&config.admin_listener).trim();
+    // A directory that no server uses needs none.
+    let listener = if listener.is_empty() { "127.0.0.1:9190" } else { listener };
+    let address = resolve(&Address::of_listen(listener)?)?;
+    let here = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    Ok(SocketAddr::new(here, address.port()))
+}
