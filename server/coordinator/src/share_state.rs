@@ -140,13 +140,14 @@ pub(crate) enum Then {
     },
 }
 
-/// A DeleteGroups under way, some of whose groups wait for the leaders of their partitions.
+/// A DeleteGroups under way, some of whose groups wait for the leaders of their partitions, or are
+/// deleted in slices.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DeletingGroups {
     pub(crate) request: RequestId,
     pub(crate) response: DeleteGroupsResponse<'static>,
     pub(crate) visible_at: u64,
-    /// The share groups whose share state is to be deleted, by their places in the response. The
-    /// leaders were asked about the last one.
+    /// The groups that are not deleted yet, by their places in the response. The last one is under
+    /// way.
     pub(crate) rest: Vec<usize>,
 }

@@ -30,6 +30,8 @@ pub(crate) enum TimerKey {
     PendingSync { group_id: Text },
     /// The sweep for expired offsets and groups.
     Sweep,
+    /// The next slice of a deletion.
+    Deletion,
 }
 
 /// Why [`crate::Coordinator::expire`] is due.
@@ -45,7 +47,7 @@ pub enum Reason {
     Sweep,
     /// A member's time to revoke partitions has expired.
     Revocation,
-    /// There is work on a target assignment or on regular expressions.
+    /// There is work on a target assignment, on regular expressions, or on a deletion.
     Work,
 }
 
@@ -156,13 +158,13 @@ impl TimerKey {
             | Self::Expressions { group_id }
             | Self::Join { group_id }
             | Self::PendingSync { group_id } => Some(group_id),
-            Self::Sweep => None,
+            Self::Sweep | Self::Deletion => None,
         }
     }
 
     /// Whether it is a slice of long work.
     pub(crate) fn is_slice_of_work(&self) -> bool {
-        matches!(self, Self::Assignment { .. } | Self::Expressions { .. })
+        matches!(self, Self::Assignment { .. } | Self::Expressions { .. } | Self::Deletion)
     }
 
     fn reason(&self) -> Reason {
@@ -171,7 +173,7 @@ impl TimerKey {
             Self::Revocation { .. } => Reason::Revocation,
             Self::Join { .. } | Self::MemberJoin { .. } => Reason::Join,
             Self::PendingSync { .. } | Self::MemberSync { .. } => Reason::PendingSync,
-            Self::Assignment { .. } | Self::Expressions { .. } => Reason::Work,
+            Self::Assignment { .. } | Self::Expressions { .. } | Self::Deletion => Reason::Work,
             Self::Sweep => Reason::Sweep,
         }
     }

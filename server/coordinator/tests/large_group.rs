@@ -248,3 +248,66 @@ fn expired_offsets_go_in_slices_even_of_one_group() {
     assert_eq!(gone[0], EXPIRE_RECORDS_MAX);
     assert_eq!(gone.len(), 2, "{gone:?}");
 }
+
+fn delete(groups: &[&'static str]) -> DeleteGroupsRequest<'static> {
+    let groups_names = groups.iter().map(|group| (*group).into()).collect();
+    DeleteGroupsRequest { groups_names, ..Default::default() }
+}
+
+/// Before the last slice members may not join, as the group would stay without some of its
+/// offsets, and a commit goes with the group.
+#[test]
+fn a_group_is_deleted_in_slices_if_it_has_many_offsets() {
+    let mut coordinator = with_many_offsets();
+    coordinator.loaded(0, Wall(0), &NoTopics);
+    let mut shard = Shard { coordinator, ids: CountedIds::default(), now: 0, position: 1 };
+    let other = OffsetCommitRequest { group_id: "other".into(), ..simple_commit(7) };
+    shard.request(1, other);
+    assert_eq!(shard.request(2, delete(&["g", "absent", "other"])), [], "it takes longer");
+    assert_eq!(shard.request(3, delete(&["g"])), [], "it waits for the first");
+
+    let mut slices = Vec::new();
+    let mut answers = Vec::new();
+    while answers.len() < 2 {
+        assert_eq!(shard.coordinator.next_deadline(), Some(shard.now));
+        let [joined] = &shard.request(4, join(""))[..] else { panic!("it waits") };
+        let Response::JoinGroup(refused) = &joined.response else { panic!() };
+        assert_eq!(refused.error_code, ErrorCode::CoordinatorLoadInProgress as i16);
+        if slices.is_empty() {
+            let [committed] = &shard.request(5, simple_commit(1 << 20))[..] else { panic!() };
+            let Response::OffsetCommit(body) = &committed.response else { panic!() };
+            assert_eq!(body.topics[0].partitions[0].error_code, ErrorCode::None as i16);
+        }
+        let output = shard.call(Coordinator::expire);
+        slices.push(output.records.len());
+        answers.extend(shard.settle(output));
+    }
+    // With the last, the tombstones of the new offset and of the group.
+    assert_eq!(slices, [EXPIRE_RECORDS_MAX, 1_002, 0]);
+    let codes = answers.iter().map(|answer| {
+        let Response::DeleteGroups(body) = &answer.response else { panic!() };
+        let codes = body.results.iter().map(|it| it.error_code).collect::<Vec<_>>();
+        (answer.request.connection, codes)
+    });
+    let (none, not_found) = (ErrorCode::None as i16, ErrorCode::GroupIdNotFound as i16);
+    let expected = [(2, vec![none, not_found, none]), (3, vec![not_found])];
+    assert_eq!(codes.collect::<Vec<_>>(), expected);
+    assert!(answers[0].visible_at > 1, "the answer waits for the records");
+    assert_eq!(shard.state(), "Dead");
+    assert_eq!(shard.coordinator.groups(), 0);
+    assert_eq!(shard.request(6, join("")), [], "a new group gathers members");
+}
+
+fn simple_commit(partition_index: i32) -> OffsetCommitRequest<'static> {
+    let partition = OffsetCommitRequestPartition { partition_index, ..Default::default() };
+    OffsetCommitRequest {
+        group_id: "g".into(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![OffsetCommitRequestTopic {
+            name: "t".into(),
+            partitions: vec![partition],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}

@@ -46,7 +46,8 @@ impl OwnTimers for ClassicTimers {
             | TimerKey::PendingSync { .. }
             | TimerKey::Assignment { .. }
             | TimerKey::Expressions { .. }
-            | TimerKey::Sweep => None,
+            | TimerKey::Sweep
+            | TimerKey::Deletion => None,
         }
     }
 

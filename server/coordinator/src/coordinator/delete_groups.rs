@@ -1,14 +1,17 @@
-//! DeleteGroups. A share group goes when the leaders of its partitions have deleted its state.
+//! DeleteGroups. A share group goes when the leaders of its partitions have deleted its state, and
+//! a group with many offsets when these are deleted, slice by slice.
 
 use super::{Caller, Coordinator};
 use crate::context::Context;
 use crate::group::{Entry, Group};
+use crate::limits::EXPIRE_RECORDS_MAX;
 use crate::offsets;
 use crate::output::Output;
 use crate::share_state::{DeletingGroups, StateCall, StateRequest, StateResult, Then};
 use crate::text::Text;
+use crate::timers::{Timer, TimerKey};
 use crate::turn::Turn;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
 use muster_codec::{ErrorCode, Str};
@@ -18,6 +21,32 @@ enum Deletion {
     Done,
     /// Its share state is to be deleted first.
     OfState(StateRequest),
+    /// Its offsets are to be deleted first, slice by slice.
+    OfOffsets,
+}
+
+/// The deletions under way of groups with many offsets, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Deletions {
+    timer: Timer,
+    requests: VecDeque<DeletingGroups>,
+}
+
+impl Deletions {
+    /// The error for a member that joins a group that is being deleted: it may try again, and finds
+    /// a new group. If it joined, the group would stay, without some of its offsets.
+    pub(super) fn refusal(&self, group_id: &str) -> Option<ErrorCode> {
+        let first = self.requests.front().and_then(DeletingGroups::group_id);
+        (first == Some(group_id)).then_some(ErrorCode::CoordinatorLoadInProgress)
+    }
+}
+
+impl DeletingGroups {
+    /// The group that is under way.
+    fn group_id(&self) -> Option<&str> {
+        let at = self.rest.last()?;
+        Some(&self.response.results[*at].group_id)
+    }
 }
 
 impl Coordinator {
@@ -36,13 +65,14 @@ impl Coordinator {
         for group_id in group_ids {
             self.load_offsets(&group_id);
             let error = self.with(context.around(), output, &group_id, |turn, entry| {
-                let is_share =
-                    entry.as_ref().is_some_and(|it| matches!(it.group, Some(Group::Share(_))));
-                let deleted = if is_share {
+                let takes_long = entry.as_ref().is_some_and(|it| {
+                    matches!(it.group, Some(Group::Share(_))) || has_many_offsets(it)
+                });
+                let deleted = if takes_long {
                     rest.push(results.len());
                     Ok(())
                 } else {
-                    delete_group(turn, entry)
+                    delete_at_once(turn, entry)
                 };
                 visible_at = turn.visible_at.max(visible_at);
                 deleted.err().unwrap_or(ErrorCode::None)
@@ -78,7 +108,44 @@ impl Coordinator {
         self.delete_next(context, deleting, output);
     }
 
-    /// Deletes the share groups that are left, up to the next one that has share state.
+    /// Deletes the next slice of offsets, and their group with the last.
+    pub(super) fn delete_slice(&mut self, context: &Context<'_>, output: &mut Output<'static>) {
+        if !self.timers.due(&mut self.deletions.timer, context.now, TimerKey::Deletion) {
+            return;
+        }
+        let Some(mut deleting) = self.deletions.requests.pop_front() else { return };
+        let Some(at) = deleting.rest.last().copied() else { return };
+        let group_id = Text::from(&*deleting.response.results[at].group_id);
+        let deleted = self.with(context.around(), output, &group_id, |turn, entry| {
+            let deleted = delete_group(turn, entry, EXPIRE_RECORDS_MAX);
+            deleting.visible_at = turn.visible_at.max(deleting.visible_at);
+            deleted
+        });
+        match deleted {
+            Ok(Deletion::Done) => {
+                deleting.rest.pop();
+                self.delete_next(context, deleting, output);
+            }
+            Ok(Deletion::OfState(_) | Deletion::OfOffsets) => {
+                self.deletions.requests.push_front(deleting);
+            }
+            Err(error) => {
+                deleting.response.results[at].error_code = error as i16;
+                deleting.rest.pop();
+                self.delete_next(context, deleting, output);
+            }
+        }
+        if !self.deletions.requests.is_empty() {
+            self.delete_soon(context.now);
+        }
+    }
+
+    /// Has the next slice deleted, after requests that wait.
+    fn delete_soon(&mut self, now: i64) {
+        self.timers.schedule(&mut self.deletions.timer, now, || TimerKey::Deletion);
+    }
+
+    /// Deletes the groups that are left, up to the next one that takes longer.
     fn delete_next(
         &mut self,
         context: &Context<'_>,
@@ -97,6 +164,10 @@ impl Coordinator {
                     let (visible_at, then) = (context.position, Then::GroupsDeleted(deleting));
                     output.state_calls.push(StateCall { group_id, request, visible_at, then });
                     return;
+                }
+                Ok(Deletion::OfOffsets) => {
+                    self.deletions.requests.push_back(deleting);
+                    return self.delete_soon(context.now);
                 }
                 Ok(Deletion::Done) => {}
                 Err(error) => deleting.response.results[at].error_code = error as i16,
@@ -120,7 +191,18 @@ fn begin_deletion(
             return Ok(Deletion::OfState(request));
         }
     }
-    delete_group(turn, entry).map(|()| Deletion::Done)
+    if let Some(entry) = &entry
+        && has_many_offsets(entry)
+    {
+        entry.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?.validate_delete()?;
+        return Ok(Deletion::OfOffsets);
+    }
+    delete_at_once(turn, entry).map(|()| Deletion::Done)
+}
+
+/// Whether the offsets of a group are too many for one slice.
+fn has_many_offsets(entry: &Entry) -> bool {
+    entry.offsets.len() > EXPIRE_RECORDS_MAX
 }
 
 /// Deletes a share group whose share state is deleted, unless it has got some again.
@@ -133,17 +215,28 @@ fn delete_without_state(
     {
         return Err(ErrorCode::NonEmptyGroup);
     }
-    delete_group(turn, entry)
+    delete_at_once(turn, entry)
 }
 
 /// Writes the tombstones of a whole group, if it is empty.
-fn delete_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<(), ErrorCode> {
+fn delete_at_once(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<(), ErrorCode> {
+    delete_group(turn, entry, usize::MAX).map(drop)
+}
+
+/// Writes tombstones of a group, if it is empty: for so many of its offsets, or for the whole.
+fn delete_group(
+    turn: &mut Turn<'_, '_>,
+    entry: Option<&mut Entry>,
+    offsets_max: usize,
+) -> Result<Deletion, ErrorCode> {
     let entry = entry.ok_or(ErrorCode::GroupIdNotFound)?;
     let group = entry.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?;
     group.validate_delete()?;
-    offsets::delete_all(turn, &entry.offsets, &entry.id);
+    if !offsets::delete_some(turn, &entry.offsets, &entry.id, offsets_max) {
+        return Ok(Deletion::OfOffsets);
+    }
     group.write_tombstones(turn, &entry.id);
-    Ok(())
+    Ok(Deletion::Done)
 }
 
 fn owned(response: DeleteGroupsResponse<'_>) -> DeleteGroupsResponse<'static> {

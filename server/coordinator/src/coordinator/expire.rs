@@ -27,6 +27,7 @@ impl Coordinator {
             let is_slice = key.is_slice_of_work();
             match key.group_id().cloned() {
                 Some(group_id) => self.group_timer(context, &mut output, &group_id, key),
+                None if key == TimerKey::Deletion => self.delete_slice(context, &mut output),
                 None => self.sweep(context, &mut output),
             }
             // Later work may depend on the replay of these records; and requests are served between
@@ -102,7 +103,8 @@ fn classic_timer(turn: &mut Turn<'_, '_>, group: &mut ClassicGroup, key: TimerKe
         | TimerKey::MemberSync { .. }
         | TimerKey::Assignment { .. }
         | TimerKey::Expressions { .. }
-        | TimerKey::Sweep => {}
+        | TimerKey::Sweep
+        | TimerKey::Deletion => {}
     }
 }
 
@@ -122,7 +124,10 @@ fn consumer_timer(turn: &mut Turn<'_, '_>, entry: &mut Entry, key: TimerKey) {
         }
         TimerKey::Assignment { .. } => group.computation_timer(turn),
         TimerKey::Expressions { .. } => group.expressions_timer(turn),
-        TimerKey::Join { .. } | TimerKey::PendingSync { .. } | TimerKey::Sweep => {}
+        TimerKey::Join { .. }
+        | TimerKey::PendingSync { .. }
+        | TimerKey::Sweep
+        | TimerKey::Deletion => {}
     }
 }
 
@@ -143,7 +148,8 @@ fn share_timer(turn: &mut Turn<'_, '_>, group: &mut ShareGroup, key: TimerKey) {
         | TimerKey::Expressions { .. }
         | TimerKey::Join { .. }
         | TimerKey::PendingSync { .. }
-        | TimerKey::Sweep => {}
+        | TimerKey::Sweep
+        | TimerKey::Deletion => {}
     }
 }
 
@@ -163,7 +169,8 @@ fn streams_timer(turn: &mut Turn<'_, '_>, group: &mut StreamsGroup, key: TimerKe
         | TimerKey::MemberSync { .. }
         | TimerKey::Expressions { .. }
         | TimerKey::PendingSync { .. }
-        | TimerKey::Sweep => {}
+        | TimerKey::Sweep
+        | TimerKey::Deletion => {}
     }
 }
 
@@ -191,7 +198,8 @@ fn why(key: &TimerKey) -> Why {
         TimerKey::Session { .. }
         | TimerKey::Assignment { .. }
         | TimerKey::Expressions { .. }
-        | TimerKey::Sweep => Why::Session,
+        | TimerKey::Sweep
+        | TimerKey::Deletion => Why::Session,
     }
 }
 

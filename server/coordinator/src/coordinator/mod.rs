@@ -45,6 +45,7 @@ use crate::turn::Turn;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use delete_groups::Deletions;
 use muster_codec::{ErrorCode, GroupRequest, Wall};
 
 /// The sender of a request, and the request's version.
@@ -77,6 +78,7 @@ pub struct Coordinator {
     pub(crate) payers: Payers,
     pub(crate) timers: Timers,
     pub(crate) sweep: Sweep,
+    deletions: Deletions,
     /// The position of the last record.
     pub(crate) written_at: u64,
     /// The position of the last record that removed a group. A response that finds no group waits
@@ -123,6 +125,7 @@ impl Coordinator {
             payers: Payers::default(),
             timers: Timers::default(),
             sweep: Sweep::default(),
+            deletions: Deletions::default(),
             written_at: 0,
             removed_at: 0,
             damage: None,

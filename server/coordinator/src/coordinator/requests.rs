@@ -63,7 +63,8 @@ impl Coordinator {
         let client = (caller.client_id, caller.client_host);
         let joining = Joining::new(parked(caller), client, request, context.ids);
         // Only a request without a member id creates a group.
-        let refusal = joining.refusal(&self.config);
+        let is_deleted = || self.deletions.refusal(&joining.request.group_id);
+        let refusal = joining.refusal(&self.config).or_else(is_deleted);
         let wants_group = refusal.is_none() && joining.request.member_id.is_empty();
         let created = if wants_group {
             let (id, host) = (&joining.request.group_id, caller.client_host);

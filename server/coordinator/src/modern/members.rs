@@ -265,7 +265,8 @@ impl<T: OwnTimers> MemberTimers<T> {
             | TimerKey::PendingSync { .. }
             | TimerKey::Assignment { .. }
             | TimerKey::Expressions { .. }
-            | TimerKey::Sweep => self.own.of(key),
+            | TimerKey::Sweep
+            | TimerKey::Deletion => self.own.of(key),
         }
     }
 

@@ -38,18 +38,25 @@ pub(crate) fn delete<'r>(
     OffsetDeleteResponse { topics: topics.collect(), ..Default::default() }
 }
 
-/// Writes tombstones for all offsets of a group, pending ones too, which must precede the group's
-/// own.
-pub(crate) fn delete_all(turn: &mut Turn<'_, '_>, offsets: &Offsets, group_id: &str) {
+/// Writes tombstones for offsets of a group, pending ones too, which must precede the group's own:
+/// for all of them, or for `count`. Returns whether these are all.
+pub(crate) fn delete_some(
+    turn: &mut Turn<'_, '_>,
+    offsets: &Offsets,
+    group_id: &str,
+    count: usize,
+) -> bool {
     let pending = turn.pending.of(group_id).into_iter().flat_map(GroupPending::iter);
     let only_pending = pending
         .map(|(topic, partition, _)| (topic, partition))
         .filter(|(topic, partition)| offsets.get(topic, *partition).is_none());
     let committed = offsets.iter().map(|(topic, partition, _)| (topic, partition));
-    for (topic, partition) in committed.chain(only_pending) {
+    let mut all = committed.chain(only_pending);
+    for (topic, partition) in all.by_ref().take(count) {
         turn.events.offsets_deleted += 1;
         turn.write(tombstone(group_id, topic, partition));
     }
+    all.next().is_none()
 }
 
 /// Writes tombstones for the offsets of deleted topics. An offset of a later topic with the same

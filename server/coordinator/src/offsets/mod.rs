@@ -8,7 +8,7 @@ mod partitions;
 mod transactional;
 
 pub(crate) use commit::{Commit, commit, is_metadata_too_large};
-pub(crate) use delete::{Deleted, delete, delete_all, delete_topics};
+pub(crate) use delete::{Deleted, delete, delete_some, delete_topics};
 pub(crate) use expiry::{Expiry, RetentionBase, expire};
 pub(crate) use fetch::fetch;
 pub(crate) use transactional::{as_commit, as_transactional};

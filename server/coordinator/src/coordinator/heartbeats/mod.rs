@@ -114,6 +114,9 @@ impl Coordinator {
         caller: Caller<'_>,
         group_id: &str,
     ) -> Result<(), Refusal> {
+        if let Some(error) = self.deletions.refusal(group_id) {
+            return refuse(error, "The group is being deleted.");
+        }
         self.load(group_id);
         if self.groups.get(group_id).is_some() {
             return Ok(());
