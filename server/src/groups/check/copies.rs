@@ -28,28 +28,29 @@ pub(super) enum PartitionCopy {
     Groups(Slot, CheckCopy),
     Ids(TransactionsPartition, IdsCopy),
     Shares(Slot, SharesCopy),
+    /// Records of the cluster are only read.
+    Cluster(Sample),
 }
 
 impl PartitionCopy {
-    /// An empty one; None for a partition that has none of these.
+    /// An empty one.
     pub(super) fn new(
         partition: LogPartition,
         config: muster_coordinator::Config,
         sample: Sample,
-    ) -> Option<Self> {
+    ) -> Self {
         match partition {
             LogPartition::ConsumerOffsets(index) => {
                 let copy = CheckCopy::new(config, sample, CHECK_COPY_BYTES_MAX);
-                Some(Self::Groups(Slot(index), copy))
+                Self::Groups(Slot(index), copy)
             }
-            LogPartition::TransactionState(index) => Some(Self::Ids(
-                TransactionsPartition(index),
-                IdsCopy::new(sample, CHECK_COPY_BYTES_MAX),
-            )),
+            LogPartition::TransactionState(index) => {
+                Self::Ids(TransactionsPartition(index), IdsCopy::new(sample, CHECK_COPY_BYTES_MAX))
+            }
             LogPartition::ShareState(index) => {
-                Some(Self::Shares(Slot(index), SharesCopy::new(sample, CHECK_COPY_BYTES_MAX)))
+                Self::Shares(Slot(index), SharesCopy::new(sample, CHECK_COPY_BYTES_MAX))
             }
-            LogPartition::Cluster => None,
+            LogPartition::Cluster => Self::Cluster(sample),
         }
     }
 
@@ -58,6 +59,7 @@ impl PartitionCopy {
             Self::Groups(_, copy) => copy.sample(),
             Self::Ids(_, copy) => copy.sample,
             Self::Shares(_, copy) => copy.sample(),
+            Self::Cluster(sample) => *sample,
         }
     }
 
@@ -66,6 +68,7 @@ impl PartitionCopy {
             Self::Groups(_, copy) => copy.has(id),
             Self::Ids(_, copy) => copy.sample.has(id),
             Self::Shares(_, copy) => copy.sample().has(id),
+            Self::Cluster(_) => false,
         }
     }
 
@@ -76,12 +79,13 @@ impl PartitionCopy {
     pub(super) fn replay<'a>(
         &mut self,
         header: &BatchHeader,
-        records: impl Iterator<Item = Result<Record<'a>, DecodeError>>,
+        mut records: impl Iterator<Item = Result<Record<'a>, DecodeError>>,
     ) -> Result<(), DecodeError> {
         match self {
             Self::Groups(_, copy) => copy.replay(header, records),
             Self::Ids(_, copy) => copy.replay(records),
             Self::Shares(_, copy) => copy.replay(records),
+            Self::Cluster(_) => records.try_for_each(|record| record.map(drop)),
         }
     }
 
@@ -91,6 +95,7 @@ impl PartitionCopy {
             Self::Groups(_, copy) => copy.digest(id),
             Self::Ids(_, copy) => digest(copy.ids.record(id, usize::MAX)).unwrap_or_default(),
             Self::Shares(_, copy) => copy.digest(id),
+            Self::Cluster(_) => GroupDigest::default(),
         }
     }
 
@@ -106,6 +111,7 @@ impl PartitionCopy {
             Self::Shares(slot, _) => {
                 digest_of_group(live.shares.states(*slot)?, id, REPLICA_GROUP_ITEMS_MAX)
             }
+            Self::Cluster(_) => None,
         }
     }
 
@@ -115,6 +121,7 @@ impl PartitionCopy {
             Self::Groups(_, copy) => copy.next_group(after),
             Self::Ids(_, copy) => copy.ids.ids_after(after.map(|it| &**it)).next().map(Arc::from),
             Self::Shares(_, copy) => copy.next(after.map(|it| &**it)).map(Arc::from),
+            Self::Cluster(_) => None,
         }
     }
 
@@ -140,13 +147,14 @@ impl PartitionCopy {
                 let groups = states.flat_map(|it| it.groups_after(after.map(|it| &**it)));
                 next_of(groups, after, visits, is_wanted)
             }
+            Self::Cluster(_) => NextGroup::End,
         }
     }
 
     /// How a difference is named.
     pub(super) fn name(&self, divergence: &Divergence) -> String {
         match self {
-            Self::Groups(..) => divergence.to_string(),
+            Self::Groups(..) | Self::Cluster(_) => divergence.to_string(),
             Self::Ids(..) => differs("transactional id", divergence),
             Self::Shares(..) => differs("the share state of group", divergence),
         }

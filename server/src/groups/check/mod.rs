@@ -5,7 +5,8 @@
 //! other is read back from the log, from its first record to its last, in slices. The records of a
 //! sample of its groups are replayed to a [`PartitionCopy`]; near the end of the log digests of the
 //! live groups are taken, a few in each turn, and compared when the copy has reached the position
-//! that the log had then.
+//! that the log had then. The records of the cluster are read and not compared, so that damage is
+//! found wherever it is in the log.
 //!
 //! Compaction continues meanwhile. A round may then read a mixture of segments before and after it;
 //! that replays to the same state, except for removed tombstones ([`ShardLog::may_have_missed`])
@@ -28,6 +29,7 @@ use muster_storage::{
 use names::{Going, NamesCheck};
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
 use tracing::warn;
 
@@ -289,7 +291,7 @@ impl LogCheck {
 
     /// Begins with the next partition that has records.
     fn begin_round(&mut self, of: &GroupLog, turn: &TurnEnd<'_>) -> Option<Round> {
-        let all = || of.partitions().iter().copied();
+        let all = || iter::once(LogPartition::Cluster).chain(of.partitions().iter().copied());
         let log = of.log();
         let has_records = |partition: &LogPartition| log.high_watermark(*partition) > 0;
         let last = |partition: &LogPartition| self.last.is_some_and(|last| *partition == last);
@@ -303,7 +305,7 @@ impl LogCheck {
             partition,
             began: turn.now,
             reading: log.begin_reading(turn.now),
-            copy: PartitionCopy::new(partition, turn.config.coordinator(), sample)?,
+            copy: PartitionCopy::new(partition, turn.config.coordinator(), sample),
             offset: 0,
             read_to: log.high_watermark(partition),
             walked_to: None,

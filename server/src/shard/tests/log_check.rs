@@ -182,6 +182,24 @@ fn a_file_of_the_log_that_is_lost_or_cut_is_found() {
     }
 }
 
+#[test]
+fn damage_among_the_records_of_the_cluster_is_found() {
+    let mut world = World::new(&[]);
+    for number in 0..40 {
+        world.create_topic(&format!("topic-{number}"));
+    }
+    world.pass(LONG_MS);
+    assert_eq!(world.totals().of("log_damage_found"), 0);
+    let before = state(&mut world);
+    // In the header of the tenth block, as blocks of one topic are short.
+    damage_first_segment_at(&world, 10 * 512 + 30);
+    world.pass(LONG_MS);
+    let totals = world.totals();
+    assert_eq!((totals.of("log_rewritten"), totals.of("log_damaged")), (1, 0));
+    world.restart();
+    assert!(state(&mut world) == before);
+}
+
 /// The snapshot that follows the damage is what a kill before the end of the rewrite leaves.
 #[test]
 fn a_kill_after_damage_needs_no_more_than_the_next_snapshot() {
@@ -271,10 +289,14 @@ fn segments(world: &World) -> Vec<PathBuf> {
 
 /// Flips a bit of a block.
 fn damage_first_segment(world: &World) {
+    damage_first_segment_at(world, 5_000);
+}
+
+fn damage_first_segment_at(world: &World, at: u64) {
     let file = File::options().read(true).write(true).open(&segments(world)[0]).unwrap();
     let mut byte = [0];
-    file.read_exact_at(&mut byte, 5_000).unwrap();
-    file.write_all_at(&[byte[0] ^ 1], 5_000).unwrap();
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at).unwrap();
 }
 
 /// Injects a fault into a correct shard; the check must find it, and a restart must have the state
