@@ -117,6 +117,11 @@ seen! {
     Paused "pauses of the process",
     Hung "hangs of the disk",
     TurnInHang "turns while the disk hung",
+    LogFlipped "flipped bits of logs that were served",
+    LogCut "files of logs that were cut while they were served",
+    LogNameLost "files of logs that lost their name while they were served",
+    LogRewritten "damaged logs that were rewritten",
+    DiedWithDamage "ends of the process with a damaged log",
     ClockForward "wall clocks set forward",
     ClockBack "wall clocks set back",
     Crowd "crowds that settled",
@@ -139,7 +144,7 @@ impl Seen {
 
     /// Whether a thousand runs may miss it: it comes once in ten thousand.
     pub fn is_chance(self) -> bool {
-        self == Self::HalfRebalance
+        matches!(self, Self::HalfRebalance | Self::DiedWithDamage)
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum TimedEvent {
     Client { client: u32, armed: u64 },
     /// A fault, drawn by the profile's weights.
     Fault,
+    /// A file changes that nobody writes.
+    Rot,
     /// A member starts or stops.
     Churn,
     /// The server starts.

@@ -203,7 +203,7 @@ fn summary(outcome: &Outcome) -> String {
     let Outcome { seed, violation, hash, steps, micros, starts, refused, .. } = outcome;
     let came = match violation {
         Some(violation) => format!("VIOLATION: {violation}"),
-        None if *refused => "refused to start after a misdirected write".to_owned(),
+        None if *refused => "ended early: the disk had lost too much for a start".to_owned(),
         None => "no violation".to_owned(),
     };
     let seconds = *micros as f64 / 1e6;
@@ -215,8 +215,8 @@ fn report(cli: &Cli, totals: &Totals, took: Duration) {
     let seconds = took.as_secs_f64().max(1e-9);
     println!(
         "{runs} seeds from {} in {seconds:.1} s ({:.1} a second): {steps} steps, {:.1} simulated \
-         hours, {starts} starts, {images} crash images, {refused} refused after \
-         misdirected writes, {violations} violations",
+         hours, {starts} starts, {images} crash images, {refused} ended early, {violations} \
+         violations",
         cli.start,
         *runs as f64 / seconds,
         *micros as f64 / 3.6e9,

@@ -16,6 +16,7 @@ pub(crate) enum Salt {
     Ids,
     Images,
     Mail,
+    Rot,
 }
 
 /// A generator.

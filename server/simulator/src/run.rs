@@ -25,8 +25,8 @@ pub struct Outcome {
     pub starts: u32,
     /// The number of crash images from which a server was started.
     pub images: u64,
-    /// The server refused to start because of a misdirected write, which is correct and ends the
-    /// run.
+    /// A misdirected write, or damage that nobody had seen yet, has left a disk from which the
+    /// server need not start. That ends the run.
     pub refused: bool,
     pub coverage: Coverage,
     /// The numbers of all shards, at the ends of their processes.

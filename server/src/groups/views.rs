@@ -117,6 +117,12 @@ impl Groups {
         self.rewrite.trouble()
     }
 
+    /// How often damage of the log was found, and how often the log was rewritten.
+    pub(crate) fn log_damage(&self) -> (u64, u64) {
+        let counters = self.rewrite.counters();
+        (counters.damage_found, counters.rewritten)
+    }
+
     /// How many groups were compared with the log since the shard's start.
     pub(crate) fn compared(&self) -> u64 {
         self.check.counters().compared

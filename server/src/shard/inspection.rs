@@ -127,6 +127,11 @@ impl<'s> Inspection<'s> {
         self.0.groups.log().progress()
     }
 
+    /// How often damage of the log was found, and how often the log was rewritten.
+    pub fn log_damage(self) -> (u64, u64) {
+        self.0.groups.log_damage()
+    }
+
     /// The durable state of its groups, as the records that replay to it; without groups that [are
     /// unloaded](Self::is_unloaded).
     pub fn durable_records(self) -> Vec<GroupRecord<'s>> {

@@ -10,6 +10,7 @@ mod crash;
 mod file;
 mod image;
 mod real;
+mod rot;
 
 pub(crate) use crash::{Crash, CrashFaults};
 pub(crate) use image::{Doubts, Image};

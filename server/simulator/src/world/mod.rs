@@ -23,7 +23,7 @@ use loadgen::topics::Topics;
 use muster::config::Config;
 use muster_counters::Totals;
 use muster_faults::Fault;
-use process::{Images, Process};
+use process::{Images, Process, Rot};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,6 +64,7 @@ pub(crate) struct World {
     /// groups may be found settled.
     pub(crate) calm_since: Option<u64>,
     pub(crate) images: Images,
+    pub(crate) rot: Rot,
     phase: Phase,
     steps: u64,
     steps_max: u64,
@@ -150,6 +151,7 @@ impl World {
             refused: false,
             calm_since: None,
             images: Images::new(options.images_every, of(Salt::Images)),
+            rot: Rot::new(of(Salt::Rot), profile.is_crowd()),
             phase: Phase::CreatingTopics,
             steps: 0,
             steps_max,
@@ -223,6 +225,7 @@ impl World {
             TimedEvent::Member { member, armed } => self.wake_member(member, armed),
             TimedEvent::Client { client, armed } => self.wake_client(client, armed),
             TimedEvent::Fault => self.fault(),
+            TimedEvent::Rot => self.rot(),
             TimedEvent::Churn => self.churn(),
             TimedEvent::Start => {
                 self.start();
@@ -276,8 +279,10 @@ impl World {
             let pause = self.faults.between(0, 10 * SECOND);
             self.queue.after(pause, TimedEvent::RoomAgain);
         } else if drawn < faults.disk_full + faults.clean_stop {
-            self.stop_cleanly();
-        } else {
+            if !self.rot.is_outstanding() {
+                self.stop_cleanly();
+            }
+        } else if !self.rot.forbids_kill() {
             let how = self.crash_kind();
             self.crash(how);
         }
@@ -301,7 +306,7 @@ impl World {
                 self.check_calm(until);
             }
             Phase::Resting(until) => self.check_resting(until),
-            Phase::Answered(until) if now >= until && self.is_answered() => self.crash_last(),
+            Phase::Answered(until) if now >= until && self.is_at_rest() => self.crash_last(),
             Phase::CreatingTopics | Phase::Chaos(_) => {}
             Phase::Answered(_) | Phase::Last | Phase::Over => {}
         }

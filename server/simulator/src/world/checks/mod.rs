@@ -101,6 +101,7 @@ impl World {
         }
         self.judge_memory(number);
         self.judge_shares(number);
+        self.judge_rot(number);
         if self.judge.is_thorough() && progress.accepted() == progress.flushed() {
             self.judge_live_state(number);
         }

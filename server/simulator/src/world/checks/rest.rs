@@ -46,6 +46,11 @@ impl World {
         self.clients.iter().all(|client| !client.waits) && self.process.is_up()
     }
 
+    /// Whether it is, and no log is damaged any more.
+    pub(in crate::world) fn is_at_rest(&self) -> bool {
+        self.is_answered() && !self.rot.is_outstanding()
+    }
+
     /// The last power loss, after which all is compared.
     pub(in crate::world) fn crash_last(&mut self) {
         self.judge_open_transactions();

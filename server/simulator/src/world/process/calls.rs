@@ -101,6 +101,7 @@ impl World {
     fn open(&mut self, shard: u32, path: &Path, mode: OpenMode) -> OpenFile {
         self.note(format_args!("shard {shard} opens {}", path.display()));
         let is_new = !self.disk.has(path);
+        self.rot.opened(shard, path);
         let inode = self.disk.open(path, mode);
         if is_new {
             self.judge_images(shard, path, Seen::ImageOfNames, None);
@@ -116,6 +117,7 @@ impl World {
             () if from.ends_with(SNAPSHOT_FILE_NAME) => Seen::SnapshotFailed,
             () => Seen::Recycled,
         });
+        self.rot.renamed(shard, from, to);
         self.judge_images(shard, from, Seen::ImageOfNames, None);
         self.disk.rename(from, to);
         self.judge_images(shard, to, Seen::ImageOfNames, None);

@@ -29,6 +29,9 @@ impl World {
     /// Damages a copy of the directory from which the server is about to start; a start from the
     /// copy must be refused.
     pub(super) fn judge_refusals(&mut self, path: &Path) -> Result<(), String> {
+        if self.rot.is_outstanding() {
+            return Ok(());
+        }
         if !self.process.ends_are_known || !self.images.random().chance(JUDGED_CHANCE) {
             return Ok(());
         }

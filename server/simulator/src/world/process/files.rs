@@ -162,8 +162,11 @@ impl World {
         let name = self.path_of(file);
         if is_full && file.mode == OpenMode::Aside {
             let is_snapshot = name.ends_with(SNAPSHOT_ASIDE_FILE_NAME);
-            let seen = if is_snapshot { Seen::NoSpaceSnapshot } else { Seen::NoSpaceCompaction };
-            return self.coverage.saw(seen);
+            if is_snapshot {
+                self.rot.no_space_for_snapshot();
+                return self.coverage.saw(Seen::NoSpaceSnapshot);
+            }
+            return self.coverage.saw(Seen::NoSpaceCompaction);
         }
         self.coverage.saw(if is_full { Seen::NoSpaceWrite } else { Seen::FailedWrite });
         self.note(format_args!("a write to {} fails", name.display()));

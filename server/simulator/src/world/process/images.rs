@@ -91,7 +91,9 @@ impl World {
             return;
         }
         // A log with a misdirected write may be refused.
-        if self.coverage.count(Seen::MisdirectedWrite) > 0 || self.violation.is_some() {
+        let is_damaged = self.rot.is_outstanding();
+        if self.coverage.count(Seen::MisdirectedWrite) > 0 || self.violation.is_some() || is_damaged
+        {
             return;
         }
         let doubts = self.disk.doubts(&directory);

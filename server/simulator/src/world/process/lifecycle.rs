@@ -100,7 +100,7 @@ impl World {
     ) -> Result<Option<Started>, String> {
         let rots =
             self.is_chaos() && self.faults.chance(self.profile.faults.rotten_snapshot_chance);
-        if rots {
+        if rots && !self.rot.is_outstanding() {
             let rotten = self.disk.rot(SNAPSHOT_FILE_NAME, &mut self.disk_random);
             self.coverage.add(Seen::SnapshotRotten, rotten);
             self.process.has_rotten_snapshot |= rotten > 0;
@@ -228,6 +228,7 @@ impl World {
         self.process.listens_at = self.queue.now() + boot;
         self.process.stopping = false;
         let mut first = Vec::new();
+        self.rot.process_began(self.queue.now());
         self.process.found.clear();
         for StartedShard { host, shard, ops, records, .. } in started {
             self.process.loaded_at.insert(self.process.shard_count(), self.queue.now());
@@ -292,6 +293,7 @@ impl World {
     fn next_shards(&mut self) -> u32 {
         let shards = self.process_shards;
         match self.is_chaos() && self.faults.chance(self.profile.faults.reshard_chance) {
+            true if self.rot.is_outstanding() => shards,
             true => self.faults.between(1, 3) as u32,
             false => shards,
         }
@@ -310,7 +312,7 @@ impl World {
     }
 
     pub(crate) fn crash_at(&mut self, life: u32, how: Crash) {
-        if self.process.lives(life) {
+        if self.process.lives(life) && !self.rot.forbids_kill() {
             self.crash(how);
         }
     }
@@ -348,6 +350,7 @@ impl World {
     }
 
     fn end_process(&mut self, how: Crash) {
+        self.end_rot();
         let faults = self.profile.disk.crash;
         let misdirected = self.coverage.count(Seen::MisdirectedWrite);
         self.disk.crash(how, &faults, &mut self.disk_random, &mut self.coverage);

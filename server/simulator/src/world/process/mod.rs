@@ -9,6 +9,7 @@ mod late_verdicts;
 mod lifecycle;
 mod pauses;
 mod reload;
+mod rot;
 mod sockets;
 mod turn;
 
@@ -34,6 +35,7 @@ use muster::shard::{Inspection, Message, Shard};
 use muster::volume::Volume;
 use muster_counters::Totals;
 pub(crate) use reload::Failing;
+pub(crate) use rot::Rot;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tempfile::TempDir;

@@ -33,9 +33,11 @@ impl World {
         let number = self.faults.below(u64::from(self.process.shard_count()).max(1)) as u32;
         let is_controller = number == CONTROLLER;
         let with_mail = is_controller && self.faults.chance(0.7);
+        let is_damaged = self.rot.is_outstanding();
         let fails = if with_mail { Failing::WithOwnMail } else { Failing::Soon };
         if let Some(shard) = self.process.shard(number)
             && shard.fails.is_none()
+            && !is_damaged
         {
             shard.fails = Some(fails);
             self.wake_shard(number);
@@ -45,6 +47,7 @@ impl World {
     /// Makes the shard that has throttled a connection fail at the end of this turn, now and then.
     pub(crate) fn fail_throttling(&mut self) {
         let may_fail = self.is_chaos() && self.profile.faults.failed_shard > 0;
+        let may_fail = may_fail && !self.rot.is_outstanding();
         if may_fail && self.faults.chance(0.05) {
             self.turning().fails.get_or_insert(Failing::Soon);
         }
