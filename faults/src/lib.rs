@@ -53,6 +53,8 @@ faults! {
     SkippedSync: Disk,
     /// Calls that open files or change their names make the shard wait for the disk.
     BlockingCall: Disk,
+    /// No snapshot is written after damage of a shard's log.
+    UnwrittenSnapshot: Server,
     /// Answers leave without waiting for the flush.
     EarlyAnswer: Server,
     /// Recovery skips some tombstones.

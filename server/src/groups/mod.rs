@@ -74,6 +74,7 @@ use events::GroupEvents;
 use log::{GroupLog, LogNews};
 use muster_codec::records::ClusterRecord;
 use muster_coordinator::RequestId;
+use muster_faults::Fault;
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
 pub(crate) use offset_producers::OffsetProducers;
@@ -402,7 +403,8 @@ impl Groups {
 
     /// Polls the log, and continues or begins its rewrite.
     fn poll_log(&mut self, turn: &TurnEnd<'_>) {
-        if self.rewrite.turn(&mut self.log, turn) {
+        let is_due = self.rewrite.turn(&mut self.log, turn);
+        if is_due && !Fault::UnwrittenSnapshot.is_injected() {
             self.snapshots.want();
         }
         let news = self.log.poll(turn.now, &mut self.ops);
