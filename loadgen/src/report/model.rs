@@ -1,9 +1,15 @@
 //! The result of a run, which `--json` writes and `compare` reads. Times are in milliseconds unless
 //! a name says otherwise; moments are seconds since the start of the run.
 
+mod counts;
+mod pace;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::counts::{Commits, Shares, Spread, Transactions};
+pub use self::pace::{LoadCore, Pace};
 
 /// The value of [`Report::format`]; raised when older readers would misread newer files.
 pub const FORMAT: u32 = 2;
@@ -298,69 +304,6 @@ pub struct Callback {
     pub partitions: u32,
 }
 
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Commits {
-    pub accepted: u64,
-    pub refused: u64,
-    /// Sent, and never answered.
-    pub unknown: u64,
-    /// Offsets read back at the end, and compared.
-    pub read_back: u64,
-}
-
-/// Transactions of producers that ended.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Transactions {
-    pub committed: u64,
-    /// As the scenario asked for, or after an error.
-    pub aborted: u64,
-}
-
-impl Transactions {
-    pub fn are_none(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Records of share groups.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Shares {
-    /// All deliveries, and those that were not the first of their record.
-    pub delivered: u64,
-    pub redelivered: u64,
-    pub accepted: u64,
-    pub released: u64,
-    pub rejected: u64,
-    /// Acknowledgements that were refused, and those that were never answered.
-    pub refused: u64,
-    pub unknown: u64,
-    /// The spread in each group.
-    pub spread: Vec<Spread>,
-}
-
-/// The records that each member of a group was delivered.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Spread {
-    pub group: String,
-    pub members: u64,
-    pub min: u64,
-    pub median: u64,
-    pub max: u64,
-    /// Jain's index: 1 if all had the same number, 1/n if one of n had all.
-    pub fairness: f64,
-}
-
-impl Shares {
-    pub fn are_none(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The group whose records were spread the least evenly.
-    pub fn least_fair(&self) -> Option<&Spread> {
-        self.spread.iter().min_by(|one, other| one.fairness.total_cmp(&other.fairness))
-    }
-}
-
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ErrorCount {
     pub api: String,
@@ -386,58 +329,6 @@ pub struct Usage {
     pub cpu_seconds: f64,
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
-}
-
-/// How well muster-load itself kept up: its own part in the figures.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Pace {
-    /// How late the timers of all cores fired. Requests that were due then were sent this much
-    /// later, and their latency has it.
-    pub late: Latency,
-    /// The time that the turns of all cores took: answers that arrived meanwhile had to wait.
-    pub turns: Latency,
-    /// How long requests waited to be written; their latency has it.
-    #[serde(default)]
-    pub writing: Latency,
-    /// How long answers waited to be read. No latency has it: they end when the kernel received
-    /// the answer. Empty if the kernel does not say when: then they end with the reading.
-    #[serde(default)]
-    pub reading: Latency,
-    pub cores: Vec<LoadCore>,
-    /// If the p99 of `late` is above this, this machine could not keep up.
-    pub bound: Option<f64>,
-}
-
-impl Pace {
-    /// Whether at least a tenth of this figure can be this machine's own. `undelayed` is the same
-    /// without its delays; what has none is as late as timers are.
-    pub fn blurs(
-        &self,
-        latency: &Latency,
-        figure: fn(&Latency) -> f64,
-        undelayed: Option<&Latency>,
-    ) -> bool {
-        let value = figure(latency);
-        let own = undelayed.map_or(figure(&self.late), |undelayed| value - figure(undelayed));
-        let unseen = if self.reading.count == 0 { figure(&self.turns) } else { 0.0 };
-        let own = own.max(unseen);
-        own > 0.0 && value < 10.0 * own
-    }
-}
-
-/// A thread that generates load, on a CPU of its own.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct LoadCore {
-    pub late: Latency,
-    pub turns: Latency,
-    #[serde(default)]
-    pub writing: Latency,
-    #[serde(default)]
-    pub reading: Latency,
-    pub cpu_seconds: f64,
-    /// The time in which it could run, and other threads had its CPU; `None` if the kernel does
-    /// not say.
-    pub waited_seconds: Option<f64>,
 }
 
 /// Figures over time, in equal steps.

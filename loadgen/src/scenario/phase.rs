@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::cause::Cause;
 use super::churn::Churning;
 use super::conductor::{RunState, Status};
-use super::file::{AddPartitions, Churn, How, Of, Phase, Roll, Start, Stopping, Work};
+use super::file::{AddPartitions, Churn, How, Of, Phase, Roll, Work};
 use super::gap::Gap;
 use super::ramp::Ramp;
+use super::rolling::{Rolling, roll_in_step};
 use super::run_plan::{topics_of_tables, workload};
+use super::spread::{begin_start, begin_stop};
 use crate::event::Stop;
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;
@@ -31,16 +32,6 @@ pub(super) struct Running {
     planned: Time,
     /// Actions that have no members to action on: a sentence each.
     warnings: Vec<String>,
-}
-
-/// A rolling restart of a group: a few members at a time, each batch when the group is stable
-/// again.
-struct Rolling {
-    group: GroupIndex,
-    waiting: VecDeque<MemberIndex>,
-    batch: Vec<MemberIndex>,
-    /// The time since which all members of the batch are back.
-    back: Option<Time>,
 }
 
 impl Running {
@@ -197,7 +188,7 @@ impl Running {
             match roll.every {
                 Some(every) => roll_in_step(roll, every.0, group, &waiting, now, state),
                 None => {
-                    self.rolls.push(Rolling { group, waiting, batch: Vec::new(), back: None });
+                    self.rolls.push(Rolling::new(group, waiting));
                 }
             }
         }
@@ -325,42 +316,6 @@ impl Running {
     }
 }
 
-impl Rolling {
-    fn is_over(&self) -> bool {
-        self.waiting.is_empty() && self.batch.is_empty()
-    }
-
-    /// Returns whether a batch began.
-    fn advance(
-        &mut self,
-        roll: &Roll,
-        settle: Duration,
-        now: Time,
-        status: &Status<'_>,
-        state: &mut RunState,
-    ) -> bool {
-        let is_back =
-            |&member: &MemberIndex| state.members.is_up(member) || state.members.has_failed(member);
-        if !self.batch.iter().all(is_back) {
-            self.back = None;
-            return false;
-        }
-        let back = *self.back.get_or_insert(now);
-        let stable = (status.stable_since)(self.group).map(|since| since.max(back));
-        let first = self.batch.is_empty();
-        if !first && stable.is_none_or(|since| now.since(since) < settle) {
-            return false;
-        }
-        let up = |member: &MemberIndex| state.members.is_up(*member);
-        self.waiting.retain(up);
-        let at_once = self.waiting.len().min(roll.at_once as usize);
-        self.batch = self.waiting.drain(..at_once).collect();
-        self.back = None;
-        stop_batch(roll, self.group, &self.batch, now, state);
-        !self.batch.is_empty()
-    }
-}
-
 const NONE_UP: &str = "no member of its groups is up";
 const NEVER_STARTED: &str = "no member of its groups was ever started";
 
@@ -370,114 +325,6 @@ fn all_failed(state: &RunState) -> Option<String> {
     let mut groups = state.plan.groups().filter(|group| state.members.alive(group.index) == 0);
     let lost = groups.find(|group| state.plan.members(group.index).any(failed))?;
     Some(format!("no member of {} could continue", lost.id))
-}
-
-/// Returns whether there are members to start.
-fn begin_start(start: &Start, now: Time, state: &mut RunState) -> bool {
-    let mut groups = Vec::new();
-    for group in state.plan.groups_named(&start.groups.0) {
-        let count = start.members.of(state.plan.members(group).len() as u32);
-        let mut down = state.members.down(&state.plan, group);
-        down.truncate(count as usize);
-        let cause = match state.members.alive(group) {
-            0 => Cause::Formation,
-            _ => Cause::Joined(down.len() as u32),
-        };
-        groups.push(Share { group, cause: Some(cause), members: down });
-    }
-    let over = start.over.map_or(Duration::ZERO, |over| over.0);
-    spread(groups, now, over, state, |state, at, member| state.members.start(at, member))
-}
-
-/// Returns whether there are members to stop.
-fn begin_stop(stopping: &Stopping, how: Stop, now: Time, state: &mut RunState) -> bool {
-    let mut groups = Vec::new();
-    for group in state.plan.groups_named(&stopping.groups.0) {
-        let count = stopping.members.of(state.plan.members(group).len() as u32);
-        let mut up = state.members.up(&state.plan, group);
-        up.retain(|&member| how != Stop::Close || state.plan.is_static(member));
-        state.random.shuffle(&mut up);
-        state.plan.gather_processes(group, &mut up);
-        up.truncate(count as usize);
-        // If all members leave, there is no rebalance.
-        let some_stay = (up.len() as u32) < state.members.alive(group);
-        let cause = some_stay.then_some(Cause::of_stop(how, up.len() as u32));
-        groups.push(Share { group, cause, members: up });
-    }
-    let over = stopping.over.map_or(Duration::ZERO, |over| over.0);
-    let returns = stopping.return_after.map(|after| after.0);
-    spread(groups, now, over, state, |state, at, member| {
-        state.members.stop(at, member, how, returns);
-    })
-}
-
-/// The members of a group that an action is applied to.
-struct Share {
-    group: GroupIndex,
-    cause: Option<Cause>,
-    members: Vec<MemberIndex>,
-}
-
-/// Spreads an action over the time at equal intervals, and each group's members over all of it. The
-/// first one of each group is announced. Returns whether there are any.
-fn spread(
-    shares: Vec<Share>,
-    now: Time,
-    over: Duration,
-    state: &mut RunState,
-    put: impl Fn(&mut RunState, Time, MemberIndex),
-) -> bool {
-    let mut places: Vec<(f64, usize, MemberIndex)> = Vec::new();
-    for (at, share) in shares.iter().enumerate() {
-        let step = 1.0 / share.members.len() as f64;
-        let members = share.members.iter().enumerate();
-        places.extend(members.map(|(nth, &member)| (nth as f64 * step, at, member)));
-    }
-    places.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let step = over.as_secs_f64() / places.len().max(1) as f64;
-    let has_members = !places.is_empty();
-    for (nth, (place, share, member)) in places.into_iter().enumerate() {
-        let at = now + Duration::from_secs_f64(step * nth as f64);
-        if place == 0.0
-            && let Some(cause) = shares[share].cause
-        {
-            state.announce(at, shares[share].group, cause);
-        }
-        put(state, at, member);
-    }
-    has_members
-}
-
-fn roll_in_step(
-    roll: &Roll,
-    every: Duration,
-    group: GroupIndex,
-    waiting: &VecDeque<MemberIndex>,
-    now: Time,
-    state: &mut RunState,
-) {
-    let mut at = now;
-    for batch in Vec::from_iter(waiting.iter().copied()).chunks(roll.at_once as usize) {
-        stop_batch(roll, group, batch, at, state);
-        at = at + every;
-    }
-}
-
-fn stop_batch(
-    roll: &Roll,
-    group: GroupIndex,
-    batch: &[MemberIndex],
-    at: Time,
-    state: &mut RunState,
-) {
-    if batch.is_empty() {
-        return;
-    }
-    let how = roll.how.stop();
-    state.announce(at, group, Cause::of_stop(how, batch.len() as u32));
-    for &member in batch {
-        state.members.stop(at, member, how, Some(roll.down.0));
-    }
 }
 
 fn begin_growth(add: &AddPartitions, now: Time, state: &mut RunState) {
