@@ -354,6 +354,7 @@ impl About {
         let Played { measured, found, phases, interrupted, length, .. } = played;
         let Measured {
             rebalances,
+            disruptions,
             latencies,
             undelayed,
             uncorrected,
@@ -381,6 +382,7 @@ impl About {
             run: model::Run { duration_seconds: length.seconds(), interrupted, ..self.run },
             phases,
             rebalances,
+            disruptions,
             latencies,
             undelayed,
             uncorrected,

@@ -278,7 +278,7 @@ impl Session {
             let ending = !self.tools.conductor.is_playing();
             self.close_rebalances(now, ending);
             if ending {
-                self.measure.end_phases();
+                self.measure.end_phases(now.min(self.merge.until()));
             }
         }
         orders.triggers.drain(..).for_each(|trigger| self.trigger(trigger));
@@ -365,7 +365,7 @@ impl Session {
         let ended = self.tools.conductor.phases().len() as u32;
         if self.tools.conductor.is_playing() && ended + 1 > self.phase {
             self.phase = ended + 1;
-            self.measure.begin_phase();
+            self.measure.begin_phase(now.min(self.merge.until()));
             self.coordinator_restarted = false;
             let place = self.tools.conductor.place(now);
             self.write(&Header::Phase { at: place.began, name: place.phase.into() });
@@ -467,8 +467,8 @@ impl Session {
         self.tools.live.finish();
         let measured = self.measure.finish(length);
         let mut phases = self.tools.conductor.phases().to_vec();
-        for (phase, latencies) in phases.iter_mut().zip(&measured.phases) {
-            phase.latencies.clone_from(latencies);
+        for (phase, figures) in phases.iter_mut().zip(&measured.phases) {
+            figures.add_to(phase);
         }
         Played {
             measured,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{States, Waiting};
+use super::{PhaseFigures, States, Waiting};
 use crate::driver::command::RoundTrip;
 use crate::report::model;
 
@@ -42,11 +42,12 @@ pub struct LoadNow {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measured {
     pub rebalances: Vec<model::Rebalance>,
+    pub disruptions: Vec<model::Rebalance>,
     pub latencies: BTreeMap<String, model::Latency>,
     pub undelayed: BTreeMap<String, model::Latency>,
     pub uncorrected: BTreeMap<String, model::Latency>,
-    /// The latencies of each phase, in order.
-    pub phases: Vec<BTreeMap<String, model::Latency>>,
+    /// In order.
+    pub phases: Vec<PhaseFigures>,
     pub unanswered: BTreeMap<String, u64>,
     pub pauses: model::Latency,
     pub unowned_partition_seconds: f64,

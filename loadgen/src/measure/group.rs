@@ -116,7 +116,7 @@ impl GroupMeasure {
                 // Its effect was observed before the trigger was announced.
                 Some(open) => Open { trigger: label, prompted: true, began: at, ..open },
                 None => {
-                    self.end_rebalance(shared);
+                    self.end(true, shared);
                     Open { populated: self.live > 0, ..Open::new(at, label, true) }
                 }
             };
@@ -128,10 +128,14 @@ impl GroupMeasure {
     /// Ends the open rebalance, and reports it unless all members have left: a group without
     /// members can't become stable.
     pub(super) fn end_rebalance(&mut self, shared: &mut Shared<'_>) {
+        self.end(false, shared);
+    }
+
+    fn end(&mut self, by_next: bool, shared: &mut Shared<'_>) {
         if self.is_emptied() {
             self.open = None;
         }
-        self.close(shared);
+        self.close(by_next, shared);
     }
 
     /// Whether all members have left in the open rebalance.
@@ -140,11 +144,12 @@ impl GroupMeasure {
         populated && self.live == 0 && self.failed == 0
     }
 
-    fn close(&mut self, shared: &mut Shared<'_>) {
+    fn close(&mut self, by_next: bool, shared: &mut Shared<'_>) {
         let Some(open) = self.open.take() else { return };
         let gone_by_itself = !open.prompted && self.live == 0;
         if !gone_by_itself {
-            shared.rebalances.push(open.ended(&self.group, self.live, self.stable_since));
+            let ended = open.ended(&self.group, self.live, self.stable_since, by_next);
+            shared.rebalances.push(ended);
         }
     }
 
@@ -168,10 +173,14 @@ impl GroupMeasure {
     pub(super) fn finish(&mut self, end: Time, shared: &mut Shared<'_>) -> u64 {
         self.advance(end, shared);
         self.account(end);
-        self.close(shared);
-        let waiting = self.waiting.iter().filter_map(|index| self.members.get(index)?.waits);
-        waiting.for_each(|since| shared.pause(end.since(since)));
+        self.close(false, shared);
+        self.waits().for_each(|since| shared.pause(end.since(since)));
         self.members.values().map(|member| member.revocations).max().unwrap_or(0)
+    }
+
+    /// Since when members wait for partitions.
+    pub(super) fn waits(&self) -> impl Iterator<Item = Time> {
+        self.waiting.iter().filter_map(|index| self.members.get(index)?.waits)
     }
 
     /// Partition-microseconds without an owner until then.
@@ -288,7 +297,7 @@ impl GroupMeasure {
                 if self.open.as_ref().is_some_and(|open| !open.prompted)
                     && event.at.since(since) > APART
                 {
-                    self.close(shared);
+                    self.close(false, shared);
                 }
                 self.stable_since = None;
                 if self.open.is_none() {

@@ -27,6 +27,8 @@ mod latency;
 mod member;
 pub mod merge;
 mod pace;
+mod pauses;
+mod phases;
 pub mod process;
 mod rebalance;
 mod series;
@@ -45,15 +47,18 @@ use crate::event::Event;
 use crate::history::{Group, Kind};
 use crate::member::State;
 use crate::plan::GroupIndex;
+use crate::report::disruptions::disruptions;
 use crate::report::model;
 use crate::time::Time;
 use clients::Clients;
 use counts::Counts;
 pub use figures::{LoadNow, Measured, Totals};
 use group::GroupMeasure;
-use hdrhistogram::Histogram;
-use latency::{Latencies, latency, millis};
+use latency::{Latencies, millis};
 use pace::Paces;
+use pauses::Pauses;
+pub use phases::PhaseFigures;
+use phases::Phases;
 use rebalance::Shared;
 use series::{Gauges, Steps};
 use shares::Shares;
@@ -108,8 +113,9 @@ pub struct Measure {
     live_max: u32,
     unowned: u32,
     rebalances: Vec<model::Rebalance>,
-    pauses: Histogram<u64>,
+    pauses: Pauses,
     trips: Trips,
+    phases: Phases,
     /// The latencies since the last totals, which were taken at `totals_at`.
     recent: Latencies,
     answers: BTreeMap<RoundTrip, u64>,
@@ -151,8 +157,9 @@ impl Default for Measure {
             live_max: 0,
             unowned: 0,
             rebalances: Vec::new(),
-            pauses: latency::histogram(),
+            pauses: Pauses::default(),
             trips: Trips::default(),
+            phases: Phases::default(),
             recent: Latencies::default(),
             answers: BTreeMap::new(),
             totals_at: Time::ZERO,
@@ -273,32 +280,40 @@ impl Measure {
         self.groups.get(&group).map(GroupMeasure::status)
     }
 
-    /// Round trips count for the next phase from now on.
-    pub fn begin_phase(&mut self) {
+    /// Figures count for the next phase from now on. All events before `now` have been observed.
+    pub fn begin_phase(&mut self, now: Time) {
+        self.end_phases(now);
         self.trips.begin_phase();
+        self.pauses.take_phase();
+        self.phases.begin(self.unowned_until(now));
     }
 
-    pub fn end_phases(&mut self) {
-        self.trips.end_phase();
+    /// Ends the phase that is under way, if there is one.
+    pub fn end_phases(&mut self, now: Time) {
+        let Some(latencies) = self.trips.take_phase() else { return };
+        let waits = self.groups.values().flat_map(GroupMeasure::waits);
+        waits.for_each(|since| self.pauses.add_to_phase(now.since(since)));
+        let pauses = self.pauses.take_phase();
+        self.phases.end(latencies, pauses, self.unowned_until(now));
     }
 
     /// The figures by which rules can be judged before the end.
     pub fn so_far(&self) -> model::Report {
         let (latencies, rebalances) = (self.trips.so_far(), self.rebalances.clone());
-        model::Report { latencies, rebalances, ..model::Report::default() }
+        let disruptions = disruptions(&rebalances, false);
+        model::Report { latencies, rebalances, disruptions, ..model::Report::default() }
     }
 
     /// The figures of a page while the run is under way.
     pub fn picture(&self, now: Time) -> model::Report {
         let groups = self.groups.values();
-        let rejoined = groups.clone().map(|group| group.rejoined).sum();
-        let unowned = groups.map(|group| group.unowned_until(now) as f64 / 1e6);
+        let rejoined = groups.map(|group| group.rejoined).sum();
         model::Report {
-            unowned_partition_seconds: unowned.sum(),
+            unowned_partition_seconds: self.unowned_until(now),
             undelayed: self.trips.undelayed(),
             uncorrected: self.trips.uncorrected(),
             unanswered: self.trips.unanswered(),
-            pauses: latency(&self.pauses),
+            pauses: self.pauses.all(),
             members: model::Members { rejoined, ..self.counts.members.clone() },
             commits: self.counts.commits.clone(),
             transactions: self.counts.transactions.clone(),
@@ -354,6 +369,7 @@ impl Measure {
     /// Called after the last event.
     pub fn finish(mut self, end: Time) -> Measured {
         let gauges = self.gauges();
+        self.end_phases(end);
         let series = std::mem::take(&mut self.steps).finish(end, gauges);
         let mut unowned_partition_seconds = 0.0;
         let mut groups: Vec<_> = self.groups.into_iter().collect();
@@ -372,13 +388,14 @@ impl Measure {
         let live_max = u64::from(self.live_max.max(1));
         self.counts.members.memory_bytes_each = self.own.memory_max / live_max;
         Measured {
+            disruptions: disruptions(&self.rebalances, true),
             rebalances: self.rebalances,
             latencies: self.trips.corrected(),
-            phases: self.trips.take_phases(),
+            phases: self.phases.take(),
             undelayed: self.trips.undelayed(),
             uncorrected: self.trips.uncorrected(),
             unanswered: self.trips.unanswered(),
-            pauses: latency(&self.pauses),
+            pauses: self.pauses.all(),
             unowned_partition_seconds,
             members: self.counts.members,
             commits: self.counts.commits,
@@ -393,6 +410,11 @@ impl Measure {
             server: self.server.map(|server| server.used()),
             series,
         }
+    }
+
+    /// Partition-seconds without an owner in all groups.
+    fn unowned_until(&self, at: Time) -> f64 {
+        self.groups.values().map(|group| group.unowned_until(at) as f64 / 1e6).sum()
     }
 
     fn gauges(&self) -> Gauges {

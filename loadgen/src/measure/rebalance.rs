@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
+use super::pauses::Pauses;
 use crate::event::{Event, EventKind};
 use crate::history::Group;
 use crate::report::model::Rebalance;
@@ -24,7 +23,7 @@ pub(super) struct Open {
 
 /// Results that are collected over all groups.
 pub(super) struct Shared<'a> {
-    pub(super) pauses: &'a mut Histogram<u64>,
+    pub(super) pauses: &'a mut Pauses,
     pub(super) rebalances: &'a mut Vec<Rebalance>,
 }
 
@@ -55,12 +54,14 @@ impl Open {
         }
     }
 
-    /// The result. `stable_since` is None if the group never became stable.
+    /// The result. `stable_since` is None if the group did not become stable, as it never did or
+    /// as the next trigger came before.
     pub(super) fn ended(
         self,
         group: &Group,
         members: u32,
         stable_since: Option<Time>,
+        by_next: bool,
     ) -> Rebalance {
         // A trigger that did not unsettle the group took no time.
         let ended = stable_since.map(|since| since.max(self.began));
@@ -70,6 +71,7 @@ impl Open {
             trigger: self.trigger,
             began: self.began.seconds(),
             took: millis_since(self.began),
+            superseded: by_next && ended.is_none(),
             took_since_detected: self.detected.and_then(millis_since),
             members,
             partitions: group.partitions,
@@ -82,8 +84,7 @@ impl Open {
 impl Shared<'_> {
     /// A member was without partitions for this long.
     pub(super) fn pause(&mut self, pause: Duration) {
-        let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
-        self.pauses.record(micros).expect("a histogram that resizes itself takes any value");
+        self.pauses.add(pause);
     }
 }
 

@@ -21,11 +21,7 @@ pub(super) struct Trips {
     waiting: BTreeMap<usize, Vec<(RoundTrip, Histogram<u64>)>>,
     /// The latencies of the current phase.
     phase: Option<Latencies>,
-    phases: Vec<BTreeMap<String, Latency>>,
 }
-
-/// Phases beyond these have no percentiles to draw: a soak has thousands of rounds.
-const PHASES_IN_FULL: usize = 100;
 
 /// In the place of a core, for round trips of all of them.
 pub(super) const OF_NO_CORE: usize = usize::MAX;
@@ -116,18 +112,13 @@ impl Trips {
     }
 
     /// Ends the phase that is under way. Those that it leaves unanswered count with their ages.
-    pub(super) fn end_phase(&mut self) {
-        let Some(mut phase) = self.phase.take() else { return };
+    pub(super) fn take_phase(&mut self) -> Option<BTreeMap<String, Latency>> {
+        let mut phase = self.phase.take()?;
         self.waiting.values().flatten().for_each(|(of, ages)| phase.add(*of, ages));
-        let mut figures = named(&phase);
-        if self.phases.len() >= PHASES_IN_FULL {
-            figures.values_mut().for_each(|latency| latency.percentiles.clear());
-        }
-        self.phases.push(figures);
+        Some(named(&phase))
     }
 
     pub(super) fn begin_phase(&mut self) {
-        self.end_phase();
         self.phase = Some(Latencies::default());
     }
 
@@ -137,11 +128,6 @@ impl Trips {
         self.corrected.iter().for_each(|(of, times)| all.add(of, times));
         self.waiting.values().flatten().for_each(|(of, ages)| all.add(*of, ages));
         named(&all)
-    }
-
-    pub(super) fn take_phases(&mut self) -> Vec<BTreeMap<String, Latency>> {
-        self.end_phase();
-        std::mem::take(&mut self.phases)
     }
 
     /// Without joins, which wait for other members.

@@ -113,7 +113,7 @@ impl Runs {
 
     fn rebalances(&self) -> Vec<Figure> {
         let reports = self.repetitions.iter().flatten();
-        let kinds: Vec<_> = reports.map(|report| by_kind(&report.rebalances)).collect();
+        let kinds: Vec<_> = reports.map(|report| by_kind(&report.disruptions)).collect();
         let mut names: Vec<&str> = Vec::new();
         for kind in kinds.iter().flatten() {
             if !names.contains(&kind.name.as_str()) {
@@ -123,7 +123,7 @@ impl Runs {
         let several = |name: &str| kinds.iter().flatten().any(|k| k.name == name && k.count > 1);
         let figure = |name: &str, statistic: &str, read: fn(&Latency) -> f64| {
             let of = |report: &Report| {
-                let kinds = by_kind(&report.rebalances);
+                let kinds = by_kind(&report.disruptions);
                 let kind = kinds.iter().find(|kind| kind.name == name)?;
                 present(Some(&kind.took)).map(read)
             };
@@ -348,7 +348,7 @@ type Single = (&'static str, Question, Kind, fn(&Report) -> Option<f64>);
 
 const SINGLE: [Single; 16] = [
     ("rebalances not settled", Question::Rebalances, Kind::Number, |r| {
-        Some(r.rebalances.iter().filter(|rebalance| rebalance.took.is_none()).count() as f64)
+        Some(r.disruptions.iter().filter(|rebalance| rebalance.took.is_none()).count() as f64)
     }),
     ("commits a second", Question::Commits, Kind::Rate, |r| rate(r, "commit")),
     ("heartbeats a second", Question::Heartbeats, Kind::Rate, |r| rate(r, "heartbeat")),

@@ -5,11 +5,12 @@
 //! | section | at | name | metric |
 //! |---|---|---|---|
 //! | `run` | | | facts of the run: `scenario`, `seed`, `members`, ... |
-//! | `phase` | begin | phase | `ended`, `problem`, `warning` |
+//! | `phase` | begin | phase | `ended`, `pause max`, `unowned`, `problem`, ... |
 //! | `time` | | `commit`, ..., `pause` | `count`, `mean`, `min`, `p50`, ..., `p99.9`, `max` |
 //! | `total` | | `members`, `commits`, `bytes`, `load`, `server`, ... | counts and sums |
 //! | `error` | | name of the error | name of the API; the value is a count |
 //! | `rebalance` | begin | group | `trigger`, `took`, `moved`, ... |
+//! | `disruption` | begin | group | the same of rebalances that overlap, as one |
 //! | `threshold` | | rule | `measured`, `held` |
 //! | `violation` | time | group | rule; the value is the sentence |
 //! | `series` | end of the step | state, round trip, ... | `members`, `rate`, `p99`, ... |
@@ -41,7 +42,10 @@ pub(super) fn render(report: &Report) -> String {
         rows.add("error", None, &error.name, &error.api, error.count, "");
     }
     for rebalance in &report.rebalances {
-        one_rebalance(&mut rows, rebalance);
+        one_rebalance(&mut rows, "rebalance", rebalance);
+    }
+    for disruption in &report.disruptions {
+        one_rebalance(&mut rows, "disruption", disruption);
     }
     for threshold in &report.thresholds {
         let measured = threshold.measured.as_deref().unwrap_or("");
@@ -119,6 +123,16 @@ fn run(rows: &mut Rows, report: &Report) {
     add("partitions", &run.partitions, "");
     for phase in &report.phases {
         rows.add("phase", Some(phase.began), &phase.name, "ended", phase.ended, "s");
+        let mut figure = |metric: &str, value: f64, unit| {
+            rows.add("phase", Some(phase.began), &phase.name, metric, value, unit);
+        };
+        if phase.pauses.count > 0 {
+            figure("pauses", phase.pauses.count as f64, "");
+            figure("pause p50", phase.pauses.p50, "ms");
+            figure("pause p99", phase.pauses.p99, "ms");
+            figure("pause max", phase.pauses.max, "ms");
+        }
+        figure("unowned", phase.unowned_partition_seconds, "partition-seconds");
         if let Some(problem) = &phase.problem {
             rows.add("phase", Some(phase.began), &phase.name, "problem", problem, "");
         }
@@ -207,9 +221,9 @@ fn usage(rows: &mut Rows, name: &str, usage: &Usage) {
     rows.add("total", None, name, "memory_max", usage.memory_bytes_max, "B");
 }
 
-fn one_rebalance(rows: &mut Rows, rebalance: &Rebalance) {
+fn one_rebalance(rows: &mut Rows, section: &str, rebalance: &Rebalance) {
     let mut add = |metric: &str, value: &dyn Display, unit| {
-        rows.add("rebalance", Some(rebalance.began), &rebalance.group, metric, value, unit);
+        rows.add(section, Some(rebalance.began), &rebalance.group, metric, value, unit);
     };
     add("trigger", &rebalance.trigger, "");
     rebalance.took.iter().for_each(|took| add("took", took, "ms"));

@@ -67,7 +67,7 @@ fn checks(report: &Report) -> String {
 }
 
 fn rebalances(report: &Report) -> String {
-    let rows = by_kind(&report.rebalances).into_iter().map(|kind| {
+    let rows = by_kind(&report.disruptions).into_iter().map(|kind| {
         let [p50, _, p99, max] = kind.times();
         let Kind { name, count: rebalances, unsettled, moved, .. } = kind;
         [cell(&name), count(rebalances), p50, p99, max, count(unsettled), count(moved)]

@@ -3,6 +3,7 @@
 pub mod capacity;
 pub mod compare;
 pub mod csv;
+pub(crate) mod disruptions;
 pub mod files;
 pub mod html;
 pub mod json;
@@ -12,6 +13,7 @@ pub mod markdown;
 pub mod model;
 pub mod otlp;
 mod pace;
+mod phases;
 mod rebalances;
 #[cfg(test)]
 mod sample;

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::disruptions::disruptions;
+
 pub use self::counts::{Commits, Shares, Spread, Transactions};
 pub use self::pace::{LoadCore, Pace};
 
@@ -24,6 +26,10 @@ pub struct Report {
     pub run: Run,
     pub phases: Vec<Phase>,
     pub rebalances: Vec<Rebalance>,
+    /// The same, where those that overlap are one: from the first trigger until the group was
+    /// stable.
+    #[serde(default)]
+    pub disruptions: Vec<Rebalance>,
     /// The latencies by name of the [`crate::driver::command::RoundTrip`] (`commit`, `heartbeat`,
     /// `join`, ...), from the time a request was due to its answer. A request that was never
     /// answered counts as long as it was due, and so do those that could not be sent meanwhile.
@@ -77,6 +83,9 @@ impl Report {
             rename_fetch(&mut point.rates);
             rename_fetch(&mut point.p99);
         }
+        if self.disruptions.is_empty() {
+            self.disruptions = disruptions(&self.rebalances, true);
+        }
         self.format = FORMAT;
         self
     }
@@ -89,15 +98,21 @@ impl Report {
         self.unanswered.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// The figures of one phase: its round trips, rebalances that began in it, and its steps.
+    /// The figures of one phase: its round trips, pauses, unowned partitions and steps, and the
+    /// rebalances that began in it.
     pub fn of_phase(&self, phase: &Phase) -> Self {
         let within = |at: f64| (phase.began..phase.ended).contains(&at);
-        let rebalances = self.rebalances.iter().filter(|rebalance| within(rebalance.began));
+        let begun = |all: &[Rebalance]| {
+            all.iter().filter(|rebalance| within(rebalance.began)).cloned().collect()
+        };
         let points = self.series.points.iter().filter(|point| within(point.at));
         let step_seconds = self.series.step_seconds;
         Self {
             latencies: phase.latencies.clone(),
-            rebalances: rebalances.cloned().collect(),
+            rebalances: begun(&self.rebalances),
+            disruptions: begun(&self.disruptions),
+            pauses: phase.pauses.clone(),
+            unowned_partition_seconds: phase.unowned_partition_seconds,
             series: Series { step_seconds, points: points.cloned().collect() },
             ..Self::default()
         }
@@ -209,6 +224,11 @@ pub struct Phase {
     /// that had no answer at its end.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latencies: BTreeMap<String, Latency>,
+    /// Pauses that ended in this phase, and the ages of those that had not at its end.
+    #[serde(default, skip_serializing_if = "Latency::is_empty")]
+    pub pauses: Latency,
+    #[serde(default)]
+    pub unowned_partition_seconds: f64,
 }
 
 /// A rebalance, from its trigger until the group was stable again.
@@ -220,6 +240,9 @@ pub struct Rebalance {
     pub began: f64,
     /// From the trigger to the event that made the group stable; `None` if it never was.
     pub took: Option<f64>,
+    /// The next trigger came before the group was stable: only the two together have a time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub superseded: bool,
     /// For crashes: the part of `took` from the coordinator's first sign of the loss (a changed
     /// assignment or a rebalance) on. The part before is the session timeout.
     pub took_since_detected: Option<f64>,
@@ -248,6 +271,12 @@ pub struct Latency {
     pub max: f64,
     /// `(percentile, value)`, from 0 to 100, enough of them to draw.
     pub percentiles: Vec<(f64, f64)>,
+}
+
+impl Latency {
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Latency, Rebalance, Run};
+use super::model::{Latency, Rebalance, Report, Run};
 use super::text::{millis, named};
 
 /// With more kinds of groups than these, all groups are summed up together.
@@ -99,10 +99,16 @@ pub(super) fn distribution<'a>(rebalances: impl IntoIterator<Item = &'a Rebalanc
     }
 }
 
-/// The trigger without its number.
+/// The times of disruptions, where they differ from those of rebalances.
+pub(super) fn disruption_times(report: &Report) -> Latency {
+    let overlap = report.rebalances.iter().any(|rebalance| rebalance.superseded);
+    if overlap { distribution(&report.disruptions) } else { Latency::default() }
+}
+
+/// The trigger without its numbers.
 pub(super) fn kind(trigger: &str) -> &str {
-    let words = trigger.trim_start_matches(|c: char| c.is_ascii_digit() || c == ',');
-    let words = words.trim_start();
+    let words =
+        trigger.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ',' | '×' | ' '));
     if words.is_empty() { trigger } else { words }
 }
 

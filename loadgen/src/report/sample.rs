@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::disruptions::disruptions;
 use super::model::*;
 
 const STEP: f64 = 0.5;
@@ -28,6 +29,7 @@ pub(super) fn report_slower(factor: f64, label: &str) -> Report {
     for rebalance in &mut report.rebalances {
         rebalance.took = rebalance.took.map(|took| took * factor);
     }
+    report.disruptions = disruptions(&report.rebalances, true);
     report
 }
 
@@ -37,6 +39,7 @@ pub(super) fn report() -> Report {
         run: run(),
         phases: phases(),
         rebalances: rebalances(),
+        disruptions: disruptions(&rebalances(), true),
         latencies: [
             ("connect", 5_000, 0.35, 2.1),
             ("join", 7_420, 412.0, 1.9),
@@ -140,6 +143,8 @@ fn phases() -> Vec<Phase> {
         problem: problem.map(String::from),
         warnings: Vec::new(),
         latencies: [("commit".to_owned(), latency(40_000, 0.5, 2.0))].into(),
+        pauses: latency(1_200, 900.0, 1.7),
+        unowned_partition_seconds: (ended - began) * 12.5,
     };
     let warning = "leave has no effect: no member of its groups is up";
     vec![
@@ -157,6 +162,7 @@ fn rebalances() -> Vec<Rebalance> {
         began,
         took,
         took_since_detected: detected,
+        superseded: false,
         members,
         partitions: 5_000,
         moved,

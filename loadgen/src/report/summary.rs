@@ -8,7 +8,8 @@ use std::os::fd::AsFd;
 use self::tables::{table, trimmed};
 use super::model::{Latency, Phase, Rebalance, Report, Threshold, Transactions, Usage, Violation};
 use super::pace::{BLURRED, Figure, Marked, could_not_keep_up, pace};
-use super::rebalances::{Kind, by_kind, distribution, made_of};
+use super::phases;
+use super::rebalances::{Kind, by_kind, disruption_times, distribution, made_of};
 use super::text::{
     Paint, bytes, clock, columns, count, counted, group_name, members_in_words, millis, named,
     number, plain, shortened, wrapped,
@@ -47,11 +48,14 @@ fn print_to(output: &mut (impl Write + IsTerminal + AsFd), report: &Report) -> i
 
 pub(super) fn render(report: &Report, paint: Paint, width: usize) -> String {
     let mut sections = vec![head(report, paint, width)];
-    if !report.rebalances.is_empty() {
+    if !report.disruptions.is_empty() {
         let rebalances = rebalances(report, width);
         sections.push(format!("{}\n{rebalances}", paint.bold("Rebalances")));
     }
     sections.push(format!("{}\n{}", paint.bold("Times"), times(report, width)));
+    if let Some(phases) = phases_in_lines(report, width) {
+        sections.push(format!("{}\n{phases}", paint.bold("Phases")));
+    }
     sections.push(facts(report, paint, width));
     if !report.thresholds.is_empty() {
         sections.push(thresholds(&report.thresholds, paint));
@@ -94,7 +98,7 @@ fn head(report: &Report, paint: Paint, width: usize) -> String {
 }
 
 fn rebalances(report: &Report, width: usize) -> String {
-    let rebalances = &report.rebalances;
+    let rebalances = &report.disruptions;
     if rebalances.len() > REBALANCES_SINGLY {
         return rebalance_kinds(rebalances, width);
     }
@@ -126,7 +130,7 @@ fn rebalances(report: &Report, width: usize) -> String {
 /// The waits that the times contain, each with the first rebalance that has it.
 fn waits(report: &Report) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    for rebalance in &report.rebalances {
+    for rebalance in &report.disruptions {
         let role = named(&rebalance.group);
         let sentence = made_of(rebalance, &report.run);
         let sentence = sentence.map(|wait| format!("{} of {}: {wait}", rebalance.trigger, role));
@@ -175,7 +179,12 @@ fn times(report: &Report, width: usize) -> String {
     let head = ["", "count", "mean", "p50", "p90", "p99", "p99.9", "max", "sent p50", "sent p99"];
     let mut table = table(&head, 1);
     let rebalances = distribution(&report.rebalances);
-    let rows = [("rebalance", &rebalances), ("pause of a member", &report.pauses)];
+    let disruptions = disruption_times(report);
+    let rows = [
+        ("rebalance", &rebalances),
+        ("disruption", &disruptions),
+        ("pause of a member", &report.pauses),
+    ];
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
     for (name, latency) in rows.into_iter().chain(round_trips).filter(|(_, l)| l.count > 0) {
         table.add_row(time_row(report, name, latency));
@@ -197,6 +206,23 @@ fn time_row(report: &Report, name: &str, latency: &Latency) -> [String; 10] {
     let [sent_p50, sent_p99] = [as_sent(|l| l.p50), as_sent(|l| l.p99)];
     let (name, count) = (shortened(&plain(name), 24), count(latency.count));
     [name, count, mean, p50, p90, p99, p999, max, sent_p50, sent_p99]
+}
+
+/// What each phase cost the members.
+fn phases_in_lines(report: &Report, width: usize) -> Option<String> {
+    let columns = phases::columns(report);
+    if report.phases.is_empty() {
+        return None;
+    }
+    let heads = columns.iter().map(|column| column.head);
+    let mut table = table(&Vec::from_iter([""].into_iter().chain(heads)), 1);
+    for phase in report.phases.iter().take(LIST) {
+        let name = shortened(&plain(&phase.name), 24);
+        table.add_row([name].into_iter().chain(columns.iter().map(|it| it.shown(report, phase))));
+    }
+    let shown = trimmed(table, phases::SPARE, width);
+    let more = report.phases.len().saturating_sub(LIST);
+    Some(if more > 0 { format!("{shown}\n  and {more} more") } else { shown })
 }
 
 /// A labelled fact of the summary.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::disruptions::disruptions;
 use super::model::{Latency, Rebalance, Report};
 use super::text::Paint;
 use super::{compare, csv, html, junit, markdown, sample, summary, thresholds};
@@ -29,6 +30,7 @@ fn many_groups() -> Report {
         began,
         took: (group != 17).then_some(took),
         took_since_detected: None,
+        superseded: false,
         members: 3,
         partitions: 6,
         moved: 2,
@@ -44,6 +46,7 @@ fn many_groups() -> Report {
             ]
         })
         .collect();
+    report.disruptions = disruptions(&report.rebalances, true);
     report
 }
 
@@ -95,6 +98,7 @@ fn rebalances_that_never_settled_have_no_time() {
     for rebalance in &mut report.rebalances {
         rebalance.took = rebalance.took.filter(|_| rebalance.trigger == "formation");
     }
+    report.disruptions = disruptions(&report.rebalances, true);
     let shown = summary::render(&report, Paint::PLAIN, 100);
     let crashed = shown.lines().find(|line| line.starts_with(" crashed")).unwrap();
     let words: Vec<&str> = crashed.split_whitespace().collect();
@@ -141,6 +145,7 @@ fn two_runs() -> compare::Runs {
 fn pages_are_well_formed_and_need_nothing_else() {
     let mut empty = sample::report();
     empty.rebalances.clear();
+    empty.disruptions.clear();
     empty.latencies.clear();
     empty.pauses = Latency::default();
     empty.series.points.clear();
@@ -175,6 +180,7 @@ fn a_result_with_absurd_figures_is_shown_too() {
     for rebalance in &mut absurd.rebalances {
         (rebalance.began, rebalance.took) = (-1e300, Some(f64::MAX));
     }
+    absurd.disruptions = absurd.rebalances.clone();
     for latency in absurd.latencies.values_mut().chain([&mut absurd.pauses]) {
         (latency.count, latency.min, latency.max) = (u64::MAX, -1.0, f64::MAX);
         latency.percentiles.reverse();

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use self::units::{COMPARISONS, Comparison, Quantity, UNITS, Unit};
-use super::model::{Latency, Phase, Report, Threshold};
+use super::model::{Latency, Phase, Rebalance, Report, Threshold};
 use super::text::number;
 use crate::driver::command::RoundTrip;
 
@@ -55,8 +55,13 @@ impl Rule {
     /// Whether a phase has figures of its own for it.
     pub fn is_of_phases(&self) -> bool {
         match &self.metric {
-            Metric::RoundTrip(..) | Metric::Rebalance(_) | Metric::Rate(_) => true,
-            Metric::Pause(_) | Metric::Lateness(_) | Metric::Errors(_) | Metric::Figure(_) => false,
+            Metric::RoundTrip(..)
+            | Metric::Rebalance(_)
+            | Metric::Disruption(_)
+            | Metric::Pause(_)
+            | Metric::Rate(_) => true,
+            Metric::Figure(at) => OF_PHASES.contains(&FIGURES[*at].0),
+            Metric::Lateness(_) | Metric::Errors(_) => false,
         }
     }
 
@@ -68,9 +73,9 @@ impl Rule {
     /// Whether it is broken by what was measured so far. Counts and sums are judged at the end.
     pub fn is_broken_early(&self, so_far: &Report) -> bool {
         let is_early = match &self.metric {
-            Metric::RoundTrip(_, statistic) | Metric::Rebalance(statistic) => {
-                *statistic != Statistic::Count
-            }
+            Metric::RoundTrip(_, statistic)
+            | Metric::Rebalance(statistic)
+            | Metric::Disruption(statistic) => *statistic != Statistic::Count,
             Metric::Figure(at) => FIGURES[*at].0 == "violations",
             Metric::Pause(_) | Metric::Lateness(_) | Metric::Rate(_) | Metric::Errors(_) => false,
         };
@@ -163,8 +168,11 @@ fn parse_value(text: &str) -> Result<(f64, Unit), String> {
 #[derive(Clone, PartialEq, Debug)]
 enum Metric {
     RoundTrip(RoundTrip, Statistic),
-    /// From the trigger until the group was stable; infinite if it never was.
+    /// From the trigger until the group was stable; infinite if it never was, and none if the next
+    /// trigger came before.
     Rebalance(Statistic),
+    /// The same of rebalances that overlap, from the first trigger of them.
+    Disruption(Statistic),
     Pause(Statistic),
     /// How late muster-load's own timers fired.
     Lateness(Statistic),
@@ -216,6 +224,9 @@ const FIGURES: [(&str, Quantity, Read); 34] = [
     ("bytes.received", Quantity::Size, |r| Some(r.bytes_received as f64)),
 ];
 
+/// Those that phases have, too.
+const OF_PHASES: [&str; 1] = ["unowned_partition_seconds"];
+
 impl Metric {
     fn parse(name: &str) -> Result<Self, String> {
         if let Some(at) = FIGURES.iter().position(|(figure, ..)| *figure == name) {
@@ -233,6 +244,7 @@ impl Metric {
         match (of, round_trip(of)) {
             (_, Some(round_trip)) => Ok(Self::RoundTrip(round_trip, statistic)),
             ("rebalance", _) => Ok(Self::Rebalance(statistic)),
+            ("disruption", _) => Ok(Self::Disruption(statistic)),
             ("pause", _) => Ok(Self::Pause(statistic)),
             ("lateness", _) => Ok(Self::Lateness(statistic)),
             _ => Err(unknown(name)),
@@ -243,6 +255,7 @@ impl Metric {
         match self {
             Self::RoundTrip(_, statistic)
             | Self::Rebalance(statistic)
+            | Self::Disruption(statistic)
             | Self::Pause(statistic)
             | Self::Lateness(statistic) => statistic.quantity(),
             Self::Rate(_) | Self::Errors(_) => Quantity::Number,
@@ -255,6 +268,7 @@ impl Metric {
         match self {
             Self::RoundTrip(round_trip, _) => round_trip.name(),
             Self::Rebalance(_) => "rebalance",
+            Self::Disruption(_) => "disruption",
             Self::Pause(_) => "pause",
             Self::Lateness(_) => "lateness",
             Self::Rate(_) => "rate",
@@ -269,7 +283,11 @@ impl Metric {
             Self::RoundTrip(of, statistic) => statistic.of(report.latencies.get(of.name())?),
             Self::Pause(statistic) => statistic.of(&report.pauses),
             Self::Lateness(statistic) => statistic.of(&report.pace.late),
-            Self::Rebalance(statistic) => statistic.of_rebalances(report),
+            Self::Rebalance(statistic) => {
+                let counts = |it: &&Rebalance| *statistic == Statistic::Count || !it.superseded;
+                statistic.of_rebalances(report.rebalances.iter().filter(counts))
+            }
+            Self::Disruption(statistic) => statistic.of_rebalances(report.disruptions.iter()),
             Self::Rate(of) => rate(report, of.name()),
             Self::Errors(name) => {
                 let named = report.errors.iter().filter(|error| error.name == *name);
@@ -297,7 +315,7 @@ fn unknown(name: &str) -> String {
     let figures: Vec<_> = FIGURES.iter().map(|(name, ..)| *name).collect();
     format!(
         "unknown metric '{name}'; known are count, mean, min, max and any percentile (p50, p99.9) \
-         of rebalance, pause, lateness, {} (as in commit.p99), rate(commit) and of the others, \
+         of rebalance, disruption, pause, lateness, {} (as in commit.p99), rate(commit) and of the others, \
          errors(NAME), {}",
         durations.join(", "),
         figures.join(", ")
@@ -362,8 +380,8 @@ impl Statistic {
         })
     }
 
-    fn of_rebalances(self, report: &Report) -> Option<f64> {
-        let took = report.rebalances.iter().map(|r| r.took.unwrap_or(f64::INFINITY));
+    fn of_rebalances<'a>(self, all: impl Iterator<Item = &'a Rebalance>) -> Option<f64> {
+        let took = all.map(|r| r.took.unwrap_or(f64::INFINITY));
         let mut took: Vec<_> = took.collect();
         took.sort_by(f64::total_cmp);
         let (first, last) = (took.first().copied(), took.last().copied());

@@ -289,7 +289,8 @@ fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
     for rule in &phase.thresholds {
         require(rule.is_of_phases(), || {
             format!(
-                "{rule} has no value for one phase: only round trips, their rate and rebalances do"
+                "{rule} has no value for one phase: only round trips, their rate, rebalances, \
+                 disruptions, pauses and unowned_partition_seconds do"
             )
         })?;
     }

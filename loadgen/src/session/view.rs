@@ -94,6 +94,7 @@ fn member_counts(totals: &Totals) -> MemberCounts {
 fn in_words(rebalance: &model::Rebalance) -> String {
     match rebalance.took {
         Some(millis) => format!("{}: {:.2} s", rebalance.trigger, millis / 1000.0),
+        None if rebalance.superseded => format!("{}: the next came first", rebalance.trigger),
         None => format!("{}: did not end", rebalance.trigger),
     }
 }

@@ -135,7 +135,8 @@ fn moved(report: &Report, slots: &[Slot]) -> Report {
     moved.series.points.iter_mut().for_each(|point| point.at = place(point.at));
     // One that begins with a phase is of that phase, a step that ends with it is of the one before.
     let after = |at: f64| place(at + INSTANT) - INSTANT;
-    moved.rebalances.iter_mut().for_each(|rebalance| rebalance.began = after(rebalance.began));
+    let begun = moved.rebalances.iter_mut().chain(&mut moved.disruptions);
+    begun.for_each(|rebalance| rebalance.began = after(rebalance.began));
     moved.run.duration_seconds = place(report.run.duration_seconds);
     for (phase, (_, slot)) in moved.phases.iter_mut().zip(&places) {
         (phase.began, phase.ended) = (slot.from, slot.to);
@@ -165,6 +166,7 @@ mod tests {
             began: began + phases[0].1,
             took: None,
             took_since_detected: None,
+            superseded: false,
             members: 1,
             partitions: 1,
             moved: 0,

@@ -228,7 +228,7 @@ fn timelines(drawn: &Drawn) -> String {
 
 fn rebalances(runs: &Runs) -> String {
     let all: Vec<_> =
-        runs.each().iter().map(|(_, report)| distribution(&report.rebalances)).collect();
+        runs.each().iter().map(|(_, report)| distribution(&report.disruptions)).collect();
     let many = |i: usize, _| all.get(i).filter(|took| took.count >= 10);
     percentiles("Rebalances by percentile", REBALANCES, runs, many)
 }

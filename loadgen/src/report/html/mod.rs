@@ -86,6 +86,7 @@ fn body(report: &Report) -> String {
     body += &charts::unowned(&[(String::new(), report)]).render();
     body += &clients::clients(report);
     body += &sections::rebalances(report);
+    body += &sections::cost_of_phases(report);
     body += &format!(
         "<div class=\"pair\">{}{}</div>",
         charts::pauses(report).render(),

@@ -96,13 +96,16 @@ fn grouped(report: &Report, place: impl Fn(&Rebalance) -> u64) -> Vec<Mark> {
 
 fn mark(rebalances: &[&Rebalance]) -> Mark {
     let at = rebalances.iter().map(|r| r.began).fold(f64::INFINITY, f64::min);
-    let unsettled = rebalances.iter().filter(|r| r.took.is_none()).count() as u64;
+    let unsettled = rebalances.iter().filter(|r| r.took.is_none() && !r.superseded).count() as u64;
+    let superseded = rebalances.iter().filter(|r| r.superseded).count() as u64;
     let took = distribution(rebalances.iter().copied());
     let text = match rebalances {
         [one] => {
-            let took = one
-                .took
-                .map_or("not stable again".into(), |took| format!("stable after {}", millis(took)));
+            let took = match one.took {
+                Some(took) => format!("stable after {}", millis(took)),
+                None if one.superseded => "the next trigger came before it was stable".into(),
+                None => "not stable again".into(),
+            };
             format!("{}: {}, {}: {took}", clock(at), named(&one.group), one.trigger)
         }
         several => {
@@ -110,6 +113,9 @@ fn mark(rebalances: &[&Rebalance]) -> Mark {
             let name =
                 if several.iter().all(|r| r.trigger == *first) { first.as_str() } else { name };
             let settled = match took.count {
+                0 if superseded > 0 => {
+                    format!("the next came before it was stable, {superseded} times")
+                }
                 0 => "none stable again".into(),
                 _ if millis(took.min) == millis(took.max) => {
                     format!("stable after {}", millis(took.max))

@@ -5,9 +5,12 @@ use std::fmt::Write;
 use super::markup::{Table, card, escape};
 use crate::report::model::{Rebalance, Report, Run, Threshold, Usage, Violation};
 use crate::report::pace::{Figure, Marked, could_not_keep_up, pace};
-use crate::report::rebalances::{Kind, by_kind, distribution, made_of};
+use crate::report::phases::columns;
+use crate::report::rebalances::{Kind, by_kind, disruption_times, distribution, made_of};
 use crate::report::text::{bytes, clock, count, members_in_words, millis, number};
 
+/// The phases that are shown; the result file has all.
+const PHASES: usize = 50;
 /// More rebalances than these are summed up by their triggers.
 const REBALANCES_SINGLY: usize = 40;
 
@@ -64,9 +67,11 @@ fn tiles(report: &Report) -> String {
     let mut tile = |name: &str, value: String| {
         let _ = write!(tiles, "<li><span>{}</span><b>{}</b></li>", escape(name), escape(&value));
     };
-    let rebalances = distribution(&report.rebalances);
-    if rebalances.count > 0 {
-        tile("longest rebalance", millis(rebalances.max));
+    let disruptions = distribution(&report.disruptions);
+    if disruptions.count > 0 {
+        let overlap = report.rebalances.iter().any(|rebalance| rebalance.superseded);
+        let name = if overlap { "longest disruption" } else { "longest rebalance" };
+        tile(name, millis(disruptions.max));
     }
     if report.pauses.count > 0 {
         tile("pause of a member, p99", millis(report.pauses.p99));
@@ -85,7 +90,7 @@ fn tiles(report: &Report) -> String {
 }
 
 pub(super) fn rebalances(report: &Report) -> String {
-    let rebalances = &report.rebalances;
+    let rebalances = &report.disruptions;
     if rebalances.is_empty() {
         return String::new();
     }
@@ -93,11 +98,32 @@ pub(super) fn rebalances(report: &Report) -> String {
         ("By their triggers; from the trigger until the group was stable again.", kinds(rebalances))
     } else {
         let explanation = "Each from its trigger until every member of the group had its \
-                           partitions again. After a crash the session timeout has to run out \
+                           partitions again; those that overlap are one, from the first trigger on. \
+                           After a crash the session timeout has to run out \
                            first: “since first sign” leaves it out.";
         (explanation, singly(rebalances, &report.run))
     };
     card("Rebalances", explanation, &table)
+}
+
+/// What each phase cost the members.
+pub(super) fn cost_of_phases(report: &Report) -> String {
+    if report.phases.is_empty() {
+        return String::new();
+    }
+    let columns = columns(report);
+    let heads = columns.iter().map(|column| column.head);
+    let mut table = Table::new(&Vec::from_iter(["phase"].into_iter().chain(heads)), 1);
+    for phase in report.phases.iter().take(PHASES) {
+        let cells = columns.iter().map(|column| column.shown(report, phase));
+        table.row([escape(&phase.name)].into_iter().chain(cells));
+    }
+    card(
+        "Phases",
+        "Pauses that ended in the phase, and partition-seconds without an owner. A disruption is \
+         of the phase in which it began.",
+        &table.end(),
+    )
 }
 
 fn kinds(rebalances: &[Rebalance]) -> String {
@@ -238,7 +264,12 @@ pub(super) fn times(report: &Report) -> String {
     let sent = ["p50 as sent", "p99 as sent", "max as sent"];
     let mut table = Table::new(&[&head[..], &sent].concat(), 1);
     let rebalances = distribution(&report.rebalances);
-    let rows = [("rebalance", &rebalances), ("pause of a member", &report.pauses)];
+    let disruptions = disruption_times(report);
+    let rows = [
+        ("rebalance", &rebalances),
+        ("disruption", &disruptions),
+        ("pause of a member", &report.pauses),
+    ];
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
     for (name, latency) in rows.into_iter().chain(round_trips).filter(|(_, l)| l.count > 0) {
         let figures = Marked::new(report, name, latency);

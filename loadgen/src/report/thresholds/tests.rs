@@ -1,6 +1,7 @@
 //! Valid and invalid rules.
 
 use super::*;
+use crate::report::disruptions::disruptions;
 use crate::report::sample;
 
 fn judged(rule: &str) -> (Option<String>, bool) {
@@ -20,6 +21,8 @@ fn rules_are_checked_against_the_report() {
         ("commit.p999 < 20 ms",            Some("10.7 ms"),  true),
         ("commit.p95 < 1us",               Some("2,070 us"), false),
         ("rebalance.max < 2s",             Some("never"),    false),
+        ("disruption.max < 2s",            Some("never"),    false),
+        ("disruption.p50 < 10s",           Some("8.41 s"),   true),
         ("rebalance.min < 2min",           Some("0.0305 min"), true),
         ("rebalance.count == 4",           Some("4"),        true),
         ("pause.p99 <= 10s",               Some("5.48 s"),    true),
@@ -47,12 +50,22 @@ fn rules_are_checked_against_the_report() {
 
 #[test]
 fn a_rule_of_a_phase_is_judged_by_its_figures() {
-    let rules = ["commit.p99 < 3ms", "rebalance.count == 2"].map(|rule| rule.parse().unwrap());
+    let rules = [
+        "commit.p99 < 3ms",
+        "rebalance.count == 2",
+        "disruption.min < 20s",
+        "pause.count == 1200",
+        "unowned_partition_seconds < 400",
+    ];
+    let rules = rules.map(|rule| rule.parse().unwrap());
     let judged = judge_phase("crash", &rules, &sample::report());
     let shown = judged.iter().map(|one| (one.rule.as_str(), one.measured.as_deref(), one.held));
     let expected = [
         ("crash: commit.p99 < 3ms", Some("1.99 ms"), true),
         ("crash: rebalance.count == 2", Some("2"), true),
+        ("crash: disruption.min < 20s", Some("13.1 s"), true),
+        ("crash: pause.count == 1200", Some("1,200"), true),
+        ("crash: unowned_partition_seconds < 400", Some("425"), false),
     ];
     assert_eq!(Vec::from_iter(shown), expected);
     assert_eq!(judge_phase("cra", &rules, &sample::report()), []);
@@ -106,4 +119,27 @@ fn a_slower_run_breaks_what_a_faster_one_held() {
     let held = |report| judge(&rules, &report).iter().map(|t| t.held).collect::<Vec<_>>();
     assert_eq!(held(sample::report()), [true, true]);
     assert_eq!(held(sample::report_slower(10.0, "slow")), [false, true]);
+}
+
+/// The times of the single rebalances of a rolling deploy say nothing, that of the whole does.
+#[test]
+fn superseded_rebalances_are_judged_as_a_disruption() {
+    let mut report = sample::report();
+    report.rebalances.truncate(2);
+    report.rebalances[0] = Rebalance {
+        group: report.rebalances[1].group.clone(),
+        took: None,
+        superseded: true,
+        began: -2.0,
+        ..report.rebalances[0].clone()
+    };
+    report.disruptions = disruptions(&report.rebalances, true);
+    let judged = |rule: &str| {
+        let judged = rule.parse::<Rule>().unwrap().judge(&report);
+        (judged.measured, judged.held)
+    };
+    assert_eq!(judged("rebalance.max < 2s"), (Some("1.83 s".into()), true));
+    assert_eq!(judged("rebalance.count == 2"), (Some("2".into()), true));
+    assert_eq!(judged("disruption.max < 2s"), (Some("3.83 s".into()), false));
+    assert_eq!(judged("disruption.count == 1"), (Some("1".into()), true));
 }

@@ -1,0 +1,48 @@
+//! The pauses of members: of the whole run, and of the phase that is under way.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::latency::{histogram, latency};
+use crate::report::model::Latency;
+
+pub(super) struct Pauses {
+    all: Histogram<u64>,
+    phase: Histogram<u64>,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self { all: histogram(), phase: histogram() }
+    }
+}
+
+impl Pauses {
+    /// One that has ended.
+    pub(super) fn add(&mut self, pause: Duration) {
+        record(&mut self.all, pause);
+        record(&mut self.phase, pause);
+    }
+
+    /// One that the end of a phase finds: it counts for the phase as long as it lasted so far, and
+    /// for the run when it has ended.
+    pub(super) fn add_to_phase(&mut self, so_far: Duration) {
+        record(&mut self.phase, so_far);
+    }
+
+    pub(super) fn take_phase(&mut self) -> Latency {
+        let of_phase = latency(&self.phase);
+        self.phase.reset();
+        of_phase
+    }
+
+    pub(super) fn all(&self) -> Latency {
+        latency(&self.all)
+    }
+}
+
+fn record(pauses: &mut Histogram<u64>, pause: Duration) {
+    let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+    pauses.record(micros).expect("a histogram that resizes itself takes any value");
+}

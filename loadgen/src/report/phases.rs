@@ -1,0 +1,44 @@
+//! What each phase cost the members of its groups, in columns.
+
+use super::model::{Phase, Report};
+use super::text::{clock, millis, number};
+
+/// The heads of columns without which a narrow table does.
+pub(super) const SPARE: &[&str] = &["pauses", "at", "took"];
+
+pub(super) struct Column {
+    pub(super) head: &'static str,
+    of: fn(&Report, &Phase) -> Option<String>,
+}
+
+impl Column {
+    /// Nothing, if the phase has no such figure.
+    pub(super) fn shown(&self, report: &Report, phase: &Phase) -> String {
+        (self.of)(report, phase).unwrap_or_default()
+    }
+}
+
+const COLUMNS: [Column; 6] = [
+    Column { head: "at", of: |_, phase| Some(clock(phase.began)) },
+    Column { head: "took", of: |_, phase| Some(millis((phase.ended - phase.began) * 1e3)) },
+    Column { head: "disruption max", of: disruption },
+    Column { head: "pauses", of: |_, phase| some(phase.pauses.count as f64, number) },
+    Column { head: "pause max", of: |_, phase| some(phase.pauses.max, millis) },
+    Column { head: "without owner", of: |_, phase| some(phase.unowned_partition_seconds, number) },
+];
+
+/// The columns that a phase has a figure for.
+pub(super) fn columns(report: &Report) -> Vec<&'static Column> {
+    let has = |column: &&Column| report.phases.iter().any(|it| (column.of)(report, it).is_some());
+    COLUMNS.iter().filter(has).collect()
+}
+
+fn disruption(report: &Report, phase: &Phase) -> Option<String> {
+    let begun = report.of_phase(phase).disruptions;
+    let longest = begun.iter().map(|it| it.took.unwrap_or(f64::INFINITY)).reduce(f64::max)?;
+    Some(if longest.is_infinite() { "not settled".into() } else { millis(longest) })
+}
+
+fn some(figure: f64, shown: fn(f64) -> String) -> Option<String> {
+    (figure > 0.0).then(|| shown(figure))
+}
