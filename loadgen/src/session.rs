@@ -307,7 +307,7 @@ impl Session {
         }));
         let clock_error = self.tools.engine.clock_error();
         for group in plan.groups() {
-            let group = history::Group { clock_error, ..history::Group::of(group, topics) };
+            let group = history::Group { clock_error, ..plan.described(group.index, topics) };
             self.checker.expect_group(group.clone());
             self.measure.expect_group(group.clone());
             self.groups.push(group.index);
@@ -383,7 +383,9 @@ impl Session {
         let engine = &mut self.tools.engine;
         let core = match &command {
             Command::Start { member, .. } => engine.core_of(member.index),
-            Command::Stop { member, .. } | Command::Work { member, .. } => engine.core_of(*member),
+            Command::Stop { member, .. }
+            | Command::Work { member, .. }
+            | Command::Subscribe { member, .. } => engine.core_of(*member),
             Command::Task { id, .. } => engine.core_of_task(*id),
             Command::Topics(topics) => {
                 let topics = topics.clone();

@@ -103,7 +103,8 @@ impl Commits {
             | Kind::Producer
             | Kind::Reader
             | Kind::Share
-            | Kind::Streams => Time::MAX,
+            | Kind::Streams
+            | Kind::Migrating => Time::MAX,
         };
         let refused: HashMap<_, _> = refused.iter().copied().collect();
         for (partition, offset) in commit.offsets.iter() {

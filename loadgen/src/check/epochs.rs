@@ -13,6 +13,10 @@
 //! the epoch of the group's target assignment, which no member is ahead of; so the proof of any
 //! member binds it.
 //!
+//! A group that is migrated online has members of both kinds: what binds is milder, the proof of the
+//! member itself, and of any member for one that joins. The generations of the classic group are the
+//! epochs of the consumer group, and continue.
+//!
 //! The server may remove a group without members, which then begins again from 1.
 
 use super::found::Found;
@@ -64,7 +68,7 @@ pub(super) fn judge_alive(
 ) {
     let epochs = match facts.group.protocol {
         Kind::Classic => &facts.epochs,
-        Kind::Consumer | Kind::Share | Kind::Streams => &member.epochs,
+        Kind::Consumer | Kind::Share | Kind::Streams | Kind::Migrating => &member.epochs,
         Kind::Manual | Kind::Producer | Kind::Reader => return,
     };
     judge(event, alive.epoch, alive.sent, epochs, facts, found);

@@ -202,7 +202,7 @@ impl GroupState {
         if is_later && facts.was_deleted_since(member.joined) {
             judge_deleted(event, alive, facts, found);
         }
-        if facts.group.protocol == Kind::Classic {
+        if matches!(facts.group.protocol, Kind::Classic | Kind::Migrating) {
             facts.generations.alive(alive.epoch, alive.sent);
             // Until it has the assignment, this is the join or the sync.
             if member.synced != alive.epoch {
@@ -358,7 +358,8 @@ impl Facts {
             | Kind::Manual
             | Kind::Producer
             | Kind::Reader
-            | Kind::Share => format!("partition {number} of topic {}", topic.0),
+            | Kind::Share
+            | Kind::Migrating => format!("partition {number} of topic {}", topic.0),
         }
     }
 

@@ -24,6 +24,8 @@
 //! did not sync within the rebalance timeout, counted from the end of the join phase, is removed as
 //! well: so a generation gives a lease only to members that have synced in it.
 //!
+//! In a group that is migrated online both hold: the lease is the shorter one.
+//!
 //! After a restart a classic coordinator knows only the generation that was last written, with the
 //! leader's sync: it may have lost members that joined later. Consumer groups are durable whenever
 //! they answer.
@@ -93,6 +95,11 @@ pub(super) fn certain_until(member: &Member, epoch: i32, facts: &Facts) -> Time 
             let last = facts.generations.last(epoch);
             last.map_or(Time::ZERO, |last| session.min(rebalance(last)))
         }
+        // Whichever protocol the member has.
+        Kind::Migrating => {
+            let last = facts.generations.last(epoch).map_or(Time::ZERO, rebalance);
+            session.min(last).min(member.must_rebalance.map_or(Time::MAX, rebalance))
+        }
         // The session timeout of share groups is not known.
         Kind::Manual | Kind::Producer | Kind::Reader | Kind::Share => Time::ZERO,
     }
@@ -126,7 +133,9 @@ pub(super) fn judge_eviction(event: &Event, member: &Member, facts: &Facts, foun
 
 fn was_durable(member: &Member, alive: Alive, facts: &Facts) -> bool {
     match facts.group.protocol {
-        Kind::Classic => member.synced == alive.epoch && facts.shaken < member.joined,
+        Kind::Classic | Kind::Migrating => {
+            member.synced == alive.epoch && facts.shaken < member.joined
+        }
         Kind::Consumer
         | Kind::Manual
         | Kind::Producer

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Stop};
 use crate::member::State;
-use crate::plan::{GroupIndex, MemberIndex, MemberPlan, Partition, Workload};
+use crate::plan::{GroupIndex, GroupPlan, MemberIndex, MemberPlan, Partition, Workload};
 use crate::security::Security;
 use crate::time::Time;
 use crate::topics::Topics;
@@ -51,6 +51,12 @@ pub enum Command {
     Work {
         member: MemberIndex,
         workload: Workload,
+    },
+    /// A member of the group's protocol goes on with the subscription of this plan.
+    Subscribe {
+        at: Time,
+        member: MemberIndex,
+        group: Arc<GroupPlan>,
     },
     /// Passes new partition counts to every member of the core.
     Topics(Arc<Topics>),

@@ -282,7 +282,9 @@ impl Core {
     /// Commands with a time wait for it, in the order in which they arrived.
     pub(super) fn schedule(&mut self, command: Command) {
         match &command {
-            Command::Start { at, .. } | Command::Stop { at, .. } => {
+            Command::Start { at, .. }
+            | Command::Stop { at, .. }
+            | Command::Subscribe { at, .. } => {
                 let at = *at;
                 let number = self.later.insert(command);
                 self.arm(at, Due::Command(number));
@@ -296,6 +298,7 @@ impl Core {
             Command::Start { member, .. } => self.start_member(member),
             Command::Stop { member, how, .. } => self.stop_member(member, how),
             Command::Work { member, workload } => self.set_workload(member, workload),
+            Command::Subscribe { member, group, .. } => self.subscribe_member(member, group),
             Command::Topics(topics) => self.take_topics(topics),
             Command::Task { id, task } => self.start_task(id, task),
             // Handled when it was received.

@@ -6,7 +6,7 @@ use super::core::{Core, Due, StateCounts};
 use super::owed::{Owed, Owing};
 use crate::event::{Event, EventKind, Stop};
 use crate::member::{Answer, Context, Failure, Member, Outgoing, Output, Response, State};
-use crate::plan::{GroupIndex, MemberIndex, MemberPlan, Workload};
+use crate::plan::{GroupIndex, GroupPlan, MemberIndex, MemberPlan, Workload};
 use crate::time::Time;
 use crate::topics::Topics;
 use std::sync::Arc;
@@ -167,6 +167,13 @@ impl Core {
         let slot = self.slot(member);
         self.with_member(slot, |member, context, output| {
             member.set_workload(workload, context, output);
+        });
+    }
+
+    pub(super) fn subscribe_member(&mut self, member: MemberIndex, group: Arc<GroupPlan>) {
+        let slot = self.slot(member);
+        self.with_member(slot, |member, context, output| {
+            member.subscribe(group, context, output);
         });
     }
 

@@ -65,6 +65,12 @@ pub(super) enum Order {
         member: MemberIndex,
         workload: Workload,
     },
+    Subscribe {
+        core: usize,
+        at: Time,
+        member: MemberIndex,
+        group: Box<GroupPlan>,
+    },
     Topics {
         core: usize,
         topics: Vec<Topic>,
@@ -238,6 +244,10 @@ impl Order {
             }
             Command::Work { member, workload } => {
                 Self::Work { core, member: *member, workload: *workload }
+            }
+            Command::Subscribe { at, member, group } => {
+                let group = Box::new(GroupPlan::clone(group));
+                Self::Subscribe { core, at: *at, member: *member, group }
             }
             Command::Topics(all) => Self::Topics { core, topics: Topic::all(all) },
             Command::Task { id, task } => Self::Task { core, id: *id, task: task.clone() },

@@ -264,7 +264,9 @@ impl Remote {
             }
         }
         let mut order = Order::of(core - self.first, command);
-        if let Order::Start { at, .. } | Order::Stop { at, .. } = &mut order {
+        if let Order::Start { at, .. } | Order::Stop { at, .. } | Order::Subscribe { at, .. } =
+            &mut order
+        {
             *at = aligned(&self.alignment).theirs(*at);
         }
         self.write(&order);

@@ -237,6 +237,11 @@ impl Run<'_> {
                 check_workload(&workload)?;
                 (core, Command::Work { member, workload })
             }
+            Order::Subscribe { core, at, member, group } => {
+                check_member(member, self.begin)?;
+                check_group(&group)?;
+                (core, Command::Subscribe { at, member, group: Arc::from(group) })
+            }
             Order::Topics { core, topics } => (core, Command::Topics(Topic::learned(topics)?)),
             Order::Task { core, id, task } => (core, Command::Task { id, task }),
             Order::End { core } => (core, Command::End),

@@ -95,12 +95,18 @@ pub enum Kind {
     Share,
     /// A partition is a task: the number of its subtopology, and a partition.
     Streams,
+    /// Classic members and members of a consumer group (KIP-848) in one group, as it is migrated
+    /// online.
+    Migrating,
 }
 
 impl Kind {
     /// Whether its clients are members of a group, which has rebalances.
     pub fn has_members(self) -> bool {
-        matches!(self, Self::Classic | Self::Consumer | Self::Share | Self::Streams)
+        matches!(
+            self,
+            Self::Classic | Self::Consumer | Self::Share | Self::Streams | Self::Migrating
+        )
     }
 }
 

@@ -18,7 +18,7 @@ use super::error::{Remedy, Step, fatal, refusal, remedy};
 use super::io::{Destination, Failure, NodeIndex, Overdue, Regular, Request, Response};
 use super::repeat::Repeat;
 use crate::event::EventKind;
-use crate::plan::{ClassicAssignor, Partition};
+use crate::plan::{ClassicAssignor, Partition, TopicIndex};
 use crate::time::Time;
 use crate::topics::Topics;
 
@@ -28,6 +28,8 @@ pub(super) struct Classic {
     pub(super) member_id: Arc<str>,
     pub(super) generation: i32,
     assignor: Option<ClassicAssignor>,
+    /// The topics that it named when it last joined.
+    joined_to: Option<Arc<[TopicIndex]>>,
     /// Partition counts of the subscribed topics when this member, as the leader, assigned them.
     assigned_of: Option<Box<[u32]>>,
     /// The last assignment and its generation; a sticky member sends it though it has given it up.
@@ -81,6 +83,7 @@ impl Classic {
             member_id: Arc::default(),
             generation: NO_GENERATION,
             assignor: None,
+            joined_to: None,
             assigned_of: None,
             last: (Arc::default(), NO_GENERATION),
             in_flight: None,
@@ -98,7 +101,7 @@ impl Classic {
         self.take_up(core, turn);
         self.finish_revocation(core, turn);
         if matches!(self.phase, Phase::Stable) {
-            self.rejoin |= self.topics_grew(core, turn.context.topics);
+            self.rejoin |= self.topics_grew(core, turn.context.topics) || self.differs(core);
             if self.rejoin {
                 self.prepare_to_join(core, turn);
             }
@@ -347,6 +350,12 @@ impl Classic {
 
     fn heartbeat_time(&self) -> Time {
         self.next_heartbeat.max(self.retry.until())
+    }
+
+    /// Whether it has another subscription than when it joined.
+    fn differs(&self, core: &Core) -> bool {
+        let topics = core.group().subscription.topics();
+        self.joined_to.as_ref().is_some_and(|it| !Arc::ptr_eq(it, topics) && it != topics)
     }
 
     /// Only the leader watches the topics: it rejoins, so that it can assign new partitions.

@@ -256,6 +256,12 @@ impl Membership {
         self.acknowledge = true;
     }
 
+    /// The next heartbeat describes the member, as it changed. It is sent when it is due, as by
+    /// Kafka's client.
+    pub(super) fn describe_again(&mut self) {
+        self.full = true;
+    }
+
     /// The member is not settled before the coordinator has answered to the report of it.
     pub(super) fn gave_up(&mut self) {
         self.unconfirmed = true;

@@ -61,7 +61,7 @@ use self::error::{Fatal, Step, fatal};
 use self::offsets::{Effect, InFlight, Offsets, Purpose, is_fatal};
 use self::role::Role;
 use crate::event::{Event, EventKind, Stop};
-use crate::plan::{MemberPlan, Workload};
+use crate::plan::{GroupPlan, MemberPlan, Workload};
 use crate::time::Time;
 use crate::topics::Topics;
 
@@ -200,6 +200,24 @@ impl Member {
             let turn = &mut Turn { context, output };
             self.role.set_workload(workload, turn);
             self.offsets.set_workload(self.role.workload(workload), turn);
+            self.wake(context, output);
+        }
+    }
+
+    /// Goes on with the subscription of this plan, also for later starts. No effect if the plan is of
+    /// another protocol: a member has to restart for it.
+    pub fn subscribe(
+        &mut self,
+        group: Arc<GroupPlan>,
+        context: &mut Context<'_>,
+        output: &mut Output,
+    ) {
+        if group.protocol != self.core.plan.group.protocol {
+            return;
+        }
+        self.core.plan.group = group;
+        if !self.is_done() {
+            self.role.describe_again();
             self.wake(context, output);
         }
     }

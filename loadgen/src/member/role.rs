@@ -337,6 +337,19 @@ impl Role {
         }
     }
 
+    /// The subscription is another one. A classic member finds that out itself.
+    pub(super) fn describe_again(&mut self) {
+        match self {
+            Self::Consumer(consumer) => consumer.membership.describe_again(),
+            Self::Classic(_)
+            | Self::Manual
+            | Self::Producer(_)
+            | Self::Reader(_)
+            | Self::Share(_)
+            | Self::Streams(_) => {}
+        }
+    }
+
     /// Whether the coordinator asks all members of its application to end.
     pub(super) fn is_to_end(&self) -> bool {
         matches!(self, Self::Streams(streams) if streams.is_to_end())

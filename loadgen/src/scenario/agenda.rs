@@ -1,19 +1,22 @@
 //! The actions of a run by their time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::cause::Cause;
 use crate::event::Stop;
-use crate::plan::{GroupIndex, MemberIndex};
+use crate::plan::{GroupIndex, GroupPlan, MemberIndex};
 use crate::time::Time;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Action {
     /// `again` if the member returns after a stop.
     Start { member: MemberIndex, again: bool },
     /// `returns`: how long after the stop the member is started again.
     Stop { member: MemberIndex, how: Stop, returns: Option<Duration> },
+    /// The member has another plan from its next start on, or from now on if it goes on.
+    Change { member: MemberIndex, plan: Arc<GroupPlan>, goes_on: bool },
     /// Announces the cause of a rebalance to the measures.
     Announce { group: GroupIndex, cause: Cause },
 }

@@ -14,10 +14,20 @@ pub enum Cause {
     Left(u32),
     Closed(u32),
     Crashed(u32),
+    /// Members have another subscription, assignor or protocol.
+    Changed(u32, What),
     PartitionsAdded,
     CoordinatorRestarted,
     /// The run ends: groups need not become stable any more.
     WindDown,
+}
+
+/// What a phase changed about members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    Subscription,
+    Assignor,
+    Protocol,
 }
 
 impl Cause {
@@ -39,6 +49,14 @@ impl fmt::Display for Cause {
             Self::Left(members) => write!(f, "{members} left"),
             Self::Closed(members) => write!(f, "{members} closed"),
             Self::Crashed(members) => write!(f, "{members} crashed"),
+            Self::Changed(members, what) => {
+                let what = match what {
+                    What::Subscription => "subscription",
+                    What::Assignor => "assignor",
+                    What::Protocol => "protocol",
+                };
+                write!(f, "{members} changed {what}")
+            }
             Self::PartitionsAdded => f.write_str("partitions added"),
             Self::CoordinatorRestarted => f.write_str("coordinator restarted"),
             Self::WindDown => f.write_str("wind-down"),

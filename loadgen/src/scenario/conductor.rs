@@ -5,7 +5,7 @@
 //! scenario's topics, then it plays the phases one after the other, and at the end, or as soon as
 //! [`Conductor::stop`] was called or the time is over, it winds down until [`Conductor::is_over`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use super::clients::Clients;
 use super::file::Scenario;
 use super::members::Members;
 use super::phase::Running;
-use super::run_plan::{PREFIX, RunPlan, group_configs, topic_names};
+use super::run_plan::{PREFIX, RunPlan, group_configs, partitions_of, topic_names};
 use super::tasks::Tasks;
 use super::wind_down::WindDown;
 use crate::client::ClientOrder;
 use crate::driver::command::{Command, Task, TaskError, TaskOutcome};
-use crate::event::{Event, EventKind, OBSERVER};
+use crate::event::Event;
 use crate::plan::{GroupIndex, Protocol};
 use crate::report::model;
 use crate::time::Time;
@@ -272,6 +272,7 @@ impl Conductor {
             topics,
             tasks,
             random: fastrand::Rng::with_seed(self.settings.seed),
+            consumed: BTreeMap::new(),
             deleted: BTreeSet::new(),
             orders: Orders::default(),
         }))
@@ -370,6 +371,8 @@ pub(super) struct RunState {
     pub(super) tasks: Tasks,
     pub(super) random: fastrand::Rng,
     pub(super) orders: Orders,
+    /// The partitions that a group consumes, where their number changed.
+    pub(super) consumed: BTreeMap<GroupIndex, u32>,
     /// Groups that the scenario deleted.
     deleted: BTreeSet<GroupIndex>,
 }
@@ -395,7 +398,8 @@ impl RunState {
             return;
         }
         let id = self.plan.group(group).id.clone();
-        let partitions = self.plan.partitions(group, &self.topics);
+        let topics = self.members.changes().topics_ever(&self.plan, group);
+        let partitions = partitions_of(&Vec::from_iter(topics), &self.topics);
         self.tasks.ask(match self.plan.group(group).protocol {
             Protocol::Share(_) => Task::ReadStartOffsets { group, id, partitions },
             _ => Task::ReadOffsets { group, id, partitions },
@@ -425,17 +429,6 @@ impl RunState {
         self.tasks.ask(Task::EnsureTopics { topics, replication: self.scenario.replication });
     }
 
-    /// Groups that consume one of these topics.
-    fn subscribed(&self, topics: &[(Arc<str>, u32)]) -> Vec<GroupIndex> {
-        let named = topics.iter().filter_map(|(name, _)| self.topics.named(name));
-        let topics: BTreeSet<_> = named.collect();
-        let groups = self
-            .plan
-            .groups()
-            .filter(|group| group.subscription.topics().iter().any(|topic| topics.contains(topic)));
-        groups.map(|group| group.index).collect()
-    }
-
     fn observe(&mut self, now: Time, status: &Status<'_>) {
         for event in status.events {
             self.members.observe(now, &self.plan, event);
@@ -451,16 +444,6 @@ impl RunState {
                 }
                 Some(_) | None => {}
             }
-        }
-    }
-
-    fn grew(&mut self, now: Time, known: Arc<Topics>, topics: &[(Arc<str>, u32)]) {
-        self.topics = known;
-        self.orders.commands.push(Command::Topics(self.topics.clone()));
-        for group in self.subscribed(topics) {
-            let partitions = self.plan.partitions(group, &self.topics).len() as u32;
-            let kind = EventKind::PartitionsGrew { partitions };
-            self.orders.events.push(Event { at: now, group, member: OBSERVER, kind });
         }
     }
 

@@ -65,6 +65,9 @@ impl<'a> DryRun<'a> {
         if let Some(roll) = &phase.roll {
             self.see(at, "roll", self.are_up(&roll.groups));
         }
+        if let Some(change) = &phase.change {
+            self.see(at, "change", self.are_up(&change.groups));
+        }
         if let Some(of) = &phase.read_offsets {
             self.see(at, "read-offsets", self.were_up(&of.groups));
         }

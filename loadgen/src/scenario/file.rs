@@ -1,5 +1,6 @@
 //! The keys of a scenario file. SCENARIOS.md documents them for users.
 
+mod change;
 mod producers;
 mod share;
 mod streams;
@@ -8,11 +9,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+pub(super) use self::change::Change;
 pub(super) use self::producers::{Producer, Reader};
 pub(super) use self::share::Share;
 pub(super) use self::streams::{Streams, Subtopology};
 
 use super::values::{Amount, Span, Words};
+use crate::driver::command::GroupTimes;
 use crate::event::Stop;
 use crate::report::thresholds::Rule;
 
@@ -50,6 +53,9 @@ pub struct Scenario {
     pub thresholds: Vec<Rule>,
     /// From this time on a broken rule ends the run. `--abort-after` overrides it.
     pub abort_after: Option<Span>,
+    /// What the cluster reported of its consumer groups.
+    #[serde(skip)]
+    pub consumer_times: Option<GroupTimes>,
 }
 
 /// Topics that are created for the run and deleted after it.
@@ -203,6 +209,7 @@ pub struct Phase {
     /// A member of each of these streams groups asks for the end of all of them.
     pub shut_down: Option<Of>,
     pub roll: Option<Roll>,
+    pub change: Option<Change>,
     pub churn: Option<Churn>,
     pub work: Option<Work>,
     pub add_partitions: Option<AddPartitions>,
@@ -377,6 +384,14 @@ impl Scenario {
         self.groups.extend(producers.into_iter().map(Group::of_producers));
         self.groups.extend(readers.into_iter().map(Group::of_readers));
         self
+    }
+
+    /// Whether a phase moves members of this group from one protocol to the other.
+    pub fn migrates(&self, group: &Group) -> bool {
+        let changes = self.phases.iter().filter_map(|phase| phase.change.as_ref());
+        let mut of_group =
+            changes.filter(|it| it.groups.0.is_empty() || it.groups.0.contains(&group.name));
+        of_group.any(|change| change.protocol.is_some_and(|protocol| protocol != group.protocol))
     }
 
     /// Whether it has transactional producers.

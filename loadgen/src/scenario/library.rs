@@ -24,6 +24,8 @@ pub const BUILT_IN: &[BuiltIn] = library![
     "steady",
     "rolling-restart",
     "rolling-restart-static",
+    "subscription-change",
+    "rolling-migration",
     "crash",
     "scale-up",
     "scale-down",

@@ -1,15 +1,17 @@
 //! The members of a run: which are up, and the commands that start and stop them at their times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::agenda::{Action, Agenda};
 use super::cause::Cause;
+use super::changes::Changes;
 use super::conductor::{Orders, Trigger};
 use super::run_plan::RunPlan;
 use crate::driver::command::Command;
 use crate::event::{Event, EventKind, Stop};
-use crate::plan::{GroupIndex, MemberIndex, MemberPlan, Workload};
+use crate::plan::{GroupIndex, GroupPlan, MemberIndex, MemberPlan, TopicIndex, Workload};
 use crate::time::Time;
 
 /// The time by which commands are sent before they are due: more than the time between two ticks,
@@ -39,6 +41,7 @@ pub(super) struct Members {
     returns: BTreeMap<MemberIndex, Duration>,
     going: u32,
     agenda: Agenda,
+    changes: Changes,
 }
 
 impl Members {
@@ -51,6 +54,7 @@ impl Members {
             returns: BTreeMap::new(),
             going: 0,
             agenda: Agenda::default(),
+            changes: Changes::default(),
         }
     }
 
@@ -123,6 +127,43 @@ impl Members {
         self.agenda.put(at, Action::Stop { member, how, returns });
     }
 
+    /// Gives a member another plan.
+    pub(super) fn change(
+        &mut self,
+        at: Time,
+        member: MemberIndex,
+        plan: Arc<GroupPlan>,
+        goes_on: bool,
+    ) {
+        self.agenda.put(at, Action::Change { member, plan, goes_on });
+    }
+
+    pub(super) fn plan_of<'a>(
+        &'a self,
+        plan: &'a RunPlan,
+        group: GroupIndex,
+        member: MemberIndex,
+    ) -> &'a Arc<GroupPlan> {
+        self.changes.of(plan, group, member)
+    }
+
+    pub(super) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The topics that the members which are up, or about to be, subscribe to.
+    pub(super) fn topics(&self, plan: &RunPlan, group: GroupIndex) -> BTreeSet<TopicIndex> {
+        let members = plan.members(group).map(MemberIndex);
+        let are_there = members.filter(|member| {
+            matches!(
+                self.presence[member.0 as usize],
+                Presence::Up | Presence::Due | Presence::Going
+            )
+        });
+        let plans = are_there.map(|member| self.plan_of(plan, group, member));
+        plans.flat_map(|plan| plan.subscription.topics().iter().copied()).collect()
+    }
+
     /// Announces the cause of a rebalance to the measures, at its time.
     pub(super) fn announce(&mut self, at: Time, group: GroupIndex, cause: Cause) {
         self.agenda.put(at, Action::Announce { group, cause });
@@ -157,7 +198,7 @@ impl Members {
                     self.going -= u32::from(!self.has_failed(member));
                     self.take_back(member, Presence::Going, Presence::Up);
                 }
-                Action::Announce { .. } => {}
+                Action::Change { .. } | Action::Announce { .. } => {}
             }
         }
         self.returns.clear();
@@ -186,13 +227,20 @@ impl Members {
                         returned.entry(group).or_insert((at, 0)).1 += 1;
                     }
                     let workload = self.workloads[group.0 as usize];
+                    let own = Arc::clone(self.plan_of(plan, group, member));
                     let member = plan.member(group, member, workload);
-                    orders.commands.push(self.started(at, member));
+                    orders.commands.push(self.started(at, MemberPlan { group: own, ..member }));
                 }
                 Action::Stop { member, .. } if self.has_failed(member) => {}
                 Action::Stop { member, how, returns } => {
                     self.returns.extend(returns.map(|away| (member, away)));
                     orders.commands.push(Command::Stop { at, member, how });
+                }
+                Action::Change { member, plan, goes_on } => {
+                    self.changes.set(member, Arc::clone(&plan));
+                    if goes_on && self.is_up(member) {
+                        orders.commands.push(Command::Subscribe { at, member, group: plan });
+                    }
                 }
                 Action::Announce { group, cause } => {
                     orders.triggers.push(Trigger { at, group, cause });

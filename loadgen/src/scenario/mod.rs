@@ -3,6 +3,7 @@
 
 mod agenda;
 mod cause;
+mod changes;
 mod churn;
 mod clients;
 mod conductor;
@@ -105,12 +106,28 @@ impl Named {
                 notes.extend(self.leave_out(protocol, offer, instead)?);
             }
         }
+        self.check_changes(versions)?;
         self.choose_transactions(versions)?;
         if self.scenario.groups.is_empty() {
             Err(Problem(format!("no group is left to run: {}", notes.join(", "))))
         } else {
             Ok(notes)
         }
+    }
+
+    /// The cluster needs the protocols that members are moved to, too.
+    fn check_changes(&self, versions: &Versions) -> Result<(), Problem> {
+        for phase in &self.scenario.phases {
+            let protocol = phase.change.as_ref().and_then(|change| change.protocol);
+            let mut needs = NEEDS.iter().filter(|(of, ..)| Some(*of) == protocol);
+            if let Some((_, _, offer, _)) = needs.find(|(_, api, ..)| versions.of(*api).is_none()) {
+                let name = &phase.name;
+                return Err(Problem(format!(
+                    "the cluster does not offer {offer}, which the change of phase {name} needs"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Decides on the transaction version of producers that do not ask for one.
@@ -142,6 +159,7 @@ impl Named {
             (file::Protocol::Consumer, cluster.consumer_times),
             (file::Protocol::Streams, cluster.streams_times),
         ];
+        self.scenario.consumer_times = cluster.consumer_times;
         kinds.into_iter().filter_map(|(kind, times)| self.adopt(kind, times)).collect()
     }
 

@@ -3,14 +3,17 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::cause::What;
+use super::changes::planned;
 use super::churn::Churning;
 use super::conductor::{RunState, Status};
-use super::file::{AddPartitions, Churn, How, Of, Phase, Roll, Work};
+use super::file::{AddPartitions, Change, Churn, How, Of, Phase, Roll, Work};
 use super::gap::Gap;
 use super::ramp::Ramp;
-use super::rolling::{Rolling, roll_in_step};
+use super::rolling::{self, Act, Rolling};
 use super::run_plan::{topics_of_tables, workload};
 use super::spread::{begin_start, begin_stop};
+use super::values::Span;
 use crate::event::Stop;
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;
@@ -60,6 +63,9 @@ impl Running {
         }
         if let Some(roll) = &table.roll {
             running.begin_roll(roll, now, state);
+        }
+        if let Some(change) = &table.change {
+            running.begin_change(change, now, state);
         }
         if let Some(churn) = &table.churn {
             running.begin_churn(churn, now, state);
@@ -185,14 +191,50 @@ impl Running {
             let able = up.filter(|&m| roll.how != How::Close || state.plan.is_static(m));
             let waiting: VecDeque<_> = able.take(count).collect();
             has_members |= !waiting.is_empty();
-            match roll.every {
-                Some(every) => roll_in_step(roll, every.0, group, &waiting, now, state),
-                None => {
-                    self.rolls.push(Rolling::new(group, waiting));
-                }
-            }
+            let act = Act::Restart { how: roll.how.stop(), down: roll.down.0 };
+            let rolling = Rolling::new(group, waiting, roll.at_once, act);
+            self.begin_rolling(rolling, roll.every, now, state);
         }
         self.require(has_members, "roll", NONE_UP);
+    }
+
+    fn begin_rolling(
+        &mut self,
+        rolling: Rolling,
+        every: Option<Span>,
+        now: Time,
+        state: &mut RunState,
+    ) {
+        match every {
+            Some(every) => rolling.in_step(every.0, now, state),
+            None => self.rolls.push(rolling),
+        }
+    }
+
+    fn begin_change(&mut self, change: &Change, now: Time, state: &mut RunState) {
+        let mut has_members = false;
+        let what = match (change.protocol, change.assignor.0.is_empty()) {
+            (Some(_), _) => What::Protocol,
+            (None, false) => What::Assignor,
+            (None, true) => What::Subscription,
+        };
+        for group in state.plan.groups_named(&change.groups.0) {
+            let plans = match planned(change, group, state) {
+                Ok(plans) => plans,
+                Err(problem) => {
+                    self.require(false, "change", &problem.to_string());
+                    return;
+                }
+            };
+            has_members |= !plans.is_empty();
+            let waiting = plans.iter().map(|(member, _)| *member).collect();
+            let down = change.restarts().then_some(change.down.0);
+            let plans = plans.into_iter().collect();
+            let act = Act::Change(rolling::Change { what, plans, down });
+            let rolling = Rolling::new(group, waiting, change.at_once, act);
+            self.begin_rolling(rolling, change.every, now, state);
+        }
+        self.require(has_members, "change", "no member of its groups is up and is not so yet");
     }
 
     /// Does the actions that are due. Returns `Some` once the phase is over, with its problem, if
@@ -235,17 +277,16 @@ impl Running {
             state.delete_group(group);
         }
         self.ending.retain(|&group| state.members.alive(group) > 0);
-        if let Some(roll) = self.table.roll.clone() {
-            let mut rolls = std::mem::take(&mut self.rolls);
-            for rolling in &mut rolls {
-                let settle = self.settle(rolling.group, state);
-                if rolling.advance(&roll, settle, now, status, state) {
-                    self.planned = now;
-                }
+        let mut rolls = std::mem::take(&mut self.rolls);
+        for rolling in &mut rolls {
+            let settle = self.settle(rolling.group, state);
+            if rolling.advance(settle, now, status, state) {
+                self.planned = now;
             }
-            rolls.retain(|rolling| !rolling.is_over());
-            self.rolls = rolls;
         }
+        rolls.retain(|rolling| !rolling.is_over());
+        self.rolls = rolls;
+        state.recount_partitions(now);
         self.advance_ramps(now, state);
         if let (Some(churning), Some(churn)) = (&mut self.churn, &self.table.churn) {
             let until = self.began + self.table.lasts.map_or(Duration::ZERO, |lasts| lasts.0);

@@ -1,37 +1,72 @@
-//! Rolling restarts: a few members of a group at a time.
+//! What is done to the members of a group a few at a time: they restart, or change.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::cause::Cause;
+use super::cause::{Cause, What};
 use super::conductor::{RunState, Status};
-use super::file::Roll;
-use crate::plan::{GroupIndex, MemberIndex};
+use crate::event::Stop;
+use crate::plan::{GroupIndex, GroupPlan, MemberIndex};
 use crate::time::Time;
 
-/// A rolling restart of a group: a few members at a time, each batch when the group is stable
-/// again.
+/// Members of a group that wait for their turn.
 pub(super) struct Rolling {
     pub(super) group: GroupIndex,
     waiting: VecDeque<MemberIndex>,
+    at_once: usize,
+    act: Act,
     batch: Vec<MemberIndex>,
     /// The time since which all members of the batch are back.
     back: Option<Time>,
 }
 
+pub(super) enum Act {
+    /// They stop, and start again after a time.
+    Restart {
+        how: Stop,
+        down: Duration,
+    },
+    Change(Change),
+}
+
+/// Members get these plans.
+pub(super) struct Change {
+    pub(super) what: What,
+    pub(super) plans: BTreeMap<MemberIndex, Arc<GroupPlan>>,
+    /// How long they are down; `None` if they go on.
+    pub(super) down: Option<Duration>,
+}
+
 impl Rolling {
-    pub(super) fn new(group: GroupIndex, waiting: VecDeque<MemberIndex>) -> Self {
-        Self { group, waiting, batch: Vec::new(), back: None }
+    pub(super) fn new(
+        group: GroupIndex,
+        waiting: VecDeque<MemberIndex>,
+        at_once: u32,
+        act: Act,
+    ) -> Self {
+        let at_once = at_once as usize;
+        Self { group, waiting, at_once, act, batch: Vec::new(), back: None }
     }
 
     pub(super) fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.batch.is_empty()
     }
 
+    /// The next batches go at their times, whether the group is stable or not.
+    pub(super) fn in_step(mut self, every: Duration, now: Time, state: &mut RunState) {
+        let mut at = now;
+        while !self.waiting.is_empty() {
+            let at_once = self.waiting.len().min(self.at_once);
+            let batch: Vec<_> = self.waiting.drain(..at_once).collect();
+            self.act.on(self.group, &batch, at, state);
+            at = at + every;
+        }
+    }
+
     /// Returns whether a batch began.
     pub(super) fn advance(
         &mut self,
-        roll: &Roll,
         settle: Duration,
         now: Time,
         status: &Status<'_>,
@@ -51,43 +86,43 @@ impl Rolling {
         }
         let up = |member: &MemberIndex| state.members.is_up(*member);
         self.waiting.retain(up);
-        let at_once = self.waiting.len().min(roll.at_once as usize);
+        let at_once = self.waiting.len().min(self.at_once);
         self.batch = self.waiting.drain(..at_once).collect();
         self.back = None;
-        stop_batch(roll, self.group, &self.batch, now, state);
+        self.act.on(self.group, &self.batch, now, state);
         !self.batch.is_empty()
     }
 }
 
-/// The next members go at their time, whether the group is stable or not.
-pub(super) fn roll_in_step(
-    roll: &Roll,
-    every: Duration,
-    group: GroupIndex,
-    waiting: &VecDeque<MemberIndex>,
-    now: Time,
-    state: &mut RunState,
-) {
-    let mut at = now;
-    for batch in Vec::from_iter(waiting.iter().copied()).chunks(roll.at_once as usize) {
-        stop_batch(roll, group, batch, at, state);
-        at = at + every;
+impl Act {
+    fn on(&self, group: GroupIndex, batch: &[MemberIndex], at: Time, state: &mut RunState) {
+        let count = batch.len() as u32;
+        if count == 0 {
+            return;
+        }
+        match self {
+            Self::Restart { how, down } => {
+                state.announce(at, group, Cause::of_stop(*how, count));
+                for &member in batch {
+                    state.members.stop(at, member, *how, Some(*down));
+                }
+            }
+            Self::Change(change) => {
+                state.announce(at, group, Cause::Changed(count, change.what));
+                for member in batch {
+                    change.of(*member, at, state);
+                }
+            }
+        }
     }
 }
 
-fn stop_batch(
-    roll: &Roll,
-    group: GroupIndex,
-    batch: &[MemberIndex],
-    at: Time,
-    state: &mut RunState,
-) {
-    if batch.is_empty() {
-        return;
-    }
-    let how = roll.how.stop();
-    state.announce(at, group, Cause::of_stop(how, batch.len() as u32));
-    for &member in batch {
-        state.members.stop(at, member, how, Some(roll.down.0));
+impl Change {
+    fn of(&self, member: MemberIndex, at: Time, state: &mut RunState) {
+        let Some(plan) = self.plans.get(&member) else { return };
+        state.members.change(at, member, Arc::clone(plan), self.down.is_none());
+        if let Some(down) = self.down {
+            state.members.stop(at, member, Stop::Leave, Some(down));
+        }
     }
 }

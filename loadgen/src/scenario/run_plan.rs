@@ -10,6 +10,8 @@ use super::file::{Group, Load as LoadTable, Producer, Protocol as ProtocolTable,
 use super::streams;
 use super::values::Amount;
 use super::{HEARTBEAT_INTERVAL, Problem};
+use crate::driver::command::GroupTimes;
+use crate::history::{self, Kind};
 use crate::plan::{
     Backoff, ClassicAssignor, Delivery, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
     Partition, ProducerPlan, Protocol, ReaderPlan, StreamsPlan, Subscription, TopicIndex,
@@ -37,6 +39,8 @@ struct PlannedGroup {
     /// The members of a process.
     threads: u32,
     workload: Workload,
+    /// The times of consumer groups, if a phase moves members from one protocol to the other.
+    migrates: Option<GroupTimes>,
 }
 
 impl RunPlan {
@@ -57,7 +61,9 @@ impl RunPlan {
                 let plan = with_topology(plan, table, scenario, &by_table, topics)?;
                 let members = next_member..next_member + table.members;
                 next_member = members.end;
-                groups.push(PlannedGroup::new(table, Arc::new(plan), members));
+                let migrates = scenario.migrates(table).then(|| consumer_times(scenario, table));
+                let planned = PlannedGroup::new(table, Arc::new(plan), members);
+                groups.push(PlannedGroup { migrates, ..planned });
             }
         }
         Ok(Self { groups })
@@ -82,6 +88,9 @@ impl RunPlan {
     pub fn settles_in(&self, group: GroupIndex) -> Duration {
         const LEAST: Duration = Duration::from_millis(500);
         let plan = self.group(group);
+        if let Some(times) = &self.groups[group.0 as usize].migrates {
+            return LEAST.max(times.heartbeat_interval.max(plan.heartbeat_interval) * 6 / 5);
+        }
         match plan.protocol {
             Protocol::Consumer { .. } | Protocol::Share(_) | Protocol::Streams(_) => {
                 LEAST.max(plan.heartbeat_interval * 6 / 5)
@@ -91,6 +100,28 @@ impl RunPlan {
             | Protocol::Producer(_)
             | Protocol::Reader(_) => LEAST,
         }
+    }
+
+    /// The group as the checks and the measures know it. Members of both protocols have the shorter
+    /// of the two sessions.
+    pub fn described(&self, group: GroupIndex, topics: &Topics) -> history::Group {
+        let planned = &self.groups[group.0 as usize];
+        let mut described = history::Group::of(&planned.plan, topics);
+        if let Some(times) = &planned.migrates {
+            described.protocol = Kind::Migrating;
+            described.session_timeout = described.session_timeout.min(times.session_timeout);
+        }
+        described
+    }
+
+    /// The table of the scenario that a group was made from.
+    pub(super) fn table_of<'a>(
+        &self,
+        group: GroupIndex,
+        scenario: &'a Scenario,
+    ) -> Option<&'a Group> {
+        let name = &self.groups[group.0 as usize].table;
+        scenario.groups.iter().find(|table| table.name == *name)
     }
 
     /// All groups of these tables; of all tables if none is named.
@@ -180,6 +211,7 @@ impl PlannedGroup {
             static_members: table.static_members.map_or(0, |amount| amount.of(table.members)),
             members,
             threads: table.streams.threads,
+            migrates: None,
             racks: table.racks.0.iter().map(|rack| rack.as_str().to_owned().into()).collect(),
             workload: workload(&Work {
                 commit: table.commit,
@@ -253,9 +285,9 @@ fn numbered(name: &str, count: u32, number: u32) -> String {
     if count == 1 { name.to_owned() } else { format!("{name}-{number}") }
 }
 
-type TopicsByTable<'a> = BTreeMap<&'a str, Vec<TopicIndex>>;
+pub(super) type TopicsByTable<'a> = BTreeMap<&'a str, Vec<TopicIndex>>;
 
-fn topic_indices<'a>(
+pub(super) fn topic_indices<'a>(
     scenario: &'a Scenario,
     run: &str,
     topics: &Topics,
@@ -273,7 +305,7 @@ fn topic_indices<'a>(
     Ok(by_table)
 }
 
-fn subscription(
+pub(super) fn subscription(
     scenario: &Scenario,
     group: &Group,
     run: &str,
@@ -296,6 +328,14 @@ fn subscription(
         .collect();
     let pattern = format!("{PREFIX}{run}-({})", alternatives.join("|"));
     Subscription::Regex { pattern: pattern.into(), matches: topics }
+}
+
+/// As the cluster reported them, or else as a consumer group of this table would have them.
+pub(super) fn consumer_times(scenario: &Scenario, table: &Group) -> GroupTimes {
+    scenario.consumer_times.unwrap_or(GroupTimes {
+        session_timeout: table.session_timeout.0,
+        heartbeat_interval: HEARTBEAT_INTERVAL,
+    })
 }
 
 fn group_plan(
@@ -446,7 +486,7 @@ pub(super) fn classic_assignors(names: &[String]) -> Result<Vec<ClassicAssignor>
     names.iter().map(assignor).collect()
 }
 
-fn partitions_of(indices: &[TopicIndex], topics: &Topics) -> Arc<[Partition]> {
+pub(super) fn partitions_of(indices: &[TopicIndex], topics: &Topics) -> Arc<[Partition]> {
     let of = |&topic: &TopicIndex| {
         (0..topics.partitions(topic)).map(move |number| Partition { topic, number })
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::changes;
 use super::dry_run;
 use super::file::{Client, Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
 use super::producers;
@@ -57,7 +58,8 @@ pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), Strin
             .map_err(|what| format!("client {}: {what}", client.name))?;
     }
     for phase in &scenario.phases {
-        validate_phase(scenario, phase).map_err(|what| format!("phase {}: {what}", phase.name))?;
+        validate_phase(scenario, phase, limits)
+            .map_err(|what| format!("phase {}: {what}", phase.name))?;
     }
     validate_repeat(scenario)?;
     validate_totals(scenario)?;
@@ -245,7 +247,7 @@ pub(super) fn known<'a>(
     Ok(())
 }
 
-fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
+fn validate_phase(scenario: &Scenario, phase: &Phase, limits: &Limits) -> Result<(), String> {
     require(phase.lasts.is_none() || phase.until.is_none(), || {
         "it has both lasts and until: write one of them".into()
     })?;
@@ -264,6 +266,9 @@ fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
         }
         producers::validate_load(work.produce)?;
         validate_work(scenario, work)?;
+    }
+    if let Some(change) = &phase.change {
+        changes::validate(scenario, change, limits)?;
     }
     if let Some(add) = &phase.add_partitions {
         known(&add.topics, "topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
@@ -312,6 +317,8 @@ fn validate_spans(phase: &Phase) -> Result<(), String> {
     bounded("work.over", phase.work.as_ref().and_then(|work| work.over))?;
     bounded("roll.down", phase.roll.as_ref().map(|roll| roll.down))?;
     bounded("roll.every", phase.roll.as_ref().and_then(|roll| roll.every))?;
+    bounded("change.down", phase.change.as_ref().map(|change| change.down))?;
+    bounded("change.every", phase.change.as_ref().and_then(|change| change.every))?;
     bounded("churn.down", phase.churn.as_ref().map(|churn| churn.down))
 }
 
@@ -319,7 +326,10 @@ fn does_something(phase: &Phase) -> bool {
     *phase != Phase { name: phase.name.clone(), ..Phase::default() }
 }
 
-fn groups_of<'a>(scenario: &'a Scenario, words: &'a Words) -> Result<Vec<&'a Group>, String> {
+pub(super) fn groups_of<'a>(
+    scenario: &'a Scenario,
+    words: &'a Words,
+) -> Result<Vec<&'a Group>, String> {
     known(words, "group", scenario.groups.iter().map(|group| group.name.as_str()))?;
     let named = |group: &&Group| words.0.is_empty() || words.0.contains(&group.name);
     Ok(scenario.groups.iter().filter(named).collect())

@@ -417,3 +417,41 @@ fn violations_are_kept_up_to_a_limit_and_counted_beyond() {
     let found = check(&story(CLASSICS, &lines));
     assert_eq!((found.violations.len(), found.omitted, found.total()), (20, 30, 50));
 }
+
+/// A classic member and one of the consumer protocol are in one group.
+#[test]
+fn partitions_of_a_group_that_is_migrated_have_one_owner() {
+    let classic = "
+        migrating session=1000 rebalance=5000 partitions=2
+        0 m0 joining
+        10 m0 joined 1
+        20 m0 alive 11 1
+        20 m0 assigned 1 : 0
+        20 m0 settled 1
+        40 m0 alive 30 1
+        100 m1 joining
+        110 m1 joined 2
+        110 m1 alive 101 2";
+    let handed_over = "
+        120 m0 must-rebalance 115
+        130 m0 revoked : 0
+        131 m0 joining
+        140 m0 joined 2
+        150 m1 assigned 2 : 0
+        150 m1 settled 2
+        160 m1 alive 151 2
+        200 m1 alive 190 2";
+    assert_eq!(broken(&story(classic, handed_over)), NONE);
+    let twice = "
+        150 m1 assigned 2 : 0
+        150 m1 settled 2
+        160 m1 alive 151 2
+        200 m0 alive 190 1";
+    assert_eq!(broken(&story(classic, twice)), ["two-owners"]);
+    let went_back = "
+        200 m0 alive 190 5
+        200 m0 assigned 5 : 1
+        210 m0 alive 201 5
+        300 m0 alive 250 4";
+    assert_eq!(broken(&story(classic, went_back)), ["epoch-went-back"]);
+}

@@ -46,6 +46,7 @@ fn group(line: &str) -> Group {
         "consumer" => Kind::Consumer,
         "manual" => Kind::Manual,
         "streams" => Kind::Streams,
+        "migrating" => Kind::Migrating,
         other => panic!("protocol {other}"),
     };
     let values: Vec<u64> =

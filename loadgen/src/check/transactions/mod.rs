@@ -88,8 +88,12 @@ impl Transactions {
                 match group.protocol {
                     Kind::Producer => self.producer_ended(event, found),
                     Kind::Reader => self.reader_ended(event),
-                    Kind::Classic | Kind::Consumer | Kind::Manual | Kind::Share | Kind::Streams => {
-                    }
+                    Kind::Classic
+                    | Kind::Consumer
+                    | Kind::Manual
+                    | Kind::Share
+                    | Kind::Migrating
+                    | Kind::Streams => {}
                 }
             }
             // Other events are not of transactions.

@@ -21,18 +21,29 @@ use crate::time::Time;
 use crate::topics::Topics;
 
 impl Classic {
-    /// Eager: gives up all partitions first, which takes time. Cooperative: joins with them.
+    /// Eager: gives up all partitions first, which takes time. Cooperative: joins with them, but
+    /// for those of topics that it does not subscribe to any more.
     pub(super) fn prepare_to_join(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         self.rejoin = false;
         self.assigned_of = None;
         let takes = core.group().revocation_takes;
         if messages::is_cooperative(core) || core.owned.is_empty() {
+            self.revoke_unsubscribed(core, turn);
             self.phase = Phase::Unjoined;
         } else if takes.is_zero() {
             core.revoke_all(turn);
             self.phase = Phase::Unjoined;
         } else {
             self.phase = Phase::Revoking(turn.now() + takes, Then::Join);
+        }
+    }
+
+    fn revoke_unsubscribed(&self, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        if self.differs(core) {
+            let topics = core.group().subscription.topics();
+            let kept = core.owned.partitions().iter().filter(|it| topics.contains(&it.topic));
+            let kept: Vec<_> = kept.copied().collect();
+            core.revoke_but(&kept, turn);
         }
     }
 
@@ -43,6 +54,7 @@ impl Classic {
         let Some(node) = core.lookup.node() else { return Ok(()) };
         let (version, request) = messages::join(self, core, turn)?;
         core.emit(turn, EventKind::Joining);
+        self.joined_to = Some(Arc::clone(core.group().subscription.topics()));
         self.send(node, version, request, core, turn);
         self.phase = Phase::Joining;
         Ok(())

@@ -108,6 +108,33 @@ fn an_invalid_scenario_is_refused_in_one_sentence() {
         ("", "", "start = { groups = 'h' }", "phase p: there is no group h, only g"),
         ("", "", "close = {}", "phase p: close is for static members, and group g has none"),
         ("", "", "roll = { at-once = 0 }", "phase p: roll with at-once = 0 restarts none"),
+        ("", "", "change = {}", "phase p: change needs topics, an assignor or a protocol"),
+        ("", "", "change = { topics = 'b' }", "phase p: there is no topic b, only a"),
+        ("", "", "change = { protocol = 'share' }", "phase p: change.protocol is classic or"),
+        ("", "", "change = { assignor = 'uniform' }", "phase p: classic members have no assignor"),
+        (
+            "",
+            "",
+            "change = { protocol = 'consumer', assignor = 'sticky' }",
+            "phase p: assignor sticky is one of the classic protocol",
+        ),
+        (
+            "",
+            "",
+            "change = { protocol = 'consumer', assignor = ['range', 'uniform'] }",
+            "phase p: a consumer group has one assignor",
+        ),
+        ("", "", "change = { topics = 'a', at-once = 0 }", "phase p: change with at-once = 0"),
+        ("", "", "change = { topics = 'a', members = 6 }", "phase p: change is for 6 members"),
+        ("", "", "change = { topics = 'a', members = 0 }", "phase p: change is for no members"),
+        ("", "", "change = { topics = 'a', every = '9999d' }", "phase p: change.every = "),
+        ("", "", "change = { topics = 'a', down = '9999d' }", "phase p: change.down = "),
+        (
+            "",
+            "[[group]]\nname = 's'\nprotocol = 'share'",
+            "start = {}\nchange = { topics = 'a' }",
+            "phase p: change is for classic and consumer groups, and s is share: name groups",
+        ),
         ("", "", "churn = { rate = 1 }", "phase p: churn needs a duration: lasts"),
         ("", "", "churn = { rate = -1 }", "phase p: churn must have a rate above 0"),
         ("", "", "add-partitions = { by = 0 }", "phase p: add-partitions by 0 adds none"),
@@ -301,4 +328,24 @@ fn the_clusters_times_of_consumer_groups_replace_the_scenarios() {
     assert_eq!(quick.scenario.groups[0], classic);
     quick.scenario.groups.truncate(1);
     assert!(quick.adopt_times(&Cluster::default()).is_empty(), "there are no consumer groups");
+}
+
+/// A cluster without the protocol that members are moved to is found out before the run.
+#[test]
+fn a_migration_needs_both_protocols_of_the_cluster() {
+    let text =
+        with("", "", "start = {}\n[[phase]]\nname = 'q'\nchange = { protocol = 'consumer' }");
+    let mut named = Named { name: "test".into(), scenario: valid(&text).unwrap() };
+    let mut versions = Versions::default();
+    versions.set(ApiKey::JoinGroup, 9);
+    let error = named.fit(&versions).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the cluster does not offer ConsumerGroupHeartbeat (KIP-848), which the change of phase q \
+         needs"
+    );
+    versions.set(ApiKey::ConsumerGroupHeartbeat, 1);
+    assert_eq!(named.fit(&versions), Ok(vec![]));
+    let error = validate::validate(&named.scenario, &Limits { members_per_connection: 2 });
+    assert!(error.unwrap_err().contains("can't share connections"));
 }

@@ -127,6 +127,58 @@ fn a_roll_waits_for_each_batch_to_be_stable() {
 }
 
 #[test]
+fn members_change_their_subscription_while_they_run() {
+    let text = with(
+        "[[topic]]\nname = 'b'\npartitions = 3",
+        "topics = 'a'",
+        "start = { members = 2 }\nuntil = 'stable'\n[[phase]]\nname = 'q'\n\
+         change = { topics = ['a', 'b'], every = '1s' }\nuntil = 'stable'",
+    );
+    let log = story(&text);
+    let change: Vec<&str> = log.lines().skip(2).take(3).collect();
+    assert_eq!(
+        change,
+        [
+            "1.6 <0: 1 changed subscription>, subscribe 0 to 0 and 1",
+            "1.7 PartitionsGrew { partitions: 7 }",
+            "2.5 <0: 1 changed subscription>, subscribe 1 to 0 and 1",
+        ],
+        "{log}"
+    );
+    assert!(log.contains("read 7 of 0"), "all that was ever subscribed to: {log}");
+}
+
+#[test]
+fn members_are_migrated_one_after_the_other_and_back() {
+    let text = with(
+        "",
+        "",
+        "start = { members = 3 }\nuntil = 'stable'\n[[phase]]\nname = 'there'\n\
+         change = { protocol = 'consumer', members = 2, at-once = 2, down = '500ms' }\n\
+         until = 'stable'\n[[phase]]\nname = 'back'\nchange = { protocol = 'classic' }\n\
+         until = 'stable'\n[[phase]]\nname = 'again'\nchange = { protocol = 'classic' }",
+    );
+    let world = World::new(&text, false).play();
+    let log = &world.log;
+    let lines = Vec::from_iter(log.lines().filter(|line| !line.contains("coordinator of")));
+    let moves = lines.iter().map(|line| line.split_once(' ').unwrap().1);
+    assert_eq!(
+        Vec::from_iter(moves.skip(1).take(6)),
+        [
+            "<0: 2 changed protocol>, leave 0, leave 1",
+            "<0: 2 returned>, start 0 (other protocol), start 1 (other protocol)",
+            "<0: 1 changed protocol>, leave 0",
+            "<0: 1 returned>, start 0",
+            "<0: 1 changed protocol>, leave 1",
+            "<0: 1 returned>, start 1",
+        ],
+        "{log}"
+    );
+    let none = "change has no effect: no member of its groups is up and is not so yet";
+    assert_eq!(world.warnings(3), [none]);
+}
+
+#[test]
 fn partitions_are_added_and_announced() {
     let text = with(
         "",

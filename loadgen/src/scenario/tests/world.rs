@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::valid;
 use crate::driver::command::{Command, Task, TaskError, TaskOutcome};
 use crate::event::{Event, EventKind, Stop};
-use crate::plan::{GroupIndex, MemberIndex};
+use crate::plan::{GroupIndex, MemberIndex, Protocol};
 use crate::scenario::*;
 use crate::time::Time;
 use crate::topics::{Topic, Topics};
@@ -26,6 +26,8 @@ pub(super) struct World {
     pub(super) groups: BTreeMap<MemberIndex, GroupIndex>,
     pub(super) log: String,
     pub(super) starts: u32,
+    /// The protocol of the first member.
+    pub(super) table: Option<std::mem::Discriminant<Protocol>>,
     pub(super) refuse_topics: bool,
     pub(super) refuse_reading: bool,
     pub(super) refuse_deletion: bool,
@@ -56,6 +58,7 @@ impl World {
             groups: BTreeMap::new(),
             log: String::new(),
             starts: 0,
+            table: None,
             refuse_topics: false,
             refuse_reading: false,
             refuse_deletion: false,
@@ -95,7 +98,11 @@ impl World {
                 self.starts += 1;
                 self.groups.insert(member.index, member.group.index);
                 self.stable.insert(member.group.index, at + TICK * 5);
-                format!("start {}", member.index.0)
+                let other = self
+                    .table
+                    .is_some_and(|table| std::mem::discriminant(&member.group.protocol) != table);
+                self.table.get_or_insert(std::mem::discriminant(&member.group.protocol));
+                format!("start {}{}", member.index.0, if other { " (other protocol)" } else { "" })
             }
             Command::Stop { at, member, how } => {
                 let group = self.groups[&member];
@@ -115,6 +122,10 @@ impl World {
                 let rate = workload.commit.and_then(|load| load.rate);
                 let rate = rate.map_or(String::new(), |rate| format!(" at {rate}"));
                 format!("work {} {depth}{rate}", member.0)
+            }
+            Command::Subscribe { member, group, .. } => {
+                let topics = group.subscription.topics().iter().map(|topic| topic.0.to_string());
+                format!("subscribe {} to {}", member.0, Vec::from_iter(topics).join(" and "))
             }
             Command::Topics(topics) => format!("topics {}", topics.iter().count()),
             Command::Task { id, task } => {

@@ -1,0 +1,60 @@
+//! Rebalances that overlap, and the figures of phases.
+
+use super::*;
+
+/// A rolling deploy: each member leaves before the group is stable again.
+#[test]
+fn a_rebalance_that_the_next_trigger_overtakes_is_superseded_and_no_failure() {
+    let mut measure = formed();
+    measure.close_rebalance(GROUP);
+    let leave = |at, member| {
+        [
+            (at, member, EventKind::Revoked { partitions: some(&[member]) }),
+            (at, member, EventKind::Stopped { how: Stop::Leave }),
+            (at + 100, member, EventKind::Started),
+            (at + 110, member, joined(3)),
+        ]
+    };
+    for (at, member) in [(1000, 0), (3000, 1)] {
+        measure.trigger(GROUP, "1 left", ms(at));
+        observe(&mut measure, leave(at, member));
+    }
+    for member in [0, 1] {
+        let settled = EventKind::Settled { epoch: 3 };
+        observe(&mut measure, [(4000, member, assigned(3, &[member])), (4000, member, settled)]);
+    }
+    measure.close_rebalance(GROUP);
+    let measured = measure.finish(ms(9000));
+    let took = |of: &[model::Rebalance]| -> Vec<_> {
+        let each = of.iter().map(|it| (it.trigger.clone(), it.took, it.superseded));
+        each.skip(1).collect()
+    };
+    let [first, second] = [(None, true), (Some(1000.0), false)];
+    let left = |(took, superseded)| ("1 left".to_owned(), took, superseded);
+    assert_eq!(took(&measured.rebalances), [left(first), left(second)]);
+    let deploy = ("2 × 1 left".to_owned(), Some(3000.0), false);
+    assert_eq!(took(&measured.disruptions), [deploy]);
+}
+
+#[test]
+fn a_phase_has_the_pauses_and_the_unowned_partitions_of_its_time() {
+    let mut measure = formed();
+    measure.begin_phase(ms(200));
+    observe(
+        &mut measure,
+        [
+            (300, 0, EventKind::Revoked { partitions: some(&[0]) }),
+            (350, 0, assigned(2, &[0])),
+            (500, 1, EventKind::Revoked { partitions: some(&[1]) }),
+        ],
+    );
+    measure.begin_phase(ms(1000));
+    observe(&mut measure, [(1200, 1, assigned(2, &[1]))]);
+    measure.end_phases(ms(2000));
+    let phases = measure.finish(ms(9000)).phases;
+    let pauses = |of: &PhaseFigures| (of.pauses.count, of.pauses.max.round());
+    assert_eq!(pauses(&phases[0]), (2, 500.0), "the second has not ended");
+    assert_eq!(pauses(&phases[1]), (1, 700.0), "it counts from its beginning");
+    let unowned = phases.iter().map(|phase| (phase.unowned_partition_seconds * 1e3).round());
+    assert_eq!(Vec::from_iter(unowned), [550.0, 200.0]);
+}
