@@ -93,6 +93,8 @@ pub enum EventKind {
     /// A reader was returned these records of transactions, at the moment `arrived`, and continues
     /// at these offsets.
     Read { arrived: Time, records: Arc<[Returned]>, positions: Arc<[(Partition, i64)]> },
+    /// A member was returned these records, at the moment `arrived`.
+    Consumed { arrived: Time, batches: Arc<[ConsumedBatch]> },
     /// A ShareFetch that was sent at `sent`, in a session with this number of the member, returned
     /// these records. Each is locked for `lock_ms` from some moment between.
     Acquired {
@@ -199,6 +201,35 @@ impl From<(Partition, i64, u32)> for Written {
 impl From<Written> for (Partition, i64, u32) {
     fn from(written: Written) -> Self {
         (written.partition, written.offset, written.records)
+    }
+}
+
+/// Records of a batch that a member consumed, and when they were due to be written if a producer of
+/// the run wrote them. Serialized as `[partition, first, last, due]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(Partition, i64, i64, Option<Time>)", into = "(Partition, i64, i64, Option<Time>)")]
+pub struct ConsumedBatch {
+    pub partition: Partition,
+    pub first: i64,
+    pub last: i64,
+    pub due: Option<Time>,
+}
+
+impl ConsumedBatch {
+    pub fn count(&self) -> u64 {
+        u64::try_from(self.last.saturating_sub(self.first)).map_or(0, |more| more + 1)
+    }
+}
+
+impl From<(Partition, i64, i64, Option<Time>)> for ConsumedBatch {
+    fn from((partition, first, last, due): (Partition, i64, i64, Option<Time>)) -> Self {
+        Self { partition, first, last, due }
+    }
+}
+
+impl From<ConsumedBatch> for (Partition, i64, i64, Option<Time>) {
+    fn from(batch: ConsumedBatch) -> Self {
+        (batch.partition, batch.first, batch.last, batch.due)
     }
 }
 

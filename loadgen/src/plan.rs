@@ -341,10 +341,20 @@ pub struct Workload {
     pub commit: Option<Load>,
     /// Reads the committed offsets of all its partitions.
     pub fetch: Option<Load>,
+    /// Consumes the records of all its partitions, and commits how far it has read.
+    pub records: Option<Fetching>,
     /// Heartbeats beside those that keep the membership alive.
     pub heartbeat: Option<Load>,
     /// Transactions of a producer; requests, if it is not transactional.
     pub produce: Option<Load>,
+}
+
+/// A stream of fetches of records.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Fetching {
+    pub load: Load,
+    /// The most bytes of an answer.
+    pub bytes: u32,
 }
 
 /// A stream of requests.

@@ -149,6 +149,7 @@ impl GroupState {
             | EventKind::TransactionEnded { .. }
             | EventKind::ReadingFrom { .. }
             | EventKind::Read { .. }
+            | EventKind::Consumed { .. }
             | EventKind::Acquired { .. }
             | EventKind::SessionAnswered { .. }
             | EventKind::SessionEnded { .. }

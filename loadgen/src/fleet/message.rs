@@ -23,6 +23,8 @@ const IN_FLIGHT_MAX: u32 = 1_000_000;
 const RATE_MAX: f64 = 1e7;
 /// The bytes of the records of a batch.
 const BATCH_BYTES_MAX: u64 = 16 << 20;
+/// The bytes of a fetch of a member that consumes.
+const FETCH_BYTES_MAX: u32 = 16 << 20;
 /// The records of a fetch of a share group.
 const RECORDS_MAX: u32 = 1_000_000;
 /// The shortest heartbeat interval and backoff.
@@ -203,13 +205,18 @@ pub(super) fn check_member(member: MemberIndex, begin: &Begin) -> Result<(), Str
 }
 
 pub(super) fn check_workload(workload: &Workload) -> Result<(), String> {
-    let Workload { commit, fetch, heartbeat, produce } = *workload;
-    let loads = [commit, fetch, heartbeat, produce];
+    let Workload { commit, fetch, records, heartbeat, produce } = *workload;
+    let loads = [commit, fetch, records.map(|records| records.load), heartbeat, produce];
     let bounded = |load: &Load| {
         let rate = load.rate.is_none_or(|rate| rate > 0.0 && rate <= RATE_MAX);
         rate && (1..=IN_FLIGHT_MAX).contains(&load.in_flight)
     };
-    if loads.iter().flatten().all(bounded) { Ok(()) } else { Err("a load is out of bounds".into()) }
+    let bytes = records.is_none_or(|records| (1..=FETCH_BYTES_MAX).contains(&records.bytes));
+    if bytes && loads.iter().flatten().all(bounded) {
+        Ok(())
+    } else {
+        Err("a load is out of bounds".into())
+    }
 }
 
 /// The batches of a producer are made in memory.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::clocks::Alignment;
 use super::message::Topic;
 use crate::driver::command::{self, CoreReport, Leftovers, RoundTrip, TaskError, TaskOutcome};
-use crate::event::{Event, EventKind};
+use crate::event::{ConsumedBatch, Event, EventKind};
 use crate::member::State;
 use crate::plan::GroupIndex;
 use crate::time::Time;
@@ -107,6 +107,14 @@ fn to_ours(event: &mut Event, clocks: &Alignment) {
         | EventKind::StartOffsets { sent, .. }
         | EventKind::GroupDeleted { sent } => *sent = clocks.ours(*sent),
         EventKind::Read { arrived, .. } => *arrived = clocks.ours(*arrived),
+        EventKind::Consumed { arrived, batches } => {
+            *arrived = clocks.ours(*arrived);
+            let ours = batches.iter().map(|batch| {
+                let due = batch.due.map(|due| clocks.ours(due));
+                ConsumedBatch { due, ..*batch }
+            });
+            *batches = ours.collect();
+        }
         EventKind::Acquired { sent, arrived, .. } => {
             (*sent, *arrived) = (clocks.ours(*sent), clocks.ours(*arrived));
         }

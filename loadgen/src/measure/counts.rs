@@ -79,6 +79,7 @@ impl Counts {
             | EventKind::TransactionEnding { .. }
             | EventKind::ReadingFrom { .. }
             | EventKind::Read { .. }
+            | EventKind::Consumed { .. }
             | EventKind::Acquired { .. }
             | EventKind::SessionAnswered { .. }
             | EventKind::SessionEnded { .. }

@@ -55,6 +55,7 @@ pub struct Measured {
     pub commits: model::Commits,
     pub transactions: model::Transactions,
     pub shares: model::Shares,
+    pub consumed: model::Consumed,
     pub clients: Vec<model::Client>,
     pub errors: Vec<model::ErrorCount>,
     pub bytes_sent: u64,

@@ -266,6 +266,7 @@ impl GroupMeasure {
             | EventKind::TransactionEnded { .. }
             | EventKind::ReadingFrom { .. }
             | EventKind::Read { .. }
+            | EventKind::Consumed { .. }
             | EventKind::Acquired { .. }
             | EventKind::SessionAnswered { .. }
             | EventKind::SessionEnded { .. }

@@ -20,6 +20,7 @@
 //!   crashed members.
 
 mod clients;
+mod consumed;
 mod counts;
 mod figures;
 mod group;
@@ -51,6 +52,7 @@ use crate::report::disruptions::disruptions;
 use crate::report::model;
 use crate::time::Time;
 use clients::Clients;
+use consumed::Consumed;
 use counts::Counts;
 pub use figures::{LoadNow, Measured, Totals};
 use group::GroupMeasure;
@@ -58,7 +60,7 @@ use latency::{Latencies, millis};
 use pace::Paces;
 use pauses::Pauses;
 pub use phases::PhaseFigures;
-use phases::Phases;
+use phases::{Phases, Sums};
 use rebalance::Shared;
 use series::{Gauges, Steps};
 use shares::Shares;
@@ -107,6 +109,7 @@ pub struct Measure {
     triggered: Vec<GroupIndex>,
     counts: Counts,
     shares: Shares,
+    consumed: Consumed,
     clients: Clients,
     groups_stable: u32,
     live: u32,
@@ -151,6 +154,7 @@ impl Default for Measure {
             triggered: Vec::new(),
             counts: Counts::default(),
             shares: Shares::default(),
+            consumed: Consumed::default(),
             clients: Clients::default(),
             groups_stable: 0,
             live: 0,
@@ -217,6 +221,7 @@ impl Measure {
             self.shares.observe(event, group.id());
         }
         self.clients.observe(event, group.id());
+        self.consumed.observe(event);
     }
 
     /// Takes the counts of a core since its last sample.
@@ -273,6 +278,9 @@ impl Measure {
         self.triggered.retain(|group| {
             self.groups.get_mut(group).is_some_and(|group| group.advance(until, shared))
         });
+        if let Some(times) = self.consumed.take_times() {
+            self.round_trips(trips::OF_NO_CORE, &trips::of_delivered(times));
+        }
         self.steps.advance(until, self.gauges());
     }
 
@@ -285,7 +293,7 @@ impl Measure {
         self.end_phases(now);
         self.trips.begin_phase();
         self.pauses.take_phase();
-        self.phases.begin(self.unowned_until(now));
+        self.phases.begin(self.so_far_of_phases(now));
     }
 
     /// Ends the phase that is under way, if there is one.
@@ -294,7 +302,7 @@ impl Measure {
         let waits = self.groups.values().flat_map(GroupMeasure::waits);
         waits.for_each(|since| self.pauses.add_to_phase(now.since(since)));
         let pauses = self.pauses.take_phase();
-        self.phases.end(latencies, pauses, self.unowned_until(now));
+        self.phases.end(latencies, pauses, self.so_far_of_phases(now));
     }
 
     /// The figures by which rules can be judged before the end.
@@ -318,6 +326,7 @@ impl Measure {
             commits: self.counts.commits.clone(),
             transactions: self.counts.transactions.clone(),
             shares: self.shares.shown(),
+            consumed: self.consumed.counts().clone(),
             clients: self.clients.shown(),
             errors: self.counts.by_code(),
             bytes_sent: self.bytes_sent,
@@ -401,6 +410,7 @@ impl Measure {
             commits: self.counts.commits,
             transactions: self.counts.transactions,
             shares: self.shares.shown(),
+            consumed: self.consumed.counts().clone(),
             clients: self.clients.shown(),
             errors,
             bytes_sent: self.bytes_sent,
@@ -409,6 +419,15 @@ impl Measure {
             pace: self.paces.finish(),
             server: self.server.map(|server| server.used()),
             series,
+        }
+    }
+
+    fn so_far_of_phases(&self, now: Time) -> Sums {
+        let (shares, consumed) = (self.shares.counts(), self.consumed.counts());
+        Sums {
+            unowned_partition_seconds: self.unowned_until(now),
+            delivered: shares.delivered + consumed.delivered,
+            redelivered: shares.redelivered + consumed.redelivered,
         }
     }
 

@@ -12,37 +12,53 @@ const IN_FULL: usize = 100;
 pub struct PhaseFigures {
     pub latencies: BTreeMap<String, Latency>,
     pub pauses: Latency,
+    pub sums: Sums,
+}
+
+/// What adds up over a run.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Sums {
     pub unowned_partition_seconds: f64,
+    /// Records, and those of them that were not delivered for the first time.
+    pub delivered: u64,
+    pub redelivered: u64,
 }
 
 impl PhaseFigures {
     pub fn add_to(&self, phase: &mut Phase) {
         phase.latencies.clone_from(&self.latencies);
         phase.pauses.clone_from(&self.pauses);
-        phase.unowned_partition_seconds = self.unowned_partition_seconds;
+        phase.unowned_partition_seconds = self.sums.unowned_partition_seconds;
+        (phase.delivered, phase.redelivered) = (self.sums.delivered, self.sums.redelivered);
     }
 }
 
 #[derive(Default)]
 pub(super) struct Phases {
     over: Vec<PhaseFigures>,
-    /// Partition-seconds without an owner before the phase that is under way.
-    unowned_before: f64,
+    /// Before the phase that is under way.
+    before: Sums,
 }
 
 impl Phases {
-    pub(super) fn begin(&mut self, unowned_so_far: f64) {
-        self.unowned_before = unowned_so_far;
+    pub(super) fn begin(&mut self, so_far: Sums) {
+        self.before = so_far;
     }
 
     pub(super) fn end(
         &mut self,
         latencies: BTreeMap<String, Latency>,
         pauses: Latency,
-        unowned_so_far: f64,
+        so_far: Sums,
     ) {
-        let unowned_partition_seconds = (unowned_so_far - self.unowned_before).max(0.0);
-        let mut figures = PhaseFigures { latencies, pauses, unowned_partition_seconds };
+        let before = self.before;
+        let unowned = so_far.unowned_partition_seconds - before.unowned_partition_seconds;
+        let sums = Sums {
+            unowned_partition_seconds: unowned.max(0.0),
+            delivered: so_far.delivered.saturating_sub(before.delivered),
+            redelivered: so_far.redelivered.saturating_sub(before.redelivered),
+        };
+        let mut figures = PhaseFigures { latencies, pauses, sums };
         if self.over.len() >= IN_FULL {
             let latencies = figures.latencies.values_mut().chain([&mut figures.pauses]);
             latencies.for_each(|latency| latency.percentiles.clear());

@@ -53,6 +53,10 @@ impl Shares {
         }
     }
 
+    pub(super) fn counts(&self) -> &model::Shares {
+        &self.counts
+    }
+
     pub(super) fn shown(&self) -> model::Shares {
         let spread = self.groups.values().map(Group::spread).collect();
         model::Shares { spread, ..self.counts.clone() }

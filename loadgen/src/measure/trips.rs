@@ -84,6 +84,17 @@ pub(super) fn of_redelivered(records: &[Redelivered]) -> Sample {
     }
 }
 
+/// The times of records that members consumed for the first time.
+pub(super) fn of_delivered(times: Histogram<u64>) -> Sample {
+    let all = vec![(RoundTrip::Delivery, times)];
+    Sample {
+        round_trips: all.clone(),
+        undelayed: all.clone(),
+        uncorrected: all,
+        ..Sample::default()
+    }
+}
+
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1)
 }

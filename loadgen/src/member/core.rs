@@ -34,6 +34,10 @@ pub(super) struct Core {
     /// Counts the identities (member id and epoch of its joins) that the member has had, so that an
     /// error for an earlier identity is distinguished from one for the current.
     pub(super) incarnation: u32,
+    /// Whether it reads records: then positions are where it reads next.
+    pub(super) consumes: bool,
+    /// What it has read of partitions that it gave up, and has not committed.
+    pub(super) given_up: Vec<(Partition, i64)>,
     next_token: u32,
 }
 
@@ -44,6 +48,8 @@ impl Core {
             lookup: Lookup::default(),
             owned: Owned::default(),
             incarnation: 0,
+            consumes: false,
+            given_up: Vec::new(),
             next_token: 0,
         }
     }
@@ -222,12 +228,21 @@ impl Core {
     pub(super) fn revoke_but(&mut self, kept: &[Partition], turn: &mut Turn<'_, '_>) {
         let revoked = difference(self.owned.partitions(), kept);
         if !revoked.is_empty() {
+            self.keep_positions(&revoked);
             self.owned.remove(&revoked);
             self.emit(turn, EventKind::Revoked { partitions: revoked.into() });
         }
     }
 
+    fn keep_positions(&mut self, revoked: &[Partition]) {
+        if self.consumes {
+            self.given_up.extend(self.owned.known(revoked));
+        }
+    }
+
     pub(super) fn revoke_all(&mut self, turn: &mut Turn<'_, '_>) {
+        let all = self.owned.shared();
+        self.keep_positions(&all);
         if let Some(partitions) = self.owned.clear() {
             self.emit(turn, EventKind::Revoked { partitions });
         }

@@ -1,11 +1,13 @@
 //! The interface between a member and its owner: requests and answers, destinations, and the API
 //! versions of the cluster.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use muster_codec::ApiKey;
 pub use muster_codec::Response;
 
+use crate::plan::Partition;
 use crate::time::Time;
 
 /// A request to send now.
@@ -113,6 +115,8 @@ pub type Request = muster_codec::Request<'static>;
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     addresses: Vec<(String, u16)>,
+    /// The leaders that members which consume have learned: those of a core ask once for all.
+    leaders: HashMap<Partition, NodeIndex>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -127,6 +131,19 @@ impl Nodes {
             self.addresses.len() - 1
         });
         NodeIndex(at as u32)
+    }
+
+    pub(super) fn leader(&self, partition: Partition) -> Option<NodeIndex> {
+        self.leaders.get(&partition).copied()
+    }
+
+    pub(super) fn led(&mut self, partition: Partition, by: NodeIndex) {
+        self.leaders.insert(partition, by);
+    }
+
+    /// Its leader has to be asked for again.
+    pub(super) fn not_led(&mut self, partition: Partition) {
+        self.leaders.remove(&partition);
     }
 
     pub fn address(&self, node: NodeIndex) -> Option<(&str, u16)> {

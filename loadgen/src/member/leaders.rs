@@ -40,6 +40,10 @@ impl Leaders {
         self.outdated = true;
     }
 
+    pub(super) fn is_asking(&self) -> bool {
+        self.asked.is_some()
+    }
+
     pub(super) fn awaits(&self, token: u32) -> bool {
         self.asked == Some(token)
     }
@@ -119,7 +123,7 @@ fn request(
     }
 }
 
-/// The leaders of these partitions; errors of topics are counted.
+/// The leaders of these partitions, which are sorted; errors of topics are counted.
 fn nodes(
     response: &MetadataResponse<'_>,
     partitions: &[Partition],
@@ -133,15 +137,19 @@ fn nodes(
         }
         let index = topic.name.as_ref().and_then(|name| turn.context.topics.named(name));
         for led in &topic.partitions {
-            let is_led =
-                |it: &Partition| Some(it.topic) == index && it.number as i32 == led.partition_index;
-            let Some(place) = partitions.iter().position(is_led) else { continue };
+            let number = u32::try_from(led.partition_index).ok();
+            let Some((topic, number)) = index.zip(number) else { continue };
+            let partition = Partition { topic, number };
             let mut brokers = response.brokers.iter();
             let broker = brokers.find(|broker| broker.node_id == led.leader_id);
-            nodes[place] = broker.and_then(|broker| {
+            let node = broker.and_then(|broker| {
                 let port = u16::try_from(broker.port).ok()?;
                 Some(turn.context.nodes.intern(&broker.host, port))
             });
+            node.into_iter().for_each(|node| turn.context.nodes.led(partition, node));
+            if let Ok(place) = partitions.binary_search(&partition) {
+                nodes[place] = node;
+            }
         }
     }
     nodes

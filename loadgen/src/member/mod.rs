@@ -21,6 +21,7 @@ mod classic;
 mod classic_messages;
 mod consumer;
 mod consumer_messages;
+mod consuming;
 mod coordinator;
 mod core;
 mod error;
@@ -56,8 +57,10 @@ pub use self::io::{
     Span, SpanKind, Versions,
 };
 
+use self::consuming::Consuming;
 use self::core::{Core, Turn};
 use self::error::{Fatal, Step, fatal};
+use self::offset_messages::Identity;
 use self::offsets::{Effect, InFlight, Offsets, Purpose, is_fatal};
 use self::role::Role;
 use crate::event::{Event, EventKind, Stop};
@@ -91,6 +94,7 @@ pub struct Member {
     core: Core,
     role: Role,
     offsets: Offsets,
+    consuming: Consuming,
     workload: Workload,
     lifecycle: Lifecycle,
 }
@@ -119,6 +123,7 @@ impl Member {
             workload: plan.workload,
             core: Core::new(plan),
             offsets: Offsets::default(),
+            consuming: Consuming::default(),
             lifecycle: Lifecycle::Down,
         }
     }
@@ -136,7 +141,10 @@ impl Member {
         let turn = &mut Turn { context, output };
         self.core.restart();
         self.role = Role::new(&self.core.plan.group.protocol);
-        self.offsets.restart(self.role.workload(self.workload), turn);
+        let workload = self.role.workload(self.workload);
+        self.offsets.restart(workload, turn);
+        self.core.consumes = workload.records.is_some();
+        self.consuming.restart(workload.records, turn);
         self.lifecycle = Lifecycle::Up;
         self.core.emit(turn, EventKind::Started);
         self.role.begin(self.workload, &mut self.core, turn);
@@ -199,7 +207,10 @@ impl Member {
         if !self.is_done() {
             let turn = &mut Turn { context, output };
             self.role.set_workload(workload, turn);
-            self.offsets.set_workload(self.role.workload(workload), turn);
+            let workload = self.role.workload(workload);
+            self.offsets.set_workload(workload, turn);
+            self.core.consumes = workload.records.is_some();
+            self.consuming.set(workload.records, turn);
             self.wake(context, output);
         }
     }
@@ -241,7 +252,8 @@ impl Member {
                 let usable = self.core.lookup.node().is_some() && self.role.identity().is_some();
                 let load = usable && !self.core.owned.is_empty();
                 let load = load.then(|| self.offsets.deadline(&self.core)).flatten();
-                lookup.into_iter().chain(role).chain(load).min()
+                let records = self.consuming.deadline(&self.core);
+                lookup.into_iter().chain(role).chain(load).chain(records).min()
             }
         }
     }
@@ -292,13 +304,15 @@ impl Member {
         !self.is_done()
             && (self.core.lookup.awaits(token)
                 || self.role.awaits(token)
-                || self.offsets.awaits(token))
+                || self.offsets.awaits(token)
+                || self.consuming.awaits(token))
     }
 
     fn conclude(&mut self, step: Step, turn: &mut Turn<'_, '_>) {
         let Err(Fatal(reason)) = step else { return };
         self.role.abandon(turn);
         self.offsets.abandon(&self.core, turn);
+        self.consuming.abandon();
         self.release_all(turn);
         self.lifecycle = Lifecycle::Failed;
         self.core.emit(turn, EventKind::Failed { reason: Arc::from(reason) });
@@ -307,6 +321,7 @@ impl Member {
     fn crash(&mut self, turn: &mut Turn<'_, '_>) {
         self.role.abandon(turn);
         self.offsets.abandon(&self.core, turn);
+        self.consuming.abandon();
         self.release_all(turn);
         self.lifecycle = Lifecycle::Down;
         self.core.emit(turn, EventKind::Stopped { how: Stop::Crash });
@@ -331,7 +346,10 @@ impl Member {
                 if self.role.needs_coordinator(&self.core) {
                     self.core.search(turn)?;
                 }
+                let (before, identity) = (turn.output.requests.len(), self.who_commits());
                 self.role.advance(&mut self.core, turn)?;
+                self.commit_given_up(identity.as_ref(), before, turn)?;
+                self.consuming.advance(&mut self.core, turn)?;
                 self.work(turn)
             }
             Lifecycle::Stopping(stopping) => self.wind_down(stopping, turn),
@@ -350,6 +368,22 @@ impl Member {
             until: now + takes + CLOSE_TIMEOUT,
             has_left: false,
         });
+    }
+
+    /// The identity with which a member that consumes commits before it gives something up.
+    fn who_commits(&self) -> Option<(String, i32)> {
+        let identity = self.role.identity().filter(|_| self.core.consumes)?;
+        Some((identity.member_id.to_owned(), identity.epoch))
+    }
+
+    fn commit_given_up(
+        &mut self,
+        identity: Option<&(String, i32)>,
+        before: usize,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let identity = identity.map(|(id, epoch)| Identity { member_id: id, epoch: *epoch });
+        self.offsets.commit_given_up(identity, before, &mut self.core, turn)
     }
 
     fn work(&mut self, turn: &mut Turn<'_, '_>) -> Step {
@@ -374,10 +408,12 @@ impl Member {
         if turn.now() < stopping.gives_up_at && !self.core.owned.is_empty() {
             return self.role.keep_alive(&mut self.core, turn);
         }
+        let (before, identity) = (turn.output.requests.len(), self.who_commits());
         match self.role.is_manual() {
             true => drop(self.core.owned.clear()),
             false => self.core.revoke_all(turn),
         }
+        self.commit_given_up(identity.as_ref(), before, turn)?;
         if turn.now() >= stopping.until {
             self.crash(turn);
             return Ok(());
@@ -392,7 +428,7 @@ impl Member {
             self.lifecycle = Lifecycle::Stopping(Stopping { has_left: true, ..stopping });
             self.role.leave(stopping.how, &mut self.core, turn)?;
         }
-        if self.role.is_idle() && self.offsets.is_idle() {
+        if self.role.is_idle() && self.offsets.is_idle() && self.consuming.is_idle() {
             self.lifecycle = Lifecycle::Down;
             self.core.emit(turn, EventKind::Stopped { how: stopping.how });
         }
@@ -408,6 +444,9 @@ impl Member {
         }
         if self.role.awaits(answer.token) {
             return self.role.answered(answer, &mut self.core, turn);
+        }
+        if self.consuming.awaits(answer.token) {
+            return self.consuming.answered(answer, &mut self.core, turn);
         }
         match self.offsets.take(answer.token) {
             Some(in_flight) => self.load_answered(in_flight, answer.sent, answer.outcome, turn),

@@ -11,7 +11,7 @@ use muster_codec::{ApiKey, ErrorCode};
 use super::backoff::Retry;
 use super::core::{Core, Turn};
 use super::error::{Step, fatal, refusal, unsupported};
-use super::io::{Destination, Failure, Overdue, Regular, Request, Response};
+use super::io::{Destination, Failure, NodeIndex, Overdue, Regular, Request, Response};
 use super::offset_messages::{
     Identity, STATIC_COMMIT, commit_request, fetch_request, fetched, refused,
 };
@@ -43,6 +43,10 @@ pub(super) struct InFlight {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
     Commit {
+        id: u32,
+    },
+    /// A commit of what was read of partitions that were given up, beside the load.
+    LastCommit {
         id: u32,
     },
     /// A fetch of the load.
@@ -173,7 +177,7 @@ impl Offsets {
             Purpose::Commit { .. } => &mut self.commit,
             Purpose::Fetch => &mut self.fetch,
             Purpose::Heartbeat => &mut self.heartbeat,
-            Purpose::FirstFetch { .. } => &mut None,
+            Purpose::FirstFetch { .. } | Purpose::LastCommit { .. } => &mut None,
         };
         if let Some(load) = load {
             load.answered();
@@ -191,15 +195,16 @@ impl Offsets {
         turn: &mut Turn<'_, '_>,
     ) -> Step<Effect> {
         match (purpose, outcome) {
-            (Purpose::Commit { id }, Ok(Response::OffsetCommit(response))) => {
-                Ok(self.committed(id, &response, core, turn))
-            }
+            (
+                Purpose::Commit { id } | Purpose::LastCommit { id },
+                Ok(Response::OffsetCommit(response)),
+            ) => Ok(self.committed(id, &response, core, turn)),
             (_, Ok(Response::OffsetFetch(response))) => {
                 let read = fetched(&response, turn.context.topics);
                 self.read(purpose, sent, read, core, turn)
             }
             (purpose, Ok(_) | Err(_)) => {
-                if let Purpose::Commit { id } = purpose {
+                if let Purpose::Commit { id } | Purpose::LastCommit { id } = purpose {
                     core.emit(turn, EventKind::CommitUnknown { id });
                 }
                 core.failed(&mut self.retry, turn);
@@ -216,7 +221,7 @@ impl Offsets {
     /// Answers are not awaited any more: the results of the commits are unknown.
     pub(super) fn abandon(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
         for in_flight in std::mem::take(&mut self.in_flight) {
-            if let Purpose::Commit { id } = in_flight.purpose {
+            if let Purpose::Commit { id } | Purpose::LastCommit { id } = in_flight.purpose {
                 core.emit(turn, EventKind::CommitUnknown { id });
             }
         }
@@ -255,7 +260,49 @@ impl Offsets {
         };
         load.sent();
         let partitions = core.owned.window(load.partitions(), &mut load.cursor);
-        let offsets = core.owned.advance(&partitions);
+        let offsets = match core.consumes {
+            true => core.owned.known(&partitions).into(),
+            false => core.owned.advance(&partitions),
+        };
+        let purpose = |id| Purpose::Commit { id };
+        self.commit(node, offsets, purpose, due, identity, core, turn)
+    }
+
+    /// Commits what was read of partitions that the member has just given up, as a client with
+    /// `enable.auto.commit` does, before the requests from `before` on: by these the coordinator
+    /// learns of it. Without a load of commits it commits nothing.
+    pub(super) fn commit_given_up(
+        &mut self,
+        identity: Option<Identity<'_>>,
+        before: usize,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let offsets = std::mem::take(&mut core.given_up);
+        let commits = self.commit.is_some() && !offsets.is_empty();
+        let (Some(identity), Some(node), true) = (identity, core.lookup.node(), commits) else {
+            return Ok(());
+        };
+        let purpose = |id| Purpose::LastCommit { id };
+        let now = turn.now();
+        self.commit(node, offsets.into(), purpose, now, identity, core, turn)?;
+        if let Some(commit) = turn.output.requests.pop() {
+            turn.output.requests.insert(before, commit);
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)] // two callers, which differ in all of them
+    fn commit(
+        &mut self,
+        node: NodeIndex,
+        offsets: Arc<[(Partition, i64)]>,
+        purpose: fn(u32) -> Purpose,
+        due: Time,
+        identity: Identity<'_>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
         let least = if core.plan.instance_id.is_some() { STATIC_COMMIT } else { 0 };
         let version = core.version(turn, ApiKey::OffsetCommit, least, " of static members")?;
         let request = commit_request(&offsets, identity, &core.plan, turn.context.topics);
@@ -264,7 +311,7 @@ impl Offsets {
         core.emit(turn, EventKind::CommitSent { id, epoch: identity.epoch, offsets });
         let request = Request::OffsetCommit(request);
         let token = core.send_due(turn, Destination::Node(node), version, request, due);
-        let (incarnation, purpose) = (core.incarnation, Purpose::Commit { id });
+        let (incarnation, purpose) = (core.incarnation, purpose(id));
         self.in_flight.push(InFlight { token, incarnation, purpose });
         Ok(())
     }

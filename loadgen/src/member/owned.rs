@@ -110,7 +110,27 @@ impl Owned {
         partitions.iter().filter_map(&mut step).collect()
     }
 
-    fn position(&self, partition: &Partition) -> Option<i64> {
+    /// All of them, with the offsets to read next.
+    pub(super) fn positions(&self) -> impl Iterator<Item = (Partition, i64)> {
+        self.partitions.iter().copied().zip(self.positions.iter().copied())
+    }
+
+    /// Those of these that are known.
+    pub(super) fn known(&self, partitions: &[Partition]) -> Vec<(Partition, i64)> {
+        let each = partitions.iter().filter_map(|one| Some((*one, self.position(one)?)));
+        each.filter(|(_, position)| *position != UNKNOWN).collect()
+    }
+
+    /// The member has read a partition whose position is known up to there.
+    pub(super) fn moved(&mut self, partition: &Partition, to: i64) {
+        if let Ok(at) = self.partitions.binary_search(partition)
+            && self.positions[at] != UNKNOWN
+        {
+            self.positions[at] = to;
+        }
+    }
+
+    pub(super) fn position(&self, partition: &Partition) -> Option<i64> {
         let at = self.partitions.binary_search(partition).ok()?;
         self.positions.get(at).copied()
     }

@@ -187,7 +187,7 @@ impl Role {
     /// The loads of offsets that the member can have: a manual member has no heartbeats.
     pub(super) fn workload(&self, workload: Workload) -> Workload {
         match self {
-            Self::Manual => Workload { heartbeat: None, ..workload },
+            Self::Manual => Workload { heartbeat: None, records: None, ..workload },
             Self::Producer(_) | Self::Reader(_) | Self::Share(_) => Workload::default(),
             Self::Streams(_) => Workload { heartbeat: workload.heartbeat, ..Workload::default() },
             Self::Classic(_) | Self::Consumer(_) => workload,

@@ -132,6 +132,10 @@ fn run(rows: &mut Rows, report: &Report) {
             figure("pause p99", phase.pauses.p99, "ms");
             figure("pause max", phase.pauses.max, "ms");
         }
+        if phase.delivered > 0 {
+            figure("delivered", phase.delivered as f64, "");
+            figure("redelivered", phase.redelivered as f64, "");
+        }
         figure("unowned", phase.unowned_partition_seconds, "partition-seconds");
         if let Some(problem) = &phase.problem {
             rows.add("phase", Some(phase.began), &phase.name, "problem", problem, "");
@@ -203,6 +207,10 @@ fn totals(rows: &mut Rows, report: &Report) {
         add("records", "rejected", shares.rejected, "");
         add("records", "refused", shares.refused, "");
         add("records", "unknown", shares.unknown, "");
+    }
+    if !report.consumed.are_none() {
+        add("records", "consumed", report.consumed.delivered, "");
+        add("records", "consumed_twice", report.consumed.redelivered, "");
     }
     for (name, count) in &report.unanswered {
         add(name, "unanswered", *count, "");

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disruptions::disruptions;
 
-pub use self::counts::{Commits, Shares, Spread, Transactions};
+pub use self::counts::{Commits, Consumed, Shares, Spread, Transactions};
 pub use self::pace::{LoadCore, Pace};
 
 /// The value of [`Report::format`]; raised when older readers would misread newer files.
@@ -54,6 +54,8 @@ pub struct Report {
     pub transactions: Transactions,
     #[serde(default, skip_serializing_if = "Shares::are_none")]
     pub shares: Shares,
+    #[serde(default, skip_serializing_if = "Consumed::are_none")]
+    pub consumed: Consumed,
     /// Real clients beside the members.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Client>,
@@ -113,6 +115,7 @@ impl Report {
             disruptions: begun(&self.disruptions),
             pauses: phase.pauses.clone(),
             unowned_partition_seconds: phase.unowned_partition_seconds,
+            consumed: Consumed { delivered: phase.delivered, redelivered: phase.redelivered },
             series: Series { step_seconds, points: points.cloned().collect() },
             ..Self::default()
         }
@@ -229,6 +232,11 @@ pub struct Phase {
     pub pauses: Latency,
     #[serde(default)]
     pub unowned_partition_seconds: f64,
+    /// Records that were delivered in this phase, and those of them that had been before.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub delivered: u64,
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub redelivered: u64,
 }
 
 /// A rebalance, from its trigger until the group was stable again.
@@ -252,6 +260,10 @@ pub struct Rebalance {
     /// Partitions that changed their owner, and partitions that were given up.
     pub moved: u32,
     pub revoked: u32,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 fn is_zero(count: &u32) -> bool {

@@ -1,10 +1,11 @@
 //! What each phase cost the members of its groups, in columns.
 
-use super::model::{Phase, Report};
-use super::text::{clock, millis, number};
+use super::model::{Latency, Phase, Report};
+use super::text::{clock, count, millis, number};
+use crate::driver::command::RoundTrip;
 
 /// The heads of columns without which a narrow table does.
-pub(super) const SPARE: &[&str] = &["pauses", "at", "took"];
+pub(super) const SPARE: &[&str] = &["pauses", "at", "took", "delivery p50"];
 
 pub(super) struct Column {
     pub(super) head: &'static str,
@@ -18,13 +19,19 @@ impl Column {
     }
 }
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 9] = [
     Column { head: "at", of: |_, phase| Some(clock(phase.began)) },
     Column { head: "took", of: |_, phase| Some(millis((phase.ended - phase.began) * 1e3)) },
     Column { head: "disruption max", of: disruption },
     Column { head: "pauses", of: |_, phase| some(phase.pauses.count as f64, number) },
     Column { head: "pause max", of: |_, phase| some(phase.pauses.max, millis) },
     Column { head: "without owner", of: |_, phase| some(phase.unowned_partition_seconds, number) },
+    Column { head: "delivery p50", of: |_, phase| delivery(phase, |it| it.p50) },
+    Column { head: "delivery max", of: |_, phase| delivery(phase, |it| it.max) },
+    Column {
+        head: "doubled",
+        of: |_, phase| (phase.delivered > 0).then(|| count(phase.redelivered)),
+    },
 ];
 
 /// The columns that a phase has a figure for.
@@ -37,6 +44,10 @@ fn disruption(report: &Report, phase: &Phase) -> Option<String> {
     let begun = report.of_phase(phase).disruptions;
     let longest = begun.iter().map(|it| it.took.unwrap_or(f64::INFINITY)).reduce(f64::max)?;
     Some(if longest.is_infinite() { "not settled".into() } else { millis(longest) })
+}
+
+fn delivery(phase: &Phase, figure: fn(&Latency) -> f64) -> Option<String> {
+    phase.latencies.get(RoundTrip::Delivery.name()).map(|latency| millis(figure(latency)))
 }
 
 fn some(figure: f64, shown: fn(f64) -> String) -> Option<String> {

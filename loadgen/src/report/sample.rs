@@ -73,6 +73,7 @@ pub(super) fn report() -> Report {
         commits: Commits { accepted: 179_560, refused: 1_203, unknown: 12, read_back: 5_000 },
         transactions: Transactions::default(),
         shares: Shares::default(),
+        consumed: Consumed::default(),
         clients: clients(),
         errors: vec![
             error("OffsetCommit", 27, "REBALANCE_IN_PROGRESS", 1_203),
@@ -145,6 +146,8 @@ fn phases() -> Vec<Phase> {
         latencies: [("commit".to_owned(), latency(40_000, 0.5, 2.0))].into(),
         pauses: latency(1_200, 900.0, 1.7),
         unowned_partition_seconds: (ended - began) * 12.5,
+        delivered: 0,
+        redelivered: 0,
     };
     let warning = "leave has no effect: no member of its groups is up";
     vec![

@@ -252,6 +252,7 @@ fn facts(report: &Report, paint: Paint, width: usize) -> String {
     ];
     facts.extend(transactions(report).map(|text| Fact::new("transactions", text)));
     facts.extend(shares(report).map(|text| Fact::new("records", text)));
+    facts.extend(consumed(report).map(|text| Fact::new("records", text)));
     facts.extend(clients(report).into_iter().map(|client| Fact::new("clients", client)));
     facts.extend(unanswered(report).map(|text| Fact::warm("never answered", text)));
     facts.extend(errors(report).into_iter().map(|error| Fact::new("errors", error)));
@@ -353,6 +354,13 @@ fn shares(report: &Report) -> Option<String> {
         least.fairness,
         group_name(&least.group, 24),
     ))
+}
+
+fn consumed(report: &Report) -> Option<String> {
+    let c = &report.consumed;
+    let shown =
+        || format!("{} consumed, {} of them twice", count(c.delivered), count(c.redelivered));
+    (!c.are_none()).then(shown)
 }
 
 fn clients(report: &Report) -> Vec<String> {

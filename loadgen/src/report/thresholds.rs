@@ -209,8 +209,8 @@ const FIGURES: [(&str, Quantity, Read); 34] = [
     ("commits.read_back", Quantity::Number, |r| Some(r.commits.read_back as f64)),
     ("transactions.committed", Quantity::Number, |r| Some(r.transactions.committed as f64)),
     ("transactions.aborted", Quantity::Number, |r| Some(r.transactions.aborted as f64)),
-    ("records.delivered", Quantity::Number, |r| Some(r.shares.delivered as f64)),
-    ("records.redelivered", Quantity::Number, |r| Some(r.shares.redelivered as f64)),
+    ("records.delivered", Quantity::Number, |r| Some(delivered(r))),
+    ("records.redelivered", Quantity::Number, |r| Some(redelivered(r))),
     ("records.accepted", Quantity::Number, |r| Some(r.shares.accepted as f64)),
     ("records.released", Quantity::Number, |r| Some(r.shares.released as f64)),
     ("records.rejected", Quantity::Number, |r| Some(r.shares.rejected as f64)),
@@ -225,7 +225,17 @@ const FIGURES: [(&str, Quantity, Read); 34] = [
 ];
 
 /// Those that phases have, too.
-const OF_PHASES: [&str; 1] = ["unowned_partition_seconds"];
+const OF_PHASES: [&str; 3] =
+    ["unowned_partition_seconds", "records.delivered", "records.redelivered"];
+
+/// Of share groups, and of others.
+fn delivered(report: &Report) -> f64 {
+    report.shares.delivered.saturating_add(report.consumed.delivered) as f64
+}
+
+fn redelivered(report: &Report) -> f64 {
+    report.shares.redelivered.saturating_add(report.consumed.redelivered) as f64
+}
 
 impl Metric {
     fn parse(name: &str) -> Result<Self, String> {

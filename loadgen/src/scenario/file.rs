@@ -1,6 +1,7 @@
 //! The keys of a scenario file. SCENARIOS.md documents them for users.
 
 mod change;
+mod fetch;
 mod producers;
 mod share;
 mod streams;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 pub(super) use self::change::Change;
+pub(super) use self::fetch::Fetch;
 pub(super) use self::producers::{Producer, Reader};
 pub(super) use self::share::Share;
 pub(super) use self::streams::{Streams, Subtopology};
@@ -118,7 +120,9 @@ pub struct Group {
     pub backoff_max: Span,
     /// The loads at the start; a phase's `work` changes them.
     pub commit: Option<Load>,
-    pub fetch: Option<Load>,
+    pub offset_fetch: Option<Load>,
+    /// Members consume records.
+    pub fetch: Option<Fetch>,
     pub heartbeat: Option<Load>,
     /// The keys of a share group.
     #[serde(default)]
@@ -352,7 +356,9 @@ pub struct Work {
     /// The time over which the rates are reached, from those that the groups have.
     pub over: Option<Span>,
     pub commit: Option<Load>,
-    pub fetch: Option<Load>,
+    pub offset_fetch: Option<Load>,
+    /// Members consume records.
+    pub fetch: Option<Fetch>,
     pub heartbeat: Option<Load>,
     pub produce: Option<Load>,
 }

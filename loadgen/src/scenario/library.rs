@@ -24,6 +24,7 @@ pub const BUILT_IN: &[BuiltIn] = library![
     "steady",
     "rolling-restart",
     "rolling-restart-static",
+    "rolling-deploy",
     "subscription-change",
     "rolling-migration",
     "crash",

@@ -30,9 +30,9 @@ pub struct Overrides {
     pub set: Vec<String>,
 }
 
-const LOADS: [&str; 4] = ["commit", "fetch", "heartbeat", "produce"];
+const LOADS: [&str; 5] = ["commit", "offset-fetch", "fetch", "heartbeat", "produce"];
 /// A producer has one transaction in flight.
-const DEEP_LOADS: [&str; 3] = ["commit", "fetch", "heartbeat"];
+const DEEP_LOADS: [&str; 3] = ["commit", "offset-fetch", "heartbeat"];
 
 impl Overrides {
     pub fn is_empty(&self) -> bool {
@@ -246,7 +246,7 @@ mod tests {
         protocol = 'manual'
         [[phase]]
         name = 'p'
-        work = { fetch = { in-flight = 2 } }
+        work = { offset-fetch = { in-flight = 2 } }
     ";
 
     fn after(overrides: &Overrides) -> Result<String, String> {
@@ -290,7 +290,8 @@ mod tests {
     fn rate_and_in_flight_change_all_loads() {
         let overrides = Overrides { rate: Some(2.5), in_flight: Some(9), ..Overrides::default() };
         let table = after(&overrides).unwrap().parse::<Table>().unwrap();
-        let (commit, fetch) = (&table["group"][0]["commit"], &table["phase"][0]["work"]["fetch"]);
+        let (commit, fetch) =
+            (&table["group"][0]["commit"], &table["phase"][0]["work"]["offset-fetch"]);
         for load in [commit, fetch] {
             assert_eq!(load["rate"].as_float(), Some(2.5));
             assert_eq!(load["in-flight"].as_integer(), Some(9));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::conductor::RunState;
-use crate::plan::{GroupIndex, Load, Workload};
+use crate::plan::{Fetching, GroupIndex, Load, Workload};
 use crate::time::Time;
 
 /// The rates of a ramp change this often, or in this many steps, whichever is less often.
@@ -56,10 +56,14 @@ impl Ramp {
         }
         let share = (elapsed + self.step() / 2).as_secs_f64() / self.over.as_secs_f64();
         let share = share.min(1.0);
-        let Workload { commit, fetch, heartbeat, produce } = self.to;
+        let Workload { commit, fetch, records, heartbeat, produce } = self.to;
         Workload {
             commit: between(self.from.commit, commit, share),
             fetch: between(self.from.fetch, fetch, share),
+            records: records.and_then(|to| {
+                let from = self.from.records.map(|records| records.load);
+                Some(Fetching { load: between(from, Some(to.load), share)?, ..to })
+            }),
             heartbeat: between(self.from.heartbeat, heartbeat, share),
             produce: between(self.from.produce, produce, share),
         }

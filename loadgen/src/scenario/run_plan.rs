@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::conductor::Settings;
-use super::file::{Group, Load as LoadTable, Producer, Protocol as ProtocolTable, Scenario, Work};
+use super::file::{
+    Group, Load as LoadTable, Phase, Producer, Protocol as ProtocolTable, Scenario, Work,
+};
 use super::streams;
 use super::values::Amount;
 use super::{HEARTBEAT_INTERVAL, Problem};
 use crate::driver::command::GroupTimes;
 use crate::history::{self, Kind};
 use crate::plan::{
-    Backoff, ClassicAssignor, Delivery, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan,
-    Partition, ProducerPlan, Protocol, ReaderPlan, StreamsPlan, Subscription, TopicIndex,
-    TransactionPlan, TransactionVersion, Workload,
+    Backoff, ClassicAssignor, Delivery, Fetching, GroupIndex, GroupPlan, Load, MemberIndex,
+    MemberPlan, Partition, ProducerPlan, Protocol, ReaderPlan, StreamsPlan, Subscription,
+    TopicIndex, TransactionPlan, TransactionVersion, Workload,
 };
 use crate::topics::Topics;
 
@@ -215,6 +217,7 @@ impl PlannedGroup {
             racks: table.racks.0.iter().map(|rack| rack.as_str().to_owned().into()).collect(),
             workload: workload(&Work {
                 commit: table.commit,
+                offset_fetch: table.offset_fetch,
                 fetch: table.fetch,
                 heartbeat: table.heartbeat,
                 produce: table.producer.as_ref().map(|producer| producer.produce),
@@ -275,7 +278,10 @@ pub(super) fn workload(work: &Work) -> Workload {
     };
     Workload {
         commit: work.commit.map(load),
-        fetch: work.fetch.map(load),
+        fetch: work.offset_fetch.map(load),
+        records: work
+            .fetch
+            .and_then(|fetch| Some(Fetching { load: load(fetch.load()), bytes: fetch.bytes? })),
         heartbeat: work.heartbeat.map(load),
         produce: work.produce.map(load),
     }
@@ -406,7 +412,13 @@ fn protocol(
 
 /// The topics that readers read, or share groups.
 fn topics_read(scenario: &Scenario, run: &str, by_table: &TopicsByTable<'_>) -> Vec<TopicIndex> {
-    let reads = |it: &&Group| it.reader.is_some() || it.protocol == ProtocolTable::Share;
+    let consume = |phase: &Phase| phase.work.as_ref().is_some_and(|work| work.fetch.is_some());
+    let later = scenario.phases.iter().any(consume);
+    let reads = |it: &&Group| {
+        let consumes = matches!(it.protocol, ProtocolTable::Classic | ProtocolTable::Consumer)
+            && (later || it.fetch.is_some());
+        it.reader.is_some() || it.protocol == ProtocolTable::Share || consumes
+    };
     let readers = scenario.groups.iter().filter(reads);
     let subscriptions = readers.map(|table| subscription(scenario, table, run, by_table));
     subscriptions.flat_map(|subscription| subscription.topics().to_vec()).collect()

@@ -12,9 +12,9 @@ const RECORDS: u32 = 1_000_000;
 pub(super) fn validate(group: &Group) -> Result<(), String> {
     let plain = group.static_members.is_none() && group.assignor.0.is_empty() && !group.regex;
     require(plain, || "a share group has no static, assignor or regex".into())?;
-    let loads = [group.commit, group.fetch, group.heartbeat];
+    let loads = [group.commit, group.offset_fetch, group.heartbeat];
     require(loads.iter().all(Option::is_none), || {
-        "members of a share group commit no offsets: commit, fetch and heartbeat are for others"
+        "members of a share group commit no offsets: commit, offset-fetch and heartbeat are for others"
             .into()
     })?;
     let share = &group.share;

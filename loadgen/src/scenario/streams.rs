@@ -18,8 +18,9 @@ const PARTITIONS: u32 = 100_000;
 pub(super) fn validate(group: &Group, topics: &[Topic]) -> Result<(), String> {
     let plain = group.static_members.is_none() && group.assignor.0.is_empty() && !group.regex;
     require(plain, || "a streams group has no static, assignor or regex".into())?;
-    require(group.commit.is_none() && group.fetch.is_none(), || {
-        "members of a streams group commit no offsets: commit and fetch are for others".into()
+    require(group.commit.is_none() && group.offset_fetch.is_none(), || {
+        "members of a streams group commit no offsets: commit and offset-fetch are for others"
+            .into()
     })?;
     let streams = &group.streams;
     require((1..=THREADS).contains(&streams.threads), || {

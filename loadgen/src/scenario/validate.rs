@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::changes;
 use super::dry_run;
-use super::file::{Client, Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
+use super::file::{Client, Fetch, Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
 use super::producers;
 use super::run_plan::classic_assignors;
 use super::shares;
@@ -20,6 +20,8 @@ const MEMBERS: u64 = 1_000_000;
 /// Processes beside muster-load.
 const CLIENTS: u64 = 100;
 const IN_FLIGHT: u32 = 10_000;
+/// Of an answer to a fetch, which is kept in memory.
+const FETCH_BYTES: u32 = 16 << 20;
 const RATE: f64 = 1_000_000.0;
 /// The maximum of all durations; a longer one is a mistake, and its end may not be representable.
 pub const SPAN: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -111,10 +113,16 @@ fn validate_group(scenario: &Scenario, group: &Group, limits: &Limits) -> Result
     }
     validate_membership(scenario, group, limits)?;
     validate_timeouts(group)?;
-    for (name, load) in
-        [("commit", group.commit), ("fetch", group.fetch), ("heartbeat", group.heartbeat)]
-    {
+    for (name, load) in [
+        ("commit", group.commit),
+        ("offset-fetch", group.offset_fetch),
+        ("heartbeat", group.heartbeat),
+    ] {
         validate_load(name, load)?;
+    }
+    if let Some(fetch) = &group.fetch {
+        validate_fetch(fetch)?;
+        consumes(group)?;
     }
     require(group.heartbeat.is_none() || group.protocol != Protocol::Manual, || {
         "a manual group has no membership to keep alive with heartbeat".into()
@@ -213,6 +221,33 @@ pub(super) fn validate_load(name: &str, load: Option<Load>) -> Result<(), String
     })
 }
 
+fn validate_fetch(fetch: &Fetch) -> Result<(), String> {
+    let bytes = fetch.bytes.ok_or(
+        "fetch consumes records, and needs the most bytes of an answer (bytes); committed offsets \
+         are read by offset-fetch",
+    )?;
+    require((1..=FETCH_BYTES).contains(&bytes), || {
+        format!("fetch.bytes = {bytes} is not from 1 to {FETCH_BYTES}")
+    })?;
+    validate_load("fetch", Some(fetch.load()))
+}
+
+/// Whether its members have partitions to consume, and know where to begin.
+fn consumes(group: &Group) -> Result<(), String> {
+    require(matches!(group.protocol, Protocol::Classic | Protocol::Consumer), || {
+        format!(
+            "fetch is for members of classic and consumer groups, and {} is {}",
+            group.name,
+            group.protocol.name()
+        )
+    })?;
+    require(group.fetch_on_assignment, || {
+        "members that fetch records begin at the committed offsets: fetch-on-assignment = false \
+         leaves them unknown"
+            .into()
+    })
+}
+
 fn validate_client(scenario: &Scenario, client: &Client) -> Result<(), String> {
     require(client.count > 0, || "its count is 0: leave it out".into())?;
     require(!client.command.is_empty(), || "it needs a command".into())?;
@@ -259,9 +294,11 @@ fn validate_phase(scenario: &Scenario, phase: &Phase, limits: &Limits) -> Result
     validate_starts_and_stops(scenario, phase)?;
     validate_roll_and_churn(scenario, phase)?;
     if let Some(work) = &phase.work {
-        for (name, load) in
-            [("commit", work.commit), ("fetch", work.fetch), ("heartbeat", work.heartbeat)]
-        {
+        for (name, load) in [
+            ("commit", work.commit),
+            ("offset-fetch", work.offset_fetch),
+            ("heartbeat", work.heartbeat),
+        ] {
             validate_load(name, load)?;
         }
         producers::validate_load(work.produce)?;
@@ -295,7 +332,8 @@ fn validate_phase(scenario: &Scenario, phase: &Phase, limits: &Limits) -> Result
         require(rule.is_of_phases(), || {
             format!(
                 "{rule} has no value for one phase: only round trips, their rate, rebalances, \
-                 disruptions, pauses and unowned_partition_seconds do"
+                 disruptions, pauses, unowned_partition_seconds, records.delivered and \
+                 records.redelivered do"
             )
         })?;
     }
@@ -400,7 +438,12 @@ fn validate_work(scenario: &Scenario, work: &Work) -> Result<(), String> {
     require(work.produce.is_none() || groups.iter().any(|it| it.producer.is_some()), || {
         "produce is for producers, and there are none".into()
     })?;
-    let loads = [work.commit, work.fetch, work.heartbeat, work.produce];
+    if let Some(fetch) = &work.fetch {
+        validate_fetch(fetch)?;
+        groups.iter().copied().filter(|group| group.is_group()).try_for_each(consumes)?;
+    }
+    let records = work.fetch.map(|fetch| fetch.load());
+    let loads = [work.commit, work.offset_fetch, records, work.heartbeat, work.produce];
     let open = loads.iter().flatten().all(|load| load.per_second().is_some());
     require(work.over.is_none() || open, || {
         "work over a time is a ramp of rates: each of its loads needs rate or every".into()

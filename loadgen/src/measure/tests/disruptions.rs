@@ -1,6 +1,7 @@
 //! Rebalances that overlap, and the figures of phases.
 
 use super::*;
+use crate::event::ConsumedBatch;
 
 /// A rolling deploy: each member leaves before the group is stable again.
 #[test]
@@ -55,6 +56,32 @@ fn a_phase_has_the_pauses_and_the_unowned_partitions_of_its_time() {
     let pauses = |of: &PhaseFigures| (of.pauses.count, of.pauses.max.round());
     assert_eq!(pauses(&phases[0]), (2, 500.0), "the second has not ended");
     assert_eq!(pauses(&phases[1]), (1, 700.0), "it counts from its beginning");
-    let unowned = phases.iter().map(|phase| (phase.unowned_partition_seconds * 1e3).round());
+    let unowned = phases.iter().map(|phase| (phase.sums.unowned_partition_seconds * 1e3).round());
     assert_eq!(Vec::from_iter(unowned), [550.0, 200.0]);
+}
+
+/// The times count from when records were due to be written, of first deliveries only.
+#[test]
+fn records_are_delivered_to_a_group_once_or_again() {
+    let consumed = |at: u64, member, first, last, due: u64| {
+        let partition = Partition { topic: TopicIndex(0), number: 0 };
+        let batch = ConsumedBatch { partition, first, last, due: Some(ms(due)) };
+        (at, member, EventKind::Consumed { arrived: ms(at), batches: [batch].into() })
+    };
+    let mut measure = formed();
+    measure.begin_phase(ms(200));
+    observe(&mut measure, [consumed(300, 0, 0, 9, 290), consumed(310, 0, 10, 19, 290)]);
+    measure.advance(ms(900));
+    measure.begin_phase(ms(1000));
+    // The second member begins where the first one had committed.
+    observe(&mut measure, [consumed(1500, 1, 15, 24, 1000)]);
+    measure.advance(ms(1900));
+    measure.end_phases(ms(2000));
+    let measured = measure.finish(ms(3000));
+    assert_eq!((measured.consumed.delivered, measured.consumed.redelivered), (30, 5));
+    let sums = measured.phases.iter().map(|phase| (phase.sums.delivered, phase.sums.redelivered));
+    assert_eq!(Vec::from_iter(sums), [(20, 0), (10, 5)]);
+    let times = measured.phases.iter().map(|phase| &phase.latencies["delivery"]);
+    let times = times.map(|times| (times.count, times.min.round(), times.max.round()));
+    assert_eq!(Vec::from_iter(times), [(20, 10.0, 20.0), (5, 500.0, 500.0)]);
 }

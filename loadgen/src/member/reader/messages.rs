@@ -13,21 +13,27 @@ use crate::plan::{Isolation, Partition};
 use crate::topics::{Topic, Topics};
 
 /// The first version of Fetch, and of ListOffsets, with an isolation level.
-pub(super) const FETCH_LEAST: i16 = 4;
-pub(super) const LIST_OFFSETS_LEAST: i16 = 2;
+pub(in crate::member) const FETCH_LEAST: i16 = 4;
+pub(in crate::member) const LIST_OFFSETS_LEAST: i16 = 2;
 /// From this version on Fetch names topics by their ids.
 const BY_ID: i16 = 13;
 /// `fetch.max.wait.ms`.
 const WAIT: Duration = Duration::from_millis(500);
 /// `max.partition.fetch.bytes`, and a limit for all partitions well below that of frames.
-const PARTITION_BYTES: i32 = 1 << 20;
-const BYTES: i32 = 16 << 20;
+pub(in crate::member) const MOST: Most = Most { of_partition: 1 << 20, of_all: 16 << 20 };
 const READ_COMMITTED: i8 = 1;
 const CLIENT: i32 = -1;
 const LATEST: i64 = -1;
 
+/// The most bytes of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::member) struct Most {
+    pub(in crate::member) of_partition: i32,
+    pub(in crate::member) of_all: i32,
+}
+
 /// Asks where the first open transactions of these partitions begin, or else for their ends.
-pub(super) fn list_offsets(
+pub(in crate::member) fn list_offsets(
     partitions: &[Partition],
     topics: &Topics,
 ) -> ListOffsetsRequest<'static> {
@@ -49,15 +55,20 @@ pub(super) fn list_offsets(
 }
 
 /// The version to fetch these partitions in.
-pub(super) fn fetch_version(version: i16, partitions: &[Partition], topics: &Topics) -> i16 {
+pub(in crate::member) fn fetch_version(
+    version: i16,
+    partitions: &[Partition],
+    topics: &Topics,
+) -> i16 {
     if topics.have_ids(partitions) { version } else { version.min(BY_ID - 1) }
 }
 
 /// Fetches these partitions from these offsets on, and waits for a record if there is none.
-pub(super) fn fetch(
+pub(in crate::member) fn fetch(
     partitions: &[Partition],
     positions: &[i64],
     isolation: Isolation,
+    most: Most,
     version: i16,
     topics: &Topics,
 ) -> FetchRequest<'static> {
@@ -67,7 +78,7 @@ pub(super) fn fetch(
         let fetched = each.map(|(one, position)| FetchPartition {
             partition: one.number as i32,
             fetch_offset: *position,
-            partition_max_bytes: PARTITION_BYTES,
+            partition_max_bytes: most.of_partition,
             ..FetchPartition::default()
         });
         let of_topic = FetchTopic { partitions: fetched.collect(), ..FetchTopic::default() };
@@ -79,7 +90,7 @@ pub(super) fn fetch(
     FetchRequest {
         max_wait_ms: millis(WAIT),
         min_bytes: 1,
-        max_bytes: BYTES,
+        max_bytes: most.of_all,
         isolation_level: match isolation {
             Isolation::ReadCommitted => READ_COMMITTED,
             Isolation::ReadUncommitted => 0,

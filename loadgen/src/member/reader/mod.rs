@@ -2,7 +2,7 @@
 //! what producers write from when it starts. Each leader has one Fetch that waits for records.
 
 mod log;
-mod messages;
+pub(super) mod messages;
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use muster_codec::ApiKey;
 use muster_codec::ErrorCode;
 use muster_codec::messages::{FetchResponse, ListOffsetsResponse, PartitionData};
 
+use self::messages::MOST;
 use super::State;
 use super::backoff::Retry;
 use super::core::{Core, Turn};
@@ -222,7 +223,7 @@ impl Reader {
         let positions: Vec<i64> = positions.collect();
         let version = messages::fetch_version(version, &partitions, topics);
         let isolation = self.plan.isolation;
-        let request = messages::fetch(&partitions, &positions, isolation, version, topics);
+        let request = messages::fetch(&partitions, &positions, isolation, MOST, version, topics);
         (version, Request::Fetch(request))
     }
 

@@ -3,6 +3,7 @@
 
 mod classic;
 mod consumer;
+mod consuming;
 mod offsets;
 mod producer;
 mod random;

@@ -45,7 +45,7 @@ fn plan(random: &mut fastrand::Rng) -> MemberPlan {
         ..group(protocol)
     };
     let [commit, fetch, heartbeat] = std::array::from_fn(|_| load(random));
-    let workload = Workload { commit, fetch, heartbeat, produce: None };
+    let workload = Workload { commit, fetch, heartbeat, ..Workload::default() };
     let instance_id = random.bool().then(|| "i".into());
     MemberPlan { workload, instance_id, ..member(group) }
 }

@@ -71,7 +71,7 @@ fn partition(number: u32) -> Partition {
     Partition { topic: TopicIndex(0), number }
 }
 
-fn batch_of(base: i64, count: i64) -> Bytes {
+pub(super) fn batch_of(base: i64, count: i64) -> Bytes {
     let key = Numbered { producer: MemberIndex(9), number: 77, place: 0 }.key();
     let records = (base..base + count).map(|offset| Record {
         transactional: false,

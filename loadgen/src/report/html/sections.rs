@@ -224,6 +224,10 @@ pub(super) fn members(report: &Report) -> String {
         facts.push(("Transactions committed", count(ended.committed)));
         facts.push(("Transactions aborted", count(ended.aborted)));
     }
+    if !report.consumed.are_none() {
+        facts.push(("Records consumed", count(report.consumed.delivered)));
+        facts.push(("Records consumed twice", count(report.consumed.redelivered)));
+    }
     let s = &report.shares;
     if let Some(least) = s.least_fair() {
         facts.push(("Records delivered", count(s.delivered)));

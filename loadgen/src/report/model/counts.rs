@@ -26,6 +26,20 @@ impl Transactions {
     }
 }
 
+/// Records of classic and consumer groups.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Consumed {
+    /// All deliveries, and those that were not the first of their record in the group.
+    pub delivered: u64,
+    pub redelivered: u64,
+}
+
+impl Consumed {
+    pub fn are_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Records of share groups.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Shares {

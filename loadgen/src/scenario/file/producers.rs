@@ -109,6 +109,7 @@ impl Group {
             backoff: hundred_millis(),
             backoff_max: one_second(),
             commit: None,
+            offset_fetch: None,
             fetch: None,
             heartbeat: None,
             share: Share::default(),

@@ -102,7 +102,44 @@ fn an_invalid_scenario_is_refused_in_one_sentence() {
         ("", "backoff = '2s'", "start = {}", "group g: backoff = 2s is above backoff-max = 1s"),
         ("", "commit = { rate = 0 }", "start = {}", "group g: commit must have more than 0"),
         ("", "commit = { rate = 1, every = '1s' }", "start = {}", "group g: commit has both a"),
-        ("", "fetch = { in-flight = 0 }", "start = {}", "group g: fetch must have 1 to 10000"),
+        (
+            "",
+            "offset-fetch = { in-flight = 0 }",
+            "start = {}",
+            "group g: offset-fetch must have 1 to 10000",
+        ),
+        (
+            "",
+            "fetch = { rate = 1 }",
+            "start = {}",
+            "group g: fetch consumes records, and needs the",
+        ),
+        ("", "fetch = { bytes = 0 }", "start = {}", "group g: fetch.bytes = 0 is not from 1 to"),
+        (
+            "",
+            "fetch = { bytes = 99999999 }",
+            "start = {}",
+            "group g: fetch.bytes = 99999999 is not",
+        ),
+        (
+            "",
+            "fetch = { bytes = 1, rate = -1 }",
+            "start = {}",
+            "group g: fetch must have more than 0",
+        ),
+        (
+            "",
+            "fetch = { bytes = 1 }\nfetch-on-assignment = false",
+            "start = {}",
+            "group g: members that",
+        ),
+        ("", "", "start = {}\nwork = { fetch = {} }", "phase p: fetch consumes records, and needs"),
+        (
+            "",
+            "[[group]]\nname = 'm'\nprotocol = 'manual'\nfetch = { bytes = 1 }",
+            "start = {}",
+            "group m: fetch is for members of classic and consumer groups, and m is manual",
+        ),
         ("", "", "", "phase p: it has no action and takes no time"),
         ("", "", "start = { members = 6 }", "phase p: start is for 6 members, and group g has 5"),
         ("", "", "start = { groups = 'h' }", "phase p: there is no group h, only g"),
@@ -141,7 +178,12 @@ fn an_invalid_scenario_is_refused_in_one_sentence() {
         ("", "", "lasts = '1s'\nuntil = 'stable'", "phase p: it has both lasts and until"),
         ("", "", "start = { members = 0 }", "phase p: start is for no members: leave it out"),
         ("", "", "start = {}\nlasts = '99999999h'", "phase p: lasts = "),
-        ("", "", "work = { over = '1s', fetch = {} }", "phase p: work over a time is a ramp"),
+        (
+            "",
+            "",
+            "work = { over = '1s', offset-fetch = {} }",
+            "phase p: work over a time is a ramp",
+        ),
         ("", "", "start = { over = '367d' }", "phase p: start.over = "),
         ("", "revocation-takes = '9999d'", "start = {}", "group g: revocation-takes = "),
         ("", "commit = { every = '9999d' }", "start = {}", "group g: commit.every = "),
@@ -285,14 +327,14 @@ fn an_action_that_can_never_have_members_is_refused() {
             format!("phase q: {}", none("coordinator-restart")),
         ),
         (
-            format!("start = {{}}{}", next("leave = {}\nwork = { fetch = {} }")),
+            format!("start = {{}}{}", next("leave = {}\nwork = { offset-fetch = {} }")),
             format!("phase q: {}", none("work")),
         ),
     ] {
         assert_eq!(valid(&with("", "", &phases)).unwrap_err(), expected);
     }
     for good in [
-        format!("work = {{ fetch = {{}} }}{}", next("start = {}")),
+        format!("work = {{ offset-fetch = {{}} }}{}", next("start = {}")),
         format!("start = {{}}{}", next("crash = { return-after = '1s' }\nlasts = '3s'")),
         format!("lasts = '1s'{}\n[repeat]\nfrom = 'p'", next("start = {}")),
         // In the first round no member is up, in the second some are.

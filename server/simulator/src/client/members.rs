@@ -161,7 +161,7 @@ fn workload(random: &mut Random) -> Workload {
         commit: load(&[0.0, 0.5, 2.0]),
         fetch: load(&[0.0, 0.2, 1.0]),
         heartbeat: load(&[0.0, 0.0, 1.0]),
-        produce: None,
+        ..Workload::default()
     }
 }
 

@@ -136,7 +136,7 @@ fn add_members(world: &mut World, protocol: Protocol) {
         instance_id: (index == STATIC).then(|| Arc::from("i")),
         rack: None,
         process: index,
-        workload: Workload { commit: None, fetch: None, heartbeat: None, produce: None },
+        workload: Workload::default(),
         group: group.clone(),
     };
     let members = [STATIC, FIRST, SECOND_TO_JOIN].map(plan);
