@@ -4,9 +4,9 @@
 use crate::support::http::raw;
 use crate::support::mixed::{CONFIGS, Mixed};
 use crate::support::offsets::{Ended, commit_request, committed, muster, muster_log};
+use crate::support::transactional::leader;
 use crate::support::{Client, Random, Server, create_topic, free_ports, produce_to, variable};
 use muster_codec::Response;
-use muster_codec::messages::*;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Pairs {
         let pairs: Vec<_> = (0..PAIRS).map(pair).collect();
         let threads = pairs.iter().map(|pair| {
             let (pair, stop) = (pair.clone(), stop.clone());
-            let mut leader = server.client(leader(server, pair.index));
+            let mut leader = server.client(leader(server, TOPIC, pair.index));
             let mut coordinator = server.coordinator(&pair.group());
             thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed)
@@ -85,15 +85,6 @@ fn group(pair: i32) -> String {
     format!("pair-{pair}")
 }
 
-fn leader(server: &Server, partition: i32) -> u16 {
-    let topic = MetadataRequestTopic { name: Some(TOPIC.into()), ..Default::default() };
-    let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
-    let response = server.client(0).call(12, request.into());
-    let Response::Metadata(body) = response else { panic!("{response:?}") };
-    let found = body.topics[0].partitions.iter().find(|it| it.partition_index == partition);
-    u16::try_from(found.unwrap().leader_id).unwrap()
-}
-
 /// All commits between `before` and `after`, and no record that another shard does not know.
 #[track_caller]
 fn is_one_moment(server: &Server, before: &[i64], after: &[i64]) {
@@ -103,7 +94,7 @@ fn is_one_moment(server: &Server, before: &[i64], after: &[i64]) {
         let (before, after) = (before[index as usize], after[index as usize]);
         let expected = before..=after + 1;
         assert!(expected.contains(&offset), "{offset} is committed, expected {expected:?}");
-        let mut leader = server.client(leader(server, index));
+        let mut leader = server.client(leader(server, TOPIC, index));
         let end = produce_to(&mut leader, TOPIC, index, b"more").unwrap();
         // A record may not be committed yet.
         assert!((offset..=offset + 1).contains(&end), "{offset} is committed of {end} records");

@@ -4,12 +4,11 @@
 
 use crate::support::offsets::{commit, committed};
 use crate::support::power::PowerSupply;
-use crate::support::{Client, PATIENCE, Server, create_topic, produce, topic_id};
+use crate::support::room::fill;
+use crate::support::{Client, PATIENCE, Server, create_topic, produce, topic_id, try_produce};
 use muster_codec::messages::*;
-use muster_codec::record_batch::{BatchBuilder, Batches};
-use muster_codec::{Bytes, ErrorCode, Response};
-use std::path::Path;
-use std::process::Command;
+use muster_codec::record_batch::Batches;
+use muster_codec::{ErrorCode, Response};
 use std::time::Instant;
 
 const DISK_BYTES: u64 = 512 << 20;
@@ -43,7 +42,7 @@ fn a_disk_that_others_fill_stops_produces_and_nothing_else() {
     serves_all_but_produces(&server, 2);
     std::fs::remove_file(&first).unwrap();
     server.says("produces are served");
-    assert_eq!(try_produce(&mut server.client(0)), (ErrorCode::None, 1));
+    assert_eq!(try_produce(&mut server.client(0), TOPIC), (ErrorCode::None, 1));
 
     // Nothing is left, under the running server and for the next one: its file is given up.
     assert!(server.stop().success());
@@ -54,32 +53,18 @@ fn a_disk_that_others_fill_stops_produces_and_nothing_else() {
     serves_all_but_produces(&server, 3);
     delete_topic(&server, "large");
     server.says("produces are served");
-    assert_eq!(try_produce(&mut server.client(0)), (ErrorCode::None, 2));
+    assert_eq!(try_produce(&mut server.client(0), TOPIC), (ErrorCode::None, 2));
     assert!(server.stop().success());
 }
 
 /// Commits this offset.
 fn serves_all_but_produces(server: &Server, offset: i64) {
     let mut client = server.client(0);
-    assert_eq!(try_produce(&mut client), (ErrorCode::KafkaStorageError, -1));
+    assert_eq!(try_produce(&mut client, TOPIC), (ErrorCode::KafkaStorageError, -1));
     commit(server, "group", TOPIC, 0, offset);
     commit(server, "another group", TOPIC, 0, offset);
     assert_eq!(committed(server, "group")[&(TOPIC.to_owned(), 0)].0, offset);
     assert_eq!(fetched(&mut client), 0);
-}
-
-/// The error and the offset of a record.
-fn try_produce(client: &mut Client) -> (ErrorCode, i64) {
-    let mut builder = BatchBuilder::default();
-    builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
-    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
-    let partition_data = vec![PartitionProduceData { index: 0, records }];
-    let topic = TopicProduceData { name: TOPIC.into(), partition_data, ..Default::default() };
-    let topic_data = vec![topic];
-    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
-    let Response::Produce(body) = client.call(9, request.into()) else { panic!() };
-    let answer = &body.responses[0].partition_responses[0];
-    (ErrorCode::from_code(answer.error_code).unwrap(), answer.base_offset)
 }
 
 /// The first offset.
@@ -99,22 +84,6 @@ fn delete_topic(server: &Server, name: &'static str) {
     let request = DeleteTopicsRequest { topics, timeout_ms: 10_000, ..Default::default() };
     let Response::DeleteTopics(body) = server.client(0).call(6, request.into()) else { panic!() };
     assert_eq!(body.responses[0].error_code, 0);
-}
-
-/// Leaves about this number of bytes of the file system free.
-fn fill(volume: &Path, filler: &Path, free: u64) {
-    for _ in 0..3 {
-        let (have, left) = (std::fs::metadata(filler).map_or(0, |it| it.len()), available(volume));
-        let length = (have + left.saturating_sub(free)).max(1).to_string();
-        let _ = Command::new("fallocate").args(["-l", &length]).arg(filler).output().unwrap();
-    }
-    assert!(available(volume) <= free + (1 << 20), "{} are left", available(volume));
-}
-
-fn available(volume: &Path) -> u64 {
-    let output = Command::new("df").args(["--output=avail", "-B1"]).arg(volume).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().last().unwrap().trim().parse().unwrap()
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -22,6 +22,7 @@ mod damage_while_serving;
 mod descriptors;
 mod disk_reserve;
 mod disk_room;
+mod disk_soak;
 mod doctor;
 mod durability;
 mod fairness;
