@@ -10,8 +10,12 @@ use muster_storage::layout::SegmentHeader;
 use muster_storage::log_partition::CLUSTER_PARTITION;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{
-    AppendError, CompactionConfig, FileDone, FileOp, FileToken, LogConfig, Recovered, ShardLog,
+    AppendError, CompactionConfig, FileDone, FileOp, FileToken, LogConfig, LogPartition, Recovered,
+    ShardLog,
 };
+
+const MARKER: EndTxnMarker =
+    EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 0 };
 
 type Record<'a> = (&'a [u8], Option<&'a [u8]>);
 
@@ -147,6 +151,30 @@ fn linger_waits_for_more_until_its_time() {
     assert_eq!(log.next_deadline(), None);
     log.done(disk.perform(block).unwrap());
     assert_eq!(log.progress().flushed(), 2);
+}
+
+#[test]
+fn records_of_transactions_and_of_other_topics_do_not_linger() {
+    type Append = fn(&mut ShardLog) -> u64;
+    let appends: [Append; 5] = [
+        |log| log.append_in_transaction(part(0), 1_000, (1, 0), [record(b"b")]).unwrap(),
+        |log| log.append_marker(part(0), 1_000, (1, 0), MARKER),
+        |log| log.append(LogPartition::TransactionState(0), 1_000, [record(b"b")]).unwrap(),
+        |log| log.append(LogPartition::ShareState(0), 1_000, [record(b"b")]).unwrap(),
+        |log| log.append(LogPartition::Cluster, 1_000, [record(b"b")]).unwrap(),
+    ];
+    for (number, act) in appends.into_iter().enumerate() {
+        let (mut log, mut disk) = ready(LogConfig { linger_ms: 500, ..small_config() });
+        append(&mut log, 0, b"a");
+        assert_eq!(log.next_deadline(), Some(1_500), "{number}");
+        act(&mut log);
+        assert_eq!(log.next_deadline(), Some(1_000), "{number}");
+        let block = block_write(&mut log, &mut disk, 1_000).unwrap();
+        log.done(disk.perform(block).unwrap());
+        assert_eq!(log.progress().flushed(), 2, "{number}: what lingered goes with it");
+        append(&mut log, 0, b"c");
+        assert_eq!(log.next_deadline(), Some(1_500), "{number}: the next one lingers again");
+    }
 }
 
 #[test]

@@ -27,7 +27,8 @@ impl ShardLog {
     ) -> Result<u64, AppendError> {
         let was_open = self.begin(partition);
         let grown = self.write_records(partition, self.wall(now), records)?;
-        Ok(self.accept(partition, was_open, grown, now))
+        let may_linger = matches!(partition, LogPartition::ConsumerOffsets(_));
+        Ok(self.accept(partition, was_open, grown, (now, may_linger)))
     }
 
     /// Like [`ShardLog::append`], for records of a transaction of this producer (id and epoch).
@@ -49,7 +50,7 @@ impl ShardLog {
         self.partitions.get_mut(partition).close(partition, None);
         let grown = self.write_records(partition, self.wall(now), records)?;
         self.partitions.get_mut(partition).close(partition, Some(producer));
-        Ok(self.accept(partition, was_open, grown, now))
+        Ok(self.accept(partition, was_open, grown, (now, false)))
     }
 
     /// Accepts the end of a transaction of a producer (id and epoch) as an operation; returns its
@@ -67,7 +68,7 @@ impl ShardLog {
         let was_open = self.begin(partition);
         let batch = marker.batch(producer_id, producer_epoch, self.wall(now));
         self.partitions.get_mut(partition).mark(partition, producer_id, batch);
-        self.accept(partition, was_open, PARTITION_BYTES + batch.len(), now)
+        self.accept(partition, was_open, PARTITION_BYTES + batch.len(), (now, false))
     }
 
     /// Appends a batch unchanged, with its offsets: for logs that are rewritten from old ones when
@@ -112,10 +113,19 @@ impl ShardLog {
         self.partitions.get_mut(partition).is_open()
     }
 
-    /// Counts an operation that was added to the open block; returns its position.
-    fn accept(&mut self, partition: LogPartition, was_open: bool, grown: usize, now: i64) -> u64 {
+    /// Counts an operation that was added to the open block; returns its position. Records of
+    /// groups may linger; those of transactions may not (`CoordinatorRuntime` of Kafka), nor those
+    /// of other topics, as the key is the group coordinator's.
+    fn accept(
+        &mut self,
+        partition: LogPartition,
+        was_open: bool,
+        grown: usize,
+        (now, may_linger): (i64, bool),
+    ) -> u64 {
         let first = (!was_open).then_some(partition);
         self.gather.count(first, grown, (now, self.wall(now)));
+        self.gather.hurry(!may_linger);
         self.partitions.get_mut(partition).operations.accept();
         let position = self.progress.accept();
         if self.config.linger_ms == 0 {

@@ -61,6 +61,8 @@ pub(crate) struct Gather {
     /// The times of the first and the last open operation.
     opened_at: i64,
     latest_at: i64,
+    /// Whether one of the open operations must not linger.
+    is_urgent: bool,
     sealed: VecDeque<Sealed>,
     sealed_bytes: usize,
     spare: Vec<Sealed>,
@@ -100,6 +102,16 @@ impl Gather {
         self.open_bytes += grown;
     }
 
+    /// Notes whether the last operation must not linger.
+    pub(crate) fn hurry(&mut self, is_urgent: bool) {
+        self.is_urgent |= is_urgent;
+    }
+
+    /// Whether one of the open operations must not linger.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.is_urgent
+    }
+
     /// Seals the open batches as one block.
     pub(crate) fn seal(&mut self, partitions: &mut Partitions, progress: &Progress) {
         if self.operations == 0 {
@@ -128,6 +140,7 @@ impl Gather {
         self.dirty.clear();
         self.open_bytes = 0;
         self.operations = 0;
+        self.is_urgent = false;
     }
 
     /// Adds a complete batch as a separate operation.

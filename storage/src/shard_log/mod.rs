@@ -314,13 +314,19 @@ impl ShardLog {
         if waits_for_disk || self.config.linger_ms <= 0 {
             return None;
         }
-        Some(self.gather.opened_at()?.saturating_add(i64::from(self.config.linger_ms)))
+        self.due_at()
+    }
+
+    /// When the open operations have waited long enough.
+    fn due_at(&self) -> Option<i64> {
+        let linger_ms = if self.gather.is_urgent() { 0 } else { self.config.linger_ms.max(0) };
+        Some(self.gather.opened_at()?.saturating_add(i64::from(linger_ms)))
     }
 
     fn is_due(&self, now: i64) -> bool {
-        let Some(opened_at) = self.gather.opened_at() else { return false };
-        let linger_ms = i64::from(self.config.linger_ms);
-        linger_ms <= 0 || self.is_full() || now >= opened_at.saturating_add(linger_ms)
+        let Some(due_at) = self.due_at() else { return false };
+        let lingers = self.config.linger_ms > 0 && !self.gather.is_urgent() && !self.is_full();
+        !lingers || now >= due_at
     }
 
     fn submit(&mut self, ops: &mut Vec<FileOp>) {
