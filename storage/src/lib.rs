@@ -54,7 +54,8 @@ pub use pace::Pace;
 pub use partition_log::{
     Appended, BatchPlace, BatchSearch, DamagedPart, Find, Found, LogEnd, PartitionError,
     PartitionFile, PartitionLog, PartitionPlace, PartitionRecovery, RecoveredPartition,
-    RecoveryPoint, Searched, SegmentSource, TimestampSearch, TopicConfig, TornEnd, VisitedBatch,
+    RecoveryPoint, Scrub, Searched, SegmentSource, Suspect, TimestampSearch, TopicConfig, TornEnd,
+    VisitedBatch,
 };
 pub use progress::Progress;
 pub use shard_log::{

@@ -84,6 +84,9 @@ pub const PARTITION_HEADERS_READ_BYTES: u32 =
 /// The bytes of a batch that one read takes in the search for a record.
 pub const PARTITION_RECORDS_READ_BYTES: u32 = 32 << 10;
 
+/// The bytes of a segment that one read of a scrub takes: a checksum of them takes some 20 us.
+pub const SCRUB_READ_BYTES: u32 = 128 << 10;
+
 /// The batches of a partition, appended last, whose places are kept in memory; 48 bytes each.
 pub const RECENT_BATCHES_MAX: usize = 8;
 

@@ -130,10 +130,11 @@ impl Partitions {
                 }
                 self.compactor.check_at = backed_off;
             }
-            CompactionEnd::Damaged { base_offset, reason } => {
+            CompactionEnd::Damaged { suspect, reason } => {
                 error!(
                     "{name} is not compacted before the next start: its segment that begins with \
-                     offset {base_offset} cannot be compacted: {reason}"
+                     offset {} cannot be compacted: {reason}",
+                    suspect.segment
                 );
                 self.compactor.damaged.insert(running.id);
                 self.compactor.check_at = backed_off;

@@ -15,6 +15,7 @@ mod recovery_point;
 mod repair;
 mod retention;
 mod scan;
+mod scrub;
 mod search;
 mod segment;
 mod sight;
@@ -38,6 +39,7 @@ pub use recovery_point::{
 };
 pub use repair::{Repaired, SegmentCut, SegmentRepair};
 pub use scan::{SegmentSource, VisitedBatch};
+pub use scrub::{Scrub, Suspect};
 pub use search::{Searched, TimestampSearch};
 pub use sight::PartitionFile;
 pub use start_offset::{

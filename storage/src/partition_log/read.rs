@@ -2,6 +2,7 @@
 
 use super::batch_place::BatchPlace;
 use super::damaged_part::DamagedPart;
+use super::scrub::Suspect;
 use super::segment::Segment;
 use super::{PartitionLog, segment_file_name};
 use crate::file_op::{FileOp, FileRange, FileToken};
@@ -222,6 +223,14 @@ impl PartitionLog {
         self.recent.retain(|recent| !segments.contains(&recent.place.segment));
     }
 
+    /// Forgets the places of batches in a damaged part.
+    pub(super) fn forget_recent_in(&mut self, part: &DamagedPart) {
+        let is_in = |place: BatchPlace| {
+            place.segment == part.segment && part.bytes.contains(&u64::from(place.position))
+        };
+        self.recent.retain(|recent| !is_in(recent.place));
+    }
+
     /// The index of the segment with the first record at `offset` or after it: offsets that are
     /// missing between two segments are skipped.
     pub(super) fn segment_from(&self, offset: i64) -> usize {
@@ -245,6 +254,11 @@ impl PartitionLog {
 }
 
 impl BatchSearch {
+    /// The place of its last read.
+    pub fn suspect(&self) -> Suspect {
+        Suspect { segment: self.segment, position: self.position }
+    }
+
     fn begin(segment: &Segment, offset: i64) -> Self {
         let position = segment.chunk_of_offset(offset).start;
         Self { offset, segment: segment.base_offset, file: segment.file, position }

@@ -2,6 +2,7 @@
 //! bytes of records.
 
 use super::PartitionLog;
+use super::scrub::Suspect;
 use super::segment::Segment;
 use crate::file_op::{FileOp, FileToken};
 use crate::limits::{PARTITION_HEADERS_READ_BYTES, PARTITION_RECORDS_READ_BYTES};
@@ -122,6 +123,12 @@ impl PartitionLog {
 }
 
 impl TimestampSearch {
+    /// The place of its last read.
+    pub fn suspect(&self) -> Option<Suspect> {
+        let (segment, _) = self.segment?;
+        Some(Suspect { segment, position: self.position })
+    }
+
     /// Searches the record in the bytes that were read. A compressed batch is not decompressed: the
     /// result is its first record, so that a consumer may see additional records, but misses none.
     ///

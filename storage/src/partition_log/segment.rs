@@ -16,6 +16,13 @@ struct IndexEntry {
     max_timestamp: i64,
 }
 
+/// A place at which a batch is known to begin, and the first offset from there on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Boundary {
+    pub(super) position: u64,
+    pub(super) offset: i64,
+}
+
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) base_offset: i64,
@@ -89,6 +96,28 @@ impl Segment {
         self.damaged.push(part);
     }
 
+    /// Adds a part that was found to be damaged while the segment is served; false if some of it
+    /// is known to be.
+    pub(super) fn add_damaged(&mut self, part: DamagedPart) -> bool {
+        let (start, end) = (part.bytes.start, part.bytes.end);
+        assert!(start < end && end <= self.size && !part.offsets.is_empty());
+        let at = self.damaged.partition_point(|it| it.bytes.end <= start);
+        if self.damaged.get(at).is_some_and(|next| next.bytes.start < end) {
+            return false;
+        }
+        let entry = self.index.partition_point(|entry| u64::from(entry.position) < end);
+        let has_entry = |it: &IndexEntry| u64::from(it.position) == end;
+        if end < self.size && !self.index.get(entry).is_some_and(has_entry) {
+            let relative_offset = (part.offsets.end - self.base_offset) as u32;
+            let before = entry.checked_sub(1).and_then(|before| self.index.get(before));
+            let max_timestamp = before.map_or(NO_TIMESTAMP, |before| before.max_timestamp);
+            let position = end as u32;
+            self.index.insert(entry, IndexEntry { relative_offset, position, max_timestamp });
+        }
+        self.damaged.insert(at, part);
+        true
+    }
+
     /// The parts that cannot be read, in order.
     pub(super) fn damaged(&self) -> &[DamagedPart] {
         &self.damaged
@@ -100,10 +129,14 @@ impl Segment {
         self.damaged.get(behind).filter(|it| it.offsets.contains(&offset))
     }
 
+    /// The damaged part in which a position is.
+    pub(super) fn damage_of(&self, position: u64) -> Option<&DamagedPart> {
+        self.next_damage(position).filter(|it| it.bytes.contains(&position))
+    }
+
     /// A position, or the end of the damaged part in which it is.
     pub(super) fn behind_damage(&self, position: u64) -> u64 {
-        let part = self.next_damage(position).filter(|it| it.bytes.contains(&position));
-        part.map_or(position, |it| it.bytes.end)
+        self.damage_of(position).map_or(position, |it| it.bytes.end)
     }
 
     /// Where the written bytes that can be read from a position on end.
@@ -166,6 +199,35 @@ impl Segment {
         let chunk = self.chunk(self.index.partition_point(|entry| entry.max_timestamp < target));
         let at_offset = self.chunk_of_offset(offset);
         if at_offset.start > chunk.start { at_offset } else { chunk }
+    }
+
+    /// The next place behind a position at which a batch, or a damaged part, is known to begin.
+    pub(super) fn boundary_behind(&self, position: u64) -> Option<Boundary> {
+        let after = self.index.partition_point(|entry| u64::from(entry.position) <= position);
+        let entry = self.index.get(after).map(|entry| self.boundary(entry));
+        let part = self.damaged.partition_point(|it| it.bytes.start <= position);
+        let part = self.damaged.get(part);
+        let part = part.map(|it| Boundary { position: it.bytes.start, offset: it.offsets.start });
+        entry.into_iter().chain(part).min_by_key(|it| it.position)
+    }
+
+    /// The place of the last batch up to a position that is known to begin there.
+    pub(super) fn chunk_start(&self, position: u64) -> u64 {
+        let after = self.index.partition_point(|entry| u64::from(entry.position) <= position);
+        let entry = after.checked_sub(1).and_then(|at| self.index.get(at));
+        entry.map_or(0, |entry| u64::from(entry.position))
+    }
+
+    /// The offset of the batch at a position, if it is known.
+    pub(super) fn offset_at(&self, position: u64) -> Option<i64> {
+        let entry = |entry: &IndexEntry| u64::from(entry.position).cmp(&position);
+        let at = self.index.binary_search_by(entry).ok()?;
+        Some(self.boundary(&self.index[at]).offset)
+    }
+
+    fn boundary(&self, entry: &IndexEntry) -> Boundary {
+        let offset = self.base_offset + i64::from(entry.relative_offset);
+        Boundary { position: u64::from(entry.position), offset }
     }
 
     /// The first offset that is known to be at this position or after it.

@@ -59,6 +59,11 @@ impl Input {
         if left == 0 { Err(DecodeError::UnexpectedEnd) } else { Ok(Item::Read) }
     }
 
+    /// The place of the next batch.
+    pub(super) fn position(&self) -> u64 {
+        self.read_to - (self.buffer.len() - self.at) as u64
+    }
+
     /// The place and the length of the next read.
     pub(super) fn wanted(&self) -> (u64, u32) {
         let left = self.size - self.read_to;

@@ -12,6 +12,7 @@ mod notes;
 mod output;
 mod pass;
 
+use super::scrub::Suspect;
 use super::segment::Segment;
 use super::{ASIDE_KEY, PartitionLog, segment_file_name};
 use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
@@ -89,7 +90,8 @@ pub enum CompactionEnd {
     NoSpace,
     /// A segment could not be read, or does not hold what was written to it.
     Damaged {
-        base_offset: i64,
+        /// The place of the batch that could not be read, or is near.
+        suspect: Suspect,
         reason: String,
     },
 }
@@ -147,8 +149,8 @@ impl Compaction {
         match done {
             FileDone::Read { data, .. } => self.pass.read_done(&data),
             FileDone::ReadFailed { reason, .. } => {
-                let base_offset = self.pass.base_offset();
-                self.failed = Some(CompactionEnd::Damaged { base_offset, reason });
+                let suspect = self.pass.suspect();
+                self.failed = Some(CompactionEnd::Damaged { suspect, reason });
             }
             FileDone::NoSpace { .. } => self.failed = Some(CompactionEnd::NoSpace),
             FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::Looked { .. } => {}
@@ -216,8 +218,8 @@ impl PartitionLog {
         let work = match compaction.pass.work() {
             Ok(work) => work,
             Err(error) => {
-                let (base_offset, reason) = (compaction.pass.base_offset(), error.to_string());
-                let end = CompactionEnd::Damaged { base_offset, reason };
+                let (suspect, reason) = (compaction.pass.suspect(), error.to_string());
+                let end = CompactionEnd::Damaged { suspect, reason };
                 return self.end_compaction(end, files, ops);
             }
         };

@@ -1,6 +1,7 @@
 //! One pass: notes the newest record of each key in the dirty segments, then rewrites all segments
 //! from the first of the log on, in order, each as a whole before the next.
 
+use super::super::scrub::Suspect;
 use super::clean::{Cleaner, Left};
 use super::input::{Input, Item};
 use super::notes::{Full, Notes};
@@ -125,9 +126,10 @@ impl Pass {
         self.noted_to
     }
 
-    /// The base offset of the segment that is being read.
-    pub(super) fn base_offset(&self) -> i64 {
-        self.sources.get(self.at).map_or(0, |source| source.base_offset)
+    /// The place of the batch that is read next.
+    pub(super) fn suspect(&self) -> Suspect {
+        let segment = self.sources.get(self.at).map_or(0, |source| source.base_offset);
+        Suspect { segment, position: self.input.position() }
     }
 
     /// Takes the bytes that were read.

@@ -1,0 +1,225 @@
+//! Scrubbing: batches that are damaged while their log is served are refused, and all others are
+//! served.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::partition::{READ, World, batch, small_config};
+use muster_codec::record_batch::{Batches, validate};
+use muster_storage::limits::SCRUB_READ_BYTES;
+use muster_storage::{DamagedPart, Scrub, Suspect, TopicConfig};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// The batches of a log: base offset of the segment, place in it, offsets.
+#[derive(Debug, Clone)]
+struct Place {
+    segment: i64,
+    bytes: Range<usize>,
+    offsets: Range<i64>,
+}
+
+/// The fields of a header that lead to the next batch, and the one that nothing covers.
+const LENGTH: Range<usize> = 8..12;
+const LEADER_EPOCH: Range<usize> = 12..16;
+const MAGIC: usize = 16;
+
+fn scrub_on(world: &mut World, mut scrub: Scrub) -> Vec<DamagedPart> {
+    let mut found = Vec::new();
+    loop {
+        let mut ops = Vec::new();
+        let len = world.log.scrub_read(&mut scrub, READ, &mut world.files, &mut ops);
+        let Some(len) = len else { return found };
+        assert!(len <= SCRUB_READ_BYTES);
+        let data = world.read_bytes(ops);
+        found.extend(world.log.scrubbed(&mut scrub, &data));
+    }
+}
+
+/// Scrubs all segments.
+fn scrub(world: &mut World) -> Vec<DamagedPart> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    while let Some((segment, scrub)) = world.log.scrub_from(from) {
+        found.extend(scrub_on(world, scrub));
+        from = segment + 1;
+    }
+    found
+}
+
+fn bytes(world: &mut World, base_offset: i64) -> &mut Vec<u8> {
+    let path = world.path(base_offset);
+    world.disk.live.get_mut(&path).unwrap()
+}
+
+fn places(world: &mut World) -> Vec<Place> {
+    let mut places = Vec::new();
+    for segment in world.segments() {
+        let mut at = 0;
+        for batch in Batches::new(&bytes(world, segment).clone()) {
+            let (header, len) = batch.map(|it| (it.header, it.bytes.len())).unwrap();
+            let offsets = header.base_offset..header.next_offset();
+            places.push(Place { segment, bytes: at..at + len, offsets });
+            at += len;
+        }
+    }
+    places
+}
+
+/// The base offsets of the batches that fetches get; each of them matches its checksum.
+fn served(world: &mut World) -> Vec<i64> {
+    let (mut bases, mut offset) = (Vec::new(), 0);
+    while offset < world.log.high_watermark() {
+        if let Some(end) = world.log.damage_at(offset) {
+            assert!(end > offset);
+            offset = end;
+            continue;
+        }
+        let header = validate(&world.read(offset, 1)).unwrap();
+        bases.push(header.base_offset);
+        offset = header.next_offset();
+    }
+    bases
+}
+
+/// Six batches with one to three records.
+fn small() -> World {
+    let mut world = World::new(small_config());
+    for i in 0..6 {
+        world.append(batch(&vec![1_000 + i; 1 + i as usize % 3], 5));
+    }
+    world
+}
+
+#[test]
+fn a_damaged_byte_costs_one_batch_or_those_up_to_the_next_index_entry() {
+    let places = places(&mut small());
+    let mut costs = BTreeMap::new();
+    for (hit, place) in places.iter().enumerate() {
+        for at in place.bytes.clone() {
+            for flip in [1u8, 0x10, 0x80, 0xff] {
+                let mut world = small();
+                bytes(&mut world, 0)[at] ^= flip;
+                let in_batch = at - place.bytes.start;
+                let case = format!("byte {in_batch} of batch {hit}, with {flip:#x}");
+                let found = scrub(&mut world);
+                let lost = match in_batch {
+                    _ if LEADER_EPOCH.contains(&in_batch) => hit..hit,
+                    _ if LENGTH.contains(&in_batch) || in_batch == MAGIC => hit..places.len(),
+                    _ => hit..hit + 1,
+                };
+                let left = (0..places.len()).filter(|it| !lost.contains(it));
+                let left: Vec<_> = left.map(|it| places[it].offsets.start).collect();
+                assert_eq!(served(&mut world), left, "{case}: {found:?}");
+                assert_eq!(found.len(), usize::from(!lost.is_empty()), "{case}: {found:?}");
+                assert!(found.iter().eq(world.log.damaged()), "{case}");
+                // It is reported once, and the log goes on.
+                assert_eq!(scrub(&mut world), [], "{case}");
+                let next = world.append(batch(&[9], 5)).base_offset;
+                assert_eq!(world.read(next, 1).len(), batch(&[9], 5).len(), "{case}");
+                *costs.entry(lost.len()).or_insert(0) += 1;
+            }
+        }
+    }
+    assert!((0..=6).all(|cost| costs.contains_key(&cost)), "{costs:?}");
+}
+
+/// Batches of all sizes, some longer than a read, in several segments.
+fn large(random: &mut Random) -> World {
+    let config = TopicConfig { segment_bytes: 1 << 20, ..TopicConfig::default() };
+    let mut world = World::new(config);
+    let mut time = 0;
+    while world.segments().len() < 4 {
+        let value = [10, 100, 3_000, 300_000][random.below(4)];
+        let count = if value > 1_000 { 1 } else { 1 + random.below(9) };
+        time += 1;
+        world.append(batch(&vec![time; count], value));
+    }
+    world
+}
+
+#[test]
+fn damage_in_many_places_costs_what_is_near() {
+    let (mut refused, mut near) = (0, 0);
+    for seed in 0..60 {
+        let mut random = Random(seed + 1);
+        let mut world = large(&mut random);
+        let places = places(&mut world);
+        assert_eq!(scrub(&mut world), [], "seed {seed}");
+        let hits: Vec<usize> = (0..=random.below(20)).map(|_| random.below(places.len())).collect();
+        for hit in &hits {
+            let Place { segment, bytes: range, .. } = places[*hit].clone();
+            let at = range.start + random.below(range.len());
+            bytes(&mut world, segment)[at] ^= 1 + random.below(255) as u8;
+        }
+        let is_hit = |world: &mut World, place: &Place| {
+            let file = bytes(world, place.segment);
+            let read = muster_codec::record_batch::Batch::read(&file[place.bytes.clone()]);
+            let read = read.and_then(|batch| batch.validate().map(|()| batch.header));
+            read.map(|it| it.base_offset..it.next_offset()).ok() != Some(place.offsets.clone())
+        };
+        scrub(&mut world);
+        for place in &places {
+            let was_hit = is_hit(&mut world, place);
+            let is_refused = world.log.damage_at(place.offsets.start).is_some();
+            assert!(is_refused || !was_hit, "seed {seed}: {place:?} is served");
+            // A whole batch that is lost is less than an index entry behind one that is damaged.
+            let is_near = hits.iter().map(|hit| &places[*hit]).any(|hit| {
+                hit.segment == place.segment
+                    && hit.bytes.start <= place.bytes.start
+                    && place.bytes.start < hit.bytes.end + 4_096
+            });
+            assert!(!is_refused || is_near, "seed {seed}: {place:?} is lost: {hits:?}");
+            refused += usize::from(is_refused);
+            near += usize::from(is_refused && !was_hit);
+        }
+        served(&mut world);
+        assert_eq!(scrub(&mut world), [], "seed {seed}");
+    }
+    assert!(refused > 400 && near > 0, "{refused} batches were refused, {near} of them whole");
+}
+
+#[test]
+fn a_suspect_is_scrubbed_without_the_rest_of_its_segment() {
+    let mut world = World::new(small_config());
+    for i in 0..100 {
+        world.append(batch(&[i], 100));
+    }
+    let places = places(&mut world);
+    let (first, second) = (places[30].clone(), places[90].clone());
+    for hit in [&first, &second] {
+        bytes(&mut world, 0)[hit.bytes.start + 70] ^= 1;
+    }
+    let position = first.bytes.start as u64;
+    let found = world.log.scrub_suspect(&Suspect { segment: 0, position }).unwrap();
+    let found = scrub_on(&mut world, found);
+    assert_eq!(found.iter().map(|it| it.offsets.clone()).collect::<Vec<_>>(), [30..31]);
+    // A pass that has been there finds the other one only.
+    let found = scrub(&mut world);
+    assert_eq!(found.iter().map(|it| it.offsets.clone()).collect::<Vec<_>>(), [90..91]);
+    assert!(world.log.scrub_suspect(&Suspect { segment: 7, position }).is_none());
+}
+
+#[test]
+fn a_file_that_is_shorter_than_it_was_and_a_failed_read_find_nothing() {
+    let mut world = World::new(small_config());
+    for i in 0..100 {
+        world.append(batch(&[i], 100));
+    }
+    bytes(&mut world, 0).truncate(5_000);
+    assert_eq!(scrub(&mut world), []);
+    let (_, mut failed) = world.log.scrub_from(0).unwrap();
+    let mut ops = Vec::new();
+    assert!(world.log.scrub_read(&mut failed, READ, &mut world.files, &mut ops).is_some());
+    world.log.scrub_failed(&mut failed);
+    assert_eq!(world.log.scrub_read(&mut failed, READ, &mut world.files, &mut ops), None);
+}
