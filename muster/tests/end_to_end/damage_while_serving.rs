@@ -11,13 +11,9 @@ use muster_storage::layout::Block;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const GROUPS: i64 = 100;
 const KAFKA_STORAGE_ERROR: i16 = 56;
-
-/// In this time the check looks at each of a few files by its name, twice.
-const SETTLED: Duration = Duration::from_secs(12);
 
 /// The rate at which the log is read back: a round of a small log takes a moment.
 const FAST: &str = "state.check.max.bytes.per.second=100000000";
@@ -62,6 +58,15 @@ fn filled(data: &Path, configs: &[&str]) -> (Server, u16) {
     create_topic(&server, "orders", 1);
     commit_all(&server, 0);
     (server, operator)
+}
+
+/// Waits until each file of the log was looked at again.
+fn look_at_all(operator: u16) {
+    const ROUNDS: &str = "muster_check_file_rounds_total{";
+    let line = metric_until(operator, ROUNDS, |_| true);
+    let before: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+    // The one under way began before.
+    metric_until(operator, ROUNDS, |rounds| rounds >= before + 2.0);
 }
 
 #[test]
@@ -111,8 +116,8 @@ fn files_that_are_removed_or_cut_cost_nothing() {
         server.says("the log is damaged");
         commit_all(&server, 1_000);
         metric_until(operator, "muster_log_rewritten_total{", |times| times >= 1.0);
-        // Until the last file that was opened before is found, too.
-        std::thread::sleep(SETTLED);
+        // The last file that was opened before may be lost, too.
+        look_at_all(operator);
         metric_until(operator, "muster_log_damaged{", |damaged| damaged == 0.0);
         commit_all(&server, 2_000);
         if stops {

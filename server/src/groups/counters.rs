@@ -71,6 +71,8 @@ counters! {
         compared: u64 = Counter of Count,
         /// Bytes of the log that were read for it.
         read_bytes: u64 = Counter of Bytes,
+        /// Times that each file of the log was looked at by its name.
+        file_rounds: u64 = Counter of Count,
     }
 }
 

@@ -193,6 +193,7 @@ impl LogCheck {
     pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
         let going = Going { is_ended: self.is_ended(false), is_stopping: turn.is_stopping };
         self.names.turn(log.log(), turn.now, going, ops);
+        self.counters.file_rounds = self.names.rounds();
         if self.waits(log.log(), turn.is_stopping) {
             return;
         }

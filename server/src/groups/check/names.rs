@@ -24,6 +24,7 @@ pub(super) struct NamesCheck {
     /// last one.
     grown_to: u64,
     was_newest: bool,
+    rounds: u64,
     stage: Stage,
     last_round: LastRound,
 }
@@ -64,6 +65,7 @@ impl NamesCheck {
             after: 0,
             grown_to: 0,
             was_newest: false,
+            rounds: 0,
             stage: Stage::Idle,
             last_round: LastRound::No,
         }
@@ -71,6 +73,11 @@ impl NamesCheck {
 
     pub(super) fn owns(&self, token: FileToken) -> bool {
         token == self.token
+    }
+
+    /// How often all files were looked at.
+    pub(super) fn rounds(&self) -> u64 {
+        self.rounds
     }
 
     /// Whether all files were looked at since the stop began.
@@ -167,6 +174,7 @@ impl NamesCheck {
         }
         let next = log.next_file(self.after);
         self.after = next.as_ref().map_or(0, |of| of.sequence);
+        self.rounds += u64::from(next.is_none());
         if is_last_round && next.is_none() {
             self.last_round = LastRound::Done;
         }
