@@ -1,11 +1,11 @@
 //! Damage while a server runs. Of a shard's log: the next start and a repair have all that was
-//! acknowledged. Of a partition: nothing more is acknowledged.
+//! acknowledged. Of a partition: a lost file takes no record, and a damaged batch costs itself.
 
 use crate::support::http::{get, metric_until};
 use crate::support::offsets::{commit, committed, muster_log};
 use crate::support::{Client, Server, create_topic, free_ports, produce};
 use muster_codec::messages::*;
-use muster_codec::record_batch::BatchBuilder;
+use muster_codec::record_batch::{BatchBuilder, Batches};
 use muster_codec::{Bytes, Response};
 use muster_storage::layout::Block;
 use std::fs::{self, File};
@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const GROUPS: i64 = 100;
+const CORRUPT_MESSAGE: i16 = 2;
 const KAFKA_STORAGE_ERROR: i16 = 56;
 
 /// The rate at which the log is read back: a round of a small log takes a moment.
@@ -191,4 +192,56 @@ fn a_partition_whose_file_is_lost_says_so_and_takes_no_record() {
         assert!(status == 200 && ready.contains("1 files of partitions are lost"), "{ready}");
         assert!(server.stop().success());
     }
+}
+
+/// The error of a fetch, and the base offset of its first batch.
+fn fetched(client: &mut Client, fetch_offset: i64) -> (i16, Option<i64>) {
+    let partition_max_bytes = 1;
+    let partition = FetchPartition { fetch_offset, partition_max_bytes, ..Default::default() };
+    let partitions = vec![partition];
+    let topic = FetchTopic { topic: "orders".into(), partitions, ..Default::default() };
+    let request = FetchRequest { max_bytes: 1 << 20, topics: vec![topic], ..Default::default() };
+    let Response::Fetch(body) = client.call(12, request.into()) else { panic!() };
+    let partition = &body.responses[0].partitions[0];
+    let records = partition.records.as_deref().unwrap_or_default();
+    let base = Batches::new(records).next().map(|it| it.unwrap().header.base_offset);
+    (partition.error_code, base)
+}
+
+/// The server reads old segments again by itself.
+#[test]
+fn damage_of_an_old_segment_is_noticed_and_costs_one_batch() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut server, operator) = filled(data.path(), &["log.segment.bytes=1048576"]);
+    let mut client = server.client(0);
+    for offset in 0..12 {
+        assert_eq!(produce(&mut client, "orders", &[1; 250_000]), Some(offset));
+    }
+    metric_until(operator, "muster_partitions_scrubs_total{", |passes| passes >= 2.0);
+    let topics = fs::read_dir(data.path().join("topics")).unwrap();
+    let of_partition = topics.map(|it| it.unwrap().path()).find(|it| it.is_dir()).unwrap();
+    let oldest = of_partition.join("00000000000000000000.log");
+    let file = File::options().write(true).open(&oldest).unwrap();
+    file.write_all_at(&[0xff], 300_000).unwrap();
+    server.says("orders-0: bytes 250");
+    server.says("Readers of the offsets 1 to 1 get CORRUPT_MESSAGE");
+    metric_until(operator, "muster_partitions_damaged_parts{", |parts| parts == 1.0);
+    let (status, _, ready) = get(operator, "/readyz", "text/plain");
+    assert!(status == 200 && ready.contains("1 parts of partitions cannot be read"), "{ready}");
+    assert_eq!(fetched(&mut client, 1), (CORRUPT_MESSAGE, None));
+    for offset in [0, 2, 3, 4, 11] {
+        assert_eq!(fetched(&mut client, offset), (0, Some(offset)));
+    }
+    assert_eq!(produce(&mut client, "orders", b"a"), Some(12));
+    // It is counted once, however often it is read.
+    let line = metric_until(operator, "muster_partitions_scrubs_total{", |_| true);
+    let passes: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+    metric_until(operator, "muster_partitions_scrubs_total{", |now| now >= passes + 2.0);
+    metric_until(operator, "muster_partitions_damage_found_total{", |found| found == 1.0);
+    // A start reads the newest segments only; a scrub finds it again.
+    server.kill();
+    let server = Server::start(data.path(), 1, &[FAST]);
+    server.says("Readers of the offsets 1 to 1 get CORRUPT_MESSAGE");
+    assert_eq!(fetched(&mut server.client(0), 1), (CORRUPT_MESSAGE, None));
+    assert_eq!(fetched(&mut server.client(0), 2), (0, Some(2)));
 }

@@ -388,7 +388,8 @@ broker_configs! {
     ssl_truststore_location: Option<String> = None, Valid::Any, [obeyed dynamic];
     ssl_truststore_password: Option<Password> = None, Valid::Any, [obeyed dynamic];
     ssl_truststore_type: String = "JKS".to_owned(), Valid::Any, [obeyed dynamic];
-    // Our own: how fast the log is read back to check the state of the groups; 0 for no check.
+    // Our own: how fast the log is read back to check the state of the groups, and as fast the
+    // segments of partitions in search of damage; 0 for neither.
     state_check_max_bytes_per_second: i64 = 4_194_304, at_least(0), [obeyed];
     // Our own: the time that a stop may take in all, whatever hangs.
     stop_max_ms: i64 = 50_000, at_least(1_000), [obeyed];

@@ -59,9 +59,10 @@ impl Compactor {
 }
 
 impl Partitions {
-    /// Begins no further slice: the server stops.
-    pub(crate) fn stop_compaction(&mut self) {
+    /// Begins no further slice, and no further read of a scrub: the server stops.
+    pub(crate) fn stop_upkeep(&mut self) {
         self.compactor.is_stopped = true;
+        self.scrubber.stop();
     }
 
     /// Does a slice if one is due, or begins a pass.
@@ -137,6 +138,7 @@ impl Partitions {
                     suspect.segment
                 );
                 self.compactor.damaged.insert(running.id);
+                self.suspect(running.id, suspect);
                 self.compactor.check_at = backed_off;
             }
         }
@@ -203,7 +205,7 @@ impl Partitions {
         true
     }
 
-    fn name_of(&self, id: PartitionId) -> String {
+    pub(super) fn name_of(&self, id: PartitionId) -> String {
         let topic = self.image().topic_by_id(id.topic);
         let name = topic.map_or_else(|| id.topic.to_string(), |topic| topic.name.to_string());
         format!("{name}-{}", id.index)

@@ -25,6 +25,12 @@ counters! {
         failed_reads: u64 = Counter of Count,
         /// Files of partitions that were found to be removed, replaced or cut short.
         files_lost: u64 = Counter of Count,
+        /// Parts of partitions of which it was found that they cannot be read, since the start.
+        damage_found: u64 = Counter of Count,
+        /// Bytes of partitions that were read again, in search of damage.
+        scrubbed_bytes: u64 = Counter of Bytes,
+        /// Times that all partitions were read again.
+        scrubs: u64 = Counter of Count,
         /// Passes of compaction over a partition.
         compactions: u64 = Counter of Count,
         /// Bytes that they read.

@@ -38,6 +38,8 @@ pub(super) enum Job {
     Checkpoint,
     /// An operation of the compaction of a partition.
     Compact,
+    /// A read of a scrub.
+    Scrub,
     /// A look at a file of a partition.
     Look(PartitionId, PartitionFile),
 }

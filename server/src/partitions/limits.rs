@@ -63,6 +63,9 @@ pub(super) const CUT_BYTES_KEPT_MAX: u64 = 64 << 20;
 /// Damaged parts of a partition that have a line each in the server's log.
 pub(super) const DAMAGED_LINES_MAX: usize = 10;
 
+/// Places where something could not be read and that wait for a scrub: a pass finds the others.
+pub(super) const SUSPECTS_MAX: usize = 64;
+
 /// Recovery points in one write (256 KiB): few, as a flush may have to wait for it.
 pub(super) const POINTS_OF_A_WRITE: usize = 4096;
 

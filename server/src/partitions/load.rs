@@ -212,22 +212,28 @@ fn warn_of_gaps(directory: &Path, name: &str, recovered: &RecoveredPartition) {
 
 fn report_damage(directory: &Path, name: &str, recovered: &RecoveredPartition) {
     let mut parts = recovered.damaged();
-    for DamagedPart { segment, bytes, offsets, what } in parts.by_ref().take(DAMAGED_LINES_MAX) {
-        error!(
-            "{name}: bytes {} to {} of {} cannot be read: {what}. Readers of the offsets {} to {} \
-             get CORRUPT_MESSAGE, everything else is served. See muster log verify and muster log \
-             recover for the loss and the possible repair",
-            bytes.start,
-            bytes.end - 1,
-            directory.join(segment_file_name(*segment)).display(),
-            offsets.start,
-            offsets.end - 1
-        );
+    for part in parts.by_ref().take(DAMAGED_LINES_MAX) {
+        report_part(directory, name, part);
     }
     match parts.count() {
         0 => {}
         more => error!("{name}: {more} more parts cannot be read"),
     }
+}
+
+pub(super) fn report_part(directory: &Path, name: &str, part: &DamagedPart) {
+    let DamagedPart { segment, bytes, offsets, what } = part;
+    error!(
+        target: "damage",
+        "{name}: bytes {} to {} of {} cannot be read: {what}. Readers of the offsets {} to {} \
+         get CORRUPT_MESSAGE, everything else is served. See muster log verify and muster log \
+         recover for the loss and the possible repair",
+        bytes.start,
+        bytes.end - 1,
+        directory.join(segment_file_name(*segment)).display(),
+        offsets.start,
+        offsets.end - 1
+    );
 }
 
 /// Keeps bytes that recovery will cut off or remove beside the log: a torn end (its first

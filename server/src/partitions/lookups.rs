@@ -167,7 +167,10 @@ impl Partitions {
                     return;
                 }
             }
-            Some(Err(_)) => answer.error_code = ErrorCode::CorruptMessage.code(),
+            Some(Err(_)) => {
+                answer.error_code = ErrorCode::CorruptMessage.code();
+                search.suspect().into_iter().for_each(|suspect| self.suspect(id, suspect));
+            }
             None => answer.error_code = ErrorCode::KafkaStorageError.code(),
         }
         self.search_ended(part.request, out);

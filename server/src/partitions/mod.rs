@@ -37,6 +37,7 @@ mod producers;
 mod questions;
 mod reads;
 mod rounds;
+mod scrub;
 mod share_reads;
 mod timers;
 mod transactions;

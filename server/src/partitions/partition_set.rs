@@ -13,6 +13,7 @@ use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
 use super::rounds::Rounds;
+use super::scrub::Scrubber;
 use super::share_reads::ShareRead;
 use super::{Effects, FailedRead, layout};
 use crate::clock::Times;
@@ -84,13 +85,14 @@ pub struct Partitions {
     pub(super) waiting_share_reads: VecDeque<ShareRead>,
     /// Partitions of which share partitions wait for further records.
     pub(super) awaited_by_shares: BTreeSet<PartitionId>,
-    /// Parts of partitions that could not be read at startup, and were not dropped since.
+    /// Parts of partitions that cannot be read, and were not dropped since.
     pub(super) damaged_parts: usize,
     /// The time of the next check of retention and idle producers.
     pub(super) next_sweep: Option<i64>,
     pub(super) checkpoint: Checkpoint,
     pub(super) compactor: Compactor,
     pub(super) looks: Looks,
+    pub(super) scrubber: Scrubber,
     /// The last partition that a clean stop has synced.
     pub(super) synced_until: Option<PartitionId>,
 }
@@ -123,6 +125,7 @@ impl Partitions {
             checkpoint: Checkpoint::default(),
             compactor: Compactor::default(),
             looks: Looks::default(),
+            scrubber: Scrubber::default(),
             synced_until: None,
         }
     }
@@ -300,6 +303,7 @@ impl Partitions {
             Some(Job::Lookup(part, search)) => {
                 self.lookup_read(part, search, data.as_deref(), out);
             }
+            Some(Job::Scrub) => self.scrub_read_done(data.as_deref()),
             Some(Job::Flush(id, end)) => self.flushed(id, end, out),
             Some(Job::Checkpoint) => self.checkpoint_written(has_space, out),
             // A read of an internal topic is reported by `log_read`.

@@ -323,6 +323,7 @@ impl Partitions {
             Job::FindForShare(read, _) => Some(read.id),
             Job::ReadForShare { id, .. } => Some(*id),
             Job::Look(id, _) => Some(*id),
+            Job::Scrub => self.scrubbed(),
             Job::Flush(..) | Job::Checkpoint | Job::Compact => None,
         }
     }
@@ -345,7 +346,11 @@ impl Partitions {
                     return;
                 }
             }
-            Some(Err(_)) => want.failed = Some(ErrorCode::CorruptMessage),
+            Some(Err(_)) => {
+                want.failed = Some(ErrorCode::CorruptMessage);
+                let id = want.id;
+                self.suspect(id, search.suspect());
+            }
             None => want.failed = Some(ErrorCode::KafkaStorageError),
         }
         self.read_ended(part, out);

@@ -132,9 +132,13 @@ impl Partitions {
         data: Option<&[u8]>,
         out: &mut Effects,
     ) {
-        match data.and_then(|data| search.look(data).ok()) {
-            Some(Found::Batch(place)) => self.read_batches(read, place, out),
-            Some(Found::ReadOn(search)) => self.find_on_for_share(read, search, out),
+        match data.map(|data| search.look(data)) {
+            Some(Ok(Found::Batch(place))) => self.read_batches(read, place, out),
+            Some(Ok(Found::ReadOn(search))) => self.find_on_for_share(read, search, out),
+            Some(Err(_)) => {
+                self.suspect(read.id, search.suspect());
+                out.share_reads.push((read.number, ShareReadEnd::Failed));
+            }
             None => out.share_reads.push((read.number, ShareReadEnd::Failed)),
         }
     }

@@ -12,6 +12,7 @@ impl Partitions {
             self.compactor.next_deadline(),
             self.checkpoint.next_deadline(),
             self.looks_deadline(),
+            self.scrub_deadline(),
         ])
     }
 
@@ -38,6 +39,7 @@ impl Partitions {
         self.compact(times, out);
         self.checkpoint(now, out);
         self.look_at_files(now, out);
+        self.scrub(now, out);
     }
 
     pub(super) fn schedule_sweep(&mut self, now: i64) {

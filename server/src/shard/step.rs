@@ -455,7 +455,7 @@ impl Shard {
     /// Completes a clean stop: once all accepted requests are durable, the last answers leave.
     fn advance_stop(&mut self) {
         let Stopping::Draining { since } = self.stopping else { return };
-        self.partitions.stop_compaction();
+        self.partitions.stop_upkeep();
         // The shards of their coordinators may have stopped: producers retry.
         self.end_questions(i64::MAX);
         if !self.groups.is_flushed() {

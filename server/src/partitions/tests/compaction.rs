@@ -1,6 +1,7 @@
 //! Compaction of the partitions of a topic with `cleanup.policy=compact`.
 
 use super::support::*;
+use muster_codec::ErrorCode;
 use muster_codec::record_batch::{BatchBuilder, Batches};
 
 /// A topic that is compacted, with small segments.
@@ -73,7 +74,26 @@ fn compaction_stops_with_the_server() {
     for _ in 0..12 {
         world.append(0, &keyed("a", 0));
     }
-    world.partitions.stop_compaction();
+    world.partitions.stop_upkeep();
     compact(&mut world);
     assert_eq!(offsets(&mut world, 0).len(), 12);
+}
+
+#[test]
+fn damage_that_compaction_meets_is_refused_to_readers() {
+    let mut world = compacted();
+    // The pass of the scrub gets there much later.
+    world.partitions.config.state_check_max_bytes_per_second = 1;
+    world.config.state_check_max_bytes_per_second = 1;
+    for _ in 0..12 {
+        world.append(0, &keyed("a", 0));
+    }
+    world.pass(1);
+    world.segment(0)[520_500] ^= 1;
+    compact(&mut world);
+    let counters = world.partitions.io.counters;
+    assert_eq!((counters.damage_found, counters.compactions), (1, 0));
+    assert_eq!(error(world.fetch(0, 2).error_code), ErrorCode::CorruptMessage);
+    assert_eq!(world.fetch(0, 1).error_code, 0);
+    assert_eq!(world.fetch(0, 3).error_code, 0);
 }

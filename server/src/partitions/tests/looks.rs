@@ -19,6 +19,8 @@ fn checked() -> World {
     let mut world = World::new();
     world.partitions.config.state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
+    // A scrub would find the file first.
+    world.partitions.stop_upkeep();
     world
 }
 

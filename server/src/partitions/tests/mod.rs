@@ -13,6 +13,7 @@ mod producing;
 mod questions;
 mod reports;
 mod rest;
+mod scrub;
 mod support;
 mod topics;
 mod transactions;

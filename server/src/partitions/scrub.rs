@@ -1,0 +1,190 @@
+//! Scrubbing of partitions: their segments are read again while they are served, one after the
+//! other at a bounded rate, so that damage is found before somebody needs the records. What a
+//! request or a compaction could not read comes first. A damaged part is added to those of its
+//! partition at once: its readers get CORRUPT_MESSAGE, and everything else is served.
+//!
+//! Bytes that are in the page cache are read from there: that the disk has others shows once they
+//! have left it.
+
+use super::io::Job;
+use super::limits::SUSPECTS_MAX;
+use super::load::report_part;
+use super::{Effects, PartitionId, Partitions, layout};
+use muster_storage::{Scrub, Suspect};
+use std::collections::VecDeque;
+
+/// The shortest pause between two passes over all partitions; otherwise it is as long as the last
+/// pass.
+const REST_MS: i64 = 1_000;
+
+/// The most partitions that are visited for a segment: some have none.
+const VISITS_MAX: usize = 256;
+
+#[derive(Debug, Default)]
+pub(super) struct Scrubber {
+    next_at: i64,
+    /// The scrubs that were begun, the next one last: one of the pass, and of a suspect.
+    begun: Vec<Begun>,
+    /// A read is under way.
+    is_waiting: bool,
+    /// The last segment of the pass, and the time when the pass began.
+    after: Option<(PartitionId, i64)>,
+    began: i64,
+    /// Where a request or a compaction met something that cannot be read.
+    suspects: VecDeque<(PartitionId, Suspect)>,
+    is_stopped: bool,
+}
+
+#[derive(Debug)]
+struct Begun {
+    id: PartitionId,
+    scrub: Scrub,
+    /// It is of a suspect, and waits for nothing.
+    is_urgent: bool,
+}
+
+impl Scrubber {
+    fn is_urgent(&self) -> bool {
+        !self.suspects.is_empty() || self.begun.last().is_some_and(|begun| begun.is_urgent)
+    }
+
+    /// Begins with nothing more: the server stops.
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+}
+
+impl Partitions {
+    /// Something could not be read: the place is scrubbed next.
+    pub(super) fn suspect(&mut self, id: PartitionId, suspect: Suspect) {
+        let suspects = &mut self.scrubber.suspects;
+        if suspects.len() < SUSPECTS_MAX && !suspects.contains(&(id, suspect)) {
+            suspects.push_back((id, suspect));
+        }
+    }
+
+    /// The time of the next read.
+    pub(super) fn scrub_deadline(&self) -> Option<i64> {
+        let Scrubber { next_at, is_waiting, is_stopped, .. } = self.scrubber;
+        let waits = is_waiting || is_stopped || !self.io.has_read_budget();
+        if waits || self.scrub_rate() == 0 || self.partitions.is_empty() {
+            return None;
+        }
+        Some(if self.scrubber.is_urgent() { 0 } else { next_at })
+    }
+
+    /// Reads some more, if it is time.
+    pub(super) fn scrub(&mut self, now: i64, out: &mut Effects) {
+        if self.scrub_deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        self.scrubber.next_at = now.saturating_add(1);
+        while let Some(mut begun) = self.next_scrub(now) {
+            let Some(partition) = self.partitions.get(&begun.id) else { continue };
+            let token = self.io.token();
+            let (files, ops) = (&mut self.io.files, &mut out.ops);
+            let Some(len) = partition.log.scrub_read(&mut begun.scrub, token, files, ops) else {
+                continue;
+            };
+            self.io.begin(token, Job::Scrub, ops);
+            self.scrubber.begun.push(begun);
+            self.scrubber.is_waiting = true;
+            let ms = u64::from(len) * 1_000 / self.scrub_rate().max(1);
+            self.scrubber.next_at = now.saturating_add_unsigned(ms.max(1));
+            return;
+        }
+    }
+
+    /// A read for a scrub has ended, or failed.
+    pub(super) fn scrub_read_done(&mut self, data: Option<&[u8]>) {
+        self.scrubber.is_waiting = false;
+        let Some(Begun { id, scrub, .. }) = self.scrubber.begun.last_mut() else { return };
+        let id = *id;
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let found = match data {
+            Some(data) => {
+                self.io.counters.scrubbed_bytes += data.len() as u64;
+                partition.log.scrubbed(scrub, data)
+            }
+            None => {
+                partition.log.scrub_failed(scrub);
+                Vec::new()
+            }
+        };
+        if found.is_empty() {
+            return;
+        }
+        let name = self.name_of(id);
+        found.iter().for_each(|part| report_part(&layout::directory(id), &name, part));
+        self.io.counters.damage_found += found.len() as u64;
+        self.count_damage();
+    }
+
+    /// The partition that is being read.
+    pub(super) fn scrubbed(&self) -> Option<PartitionId> {
+        self.scrubber.begun.last().map(|begun| begun.id)
+    }
+
+    /// Bytes a second; 0 switches scrubbing off.
+    fn scrub_rate(&self) -> u64 {
+        self.config.state_check_max_bytes_per_second.max(0).unsigned_abs()
+    }
+
+    /// The scrub to go on with: of a suspect, or of the pass.
+    fn next_scrub(&mut self, now: i64) -> Option<Begun> {
+        let begun = self.scrubber.begun.pop_if(|begun| begun.is_urgent);
+        if begun.is_some() {
+            return begun;
+        }
+        if let Some((id, suspect)) = self.scrubber.suspects.pop_front()
+            && let Some(partition) = self.partitions.get(&id)
+            && let Some(scrub) = partition.log.scrub_suspect(&suspect)
+        {
+            return Some(Begun { id, scrub, is_urgent: true });
+        }
+        self.scrubber.begun.pop().or_else(|| self.next_of_pass(now))
+    }
+
+    /// The next segment of the pass; None at its end, and after visits of many partitions.
+    fn next_of_pass(&mut self, now: i64) -> Option<Begun> {
+        let after = self.scrubber.after;
+        let rest = match after {
+            Some((id, _)) => self.partitions.range(id..),
+            None => {
+                self.scrubber.began = now;
+                self.partitions.range(..)
+            }
+        };
+        let from = |id: PartitionId| match after {
+            Some((last, base_offset)) if last == id => base_offset + 1,
+            Some(_) | None => 0,
+        };
+        let mut visited = None;
+        for (id, partition) in rest.take(VISITS_MAX) {
+            let mut from = from(*id);
+            while let Some((base_offset, scrub)) = partition.log.scrub_from(from) {
+                // To open a file by a name that it has lost would create another one.
+                if !self.looks.lost.contains_key(&(*id, base_offset)) {
+                    self.scrubber.after = Some((*id, base_offset));
+                    return Some(Begun { id: *id, scrub, is_urgent: false });
+                }
+                from = base_offset + 1;
+            }
+            visited = Some((*id, i64::MAX - 1));
+        }
+        self.scrubber.after = visited;
+        let last = self.partitions.last_key_value().map(|(id, _)| *id);
+        let is_last = visited.is_none_or(|(id, _)| Some(id) == last);
+        if is_last {
+            self.end_pass(now);
+        }
+        None
+    }
+
+    fn end_pass(&mut self, now: i64) {
+        self.scrubber.after = None;
+        self.io.counters.scrubs += 1;
+        let rest = REST_MS.max(now - self.scrubber.began);
+        self.scrubber.next_at = now.saturating_add(rest);
+    }
+}

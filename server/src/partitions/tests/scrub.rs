@@ -1,0 +1,82 @@
+//! Damage that appears while partitions are served: it is found, and costs what it hits.
+
+use super::support::*;
+use muster_codec::ErrorCode;
+
+/// A world that reads its partitions again, at this rate.
+fn scrubbed(bytes_per_second: i64) -> World {
+    let mut world = World::new();
+    world.partitions.config.state_check_max_bytes_per_second = bytes_per_second;
+    world.config.state_check_max_bytes_per_second = bytes_per_second;
+    for offset in 0..20 {
+        world.append(0, &timed_batch(&[1_000 + offset]));
+        world.append(1, &batch(1));
+    }
+    world
+}
+
+/// Lets time pass for some passes over a few small segments.
+fn pass(world: &mut World) {
+    for _ in 0..10 {
+        world.pass(500);
+    }
+}
+
+fn found(world: &World) -> u64 {
+    world.partitions.io.counters.damage_found
+}
+
+#[test]
+fn damage_is_found_while_the_partition_is_served_and_costs_one_batch() {
+    let mut world = scrubbed(1 << 20);
+    pass(&mut world);
+    let passes = world.partitions.io.counters.scrubs;
+    assert!(passes > 1 && found(&world) == 0, "{passes} passes");
+    let len = world.segment(0).len() / 20;
+    world.segment(0)[5 * len - 1] ^= 1;
+    pass(&mut world);
+    assert_eq!((found(&world), world.partitions.damaged_parts()), (1, 1));
+    assert_eq!(error(world.fetch(0, 4).error_code), ErrorCode::CorruptMessage);
+    assert_eq!(ranges(&world.fetch(0, 1)), [(1, 1), (2, 2), (3, 3)], "it ends before the batch");
+    assert_eq!(ranges(&world.fetch(0, 5)), (5..20).map(|it| (it, it)).collect::<Vec<_>>());
+    assert_eq!(world.list(0, 1_004).offset, 5, "the first that can be read");
+    assert_eq!(world.append(0, &batch(1)), 20);
+    assert_eq!(ranges(&world.fetch(1, 0)).len(), 20);
+    // It is counted once.
+    pass(&mut world);
+    assert_eq!((found(&world), world.partitions.damaged_parts()), (1, 1));
+}
+
+#[test]
+fn damage_that_a_fetch_meets_does_not_wait_for_a_pass() {
+    // A read every day and a half.
+    let mut world = scrubbed(1);
+    pass(&mut world);
+    let len = world.segment(0).len() / 20;
+    // The magic of a batch: its header cannot be read.
+    world.segment(0)[4 * len + 16] ^= 1;
+    assert_eq!(error(world.fetch(0, 6).error_code), ErrorCode::CorruptMessage);
+    world.pass(1);
+    assert_eq!(found(&world), 1);
+    // It is not known where the next batches of these few kilobytes begin.
+    assert_eq!(error(world.fetch(0, 6).error_code), ErrorCode::CorruptMessage);
+    assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0), (1, 1), (2, 2), (3, 3)]);
+    assert_eq!(world.append(0, &batch(1)), 20);
+    assert_eq!(ranges(&world.fetch(0, 20)), [(20, 20)]);
+}
+
+#[test]
+fn nothing_is_read_at_a_rate_of_zero_or_once_the_server_stops() {
+    for (rate, stops) in [(0, false), (1 << 20, true)] {
+        let mut world = scrubbed(rate);
+        pass(&mut world);
+        let before = world.partitions.io.counters.scrubbed_bytes;
+        assert_eq!(before > 0, stops);
+        if stops {
+            world.partitions.stop_upkeep();
+        }
+        world.segment(0)[100] ^= 1;
+        pass(&mut world);
+        assert_eq!((world.partitions.io.counters.scrubbed_bytes, found(&world)), (before, 0));
+    }
+}
