@@ -104,6 +104,16 @@ impl GroupMeasure {
         if consumed { self.group.partitions.saturating_sub(self.owned) } else { 0 }
     }
 
+    /// Live members that have their target assignment, but no partition, while some partitions have
+    /// no owner.
+    pub(super) fn idle(&self) -> u32 {
+        if self.unowned() == 0 {
+            return 0;
+        }
+        let is_idle = |it: &&Member| it.live && it.owns == 0 && it.settled.is_some();
+        self.members.values().filter(is_idle).count() as u32
+    }
+
     pub(super) fn trigger(&mut self, at: Time, label: &str) {
         self.triggers.push_back((at, label.into()));
     }

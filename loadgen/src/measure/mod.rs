@@ -442,7 +442,12 @@ impl Measure {
             members.iter_mut().zip(core.members).for_each(|(sum, more)| *sum += more);
         }
         let server = self.server.map(|server| server.now);
-        Gauges { members, unowned: self.unowned, of_clients: self.clients.partitions(), server }
+        let idle = match self.unowned {
+            0 => 0,
+            _ => self.groups.values().map(GroupMeasure::idle).sum(),
+        };
+        let (unowned, of_clients) = (self.unowned, self.clients.partitions());
+        Gauges { members, idle, unowned, of_clients, server }
     }
 }
 

@@ -37,11 +37,27 @@ struct Step {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Gauges {
     pub(super) members: States,
+    /// Of the stable ones, those that own nothing while partitions have no owner.
+    pub(super) idle: u32,
     pub(super) unowned: u32,
     /// Partitions of real clients, if there are any.
     pub(super) of_clients: Option<u32>,
     /// The usage of the server until then.
     pub(super) server: Option<Usage>,
+}
+
+impl Gauges {
+    fn members_by_name(&self) -> BTreeMap<String, u32> {
+        let named = STATES.iter().zip(self.members);
+        let mut members: BTreeMap<_, _> =
+            named.map(|((_, name), count)| ((*name).to_owned(), count)).collect();
+        if let Some(stable) = members.get_mut("stable").filter(|_| self.idle > 0) {
+            let idle = self.idle.min(*stable);
+            *stable -= idle;
+            members.insert("idle".into(), idle);
+        }
+        members
+    }
 }
 
 impl Default for Steps {
@@ -135,10 +151,9 @@ impl Step {
     fn point(&self, before: Option<&Self>) -> Point {
         let seconds = self.ended.since(self.began).as_secs_f64();
         let rates = self.answers.iter().map(|(of, n)| (of.name().to_owned(), *n as f64 / seconds));
-        let members = STATES.iter().zip(self.gauges.members);
         Point {
             at: self.ended.seconds(),
-            members: members.map(|((_, name), count)| ((*name).to_owned(), count)).collect(),
+            members: self.gauges.members_by_name(),
             unowned_partitions: self.gauges.unowned,
             client_partitions: self.gauges.of_clients,
             rates: rates.collect(),

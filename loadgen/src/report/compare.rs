@@ -1,6 +1,7 @@
 //! Runs side by side: all figures, with their ratios to those of the first run.
 
 mod aligned;
+mod explained;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -84,7 +85,7 @@ impl Runs {
             values.sort_by(f64::total_cmp);
             values
         });
-        Figure { name, question, kind, measured: measured.collect() }
+        Figure { name, question, kind, measured: measured.collect(), explained: None }
     }
 
     pub(super) fn each(&self) -> &[(String, Report)] {
@@ -107,6 +108,7 @@ impl Runs {
         };
         figures.extend(SINGLE.map(single));
         figures.extend(Phases::of(self).figures(self));
+        self.explain(&mut figures);
         figures.retain(|figure| figure.measured.iter().flatten().any(|value| *value != 0.0));
         figures
     }
@@ -211,6 +213,8 @@ pub(super) struct Figure {
     pub(super) kind: Kind,
     /// The values of the repetitions of each run, ascending.
     measured: Vec<Vec<f64>>,
+    /// The config that the runs differ in and that decides on this figure.
+    pub(super) explained: Option<String>,
 }
 
 /// The question that a figure answers.
@@ -287,7 +291,7 @@ impl Figure {
     }
 
     /// Whether it is better than the first by more than `by`, or worse. Not if the values of the
-    /// repetitions overlap: the difference can be chance.
+    /// repetitions overlap: the difference can be chance. Nor if a config explains it.
     pub(super) fn better(&self, run: usize, by: f64) -> Option<bool> {
         let ratio = self.ratio(run)?;
         let (first, these) = (&self.measured[0], &self.measured[run]);
@@ -296,7 +300,7 @@ impl Figure {
         let overlaps = first.first() <= these.last() && these.first() <= first.last();
         let less_is_better = self.kind != Kind::Rate;
         match ratio {
-            _ if overlaps => None,
+            _ if overlaps || self.explained.is_some() => None,
             r if r > by => Some(!less_is_better),
             r if r * by < 1.0 => Some(less_is_better),
             _ => None,

@@ -384,7 +384,8 @@ pub struct Point {
     /// End of the step.
     pub at: f64,
     /// The number of members in each state: `down`, `searching`, `joining`, `reconciling`,
-    /// `stable`, `fenced`, `failed`.
+    /// `stable`, `fenced`, `failed`; and `idle`: stable, but without partitions while some have no
+    /// owner.
     pub members: BTreeMap<String, u32>,
     pub unowned_partitions: u32,
     /// Partitions of real clients; `None` if there were none yet.

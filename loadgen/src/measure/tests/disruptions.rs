@@ -85,3 +85,21 @@ fn records_are_delivered_to_a_group_once_or_again() {
     let times = times.map(|times| (times.count, times.min.round(), times.max.round()));
     assert_eq!(Vec::from_iter(times), [(20, 10.0, 20.0), (5, 500.0, 500.0)]);
 }
+
+/// With KIP-848 the first member may have all partitions, and the others none, for a while.
+#[test]
+fn members_that_own_nothing_while_partitions_lack_an_owner_are_not_stable() {
+    let mut measure = formed();
+    measure.sample(0, &Sample { states: vec![(GROUP, State::Stable, 2)], ..Sample::default() });
+    let revoked = EventKind::Revoked { partitions: some(&[1]) };
+    observe(&mut measure, [(300, 1, revoked), (310, 1, EventKind::Settled { epoch: 2 })]);
+    measure.advance(ms(1000));
+    observe(&mut measure, [(1010, 0, assigned(2, &[1]))]);
+    let points = measure.finish(ms(2000)).series.points;
+    let states = |at: f64| {
+        let point = points.iter().find(|point| (point.at - at).abs() < 1e-9).unwrap();
+        (point.members["stable"], point.members.get("idle").copied())
+    };
+    assert_eq!(states(1.0), (1, Some(1)), "one has all that it is to have, and nothing");
+    assert_eq!(states(2.0), (2, None), "now all partitions have an owner");
+}

@@ -146,7 +146,7 @@ fn grouped(number: u64) -> String {
 pub(super) mod tests {
     use super::*;
 
-    pub(super) fn step(size: u64, p99: f64) -> Step {
+    pub(in crate::report) fn step(size: u64, p99: f64) -> Step {
         let figure = Figure {
             rule: "heartbeat.p99 < 50ms".into(),
             is_duration: true,

@@ -2,6 +2,8 @@
 //! they took different times.
 
 use super::{Figure, Kind, Question, Runs};
+use std::collections::BTreeMap;
+
 use crate::driver::command::RoundTrip;
 use crate::report::model::{Latency, Phase, Point, Report};
 
@@ -121,7 +123,7 @@ fn latency(phase: &Phase, of: RoundTrip) -> Option<&Latency> {
 }
 
 /// The run with its moments at those of the slots. Where it was over with a phase earlier than
-/// others there is a point without values.
+/// others it stays as it was: members and partitions wait there, and nothing else has values.
 fn moved(report: &Report, slots: &[Slot]) -> Report {
     let mut moved = report.clone();
     let slot_of = |phase: &Phase| slots.iter().find(|slot| slot.name == phase.name);
@@ -144,8 +146,15 @@ fn moved(report: &Report, slots: &[Slot]) -> Report {
     let step = report.series.step_seconds;
     for (phase, slot) in &places {
         let over = slot.from + phase.ended - phase.began + step;
+        let last = report.series.points.iter().rfind(|point| point.at <= phase.ended);
+        let held = |at| Point {
+            at,
+            members: last.map_or(BTreeMap::new(), |last| last.members.clone()),
+            unowned_partitions: last.map_or(0, |last| last.unowned_partitions),
+            ..Point::default()
+        };
         let gap = [over, slot.to].into_iter().filter(|at| *at >= over && *at <= slot.to);
-        moved.series.points.extend(gap.map(|at| Point { at, ..Point::default() }));
+        moved.series.points.extend(gap.map(held));
     }
     moved.series.points.sort_by(|one, other| one.at.total_cmp(&other.at));
     moved
@@ -180,7 +189,13 @@ mod tests {
         report.run.duration_seconds = began + 0.5;
         report.series.step_seconds = 1.0;
         let members = || [("stable".to_owned(), 1)].into();
-        let point = |at| Point { at: f64::from(at), members: members(), ..Point::default() };
+        let rates = || [("commit".to_owned(), 1.0)].into();
+        let point = |at| Point {
+            at: f64::from(at),
+            members: members(),
+            rates: rates(),
+            ..Point::default()
+        };
         report.series.points = (1..=began as u32).map(point).collect();
         (label.to_owned(), report)
     }
@@ -189,12 +204,14 @@ mod tests {
         report.phases.iter().map(|phase| (phase.name.as_str(), phase.began, phase.ended)).collect()
     }
 
-    /// The moments with members, and those of the gaps.
+    /// The moments with members, and those of them in which the run waits for others.
     fn moments(report: &Report) -> (Vec<f64>, Vec<f64>) {
-        let (full, empty): (Vec<_>, Vec<_>) =
-            report.series.points.iter().partition(|point| !point.members.is_empty());
+        let points = &report.series.points;
+        assert!(points.iter().all(|point| !point.members.is_empty()), "a gap looks like an outage");
+        let (waits, runs): (Vec<_>, Vec<_>) =
+            points.iter().partition(|point| point.rates.is_empty());
         let at = |points: Vec<&Point>| points.iter().map(|point| point.at).collect();
-        (at(full), at(empty))
+        (at(runs), at(waits))
     }
 
     #[test]
@@ -208,9 +225,9 @@ mod tests {
         }
         let trigger = aligned.iter().map(|(_, report)| report.rebalances[0].began.round());
         assert_eq!(Vec::from_iter(trigger), [7.0, 7.0], "with the phase that it begins");
-        let (full, empty) = moments(&aligned[0].1);
-        assert_eq!(full, [1.0, 2.0, 3.0, 8.0, 9.0, 10.0]);
-        assert_eq!(empty, [4.0, 7.0, 11.0, 11.0]);
+        let (runs, waits) = moments(&aligned[0].1);
+        assert_eq!(runs, [1.0, 2.0, 3.0, 8.0, 9.0, 10.0]);
+        assert_eq!(waits, [4.0, 7.0, 11.0, 11.0]);
         assert!(moments(&aligned[1].1).1.is_empty());
     }
 

@@ -14,12 +14,20 @@ pub(super) fn render(found: &Capacity) -> String {
     steps.sort_by_key(|step| step.size);
     let mut body = header(found);
     let rules = steps.first().map(|step| step.rules.len()).unwrap_or_default();
+    let decisive = last_tries(&steps);
     for rule in 0..rules {
-        body += &curve(found, &steps, rule).render();
+        body += &curve(found, &decisive, rule).render();
     }
-    body += &resources(found, &steps).render();
+    body += &resources(found, &decisive).render();
     body += &table(found, &steps);
     page(&format!("Capacity of {}", found.bootstrap), &body)
+}
+
+/// One step of each size, the one that decided on it: a size that broke was tried again. The table
+/// has all.
+fn last_tries<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
+    let sizes = steps.chunk_by(|one, other| one.size == other.size);
+    sizes.filter_map(|tries| tries.last().copied()).collect()
 }
 
 fn header(found: &Capacity) -> String {
@@ -63,7 +71,10 @@ fn curve(found: &Capacity, steps: &[&Step], rule: usize) -> Plot {
     };
     Plot {
         title: series.name.clone(),
-        explanation: format!("The figure of this rule by {}.", found.by.name()),
+        explanation: format!(
+            "The figure of this rule by {}; of several tries the last.",
+            found.by.name()
+        ),
         y: Scale::log(unit, values.into_iter().flatten()),
         y_name: if is_duration { "milliseconds".into() } else { String::new() },
         series: vec![series],
@@ -147,4 +158,18 @@ fn row(step: &Step) -> Vec<String> {
 
 fn used(used: Used) -> [String; 2] {
     [format!("{} %", number(used.cores * 100.0)), bytes(used.memory_bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::capacity::tests::step;
+
+    #[test]
+    fn a_size_that_was_tried_twice_is_one_point() {
+        let [small, broke, held] = [step(100, 3.0), step(200, 80.0), step(200, 4.0)];
+        let tries = last_tries(&[&small, &broke, &held]);
+        let shown = tries.iter().map(|step| (step.size, step.rules[0].value));
+        assert_eq!(Vec::from_iter(shown), [(100, Some(3.0)), (200, Some(4.0))]);
+    }
 }

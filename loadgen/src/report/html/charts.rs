@@ -9,8 +9,9 @@ use crate::report::text::{clock, count, millis};
 
 /// The states by their names in [`Point::members`], with their meanings, from the bottom to the
 /// top.
-const STATES: [(&str, &str); 7] = [
+const STATES: [(&str, &str); 8] = [
     ("stable", "has its target assignment"),
+    ("idle", "has its target, but no partitions while some have no owner"),
     ("reconciling", "gives up partitions, or waits for some"),
     ("joining", "waits for its assignment"),
     ("searching", "looks up its coordinator"),

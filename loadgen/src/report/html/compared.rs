@@ -60,12 +60,14 @@ fn header(runs: &Runs) -> String {
     html + &format!("<p class=\"dim\">{}</p>", escape(LEGEND))
 }
 
-const LEGEND: &str = "Charts over time have the phases of all runs aligned. Times, counts and \
+const LEGEND: &str = "Charts over time have the phases of all runs aligned; a run that is over \
+                      with one waits as it is. Times, counts and \
                       sizes: less is better; rates: more is better. × is the ratio to the first \
                       run. Of runs with repetitions (--repeat) the median is \
                       shown, and the range; green is better by more than a tenth, red is worse, \
                       and no colour is what can be chance: ranges that overlap, and less than a \
-                      factor of 2 between single runs.";
+                      factor of 2 between single runs. Nor has what a config \
+                      explains in which the runs differ.";
 
 fn list(runs: &Runs) -> String {
     let mut table = Table::new(&["run", "verdict", "scenario", "members", "against", "started"], 6);
@@ -164,7 +166,10 @@ fn cell(figure: &Figure, run: usize) -> String {
     let ratio = figure.ratio(run).map(|ratio| (class, format!("{}×", number(ratio))));
     let (class, ratio) = ratio.unwrap_or_default();
     if run > 0 {
-        let _ = write!(html, "<span class=\"ratio{class}\">{ratio}</span>");
+        let why = figure.explained.as_ref().map_or(String::new(), |config| {
+            format!(" title=\"{}\"", escape(&format!("explained by {config}")))
+        });
+        let _ = write!(html, "<span class=\"ratio{class}\"{why}>{ratio}</span>");
     }
     html
 }

@@ -1,0 +1,109 @@
+//! Figures that a named difference of configs decides on: their ratio says nothing about a cluster.
+
+use super::{Figure, Runs};
+use crate::report::model::{Phase, Report};
+use crate::report::rebalances::kind;
+
+/// How long a classic group waits for more members when it forms. It is in all that the members
+/// wait for then.
+const FORMATION: &str = "group.initial.rebalance.delay.ms";
+/// How long the loss of members is not noticed.
+const SESSION: &str = "group.consumer.session.timeout.ms";
+/// How soon members learn of a rebalance.
+const HEARTBEAT: &str = "group.consumer.heartbeat.interval.ms";
+/// That of classic groups, and of consumer groups where brokers do not report it.
+const OF_GROUPS: &str = "the groups' configuration";
+
+impl Runs {
+    /// Marks the figures that a difference explains which stands above them.
+    pub(super) fn explain(&self, figures: &mut [Figure]) {
+        let names: Vec<String> = self.differing();
+        let formations = self.phases_with("formation");
+        let crashes = self.phases_with("crashed");
+        for figure in figures {
+            let is_of = |phases: &[String]| {
+                let name = figure.name.strip_prefix("phase ").map(|it| it.trim_end());
+                name.is_some_and(|name| phases.iter().any(|phase| phase == name))
+            };
+            let waits =
+                figure.name.starts_with("pause ") || figure.name == "unowned partition-seconds";
+            let forms = figure.name.starts_with("rebalance, formation")
+                || figure.name.starts_with("join ")
+                || figure.name.starts_with("sync ");
+            let decides = |config: &str| match config {
+                FORMATION => forms || waits || is_of(&formations),
+                SESSION | OF_GROUPS => {
+                    figure.name.starts_with("rebalance, crashed") || is_of(&crashes)
+                }
+                HEARTBEAT => figure.name.starts_with("rebalance, "),
+                _ => false,
+            };
+            figure.explained = names.iter().find(|config| decides(config)).cloned();
+        }
+    }
+
+    /// The configs in which the runs differ.
+    fn differing(&self) -> Vec<String> {
+        let differs = |of: &dyn Fn(&Report) -> Option<String>| {
+            let mut values = self.each().iter().map(|(_, report)| of(report));
+            let first = values.next().flatten();
+            first.is_some() && values.any(|value| value.is_some() && value != first)
+        };
+        let keys = [FORMATION, SESSION, HEARTBEAT].into_iter();
+        let of_brokers =
+            keys.filter(|key| differs(&|report| report.run.configs.get(*key).cloned()));
+        let sessions = |report: &Report| {
+            let all = report.run.group_configs.iter().map(|group| group.session_timeout);
+            Some(format!("{:?}", Vec::from_iter(all)))
+        };
+        let of_groups = [OF_GROUPS].into_iter().filter(|_| differs(&sessions));
+        of_brokers.chain(of_groups).map(str::to_owned).collect()
+    }
+
+    /// The names of the phases in which a rebalance of this kind began.
+    fn phases_with(&self, trigger: &str) -> Vec<String> {
+        let of_report = |report: &Report| -> Vec<String> {
+            let begun = report.rebalances.iter().filter(|it| kind(&it.trigger) == trigger);
+            let within = |phase: &&Phase| {
+                begun.clone().any(|it| (phase.began..phase.ended).contains(&it.began))
+            };
+            report.phases.iter().filter(within).map(|phase| phase.name.clone()).collect()
+        };
+        self.each().iter().flat_map(|(_, report)| of_report(report)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    /// The figures of two runs, of which one is ten times slower, and whether they have a colour.
+    fn coloured(second: &str) -> Vec<(String, Option<String>, bool)> {
+        let run = |factor, delay: &str| {
+            let mut report = sample::report_slower(factor, delay);
+            report.run.configs = [(FORMATION.to_owned(), delay.to_owned())].into();
+            (delay.to_owned(), report)
+        };
+        let runs = Runs::of(vec![run(1.0, "0"), run(10.0, second)]);
+        let figures = runs.figures().into_iter();
+        figures
+            .map(|it| (it.name.clone(), it.explained.clone(), it.better(1, 1.1).is_some()))
+            .collect()
+    }
+
+    #[test]
+    fn a_ratio_that_a_difference_of_configs_explains_has_no_colour() {
+        let figures = coloured("3000");
+        let of = |name: &str| figures.iter().find(|(it, ..)| it.starts_with(name)).unwrap();
+        for waits in ["rebalance, formation", "pause p50", "join p50"] {
+            let (name, explained, has_colour) = of(waits);
+            assert_eq!((explained.as_deref(), *has_colour), (Some(FORMATION), false), "{name}");
+        }
+        for other in ["commit p50", "heartbeat p99"] {
+            let (name, explained, has_colour) = of(other);
+            assert_eq!((explained, *has_colour), (&None, true), "{name}");
+        }
+        assert!(coloured("0").iter().all(|(_, explained, _)| explained.is_none()));
+    }
+}
