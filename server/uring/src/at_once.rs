@@ -1,6 +1,6 @@
 //! Operations that are done at once or not at all: without waiting for a disk or for a peer.
 //!
-//! Sockets are blocking, as the ring needs it: for a non-blocking one it reports EAGAIN instead of
+//! The sockets of a ring are blocking, as it needs them: for a non-blocking one it reports EAGAIN instead of
 //! waiting until the socket accepts bytes. As sendfile(2) has no flags, the socket is made
 //! non-blocking for the time of the call. No other operation runs on it meanwhile: the ring's
 //! operations are carried out by the same thread, in `io_uring_enter`.
@@ -9,6 +9,13 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::file::File;
+
+/// A socket, and whether an operation without a flag against it waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Socket {
+    pub(crate) fd: RawFd,
+    pub(crate) waits: bool,
+}
 
 /// Reads a part of a file from the page cache. False if it is not there, or not all of it: it may
 /// be past the end, or the file system may not know how.
@@ -31,23 +38,23 @@ pub(crate) fn read(file: &File, offset: u64, buf: &mut [u8]) -> bool {
 ///
 /// # Errors
 /// Those of send(2).
-pub(crate) fn send(socket: RawFd, bytes: &[u8]) -> io::Result<usize> {
+pub(crate) fn send(socket: Socket, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
     // SAFETY: the pointer and the length are those of a slice.
-    sent_bytes(unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), flags) })
+    sent_bytes(unsafe { libc::send(socket.fd, bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
 /// Sends as much of a part of a file as the socket accepts without blocking, without a copy. None
 /// if the part is not in the page cache, or cannot be sent in this way.
-pub(crate) fn send_file(socket: RawFd, file: &File, offset: u64, len: u32) -> Option<usize> {
+pub(crate) fn send_file(socket: Socket, file: &File, offset: u64, len: u32) -> Option<usize> {
     if !file.is_cached(offset, len) {
         return None;
     }
-    let _non_blocking = NonBlocking::set(socket).ok()?;
+    let _non_blocking = if socket.waits { Some(NonBlocking::set(socket.fd).ok()?) } else { None };
     let (fd, mut offset) = (file.std().as_raw_fd(), offset as libc::off_t);
     // SAFETY: the pointer is to the offset. (A closed socket raises no signal: Rust's start-up code
     // has SIGPIPE ignored.)
-    let sent = unsafe { libc::sendfile(socket, fd, &raw mut offset, len as usize) };
+    let sent = unsafe { libc::sendfile(socket.fd, fd, &raw mut offset, len as usize) };
     match sent_bytes(sent) {
         // The file is shorter than the part: the ring's read then reports it.
         Ok(0) if sent == 0 => None,
@@ -101,6 +108,10 @@ mod tests {
         File::from_std(file)
     }
 
+    fn socket(stream: &UnixStream) -> Socket {
+        Socket { fd: stream.as_raw_fd(), waits: true }
+    }
+
     #[test]
     fn what_is_cached_is_read_and_what_is_not_there_is_not() {
         let (file, mut buf) = (file(b"0123456789"), [0; 4]);
@@ -112,7 +123,7 @@ mod tests {
     #[test]
     fn a_file_is_sent_as_far_as_there_is_room_and_the_socket_blocks_as_before() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let (socket, file) = (ours.as_raw_fd(), file(&[7; 4 << 20]));
+        let (socket, file) = (socket(&ours), file(&[7; 4 << 20]));
         let sent = send_file(socket, &file, 0, 4 << 20).unwrap();
         assert!(sent > 0 && sent < 4 << 20, "{sent} bytes");
         assert_eq!(send_file(socket, &file, 0, 100), Some(0), "no room");
@@ -120,14 +131,14 @@ mod tests {
         theirs.read_exact(&mut got).unwrap();
         assert!(got.iter().all(|byte| *byte == 7));
         // SAFETY: it takes a descriptor.
-        let flags = unsafe { libc::fcntl(socket, libc::F_GETFL) };
+        let flags = unsafe { libc::fcntl(socket.fd, libc::F_GETFL) };
         assert_eq!(flags & libc::O_NONBLOCK, 0);
     }
 
     #[test]
     fn what_cannot_be_sent_is_left_to_others() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let (socket, file) = (ours.as_raw_fd(), file(b"0123456789"));
+        let (socket, file) = (socket(&ours), file(b"0123456789"));
         // In the page of the last byte, which is cached.
         assert_eq!(send_file(socket, &file, 10, 5), None);
         file.std().set_len(1 << 20).unwrap();

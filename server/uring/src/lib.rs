@@ -51,6 +51,7 @@ mod recv;
 mod ring;
 mod send;
 mod slice;
+mod spare;
 mod stream;
 mod sync;
 mod tag;

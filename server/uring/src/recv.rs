@@ -27,12 +27,12 @@ pub(crate) struct Receiving {
     armed: Option<Kind>,
     pub(crate) paused: bool,
     /// The stream ended or broke: no further receive.
-    ended: bool,
-    comes_first: bool,
+    pub(crate) ended: bool,
+    pub(crate) comes_first: bool,
     /// It sends much; with the number of small receives in a row.
     bulk: Option<u8>,
     /// It is among those that wait to be received from.
-    waits: bool,
+    pub(crate) waits: bool,
 }
 
 impl Receiving {
@@ -40,8 +40,16 @@ impl Receiving {
         self.armed.is_some()
     }
 
+    /// Has it wait to be received from, if that is wanted and it does not wait yet.
+    pub(crate) fn begins_to_wait(&mut self) -> bool {
+        let is_idle = self.armed.is_none() && !self.ended;
+        let begins = is_idle && !self.paused && !self.waits;
+        self.waits |= begins;
+        begins
+    }
+
     /// The kind of its next receive.
-    fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         match (self.bulk, self.comes_first) {
             (Some(_), _) => Kind::RecvBulk,
             (None, true) => Kind::Recv,
@@ -50,7 +58,7 @@ impl Receiving {
     }
 
     /// Takes note of a receive; true if the next one is to be of another kind.
-    fn note(&mut self, bytes: usize, is_full: bool) -> bool {
+    pub(crate) fn note(&mut self, bytes: usize, is_full: bool) -> bool {
         let before = self.kind();
         self.bulk = match self.bulk {
             _ if is_full => Some(0),
@@ -134,11 +142,8 @@ impl Ring {
     /// Receives from a connection, in the next turn or, if it sends much, in one of the next.
     pub(crate) fn arm_recv(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
-        let receiving = &mut slot.receiving;
-        let is_idle = receiving.armed.is_none() && !receiving.ended;
-        if is_idle && !receiving.paused && !receiving.waits {
-            receiving.waits = true;
-            self.waiting.push(conn, receiving);
+        if slot.receiving.begins_to_wait() {
+            self.waiting.push(conn, &slot.receiving);
         }
     }
 

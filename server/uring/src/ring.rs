@@ -21,6 +21,7 @@ use crate::event::Event;
 use crate::ids::ConnId;
 use crate::probe::{self, SetupError};
 use crate::recv::Waiting;
+use crate::spare::{SpareBuffers, SpareSlices};
 use crate::tag::{Kind, Tag};
 use crate::wake::Wake;
 
@@ -56,9 +57,8 @@ pub struct Ring {
     pub(crate) closes: VecDeque<ConnId>,
     /// Connections to be received from.
     pub(crate) waiting: Waiting,
-    pub(crate) spare: Vec<Vec<u8>>,
-    /// Buffers for slices, to be used again: the next slice takes the last.
-    pub(crate) spare_slices: Vec<AlignedBuf>,
+    pub(crate) spare: SpareBuffers,
+    pub(crate) spare_slices: SpareSlices,
     /// Connections with a slice that is to be started, in order.
     pub(crate) slices: VecDeque<ConnId>,
     /// The sent bytes of slices, which are not reported yet.
@@ -98,8 +98,8 @@ impl Ring {
             dirty: Vec::new(),
             closes: VecDeque::new(),
             waiting: Waiting::default(),
-            spare: Vec::new(),
-            spare_slices: Vec::new(),
+            spare: SpareBuffers::default(),
+            spare_slices: SpareSlices::default(),
             slices: VecDeque::new(),
             streamed: VecDeque::new(),
             pool: ManuallyDrop::new(pool),

@@ -4,10 +4,7 @@ use std::io;
 
 use io_uring::{opcode, types};
 
-use crate::config::{
-    SEND_APPEND_BYTES_MAX, SEND_BUFFERS_MAX, SEND_COPY_BYTES_MAX, SPARE_BUFFER_BYTES_MAX,
-    SPARE_BUFFERS_MAX,
-};
+use crate::config::{SEND_APPEND_BYTES_MAX, SEND_BUFFERS_MAX, SEND_COPY_BYTES_MAX};
 use crate::connection::State;
 use crate::event::Event;
 use crate::ids::ConnId;
@@ -60,7 +57,7 @@ impl Ring {
     pub fn output(&mut self, conn: ConnId) -> Option<&mut Vec<u8>> {
         let slot = self.connections.get_open(conn)?;
         if !slot.sending.appendable(1) {
-            let buffer = self.spare.pop().unwrap_or_default();
+            let buffer = self.spare.take();
             slot.sending.queue.push(buffer);
         }
         if !std::mem::replace(&mut slot.sending.dirty, true) {
@@ -93,16 +90,12 @@ impl Ring {
 
     /// An empty buffer, reusing the memory of one that was sent if there is one.
     pub fn buffer(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
+        self.spare.take()
     }
 
     /// Keeps a buffer for reuse by [`Ring::buffer`] and [`Ring::output`].
-    pub fn recycle(&mut self, mut buffer: Vec<u8>) {
-        let worth = 1..=SPARE_BUFFER_BYTES_MAX;
-        if worth.contains(&buffer.capacity()) && self.spare.len() < SPARE_BUFFERS_MAX {
-            buffer.clear();
-            self.spare.push(buffer);
-        }
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        self.spare.keep(buffer);
     }
 
     /// Bytes of output that the socket has not taken yet.

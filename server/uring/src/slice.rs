@@ -1,13 +1,14 @@
 //! The bytes and parts of files that are sent next on a connection.
 
 use std::collections::VecDeque;
+use std::io;
 use std::ops::Deref;
 
 use io_uring::{opcode, squeue, types};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 
 use crate::aligned::AlignedBuf;
-use crate::at_once;
+use crate::at_once::{self, Socket};
 use crate::file::File;
 
 /// The shortest part of a file that is sent without a copy; for a shorter one, the system calls for
@@ -95,7 +96,7 @@ impl Deref for Slice {
 
 impl Slice {
     /// Reads and sends in order until the next step would have to wait.
-    pub(crate) fn send_at_once(&mut self, socket: RawFd) -> Next {
+    pub(crate) fn send_at_once(&mut self, socket: Socket) -> Next {
         while let Some(read) = self.reads.front() {
             let done = match read.len {
                 UNCOPIED_BYTES_MIN.. => self.send_uncopied(socket),
@@ -130,7 +131,7 @@ impl Slice {
     }
 
     /// Sends the next part of a file, and the bytes before it.
-    fn send_uncopied(&mut self, socket: RawFd) -> Option<Sent> {
+    fn send_uncopied(&mut self, socket: Socket) -> Option<Sent> {
         let SliceRead { file, offset, at, len } = self.reads.front()?;
         if self.sent < *at {
             self.sent += at_once::send(socket, &self.buf[self.sent..*at]).ok()?;
@@ -161,4 +162,10 @@ impl Slice {
             read.flags(squeue::Flags::ASYNC)
         })
     }
+}
+
+/// The error of a file that has fewer bytes than were to be read.
+pub(crate) fn ends_early(read: usize, wanted: usize) -> io::Error {
+    let text = format!("only {read} of {wanted} bytes are there");
+    io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }

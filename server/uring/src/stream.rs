@@ -14,16 +14,15 @@ use std::io;
 use io_uring::{opcode, squeue, types};
 
 use crate::aligned::AlignedBuf;
-use crate::config::{
-    READ_AHEAD_BYTES, SLICE_BYTES_PER_TURN, SPARE_SLICE_BYTES_MAX, SPARE_SLICES_MAX,
-};
+use crate::at_once::Socket;
+use crate::config::{READ_AHEAD_BYTES, SLICE_BYTES_PER_TURN};
 use crate::connection::State;
 use crate::disk::{DiskOp, outcome};
 use crate::event::Event;
 use crate::file::File;
 use crate::ids::ConnId;
 use crate::ring::Ring;
-use crate::slice::{Goes, Next, Slice};
+use crate::slice::{Goes, Next, Slice, ends_early};
 use crate::tag::{Kind, Tag};
 
 /// The socket takes as many bytes as fit in its buffer, without waiting.
@@ -59,19 +58,12 @@ impl Streaming {
 impl Ring {
     /// An empty slice; to be passed to [`Ring::stream`] or [`Ring::drop_slice`].
     pub fn slice(&mut self) -> Slice {
-        let buf = self.spare_slices.pop();
-        let buf = buf.unwrap_or_else(|| AlignedBuf::with_capacity(SPARE_SLICE_BYTES_MAX));
-        Slice::new(buf)
+        self.spare_slices.take()
     }
 
     /// Drops a slice that is not sent, and keeps its buffer for reuse.
     pub fn drop_slice(&mut self, slice: Slice) {
-        let mut buf = slice.buf;
-        let is_worth = buf.capacity() <= SPARE_SLICE_BYTES_MAX;
-        if is_worth && self.spare_slices.len() < SPARE_SLICES_MAX {
-            buf.clear();
-            self.spare_slices.push(buf);
-        }
+        self.spare_slices.keep(slice);
     }
 
     /// Sends as much of a slice as the socket accepts at once, at one of the next turns.
@@ -143,7 +135,7 @@ impl Ring {
             self.end_slice(conn);
             return 0;
         };
-        let socket = slot.raw_fd();
+        let socket = Socket { fd: slot.raw_fd(), waits: true };
         let Some(slice) = &mut slot.streaming.slice else { return 0 };
         let len = slice.buf.len();
         let next = match slice.goes {
@@ -287,9 +279,4 @@ impl Ring {
             self.drop_slice(slice);
         }
     }
-}
-
-fn ends_early(read: usize, wanted: usize) -> io::Error {
-    let text = format!("only {read} of {wanted} bytes are there");
-    io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }

@@ -1,8 +1,9 @@
-//! Waking a ring from another thread: an eventfd that the ring always reads.
+//! Waking a ring or a poller from another thread: an eventfd, which a ring always reads and a poller
+//! watches.
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,8 +13,8 @@ use crate::event::Event;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// Wakes the ring that it came from: its turn ends with [`Event::Woken`]. Several calls before the
-/// ring sees them are one event. It may outlive the ring.
+/// Wakes the ring or poller that it came from: its turn ends with [`Event::Woken`]. Several calls
+/// before that sees them are one event. It may outlive the ring or poller.
 #[derive(Debug, Clone)]
 pub struct Waker {
     shared: Arc<Shared>,
@@ -27,6 +28,29 @@ impl Waker {
             // to read anyway.
             let _ = (&self.shared.eventfd).write(&1u64.to_ne_bytes());
         }
+    }
+}
+
+impl Waker {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointers; the result is checked.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a new descriptor without another owner.
+        let eventfd = unsafe { File::from_raw_fd(fd) };
+        Ok(Self { shared: Arc::new(Shared { eventfd, pending: AtomicBool::new(false) }) })
+    }
+
+    /// The descriptor that becomes readable with each wake-up, also if it is not read.
+    pub(crate) fn raw_fd(&self) -> RawFd {
+        self.shared.eventfd.as_raw_fd()
+    }
+
+    /// A wake-up has been seen: the next one is another.
+    pub(crate) fn seen(&self) {
+        self.shared.pending.swap(false, Ordering::AcqRel);
     }
 }
 
@@ -45,15 +69,7 @@ pub(crate) struct Wake {
 
 impl Wake {
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the result is checked.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a new descriptor without another owner.
-        let eventfd = unsafe { File::from_raw_fd(fd) };
-        let shared = Arc::new(Shared { eventfd, pending: AtomicBool::new(false) });
-        Ok(Self { waker: Waker { shared }, counter: Box::new(0) })
+        Ok(Self { waker: Waker::new()?, counter: Box::new(0) })
     }
 }
 
@@ -64,7 +80,7 @@ impl Ring {
     }
 
     pub(crate) fn arm_wake(&mut self) {
-        let fd = types::Fd(self.wake.waker.shared.eventfd.as_raw_fd());
+        let fd = types::Fd(self.wake.waker.raw_fd());
         let counter: *mut u64 = &mut *self.wake.counter;
         let read = opcode::Read::new(fd, counter.cast(), size_of::<u64>() as u32).build();
         self.push(read, Tag::new(Kind::Wake, 0, 0));
@@ -74,7 +90,7 @@ impl Ring {
         if result == -libc::ECANCELED {
             return None;
         }
-        self.wake.waker.shared.pending.swap(false, Ordering::AcqRel);
+        self.wake.waker.seen();
         self.arm_wake();
         Some(Event::Woken)
     }
