@@ -1,24 +1,24 @@
 //! The decisions of a shard's loop, without I/O: which completions become which events, what is
-//! done for a command, and when a turn ends. [`Io`] carries them out: on a ring
-//! (`reactor/ring.rs`), or in the simulator. One turn is: completions -> events -> `step` ->
+//! done for a command, and when a turn ends. [`Io`] carries them out: on a driver
+//! (`reactor/driven.rs`), or in the simulator. One turn is: completions -> events -> `step` ->
 //! commands -> a wait.
 
 mod backup;
+mod driven;
 mod error;
 pub(crate) mod handshakes;
 mod io;
 mod leave;
 mod lines;
 mod numbers;
-mod ring;
 mod secured;
 mod shares;
 #[cfg(test)]
 mod tests;
 
+pub use driven::{DrivenReactor, Parts};
 pub use error::ReactorError;
 pub use io::{Completion, Io};
-pub use ring::{Parts, RingReactor};
 pub use secured::TlsCounters;
 pub use shares::Share;
 

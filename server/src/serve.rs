@@ -14,14 +14,14 @@ use crate::data_dir::{DataDir, Meta};
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
 use crate::disk_reserve;
-use crate::files::{Caller, Freeing, RingIo, block_bytes};
+use crate::files::{Caller, DrivenIo, Freeing, block_bytes};
 use crate::host::Host;
 use crate::logging;
 use crate::mailbox::Peer;
 use crate::metrics::{self, Admin, ShardState, ShardStates};
 use crate::placement::Placement;
 use crate::random::RandomIds;
-use crate::reactor::{End, Parts, RingReactor};
+use crate::reactor::{DrivenReactor, End, Parts};
 use crate::reshard;
 use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
 use crate::supervisor::{READY, STOPPING, notify};
@@ -31,7 +31,7 @@ use crate::users::FirstUser;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use lines::{log_addresses, log_file_size_limit, log_start, log_unused, log_without_effect};
 use muster_tls::Tls;
-use muster_uring::{ConnectionBudget, ListenerId, Ring};
+use muster_uring::{ConnectionBudget, Driver, ListenerId, Ring};
 use ports::endpoints;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
@@ -330,7 +330,7 @@ fn run(start: Start) -> Stopped {
 /// match its log is loaded again, while the others continue.
 fn run_shard(
     mut shard: Shard,
-    mut reactor: RingReactor,
+    mut reactor: DrivenReactor<impl Driver>,
     host: &mut Host,
     states: &ShardStates,
 ) -> Result<Stopped, Failure> {
@@ -353,13 +353,13 @@ fn run_shard(
     Ok((inspection.progress().flushed(), inspection.are_transactions_settled()))
 }
 
-fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
+fn prepare(start: Start, host: &Host) -> Result<(Shard, DrivenReactor<Ring>), Failure> {
     pin(start.number);
     let clock = Clock::start();
     let mut ring = Ring::new_or_smaller(start.ring)?;
     ring.share_budget(start.budget);
-    let mut io = RingIo::new(ring, start.options.data.clone(), start.caller);
-    let mut files = RingIo::files(clock.times().now);
+    let mut io = DrivenIo::new(ring, start.options.data.clone(), start.caller);
+    let mut files = DrivenIo::files(clock.times().now);
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;
     sync_left(data, &data.join(log_directory(start.options.shards, start.number)))?;
@@ -377,20 +377,20 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, RingReactor), Failure> {
     for op in ops {
         files.perform(&mut io, op)?;
     }
-    let listeners = listen_on_all(&mut io.ring, &start.options, start.number)?;
-    start.ready.send(Ok((start.number, io.ring.waker())))?;
+    let listeners = listen_on_all(&mut io.driver, &start.options, start.number)?;
+    start.ready.send(Ok((start.number, io.driver.waker())))?;
     drop(start.ready);
     let peers = start.peers.recv()?;
     let Start { mailbox, certificates, telemetry, .. } = start;
     let parts = Parts { io, listeners, mailbox, peers, certificates, telemetry, clock };
-    let mut reactor = RingReactor::new(parts, files);
+    let mut reactor = DrivenReactor::new(parts, files);
     reactor.secure(altered.unwrap_or(start.tls));
     Ok((shard, reactor))
 }
 
 /// Opens the listeners of a shard, in order.
 fn listen_on_all(
-    ring: &mut Ring,
+    driver: &mut impl Driver,
     options: &Options,
     number: u32,
 ) -> Result<Vec<ListenerId>, Failure> {
@@ -398,7 +398,7 @@ fn listen_on_all(
     let listen = |(first, listener): (&SocketAddr, &ServedListener)| {
         let mut address = *first;
         address.set_port(listener.listen.of_shard(number)?.port);
-        let id = listen(ring, address);
+        let id = listen(driver, address);
         Ok(id.map_err(|error| not_listened(options, (*first, address), number, &error))?)
     };
     addresses.map(listen).collect()
@@ -406,10 +406,10 @@ fn listen_on_all(
 
 /// Listens; retries for a while if the address is in use: the kernel holds the listener of a killed
 /// server until its ring is released.
-fn listen(ring: &mut Ring, address: SocketAddr) -> io::Result<ListenerId> {
+fn listen(driver: &mut impl Driver, address: SocketAddr) -> io::Result<ListenerId> {
     let deadline = Instant::now() + LISTEN_PATIENCE;
     loop {
-        match ring.listen(address, BACKLOG) {
+        match driver.listen(address, BACKLOG) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
                 thread::sleep(LISTEN_RETRY);
             }

@@ -1,24 +1,24 @@
 //! A shard's open files: decides when the file operations of its logs start and which syncs wait
 //! for which writes, and limits the files that are being closed. [`FileIo`] carries them out: on a
-//! ring, or on a disk of the simulator.
+//! driver, or on a disk of the simulator.
 
 mod caller;
 mod calls;
 mod counters;
+mod driven;
 mod freeing;
 mod io;
 mod lane;
 mod order;
-mod ring;
 mod slices;
 #[cfg(test)]
 mod tests;
 
 pub use caller::Caller;
 pub use counters::{FileCounters, FileGauges};
+pub use driven::{DrivenIo, block_bytes};
 pub use freeing::Freeing;
 pub use io::{Call, CallDone, Descriptor, FileError, FileIo, PartsTo};
-pub use ring::{RingIo, block_bytes};
 
 use crate::backup::Links;
 use crate::shard::Part;

@@ -7,14 +7,14 @@ use std::{fmt, io};
 /// Why a shard cannot continue.
 #[derive(Debug)]
 pub enum ReactorError {
-    Ring(io::Error),
+    Driver(io::Error),
     File(FileError),
 }
 
 impl fmt::Display for ReactorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ring(error) => write!(f, "the io_uring is unusable: {error}"),
+            Self::Driver(error) => write!(f, "the driver of its sockets is unusable: {error}"),
             Self::File(error) => error.fmt(f),
         }
     }

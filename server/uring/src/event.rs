@@ -1,4 +1,4 @@
-//! The events of a ring.
+//! The events of a driver.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::slice::Slice;
 
 /// An event. Those of one connection come in the order in which they occurred.
 #[derive(Debug)]
-pub enum Event {
+pub enum Event<D = RecvBuf> {
     /// A connection was accepted; it already receives.
     Accepted { listener: ListenerId, conn: ConnId },
     /// A connection could not be accepted: out of descriptors, or the client has disconnected. The
@@ -17,7 +17,7 @@ pub enum Event {
     /// [`Ring::resume_accept`](crate::Ring::resume_accept) is called, or a second has passed.
     AcceptFailed { listener: ListenerId, error: io::Error },
     /// Bytes from the peer: never empty, in order.
-    Received { conn: ConnId, data: RecvBuf },
+    Received { conn: ConnId, data: D },
     /// Nothing more will be received: the peer ended its stream (no error) or the connection
     /// broke. After an orderly end sending may still work. The caller has to close the connection,
     /// or to send its remaining output and finish it.

@@ -1,10 +1,10 @@
-//! A shard on a ring: the reactor's operations become those of the ring, and the ring's events its
-//! completions. A turn makes one `io_uring_enter`.
+//! A shard on a driver: the reactor's operations become those of the driver, and the driver's events
+//! its completions. On a ring a turn makes one `io_uring_enter`.
 
 use super::{Completion, End, Io, Next, Reactor, ReactorError, Share};
 use crate::certificates::CertificateThread;
 use crate::clock::{Clock, Times};
-use crate::files::{Files, RingIo};
+use crate::files::{DrivenIo, Files};
 use crate::mailbox::Peer;
 use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
 use crate::telemetry::Push;
@@ -12,14 +12,14 @@ use crate::telemetry_thread::TelemetryThread;
 use crossbeam_channel::Receiver;
 use muster_storage::FileToken;
 use muster_tls::Tls;
-use muster_uring::{ConnId, ListenerId, RecvBuf, Slice};
+use muster_uring::{ConnId, Driver, ListenerId, Slice};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The parts that a reactor runs on.
-pub struct Parts {
-    pub io: RingIo,
+pub struct Parts<D> {
+    pub io: DrivenIo<D>,
     /// In the order of the server's listeners.
     pub listeners: Vec<ListenerId>,
     pub mailbox: Receiver<Message>,
@@ -50,23 +50,23 @@ impl Share {
 /// Output up to this size is appended to the queued output; larger output is passed on whole.
 const COPIED_OUTPUT_BYTES_MAX: usize = 4096;
 
-/// Runs a shard on its ring.
-pub struct RingReactor {
-    reactor: Reactor<OnRing>,
-    io: OnRing,
+/// Runs a shard on its driver.
+pub struct DrivenReactor<D: Driver> {
+    reactor: Reactor<OnDriver<D>>,
+    io: OnDriver<D>,
 }
 
-struct OnRing {
-    parts: Parts,
+struct OnDriver<D> {
+    parts: Parts<D>,
     /// The mailbox may have messages.
     is_woken: bool,
     /// The share under way, and when it began.
     share: (Share, Instant),
 }
 
-impl RingReactor {
-    pub fn new(parts: Parts, files: Files<RingIo>) -> Self {
-        let io = OnRing { parts, is_woken: false, share: (Share::First, Instant::now()) };
+impl<D: Driver> DrivenReactor<D> {
+    pub fn new(parts: Parts<D>, files: Files<DrivenIo<D>>) -> Self {
+        let io = OnDriver { parts, is_woken: false, share: (Share::First, Instant::now()) };
         Self { reactor: Reactor::new(files, io.times()), io }
     }
 
@@ -78,7 +78,7 @@ impl RingReactor {
     /// Runs a shard until it has stopped, or failed.
     ///
     /// # Errors
-    /// The ring is unusable, or a write failed: the process has to end.
+    /// The driver is unusable, or a write failed: the process has to end.
     pub fn run(&mut self, shard: &mut Shard) -> Result<End, ReactorError> {
         loop {
             match self.reactor.output(&mut self.io, shard)? {
@@ -104,7 +104,7 @@ impl RingReactor {
             self.drain()?;
         }
         self.reactor.close_files(&mut self.io);
-        self.io.parts.io.ring.waker().wake();
+        self.io.parts.io.driver.waker().wake();
         Ok(())
     }
 
@@ -123,8 +123,8 @@ impl RingReactor {
     /// Gives clients time to read their last answers.
     fn finish(&mut self) -> Result<(), ReactorError> {
         let Parts { io, listeners, .. } = &mut self.io.parts;
-        listeners.iter().for_each(|listener| io.ring.close_listener(*listener));
-        while self.io.parts.io.ring.connections() > 0 {
+        listeners.iter().for_each(|listener| io.driver.close_listener(*listener));
+        while self.io.parts.io.driver.connections() > 0 {
             let now = self.io.times().now;
             let until = self.reactor.close_finished(&mut self.io, now).unwrap_or(now);
             self.wait(Some(until.max(now + 1)), now)?;
@@ -140,12 +140,12 @@ impl RingReactor {
     }
 
     fn turn(&mut self, timeout: Option<Duration>) -> Result<(), ReactorError> {
-        self.io.parts.io.ring.turn(timeout).map_err(ReactorError::Ring)
+        self.io.parts.io.driver.turn(timeout).map_err(ReactorError::Driver)
     }
 
     /// Takes completions for which there is no shard.
     fn drain(&mut self) -> Result<(), ReactorError> {
-        while let Some(event) = self.io.parts.io.ring.next_event() {
+        while let Some(event) = self.io.parts.io.driver.next_event() {
             if let Some(completion) = self.io.completion(event) {
                 self.reactor.drain(&mut self.io, completion)?;
             }
@@ -158,12 +158,12 @@ impl RingReactor {
     }
 }
 
-impl OnRing {
+impl<D: Driver> OnDriver<D> {
     /// None for an event that the reactor has no use for.
     fn completion(
         &mut self,
-        event: muster_uring::Event,
-    ) -> Option<Completion<ConnId, RecvBuf, Slice>> {
+        event: muster_uring::Event<D::Data>,
+    ) -> Option<Completion<ConnId, D::Data, Slice>> {
         use muster_uring::Event;
         Some(match event {
             Event::Accepted { conn, listener } => {
@@ -201,13 +201,13 @@ impl OnRing {
     }
 }
 
-impl Io for OnRing {
+impl<D: Driver> Io for OnDriver<D> {
     type Conn = ConnId;
-    type Data = RecvBuf;
+    type Data = D::Data;
     type Parts = Slice;
-    type Files = RingIo;
+    type Files = DrivenIo<D>;
 
-    fn files(&mut self) -> &mut RingIo {
+    fn files(&mut self) -> &mut DrivenIo<D> {
         &mut self.parts.io
     }
 
@@ -215,7 +215,7 @@ impl Io for OnRing {
         self.parts.clock.times()
     }
 
-    fn next_completion(&mut self) -> Option<Completion<ConnId, RecvBuf, Slice>> {
+    fn next_completion(&mut self) -> Option<Completion<ConnId, D::Data, Slice>> {
         loop {
             if self.is_woken {
                 if self.parts.io.has_ended() {
@@ -226,16 +226,16 @@ impl Io for OnRing {
                 }
                 self.is_woken = false;
             }
-            let event = self.parts.io.ring.next_first()?;
+            let event = self.parts.io.driver.next_first()?;
             if let Some(completion) = self.completion(event) {
                 return Some(completion);
             }
         }
     }
 
-    fn next_other(&mut self) -> Option<Completion<ConnId, RecvBuf, Slice>> {
+    fn next_other(&mut self) -> Option<Completion<ConnId, D::Data, Slice>> {
         loop {
-            let event = self.parts.io.ring.next_other()?;
+            let event = self.parts.io.driver.next_other()?;
             if let Some(completion) = self.completion(event) {
                 return Some(completion);
             }
@@ -243,11 +243,11 @@ impl Io for OnRing {
     }
 
     fn has_others(&self) -> bool {
-        self.parts.io.ring.has_others()
+        self.parts.io.driver.has_others()
     }
 
     fn unread_since(&self) -> Option<i64> {
-        let since = self.parts.io.ring.unread_since()?;
+        let since = self.parts.io.driver.unread_since()?;
         Some(self.parts.clock.now() - since.elapsed().as_millis() as i64)
     }
 
@@ -275,57 +275,57 @@ impl Io for OnRing {
     }
 
     fn peer(&self, conn: ConnId) -> Option<SocketAddr> {
-        self.parts.io.ring.peer_addr(conn).ok()
+        self.parts.io.driver.peer_addr(conn).ok()
     }
 
     fn is_full(&self) -> bool {
-        self.parts.io.ring.is_full()
+        self.parts.io.driver.is_full()
     }
 
     fn connections_max(&self) -> Option<usize> {
-        self.parts.io.ring.connections_max()
+        self.parts.io.driver.connections_max()
     }
 
     fn send(&mut self, conn: ConnId, output: &mut Vec<u8>) {
-        let ring = &mut self.parts.io.ring;
+        let driver = &mut self.parts.io.driver;
         if output.len() > COPIED_OUTPUT_BYTES_MAX {
-            ring.send(conn, std::mem::take(output));
-        } else if let Some(queued) = ring.output(conn) {
+            driver.send(conn, std::mem::take(output));
+        } else if let Some(queued) = driver.output(conn) {
             queued.extend_from_slice(output);
             output.clear();
         }
     }
 
     fn unsent(&self, conn: ConnId) -> usize {
-        self.parts.io.ring.unsent(conn)
+        self.parts.io.driver.unsent(conn)
     }
 
     fn recycle(&mut self, parts: Slice) {
-        self.parts.io.ring.drop_slice(parts);
+        self.parts.io.driver.drop_slice(parts);
     }
 
     fn put_first(&mut self, conn: ConnId, comes_first: bool) {
-        self.parts.io.ring.put_first(conn, comes_first);
+        self.parts.io.driver.put_first(conn, comes_first);
     }
 
     fn pause_receive(&mut self, conn: ConnId) {
-        self.parts.io.ring.pause_recv(conn);
+        self.parts.io.driver.pause_recv(conn);
     }
 
     fn resume_receive(&mut self, conn: ConnId) {
-        self.parts.io.ring.resume_recv(conn);
+        self.parts.io.driver.resume_recv(conn);
     }
 
     fn await_writable(&mut self, conn: ConnId) {
-        self.parts.io.ring.await_writable(conn);
+        self.parts.io.driver.await_writable(conn);
     }
 
     fn finish(&mut self, conn: ConnId) {
-        self.parts.io.ring.finish(conn);
+        self.parts.io.driver.finish(conn);
     }
 
     fn close(&mut self, conn: ConnId) {
-        self.parts.io.ring.close(conn);
+        self.parts.io.driver.close(conn);
     }
 
     fn mail(&mut self, to: u32, message: Message) {

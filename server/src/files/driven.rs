@@ -1,12 +1,12 @@
-//! Files on a ring: what its kernel calls need beside them. Calls that the ring does not make are
-//! made by the thread of a [`Caller`].
+//! Files on a driver, which is a ring or a poller: what its operations need beside them. Calls that
+//! it does not make are made by the thread of a [`Caller`].
 
 use super::caller::{Ended, open_at_once};
 use super::{Call, Caller, Descriptor, FileIo, Files, PartsTo};
 use hashbrown::HashMap;
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_storage::{FileToken, OpenMode};
-use muster_uring::{AlignedBuf, ConnId, Durability, File, Ring, Slice};
+use muster_uring::{AlignedBuf, ConnId, Driver, Durability, File, Slice};
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ const CLOSING_MAX: usize = 64;
 const SPARE_BUFFERS_MAX: usize = 8;
 const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// A ring, with the data directory and buffers for its file operations.
-pub struct RingIo {
-    pub ring: Ring,
+/// A driver, with the data directory and buffers for its file operations.
+pub struct DrivenIo<D> {
+    pub driver: D,
     /// All paths are relative to it.
     data: PathBuf,
     caller: Caller,
@@ -39,10 +39,10 @@ struct Wanted {
     len: usize,
 }
 
-impl RingIo {
-    pub fn new(ring: Ring, data: PathBuf, caller: Caller) -> Self {
+impl<D: Driver> DrivenIo<D> {
+    pub fn new(driver: D, data: PathBuf, caller: Caller) -> Self {
         Self {
-            ring,
+            driver,
             data,
             caller,
             ended: VecDeque::new(),
@@ -52,7 +52,7 @@ impl RingIo {
         }
     }
 
-    /// No files yet, for a shard on this ring.
+    /// No files yet, for a shard on this driver.
     pub fn files(now: i64) -> Files<Self> {
         Files::new(CLOSING_MAX, now)
     }
@@ -88,11 +88,11 @@ impl RingIo {
     }
 
     fn slice(&mut self) -> &mut Slice {
-        self.slice.get_or_insert_with(|| self.ring.slice())
+        self.slice.get_or_insert_with(|| self.driver.slice())
     }
 }
 
-impl FileIo for RingIo {
+impl<D: Driver> FileIo for DrivenIo<D> {
     type File = File;
     type Conn = ConnId;
 
@@ -101,7 +101,7 @@ impl FileIo for RingIo {
     }
 
     fn call(&mut self, call: Call<File>) {
-        self.caller.call(call, self.ring.waker());
+        self.caller.call(call, self.driver.waker());
     }
 
     fn ended(&mut self) -> Option<Ended> {
@@ -115,7 +115,7 @@ impl FileIo for RingIo {
             OpenMode::Durable | OpenMode::Aside => Durability::Durable,
             OpenMode::Cached => Durability::Cached,
         };
-        self.ring.write(file, offset, aligned, durability, token.0);
+        self.driver.write(file, offset, aligned, durability, token.0);
     }
 
     fn read(&mut self, file: &File, offset: u64, len: u32, token: FileToken) {
@@ -124,12 +124,12 @@ impl FileIo for RingIo {
         let end = (offset + u64::from(len)).next_multiple_of(block);
         let wanted = Wanted { skip: (offset - start) as usize, len: len as usize };
         let buf = self.spare.pop().unwrap_or_default();
-        self.ring.read(file, start, (end - start) as usize, buf, token.0);
+        self.driver.read(file, start, (end - start) as usize, buf, token.0);
         self.reading.insert(token.0, wanted);
     }
 
     fn sync(&mut self, file: &File, token: FileToken) {
-        self.ring.sync(file, token.0);
+        self.driver.sync(file, token.0);
     }
 
     fn put_bytes(&mut self, bytes: Vec<u8>) {
@@ -143,9 +143,9 @@ impl FileIo for RingIo {
     fn send(&mut self, to: PartsTo<ConnId>) {
         let Some(slice) = self.slice.take() else { return };
         match to {
-            PartsTo::Socket(conn) => drop(self.ring.stream(conn, slice)),
-            PartsTo::Reactor(conn) => drop(self.ring.read_slice(conn, slice)),
-            PartsTo::Nowhere => self.ring.drop_slice(slice),
+            PartsTo::Socket(conn) => drop(self.driver.stream(conn, slice)),
+            PartsTo::Reactor(conn) => drop(self.driver.read_slice(conn, slice)),
+            PartsTo::Nowhere => self.driver.drop_slice(slice),
         }
     }
 }

@@ -1,0 +1,196 @@
+//! The interface of a shard to what carries out its operations: a [`Ring`]. It is a generic parameter:
+//! no call is a dynamic one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use crate::aligned::AlignedBuf;
+use crate::buffers::RecvBuf;
+use crate::connection_budget::ConnectionBudget;
+use crate::event::Event;
+use crate::file::File;
+use crate::ids::{ConnId, ListenerId};
+use crate::ring::Ring;
+use crate::slice::Slice;
+use crate::wake::Waker;
+use crate::write::Durability;
+
+/// Carries out the operations of one thread on sockets and files. The functions of [`Ring`] with
+/// the same names describe them.
+pub trait Driver {
+    /// Received bytes.
+    type Data: Deref<Target = [u8]>;
+
+    /// Starts all operations since the last turn and waits for an event, at most for `timeout`.
+    ///
+    /// # Errors
+    /// Only errors that leave the driver unusable.
+    fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// The next event of those that come before all others.
+    fn next_first(&mut self) -> Option<Event<Self::Data>>;
+
+    /// The next one of the others. Those that are not taken are left for the next turn.
+    fn next_other(&mut self) -> Option<Event<Self::Data>>;
+
+    /// Whether [`Self::next_other`] may have an event.
+    fn has_others(&self) -> bool;
+
+    /// The time since when bytes may wait that no event has had.
+    fn unread_since(&self) -> Option<Instant>;
+
+    /// A handle with which any thread can end a turn.
+    fn waker(&self) -> Waker;
+
+    /// # Errors
+    /// Those of bind(2) and listen(2).
+    fn listen(&mut self, addr: SocketAddr, backlog: u32) -> io::Result<ListenerId>;
+
+    /// # Errors
+    /// NotConnected if the listener is closed.
+    fn local_addr(&self, listener: ListenerId) -> io::Result<SocketAddr>;
+
+    fn close_listener(&mut self, listener: ListenerId);
+
+    fn share_budget(&mut self, budget: ConnectionBudget);
+
+    /// Whether no more connections can be accepted: further clients wait in the backlog.
+    fn is_full(&self) -> bool;
+
+    fn connections_max(&self) -> Option<usize>;
+
+    /// Connections that have not been `Closed` yet.
+    fn connections(&self) -> usize;
+
+    /// Takes over a connected stream socket, which receives from now on as if accepted.
+    ///
+    /// # Errors
+    /// There is no place for it; the stream is closed.
+    fn adopt(&mut self, stream: OwnedFd) -> io::Result<ConnId>;
+
+    /// # Errors
+    /// NotConnected if the peer has disconnected or the id is no longer valid.
+    fn peer_addr(&self, conn: ConnId) -> io::Result<SocketAddr>;
+
+    fn put_first(&mut self, conn: ConnId, comes_first: bool);
+
+    fn pause_recv(&mut self, conn: ConnId);
+
+    fn resume_recv(&mut self, conn: ConnId);
+
+    fn output(&mut self, conn: ConnId) -> Option<&mut Vec<u8>>;
+
+    fn send(&mut self, conn: ConnId, bytes: Vec<u8>) -> bool;
+
+    fn unsent(&self, conn: ConnId) -> usize;
+
+    fn slice(&mut self) -> Slice;
+
+    fn drop_slice(&mut self, slice: Slice);
+
+    fn stream(&mut self, conn: ConnId, slice: Slice) -> bool;
+
+    fn read_slice(&mut self, conn: ConnId, slice: Slice) -> bool;
+
+    fn await_writable(&mut self, conn: ConnId);
+
+    fn finish(&mut self, conn: ConnId);
+
+    fn close(&mut self, conn: ConnId);
+
+    fn write(
+        &mut self,
+        file: &File,
+        offset: u64,
+        buf: AlignedBuf,
+        durability: Durability,
+        token: u64,
+    );
+
+    fn read(&mut self, file: &File, offset: u64, len: usize, buf: AlignedBuf, token: u64);
+
+    fn sync(&mut self, file: &File, token: u64);
+
+    /// The next event, or None when it is time for another turn.
+    fn next_event(&mut self) -> Option<Event<Self::Data>> {
+        self.next_first().or_else(|| self.next_other())
+    }
+}
+
+/// Has a type's functions of the same names be those of [`Driver`].
+macro_rules! delegate {
+    ($($name:ident(&mut self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
+        $(fn $name(&mut self $(, $argument: $type)*) $(-> $result)? {
+            Self::$name(self $(, $argument)*)
+        })*
+    };
+    ($($name:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*) => {
+        $(fn $name(&self $(, $argument: $type)*) -> $result {
+            Self::$name(self $(, $argument)*)
+        })*
+    };
+}
+
+macro_rules! driver {
+    ($driver:ty, $data:ty) => {
+        impl Driver for $driver {
+            type Data = $data;
+
+            delegate! {
+                turn(&mut self, timeout: Option<Duration>) -> io::Result<()>;
+                next_first(&mut self) -> Option<Event<$data>>;
+                next_other(&mut self) -> Option<Event<$data>>;
+                listen(&mut self, addr: SocketAddr, backlog: u32) -> io::Result<ListenerId>;
+                close_listener(&mut self, listener: ListenerId);
+                share_budget(&mut self, budget: ConnectionBudget);
+                adopt(&mut self, stream: OwnedFd) -> io::Result<ConnId>;
+                put_first(&mut self, conn: ConnId, comes_first: bool);
+                pause_recv(&mut self, conn: ConnId);
+                resume_recv(&mut self, conn: ConnId);
+                output(&mut self, conn: ConnId) -> Option<&mut Vec<u8>>;
+                send(&mut self, conn: ConnId, bytes: Vec<u8>) -> bool;
+                slice(&mut self) -> Slice;
+                drop_slice(&mut self, slice: Slice);
+                stream(&mut self, conn: ConnId, slice: Slice) -> bool;
+                read_slice(&mut self, conn: ConnId, slice: Slice) -> bool;
+                await_writable(&mut self, conn: ConnId);
+                finish(&mut self, conn: ConnId);
+                close(&mut self, conn: ConnId);
+                write(
+                    &mut self,
+                    file: &File,
+                    offset: u64,
+                    buf: AlignedBuf,
+                    durability: Durability,
+                    token: u64
+                );
+                read(
+                    &mut self,
+                    file: &File,
+                    offset: u64,
+                    len: usize,
+                    buf: AlignedBuf,
+                    token: u64
+                );
+                sync(&mut self, file: &File, token: u64);
+            }
+
+            delegate! {
+                has_others(&self) -> bool;
+                unread_since(&self) -> Option<Instant>;
+                waker(&self) -> Waker;
+                local_addr(&self, listener: ListenerId) -> io::Result<SocketAddr>;
+                is_full(&self) -> bool;
+                connections_max(&self) -> Option<usize>;
+                connections(&self) -> usize;
+                peer_addr(&self, conn: ConnId) -> io::Result<SocketAddr>;
+                unsent(&self, conn: ConnId) -> usize;
+            }
+        }
+    };
+}
+
+driver!(Ring, RecvBuf);
