@@ -5,11 +5,12 @@ use std::fs::{File as StdFile, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::aligned::ALIGNMENT;
+use crate::config::READ_AHEAD_BYTES;
 use crate::page_cache::PageCache;
 
 /// An open file. Clones share the descriptor, and operations under way hold one: it is closed when
@@ -95,6 +96,28 @@ impl File {
     pub(crate) fn is_cached(&self, offset: u64, len: u32) -> bool {
         let page_cache = self.inner.page_cache.lock();
         page_cache.unwrap_or_else(PoisonError::into_inner).holds(self.std(), offset, len)
+    }
+
+    /// Reads up to the end of the buffer or of the file; waits for the disk.
+    ///
+    /// # Errors
+    /// Those of pread(2).
+    pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.std().read_at(buf, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Has the kernel begin to read the bytes from `offset` on. It is advice.
+    pub(crate) fn read_ahead(&self, offset: u64) {
+        let (offset, len) = (offset as libc::off_t, READ_AHEAD_BYTES as libc::off_t);
+        // SAFETY: it takes a descriptor and numbers.
+        unsafe {
+            libc::posix_fadvise(self.std().as_raw_fd(), offset, len, libc::POSIX_FADV_WILLNEED)
+        };
     }
 
     /// A part that is in the page cache may be marked as one at which the kernel reads ahead, and

@@ -45,7 +45,7 @@ enum Sent {
 pub(crate) enum Next {
     /// None: all bytes are sent, or the socket is full.
     End,
-    /// The ring performs the reads that are left, and sends the rest.
+    /// The ring, or threads, perform the reads that are left. The rest is sent.
     Ring,
 }
 
@@ -120,6 +120,19 @@ impl Slice {
             }
         }
         Next::End
+    }
+
+    /// Reads all parts that are left, and waits for the disk. Then no file is in use.
+    ///
+    /// # Errors
+    /// A file could not be read, or ends too early.
+    pub(crate) fn read_all(&mut self) -> io::Result<()> {
+        let (wanted, mut read) = (self.file_bytes(), 0);
+        for SliceRead { file, offset, at, len } in self.reads.drain(..) {
+            read += file.read_at(offset, &mut self.buf[at..at + len as usize])?;
+            file.read_ahead(offset + u64::from(len));
+        }
+        if read < wanted { Err(ends_early(read, wanted)) } else { Ok(()) }
     }
 
     /// Reads the next part of a file into its place.

@@ -31,6 +31,7 @@
 //! the first two at the same time: the second takes 3 to 16 % less CPU time.)
 
 use std::io;
+use std::os::unix::fs::FileExt;
 
 use io_uring::{opcode, squeue};
 
@@ -49,6 +50,34 @@ pub enum Durability {
     Durable,
     /// Reads see the bytes; a power loss may lose them until a `sync`.
     Cached,
+}
+
+/// Writes all of `buf` at `offset`, as [`Ring::write`] does, and waits for it.
+///
+/// # Errors
+/// Not every byte was written, or is durable.
+pub(crate) fn blocking(
+    file: &File,
+    offset: u64,
+    buf: &[u8],
+    durability: Durability,
+) -> io::Result<()> {
+    let block = file.block_bytes().unwrap_or(1);
+    let mut written = 0;
+    while written < buf.len() {
+        match file.std().write_at(&buf[written..], offset + written as u64) {
+            Ok(0) => break,
+            Ok(more) => written += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(explained(error)),
+        }
+        // A direct write can continue only at a block.
+        if !written.is_multiple_of(block) {
+            break;
+        }
+    }
+    whole(written, buf.len())?;
+    if durability == Durability::Durable { file.std().sync_data() } else { Ok(()) }
 }
 
 impl Ring {

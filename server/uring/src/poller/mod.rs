@@ -1,0 +1,3 @@
+//! The parts of a driver for machines whose kernel lets no ring be set up.
+
+mod workers;
