@@ -16,10 +16,10 @@ use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
 /// The time after which a listener that found no free descriptors tries again.
-const REST: Duration = Duration::from_secs(1);
+pub(crate) const REST: Duration = Duration::from_secs(1);
 
 /// The interval at which a ring that is full checks whether another one released some budget.
-const POLL_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const POLL_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Listener {
     /// None once closed.
@@ -107,7 +107,7 @@ impl Ring {
         slot.armed -= 1;
         if result < 0 {
             let is_news = result != -libc::ECANCELED && slot.resting.is_none();
-            slot.resting = slot.resting.or_else(|| scarce(-result).then(Instant::now));
+            slot.resting = slot.resting.or_else(|| is_scarce(-result).then(Instant::now));
             self.accept_ended(listener);
             self.release_unused();
             let error = io::Error::from_raw_os_error(-result);
@@ -236,7 +236,7 @@ pub(crate) fn discard(completion: &cqueue::Entry) {
 }
 
 /// Whether an error lasts until resources are freed: accepting again at once would spin.
-fn scarce(errno: i32) -> bool {
+pub(crate) fn is_scarce(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
 }
 
@@ -259,7 +259,7 @@ const OPTIONS: [(libc::c_int, libc::c_int, libc::c_int); 6] = [
 ];
 
 /// The standard library sets SO_REUSEADDR, but neither these options nor the backlog.
-fn configure(socket: &TcpListener, backlog: u32) -> io::Result<()> {
+pub(crate) fn configure(socket: &TcpListener, backlog: u32) -> io::Result<()> {
     let fd = socket.as_raw_fd();
     for (level, name, value) in OPTIONS {
         let size = size_of::<libc::c_int>() as libc::socklen_t;

@@ -46,7 +46,7 @@ mod file;
 mod ids;
 mod map;
 mod page_cache;
-#[expect(dead_code, reason = "the driver follows")]
+#[expect(dead_code, unreachable_pub, reason = "the driver follows")]
 mod poller;
 mod probe;
 mod read;

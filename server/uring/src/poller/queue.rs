@@ -1,0 +1,111 @@
+//! What a turn has found, in the order in which it is taken.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::buffer::ReadBuf;
+use crate::event::Event;
+use crate::ids::{ConnId, ListenerId};
+
+pub(super) enum Entry {
+    Event(Event<ReadBuf>),
+    /// Bytes are received when the entry is taken: until then they stay in the kernel.
+    Receive(ConnId),
+    Accept(ListenerId),
+}
+
+/// The place of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Before all others.
+    First,
+    /// Among the others, in turns with [`Self::Other`]: it comes first, and sends much.
+    Much,
+    Other,
+}
+
+pub(super) struct Queue {
+    /// When the kernel was asked last.
+    now: Instant,
+    first: VecDeque<Entry>,
+    much: VecDeque<(Entry, Instant)>,
+    other: VecDeque<(Entry, Instant)>,
+    /// The last of the others was one of `much`.
+    was_much: bool,
+    /// Connections with more bytes than a receive took: they are for the next turn.
+    left: VecDeque<(ConnId, Instant)>,
+}
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        Self {
+            now: Instant::now(),
+            first: VecDeque::new(),
+            much: VecDeque::new(),
+            other: VecDeque::new(),
+            was_much: false,
+            left: VecDeque::new(),
+        }
+    }
+
+    /// The kernel has been asked: what follows has come by now.
+    pub(super) fn advance(&mut self) {
+        self.now = Instant::now();
+    }
+
+    pub(super) fn push(&mut self, entry: Entry, order: Order) {
+        match order {
+            Order::First => self.first.push_back(entry),
+            Order::Much => self.much.push_back((entry, self.now)),
+            Order::Other => self.other.push_back((entry, self.now)),
+        }
+    }
+
+    pub(super) fn event(&mut self, event: Event<ReadBuf>, order: Order) {
+        self.push(Entry::Event(event), order);
+    }
+
+    /// Leaves a connection to the next turn.
+    pub(super) fn leave(&mut self, conn: ConnId) {
+        self.left.push_back((conn, self.now));
+    }
+
+    /// The first of the connections that were left.
+    pub(super) fn next_left(&mut self) -> Option<ConnId> {
+        self.left.pop_front().map(|(conn, _)| conn)
+    }
+
+    pub(super) fn next_first(&mut self) -> Option<Entry> {
+        self.first.pop_front()
+    }
+
+    pub(super) fn next_other(&mut self) -> Option<Entry> {
+        let Self { much, other, was_much, .. } = self;
+        let (one, another) = if *was_much { (other, much) } else { (much, other) };
+        let is_one = !one.is_empty();
+        let (entry, _) = one.pop_front().or_else(|| another.pop_front())?;
+        // The other queue was looked at first only if it has an entry.
+        *was_much ^= is_one;
+        Some(entry)
+    }
+
+    pub(super) fn has_first(&self) -> bool {
+        !self.first.is_empty()
+    }
+
+    pub(super) fn has_others(&self) -> bool {
+        !self.much.is_empty() || !self.other.is_empty()
+    }
+
+    /// The connections that were left.
+    pub(super) fn left(&self) -> usize {
+        self.left.len()
+    }
+
+    /// When the oldest of the others and of those that were left came.
+    pub(super) fn since(&self) -> Option<Instant> {
+        let others = [self.much.front(), self.other.front()].into_iter().flatten();
+        let left = self.left.front().map(|(_, since)| *since);
+        others.map(|(_, since)| *since).chain(left).min()
+    }
+}
