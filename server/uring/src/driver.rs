@@ -1,5 +1,5 @@
-//! The interface of a shard to what carries out its operations: a [`Ring`]. It is a generic parameter:
-//! no call is a dynamic one.
+//! The interface of a shard to what carries out its operations: a [`Ring`], or a [`Poller`] where
+//! the kernel lets no ring be set up. It is a generic parameter: no call is a dynamic one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,6 +13,7 @@ use crate::connection_budget::ConnectionBudget;
 use crate::event::Event;
 use crate::file::File;
 use crate::ids::{ConnId, ListenerId};
+use crate::poller::{Poller, ReadBuf};
 use crate::ring::Ring;
 use crate::slice::Slice;
 use crate::wake::Waker;
@@ -194,3 +195,4 @@ macro_rules! driver {
 }
 
 driver!(Ring, RecvBuf);
+driver!(Poller, ReadBuf);

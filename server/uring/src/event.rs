@@ -1,4 +1,4 @@
-//! The events of a driver.
+//! The events of a ring or a poller.
 
 use std::io;
 
@@ -46,4 +46,27 @@ pub enum Event<D = RecvBuf> {
     Synced { token: u64, result: io::Result<()> },
     /// A [`Waker`](crate::Waker) was used.
     Woken,
+}
+
+impl<D> Event<D> {
+    /// The connection that it is about.
+    pub(crate) fn conn(&self) -> Option<ConnId> {
+        match self {
+            Self::Accepted { conn, .. }
+            | Self::Received { conn, .. }
+            | Self::Ended { conn, .. }
+            | Self::Sent { conn, .. }
+            | Self::SendFailed { conn, .. }
+            | Self::Streamed { conn, .. }
+            | Self::SliceRead { conn, .. }
+            | Self::StreamFailed { conn, .. }
+            | Self::Writable { conn }
+            | Self::Closed { conn } => Some(*conn),
+            Self::AcceptFailed { .. }
+            | Self::Written { .. }
+            | Self::Read { .. }
+            | Self::Synced { .. }
+            | Self::Woken => None,
+        }
+    }
 }

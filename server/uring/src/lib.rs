@@ -1,7 +1,9 @@
-//! One io_uring per thread, for sockets and files: the only crate of muster with unsafe code,
-//! behind a safe API.
+//! One io_uring per thread, for sockets and files, or epoll and threads where there is none: the only
+//! crate of muster with unsafe code, behind a safe API.
 //!
 //! # Contract
+//!
+//! That of [`Ring`]. A [`Poller`] keeps it, too, but for what names the kernel's queues.
 //!
 //! - A [`Ring`] belongs to the thread that created it. The loop is: request operations
 //!   ([`Ring::output`], [`Ring::write`], ...), which only queues them; [`Ring::turn`], which
@@ -46,7 +48,6 @@ mod file;
 mod ids;
 mod map;
 mod page_cache;
-#[expect(dead_code, unreachable_pub, reason = "the driver follows")]
 mod poller;
 mod probe;
 mod read;
@@ -70,6 +71,7 @@ pub use event::Event;
 pub use file::{File, is_open_only_here};
 pub use ids::{ConnId, ListenerId};
 pub use map::MappedFile;
+pub use poller::{Poller, ReadBuf};
 pub use probe::{OpenFiles, SetupError, file_size_limit, fit_rings, probe, raise_open_files};
 pub use ring::Ring;
 pub use slice::Slice;

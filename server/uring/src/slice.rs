@@ -135,6 +135,11 @@ impl Slice {
         if read < wanted { Err(ends_early(read, wanted)) } else { Ok(()) }
     }
 
+    /// Whether no part of a file is left to be read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.reads.is_empty()
+    }
+
     /// Reads the next part of a file into its place.
     fn read_at_once(&mut self) -> Option<Sent> {
         let Self { buf, reads, .. } = self;
