@@ -4,10 +4,25 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use muster_uring::{AlignedBuf, Config, Durability, Event, File, Ring};
+mod support;
+
+use muster_uring::{AlignedBuf, Config, Driver, Durability, Event, File, Ring};
+use support::{Made, of_both};
 use test_skips::skip;
 
-fn next(ring: &mut Ring) -> Event {
+of_both! {
+    written_bytes_are_read_back_past_the_page_cache,
+    written_bytes_are_read_back_through_the_page_cache,
+    written_bytes_are_read_back_from_tmpfs,
+    errors_return_token_and_buffer,
+    a_full_device_is_an_error,
+    a_file_dropped_by_its_owner_stays_open_for_queued_operations,
+    any_thread_wakes_the_ring_and_no_wake_up_is_lost,
+    a_turn_without_events_ends_at_its_timeout,
+    a_file_whose_name_is_in_memory_is_opened_at_once_and_none_is_created,
+}
+
+fn next<D: Driver>(ring: &mut D) -> Event<D::Data> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         if let Some(event) = ring.next_event() {
@@ -24,8 +39,8 @@ fn filled(byte: u8, len: usize) -> AlignedBuf {
     buf
 }
 
-fn round_trip(dir: &Path, open: fn(&Path) -> std::io::Result<File>) {
-    let mut ring = Ring::new(Config { sq_entries: 2, cq_entries: 4, ..Config::default() }).unwrap();
+fn round_trip<D: Made>(dir: &Path, open: fn(&Path) -> std::io::Result<File>) {
+    let mut ring = D::made();
     let file = open(&dir.join("segment")).unwrap();
     let block = file.block_bytes().unwrap_or(100);
     let writes = 50;
@@ -36,7 +51,7 @@ fn round_trip(dir: &Path, open: fn(&Path) -> std::io::Result<File>) {
     let mut tokens: Vec<u64> = (0..writes)
         .map(|_| match next(&mut ring) {
             Event::Written { token, result: Ok(()), buf } if buf.len() == block => token,
-            other => panic!("{other:?}"),
+            _ => panic!("another event"),
         })
         .collect();
     tokens.sort_unstable();
@@ -52,32 +67,28 @@ fn round_trip(dir: &Path, open: fn(&Path) -> std::io::Result<File>) {
     }
 }
 
-#[test]
-fn written_bytes_are_read_back_past_the_page_cache() {
+fn written_bytes_are_read_back_past_the_page_cache<D: Made>() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    round_trip(dir.path(), File::open_direct);
+    round_trip::<D>(dir.path(), File::open_direct);
 }
 
-#[test]
-fn written_bytes_are_read_back_through_the_page_cache() {
+fn written_bytes_are_read_back_through_the_page_cache<D: Made>() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    round_trip(dir.path(), File::open_buffered);
+    round_trip::<D>(dir.path(), File::open_buffered);
 }
 
-#[test]
-fn written_bytes_are_read_back_from_tmpfs() {
+fn written_bytes_are_read_back_from_tmpfs<D: Made>() {
     match tempfile::tempdir_in("/dev/shm") {
-        Ok(dir) => round_trip(dir.path(), File::open_direct),
+        Ok(dir) => round_trip::<D>(dir.path(), File::open_direct),
         Err(error) => skip(format!("/dev/shm cannot be written: {error}")),
     }
 }
 
-#[test]
-fn errors_return_token_and_buffer() {
+fn errors_return_token_and_buffer<D: Made>() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("read-only");
     std::fs::write(&path, b"here").unwrap();
-    let mut ring = Ring::new(Config::default()).unwrap();
+    let mut ring = D::made();
     let file = File::from_std(std::fs::File::open(&path).unwrap());
     ring.write(&file, 0, filled(1, 10), Durability::Durable, 5);
     let Event::Written { token: 5, result: Err(error), buf } = next(&mut ring) else { panic!() };
@@ -93,22 +104,20 @@ fn errors_return_token_and_buffer() {
     assert!(matches!(next(&mut ring), Event::Synced { token: 8, result: Ok(()) }));
 }
 
-#[test]
-fn a_full_device_is_an_error() {
+fn a_full_device_is_an_error<D: Made>() {
     let full = match std::fs::OpenOptions::new().write(true).open("/dev/full") {
         Ok(full) => full,
         Err(error) => return skip(format!("/dev/full cannot be opened: {error}")),
     };
-    let mut ring = Ring::new(Config::default()).unwrap();
+    let mut ring = D::made();
     ring.write(&File::from_std(full), 0, filled(1, 4096), Durability::Cached, 1);
     let Event::Written { result: Err(error), .. } = next(&mut ring) else { panic!() };
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
 }
 
-#[test]
-fn a_file_dropped_by_its_owner_stays_open_for_queued_operations() {
+fn a_file_dropped_by_its_owner_stays_open_for_queued_operations<D: Made>() {
     let dir = tempfile::tempdir().unwrap();
-    let mut ring = Ring::new(Config::default()).unwrap();
+    let mut ring = D::made();
     let file = File::open_buffered(&dir.path().join("a")).unwrap();
     ring.write(&file, 0, filled(1, 10), Durability::Cached, 1);
     drop(file);
@@ -130,9 +139,8 @@ fn dropping_a_ring_waits_for_its_writes() {
     drop(ring);
 }
 
-#[test]
-fn any_thread_wakes_the_ring_and_no_wake_up_is_lost() {
-    let mut ring = Ring::new(Config::default()).unwrap();
+fn any_thread_wakes_the_ring_and_no_wake_up_is_lost<D: Made>() {
+    let mut ring = D::made();
     let waker = ring.waker();
     let (sender, receiver) = std::sync::mpsc::channel();
     let threads: Vec<_> = (0..2)
@@ -156,9 +164,8 @@ fn any_thread_wakes_the_ring_and_no_wake_up_is_lost() {
     waker.wake();
 }
 
-#[test]
-fn a_turn_without_events_ends_at_its_timeout() {
-    let mut ring = Ring::new(Config::default()).unwrap();
+fn a_turn_without_events_ends_at_its_timeout<D: Made>() {
+    let mut ring = D::made();
     let start = Instant::now();
     ring.turn(Some(Duration::from_millis(20))).unwrap();
     assert!(start.elapsed() >= Duration::from_millis(20));
@@ -167,15 +174,14 @@ fn a_turn_without_events_ends_at_its_timeout() {
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
-#[test]
-fn a_file_whose_name_is_in_memory_is_opened_at_once_and_none_is_created() {
+fn a_file_whose_name_is_in_memory_is_opened_at_once_and_none_is_created<D: Made>() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("segment");
     assert!(File::open_cached(&path).is_none());
     assert!(!path.exists());
     std::fs::write(&path, b"here").unwrap();
     let file = File::open_cached(&path).expect("it was written a moment ago");
-    let mut ring = Ring::new(Config::default()).unwrap();
+    let mut ring = D::made();
     ring.read(&file, 1, 2, AlignedBuf::default(), 7);
     let Event::Read { token: 7, result: Ok(()), buf } = next(&mut ring) else { panic!() };
     assert_eq!(&*buf, b"er");

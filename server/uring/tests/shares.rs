@@ -7,7 +7,16 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use muster_uring::{Config, ConnId, Event, Ring};
+mod support;
+
+use muster_uring::{Config, ConnId, Driver, Event, Ring};
+use support::{Made, of_both};
+
+of_both! {
+    one_that_sends_little_is_received_in_the_next_turn_and_before_all_others,
+    events_that_are_not_taken_are_left_for_the_next_turn,
+    a_turn_closes_some_and_the_next_turns_the_others,
+}
 
 const GREEDY: usize = 20;
 const PIECE: &[u8] = &[7; 64 << 10];
@@ -22,16 +31,15 @@ fn bulk_bytes(config: &Config) -> usize {
 }
 
 /// Clients with more bytes in their sockets than several turns receive.
-struct Crowd {
-    ring: Ring,
+struct Crowd<D> {
+    ring: D,
     clients: Vec<UnixStream>,
     conns: Vec<ConnId>,
 }
 
-impl Crowd {
-    fn new(config: Config) -> Self {
-        let mut crowd =
-            Self { ring: Ring::new(config).unwrap(), clients: Vec::new(), conns: Vec::new() };
+impl<D: Driver> Crowd<D> {
+    fn new(ring: D) -> Self {
+        let mut crowd = Self { ring, clients: Vec::new(), conns: Vec::new() };
         for _ in 0..GREEDY {
             crowd.connect(PIECE);
         }
@@ -41,7 +49,7 @@ impl Crowd {
     fn connect(&mut self, bytes: &[u8]) -> ConnId {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(bytes).unwrap();
-        let conn = self.ring.adopt(ours).unwrap();
+        let conn = self.ring.adopt(ours.into()).unwrap();
         self.clients.push(theirs);
         self.conns.push(conn);
         conn
@@ -66,7 +74,7 @@ impl Crowd {
 #[test]
 fn a_turn_receives_a_bounded_part_of_those_that_send_much_and_each_has_its_turn() {
     let config = config();
-    let mut crowd = Crowd::new(config);
+    let mut crowd = Crowd::new(Ring::new(config).unwrap());
     let (_, first) = crowd.turn();
     assert!(first.len() == GREEDY && first.values().all(|bytes| *bytes == 2048), "{first:?}");
     let mut received = HashMap::new();
@@ -82,14 +90,15 @@ fn a_turn_receives_a_bounded_part_of_those_that_send_much_and_each_has_its_turn(
     assert!(crowd.ring.unread_since().is_some());
 }
 
-#[test]
-fn one_that_sends_little_is_received_in_the_next_turn_and_before_all_others() {
-    let mut crowd = Crowd::new(config());
+fn one_that_sends_little_is_received_in_the_next_turn_and_before_all_others<D: Made>() {
+    let mut crowd = Crowd::new(D::made());
     let modest = crowd.connect(b"");
     crowd.ring.put_first(modest, true);
     crowd.turn();
     for _ in 0..5 {
-        crowd.clients[GREEDY].write_all(b"little").unwrap();
+        let (greedy, modest_client) = crowd.clients.split_at_mut(GREEDY);
+        greedy.iter_mut().for_each(|client| client.write_all(b"more").unwrap());
+        modest_client[0].write_all(b"little").unwrap();
         let (order, bytes) = crowd.turn();
         assert_eq!((order[0], bytes[&modest]), (modest, 6));
         assert!(order.len() > 1, "the others are received from as well");
@@ -126,9 +135,8 @@ fn one_that_has_sent_much_is_as_before_after_some_small_receives() {
     assert_eq!(was_first, expected, "a full buffer, and eight small receives");
 }
 
-#[test]
-fn events_that_are_not_taken_are_left_for_the_next_turn() {
-    let mut crowd = Crowd::new(config());
+fn events_that_are_not_taken_are_left_for_the_next_turn<D: Made>() {
+    let mut crowd = Crowd::new(D::made());
     crowd.ring.turn(Some(Duration::ZERO)).unwrap();
     assert!(crowd.ring.next_first().is_none() && crowd.ring.has_others());
     let since = crowd.ring.unread_since().unwrap();
@@ -139,9 +147,8 @@ fn events_that_are_not_taken_are_left_for_the_next_turn() {
     assert!(crowd.ring.unread_since() > Some(since));
 }
 
-#[test]
-fn a_turn_closes_some_and_the_next_turns_the_others() {
-    let mut crowd = Crowd::new(config());
+fn a_turn_closes_some_and_the_next_turns_the_others<D: Made>() {
+    let mut crowd = Crowd::new(D::made());
     for _ in 0..GREEDY {
         crowd.connect(b"");
     }

