@@ -59,9 +59,9 @@ fn little_locked_memory_is_found() {
     let data = tempfile::tempdir().unwrap();
     let limited = |bytes: &'static str| [&["prlimit", bytes], &WITHOUT_LOCK[..]].concat();
     let shards = ["--shards", "4"];
-    let output = doctor(&limited("--memlock=131072"), data.path(), &shards).output().unwrap();
-    assert_eq!(finding(&output, "limit.memlock"), "128");
-    assert_eq!(finding(&output, "limit.memlock_full"), "128");
+    let output = doctor(&limited("--memlock=65536"), data.path(), &shards).output().unwrap();
+    assert_eq!(finding(&output, "limit.memlock"), "64");
+    assert_eq!(finding(&output, "limit.memlock_full"), "64");
     let output = doctor(&limited("--memlock=1048576"), data.path(), &shards).output().unwrap();
     assert_eq!(says(&output, "limit.memlock"), ("fine".to_owned(), "1024".to_owned()));
     assert_eq!(finding(&output, "limit.memlock_full"), "1024");

@@ -277,7 +277,7 @@ fn rings_fit_the_limit_of_locked_memory_or_the_error_names_a_number_that_does() 
     let server = command(data.path(), free_ports(8), 8, &[]);
     let text = refused(&mut limited(&["--memlock=131072"], &server));
     assert!(text.contains("RLIMIT_MEMLOCK allows 128 KiB"), "{text}");
-    assert!(text.contains("start with `--shards 2`"), "{text}");
+    assert!(text.contains("start with `--shards 4`"), "{text}");
 }
 
 #[test]

@@ -79,9 +79,10 @@ const BUFFER_ENTRY_BYTES: u64 = 16;
 const QUEUES_HEAD_BYTES: u64 = 256;
 const PAGE_BYTES: u64 = 4096;
 
-/// The smallest ring that is made to fit a limit.
+/// The smallest ring that is made to fit a limit: the buffers get fewer last.
 const SQ_ENTRIES_MIN: u32 = 64;
 const CQ_ENTRIES_MIN: u32 = 512;
+const RECV_BUFFERS_MIN: u16 = 256;
 
 impl Config {
     /// The memory that the kernel locks for such a ring.
@@ -101,8 +102,11 @@ impl Config {
     pub fn smaller(&self) -> Option<Self> {
         let sq_entries = (self.sq_entries / 2).max(SQ_ENTRIES_MIN);
         let cq_entries = (self.cq_entries / 2).max(CQ_ENTRIES_MIN);
-        let is_smaller = sq_entries < self.sq_entries && cq_entries < self.cq_entries;
-        is_smaller.then_some(Self { sq_entries, cq_entries, ..*self })
+        if sq_entries < self.sq_entries && cq_entries < self.cq_entries {
+            return Some(Self { sq_entries, cq_entries, ..*self });
+        }
+        let recv_buffers = (self.recv_buffers / 2).max(RECV_BUFFERS_MIN);
+        (recv_buffers < self.recv_buffers).then_some(Self { recv_buffers, ..*self })
     }
 
     /// The smallest ring that [`Self::smaller`] leads to.
@@ -156,7 +160,7 @@ mod tests {
         assert_eq!(entries(128, 8_192), Some(128));
         assert_eq!(entries(1, 64), Some(128));
         assert_eq!(entries(4, 64), None);
-        assert_eq!(full.smallest().locked_bytes(), 36_864);
+        assert_eq!(full.smallest().locked_bytes(), 24_576);
     }
 
     #[test]

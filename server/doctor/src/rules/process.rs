@@ -5,7 +5,7 @@ use crate::{Change, Facts, Harm, Rule, Wanted};
 
 /// KiB that the kernel locks for the ring of a shard (Linux 6.18), and for the smallest one.
 const RING_KIB: u64 = 416;
-const SMALLEST_RING_KIB: u64 = 36;
+const SMALLEST_RING_KIB: u64 = 24;
 
 /// Descriptors of a shard before any client, of the process beside them, and those with which none
 /// is missed.
