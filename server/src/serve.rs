@@ -1,5 +1,6 @@
 //! Starts the shards, one thread and one core each, and stops them.
 
+mod driver;
 mod lines;
 mod ports;
 mod stop_bound;
@@ -11,7 +12,7 @@ use crate::clock::{self, Clock, wall};
 use crate::cluster::ClusterImage;
 use crate::config::{Config, Served, ServedListener, ShardTls};
 use crate::data_dir::{DataDir, Meta};
-use crate::descriptors::{Descriptors, fewer_shards};
+use crate::descriptors::Descriptors;
 use crate::directories::sync_left;
 use crate::disk_reserve;
 use crate::files::{Caller, DrivenIo, Freeing, block_bytes};
@@ -29,9 +30,10 @@ use crate::telemetry_thread::TelemetryThread;
 use crate::trash;
 use crate::users::FirstUser;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use driver::{Choice, Driver};
 use lines::{log_addresses, log_file_size_limit, log_start, log_unused, log_without_effect};
 use muster_tls::Tls;
-use muster_uring::{ConnectionBudget, Driver, ListenerId, Ring};
+use muster_uring::{ConnectionBudget, ListenerId};
 use ports::endpoints;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
@@ -91,8 +93,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     log_file_size_limit();
     let open_files = muster_uring::raise_open_files()?;
     let descriptors = Descriptors::share(&open_files, options.shards)?;
-    let ring = ring_sizes(options.shards)?;
-    muster_uring::probe(ring.smallest())?;
+    let driver = Choice::make(&options.config, options.shards)?;
     let endpoints = endpoints(options)?;
     let certificates = Certificates::load(&options.config, &options.served.listeners)?;
     let states = ShardStates::new(options.shards);
@@ -137,7 +138,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         options,
         common: &common,
         budget: &budget,
-        ring,
+        driver,
         states: &states,
         tls: &tls,
         certificates: &certificates,
@@ -207,7 +208,7 @@ struct Beginning<'b> {
     options: &'b Options,
     common: &'b Common,
     budget: &'b ConnectionBudget,
-    ring: muster_uring::Config,
+    driver: Choice,
     states: &'b ShardStates,
     /// The TLS of each listener by the configs.
     tls: &'b Arc<[Option<Tls>]>,
@@ -220,13 +221,16 @@ struct RunningShard {
     thread: JoinHandle<Stopped>,
 }
 
+/// Receives a shard's waker, or why it could not start.
+type Ready = Sender<Result<(u32, muster_uring::Waker), Failure>>;
+
 /// The channels between threads while they start, and what a shard needs.
 struct Start {
     number: u32,
     options: Options,
     common: Common,
     budget: ConnectionBudget,
-    ring: muster_uring::Config,
+    driver: Choice,
     block_bytes: u32,
     /// The TLS of each listener by the configs.
     tls: Arc<[Option<Tls>]>,
@@ -235,8 +239,7 @@ struct Start {
     mailbox: Receiver<Message>,
     caller: Caller,
     states: ShardStates,
-    /// Receives this shard's waker, or why it could not start.
-    ready: Sender<Result<(u32, muster_uring::Waker), Failure>>,
+    ready: Ready,
     peers: Receiver<Vec<Peer>>,
     /// From shard 0, whose log has the image, to the others.
     images: Vec<Sender<Arc<ClusterImage>>>,
@@ -244,7 +247,7 @@ struct Start {
 }
 
 fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningShard>, Failure> {
-    let Beginning { options, common, budget, ring, states, tls, certificates, telemetry } =
+    let Beginning { options, common, budget, driver, states, tls, certificates, telemetry } =
         *beginning;
     let count = options.shards as usize;
     let (ready, readiness) = bounded(count);
@@ -262,7 +265,7 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
             options: options.clone(),
             common: common.clone(),
             budget: budget.clone(),
-            ring,
+            driver,
             block_bytes,
             tls: tls.clone(),
             certificates: certificates.clone(),
@@ -303,16 +306,20 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
 /// A shard's thread. A failure after the start, or a panic, ends the process: acknowledged records
 /// are durable, and the other shards must not continue without this one.
 fn run(start: Start) -> Stopped {
+    match start.driver.start(start.number) {
+        Ok(Driver::Ring(ring)) => run_on(ring, start),
+        Ok(Driver::Poller(poller)) => run_on(poller, start),
+        Err(failure) => not_started(&start.ready, failure),
+    }
+}
+
+fn run_on(driver: impl muster_uring::Driver, start: Start) -> Stopped {
     let number = start.number;
     let (ready, states) = (start.ready.clone(), start.states.clone());
     let (data, common) = (start.options.data.clone(), start.common.clone());
     let mut host = Host::new(number, data, common, start.block_bytes);
-    match prepare(start, &host) {
-        Err(failure) => {
-            // The starting thread may have ended because another shard failed first.
-            let _ = ready.send(Err(failure));
-            (0, false)
-        }
+    match prepare(driver, start, &host) {
+        Err(failure) => not_started(&ready, failure),
         Ok((shard, reactor)) => {
             drop(ready);
             let run = || run_shard(shard, reactor, &mut host, &states);
@@ -326,11 +333,17 @@ fn run(start: Start) -> Stopped {
     }
 }
 
+fn not_started(ready: &Ready, failure: Failure) -> Stopped {
+    // The starting thread may have ended because another shard failed first.
+    let _ = ready.send(Err(failure));
+    (0, false)
+}
+
 /// Runs a shard until it has stopped. A shard whose state does not
 /// match its log is loaded again, while the others continue.
 fn run_shard(
     mut shard: Shard,
-    mut reactor: DrivenReactor<impl Driver>,
+    mut reactor: DrivenReactor<impl muster_uring::Driver>,
     host: &mut Host,
     states: &ShardStates,
 ) -> Result<Stopped, Failure> {
@@ -353,12 +366,14 @@ fn run_shard(
     Ok((inspection.progress().flushed(), inspection.are_transactions_settled()))
 }
 
-fn prepare(start: Start, host: &Host) -> Result<(Shard, DrivenReactor<Ring>), Failure> {
-    pin(start.number);
+fn prepare<D: muster_uring::Driver>(
+    mut driver: D,
+    start: Start,
+    host: &Host,
+) -> Result<(Shard, DrivenReactor<D>), Failure> {
     let clock = Clock::start();
-    let mut ring = Ring::new_or_smaller(start.ring)?;
-    ring.share_budget(start.budget);
-    let mut io = DrivenIo::new(ring, start.options.data.clone(), start.caller);
+    driver.share_budget(start.budget);
+    let mut io = DrivenIo::new(driver, start.options.data.clone(), start.caller);
     let mut files = DrivenIo::files(clock.times().now);
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;
@@ -390,7 +405,7 @@ fn prepare(start: Start, host: &Host) -> Result<(Shard, DrivenReactor<Ring>), Fa
 
 /// Opens the listeners of a shard, in order.
 fn listen_on_all(
-    driver: &mut impl Driver,
+    driver: &mut impl muster_uring::Driver,
     options: &Options,
     number: u32,
 ) -> Result<Vec<ListenerId>, Failure> {
@@ -406,7 +421,7 @@ fn listen_on_all(
 
 /// Listens; retries for a while if the address is in use: the kernel holds the listener of a killed
 /// server until its ring is released.
-fn listen(driver: &mut impl Driver, address: SocketAddr) -> io::Result<ListenerId> {
+fn listen(driver: &mut impl muster_uring::Driver, address: SocketAddr) -> io::Result<ListenerId> {
     let deadline = Instant::now() + LISTEN_PATIENCE;
     loop {
         match driver.listen(address, BACKLOG) {
@@ -470,31 +485,9 @@ fn wait(
     Ok((ends, stop_asked.get().copied()))
 }
 
-/// The sizes of the shards' rings within the limit of locked memory.
-fn ring_sizes(shards: u32) -> Result<muster_uring::Config, Failure> {
-    let full = muster_uring::Config::default();
-    let fitting = muster_uring::fit_rings(full, shards, fewer_shards)?;
-    if fitting != full {
-        info!(
-            "RLIMIT_MEMLOCK (ulimit -l) allows no full rings for {shards} shards: they have {} \
-             entries instead of {}, and take more system calls under load",
-            fitting.sq_entries, full.sq_entries
-        );
-    }
-    Ok(fitting)
-}
-
 /// The kernel's id of this run of the machine: memory is lost when it changes. Where it cannot be
 /// read, each start counts as one of another run.
 fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.map_or_else(|_| format!("unknown-{}", wall().0), |id| id.trim().to_owned())
-}
-
-/// Pins a shard to a core, if there are enough.
-fn pin(number: u32) {
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    if let Some(core) = cores.get(number as usize % cores.len().max(1)) {
-        core_affinity::set_for_current(*core);
-    }
 }

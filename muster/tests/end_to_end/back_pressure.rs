@@ -26,7 +26,7 @@ fn large_commit(group: usize) -> Request<'static> {
 }
 
 #[test]
-fn clients_that_fill_the_log_are_answered_when_it_accepts_again() {
+pub fn clients_that_fill_the_log_are_answered_when_it_accepts_again() {
     let (_directory, server) = server();
     let pipelines: Vec<_> = (0..CLIENTS)
         .map(|group| {
@@ -90,7 +90,7 @@ fn is_served(client: &mut Client) {
 }
 
 #[test]
-fn pipelined_fetches_are_answered_in_order() {
+pub fn pipelined_fetches_are_answered_in_order() {
     let (_directory, server) = server();
     let mut client = server.client(0);
     produce_large(&mut client);
@@ -104,7 +104,7 @@ fn pipelined_fetches_are_answered_in_order() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_clients_that_do_not_read() {
+pub fn a_stop_does_not_wait_for_clients_that_do_not_read() {
     let (_directory, mut server) = server();
     produce_large(&mut server.client(0));
     let mut deaf: Vec<Client> = (0..3).map(|_| server.client(0)).collect();

@@ -105,7 +105,7 @@ fn software(name: &str) -> ApiVersionsRequest<'static> {
 }
 
 #[test]
-fn half_a_frame_and_silence_is_closed_when_idle() {
+pub fn half_a_frame_and_silence_is_closed_when_idle() {
     let (_directory, server) = server(&["connections.max.idle.ms=300"]);
     let mut client = server.client(0);
     client.send_raw(&[0, 0, 1, 0, 0, 12]);
@@ -149,7 +149,7 @@ fn a_parked_fetch_does_not_keep_an_idle_connection() {
 }
 
 #[test]
-fn connections_over_the_limit_are_closed_and_counted_down_again() {
+pub fn connections_over_the_limit_are_closed_and_counted_down_again() {
     let (_directory, server) = server(&["max.connections.per.ip=3"]);
     let mut kept: Vec<Bystander> = (0..3).map(|_| Bystander::of(&server)).collect();
     assert!(server.client(0).is_closed());
@@ -163,7 +163,7 @@ fn connections_over_the_limit_are_closed_and_counted_down_again() {
 
 /// Those of one listener wait for its own places.
 #[test]
-fn connections_wait_for_a_place_of_their_listener() {
+pub fn connections_wait_for_a_place_of_their_listener() {
     let (directory, inside) = (tempfile::tempdir().unwrap(), free_ports(2));
     let outside = inside + 1;
     let listeners = format!("listeners=IN://127.0.0.1:{inside},OUT://127.0.0.1:{outside}");
@@ -186,7 +186,7 @@ fn connections_wait_for_a_place_of_their_listener() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_held_back_and_the_others_are_not() {
+pub fn a_client_that_never_reads_is_held_back_and_the_others_are_not() {
     let (_directory, server) = server(&[]);
     let mut bystander = Bystander::of(&server);
     let deaf = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
@@ -272,7 +272,7 @@ fn ten_mebibytes_of_metadata_are_refused() {
 }
 
 #[test]
-fn a_client_that_ends_its_input_still_gets_its_answers() {
+pub fn a_client_that_ends_its_input_still_gets_its_answers() {
     let (_directory, server) = server(&["group.initial.rebalance.delay.ms=300"]);
     create_topic(&server, "t", 1);
     let mut client = server.client(0);
@@ -324,7 +324,7 @@ fn a_client_that_ends_its_input_without_requests_is_closed_at_once() {
 }
 
 #[test]
-fn a_client_that_ends_its_input_gets_records_and_is_closed_then() {
+pub fn a_client_that_ends_its_input_gets_records_and_is_closed_then() {
     let (_directory, server) = server(&[]);
     create_topic(&server, "t", 1);
     let mut client = server.client(0);

@@ -12,7 +12,7 @@ use std::time::Duration;
 const SHARDS: u16 = 2;
 
 #[test]
-fn acknowledged_data_survives_kill_9() {
+pub fn acknowledged_data_survives_kill_9() {
     let kills: u64 = variable("MUSTER_KILLS", 3);
     let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
     println!("MUSTER_SEED={seed} MUSTER_KILLS={kills}");

@@ -2,8 +2,8 @@
 //! system without O_DIRECT, one from which nothing is executed, little locked memory; and on this
 //! one, whatever it is. What needs root is skipped without.
 
+use crate::support::driver::{EPERM, refuse_io_uring};
 use crate::support::{Server, binary, free_ports};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -67,21 +67,10 @@ fn little_locked_memory_is_found() {
     assert_eq!(finding(&output, "limit.memlock_full"), "1024");
 }
 
-/// Refuses io_uring to the calling thread, and to the processes that it starts.
-fn forbid_io_uring() {
-    // io_uring_setup, io_uring_enter and io_uring_register, the same numbers on all machines.
-    let rules = [425, 426, 427].map(|call| (call, Vec::new())).into();
-    const EPERM: u32 = 1;
-    let here = std::env::consts::ARCH.try_into().unwrap();
-    let refuse = SeccompAction::Errno(EPERM);
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, here).unwrap();
-    apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
-}
-
 #[test]
 fn a_filter_of_system_calls_is_found() {
     let confined = || {
-        forbid_io_uring();
+        refuse_io_uring(EPERM);
         let data = tempfile::tempdir().unwrap();
         doctor(&[], data.path(), &["--shards", "1"]).output().unwrap()
     };

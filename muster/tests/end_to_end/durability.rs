@@ -28,7 +28,7 @@ fn committed(client: &mut Client, group: &str) -> i64 {
 }
 
 #[test]
-fn commits_survive_kill_9_and_a_clean_stop() {
+pub fn commits_survive_kill_9_and_a_clean_stop() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), 1, &[]);
     create_topic(&server, "orders", 1);
@@ -78,7 +78,7 @@ fn a_directory_of_three_shards_opens_with_two_and_with_five() {
 }
 
 #[test]
-fn partitions_are_served_by_their_assigned_shards() {
+pub fn partitions_are_served_by_their_assigned_shards() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), 2, &[]);
     let nodes = [1, 1, 1, 0, 1, 1];

@@ -111,7 +111,7 @@ fn api_versions() -> Request<'static> {
 }
 
 #[test]
-fn a_fetch_between_other_requests_is_answered_in_its_place_byte_by_byte() {
+pub fn a_fetch_between_other_requests_is_answered_in_its_place_byte_by_byte() {
     let (_directory, server) = wide_server();
     let client = &mut server.client(0);
     let pipelined: Vec<u8> = (0..30)
@@ -145,7 +145,7 @@ fn delete_topic() -> Request<'static> {
 }
 
 #[test]
-fn an_answer_under_way_is_complete_though_its_topic_is_deleted() {
+pub fn an_answer_under_way_is_complete_though_its_topic_is_deleted() {
     let (directory, server) = wide_server();
     let mut slow = server.client(0);
     slow.send_raw(&frame(4, 1, &fetch()));
@@ -167,7 +167,7 @@ fn an_answer_under_way_is_complete_though_its_topic_is_deleted() {
 }
 
 #[test]
-fn a_file_that_is_too_short_ends_only_the_connection() {
+pub fn a_file_that_is_too_short_ends_only_the_connection() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), 1, &[]);
     create_topic(&server, "t", 1);

@@ -266,7 +266,7 @@ fn limited(limits: &[&str], server: &Command) -> Command {
 fn rings_fit_the_limit_of_locked_memory_or_the_error_names_a_number_that_does() {
     let data = tempfile::tempdir().unwrap();
     let port = free_ports(6);
-    let server = command(data.path(), port, 6, &[]);
+    let server = command(data.path(), port, 6, &["io.driver=io_uring".to_owned()]);
     // A third of the memory of six rings of full size.
     let memory = limited(&["--memlock=854016"], &server);
     let server = Server::of(memory, data.path(), port, 6);
@@ -274,7 +274,7 @@ fn rings_fit_the_limit_of_locked_memory_or_the_error_names_a_number_that_does() 
     (0..6).for_each(|shard| drop(advertised(server.port + shard)));
     drop(server);
 
-    let server = command(data.path(), free_ports(8), 8, &[]);
+    let server = command(data.path(), free_ports(8), 8, &["io.driver=io_uring".to_owned()]);
     let text = refused(&mut limited(&["--memlock=131072"], &server));
     assert!(text.contains("RLIMIT_MEMLOCK allows 128 KiB"), "{text}");
     assert!(text.contains("start with `--shards 4`"), "{text}");

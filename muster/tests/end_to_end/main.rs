@@ -31,6 +31,7 @@ mod first_hour;
 mod full_disk;
 mod hanging_disk;
 mod incidents;
+mod io_driver;
 mod kafka_answers;
 mod large_groups;
 mod listeners;

@@ -13,7 +13,7 @@ const SHARDS: u16 = 2;
 const DISK_BYTES: u64 = 2 << 30;
 
 #[test]
-fn no_acknowledged_data_is_lost_with_the_power() {
+pub fn no_acknowledged_data_is_lost_with_the_power() {
     let losses: u64 = variable("MUSTER_POWER_LOSSES", 2);
     let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
     let mut power = match PowerSupply::new(DISK_BYTES) {

@@ -24,7 +24,7 @@ fn signal(server: &Server, name: &str) {
 }
 
 #[test]
-fn members_survive_a_server_stopped_for_longer_than_their_sessions() {
+pub fn members_survive_a_server_stopped_for_longer_than_their_sessions() {
     let (_directory, server) = server();
     let mut members = join_all(&server, "stopped");
     signal(&server, "-STOP");

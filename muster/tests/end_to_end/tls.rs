@@ -168,7 +168,7 @@ fn fetch(topic: &'static str) -> Request<'static> {
 }
 
 #[test]
-fn answers_are_the_same_as_without_tls_however_long() {
+pub fn answers_are_the_same_as_without_tls_however_long() {
     let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
     let server = place.serve(data.path(), &[]);
     create_topic(&server, "topic", 1);
@@ -295,7 +295,7 @@ fn a_client_of_another_protocol_is_named_once() {
 }
 
 #[test]
-fn half_handshakes_are_closed_after_a_while_and_others_do_not_wait() {
+pub fn half_handshakes_are_closed_after_a_while_and_others_do_not_wait() {
     let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
     let server = place.serve(data.path(), &[]);
     let began = Instant::now();

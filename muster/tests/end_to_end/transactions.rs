@@ -83,7 +83,7 @@ fn a_decision_that_was_answered_survives_kill_9_before_its_markers() {
 }
 
 #[test]
-fn an_open_transaction_continues_after_kill_9() {
+pub fn an_open_transaction_continues_after_kill_9() {
     each(|shards, version| {
         let (_directory, mut server) = server(shards);
         let mut producer = Producer::begin(&server, "t", version, TOPIC);

@@ -52,7 +52,7 @@ fn last_produced(client: &mut Client) -> i64 {
 }
 
 #[test]
-fn a_commit_that_cannot_be_written_ends_the_server_and_the_others_are_kept() {
+pub fn a_commit_that_cannot_be_written_ends_the_server_and_the_others_are_kept() {
     limited(commit, committed);
 }
 

@@ -221,6 +221,8 @@ broker_configs! {
     group_streams_session_timeout_ms: i32 = 45_000, at_least(1), [obeyed];
     initial_broker_registration_timeout_ms: i32 = 60_000, Valid::Any, [];
     inter_broker_listener_name: Option<String> = None, Valid::Any, [obeyed];
+    // Our own: what carries out the I/O of the shards.
+    io_driver: String = "auto".into(), Valid::OneOf(&["auto", "io_uring", "poll"]), [obeyed];
     leader_imbalance_check_interval_seconds: i64 = 300, at_least(1), [];
     listener_security_protocol_map: String =
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT".into(),

@@ -167,7 +167,7 @@ impl SetupError {
     }
 
     /// Whether memory is what is missing, so that a smaller ring may be possible.
-    pub(crate) fn is_memory(&self) -> bool {
+    pub fn is_memory(&self) -> bool {
         self.is_memory
     }
 

@@ -5,6 +5,7 @@ pub mod alice;
 pub mod attacks;
 pub mod bulk;
 pub mod consumers;
+pub mod driver;
 pub mod facts;
 pub mod files;
 pub mod honest;
@@ -259,12 +260,15 @@ pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     // Directories are copied and compared: the file of the reserve is small.
     let has_reserve = arguments.iter().any(|it| it.starts_with("disk.reserve.bytes="));
     let reserve = (!has_reserve).then_some("disk.reserve.bytes=65536");
+    let has_driver = arguments.iter().any(|it| it.starts_with("io.driver="));
+    let driver = driver::config().filter(|_| !has_driver);
     command
         .args(["serve", "--shards", &shards.to_string(), "--data"])
         .arg(data)
         .args(arguments)
         .args(no_admin)
         .args(reserve)
+        .args(driver)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command

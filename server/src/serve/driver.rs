@@ -1,0 +1,103 @@
+//! What carries out the operations of the shards: rings, or pollers where there can be no rings.
+
+use crate::Failure;
+use crate::config::Config;
+use crate::descriptors::fewer_shards;
+use muster_uring::{Poller, Ring, SetupError};
+use tracing::{info, warn};
+
+/// The choice for all shards (`io.driver`).
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Choice {
+    /// Rings of these sizes.
+    Rings {
+        config: muster_uring::Config,
+        /// Whether a shard for whose ring no memory is left takes a poller.
+        may_poll: bool,
+    },
+    Pollers,
+}
+
+/// The driver of a shard.
+pub(super) enum Driver {
+    Ring(Ring),
+    Poller(Poller),
+}
+
+impl Choice {
+    /// # Errors
+    /// What was asked for is not there: what is missing, and the remedy.
+    pub(super) fn make(config: &Config, shards: u32) -> Result<Self, Failure> {
+        let may_poll = config.io_driver == "auto";
+        if config.io_driver == "poll" {
+            info!("io.driver=poll: sockets are polled, and threads read and write files");
+            return Ok(Self::Pollers);
+        }
+        match ring_sizes(shards).and_then(probed) {
+            Ok(config) => Ok(Self::Rings { config, may_poll }),
+            Err(missing) if may_poll => {
+                log_fallback(&missing);
+                Ok(Self::Pollers)
+            }
+            Err(missing) => Err(missing.into()),
+        }
+    }
+
+    /// The driver of this thread, which is pinned to a core for its shard.
+    ///
+    /// # Errors
+    /// It could not be made.
+    pub(super) fn start(self, shard: u32) -> Result<Driver, Failure> {
+        match self {
+            Self::Rings { config, may_poll } => {
+                pin(shard);
+                match Ring::new_or_smaller(config) {
+                    Err(missing) if may_poll && missing.is_memory() => {
+                        log_fallback(&missing);
+                        Ok(Driver::Poller(Poller::new()?))
+                    }
+                    made => Ok(Driver::Ring(made?)),
+                }
+            }
+            Self::Pollers => {
+                // Its threads may run on any core: they inherit what this one may at the time.
+                let poller = Poller::new()?;
+                pin(shard);
+                Ok(Driver::Poller(poller))
+            }
+        }
+    }
+}
+
+/// The sizes of the shards' rings within the limit of locked memory.
+fn ring_sizes(shards: u32) -> Result<muster_uring::Config, SetupError> {
+    let full = muster_uring::Config::default();
+    let fitting = muster_uring::fit_rings(full, shards, fewer_shards)?;
+    if fitting != full {
+        info!(
+            "RLIMIT_MEMLOCK (ulimit -l) allows no full rings for {shards} shards: they have {} \
+             entries instead of {}, and take more system calls under load",
+            fitting.sq_entries, full.sq_entries
+        );
+    }
+    Ok(fitting)
+}
+
+fn probed(config: muster_uring::Config) -> Result<muster_uring::Config, SetupError> {
+    muster_uring::probe(config.smallest()).map(|()| config)
+}
+
+fn log_fallback(missing: &SetupError) {
+    warn!(
+        "{missing} Until then muster does without io_uring: it polls its sockets, and threads read \
+         and write its files, which takes more CPU time for each request (io.driver)"
+    );
+}
+
+/// Pins a shard to a core, if there are enough.
+fn pin(number: u32) {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    if let Some(core) = cores.get(number as usize % cores.len().max(1)) {
+        core_affinity::set_for_current(*core);
+    }
+}
