@@ -190,7 +190,9 @@ impl GroupMeasure {
 
     /// Since when members wait for partitions.
     pub(super) fn waits(&self) -> impl Iterator<Item = Time> {
-        self.waiting.iter().filter_map(|index| self.members.get(index)?.waits)
+        // Producers and readers are assigned none.
+        let waiting = self.waiting.iter().filter(|_| self.group.protocol.has_members());
+        waiting.filter_map(|index| self.members.get(index)?.waits)
     }
 
     /// Partition-microseconds without an owner until then.

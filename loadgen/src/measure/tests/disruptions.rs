@@ -60,6 +60,18 @@ fn a_phase_has_the_pauses_and_the_unowned_partitions_of_its_time() {
     assert_eq!(Vec::from_iter(unowned), [550.0, 200.0]);
 }
 
+/// They are never assigned a partition.
+#[test]
+fn producers_have_no_pauses() {
+    let mut measure = Measure::default();
+    measure.expect_group(Group { protocol: Kind::Producer, ..group(0) });
+    measure.begin_phase(ms(0));
+    observe(&mut measure, [(10, 0, EventKind::Started)]);
+    measure.end_phases(ms(5000));
+    let measured = measure.finish(ms(9000));
+    assert_eq!((measured.phases[0].pauses.count, measured.pauses.count), (0, 0));
+}
+
 /// The times count from when records were due to be written, of first deliveries only.
 #[test]
 fn records_are_delivered_to_a_group_once_or_again() {
