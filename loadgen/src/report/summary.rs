@@ -134,7 +134,8 @@ fn waits(report: &Report) -> Vec<String> {
         let role = named(&rebalance.group);
         let sentence = made_of(rebalance, &report.run);
         let sentence = sentence.map(|wait| format!("{} of {}: {wait}", rebalance.trigger, role));
-        all.extend(sentence.map(|sentence| plain(&sentence)));
+        let sentence = sentence.map(|sentence| plain(&sentence));
+        all.extend(sentence.filter(|sentence| !all.contains(sentence)));
     }
     all.truncate(WAITS);
     all

@@ -7,7 +7,7 @@ use crate::report::model::{Rebalance, Report, Run, Threshold, Usage, Violation};
 use crate::report::pace::{Figure, Marked, could_not_keep_up, pace};
 use crate::report::phases::columns;
 use crate::report::rebalances::{Kind, by_kind, disruption_times, distribution, made_of};
-use crate::report::text::{bytes, clock, count, members_in_words, millis, number};
+use crate::report::text::{bytes, clock, count, members_in_words, millis, named, number};
 
 /// The phases that are shown; the result file has all.
 const PHASES: usize = 50;
@@ -153,18 +153,18 @@ fn kinds(rebalances: &[Rebalance]) -> String {
 fn singly(rebalances: &[Rebalance], run: &Run) -> String {
     let duration = run.duration_seconds;
     let head =
-        ["group", "trigger", "when", "took", "since first sign", "members", "moved", "revoked"];
-    let mut table = Table::new(&head, 3);
+        ["group", "trigger", "took", "when", "since first sign", "members", "moved", "revoked"];
+    let mut table = Table::new(&head, 2);
     for rebalance in rebalances {
         let took = match rebalance.took {
             Some(took) => millis(took),
             None => "<span class=\"bad\">not stable again</span>".into(),
         };
         table.row([
-            escape(&rebalance.group),
+            escape(named(&rebalance.group)),
             escape(&rebalance.trigger) + &reason(rebalance, run),
-            when(rebalance, duration),
             took,
+            when(rebalance, duration),
             rebalance.took_since_detected.map_or(String::new(), millis),
             count(rebalance.members.into()),
             count(rebalance.moved.into()),
