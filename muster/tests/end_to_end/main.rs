@@ -14,6 +14,7 @@ mod backup;
 mod bad_input;
 mod compaction;
 mod configs;
+mod container;
 mod crash;
 mod crash_consumer_groups;
 mod crash_migration;

@@ -4,6 +4,8 @@ use crate::Failure;
 use crate::config::Config;
 use crate::descriptors::fewer_shards;
 use muster_uring::{Poller, Ring, SetupError};
+use std::num::NonZero;
+use std::thread;
 use tracing::{info, warn};
 
 /// The choice for all shards (`io.driver`).
@@ -94,9 +96,14 @@ fn log_fallback(missing: &SetupError) {
     );
 }
 
-/// Pins a shard to a core, if there are enough.
+/// Pins a shard to a core, if there are enough. With a quota of time that is less than the cores,
+/// as of a container, none is pinned: all containers of a machine would have the first cores.
 fn pin(number: u32) {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let usable = thread::available_parallelism().map_or(cores.len(), NonZero::get);
+    if usable < cores.len() {
+        return;
+    }
     if let Some(core) = cores.get(number as usize % cores.len().max(1)) {
         core_affinity::set_for_current(*core);
     }

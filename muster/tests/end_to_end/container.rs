@@ -1,0 +1,104 @@
+//! What a container leaves to a server: no io_uring, little locked memory, a root file system that
+//! is read-only, a user without a name, an empty /proc, and some cores' time of a machine with more.
+//! Where this is not root, or has no control groups, the tests are skipped.
+
+use crate::support::driver::{EPERM, refuse_io_uring};
+use crate::support::offsets::{commit, committed};
+use crate::support::{Server, command, create_topic, free_ports};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Becomes the user in such a file system, with the data directory as the only place to write to.
+const CONFINED: &str = "mount --make-rprivate / && mount -t tmpfs none \"$0\" \
+    && mount -o remount,bind,ro / && mount -t tmpfs -o ro none /proc || exit 99
+    exec setpriv --reuid=12345 --regid=0 --clear-groups --bounding-set=-all --inh-caps=-all \"$@\"";
+
+/// The command after the words of another one.
+fn wrapped<'a>(words: impl IntoIterator<Item = &'a str>, server: &Command) -> Command {
+    let mut words = words.into_iter();
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).arg(server.get_program()).args(server.get_args());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_server_needs_nothing_but_its_data_directory() {
+    let data = tempfile::tempdir().unwrap();
+    let place = data.path().to_str().unwrap();
+    let words = ["prlimit", "--memlock=65536", "unshare", "--mount", "sh", "-c", CONFINED, place];
+    let tried = wrapped(words, &Command::new("true")).output().unwrap();
+    if !tried.status.success() {
+        let why = String::from_utf8_lossy(&tried.stderr).into_owned();
+        return test_skips::skip(format!("a mount namespace of its own needs root: {why}"));
+    }
+    let story = |forbid: bool, shards: u16| {
+        if forbid {
+            refuse_io_uring(EPERM);
+        }
+        let port = free_ports(shards);
+        let server = command(data.path(), port, shards, &["io.driver=auto".to_owned()]);
+        let server = Server::of(wrapped(words, &server), data.path(), port, shards);
+        create_topic(&server, "orders", 1);
+        commit(&server, "g", "orders", 0, 41);
+        assert_eq!(committed(&server, "g")[&("orders".to_owned(), 0)].0, 41);
+        server.lines_with("muster does without io_uring")
+    };
+    std::thread::scope(|scope| {
+        assert_eq!(scope.spawn(|| story(false, 1)).join().unwrap(), 0, "a small ring");
+        assert_eq!(scope.spawn(|| story(true, 2)).join().unwrap(), 1, "polled");
+    });
+}
+
+/// A control group with the time of one core; removed when dropped.
+struct OneCore(PathBuf);
+
+/// The places of control groups that limit time, with the file and its text: version 2, version 1.
+const HIERARCHIES: [(&str, &str, &str); 2] = [
+    ("/sys/fs/cgroup", "cpu.max", "100000 100000"),
+    ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "100000"),
+];
+
+impl OneCore {
+    /// None if none can be made.
+    fn new() -> Option<Self> {
+        HIERARCHIES.iter().find_map(|(top, file, text)| {
+            let path = Path::new(top).join(format!("muster-one-core-{}", std::process::id()));
+            std::fs::create_dir(&path).ok()?;
+            let group = Self(path);
+            // Without this controller the file does not exist, and writing would create one.
+            std::fs::metadata(group.0.join(file)).ok()?;
+            std::fs::write(group.0.join(file), text).ok()?;
+            Some(group)
+        })
+    }
+}
+
+impl Drop for OneCore {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn there_are_as_many_shards_as_cores_whose_time_there_is() {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return test_skips::skip("this machine has one core".to_owned());
+    }
+    let Some(group) = OneCore::new() else {
+        return test_skips::skip("no control group that limits time can be made".to_owned());
+    };
+    let data = tempfile::tempdir().unwrap();
+    let port = free_ports(1);
+    let with_shards = command(data.path(), port, 1, &[]);
+    let mut words: Vec<_> = with_shards.get_args().collect();
+    let place = words.iter().position(|it| *it == "--shards").unwrap();
+    words.drain(place..place + 2);
+    let mut server = Command::new(with_shards.get_program());
+    server.args(words);
+    let procs = group.0.join("cgroup.procs");
+    let enter = format!("echo $$ > {} && exec \"$@\"", procs.display());
+    let server = Server::of(wrapped(["sh", "-c", &enter, "sh"], &server), data.path(), port, 1);
+    server.says("shards: 1");
+    create_topic(&server, "orders", 1);
+}
