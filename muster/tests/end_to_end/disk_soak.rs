@@ -133,12 +133,13 @@ impl<'v> Stand<'v> {
     fn damage(&self, random: &mut Random) {
         let shard = random.next() % u64::from(SHARDS);
         let metric = format!("muster_log_rewritten_total{{shard=\"{shard}\"}}");
-        let before = value(self.operator, &metric);
+        let before = number(&metric_until(self.operator, &metric, |_| true));
         let log = self.data.join(format!("shards-{SHARDS}/{shard}"));
         let (path, inode) = flip(&log, random);
         let deadline = Instant::now() + PATIENCE;
         // Compaction may have replaced the file before anything read the damage.
-        while value(self.operator, &metric) == before && inode_of(&path) == Some(inode) {
+        let is_rewritten = || value(self.operator, &metric).is_some_and(|times| times > before);
+        while !is_rewritten() && inode_of(&path) == Some(inode) {
             assert!(Instant::now() < deadline, "nothing has mended {}", path.display());
             thread::sleep(Duration::from_millis(20));
         }
@@ -188,10 +189,14 @@ fn produces_are(server: &Server, wanted: ErrorCode) {
     }
 }
 
-fn value(operator: u16, metric: &str) -> f64 {
+/// None where the shard is too busy to answer.
+fn value(operator: u16, metric: &str) -> Option<f64> {
     let (_, _, text) = get(operator, "/metrics", "text/plain");
-    let line = text.lines().find(|line| line.starts_with(metric));
-    line.unwrap_or_else(|| panic!("no {metric}")).rsplit(' ').next().unwrap().parse().unwrap()
+    text.lines().find(|line| line.starts_with(metric)).map(number)
+}
+
+fn number(line: &str) -> f64 {
+    line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
 /// Flips a bit of a block of a segment that takes no more; returns which. Compaction may replace
