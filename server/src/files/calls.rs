@@ -16,7 +16,11 @@ pub(super) enum Purpose {
     Name {
         is_rename: bool,
     },
-    Look(FileToken),
+    /// At the file of this id, if it is open under that path when the look begins.
+    Look {
+        token: FileToken,
+        file: Option<FileId>,
+    },
     Close,
 }
 
@@ -79,6 +83,14 @@ impl<F: Descriptor> Calls<F> {
     /// The next call that is not begun.
     pub(super) fn next(&self) -> Option<Purpose> {
         self.waiting.front().map(|(purpose, _)| *purpose)
+    }
+
+    /// Gives the next call, a look, the file that is open. While it waits it keeps no file in use:
+    /// an open before it may wait until that is closed.
+    pub(super) fn look_at(&mut self, open: impl FnOnce(&Path) -> Option<F>) {
+        if let Some((_, Call::Look { path, file })) = self.waiting.front_mut() {
+            *file = open(path);
+        }
     }
 
     pub(super) fn begin_next<I: FileIo<File = F>>(&mut self, io: &mut I, now: i64) {

@@ -132,8 +132,7 @@ impl<I: FileIo> Files<I> {
             FileOp::MoveDir { from, to } => self.change_name(io, Call::MoveDir { from, to }),
             FileOp::Keep { path, name } => self.change_name(io, Call::Keep { path, name }),
             FileOp::Look { token, path, file } => {
-                let file = file.and_then(|file| self.lanes.get(&file)?.file().cloned());
-                self.push_call(io, Purpose::Look(token), Call::Look { path, file });
+                self.push_call(io, Purpose::Look { token, file }, Call::Look { path, file: None });
             }
         }
         Ok(())
@@ -183,7 +182,7 @@ impl<I: FileIo> Files<I> {
                 let held = std::mem::take(&mut self.held);
                 self.start_waiting(io, held)?;
             }
-            Some(Purpose::Look(token)) => {
+            Some(Purpose::Look { token, .. }) => {
                 if let CallDone::Looked(found) = done {
                     let failed = |error: std::io::Error| error.to_string();
                     looked = Some(match found.map_err(failed) {
@@ -359,6 +358,9 @@ impl<I: FileIo> Files<I> {
                 let lane = self.lanes.get_mut(&file).filter(|it| !is_full && it.is_wanted());
                 let Some(lane) = lane else { return };
                 lane.begin_to_open();
+            } else if let Purpose::Look { file: Some(file), .. } = purpose {
+                let lane = self.lanes.get(&file);
+                self.calls.look_at(|path| lane.filter(|it| it.path() == path)?.file().cloned());
             }
             self.calls.begin_next(io, self.now);
         }

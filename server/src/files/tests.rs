@@ -53,7 +53,10 @@ impl FileIo for Disk {
             Call::MoveDir { from, .. } => format!("move {}", from.display()),
             Call::Link(_) => "link".to_owned(),
             Call::Keep { path, .. } => format!("keep {}", path.display()),
-            Call::Look { path, .. } => format!("look {}", path.display()),
+            Call::Look { path, file } => {
+                let file = file.as_ref().map_or("no file", |file| &**file.0);
+                format!("look {} for {file}", path.display())
+            }
             Call::Close { file } => format!("close {}", file.0),
         });
         self.calls.push_back(call);
@@ -354,10 +357,54 @@ fn a_look_follows_the_changes_of_names_before_it_and_knows_the_open_file() {
     let look = |token, file| FileOp::Look { token: FileToken(token), path: "a/1".into(), file };
     story.perform(look(7, Some(A)));
     story.perform(look(8, None));
-    story.started(&["rename a/2 a/1", "look a/1", "look a/1"]);
+    story.started(&["rename a/2 a/1", "look a/1 for a/1", "look a/1 for no file"]);
     assert_eq!(story.ends(), None);
     // The disk of the story has only files that are open.
     let looked = |token, len| FileDone::Looked { token: FileToken(token), len };
     assert_eq!(story.ends(), Some(looked(7, Some(4_096))));
     assert_eq!(story.ends(), Some(looked(8, None)));
+}
+
+/// An id is that of the next file from its request on, and has the file before until that is closed.
+#[test]
+fn a_look_is_never_at_the_file_that_its_id_had_before() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["a/1"];
+    story.open(A, "a/1");
+    story.perform(FileOp::Truncate { file: A, len: 0 });
+    story.close(A);
+    story.open(A, "b/1");
+    let token = story.token();
+    story.perform(FileOp::Look { token, path: "b/1".into(), file: Some(A) });
+    story.started(&["truncate a/1"]);
+    story.ends();
+    story.started(&["close a/1", "open b/1", "look b/1 for no file"]);
+}
+
+#[test]
+fn a_look_that_waits_keeps_no_file_from_being_closed() {
+    const OTHERS: [FileId; 4] = [FileId(3), FileId(4), FileId(5), FileId(6)];
+    let mut story = Story::new();
+    let paths = ["a/1", "b/1", "c/1", "d/1"];
+    story.disk.cached = paths.to_vec();
+    for (file, path) in OTHERS.into_iter().zip(paths) {
+        story.open(file, path);
+    }
+    // Two files are closing, so that an open waits, and with it what follows.
+    let [first, second, looked, other] = OTHERS;
+    for file in [first, second] {
+        story.write(file);
+        story.close(file);
+    }
+    story.open(A, "e/1");
+    for (file, path) in [(looked, "c/1"), (other, "d/1")] {
+        let token = story.token();
+        story.perform(FileOp::Look { token, path: path.into(), file: Some(file) });
+        story.close(file);
+    }
+    story.started(&["write a/1", "write b/1", "close c/1", "close d/1"]);
+    story.operations_end();
+    story.started(&["close a/1", "close b/1"]);
+    (0..3).for_each(|_| drop(story.ends()));
+    story.started(&["open e/1", "look c/1 for no file", "look d/1 for no file"]);
 }
