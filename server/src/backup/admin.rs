@@ -46,9 +46,9 @@ impl Backups {
         };
         let ticket = match ticket_of(data) {
             Ok(ticket) if query.text("ticket") == Some(&ticket) => ticket,
-            Ok(_) => return Answer::error(403, "this is not the ticket in the data directory"),
-            Err(error) => {
-                let text = format!("there is no ticket in the data directory: {error}");
+            // Perhaps it is meant for a server of another directory.
+            _ => {
+                let text = format!("its data directory is {}, without this ticket", data.display());
                 return Answer::error(403, text);
             }
         };
@@ -58,7 +58,7 @@ impl Backups {
         }
         match link_all(peers, into) {
             Ok(extents) => {
-                info!(target: "change", "a backup was begun by who may write in the data directory");
+                info!(target: "change", "a backup was begun");
                 Answer::found(json!(extents))
             }
             Err(reason) => Answer::unavailable(reason),
