@@ -2,6 +2,7 @@
 //! the others continue. A server hosts each shard in a thread (`serve.rs`), the simulator all of
 //! them in one.
 
+use crate::backup;
 use crate::clock::Times;
 use crate::cluster::ClusterImage;
 use crate::placement::CONTROLLER;
@@ -77,6 +78,9 @@ impl Host {
         let image = loaded.image_after(&left.image);
         let (mut shard, ops) = self.start(loaded, image.clone(), ids, times)?;
         shard.check_later(self.reloads);
+        if backup::is_under_way(&self.data) {
+            shard.give_names();
+        }
         let mut commands: Vec<_> = ops.into_iter().map(Command::File).collect();
         commands.extend(left.commands);
         shard.order_certificates(&mut commands);

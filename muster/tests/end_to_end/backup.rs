@@ -36,6 +36,10 @@ struct Pairs {
 impl Pairs {
     fn start(server: &Server) -> Self {
         create_topic(server, TOPIC, PAIRS);
+        Self::resume(server)
+    }
+
+    fn resume(server: &Server) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let pair = |index| Arc::new(Pair { index, committed: AtomicI64::new(0) });
         let pairs: Vec<_> = (0..PAIRS).map(pair).collect();
@@ -157,7 +161,7 @@ fn a_backup_under_load_is_one_moment_of_all_shards() {
 }
 
 #[test]
-fn a_kill_in_the_middle_costs_the_backup_at_most() {
+fn a_kill_or_a_stop_in_the_middle_costs_the_backup_at_most() {
     let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
     println!("MUSTER_SEED={seed}");
     let mut random = Random(seed);
@@ -175,7 +179,12 @@ fn a_kill_in_the_middle_costs_the_backup_at_most() {
             move || back_up(&data, &target, &["--admin", &admin])
         });
         thread::sleep(Duration::from_millis(random.next() % 60));
-        server.kill();
+        // A clean stop writes a later stamp.
+        if random.next().is_multiple_of(2) {
+            server.kill();
+        } else {
+            assert!(server.stop().success());
+        }
         let done = backup.join().unwrap();
         let after = pairs.committed();
         pairs.stop();
@@ -209,6 +218,12 @@ fn a_directory_that_no_server_uses_is_backed_up_too() {
     let done = back_up(&data, &target, &[]);
     assert_eq!(done.status, 0, "{}", done.error);
     assert!(done.out.contains("a directory that no server uses"), "{}", done.out);
+    // What the server writes from then on is not in the backup.
+    let mut server = server.restart();
+    let more = Pairs::resume(&server);
+    thread::sleep(Duration::from_millis(200));
+    more.stop();
+    assert!(server.stop().success());
     verifies(&target);
     is_one_moment(&start(&target, &[]).0, &all, &after);
     verifies(&data);

@@ -298,6 +298,23 @@ fn a_group_is_deleted_in_slices_if_it_has_many_offsets() {
     assert_eq!(shard.request(6, join("")), [], "a new group gathers members");
 }
 
+#[test]
+fn a_deletion_in_slices_that_another_request_completes_has_succeeded() {
+    let mut coordinator = with_many_offsets();
+    coordinator.loaded(0, Wall(0), &NoTopics);
+    let mut shard = Shard { coordinator, ids: CountedIds::default(), now: 0, position: 1 };
+    assert_eq!(shard.request(1, delete(&["g"])), [], "it takes longer");
+    let output = shard.call(Coordinator::expire);
+    assert_eq!(shard.settle(output), []);
+    let of_other = shard.request(2, delete(&["g"]));
+    let answers = of_other.into_iter().chain(shard.advance(0));
+    let codes = answers.map(|answer| {
+        let Response::DeleteGroups(body) = &answer.response else { panic!() };
+        (answer.request.connection, body.results[0].error_code)
+    });
+    assert_eq!(codes.collect::<Vec<_>>(), [2, 1].map(|it| (it, ErrorCode::None as i16)));
+}
+
 fn simple_commit(partition_index: i32) -> OffsetCommitRequest<'static> {
     let partition = OffsetCommitRequestPartition { partition_index, ..Default::default() };
     OffsetCommitRequest {

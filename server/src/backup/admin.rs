@@ -73,11 +73,12 @@ fn link_all(peers: &[Peer], into: PathBuf) -> Result<Extents, String> {
     let order = BackupOrder { meeting: Arc::new(Meeting::of(peers.len(), MEETING)), into, to };
     peers.iter().for_each(|peer| peer.send(Message::BackUp(order.clone())));
     drop(order);
+    let late = |_| "not all shards have answered in time".to_owned();
+    let answers: Vec<_> =
+        peers.iter().map(|_| answers.recv_deadline(until).map_err(late)).collect();
     let mut all = Extents::default();
-    for _ in peers {
-        let answer = answers.recv_deadline(until);
-        let answer = answer.map_err(|_| "not all shards have answered in time".to_owned())?;
-        all.add(answer.map_err(|error| format!("files could not be linked: {error}"))?);
+    for answer in answers {
+        all.add(answer?.map_err(|error| format!("files could not be linked: {error}"))?);
     }
     Ok(all)
 }

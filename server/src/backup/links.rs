@@ -2,6 +2,7 @@
 
 use super::Extents;
 use crate::directories::absent_is_fine;
+use crate::partitions::layout;
 use crossbeam_channel::Sender;
 use muster_storage::partition_log::START_OFFSET_FILE;
 use std::fs;
@@ -16,6 +17,8 @@ pub struct Links {
     pub(crate) directories: Vec<PathBuf>,
     /// Further files; one that is missing gets none.
     pub(crate) files: Vec<PathBuf>,
+    /// Files of recovery points from this shard's on get second names, too.
+    pub(crate) former_points_from: Option<u32>,
     /// The directory for the second names.
     pub(crate) into: PathBuf,
     /// How far the files are written, for the answer.
@@ -32,24 +35,47 @@ impl Links {
     }
 
     fn link_all(&self, data: &Path) -> io::Result<()> {
-        self.directories.iter().try_for_each(|it| self.link_directory(data, it))?;
+        self.directories.iter().try_for_each(|it| self.link_directory(data, it, |_| true))?;
         self.files.iter().try_for_each(|file| {
-            let parent = file.parent().unwrap_or(Path::new(""));
-            fs::create_dir_all(data.join(&self.into).join(parent))?;
+            self.make_below(data, file.parent().unwrap_or(Path::new("")))?;
             self.link(data, file)
-        })
+        })?;
+        let Some(from) = self.former_points_from else { return Ok(()) };
+        let is_former = |name: &str| layout::shard_of_points(name).is_some_and(|it| it >= from);
+        self.link_directory(data, Path::new(layout::RECOVERY_POINTS), is_former)
     }
 
-    fn link_directory(&self, data: &Path, directory: &Path) -> io::Result<()> {
+    /// Links the files of a directory whose names are wanted.
+    fn link_directory(
+        &self,
+        data: &Path,
+        directory: &Path,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> io::Result<()> {
         let entries = match fs::read_dir(data.join(directory)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             entries => entries?,
         };
-        fs::create_dir_all(data.join(&self.into).join(directory))?;
+        self.make_below(data, directory)?;
         for entry in entries {
             let entry = entry?;
-            if entry.file_type()?.is_file() {
-                self.link(data, &directory.join(entry.file_name()))?;
+            let name = entry.file_name();
+            if entry.file_type()?.is_file() && is_wanted(&name.to_string_lossy()) {
+                self.link(data, &directory.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a directory for second names. The one for all of them is there, unless the backup was
+    /// given up.
+    fn make_below(&self, data: &Path, directory: &Path) -> io::Result<()> {
+        let mut path = data.join(&self.into);
+        for part in directory {
+            path.push(part);
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => made?,
             }
         }
         Ok(())
@@ -82,13 +108,24 @@ mod tests {
         for file in ["shards-1/0/1.log", "topics/a-0/0.log", "topics/a-0/log-start-offset"] {
             fs::write(data.join(file), "before").unwrap();
         }
-        fs::write(data.join("recovery-points/shard-0"), "before").unwrap();
+        for shard in 0..4 {
+            fs::write(data.join(format!("recovery-points/shard-{shard}")), "before").unwrap();
+        }
         let (to, answer) = bounded(1);
         let directories = ["shards-1/0", "topics/a-0", "topics/absent-0"].map(PathBuf::from).into();
         let files = ["recovery-points/shard-0", "recovery-points/absent"].map(PathBuf::from).into();
         let extents = Extents { logs: vec!["shards-1/0".to_owned()], files: Vec::new() };
-        let into = PathBuf::from("backup/1");
-        Links { directories, files, into: into.clone(), extents: extents.clone(), to }.make(data);
+        let (into, former_points_from) = (PathBuf::from("backup/1"), Some(2));
+        fs::create_dir_all(data.join(&into)).unwrap();
+        let links = Links {
+            directories,
+            files,
+            former_points_from,
+            into: into.clone(),
+            extents: extents.clone(),
+            to,
+        };
+        links.make(data);
         assert_eq!(answer.recv().unwrap(), Ok(extents));
 
         fs::write(data.join("topics/a-0/log-start-offset"), "later").unwrap();
@@ -107,6 +144,8 @@ mod tests {
             );
         }
         assert!(!data.join(&into).join("topics/absent-0").exists());
+        let of_another = data.join(&into).join("recovery-points/shard-1");
+        assert!(!of_another.exists(), "its shard gives it a name");
     }
 
     #[test]
@@ -120,7 +159,22 @@ mod tests {
         let (to, answer) = bounded(1);
         let extents = Extents::default();
         let (directories, into) = (vec!["a".into()], "backup/1".into());
-        Links { directories, files: Vec::new(), into, extents, to }.make(data);
+        let (files, former_points_from) = (Vec::new(), None);
+        Links { directories, files, former_points_from, into, extents, to }.make(data);
         answer.recv().unwrap().unwrap_err();
+    }
+
+    #[test]
+    fn nothing_is_made_for_a_backup_that_was_given_up() {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path();
+        fs::create_dir_all(data.join("a")).unwrap();
+        let (to, answer) = bounded(1);
+        let (directories, files) = (vec!["a".into()], Vec::new());
+        let (former_points_from, extents) = (None, Extents::default());
+        let into = "backup/1".into();
+        Links { directories, files, former_points_from, into, extents, to }.make(data);
+        answer.recv().unwrap().unwrap_err();
+        assert!(!data.join("backup").exists());
     }
 }

@@ -28,7 +28,7 @@ pub(crate) use admin::Backups;
 pub(crate) use extents::{Extents, FileExtent};
 pub(crate) use links::Links;
 pub(crate) use meeting::{BackupOrder, Meeting};
-pub(crate) use stage::remove_left;
+pub(crate) use stage::{is_under_way, remove_left};
 pub use tool::{Backup, BackupDone, Source};
 
 /// The directory in the data directory in which a backup is made.

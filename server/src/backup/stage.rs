@@ -4,9 +4,10 @@
 use super::BACKUP;
 use crate::data_dir;
 use muster_codec::Uuid;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, chown};
+use rustix::fs::{Mode, OFlags, open, openat};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// More than a ticket has.
@@ -38,15 +39,7 @@ impl Stage {
         fs::create_dir(&path)?;
         let lock = lock(&path)?;
         let ticket: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        let file = path.join(TICKET);
-        fs::write(&file, &ticket)?;
-        // The server may run as another user than its administrator.
-        let (owner, own) = (fs::metadata(data)?, fs::metadata(&path)?);
-        if (owner.uid(), owner.gid()) != (own.uid(), own.gid()) {
-            [&path, &file]
-                .iter()
-                .try_for_each(|it| chown(it, Some(owner.uid()), Some(owner.gid())))?;
-        }
+        write_ticket(&path, &ticket, &fs::metadata(data)?)?;
         Ok(Self { names: data.join(names_in(&ticket)), path, ticket, _lock: lock })
     }
 }
@@ -56,6 +49,32 @@ impl Drop for Stage {
         // What is left is removed by the next backup, or the next start of the server.
         drop(fs::remove_dir_all(&self.path));
     }
+}
+
+/// Writes a ticket. The server may run as another user, the owner of the data directory, who gets
+/// the directory and the ticket: neither is reached through a link that this user has made.
+fn write_ticket(path: &Path, ticket: &str, owner: &Metadata) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = File::from(open(path, flags, Mode::empty())?);
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mut file = File::from(openat(&directory, TICKET, flags, Mode::RUSR | Mode::WUSR)?);
+    file.write_all(ticket.as_bytes())?;
+    give(&file, owner)?;
+    give(&directory, owner)
+}
+
+/// Gives a file of this process to the owner of another one.
+pub(super) fn give(file: &File, owner: &Metadata) -> io::Result<()> {
+    let own = file.metadata()?;
+    if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
+        return Ok(());
+    }
+    fchown(file, Some(owner.uid()), Some(owner.gid()))
+}
+
+/// Whether a backup of the data directory is under way, or was cut short.
+pub(crate) fn is_under_way(data: &Path) -> bool {
+    data.join(BACKUP).exists()
 }
 
 /// Removes a directory that a tool has left that is gone.

@@ -1,19 +1,23 @@
 //! `muster backup`: takes over what a running server has linked, or the files of a directory that
 //! no server uses.
 
-use super::stage::Stage;
+use super::stage::{self, Stage};
 use super::{Extents, FileExtent};
-use crate::data_dir::{DataDir, DataDirError, Entry, Meta, STAMP_FILE_NAME, entries, stamp_file};
+use crate::data_dir::{
+    self, DataDir, DataDirError, Entry, Meta, STAMP_FILE_NAME, entries, stamp_file,
+};
 use crate::directories::sync_name;
 use crate::http_agent;
 use crate::partitions::layout::TOPICS;
 use crate::random::RandomIds;
 use muster_coordinator::Ids;
+use muster_storage::partition_log::START_OFFSET_FILE;
+use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, fchown};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -68,13 +72,14 @@ impl Backup<'_> {
             Err(DataDirError::Held { .. }) => self.take_from_server(&target)?,
             Err(error) => return Err(error.to_string()),
         };
-        target.finish()?;
+        let owner = fs::metadata(self.data).map_err(|error| failed("read", self.data, &error))?;
+        target.finish(&owner)?;
         Ok(done)
     }
 
     /// Takes the files of a directory that is held.
     fn take_directory(&self, target: &Target) -> Result<BackupDone, String> {
-        let mut taking = self.taking(target, Source::Directory, Extents::default());
+        let mut taking = self.taking(target, Source::Directory, Extents::default())?;
         for (name, entry) in entries(self.data).map_err(|it| failed("read", self.data, &it))? {
             match entry {
                 Entry::ShardLogs(_) | Entry::Topics | Entry::RecoveryPoints => {
@@ -89,7 +94,7 @@ impl Backup<'_> {
                 | Entry::Unknown => {}
             }
         }
-        taking.take_stamp(self.data)?;
+        taking.put_stamp(&self.stamp()?)?;
         Ok(taking.done)
     }
 
@@ -97,14 +102,15 @@ impl Backup<'_> {
         let id = RandomIds::new().map_err(|error| format!("no random numbers: {error}"))?.next_id();
         let stage = Stage::make(self.data, id)
             .map_err(|error| failed("make a backup in", self.data, &error))?;
-        let starts = self.starts()?;
+        // Before the server may write a later one: what that says of the logs is not in the backup.
+        let (stamp, starts) = (self.stamp()?, self.starts()?);
         let extents = self.begin(&stage.ticket)?;
-        let mut taking = self.taking(target, Source::Server, extents);
+        let mut taking = self.taking(target, Source::Server, extents)?;
         taking.take_all(&stage.names, Path::new(""))?;
         if let Some(missing) = taking.untaken.first() {
             return Err(format!("the server has lost {missing}: see docs/damage-and-recovery.md"));
         }
-        taking.take_stamp(self.data)?;
+        taking.put_stamp(&stamp)?;
         // A server that starts uses files again that this one has sealed.
         if self.starts()? != starts {
             return Err("the server was started again meanwhile".to_owned());
@@ -112,22 +118,34 @@ impl Backup<'_> {
         Ok(taking.done)
     }
 
-    fn taking<'t>(&'t self, target: &'t Target, source: Source, extents: Extents) -> Taking<'t> {
+    fn taking<'t>(
+        &'t self,
+        target: &'t Target,
+        source: Source,
+        extents: Extents,
+    ) -> Result<Taking<'t>, String> {
+        let owner = fs::metadata(self.data).map_err(|error| failed("read", self.data, &error))?;
         let in_log =
             |it: &&FileExtent| extents.logs.iter().any(|log| Path::new(&it.path).starts_with(log));
         let untaken = extents.files.iter().filter(in_log).map(|it| it.path.clone()).collect();
-        Taking {
+        Ok(Taking {
             target: &target.partial,
+            owner,
             copies: self.copies,
             logs: extents.logs.into_iter().map(PathBuf::from).collect(),
             extents: extents.files.into_iter().map(|it| (it.path.clone(), it)).collect(),
             untaken,
             done: BackupDone { source, linked: 0, copied: 0, copied_bytes: 0 },
-        }
+        })
     }
 
     fn starts(&self) -> Result<u32, String> {
         Ok(Meta::read(self.data).map_err(|error| error.to_string())?.starts)
+    }
+
+    fn stamp(&self) -> Result<Vec<u8>, String> {
+        let path = stamp_file(self.data);
+        fs::read(&path).map_err(|error| failed("read", &path, &error))
     }
 
     /// Asks the server to link its files.
@@ -165,6 +183,8 @@ impl Backup<'_> {
 struct Target {
     path: PathBuf,
     partial: PathBuf,
+    /// Held until the target is whole.
+    _lock: File,
 }
 
 impl Target {
@@ -176,18 +196,20 @@ impl Target {
         partial.push(".partial");
         let partial = PathBuf::from(partial);
         // One may be left by a backup that was killed.
-        let is_left = partial.join(MARK).exists();
-        let removed = if is_left { fs::remove_dir_all(&partial) } else { Ok(()) };
-        removed.map_err(|error| failed("remove", &partial, &error))?;
+        if partial.join(MARK).exists() {
+            let _held = lock(&partial)?;
+            fs::remove_dir_all(&partial).map_err(|error| failed("remove", &partial, &error))?;
+        }
         fs::create_dir(&partial).map_err(|error| failed("make", &partial, &error))?;
-        let target = Self { path: path.to_owned(), partial };
+        let target = Self { path: path.to_owned(), _lock: lock(&partial)?, partial };
         let marked = fs::write(target.partial.join(MARK), "");
         marked.map_err(|error| failed("write to", &target.partial, &error))?;
         Ok(target)
     }
 
-    fn finish(self) -> Result<(), String> {
+    fn finish(self, owner: &Metadata) -> Result<(), String> {
         let finished = fs::remove_file(self.partial.join(MARK))
+            .and_then(|()| stage::give(&File::open(&self.partial)?, owner))
             .and_then(|()| File::open(&self.partial)?.sync_all())
             .and_then(|()| fs::rename(&self.partial, &self.path))
             .and_then(|()| sync_name(&self.path));
@@ -202,12 +224,19 @@ impl Drop for Target {
     }
 }
 
+fn lock(partial: &Path) -> Result<File, String> {
+    let held = |_| format!("another backup to {} is under way", partial.display());
+    data_dir::lock(partial).map_err(held)
+}
+
 /// The file in a target that is not whole.
 const MARK: &str = "backup-under-way";
 
 /// A backup under way.
 struct Taking<'t> {
     target: &'t Path,
+    /// The owner of the data directory, and of the backup.
+    owner: Metadata,
     copies: bool,
     logs: BTreeSet<PathBuf>,
     extents: BTreeMap<String, FileExtent>,
@@ -222,23 +251,33 @@ impl Taking<'_> {
         let (source, target) = (from.join(directory), self.target.join(directory));
         fs::create_dir_all(&target).map_err(|error| failed("make", &target, &error))?;
         let read = |error| failed("read", &source, &error);
+        let mut names = Vec::new();
         for entry in fs::read_dir(&source).map_err(read)? {
             let entry = entry.map_err(read)?;
-            let path = directory.join(entry.file_name());
-            if entry.file_type().map_err(read)?.is_dir() {
+            let (path, of_type) = (directory.join(entry.file_name()), entry.file_type());
+            let of_type = of_type.map_err(read)?;
+            if of_type.is_dir() {
                 self.take_all(from, &path)?;
-            } else {
-                self.take(from, &path)?;
+            } else if of_type.is_file() {
+                names.push(path);
             }
         }
-        let synced = File::open(&target).and_then(|it| it.sync_all());
-        synced.map_err(|error| failed("sync", &target, &error))
+        // A server appends to the last segment of a partition, also after another start.
+        let last = names.iter().filter(|path| is_segment(path)).max().cloned();
+        for path in names {
+            self.take(from, &path, Some(&path) == last.as_ref())?;
+        }
+        let finished = File::open(&target).and_then(|directory| {
+            stage::give(&directory, &self.owner)?;
+            directory.sync_all()
+        });
+        finished.map_err(|error| failed("sync", &target, &error))
     }
 
-    fn take(&mut self, from: &Path, path: &Path) -> Result<(), String> {
+    fn take(&mut self, from: &Path, path: &Path, is_last: bool) -> Result<(), String> {
         let name = path.to_string_lossy();
         let extent = self.extents.get(&*name).map(|it| (it.bytes, it.length));
-        let is_segment = path.extension().is_some_and(|it| it == "log");
+        let is_segment = is_segment(path);
         let is_of_log = path.parent().is_some_and(|it| self.logs.contains(it));
         let is_unfinished = path.extension().is_some_and(|it| it == "new");
         if is_unfinished || is_segment && is_of_log && extent.is_none() {
@@ -246,11 +285,15 @@ impl Taking<'_> {
         }
         self.untaken.remove(&*name);
         let (source, target) = (from.join(path), self.target.join(path));
-        // A server uses segments of its log again, other than those of partitions.
-        let is_reused = is_segment && !path.starts_with(TOPICS);
+        // Others than closed segments of partitions may be written in place.
+        let is_written = if is_segment {
+            is_last || !path.starts_with(TOPICS)
+        } else {
+            path.ends_with(START_OFFSET_FILE)
+        };
         let taken = match extent {
             Some(extent) => self.copy(&source, &target, Some(extent)),
-            None if self.copies || is_reused => self.copy(&source, &target, None),
+            None if self.copies || is_written => self.copy(&source, &target, None),
             None => self.link(&source, &target),
         };
         taken.map_err(|error| failed("take over", &source, &error))
@@ -274,7 +317,9 @@ impl Taking<'_> {
 
     /// Copies a file, or its first bytes and zeros up to a length.
     fn copy(&mut self, source: &Path, target: &Path, extent: Option<(u64, u64)>) -> io::Result<()> {
-        let source = File::open(source)?;
+        // No link that the user of the server may have made is followed.
+        let no_link = OFlags::NOFOLLOW.bits().cast_signed();
+        let source = File::options().read(true).custom_flags(no_link).open(source)?;
         let mut copy = File::create_new(target)?;
         let (bytes, length) = extent.map_or((u64::MAX, None), |(bytes, len)| (bytes, Some(len)));
         let copied = io::copy(&mut (&source).take(bytes), &mut copy)?;
@@ -284,21 +329,28 @@ impl Taking<'_> {
             }
             copy.set_len(length)?;
         }
-        let (owner, own) = (source.metadata()?, copy.metadata()?);
-        if (owner.uid(), owner.gid()) != (own.uid(), own.gid()) {
-            fchown(&copy, Some(owner.uid()), Some(owner.gid()))?;
-        }
+        stage::give(&copy, &self.owner)?;
         self.done.copied += 1;
         self.done.copied_bytes += copied;
         copy.sync_all()
     }
 
-    /// Takes the stamp, without which a directory is none of a server's.
-    fn take_stamp(&mut self, data: &Path) -> Result<(), String> {
-        let (source, target) = (stamp_file(data), self.target.join(STAMP_FILE_NAME));
-        let taken = self.copy(&source, &target, None);
-        taken.map_err(|error| failed("take over", &source, &error))
+    /// Writes the stamp, without which a directory is none of a server's.
+    fn put_stamp(&mut self, stamp: &[u8]) -> Result<(), String> {
+        let path = self.target.join(STAMP_FILE_NAME);
+        let put = File::create_new(&path).and_then(|mut file| {
+            file.write_all(stamp)?;
+            stage::give(&file, &self.owner)?;
+            file.sync_all()
+        });
+        self.done.copied += 1;
+        self.done.copied_bytes += stamp.len() as u64;
+        put.map_err(|error| failed("write", &path, &error))
     }
+}
+
+fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "log")
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> String {

@@ -31,6 +31,11 @@ pub fn recovery_points(shard: u32) -> [PathBuf; 2] {
 
 /// Whether a file of this name has recovery points, perhaps those of a shard that no longer exists.
 pub fn is_recovery_points(name: &str) -> bool {
-    let number = name.strip_prefix("shard-").and_then(|number| number.parse::<u32>().ok());
-    number.is_some_and(|number| name == format!("shard-{number}"))
+    shard_of_points(name).is_some()
+}
+
+/// The shard whose recovery points a file of this name has; None for any other name.
+pub fn shard_of_points(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("shard-")?.parse().ok()?;
+    (name == format!("shard-{number}")).then_some(number)
 }

@@ -2,7 +2,7 @@
 
 use super::{Io, Reactor};
 use crate::backup::{BackupOrder, Links};
-use crate::shard::Shard;
+use crate::shard::{Shard, Taken};
 
 impl<I: Io> Reactor<I> {
     /// Meets the other shards and has the files linked as they are then. The shard has done nothing
@@ -12,9 +12,9 @@ impl<I: Io> Reactor<I> {
         if shard.inspect().is_failed() || !order.meeting.attend() {
             return;
         }
-        let taken = shard.begin_backup();
+        let Taken { directories, files, former_points_from, extents } = shard.begin_backup();
         let BackupOrder { into, to, .. } = order;
-        let (directories, files, extents) = (taken.directories, taken.files, taken.extents);
-        self.files.link(io.files(), Links { directories, files, into, extents, to });
+        let links = Links { directories, files, former_points_from, into, extents, to };
+        self.files.link(io.files(), links);
     }
 }

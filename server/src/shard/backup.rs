@@ -3,6 +3,7 @@
 use super::Shard;
 use crate::backup::{Extents, FileExtent};
 use crate::partitions::layout;
+use crate::placement::CONTROLLER;
 use muster_storage::{LogExtent, SegmentExtent};
 use std::path::{Path, PathBuf};
 
@@ -12,10 +13,20 @@ pub(crate) struct Taken {
     pub(crate) directories: Vec<PathBuf>,
     /// Further files.
     pub(crate) files: Vec<PathBuf>,
+    /// On the controller: the recovery points of this shard and of those after it, which were there
+    /// with another number of shards, are taken, too.
+    pub(crate) former_points_from: Option<u32>,
     pub(crate) extents: Extents,
 }
 
 impl Shard {
+    /// The files of the log may have other names, of a backup that began before the shard was
+    /// loaded: they are not written again.
+    pub(crate) fn give_names(&mut self) {
+        // What the backup takes is known.
+        let _: LogExtent = self.groups.begin_backup();
+    }
+
     /// The files as they are now. From now on they are not written again, other than behind their
     /// extents.
     pub(crate) fn begin_backup(&mut self) -> Taken {
@@ -36,7 +47,10 @@ impl Shard {
         let mut directories = vec![directory];
         directories.extend(self.partitions.directories());
         let [points, _] = layout::recovery_points(self.broker.number());
-        Taken { directories, files: vec![points], extents: Extents { logs, files } }
+        let is_controller = self.broker.number() == CONTROLLER;
+        let former_points_from = is_controller.then_some(self.broker.common().placement.shards);
+        let extents = Extents { logs, files };
+        Taken { directories, files: vec![points], former_points_from, extents }
     }
 }
 

@@ -63,6 +63,7 @@ use crate::stall::Stalls;
 use crate::telemetry::Telemetry;
 use crate::transactions::Transactions;
 use audit::AuditLines;
+pub(crate) use backup::Taken;
 use broker::Broker;
 pub(crate) use counters::ShardCounters;
 use inquiries::Inquiries;

@@ -30,6 +30,8 @@ enum Deletion {
 pub(super) struct Deletions {
     timer: Timer,
     requests: VecDeque<DeletingGroups>,
+    /// Some offsets of the first group are deleted.
+    has_begun: bool,
 }
 
 impl Deletions {
@@ -121,12 +123,19 @@ impl Coordinator {
             deleting.visible_at = turn.visible_at.max(deleting.visible_at);
             deleted
         });
+        let has_begun = core::mem::take(&mut self.deletions.has_begun);
+        let deleted = match deleted {
+            // The sweep, or another request, has deleted the rest.
+            Err(ErrorCode::GroupIdNotFound) if has_begun => Ok(Deletion::Done),
+            deleted => deleted,
+        };
         match deleted {
             Ok(Deletion::Done) => {
                 deleting.rest.pop();
                 self.delete_next(context, deleting, output);
             }
             Ok(Deletion::OfState(_) | Deletion::OfOffsets) => {
+                self.deletions.has_begun = true;
                 self.deletions.requests.push_front(deleting);
             }
             Err(error) => {
