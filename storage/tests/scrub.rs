@@ -122,7 +122,7 @@ fn a_damaged_byte_costs_one_batch_or_those_up_to_the_next_index_entry() {
                 assert_eq!(served(&mut world), left, "{case}: {found:?}");
                 assert_eq!(found.len(), usize::from(!lost.is_empty()), "{case}: {found:?}");
                 assert!(found.iter().eq(world.log.damaged()), "{case}");
-                // It is reported once, and the log goes on.
+                // It is reported once, and the log takes further batches.
                 assert_eq!(scrub(&mut world), [], "{case}");
                 let next = world.append(batch(&[9], 5)).base_offset;
                 assert_eq!(world.read(next, 1).len(), batch(&[9], 5).len(), "{case}");
@@ -172,7 +172,7 @@ fn damage_in_many_places_costs_what_is_near() {
             let was_hit = is_hit(&mut world, place);
             let is_refused = world.log.damage_at(place.offsets.start).is_some();
             assert!(is_refused || !was_hit, "seed {seed}: {place:?} is served");
-            // A whole batch that is lost is less than an index entry behind one that is damaged.
+            // A whole batch that is lost is less than an index entry away from one that is damaged.
             let is_near = hits.iter().map(|hit| &places[*hit]).any(|hit| {
                 hit.segment == place.segment
                     && hit.bytes.start <= place.bytes.start

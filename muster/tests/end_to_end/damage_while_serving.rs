@@ -238,7 +238,7 @@ fn damage_of_an_old_segment_is_noticed_and_costs_one_batch() {
     let passes: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
     metric_until(operator, "muster_partitions_scrubs_total{", |now| now >= passes + 2.0);
     metric_until(operator, "muster_partitions_damage_found_total{", |found| found == 1.0);
-    // A start reads the newest segments only; a scrub finds it again.
+    // Recovery reads the newest segments only; a scrub finds it again.
     server.kill();
     let server = Server::start(data.path(), 1, &[FAST]);
     server.says("Readers of the offsets 1 to 1 get CORRUPT_MESSAGE");

@@ -365,7 +365,7 @@ fn a_look_follows_the_changes_of_names_before_it_and_knows_the_open_file() {
     assert_eq!(story.ends(), Some(looked(8, None)));
 }
 
-/// An id is that of the next file from its request on, and has the file before until that is closed.
+/// An id is that of the next file while the file before is still open.
 #[test]
 fn a_look_is_never_at_the_file_that_its_id_had_before() {
     let mut story = Story::new();

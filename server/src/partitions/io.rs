@@ -15,8 +15,10 @@ use hashbrown::HashMap;
 use muster_codec::messages::AbortedTransaction;
 use muster_fairness::{Address, Holders};
 use muster_storage::{
-    BatchSearch, FileOp, FileToken, LogEnd, OpenFiles, PartitionFile, PartitionLog, TimestampSearch,
+    BatchSearch, FileOp, FileToken, LogEnd, OpenFiles, PartitionFile, PartitionLog, Scrub, Suspect,
+    TimestampSearch,
 };
+use std::collections::VecDeque;
 
 /// The reason of an operation, found again by its token. Writes of a log are the log's own.
 #[derive(Debug)]
@@ -51,6 +53,41 @@ pub(super) struct Part {
     pub request: u64,
     /// The index of its partition in `wants`.
     pub want: usize,
+}
+
+/// Scrubs of partitions: `scrub.rs`.
+#[derive(Debug, Default)]
+pub(super) struct Scrubber {
+    pub next_at: i64,
+    /// The scrubs that were begun, the next one last: one of the pass, and of a suspect.
+    pub begun: Vec<Begun>,
+    /// A read is under way.
+    pub is_waiting: bool,
+    /// The last segment of the pass, and the time when the pass began.
+    pub after: Option<(PartitionId, i64)>,
+    pub began: i64,
+    /// Places that a request or a compaction could not read.
+    pub suspects: VecDeque<(PartitionId, Suspect)>,
+    pub is_stopped: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub id: PartitionId,
+    pub scrub: Scrub,
+    /// It is of a suspect, and waits for nothing.
+    pub is_urgent: bool,
+}
+
+impl Scrubber {
+    pub(super) fn is_urgent(&self) -> bool {
+        !self.suspects.is_empty() || self.begun.last().is_some_and(|begun| begun.is_urgent)
+    }
+
+    /// Begins with nothing more: the server stops.
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
+    }
 }
 
 /// A token contains the number of its log; number 0 is no log's and marks the tokens of jobs.

@@ -1,17 +1,16 @@
 //! Scrubbing of partitions: their segments are read again while they are served, one after the
-//! other at a bounded rate, so that damage is found before somebody needs the records. What a
-//! request or a compaction could not read comes first. A damaged part is added to those of its
-//! partition at once: its readers get CORRUPT_MESSAGE, and everything else is served.
+//! other at a bounded rate, so that damage is found before a client needs the records. A place
+//! that a request or a compaction could not read comes first. A damaged part is added to those of
+//! its partition at once: its readers get CORRUPT_MESSAGE, and everything else is served.
 //!
 //! Bytes that are in the page cache are read from there: that the disk has others shows once they
 //! have left it.
 
-use super::io::Job;
+use super::io::{Begun, Job, Scrubber};
 use super::limits::SUSPECTS_MAX;
 use super::load::report_part;
 use super::{Effects, PartitionId, Partitions, layout};
-use muster_storage::{Scrub, Suspect};
-use std::collections::VecDeque;
+use muster_storage::Suspect;
 
 /// The shortest pause between two passes over all partitions; otherwise it is as long as the last
 /// pass.
@@ -19,40 +18,6 @@ const REST_MS: i64 = 1_000;
 
 /// The most partitions that are visited for a segment: some have none.
 const VISITS_MAX: usize = 256;
-
-#[derive(Debug, Default)]
-pub(super) struct Scrubber {
-    next_at: i64,
-    /// The scrubs that were begun, the next one last: one of the pass, and of a suspect.
-    begun: Vec<Begun>,
-    /// A read is under way.
-    is_waiting: bool,
-    /// The last segment of the pass, and the time when the pass began.
-    after: Option<(PartitionId, i64)>,
-    began: i64,
-    /// Where a request or a compaction met something that cannot be read.
-    suspects: VecDeque<(PartitionId, Suspect)>,
-    is_stopped: bool,
-}
-
-#[derive(Debug)]
-struct Begun {
-    id: PartitionId,
-    scrub: Scrub,
-    /// It is of a suspect, and waits for nothing.
-    is_urgent: bool,
-}
-
-impl Scrubber {
-    fn is_urgent(&self) -> bool {
-        !self.suspects.is_empty() || self.begun.last().is_some_and(|begun| begun.is_urgent)
-    }
-
-    /// Begins with nothing more: the server stops.
-    pub(super) fn stop(&mut self) {
-        self.is_stopped = true;
-    }
-}
 
 impl Partitions {
     /// Something could not be read: the place is scrubbed next.
@@ -130,7 +95,7 @@ impl Partitions {
         self.config.state_check_max_bytes_per_second.max(0).unsigned_abs()
     }
 
-    /// The scrub to go on with: of a suspect, or of the pass.
+    /// The scrub to continue: of a suspect, or of the pass.
     fn next_scrub(&mut self, now: i64) -> Option<Begun> {
         let begun = self.scrubber.begun.pop_if(|begun| begun.is_urgent);
         if begun.is_some() {

@@ -1,4 +1,4 @@
-//! A part of a segment that cannot be read, between batches that can.
+//! A part of a segment that cannot be read, between batches that can, and a place where one may be.
 
 use std::ops::Range;
 
@@ -15,4 +15,13 @@ pub struct DamagedPart {
     pub offsets: Range<i64>,
     /// The reason why its first batch cannot be read.
     pub what: &'static str,
+}
+
+/// A place at which something could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Suspect {
+    /// The base offset of the segment.
+    pub segment: i64,
+    /// A batch begins there.
+    pub position: u64,
 }

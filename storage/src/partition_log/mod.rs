@@ -28,7 +28,7 @@ pub use compaction::{
     Cleanable, Compacted, Compaction, CompactionEnd, CompactionRules, LastOfProducer, Slice,
     is_left_by_compaction,
 };
-pub use damaged_part::DamagedPart;
+pub use damaged_part::{DamagedPart, Suspect};
 pub use files::{PartitionFiles, UnfinishedSwap, partition_files};
 pub use read::{BatchSearch, Find, Found};
 pub use recovery::{PartitionError, PartitionRecovery, RecoveredPartition, TornEnd, segment_end};
@@ -39,7 +39,7 @@ pub use recovery_point::{
 };
 pub use repair::{Repaired, SegmentCut, SegmentRepair};
 pub use scan::{SegmentSource, VisitedBatch};
-pub use scrub::{Scrub, Suspect};
+pub use scrub::Scrub;
 pub use search::{Searched, TimestampSearch};
 pub use sight::PartitionFile;
 pub use start_offset::{

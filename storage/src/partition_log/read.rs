@@ -1,8 +1,7 @@
 //! Look-ups by offset: the batch that holds an offset, and the bytes of the log from a batch on.
 
 use super::batch_place::BatchPlace;
-use super::damaged_part::DamagedPart;
-use super::scrub::Suspect;
+use super::damaged_part::{DamagedPart, Suspect};
 use super::segment::Segment;
 use super::{PartitionLog, segment_file_name};
 use crate::file_op::{FileOp, FileRange, FileToken};

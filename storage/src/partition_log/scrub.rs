@@ -4,7 +4,7 @@
 //! length costs the batches up to the next index entry. Everything else costs one batch.
 
 use super::PartitionLog;
-use super::damaged_part::DamagedPart;
+use super::damaged_part::{DamagedPart, Suspect};
 use super::segment::{Boundary, Segment};
 use crate::file_op::{FileOp, FileToken};
 use crate::limits::SCRUB_READ_BYTES;
@@ -36,16 +36,7 @@ pub struct Scrub {
     asked: u32,
 }
 
-/// A place at which something could not be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Suspect {
-    /// The base offset of the segment.
-    pub segment: i64,
-    /// A batch begins there.
-    pub position: u64,
-}
-
-/// A batch, as far as its checksum is computed.
+/// A batch whose checksum is computed up to a place.
 #[derive(Debug)]
 struct Checked {
     header: BatchHeader,
@@ -69,7 +60,7 @@ struct Gap {
     from: i64,
 }
 
-/// What a step has done.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Done,
@@ -88,12 +79,12 @@ impl PartitionLog {
     }
 
     /// A scrub of the place at which something could not be read, from the index entry before it to
-    /// the one behind it.
+    /// the one after it.
     pub fn scrub_suspect(&self, suspect: &Suspect) -> Option<Scrub> {
         let segment = self.segment_with_base(suspect.segment).filter(|it| it.written > 0)?;
         let end = self.end_of(segment);
         let start = segment.chunk_start(suspect.position.min(end.position));
-        let behind = segment.boundary_behind(suspect.position);
+        let behind = segment.boundary_after(suspect.position);
         let behind = behind.filter(|it| it.position < end.position);
         let start = Boundary { position: start, offset: segment.offset_from(start) };
         Some(Scrub::new(segment, start, behind.unwrap_or(end)))
@@ -139,11 +130,11 @@ impl PartitionLog {
         found
     }
 
-    /// A read has failed: goes on behind the bytes that could not be read.
+    /// A read has failed: continues after the bytes that could not be read.
     pub fn scrub_failed(&self, scrub: &mut Scrub) {
         let Some(segment) = self.segment_at(scrub.segment, scrub.file) else { return };
         let last = scrub.read_from() + u64::from(scrub.asked) - 1;
-        let Boundary { position, offset } = scrub.boundary_behind(segment, last);
+        let Boundary { position, offset } = scrub.boundary_after(segment, last);
         (scrub.at, scrub.from) = (position, offset);
         (scrub.batch, scrub.bad, scrub.gap) = (None, None, None);
     }
@@ -202,14 +193,14 @@ impl Scrub {
         }
         let data = data.get((self.read_from() - data_at) as usize..).unwrap_or_default();
         match self.batch.take() {
-            Some(batch) => self.go_on(segment, batch, data, found),
+            Some(batch) => self.resume(segment, batch, data, found),
             None => self.begin(segment, data),
         }
     }
 
     /// Begins with the next batch.
     fn begin(&mut self, segment: &Segment, data: &[u8]) -> Step {
-        let left = self.boundary_behind(segment, self.at).position - self.at;
+        let left = self.boundary_after(segment, self.at).position - self.at;
         if left < HEADER_BYTES {
             self.refuse(segment, None, "the file ends within a header");
             return Step::Done;
@@ -229,8 +220,8 @@ impl Scrub {
         Step::Done
     }
 
-    /// Goes on with the checksum of a batch.
-    fn go_on(
+    /// Continues the checksum of a batch.
+    fn resume(
         &mut self,
         segment: &Segment,
         mut batch: Checked,
@@ -256,7 +247,7 @@ impl Scrub {
 
     /// Why a header is not that of the next batch; None if it is.
     fn wrong(&self, segment: &Segment, header: &BatchHeader) -> Option<&'static str> {
-        let Boundary { position, offset } = self.boundary_behind(segment, self.at);
+        let Boundary { position, offset } = self.boundary_after(segment, self.at);
         // Bytes that cannot be read have at least one offset.
         let least = self.from + i64::from(self.bad.is_some());
         let is_known = |offset| segment.offset_at(self.at).is_some_and(|known| known != offset);
@@ -281,13 +272,13 @@ impl Scrub {
         (self.at, self.from) = (at + header.total_len() as u64, header.next_offset());
     }
 
-    /// The batch cannot be read: goes on at the place to which its length leads, or at the next
+    /// The batch cannot be read: continues at the place to which its length leads, or at the next
     /// one that is known.
     fn refuse(&mut self, segment: &Segment, header: Option<&BatchHeader>, what: &'static str) {
         let (start, from) = (self.at, self.from);
         self.bad.get_or_insert(Bad { start, from, what });
         self.gap = None;
-        let known = self.boundary_behind(segment, self.at).position;
+        let known = self.boundary_after(segment, self.at).position;
         let end = header.map(|header| self.at + header.total_len() as u64);
         self.at = end.filter(|end| *end <= known).unwrap_or(known);
     }
@@ -320,9 +311,9 @@ impl Scrub {
         }
     }
 
-    /// The next place behind a position at which a batch is known to begin, or the end.
-    fn boundary_behind(&self, segment: &Segment, position: u64) -> Boundary {
-        let known = segment.boundary_behind(position);
+    /// The next place after a position at which a batch is known to begin, or the end.
+    fn boundary_after(&self, segment: &Segment, position: u64) -> Boundary {
+        let known = segment.boundary_after(position);
         known.filter(|known| known.position < self.end.position).unwrap_or(self.end)
     }
 }

@@ -2,7 +2,7 @@
 //! bytes of records.
 
 use super::PartitionLog;
-use super::scrub::Suspect;
+use super::damaged_part::Suspect;
 use super::segment::Segment;
 use crate::file_op::{FileOp, FileToken};
 use crate::limits::{PARTITION_HEADERS_READ_BYTES, PARTITION_RECORDS_READ_BYTES};

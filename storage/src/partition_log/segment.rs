@@ -201,8 +201,8 @@ impl Segment {
         if at_offset.start > chunk.start { at_offset } else { chunk }
     }
 
-    /// The next place behind a position at which a batch, or a damaged part, is known to begin.
-    pub(super) fn boundary_behind(&self, position: u64) -> Option<Boundary> {
+    /// The next place after a position at which a batch, or a damaged part, is known to begin.
+    pub(super) fn boundary_after(&self, position: u64) -> Option<Boundary> {
         let after = self.index.partition_point(|entry| u64::from(entry.position) <= position);
         let entry = self.index.get(after).map(|entry| self.boundary(entry));
         let part = self.damaged.partition_point(|it| it.bytes.start <= position);

@@ -12,7 +12,7 @@ mod notes;
 mod output;
 mod pass;
 
-use super::scrub::Suspect;
+use super::damaged_part::Suspect;
 use super::segment::Segment;
 use super::{ASIDE_KEY, PartitionLog, segment_file_name};
 use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};

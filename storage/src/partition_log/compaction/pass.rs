@@ -1,7 +1,7 @@
 //! One pass: notes the newest record of each key in the dirty segments, then rewrites all segments
 //! from the first of the log on, in order, each as a whole before the next.
 
-use super::super::scrub::Suspect;
+use super::super::damaged_part::Suspect;
 use super::clean::{Cleaner, Left};
 use super::input::{Input, Item};
 use super::notes::{Full, Notes};
