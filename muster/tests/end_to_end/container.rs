@@ -1,5 +1,5 @@
-//! What a container leaves to a server: no io_uring, little locked memory, a root file system that
-//! is read-only, a user without a name, an empty /proc, and some cores' time of a machine with more.
+//! A server with as little as a container leaves to it: no io_uring, little locked memory, a root
+//! file system that is read-only, a user without a name, an empty /proc, and the time of one core.
 //! Where this is not root, or has no control groups, the tests are skipped.
 
 use crate::support::driver::{EPERM, refuse_io_uring};

@@ -1,7 +1,7 @@
 //! Where the kernel lets no io_uring be set up, as under the seccomp profile of a container engine
 //! or with little locked memory: the server polls its sockets, says so once, and keeps what it
-//! acknowledged. A part of the stories of other files is told once more with such a server; all of
-//! them are with `MUSTER_IO_DRIVER=poll`.
+//! acknowledged. A part of the stories of other files is here once more, with such a server; all of
+//! them have one with `MUSTER_IO_DRIVER=poll`.
 
 use crate::support::driver::{ENOSYS, EPERM, polled, refuse_io_uring};
 use crate::support::offsets::{commit, committed};
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::process::{Command, Stdio};
 
-/// What the log says once, whatever is the cause.
+/// The log has these words once, whatever is the cause.
 const FALLBACK: &str = "muster does without io_uring";
 
 /// Commits and records of a server are there after kill -9.
@@ -86,7 +86,7 @@ fn with_little_locked_memory_rings_are_small_and_with_less_there_are_none() {
     }
 }
 
-macro_rules! told_with_polling {
+macro_rules! with_polling {
     ($($file:ident::$story:ident,)*) => {$(
         mod $story {
             #[test]
@@ -97,7 +97,7 @@ macro_rules! told_with_polling {
     )*};
 }
 
-told_with_polling! {
+with_polling! {
     back_pressure::a_stop_does_not_wait_for_clients_that_do_not_read,
     back_pressure::clients_that_fill_the_log_are_answered_when_it_accepts_again,
     back_pressure::pipelined_fetches_are_answered_in_order,

@@ -1,5 +1,5 @@
-//! A shard on a driver: the reactor's operations become those of the driver, and the driver's events
-//! its completions. On a ring a turn makes one `io_uring_enter`.
+//! A shard on a driver: the reactor's operations become those of the driver, and the driver's
+//! events its completions. On a ring a turn makes one `io_uring_enter`.
 
 use super::{Completion, End, Io, Next, Reactor, ReactorError, Share};
 use crate::certificates::CertificateThread;

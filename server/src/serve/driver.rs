@@ -1,4 +1,4 @@
-//! What carries out the operations of the shards: rings, or pollers where there can be no rings.
+//! The drivers of the shards: rings, or pollers where there can be no rings.
 
 use crate::Failure;
 use crate::config::Config;
@@ -28,7 +28,7 @@ pub(super) enum Driver {
 
 impl Choice {
     /// # Errors
-    /// What was asked for is not there: what is missing, and the remedy.
+    /// The driver that was asked for is not there: the facility that is missing, and the remedy.
     pub(super) fn make(config: &Config, shards: u32) -> Result<Self, Failure> {
         let may_poll = config.io_driver == "auto";
         if config.io_driver == "poll" {

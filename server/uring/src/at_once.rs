@@ -1,8 +1,8 @@
 //! Operations that are done at once or not at all: without waiting for a disk or for a peer.
 //!
-//! The sockets of a ring are blocking, as it needs them: for a non-blocking one it reports EAGAIN instead of
-//! waiting until the socket accepts bytes. As sendfile(2) has no flags, the socket is made
-//! non-blocking for the time of the call. No other operation runs on it meanwhile: the ring's
+//! The sockets of a ring are blocking, as it needs them: for a non-blocking one it reports EAGAIN
+//! instead of waiting until the socket accepts bytes. As sendfile(2) has no flags, such a socket is
+//! made non-blocking for the time of the call. No other operation runs on it meanwhile: the ring's
 //! operations are carried out by the same thread, in `io_uring_enter`.
 
 use std::io;

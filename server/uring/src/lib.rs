@@ -1,5 +1,5 @@
-//! One io_uring per thread, for sockets and files, or epoll and threads where there is none: the only
-//! crate of muster with unsafe code, behind a safe API.
+//! One io_uring per thread, for sockets and files, or epoll and threads where there is none: the
+//! only crate of muster with unsafe code, behind a safe API.
 //!
 //! # Contract
 //!

@@ -1,5 +1,5 @@
-//! Waking a ring or a poller from another thread: an eventfd, which a ring always reads and a poller
-//! watches.
+//! Waking a ring or a poller from another thread: an eventfd, which a ring always reads and a
+//! poller watches.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -43,7 +43,7 @@ impl Waker {
         Ok(Self { shared: Arc::new(Shared { eventfd, pending: AtomicBool::new(false) }) })
     }
 
-    /// The descriptor that becomes readable with each wake-up, also if it is not read.
+    /// The descriptor that becomes readable with each wake-up, even if it is not read.
     pub(crate) fn raw_fd(&self) -> RawFd {
         self.shared.eventfd.as_raw_fd()
     }

@@ -1,4 +1,4 @@
-//! What carries out the I/O of the servers under test (`io.driver`).
+//! The driver of the servers under test (`io.driver`).
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use std::cell::Cell;
@@ -15,7 +15,7 @@ pub fn config() -> Option<String> {
     Some(format!("io.driver={driver}"))
 }
 
-/// Tells a story with servers that poll.
+/// A story with servers that poll.
 pub fn polled(story: fn()) {
     POLLS.set(true);
     story();

@@ -244,24 +244,19 @@ pub fn limited(data: &Path, port: u16, open_files: u64, shards: u16, configs: &[
 pub fn command(data: &Path, port: u16, shards: u16, configs: &[String]) -> Command {
     let listen = format!("127.0.0.1:{port}");
     let configs = configs.iter().map(String::as_str);
-    command_with(
-        data,
-        shards,
-        &["--listen", &listen].into_iter().chain(configs).collect::<Vec<_>>(),
-    )
+    let arguments: Vec<_> = ["--listen", &listen].into_iter().chain(configs).collect();
+    command_with(data, shards, &arguments)
 }
 
 /// Like [`command`], with the arguments for its addresses among `arguments`. It has no admin
 /// listener unless they name one: servers of several tests run at once.
 pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     let mut command = binary();
-    let has_admin = arguments.iter().any(|it| it.starts_with("admin.listener="));
-    let no_admin = (!has_admin).then_some("admin.listener=");
+    let has = |key| arguments.iter().any(|it| it.starts_with(key));
+    let no_admin = (!has("admin.listener=")).then_some("admin.listener=");
     // Directories are copied and compared: the file of the reserve is small.
-    let has_reserve = arguments.iter().any(|it| it.starts_with("disk.reserve.bytes="));
-    let reserve = (!has_reserve).then_some("disk.reserve.bytes=65536");
-    let has_driver = arguments.iter().any(|it| it.starts_with("io.driver="));
-    let driver = driver::config().filter(|_| !has_driver);
+    let reserve = (!has("disk.reserve.bytes=")).then_some("disk.reserve.bytes=65536");
+    let driver = driver::config().filter(|_| !has("io.driver="));
     command
         .args(["serve", "--shards", &shards.to_string(), "--data"])
         .arg(data)

@@ -19,8 +19,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |_| Wanted::Version(6, 1),
-        why: "muster does its I/O through io_uring with features of Linux 6.1; before, it polls its \
-              sockets",
+        why: "muster does its I/O through io_uring with features of Linux 6.1; before, it polls \
+              its sockets",
         change: Change::ByHand("install a newer kernel; a container has that of its host"),
         undo: "boot the kernel before",
         effect: UNMEASURED,
@@ -65,8 +65,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |facts| Wanted::AtLeast((shards(facts) + 1) * SMALLEST_RING_KIB),
-        why: "KiB that the process may lock: below it the smallest rings do not fit, and muster polls \
-              its sockets",
+        why: "KiB that the process may lock: below it the smallest rings do not fit, and muster \
+              polls its sockets",
         change: Change::ByHand("LimitMEMLOCK=infinity in the unit, or --ulimit memlock=-1:-1"),
         undo: LINE,
         effect: UNMEASURED,

@@ -1,4 +1,4 @@
-//! What a turn has found, in the order in which it is taken.
+//! The findings of a turn, in the order in which they are taken.
 
 use std::collections::VecDeque;
 use std::time::Instant;

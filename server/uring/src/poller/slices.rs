@@ -106,7 +106,7 @@ impl Slices {
         }
     }
 
-    /// Sends what is left of a slice, as far as there is room.
+    /// Sends as much as there is room for of what is left of a slice.
     fn send(&mut self, sockets: &mut Sockets, conn: ConnId, slice: Slice) {
         let Some(slot) = sockets.open(conn) else { return self.keep(slice) };
         let sent = match slot.stream.write(&slice[slice.sent..]) {

@@ -91,7 +91,7 @@ impl Sockets {
         }
     }
 
-    /// What an entry of the queue has become, now that it is taken.
+    /// The event of an entry of the queue, which is taken now.
     pub(super) fn take(&mut self, entry: Entry) -> Option<Event<ReadBuf>> {
         match entry {
             Entry::Event(event) => Some(event),
@@ -182,9 +182,10 @@ impl Sockets {
     fn insert(&mut self, mut stream: TcpStream, has_place: bool) -> io::Result<ConnId> {
         let both = Interest::READABLE | Interest::WRITABLE;
         let id = token(self.connections.next_id());
-        let registered = match self.connections.is_full() {
-            true => Err(table_full()),
-            false => self.registry.register(&mut stream, id, both),
+        let registered = if self.connections.is_full() {
+            Err(table_full())
+        } else {
+            self.registry.register(&mut stream, id, both)
         };
         match registered {
             Ok(()) => Ok(self.connections.insert(stream, has_place)),
@@ -407,7 +408,7 @@ impl Sockets {
     }
 
     /// Requests [`Event::Writable`] when the socket can take output again. The kernel looks at it
-    /// anew: a short send is no proof that it is full, so that there might be no edge.
+    /// again: a short send is no proof that it is full, so that there might be no edge.
     pub(super) fn await_writable(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if mem::replace(&mut slot.awaits_room, true) {

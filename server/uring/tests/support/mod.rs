@@ -1,4 +1,4 @@
-//! Both drivers for tests. Stories that hold for each are generic: `of_both!` makes two tests of one.
+//! Both drivers for tests. A story that holds for each is generic: `of_both!` makes two tests.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
