@@ -121,6 +121,8 @@ seen! {
     LogCut "files of logs that were cut while they were served",
     LogNameLost "files of logs that lost their name while they were served",
     LogRewritten "damaged logs that were rewritten",
+    BatchFlipped "flipped bits of batches of user topics",
+    BatchRefused "damaged batches that were refused",
     DiedWithDamage "ends of the process with a damaged log",
     ClockForward "wall clocks set forward",
     ClockBack "wall clocks set back",

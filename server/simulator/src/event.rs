@@ -26,7 +26,7 @@ pub(crate) enum TimedEvent {
     Client { client: u32, armed: u64 },
     /// A fault, drawn by the profile's weights.
     Fault,
-    /// A file changes that nobody writes.
+    /// A file changes without a write.
     Rot,
     /// A member starts or stops.
     Churn,

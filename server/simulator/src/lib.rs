@@ -24,6 +24,7 @@ mod options;
 mod profile;
 mod queue;
 mod random;
+mod rot;
 mod run;
 mod trace;
 mod world;

@@ -203,7 +203,7 @@ fn summary(outcome: &Outcome) -> String {
     let Outcome { seed, violation, hash, steps, micros, starts, refused, .. } = outcome;
     let came = match violation {
         Some(violation) => format!("VIOLATION: {violation}"),
-        None if *refused => "ended early: the disk had lost too much for a start".to_owned(),
+        None if *refused => "ended early: the disk had lost too much".to_owned(),
         None => "no violation".to_owned(),
     };
     let seconds = *micros as f64 / 1e6;

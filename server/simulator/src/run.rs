@@ -25,7 +25,7 @@ pub struct Outcome {
     pub starts: u32,
     /// The number of crash images from which a server was started.
     pub images: u64,
-    /// A misdirected write, or damage that nobody had seen yet, has left a disk from which the
+    /// A misdirected write, or damage that was not found yet, has left a disk from which the
     /// server need not start. That ends the run.
     pub refused: bool,
     pub coverage: Coverage,

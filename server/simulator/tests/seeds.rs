@@ -46,7 +46,7 @@ const UNREACHED: [&str; 22] = [
     "files_opens_delayed",
     "stalls_begun",
     "log_damaged",
-    // Only logs of shards rot.
+    // Names of logs of shards are lost, and none of partitions.
     "partitions_files_lost",
     // No simulated client pushes metrics (KIP-714).
     "telemetry_dropped",

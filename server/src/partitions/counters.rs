@@ -1,11 +1,14 @@
 //! The numbers of a shard's partitions of user topics.
 
-use super::Partitions;
 use super::limits::READ_BYTES_IN_FLIGHT_MAX;
 use super::partition::Partition;
 use super::questions::OpenQuestion;
+use super::{Partitions, layout};
 use crate::limit_gauges::{Limit, LimitGauges};
 use muster_counters::{Copies, counters};
+use muster_storage::DamagedPart;
+use muster_storage::partition_log::segment_file_name;
+use std::path::Path;
 
 counters! {
     /// Appends and reads since the shard's start.
@@ -94,6 +97,17 @@ impl Partitions {
     /// Parts of partitions whose batches cannot be read; dropped ones count until the next sweep.
     pub(crate) fn damaged_parts(&self) -> usize {
         self.damaged_parts
+    }
+
+    /// Whether a byte of a segment is in a damaged part: for checks.
+    pub(crate) fn is_damaged_at(&self, segment: &Path, at: u64) -> bool {
+        let is_in = |part: &DamagedPart| {
+            part.bytes.contains(&at) && segment.ends_with(segment_file_name(part.segment))
+        };
+        let mut of = self.partitions.iter().filter(|(id, _)| {
+            segment.parent().is_some_and(|directory| directory == layout::directory(**id))
+        });
+        of.any(|(_, partition)| partition.log.damaged().any(is_in))
     }
 
     pub(super) fn count_damage(&mut self) {

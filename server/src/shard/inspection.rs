@@ -13,6 +13,7 @@ use muster_shares::partition::InFlight;
 use muster_shares::{SharePartitionKey, State};
 use muster_storage::Progress;
 use muster_transactions::message::OpenIn;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A read-only view of a shard.
@@ -255,6 +256,11 @@ impl<'s> Inspection<'s> {
     /// Parts of partitions that cannot be read, while everything else of them is served.
     pub fn damaged_parts(self) -> usize {
         self.0.partitions.damaged_parts()
+    }
+
+    /// Whether a byte of a partition's segment is in a damaged part.
+    pub fn is_damaged_at(self, segment: &Path, at: u64) -> bool {
+        self.0.partitions.is_damaged_at(segment, at)
     }
 
     /// Whether the disk has so little free space that produces are refused.

@@ -1,6 +1,7 @@
-//! What a disk does to files that nobody writes: bytes change, ends are gone, names are lost.
+//! Damage of files without a write: bytes change, ends are gone, names are lost.
 
 use super::{Disk, Inode};
+use muster_codec::record_batch::Batches;
 use muster_storage::layout::{Block, SegmentHeader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,25 @@ impl Disk {
             is_its_own.then_some(at..at + len)
         };
         (0..bytes.len()).step_by(BLOCK_STEP).filter_map(block).collect()
+    }
+
+    /// The durable batches of partitions' segments, each with its place.
+    pub(crate) fn batches(
+        &self,
+        is_wanted: impl Fn(&Path) -> bool,
+    ) -> Vec<(PathBuf, Inode, Range<usize>)> {
+        let mut all = Vec::new();
+        let is_segment = |path: &Path| path.extension().is_some_and(|it| it == "log");
+        let wanted = self.names.iter().filter(|(path, _)| is_segment(path) && is_wanted(path));
+        for (path, inode) in wanted {
+            let mut at = 0;
+            for batch in Batches::new(&self.files[inode.0].durable).map_while(Result::ok) {
+                let end = at + batch.bytes.len();
+                all.push((path.clone(), *inode, at..end));
+                at = end;
+            }
+        }
+        all
     }
 
     /// Flips a bit of a durable byte.

@@ -17,13 +17,14 @@ use crate::options::Options;
 use crate::profile::{DiskProfile, MS, Profile, SECOND};
 use crate::queue::Queue;
 use crate::random::{Random, Salt};
+use crate::rot::Rot;
 use crate::trace::Trace;
 use loadgen::member::Nodes;
 use loadgen::topics::Topics;
 use muster::config::Config;
 use muster_counters::Totals;
 use muster_faults::Fault;
-use process::{Images, Process, Rot};
+use process::{Images, Process};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -248,7 +249,12 @@ impl World {
         }
     }
 
-    pub(crate) fn plan_fault(&mut self) {
+    pub(crate) fn plan_faults(&mut self) {
+        self.plan_fault();
+        self.plan_rot();
+    }
+
+    fn plan_fault(&mut self) {
         let pause = self.faults.between(0, 2 * self.profile.faults.every);
         self.queue.after(pause, TimedEvent::Fault);
     }
@@ -296,6 +302,7 @@ impl World {
 
     fn check(&mut self) {
         self.queue.after(CHECK_EVERY, TimedEvent::Check);
+        self.judge_damaged_batches();
         let now = self.queue.now();
         match self.phase {
             Phase::Chaos(until) if now >= until || self.steps >= self.profile.chaos_steps => {

@@ -46,9 +46,9 @@ impl World {
         self.clients.iter().all(|client| !client.waits) && self.process.is_up()
     }
 
-    /// Whether it is, and no log is damaged any more.
+    /// Whether it is, and all damage was found.
     pub(in crate::world) fn is_at_rest(&self) -> bool {
-        self.is_answered() && !self.rot.is_outstanding()
+        self.is_answered() && self.rot.is_over()
     }
 
     /// The last power loss, after which all is compared.

@@ -140,8 +140,7 @@ impl World {
         }
         self.queue.after(CHECK_EVERY, TimedEvent::Check);
         self.queue.after(clients.churn_every, TimedEvent::Churn);
-        self.plan_fault();
-        self.plan_rot();
+        self.plan_faults();
     }
 
     /// The image of all shards; None if they have different topics, or none run.

@@ -35,7 +35,6 @@ use muster::shard::{Inspection, Message, Shard};
 use muster::volume::Volume;
 use muster_counters::Totals;
 pub(crate) use reload::Failing;
-pub(crate) use rot::Rot;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tempfile::TempDir;

@@ -1,171 +1,16 @@
-//! A disk that rots while the server runs: a bit of a shard's log changes, a file is cut short, or
-//! loses its name. What was acknowledged is in memory, so that nothing of it may be lost: the shard
-//! has to find the damage, to write a snapshot, and to rewrite its log. Until then the process is
-//! not killed, as damage that nobody has seen yet is not to be mended after that.
+//! The disk rots, and the shards have to notice (`rot.rs`).
 
 use super::Process;
 use crate::coverage::Seen;
 use crate::disk::Inode;
 use crate::event::TimedEvent;
-use crate::profile::{MS, SECOND};
-use crate::random::Random;
+use crate::rot::{
+    BATCH_CHANCE, Damage, DamagedBatch, DamagedLog, FOUND_MAX, FRAMED_FROM, Snapshot,
+};
 use crate::world::World;
+use muster::partitions::layout::TOPICS;
 use muster::shard::log_directory;
-use muster_storage::shard_log::ASIDE_FILE_NAME;
-use muster_storage::snapshot::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// The share of runs whose disk rots.
-const ROTTING_CHANCE: f64 = 0.25;
-
-/// The longest times until damage is found, until a snapshot is written after it, and until the log
-/// is rewritten; without times in which the disk hangs or is full, or the process stands still.
-const FOUND_MAX: u64 = 300 * SECOND;
-const SAVED_MAX: u64 = 60 * SECOND;
-const REWRITTEN_MAX: u64 = 120 * SECOND;
-
-/// The rot of a run.
-pub(crate) struct Rot {
-    random: Random,
-    /// The average time between two damages; 0 in a run without.
-    every: u64,
-    /// The damaged logs, by shard.
-    logs: BTreeMap<u32, DamagedLog>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Damage {
-    Flip,
-    Cut,
-    LostName,
-}
-
-/// A damaged log, and what became of it.
-struct DamagedLog {
-    damage: Damage,
-    /// The damaged file, and the name that it had.
-    inode: Inode,
-    path: PathBuf,
-    /// The shard's counts of damage found and of rewrites before.
-    before: (u64, u64),
-    is_found: bool,
-    snapshot: Snapshot,
-    is_rewritten: bool,
-    /// A compaction has replaced files since, perhaps this one.
-    is_compacted: bool,
-    /// The time by which the next of these has to be so.
-    until: u64,
-}
-
-/// The snapshot that follows the damage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Snapshot {
-    Due,
-    UnderWay,
-    Written,
-    /// The disk was full.
-    GivenUp,
-}
-
-impl Rot {
-    pub(crate) fn new(mut random: Random, is_crowd: bool) -> Self {
-        let rots = random.chance(ROTTING_CHANCE) && !is_crowd;
-        let every = random.pick(&[100 * MS, SECOND]);
-        Self { random, every: if rots { every } else { 0 }, logs: BTreeMap::new() }
-    }
-
-    /// Whether a log is damaged, and not rewritten.
-    pub(crate) fn is_outstanding(&self) -> bool {
-        !self.logs.is_empty()
-    }
-
-    /// Whether something acknowledged may be in memory only.
-    pub(crate) fn forbids_kill(&self) -> bool {
-        self.logs.values().any(|log| !log.survives_kill())
-    }
-
-    /// A shard opens a file.
-    pub(super) fn opened(&mut self, shard: u32, path: &Path) {
-        let log = self.logs.get_mut(&shard).filter(|log| log.is_found);
-        if let Some(log) = log.filter(|_| path.ends_with(SNAPSHOT_ASIDE_FILE_NAME)) {
-            log.snapshot.begins();
-        }
-    }
-
-    /// A shard renames a file.
-    pub(super) fn renamed(&mut self, shard: u32, from: &Path, to: &Path) {
-        let Some(log) = self.logs.get_mut(&shard) else { return };
-        log.is_compacted |= from.ends_with(ASIDE_FILE_NAME);
-        if to.ends_with(SNAPSHOT_FILE_NAME) && log.snapshot == Snapshot::UnderWay {
-            log.snapshot = Snapshot::Written;
-        }
-    }
-
-    /// A snapshot had no space.
-    pub(super) fn no_space_for_snapshot(&mut self) {
-        for log in self.logs.values_mut().filter(|log| log.is_found) {
-            log.snapshot.gives_up();
-        }
-    }
-
-    /// The process has ended: the damage of logs that it has not rewritten stays.
-    pub(super) fn process_ended(&mut self) {
-        self.logs.retain(|_, log| !log.is_rewritten);
-    }
-
-    /// The next process has read the logs.
-    pub(super) fn process_began(&mut self, now: u64) {
-        for log in self.logs.values_mut() {
-            (log.before, log.until) = ((0, 0), now + FOUND_MAX + REWRITTEN_MAX);
-        }
-    }
-}
-
-impl DamagedLog {
-    /// Whether a start has all that was acknowledged. (Blocks may follow the snapshot in a file
-    /// that is lost or cut.)
-    fn survives_kill(&self) -> bool {
-        let is_saved = self.snapshot == Snapshot::Written && self.damage == Damage::Flip;
-        self.is_rewritten || is_saved
-    }
-
-    /// Takes the counts of its shard.
-    fn observe(&mut self, (found, rewritten): (u64, u64), now: u64) {
-        if !self.is_found && found > self.before.0 {
-            (self.is_found, self.until) = (true, now + SAVED_MAX.max(REWRITTEN_MAX));
-        }
-        self.is_rewritten |= rewritten > self.before.1;
-    }
-
-    fn is_over(&self) -> bool {
-        let is_saved = matches!(self.snapshot, Snapshot::Written | Snapshot::GivenUp);
-        self.is_rewritten && is_saved
-    }
-
-    /// What has not come in time.
-    fn lacks(&self) -> &'static str {
-        match (self.is_found, self.is_rewritten) {
-            (false, _) => "is not found",
-            (true, false) => "is not mended",
-            (true, true) => "is followed by no snapshot",
-        }
-    }
-}
-
-impl Snapshot {
-    fn begins(&mut self) {
-        if *self == Self::Due {
-            *self = Self::UnderWay;
-        }
-    }
-
-    fn gives_up(&mut self) {
-        if *self != Self::Written {
-            *self = Self::GivenUp;
-        }
-    }
-}
 
 impl World {
     pub(crate) fn plan_rot(&mut self) {
@@ -183,7 +28,13 @@ impl World {
         }
         self.plan_rot();
         let Process { stopping, has_rotten_snapshot, .. } = self.process;
-        if !self.process.is_up() || stopping || has_rotten_snapshot {
+        if !self.process.is_up() || stopping {
+            return;
+        }
+        if self.rot.random.chance(BATCH_CHANCE) {
+            return self.damage_batch();
+        }
+        if has_rotten_snapshot {
             return;
         }
         let number = self.rot.random.below(u64::from(self.process.shard_count())) as u32;
@@ -208,6 +59,55 @@ impl World {
             until,
         };
         self.rot.logs.insert(number, log);
+    }
+
+    /// Flips a bit of a batch of a topic that ordinary producers write to.
+    fn damage_batch(&mut self) {
+        let ids: Vec<String> = self.topics.iter().map(|(_, it)| it.id.to_string()).collect();
+        let is_wanted = |path: &Path| {
+            let directory = path.strip_prefix(TOPICS).ok().and_then(Path::to_str);
+            directory.is_some_and(|it| ids.iter().any(|id| it.starts_with(&format!("{id}-"))))
+        };
+        let batches = self.disk.batches(is_wanted);
+        let random = &mut self.rot.random;
+        let chosen = random.below(batches.len() as u64) as usize;
+        let Some((path, inode, place)) = batches.into_iter().nth(chosen) else { return };
+        let (start, last) = (place.start, place.end as u64 - 1);
+        let at = random.between((start + FRAMED_FROM) as u64, last) as usize;
+        self.disk.flip(inode, at, random.below(8));
+        let bytes = self.disk.read(inode, start as u64, place.len() as u32);
+        self.coverage.saw(Seen::BatchFlipped);
+        self.note(format_args!("Flip at byte {at} of {}", path.display()));
+        let until = self.queue.now() + FOUND_MAX;
+        self.rot.batches.push(DamagedBatch { path, inode, start, bytes, at, until });
+    }
+
+    /// Now and then: whether the damaged batches are refused in time.
+    pub(crate) fn judge_damaged_batches(&mut self) {
+        let now = self.queue.now();
+        let waits = self.process.disk_is_full || now < self.process.hangs_until;
+        for mut batch in std::mem::take(&mut self.rot.batches) {
+            let DamagedBatch { path, inode, start, bytes, at, .. } = &batch;
+            let (len, is_refused) = (bytes.len() as u32, self.is_refused(path, *at as u64));
+            let is_there = self.disk.look(path).is_some_and(|(it, _)| it == *inode)
+                && self.disk.read(*inode, *start as u64, len) == *bytes;
+            self.coverage.add(Seen::BatchRefused, u64::from(is_refused));
+            if is_refused || !is_there {
+                continue;
+            }
+            if now > batch.until && self.process.is_up() && !waits {
+                let place = format!("byte {at} of {}", path.display());
+                return self.violate(format_args!("damage at {place} is not found"));
+            }
+            if waits {
+                batch.until = batch.until.max(now + FOUND_MAX);
+            }
+            self.rot.batches.push(batch);
+        }
+    }
+
+    fn is_refused(&self, segment: &Path, at: u64) -> bool {
+        self.process.shards.iter().any(|shard| shard.inspect().is_damaged_at(segment, at))
     }
 
     /// The process ends. If something acknowledged was in memory only, nothing more is judged.

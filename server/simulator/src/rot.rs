@@ -1,0 +1,193 @@
+//! A disk that rots while the server runs: a bit of a shard's log changes, a file is cut short, or
+//! loses its name. What was acknowledged is in memory, so that nothing of it may be lost: the shard
+//! has to find the damage, to write a snapshot, and to rewrite its log. Until then the process is
+//! not killed, as damage that was not found before that cannot be mended after it.
+//!
+//! A bit of a batch of a user topic changes, too: the batch has to be refused to its readers some
+//! time later, in this process or in the next one.
+
+use crate::disk::Inode;
+use crate::profile::{MS, SECOND};
+use crate::random::Random;
+use muster_storage::shard_log::ASIDE_FILE_NAME;
+use muster_storage::snapshot::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The share of runs whose disk rots.
+const ROTTING_CHANCE: f64 = 0.25;
+
+/// The share of damages that hit a batch of a user topic.
+pub(crate) const BATCH_CHANCE: f64 = 0.5;
+
+/// The first byte of a batch of which the others say where the next one begins.
+pub(crate) const FRAMED_FROM: usize = 17;
+
+/// The longest times until damage is found, until a snapshot is written after it, and until the log
+/// is rewritten; without times in which the disk hangs or is full, or the process stands still.
+pub(crate) const FOUND_MAX: u64 = 300 * SECOND;
+const SAVED_MAX: u64 = 60 * SECOND;
+const REWRITTEN_MAX: u64 = 120 * SECOND;
+
+/// The rot of a run.
+pub(crate) struct Rot {
+    pub(crate) random: Random,
+    /// The average time between two damages; 0 in a run without.
+    pub(crate) every: u64,
+    /// The damaged logs, by shard.
+    pub(crate) logs: BTreeMap<u32, DamagedLog>,
+    /// The damaged batches of partitions that are not refused yet.
+    pub(crate) batches: Vec<DamagedBatch>,
+}
+
+/// A batch of a user topic.
+pub(crate) struct DamagedBatch {
+    pub(crate) path: PathBuf,
+    pub(crate) inode: Inode,
+    /// Its place, its bytes as they are now, and the damaged one.
+    pub(crate) start: usize,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) at: usize,
+    /// The time by which it has to be refused.
+    pub(crate) until: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    Flip,
+    Cut,
+    LostName,
+}
+
+/// A damaged log, and what became of it.
+pub(crate) struct DamagedLog {
+    pub(crate) damage: Damage,
+    /// The damaged file, and the name that it had.
+    pub(crate) inode: Inode,
+    pub(crate) path: PathBuf,
+    /// The shard's counts of damage found and of rewrites before.
+    pub(crate) before: (u64, u64),
+    pub(crate) is_found: bool,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) is_rewritten: bool,
+    /// A compaction has replaced files since, perhaps this one.
+    pub(crate) is_compacted: bool,
+    /// The time by which the next of these has to be so.
+    pub(crate) until: u64,
+}
+
+/// The snapshot that follows the damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Snapshot {
+    Due,
+    UnderWay,
+    Written,
+    /// The disk was full.
+    GivenUp,
+}
+
+impl Rot {
+    pub(crate) fn new(mut random: Random, is_crowd: bool) -> Self {
+        let rots = random.chance(ROTTING_CHANCE) && !is_crowd;
+        let every = random.pick(&[100 * MS, SECOND]);
+        let every = if rots { every } else { 0 };
+        Self { random, every, logs: BTreeMap::new(), batches: Vec::new() }
+    }
+
+    /// Whether a log is damaged, and not rewritten.
+    pub(crate) fn is_outstanding(&self) -> bool {
+        !self.logs.is_empty()
+    }
+
+    /// Whether all damage was found.
+    pub(crate) fn is_over(&self) -> bool {
+        self.logs.is_empty() && self.batches.is_empty()
+    }
+
+    /// Whether something acknowledged may be in memory only.
+    pub(crate) fn forbids_kill(&self) -> bool {
+        self.logs.values().any(|log| !log.survives_kill())
+    }
+
+    /// A shard opens a file.
+    pub(crate) fn opened(&mut self, shard: u32, path: &Path) {
+        let log = self.logs.get_mut(&shard).filter(|log| log.is_found);
+        if let Some(log) = log.filter(|_| path.ends_with(SNAPSHOT_ASIDE_FILE_NAME)) {
+            log.snapshot.begins();
+        }
+    }
+
+    /// A shard renames a file.
+    pub(crate) fn renamed(&mut self, shard: u32, from: &Path, to: &Path) {
+        let Some(log) = self.logs.get_mut(&shard) else { return };
+        log.is_compacted |= from.ends_with(ASIDE_FILE_NAME);
+        if to.ends_with(SNAPSHOT_FILE_NAME) && log.snapshot == Snapshot::UnderWay {
+            log.snapshot = Snapshot::Written;
+        }
+    }
+
+    /// A snapshot had no space.
+    pub(crate) fn no_space_for_snapshot(&mut self) {
+        for log in self.logs.values_mut().filter(|log| log.is_found) {
+            log.snapshot.gives_up();
+        }
+    }
+
+    /// The process has ended: the damage of logs that it has not rewritten stays.
+    pub(crate) fn process_ended(&mut self) {
+        self.logs.retain(|_, log| !log.is_rewritten);
+    }
+
+    /// The next process has read the logs.
+    pub(crate) fn process_began(&mut self, now: u64) {
+        for log in self.logs.values_mut() {
+            (log.before, log.until) = ((0, 0), now + FOUND_MAX + REWRITTEN_MAX);
+        }
+        self.batches.iter_mut().for_each(|batch| batch.until = now + FOUND_MAX);
+    }
+}
+
+impl DamagedLog {
+    /// Whether recovery has all that was acknowledged. (Blocks may follow the snapshot in a file
+    /// that is lost or cut.)
+    fn survives_kill(&self) -> bool {
+        let is_saved = self.snapshot == Snapshot::Written && self.damage == Damage::Flip;
+        self.is_rewritten || is_saved
+    }
+
+    /// Takes the counts of its shard.
+    pub(crate) fn observe(&mut self, (found, rewritten): (u64, u64), now: u64) {
+        if !self.is_found && found > self.before.0 {
+            (self.is_found, self.until) = (true, now + SAVED_MAX.max(REWRITTEN_MAX));
+        }
+        self.is_rewritten |= rewritten > self.before.1;
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        let is_saved = matches!(self.snapshot, Snapshot::Written | Snapshot::GivenUp);
+        self.is_rewritten && is_saved
+    }
+
+    /// The part that has not come in time.
+    pub(crate) fn lacks(&self) -> &'static str {
+        match (self.is_found, self.is_rewritten) {
+            (false, _) => "is not found",
+            (true, false) => "is not mended",
+            (true, true) => "is followed by no snapshot",
+        }
+    }
+}
+
+impl Snapshot {
+    fn begins(&mut self) {
+        if *self == Self::Due {
+            *self = Self::UnderWay;
+        }
+    }
+
+    fn gives_up(&mut self) {
+        if *self != Self::Written {
+            *self = Self::GivenUp;
+        }
+    }
+}
