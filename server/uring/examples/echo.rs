@@ -1,26 +1,43 @@
-//! Echoes frames (4-byte big-endian length, payload) from one ring on one thread: the baseline of
-//! muster's benchmarks. With `--durable FILE` each frame is durable in the file before it is
-//! answered; while one write is in flight the next batch gathers.
+//! Echoes frames (4-byte big-endian length, payload) from one driver on one thread: the baseline of
+//! muster's benchmarks. The driver is a ring, or with `--driver poll` a poller. With `--durable
+//! FILE` each frame is durable in the file before it is answered; while one write is in flight the
+//! next batch gathers.
 //!
-//!     echo --listen 127.0.0.1:PORT [--durable FILE]
+//!     echo --listen 127.0.0.1:PORT [--driver poll] [--durable FILE]
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 use std::{env, io};
 
-use muster_uring::{AlignedBuf, Config, ConnId, Durability, Event, File, Ring};
+use muster_uring::{AlignedBuf, Config, ConnId, Driver, Durability, Event, File, Poller, Ring};
 
 const FRAME_BYTES_MAX: usize = 1 << 20;
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 const SEGMENT_BYTES: u64 = 256 << 20;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (listen, durable) = arguments()?;
+type Failure = Box<dyn std::error::Error>;
+
+struct Options {
+    listen: SocketAddr,
+    durable: Option<String>,
+    polls: bool,
+}
+
+fn main() -> Result<(), Failure> {
+    let options = arguments()?;
     muster_uring::raise_open_files()?;
-    let mut ring = Ring::new(Config::default())?;
-    let mut log = durable.map(|path| Log::create(&mut ring, Path::new(&path))).transpose()?;
-    let listener = ring.listen(listen, 4096)?;
+    if options.polls {
+        serve(Poller::new()?, &options)
+    } else {
+        serve(Ring::new(Config::default())?, &options)
+    }
+}
+
+fn serve(mut ring: impl Driver, options: &Options) -> Result<(), Failure> {
+    let durable = options.durable.as_ref();
+    let mut log = durable.map(|path| Log::create(&mut ring, Path::new(path))).transpose()?;
+    let listener = ring.listen(options.listen, 4096)?;
     println!("listening on {}", ring.local_addr(listener)?);
     let mut partial: Vec<Vec<u8>> = Vec::new();
     loop {
@@ -53,23 +70,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-fn arguments() -> Result<(SocketAddr, Option<String>), Box<dyn std::error::Error>> {
-    let (mut listen, mut durable) = (None, None);
+fn arguments() -> Result<Options, Failure> {
+    let (mut listen, mut durable, mut polls) = (None, None, false);
     let mut words = env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().ok_or("every option needs a value")?;
         match word.as_str() {
             "--listen" => listen = Some(value.parse()?),
             "--durable" => durable = Some(value),
+            "--driver" => polls = value == "poll",
             _ => return Err(format!("unknown option {word}").into()),
         }
     }
-    Ok((listen.ok_or("usage: echo --listen HOST:PORT [--durable FILE]")?, durable))
+    let usage = "usage: echo --listen HOST:PORT [--driver poll] [--durable FILE]";
+    Ok(Options { listen: listen.ok_or(usage)?, durable, polls })
 }
 
 /// Handles all whole frames; an incomplete last one waits in `partial`.
 fn receive(
-    ring: &mut Ring,
+    ring: &mut impl Driver,
     log: &mut Option<Log>,
     partial: &mut [Vec<u8>],
     conn: ConnId,
@@ -112,7 +131,7 @@ fn whole_frames(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Sends the frames back; the connection of a client that does not read its answers is closed.
-fn answer(ring: &mut Ring, conn: ConnId, frames: &[u8]) {
+fn answer(ring: &mut impl Driver, conn: ConnId, frames: &[u8]) {
     if let Some(output) = ring.output(conn) {
         output.extend_from_slice(frames);
     }
@@ -142,7 +161,7 @@ struct Batch {
 
 impl Log {
     /// A file full of zeros: writing to it later changes no metadata.
-    fn create(ring: &mut Ring, path: &Path) -> io::Result<Self> {
+    fn create(ring: &mut impl Driver, path: &Path) -> io::Result<Self> {
         let file = File::open_direct(path)?;
         let mut zeros = AlignedBuf::zeroed(1 << 20);
         for offset in (0..SEGMENT_BYTES).step_by(zeros.len()) {
@@ -173,7 +192,7 @@ impl Log {
         self.gathering.waiting.push((conn, frames.len()));
     }
 
-    fn flush(&mut self, ring: &mut Ring) {
+    fn flush(&mut self, ring: &mut impl Driver) {
         if self.writing || self.gathering.waiting.is_empty() {
             return;
         }
@@ -193,7 +212,7 @@ impl Log {
         self.writing = true;
     }
 
-    fn flushed(&mut self, ring: &mut Ring, mut bytes: AlignedBuf) {
+    fn flushed(&mut self, ring: &mut impl Driver, mut bytes: AlignedBuf) {
         self.writing = false;
         let mut rest = &bytes[..];
         for (conn, len) in self.waiting.drain(..) {
