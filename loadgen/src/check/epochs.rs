@@ -14,8 +14,9 @@
 //! member binds it.
 //!
 //! A group that is migrated online has members of both kinds: what binds is milder, the proof of the
-//! member itself, and of any member for one that joins. The generations of the classic group are the
-//! epochs of the consumer group, and continue.
+//! member itself, and of any member for one that joins. A classic member that joins again keeps its
+//! epoch in a consumer group until it has given up what it is to give up. The generations of the
+//! classic group are the epochs of the consumer group, and continue.
 //!
 //! The server may remove a group without members, which then begins again from 1.
 
@@ -78,11 +79,13 @@ pub(super) fn judge_alive(
 pub(super) fn judge_joined(
     event: &Event,
     epoch: i32,
-    joining: Time,
+    member: &Member,
     facts: &Facts,
     found: &mut Found,
 ) {
-    judge(event, epoch, joining, &facts.epochs, facts, found);
+    let keeps_its_epoch = facts.group.protocol == Kind::Migrating && member.is_in();
+    let epochs = if keeps_its_epoch { &member.epochs } else { &facts.epochs };
+    judge(event, epoch, member.joining, epochs, facts, found);
 }
 
 fn judge(event: &Event, epoch: i32, sent: Time, epochs: &Epochs, facts: &Facts, found: &mut Found) {

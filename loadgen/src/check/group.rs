@@ -65,6 +65,13 @@ pub(super) struct Member {
     pub(super) client: Option<Client>,
 }
 
+impl Member {
+    /// Whether the coordinator has accepted it, and it has not left since.
+    pub(super) fn is_in(&self) -> bool {
+        self.is_in
+    }
+}
+
 impl GroupState {
     pub(super) fn new(group: Group) -> Self {
         let facts = Facts {
@@ -233,7 +240,7 @@ impl GroupState {
 
     fn joined(&mut self, event: &Event, epoch: i32, found: &mut Found) {
         let member = self.members.entry(event.member).or_default();
-        epochs::judge_joined(event, epoch, member.joining, &self.facts, found);
+        epochs::judge_joined(event, epoch, member, &self.facts, found);
         member.joined = event.at;
         member.epochs = Epochs::default();
         if !member.is_in {

@@ -442,6 +442,22 @@ fn partitions_of_a_group_that_is_migrated_have_one_owner() {
         160 m1 alive 151 2
         200 m1 alive 190 2";
     assert_eq!(broken(&story(classic, handed_over)), NONE);
+    let joins_again_to_give_up = "
+        150 m1 settled 2
+        160 m1 alive 151 2
+        200 m0 must-rebalance 190
+        201 m0 joining
+        210 m0 joined 1
+        211 m0 revoked : 0
+        212 m0 joining
+        220 m0 joined 2";
+    assert_eq!(broken(&story(classic, joins_again_to_give_up)), NONE);
+    let joins_behind = "
+        150 m1 settled 2
+        160 m1 alive 151 2
+        200 m2 joining
+        210 m2 joined 1";
+    assert_eq!(broken(&story(classic, joins_behind)), ["epoch-went-back"]);
     let twice = "
         150 m1 assigned 2 : 0
         150 m1 settled 2
