@@ -18,7 +18,6 @@ use crate::event::{ConsumedBatch, EventKind};
 use crate::plan::{Fetching, Isolation, Partition};
 use crate::time::Time;
 
-#[derive(Default)]
 pub(super) struct Consuming {
     schedule: Option<Schedule>,
     /// The most bytes of an answer.
@@ -31,6 +30,20 @@ pub(super) struct Consuming {
     retry: Retry,
     /// The member had nothing to read when this was last checked, so no fetch was due.
     paused: bool,
+}
+
+impl Default for Consuming {
+    fn default() -> Self {
+        Self {
+            schedule: None,
+            bytes: 0,
+            calls: Vec::new(),
+            asked: Vec::new(),
+            leaders: None,
+            retry: Retry::default(),
+            paused: true,
+        }
+    }
 }
 
 struct Call {
@@ -46,12 +59,6 @@ impl Consuming {
         self.bytes = records.map_or(0, |records| records.bytes);
         self.schedule =
             records.and_then(|records| Schedule::new(records.load, in_flight, now, random));
-    }
-
-    /// A new process.
-    pub(super) fn restart(&mut self, records: Option<Fetching>, turn: &mut Turn<'_, '_>) {
-        *self = Self { paused: true, ..Self::default() };
-        self.set(records, turn);
     }
 
     pub(super) fn abandon(&mut self) {
@@ -258,7 +265,16 @@ impl Consuming {
                 let record = record.map_err(|error| malformed(partition, &error))?;
                 let numbered = record.and_then(|record| Numbered::of(record.key?));
                 let due = numbered.map(|it| Time::from_micros(it.number));
-                consumed.push(ConsumedBatch { partition, first, last, due });
+                match consumed.last_mut() {
+                    // Batches that were due at once: one entry is enough.
+                    Some(before)
+                        if (before.partition, before.due) == (partition, due)
+                            && before.last.checked_add(1) == Some(first) =>
+                    {
+                        before.last = last;
+                    }
+                    _ => consumed.push(ConsumedBatch { partition, first, last, due }),
+                }
             }
             next = last.saturating_add(1);
         }

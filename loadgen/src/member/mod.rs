@@ -29,6 +29,7 @@ mod heartbeating;
 mod heartbeats;
 mod io;
 mod leaders;
+mod loads;
 mod membership;
 mod numbered;
 mod offset_messages;
@@ -60,7 +61,6 @@ pub use self::io::{
 use self::consuming::Consuming;
 use self::core::{Core, Turn};
 use self::error::{Fatal, Step, fatal};
-use self::offset_messages::Identity;
 use self::offsets::{Effect, InFlight, Offsets, Purpose, is_fatal};
 use self::role::Role;
 use crate::event::{Event, EventKind, Stop};
@@ -94,7 +94,8 @@ pub struct Member {
     core: Core,
     role: Role,
     offsets: Offsets,
-    consuming: Consuming,
+    /// Of a member that reads records: most don't.
+    consuming: Option<Box<Consuming>>,
     workload: Workload,
     lifecycle: Lifecycle,
 }
@@ -123,7 +124,7 @@ impl Member {
             workload: plan.workload,
             core: Core::new(plan),
             offsets: Offsets::default(),
-            consuming: Consuming::default(),
+            consuming: None,
             lifecycle: Lifecycle::Down,
         }
     }
@@ -143,8 +144,8 @@ impl Member {
         self.role = Role::new(&self.core.plan.group.protocol);
         let workload = self.role.workload(self.workload);
         self.offsets.restart(workload, turn);
-        self.core.consumes = workload.records.is_some();
-        self.consuming.restart(workload.records, turn);
+        self.consuming = None;
+        self.consume(workload.records, turn);
         self.lifecycle = Lifecycle::Up;
         self.core.emit(turn, EventKind::Started);
         self.role.begin(self.workload, &mut self.core, turn);
@@ -209,8 +210,7 @@ impl Member {
             self.role.set_workload(workload, turn);
             let workload = self.role.workload(workload);
             self.offsets.set_workload(workload, turn);
-            self.core.consumes = workload.records.is_some();
-            self.consuming.set(workload.records, turn);
+            self.consume(workload.records, turn);
             self.wake(context, output);
         }
     }
@@ -252,7 +252,7 @@ impl Member {
                 let usable = self.core.lookup.node().is_some() && self.role.identity().is_some();
                 let load = usable && !self.core.owned.is_empty();
                 let load = load.then(|| self.offsets.deadline(&self.core)).flatten();
-                let records = self.consuming.deadline(&self.core);
+                let records = self.consuming.as_ref().and_then(|it| it.deadline(&self.core));
                 lookup.into_iter().chain(role).chain(load).chain(records).min()
             }
         }
@@ -305,14 +305,14 @@ impl Member {
             && (self.core.lookup.awaits(token)
                 || self.role.awaits(token)
                 || self.offsets.awaits(token)
-                || self.consuming.awaits(token))
+                || self.consuming.as_ref().is_some_and(|it| it.awaits(token)))
     }
 
     fn conclude(&mut self, step: Step, turn: &mut Turn<'_, '_>) {
         let Err(Fatal(reason)) = step else { return };
         self.role.abandon(turn);
         self.offsets.abandon(&self.core, turn);
-        self.consuming.abandon();
+        self.consuming.iter_mut().for_each(|it| it.abandon());
         self.release_all(turn);
         self.lifecycle = Lifecycle::Failed;
         self.core.emit(turn, EventKind::Failed { reason: Arc::from(reason) });
@@ -321,7 +321,7 @@ impl Member {
     fn crash(&mut self, turn: &mut Turn<'_, '_>) {
         self.role.abandon(turn);
         self.offsets.abandon(&self.core, turn);
-        self.consuming.abandon();
+        self.consuming.iter_mut().for_each(|it| it.abandon());
         self.release_all(turn);
         self.lifecycle = Lifecycle::Down;
         self.core.emit(turn, EventKind::Stopped { how: Stop::Crash });
@@ -349,7 +349,9 @@ impl Member {
                 let (before, identity) = (turn.output.requests.len(), self.who_commits());
                 self.role.advance(&mut self.core, turn)?;
                 self.commit_given_up(identity.as_ref(), before, turn)?;
-                self.consuming.advance(&mut self.core, turn)?;
+                if let Some(consuming) = &mut self.consuming {
+                    consuming.advance(&mut self.core, turn)?;
+                }
                 self.work(turn)
             }
             Lifecycle::Stopping(stopping) => self.wind_down(stopping, turn),
@@ -368,40 +370,6 @@ impl Member {
             until: now + takes + CLOSE_TIMEOUT,
             has_left: false,
         });
-    }
-
-    /// The identity with which a member that consumes commits before it gives something up.
-    fn who_commits(&self) -> Option<(String, i32)> {
-        let identity = self.role.identity().filter(|_| self.core.consumes)?;
-        Some((identity.member_id.to_owned(), identity.epoch))
-    }
-
-    fn commit_given_up(
-        &mut self,
-        identity: Option<&(String, i32)>,
-        before: usize,
-        turn: &mut Turn<'_, '_>,
-    ) -> Step {
-        let identity = identity.map(|(id, epoch)| Identity { member_id: id, epoch: *epoch });
-        self.offsets.commit_given_up(identity, before, &mut self.core, turn)
-    }
-
-    fn work(&mut self, turn: &mut Turn<'_, '_>) -> Step {
-        let Some(identity) = self.role.identity() else {
-            self.offsets.hold();
-            return Ok(());
-        };
-        let Some(node) = self.core.lookup.node() else { return Ok(()) };
-        self.offsets.advance(identity, &mut self.core, turn)?;
-        while let Some(due) = self.offsets.heartbeat_due(turn.now()) {
-            let Some((version, request)) = self.role.extra_heartbeat(&self.core, turn)? else {
-                break;
-            };
-            let to = Destination::Node(node);
-            let token = self.core.send_due(turn, to, version, request, due);
-            self.offsets.heartbeat_sent(token, self.core.incarnation);
-        }
-        Ok(())
     }
 
     fn wind_down(&mut self, stopping: Stopping, turn: &mut Turn<'_, '_>) -> Step {
@@ -428,7 +396,8 @@ impl Member {
             self.lifecycle = Lifecycle::Stopping(Stopping { has_left: true, ..stopping });
             self.role.leave(stopping.how, &mut self.core, turn)?;
         }
-        if self.role.is_idle() && self.offsets.is_idle() && self.consuming.is_idle() {
+        let has_read = self.consuming.as_ref().is_none_or(|it| it.is_idle());
+        if self.role.is_idle() && self.offsets.is_idle() && has_read {
             self.lifecycle = Lifecycle::Down;
             self.core.emit(turn, EventKind::Stopped { how: stopping.how });
         }
@@ -445,8 +414,8 @@ impl Member {
         if self.role.awaits(answer.token) {
             return self.role.answered(answer, &mut self.core, turn);
         }
-        if self.consuming.awaits(answer.token) {
-            return self.consuming.answered(answer, &mut self.core, turn);
+        if let Some(consuming) = self.consuming.as_mut().filter(|it| it.awaits(answer.token)) {
+            return consuming.answered(answer, &mut self.core, turn);
         }
         match self.offsets.take(answer.token) {
             Some(in_flight) => self.load_answered(in_flight, answer.sent, answer.outcome, turn),
