@@ -7,6 +7,7 @@ use crate::report::rebalances::kind;
 /// How long a classic group waits for more members when it forms. It is in all that the members
 /// wait for then.
 const FORMATION: &str = "group.initial.rebalance.delay.ms";
+const CLASSIC: &str = "classic";
 /// How long the loss of members is not noticed.
 const SESSION: &str = "group.consumer.session.timeout.ms";
 /// How soon members learn of a rebalance.
@@ -27,11 +28,9 @@ impl Runs {
             };
             let waits =
                 figure.name.starts_with("pause ") || figure.name == "unowned partition-seconds";
-            let forms = figure.name.starts_with("rebalance, formation")
-                || figure.name.starts_with("join ")
-                || figure.name.starts_with("sync ");
+            let forms = self.is_of_classic_formation(&figure.name);
             let decides = |config: &str| match config {
-                FORMATION => forms || waits || is_of(&formations),
+                FORMATION => forms || self.has(CLASSIC) && (waits || is_of(&formations)),
                 SESSION | OF_GROUPS => {
                     figure.name.starts_with("rebalance, crashed") || is_of(&crashes)
                 }
@@ -40,6 +39,25 @@ impl Runs {
             };
             figure.explained = names.iter().find(|config| decides(config)).cloned();
         }
+    }
+
+    /// The delay is that of classic groups: in a run with others, of the figures with their names.
+    fn is_of_classic_formation(&self, figure: &str) -> bool {
+        if figure.starts_with("join ") || figure.starts_with("sync ") {
+            return true;
+        }
+        let Some(of) = figure.strip_prefix("rebalance, formation") else { return false };
+        // Producers and readers have no sessions.
+        let all = self.each().iter().flat_map(|(_, report)| &report.run.group_configs);
+        let groups = || all.clone().filter(|group| group.session_timeout > 0.0);
+        let mut named =
+            groups().filter(|group| !of.contains('(') || of.contains(&format!("({})", group.name)));
+        self.has(CLASSIC) && named.all(|group| group.protocol == CLASSIC)
+    }
+
+    fn has(&self, protocol: &str) -> bool {
+        let mut groups = self.each().iter().flat_map(|(_, report)| &report.run.group_configs);
+        groups.any(|group| group.protocol == protocol)
     }
 
     /// The configs in which the runs differ.
@@ -79,9 +97,10 @@ mod tests {
     use crate::report::sample;
 
     /// The figures of two runs, of which one is ten times slower, and whether they have a colour.
-    fn coloured(second: &str) -> Vec<(String, Option<String>, bool)> {
+    fn coloured(second: &str, billing: &str) -> Vec<(String, Option<String>, bool)> {
         let run = |factor, delay: &str| {
             let mut report = sample::report_slower(factor, delay);
+            report.run.group_configs[1].protocol = billing.into();
             report.run.configs = [(FORMATION.to_owned(), delay.to_owned())].into();
             (delay.to_owned(), report)
         };
@@ -94,9 +113,9 @@ mod tests {
 
     #[test]
     fn a_ratio_that_a_difference_of_configs_explains_has_no_colour() {
-        let figures = coloured("3000");
+        let figures = coloured("3000", CLASSIC);
         let of = |name: &str| figures.iter().find(|(it, ..)| it.starts_with(name)).unwrap();
-        for waits in ["rebalance, formation", "pause p50", "join p50"] {
+        for waits in ["rebalance, formation (billing)", "pause p50", "join p50"] {
             let (name, explained, has_colour) = of(waits);
             assert_eq!((explained.as_deref(), *has_colour), (Some(FORMATION), false), "{name}");
         }
@@ -104,6 +123,11 @@ mod tests {
             let (name, explained, has_colour) = of(other);
             assert_eq!((explained, *has_colour), (&None, true), "{name}");
         }
-        assert!(coloured("0").iter().all(|(_, explained, _)| explained.is_none()));
+        assert!(coloured("0", CLASSIC).iter().all(|(_, explained, _)| explained.is_none()));
+        // Consumer groups do not wait for it.
+        let mixed = coloured("3000", "consumer");
+        let explained = |name: &str| mixed.iter().find(|it| it.0 == name).unwrap().1.is_some();
+        assert!(explained("rebalance, formation (orders)"));
+        assert!(!explained("rebalance, formation (billing)"));
     }
 }
