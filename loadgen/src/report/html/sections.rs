@@ -76,7 +76,7 @@ fn tiles(report: &Report) -> String {
     if report.pauses.count > 0 {
         tile("pause of a member, p99", millis(report.pauses.p99));
     }
-    for name in ["heartbeat", "consumer-heartbeat", "commit"] {
+    for name in ["heartbeat", "consumer-heartbeat", "commit", "delivery"] {
         if let Some(latency) = report.latencies.get(name).filter(|latency| latency.count > 0) {
             tile(&format!("{name}, p99"), Marked::new(report, name, latency).one(|l| l.p99));
         }
