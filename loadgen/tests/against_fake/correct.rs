@@ -8,7 +8,7 @@ use crate::run::{Outcome, play, play_with, scenario};
 const LOADS: &str = r#"
 revocation-takes = "20ms"
 commit = { every = "20ms" }
-fetch = { every = "50ms" }
+offset-fetch = { every = "50ms" }
 "#;
 
 /// Members leave, crash, come back and restart; topics grow; offsets are read; groups are deleted.
