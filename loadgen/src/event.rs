@@ -128,7 +128,8 @@ pub enum EventKind {
     Disconnected,
     /// The group was deleted: asked for at `sent`, and acknowledged by the coordinator.
     GroupDeleted { sent: Time },
-    /// Partitions were added to the topics of the group, or its members subscribe to others: the number that it consumes now.
+    /// Partitions were added to the topics of the group, or its members subscribe to others: the
+    /// number that it consumes now.
     PartitionsGrew { partitions: u32 },
     /// The same request was sent twice on purpose, and both answers differ in what they mean.
     RepeatDiffered { api: i16, first: Arc<str>, second: Arc<str> },

@@ -13,10 +13,10 @@
 //! the epoch of the group's target assignment, which no member is ahead of; so the proof of any
 //! member binds it.
 //!
-//! A group that is migrated online has members of both kinds: what binds is milder, the proof of the
-//! member itself, and of any member for one that joins. A classic member that joins again keeps its
-//! epoch in a consumer group until it has given up what it is to give up. The generations of the
-//! classic group are the epochs of the consumer group, and continue.
+//! A group that is migrated online has members of both kinds: what binds is milder, the proof of
+//! the member itself, and of any member for one that joins. A classic member that joins again keeps
+//! its epoch in a consumer group until it has given up what it is to give up. The generations of
+//! the classic group are the epochs of the consumer group, and continue.
 //!
 //! The server may remove a group without members, which then begins again from 1.
 

@@ -215,8 +215,8 @@ impl Member {
         }
     }
 
-    /// Goes on with the subscription of this plan, also for later starts. No effect if the plan is of
-    /// another protocol: a member has to restart for it.
+    /// Goes on with the subscription of this plan, also for later starts. No effect if the plan is
+    /// of another protocol: a member has to restart for it.
     pub fn subscribe(
         &mut self,
         group: Arc<GroupPlan>,

@@ -325,8 +325,8 @@ fn unknown(name: &str) -> String {
     let figures: Vec<_> = FIGURES.iter().map(|(name, ..)| *name).collect();
     format!(
         "unknown metric '{name}'; known are count, mean, min, max and any percentile (p50, p99.9) \
-         of rebalance, disruption, pause, lateness, {} (as in commit.p99), rate(commit) and of the others, \
-         errors(NAME), {}",
+         of rebalance, disruption, pause, lateness, {} (as in commit.p99), rate(commit) and of the \
+         others, errors(NAME), {}",
         durations.join(", "),
         figures.join(", ")
     )

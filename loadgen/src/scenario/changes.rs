@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Problem;
+use super::assignors::classic_assignors;
 use super::conductor::RunState;
 use super::file::{Change, Group, Protocol as ProtocolTable, Scenario};
-use super::run_plan::{
-    RunPlan, classic_assignors, consumer_times, partitions_of, subscription, topic_indices,
-};
+use super::run_plan::{RunPlan, consumer_times, partitions_of, subscription, topic_indices};
 use super::validate::{Limits, groups_of, is_of_servers, known, require};
 use super::values::Amount;
 use crate::driver::command::Command;

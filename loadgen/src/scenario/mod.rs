@@ -2,6 +2,7 @@
 //! commands.
 
 mod agenda;
+mod assignors;
 mod cause;
 mod changes;
 mod churn;

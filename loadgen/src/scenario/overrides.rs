@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::run_plan::classic_assignors;
+use super::assignors::classic_assignors;
 use super::validate::is_of_servers;
 
 /// Overrides; those that are `None` or empty leave the file as it is.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::assignors::classic_assignors;
 use super::conductor::Settings;
 use super::file::{
     Group, Load as LoadTable, Phase, Producer, Protocol as ProtocolTable, Scenario, Work,
@@ -15,9 +16,9 @@ use super::{HEARTBEAT_INTERVAL, Problem};
 use crate::driver::command::GroupTimes;
 use crate::history::{self, Kind};
 use crate::plan::{
-    Backoff, ClassicAssignor, Delivery, Fetching, GroupIndex, GroupPlan, Load, MemberIndex,
-    MemberPlan, Partition, ProducerPlan, Protocol, ReaderPlan, StreamsPlan, Subscription,
-    TopicIndex, TransactionPlan, TransactionVersion, Workload,
+    Backoff, Delivery, Fetching, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan, Partition,
+    ProducerPlan, Protocol, ReaderPlan, StreamsPlan, Subscription, TopicIndex, TransactionPlan,
+    TransactionVersion, Workload,
 };
 use crate::topics::Topics;
 
@@ -477,25 +478,6 @@ fn producer_plan(
     };
     let (records, record_size, began) = (table.records, table.record_size, settings.began);
     ProducerPlan { partitions, delivery, records, record_size, began, is_read: false }
-}
-
-/// The assignors with these names in Kafka; without names, the default of Java consumers.
-pub(super) fn classic_assignors(names: &[String]) -> Result<Vec<ClassicAssignor>, String> {
-    use ClassicAssignor::{CooperativeSticky, Range, RoundRobin, Sticky};
-    if names.is_empty() {
-        return Ok(vec![Range, CooperativeSticky]);
-    }
-    let assignor = |name: &String| match name.as_str() {
-        "range" => Ok(Range),
-        "roundrobin" => Ok(RoundRobin),
-        "sticky" => Ok(Sticky),
-        "cooperative-sticky" => Ok(CooperativeSticky),
-        other => Err(format!(
-            "classic members have no assignor {other}: there are range, roundrobin, sticky and \
-             cooperative-sticky"
-        )),
-    };
-    names.iter().map(assignor).collect()
 }
 
 pub(super) fn partitions_of(indices: &[TopicIndex], topics: &Topics) -> Arc<[Partition]> {

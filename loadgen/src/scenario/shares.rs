@@ -14,7 +14,8 @@ pub(super) fn validate(group: &Group) -> Result<(), String> {
     require(plain, || "a share group has no static, assignor or regex".into())?;
     let loads = [group.commit, group.offset_fetch, group.heartbeat];
     require(loads.iter().all(Option::is_none), || {
-        "members of a share group commit no offsets: commit, offset-fetch and heartbeat are for others"
+        "members of a share group commit no offsets: commit, offset-fetch and heartbeat are for \
+         others"
             .into()
     })?;
     let share = &group.share;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::assignors::classic_assignors;
 use super::changes;
 use super::dry_run;
 use super::file::{Client, Fetch, Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
 use super::producers;
-use super::run_plan::classic_assignors;
 use super::shares;
 use super::streams;
 use super::values::{Amount, Span, Words};

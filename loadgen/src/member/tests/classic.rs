@@ -77,11 +77,11 @@ pub(super) fn settled(group: GroupPlan, protocol: &str) -> Story {
     story
 }
 
-fn eager() -> GroupPlan {
+pub(super) fn eager() -> GroupPlan {
     group(classic(&[ClassicAssignor::Range]))
 }
 
-fn cooperative() -> GroupPlan {
+pub(super) fn cooperative() -> GroupPlan {
     group(classic(&[ClassicAssignor::CooperativeSticky]))
 }
 
@@ -479,26 +479,4 @@ fn a_member_waits_for_a_coordinator_that_is_loading() {
     assert_eq!(story.events(), [Refused { api: 11, error: 14 }]);
     story.until(at(1000));
     join_of(&story.request());
-}
-
-/// Cooperative members keep what they own, but for topics that they do not subscribe to any more.
-#[test]
-fn a_member_that_subscribes_to_other_topics_joins_again() {
-    let eager = (eager(), "range");
-    let cooperative = (cooperative(), "cooperative-sticky");
-    for ((plan, name), topics, revokes) in [
-        (eager.clone(), &[0, 1][..], true),
-        (cooperative.clone(), &[0, 1], false),
-        (cooperative, &[1], true),
-        (eager, &[0], false),
-    ] {
-        let mut story = settled(plan.clone(), name);
-        let topics: Arc<[TopicIndex]> = topics.iter().map(|topic| TopicIndex(*topic)).collect();
-        let rejoins = topics[..] != [TopicIndex(0)];
-        let plan = GroupPlan { subscription: Subscription::Topics(topics), ..plan };
-        story.call(|member, context, output| member.subscribe(Arc::new(plan), context, output));
-        let revoked = Revoked { partitions: set(&[0, 1]) };
-        let expected = [revokes.then_some(revoked), rejoins.then_some(Joining)];
-        assert_eq!(story.events(), Vec::from_iter(expected.into_iter().flatten()), "{name}");
-    }
 }

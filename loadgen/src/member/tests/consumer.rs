@@ -24,7 +24,7 @@ pub(super) fn given(epoch: i32, numbers: &[i32]) -> ConsumerGroupHeartbeatRespon
     given_of(0, epoch, numbers)
 }
 
-fn given_of(topic: u32, epoch: i32, numbers: &[i32]) -> ConsumerGroupHeartbeatResponse {
+pub(super) fn given_of(topic: u32, epoch: i32, numbers: &[i32]) -> ConsumerGroupHeartbeatResponse {
     let topic =
         TopicPartitions::default().with_topic_id(wire_id(topic)).with_partitions(numbers.to_vec());
     let topics = if numbers.is_empty() { vec![] } else { vec![topic] };
@@ -35,7 +35,7 @@ pub(super) fn refused(error: i16) -> ConsumerGroupHeartbeatResponse {
     ConsumerGroupHeartbeatResponse::default().with_error_code(error)
 }
 
-fn reply(
+pub(super) fn reply(
     story: &mut Story,
     response: ConsumerGroupHeartbeatResponse,
 ) -> messages::ConsumerGroupHeartbeatRequest<'static> {
@@ -47,7 +47,7 @@ fn reply(
 }
 
 /// The owned partitions of the first topic in a request.
-fn owned(request: &messages::ConsumerGroupHeartbeatRequest<'_>) -> Option<Vec<i32>> {
+pub(super) fn owned(request: &messages::ConsumerGroupHeartbeatRequest<'_>) -> Option<Vec<i32>> {
     let topics = request.topic_partitions.as_ref()?;
     assert!(topics.iter().all(|topic| topic.topic_id == topic_id(0)));
     Some(topics.iter().flat_map(|topic| topic.partitions.clone()).collect())
@@ -326,30 +326,4 @@ fn fatal_errors_are_reported_in_one_sentence() {
     story.until(at(60_000));
     reply(&mut story, beat(-1));
     assert_eq!(story.reason(), "a member of group g received the epoch -1");
-}
-
-/// As in Kafka's client: with the next heartbeat, and the coordinator decides what it gives up.
-#[test]
-fn a_member_that_subscribes_to_other_topics_says_so_with_its_next_heartbeat() {
-    let mut story = settled(plan());
-    let before = story.sent.len();
-    let other = GroupPlan { subscription: Subscription::Topics([TopicIndex(1)].into()), ..plan() };
-    story.call(|member, context, output| member.subscribe(Arc::new(other), context, output));
-    assert_eq!((story.sent.len(), story.events().len()), (before, 0), "it is not due yet");
-    story.until(at(60_000));
-    let request = reply(&mut story, given_of(1, 2, &[3]));
-    assert_eq!(request.subscribed_topic_names.as_ref().unwrap()[..], ["u"]);
-    assert_eq!((request.member_epoch, owned(&request)), (1, Some(vec![0, 1])));
-    let new = Partition { topic: TopicIndex(1), number: 3 };
-    let events = story.events();
-    assert!(events.contains(&Revoked { partitions: set(&[0, 1]) }), "{events:?}");
-    assert!(events.contains(&Assigned { epoch: 2, partitions: [new].into() }), "{events:?}");
-}
-
-#[test]
-fn a_running_member_does_not_take_a_plan_of_another_protocol() {
-    let mut story = settled(plan());
-    let classic = Arc::new(group(classic(&[ClassicAssignor::Range])));
-    story.call(|member, context, output| member.subscribe(classic, context, output));
-    assert_eq!(story.member.plan().group.protocol, plan().protocol);
 }

@@ -10,6 +10,7 @@ mod random;
 mod reader;
 mod share;
 mod streams;
+mod subscribe;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -98,9 +98,9 @@ pub(super) fn rebalances(report: &Report) -> String {
         ("By their triggers; from the trigger until the group was stable again.", kinds(rebalances))
     } else {
         let explanation = "Each from its trigger until every member of the group had its \
-                           partitions again; those that overlap are one, from the first trigger on. \
-                           After a crash the session timeout has to run out \
-                           first: “since first sign” leaves it out.";
+                           partitions again; those that overlap are one, from the first trigger \
+                           on. After a crash the session timeout has to run out first: “since \
+                           first sign” leaves it out.";
         (explanation, singly(rebalances, &report.run))
     };
     card("Rebalances", explanation, &table)
