@@ -260,9 +260,10 @@ impl Offsets {
         };
         load.sent();
         let partitions = core.owned.window(load.partitions(), &mut load.cursor);
-        let offsets = match core.consumes {
-            true => core.owned.known(&partitions).into(),
-            false => core.owned.advance(&partitions),
+        let offsets = if core.consumes {
+            core.owned.known(&partitions).into()
+        } else {
+            core.owned.advance(&partitions)
         };
         let purpose = |id| Purpose::Commit { id };
         self.commit(node, offsets, purpose, due, identity, core, turn)

@@ -112,13 +112,12 @@ pub(super) fn planned(
     state: &RunState,
 ) -> Result<Vec<(MemberIndex, Arc<GroupPlan>)>, Problem> {
     let Some(table) = state.plan.table_of(group, &state.scenario) else { return Ok(Vec::new()) };
-    let subscription = match change.topics.0.is_empty() {
-        true => None,
-        false => {
-            let table = Group { topics: change.topics.clone(), ..table.clone() };
-            let run = &state.settings.run;
-            Some(subscription_to(&state.scenario, &table, run, &state.topics)?)
-        }
+    let subscription = if change.topics.0.is_empty() {
+        None
+    } else {
+        let table = Group { topics: change.topics.clone(), ..table.clone() };
+        let run = &state.settings.run;
+        Some(subscription_to(&state.scenario, &table, run, &state.topics)?)
     };
     // Members with the same plan before have the same one after.
     let mut known: Vec<(Arc<GroupPlan>, Arc<GroupPlan>)> = Vec::new();
