@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::config::Config;
 use crate::descriptors::fewer_shards;
 use muster_uring::{Poller, Ring, SetupError};
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::num::NonZero;
 use std::thread;
 use tracing::{info, warn};
@@ -21,6 +22,7 @@ pub(super) enum Choice {
 }
 
 /// The driver of a shard.
+#[expect(clippy::large_enum_variant, reason = "each is made once, and taken out at once")]
 pub(super) enum Driver {
     Ring(Ring),
     Poller(Poller),
@@ -52,23 +54,27 @@ impl Choice {
     pub(super) fn start(self, shard: u32) -> Result<Driver, Failure> {
         match self {
             Self::Rings { config, may_poll } => {
+                let cores = sched_getaffinity(None)?;
                 pin(shard);
                 match Ring::new_or_smaller(config) {
                     Err(missing) if may_poll && missing.is_memory() => {
                         log_fallback(&missing);
-                        Ok(Driver::Poller(Poller::new()?))
+                        sched_setaffinity(None, &cores)?;
+                        pinned_poller(shard)
                     }
                     made => Ok(Driver::Ring(made?)),
                 }
             }
-            Self::Pollers => {
-                // Its threads may run on any core: they inherit what this one may at the time.
-                let poller = Poller::new()?;
-                pin(shard);
-                Ok(Driver::Poller(poller))
-            }
+            Self::Pollers => pinned_poller(shard),
         }
     }
+}
+
+/// The threads of a poller may run on any core: they inherit what this one may when it is made.
+fn pinned_poller(shard: u32) -> Result<Driver, Failure> {
+    let poller = Poller::new()?;
+    pin(shard);
+    Ok(Driver::Poller(poller))
 }
 
 /// The sizes of the shards' rings within the limit of locked memory.

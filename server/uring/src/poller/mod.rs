@@ -51,6 +51,9 @@ pub struct Poller {
     events: Events,
     /// The last turn asked the kernel.
     has_asked: bool,
+    /// Reads from the page cache that have ended. Their events come with the next turn, as on a
+    /// ring: what they lead to must not make this one endless.
+    read: Vec<Event<ReadBuf>>,
     waker: Waker,
     /// Has the waker of the threads.
     workers: Workers,
@@ -77,6 +80,7 @@ impl Poller {
             poll,
             events: Events::with_capacity(EVENTS),
             has_asked: false,
+            read: Vec::new(),
             waker,
             workers,
             slices: Slices::default(),
@@ -89,6 +93,7 @@ impl Poller {
     /// Only errors that leave the poller unusable.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.sockets.start_sends();
+        self.read.drain(..).for_each(|event| self.sockets.queue.event(event, Order::First));
         self.slices.start(&mut self.sockets, &self.workers);
         self.sockets.start_closes();
         let longest = self.sockets.queue_accepts();
@@ -101,17 +106,27 @@ impl Poller {
         let has_events = self.sockets.queue.has_first() || self.sockets.queue.has_others();
         let waits = !has_events && self.slices.is_empty() && !self.sockets.has_closes();
         let timeout = timeout.into_iter().chain(longest).min();
-        self.wait(if waits { timeout } else { Some(Duration::ZERO) })
+        let mut timeout = if waits { timeout } else { Some(Duration::ZERO) };
+        // All that has come is known after a turn.
+        while self.wait(timeout)? == EVENTS {
+            timeout = Some(Duration::ZERO);
+        }
+        // So that bytes of new connections are known after the next one.
+        self.sockets.queue_accepts();
+        Ok(())
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    /// Waits for events, and takes them; returns their number.
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         match self.poll.poll(&mut self.events, timeout) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
             polled => polled?,
         }
         self.sockets.queue.advance();
         let events = mem::replace(&mut self.events, Events::with_capacity(0));
+        let mut count = 0;
         for event in &events {
+            count += 1;
             match event.token() {
                 WAKER => {
                     self.waker.seen();
@@ -122,7 +137,7 @@ impl Poller {
             }
         }
         self.events = events;
-        Ok(())
+        Ok(count)
     }
 
     pub fn next_first(&mut self) -> Option<Event<ReadBuf>> {
@@ -148,7 +163,10 @@ impl Poller {
     }
 
     pub fn unread_since(&self) -> Option<Instant> {
-        self.sockets.queue.since()
+        let queue = &self.sockets.queue;
+        // Without a question to the kernel it may have had bytes since the last one.
+        let unasked = (!self.has_asked).then(|| queue.asked_at());
+        queue.since().into_iter().chain(unasked).min()
     }
 
     /// A handle with which any thread can end a turn of this poller.
@@ -298,10 +316,7 @@ impl Poller {
     pub fn read(&mut self, file: &File, offset: u64, len: usize, mut buf: AlignedBuf, token: u64) {
         buf.expose(len);
         if file.block_bytes().is_none() && at_once::read(file, offset, &mut buf) {
-            return self
-                .sockets
-                .queue
-                .event(Event::Read { token, result: Ok(()), buf }, Order::First);
+            return self.read.push(Event::Read { token, result: Ok(()), buf });
         }
         self.workers.begin(Job::Read { file: file.clone(), offset, buf, token });
     }

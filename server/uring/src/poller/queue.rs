@@ -53,6 +53,11 @@ impl Queue {
         self.now = Instant::now();
     }
 
+    /// When the kernel was asked last.
+    pub(super) fn asked_at(&self) -> Instant {
+        self.now
+    }
+
     pub(super) fn push(&mut self, entry: Entry, order: Order) {
         match order {
             Order::First => self.first.push_back(entry),
