@@ -2,10 +2,10 @@
 
 use clap::Args;
 use muster::addresses::resolve;
-use muster::backup::{Backup, BackupDone, Source};
+use muster::backup_tool::{Backup, BackupDone, Source};
 use muster::config::{Address, Config};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Make a copy of a data directory, also while a server uses it.
@@ -20,11 +20,11 @@ pub(crate) struct BackupCommand {
     target: PathBuf,
     /// The data directory, as of `muster serve`.
     #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    pub(crate) data: Option<PathBuf>,
     /// The server's config: a file in the form of Kafka's server.properties. Its `admin.listener`
     /// and `admin.token` are used.
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// The address of the server's admin listener [default: the config's].
     #[arg(long, value_name = "HOST:PORT")]
     admin: Option<String>,
@@ -33,11 +33,12 @@ pub(crate) struct BackupCommand {
     copy: bool,
     /// Configs, which override the file's.
     #[arg(value_name = "KEY=VALUE")]
-    configs: Vec<String>,
+    pub(crate) configs: Vec<String>,
 }
 
-pub(crate) fn run(command: &BackupCommand) -> ExitCode {
-    match make(command) {
+/// Makes a backup of a data directory, whose server has this config.
+pub(crate) fn run(command: &BackupCommand, config: &Config, data: &Path) -> ExitCode {
+    match make(command, config, data) {
         Ok(done) => {
             let BackupDone { source, linked, copied, copied_bytes } = done;
             let source = match source {
@@ -58,14 +59,11 @@ pub(crate) fn run(command: &BackupCommand) -> ExitCode {
     }
 }
 
-fn make(command: &BackupCommand) -> Result<BackupDone, String> {
-    let config = super::server_config(command.config.as_deref(), &command.configs);
-    let config = config.map_err(|error| error.to_string())?;
-    let data = command.data.clone().unwrap_or_else(|| super::config_data(&config));
+fn make(command: &BackupCommand, config: &Config, data: &Path) -> Result<BackupDone, String> {
     let backup = Backup {
-        data: &data,
+        data,
         target: &command.target,
-        admin: admin(&config, command.admin.as_deref())?,
+        admin: admin(config, command.admin.as_deref())?,
         token: config.admin_token.as_ref().map(|token| token.secret()),
         copies: command.copy,
     };

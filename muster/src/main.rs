@@ -141,12 +141,25 @@ fn main() -> ExitCode {
             check_config(&file, &configs)
         }
         Command::Serve(arguments) => serve_until_stopped(arguments),
-        Command::Backup(command) => backup_tool::run(&command),
+        Command::Backup(command) => back_up(&command),
         Command::Doctor(command) => doctor_tool::run(&command),
         Command::Generate { directory } => generate::run(Cli::command(), &directory),
         Command::Config(command) => config_tool::run(&command),
         Command::User(command) => user_tool::run(&command),
         Command::Log { command } => muster_log_tools::run(command),
+    }
+}
+
+fn back_up(command: &BackupCommand) -> ExitCode {
+    match server_config(command.config.as_deref(), &command.configs) {
+        Ok(config) => {
+            let data = command.data.clone().unwrap_or_else(|| config_data(&config));
+            backup_tool::run(command, &config, &data)
+        }
+        Err(error) => {
+            eprintln!("muster: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -9,7 +9,8 @@
 
 pub mod addresses;
 pub mod admin;
-pub mod backup;
+mod backup;
+pub mod backup_tool;
 pub mod calendar;
 pub mod certificates;
 pub mod clock;

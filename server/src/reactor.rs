@@ -25,7 +25,9 @@ pub use shares::Share;
 use crate::clock::{Times, earliest};
 use crate::files::{FileError, Files, PartsTo};
 use crate::net::ConnectionId;
+use crate::report::Report;
 use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
+use crossbeam_channel::Sender;
 use lines::ConnectionLines;
 use muster_tls::Tls;
 use secured::{Open, Sessions};
@@ -264,15 +266,17 @@ impl<I: Io> Reactor<I> {
                 looked.into_iter().for_each(|done| self.step(io, shard, Event::File(done)));
             }
             Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
-            Completion::Mail(Message::Report(to)) => {
-                self.note_full(io, shard);
-                self.report(shard, &to);
-            }
+            Completion::Mail(Message::Report(to)) => self.report_all(io, shard, &to),
             Completion::Mail(Message::BackUp(order)) => self.back_up(io, shard, order),
             Completion::Mail(message) => self.step(io, shard, Event::Mail(message)),
         }
         self.files.resume(io.files());
         self.execute(io)
+    }
+
+    fn report_all(&mut self, io: &I, shard: &mut Shard, to: &Sender<Report>) {
+        self.note_full(io, shard);
+        self.report(shard, to);
     }
 
     fn accepted(&mut self, io: &mut I, shard: &mut Shard, conn: I::Conn, listener: ListenerIndex) {

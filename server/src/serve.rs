@@ -111,9 +111,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let placement = config.placement(options.shards);
     reshard::reshard(&mut directory, placement, log_sizes, &mut ids, wall().0)?;
     let may_have_lost_writes = directory.meta.begin_start(&boot_id());
-    if let Err(error) = backup::remove_left(&options.data) {
-        warn!("could not remove what a backup has left: {error}");
-    }
+    backup::remove_left(&options.data);
     trash::keep_emptying(&options.data, options.config.trash_retention_ms)?;
     let common = Common {
         config: Arc::new(config),

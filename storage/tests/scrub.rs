@@ -202,10 +202,10 @@ fn a_suspect_is_scrubbed_without_the_rest_of_its_segment() {
     let position = first.bytes.start as u64;
     let found = world.log.scrub_suspect(&Suspect { segment: 0, position }).unwrap();
     let found = scrub_on(&mut world, found);
-    assert_eq!(found.iter().map(|it| it.offsets.clone()).collect::<Vec<_>>(), [30..31]);
+    assert_eq!(found.iter().map(|it| it.offsets.clone()).collect::<Vec<_>>(), vec![30..31]);
     // A pass that has been there finds the other one only.
     let found = scrub(&mut world);
-    assert_eq!(found.iter().map(|it| it.offsets.clone()).collect::<Vec<_>>(), [90..91]);
+    assert_eq!(found.iter().map(|it| it.offsets.clone()).collect::<Vec<_>>(), vec![90..91]);
     assert!(world.log.scrub_suspect(&Suspect { segment: 7, position }).is_none());
 }
 

@@ -4,49 +4,17 @@
 
 mod common;
 
-use common::{Disk, Replayed, compact, open, part, recover, settle, small_config, values};
+use common::{
+    Disk, Replayed, append, block_write, compact, open, part, ready, record, recover, settle,
+    small_config, values,
+};
 use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome, set_base_offset};
 use muster_storage::layout::SegmentHeader;
 use muster_storage::log_partition::CLUSTER_PARTITION;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{
-    AppendError, CompactionConfig, FileDone, FileOp, FileToken, LogConfig, LogPartition, Recovered,
-    ShardLog,
+    AppendError, CompactionConfig, FileDone, FileOp, FileToken, LogConfig, ShardLog,
 };
-
-const MARKER: EndTxnMarker =
-    EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 0 };
-
-type Record<'a> = (&'a [u8], Option<&'a [u8]>);
-
-fn record(value: &[u8]) -> Record<'_> {
-    (b"key", Some(value))
-}
-
-fn append(log: &mut ShardLog, partition: i32, value: &[u8]) -> u64 {
-    log.append(part(partition), 1_000, [record(value)]).unwrap()
-}
-
-/// A log whose first segment is ready.
-fn ready(config: LogConfig) -> (ShardLog, Disk) {
-    let mut disk = Disk::default();
-    let mut log = ShardLog::new(config, Recovered::default());
-    settle(&mut log, &mut disk, 0);
-    (log, disk)
-}
-
-/// Polls; performs all operations but the write of a block, which is returned.
-fn block_write(log: &mut ShardLog, disk: &mut Disk, now: i64) -> Option<FileOp> {
-    let mut ops = Vec::new();
-    log.poll(now, &mut ops);
-    let is_block =
-        |op: &FileOp| matches!(op, FileOp::Write { token: FileToken(token), .. } if token & 1 == 0);
-    let block = ops.iter().position(is_block).map(|at| ops.remove(at));
-    for done in disk.perform_all(ops) {
-        log.done(done);
-    }
-    block
-}
 
 fn fetch(log: &mut ShardLog, disk: &mut Disk, partition: i32, offset: i64, max: usize) -> Vec<u8> {
     let mut ops = Vec::new();
@@ -122,68 +90,6 @@ fn each_partition_has_positions_of_its_own() {
     append(&mut log, 4, b"c");
     settle(&mut log, &mut disk, 0);
     assert_eq!([3, 4].map(|it| positions(&log, it)), [[4, 4, 4], [5, 5, 5]]);
-}
-
-#[test]
-fn linger_zero_flushes_each_operation_separately() {
-    let (mut log, mut disk) = ready(LogConfig { linger_ms: 0, ..small_config() });
-    for _ in 0..3 {
-        append(&mut log, 0, b"a");
-    }
-    for flushed in 1..=3 {
-        let block = block_write(&mut log, &mut disk, 0).unwrap();
-        log.done(disk.perform(block).unwrap());
-        assert_eq!(log.progress().flushed(), flushed);
-    }
-    assert!(block_write(&mut log, &mut disk, 0).is_none());
-}
-
-#[test]
-fn linger_waits_for_more_until_its_time() {
-    let (mut log, mut disk) = ready(LogConfig { linger_ms: 5, ..small_config() });
-    assert_eq!(log.next_deadline(), None);
-    append(&mut log, 0, b"a");
-    assert_eq!(log.next_deadline(), Some(1_005));
-    assert!(block_write(&mut log, &mut disk, 1_004).is_none());
-    append(&mut log, 0, b"b");
-    assert_eq!(log.next_deadline(), Some(1_005), "counted from the first");
-    let block = block_write(&mut log, &mut disk, 1_005).unwrap();
-    assert_eq!(log.next_deadline(), None);
-    log.done(disk.perform(block).unwrap());
-    assert_eq!(log.progress().flushed(), 2);
-}
-
-#[test]
-fn records_of_transactions_and_of_other_topics_do_not_linger() {
-    type Append = fn(&mut ShardLog) -> u64;
-    let appends: [Append; 5] = [
-        |log| log.append_in_transaction(part(0), 1_000, (1, 0), [record(b"b")]).unwrap(),
-        |log| log.append_marker(part(0), 1_000, (1, 0), MARKER),
-        |log| log.append(LogPartition::TransactionState(0), 1_000, [record(b"b")]).unwrap(),
-        |log| log.append(LogPartition::ShareState(0), 1_000, [record(b"b")]).unwrap(),
-        |log| log.append(LogPartition::Cluster, 1_000, [record(b"b")]).unwrap(),
-    ];
-    for (number, act) in appends.into_iter().enumerate() {
-        let (mut log, mut disk) = ready(LogConfig { linger_ms: 500, ..small_config() });
-        append(&mut log, 0, b"a");
-        assert_eq!(log.next_deadline(), Some(1_500), "{number}");
-        act(&mut log);
-        assert_eq!(log.next_deadline(), Some(1_000), "{number}");
-        let block = block_write(&mut log, &mut disk, 1_000).unwrap();
-        log.done(disk.perform(block).unwrap());
-        assert_eq!(log.progress().flushed(), 2, "{number}: what lingered goes with it");
-        append(&mut log, 0, b"c");
-        assert_eq!(log.next_deadline(), Some(1_500), "{number}: the next one lingers again");
-    }
-}
-
-#[test]
-fn linger_does_not_wait_when_the_log_is_full() {
-    let (mut log, mut disk) = ready(LogConfig { linger_ms: 5, ..small_config() });
-    while !log.is_full() {
-        append(&mut log, 0, &[1; 1000]);
-    }
-    assert!(block_write(&mut log, &mut disk, 1_000).is_some());
 }
 
 #[test]

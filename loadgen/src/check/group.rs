@@ -108,7 +108,7 @@ impl GroupState {
             }
             EventKind::Joining => self.joining(event, found),
             EventKind::Joined { epoch, .. } => self.joined(event, *epoch, found),
-            EventKind::Epoch { .. } | EventKind::Reached => {}
+            EventKind::Epoch { .. } | EventKind::Reached | EventKind::Statuses { .. } => {}
             EventKind::Assigned { epoch, partitions } => {
                 self.synced(index, at, *epoch);
                 if self.facts.group.protocol != Kind::Share {
@@ -126,7 +126,6 @@ impl GroupState {
                 let (members, facts) = (&mut self.members, &self.facts);
                 self.processes.standbys(event, *epoch, partitions, members, facts, found);
             }
-            EventKind::Statuses { .. } => {}
             EventKind::Settled { epoch } => self.settled(index, at, *epoch),
             EventKind::MustRebalance { sent } => self.must_rebalance(index, *sent),
             EventKind::Revoked { partitions } | EventKind::Lost { partitions } => {

@@ -52,7 +52,7 @@ pub enum Command {
         member: MemberIndex,
         workload: Workload,
     },
-    /// A member of the group's protocol goes on with the subscription of this plan.
+    /// A member of the group's protocol continues with the subscription of this plan.
     Subscribe {
         at: Time,
         member: MemberIndex,

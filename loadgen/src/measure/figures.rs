@@ -1,4 +1,4 @@
-//! What the measures say, while a run is under way and at its end.
+//! The figures of the measures, while a run is under way and at its end.
 
 use std::collections::BTreeMap;
 

@@ -188,7 +188,7 @@ impl GroupMeasure {
         self.members.values().map(|member| member.revocations).max().unwrap_or(0)
     }
 
-    /// Since when members wait for partitions.
+    /// The time since when members wait for partitions.
     pub(super) fn waits(&self) -> impl Iterator<Item = Time> {
         // Producers and readers are assigned none.
         let waiting = self.waiting.iter().filter(|_| self.group.protocol.has_members());
@@ -231,10 +231,7 @@ impl GroupMeasure {
                 self.reached(*epoch);
                 self.detected(at);
             }
-            EventKind::Epoch { epoch } => {
-                self.reached(*epoch);
-                self.detected(at);
-            }
+            EventKind::Epoch { epoch } => self.reached_at(*epoch, at),
             EventKind::Alive { epoch, .. } => self.reached(*epoch),
             EventKind::MustRebalance { .. } => {
                 self.unsettle(index);
@@ -330,6 +327,11 @@ impl GroupMeasure {
     }
 
     /// The event that opened a rebalance belongs to it.
+    fn reached_at(&mut self, epoch: i32, at: Time) {
+        self.reached(epoch);
+        self.detected(at);
+    }
+
     fn change_of_open(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Stopped { how } => self.crashed(*how),

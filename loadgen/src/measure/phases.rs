@@ -7,7 +7,7 @@ use crate::report::model::{Latency, Phase};
 /// Phases beyond these have no percentiles to draw: a soak has thousands of rounds.
 const IN_FULL: usize = 100;
 
-/// What was measured in a phase.
+/// The measures of a phase.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PhaseFigures {
     pub latencies: BTreeMap<String, Latency>,
@@ -15,7 +15,7 @@ pub struct PhaseFigures {
     pub sums: Sums,
 }
 
-/// What adds up over a run.
+/// The sums over a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sums {
     pub unowned_partition_seconds: f64,

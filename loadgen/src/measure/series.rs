@@ -37,7 +37,7 @@ struct Step {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Gauges {
     pub(super) members: States,
-    /// Of the stable ones, those that own nothing while partitions have no owner.
+    /// Stable members that own nothing while partitions have no owner.
     pub(super) idle: u32,
     pub(super) unowned: u32,
     /// Partitions of real clients, if there are any.

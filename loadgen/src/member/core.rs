@@ -36,7 +36,7 @@ pub(super) struct Core {
     pub(super) incarnation: u32,
     /// Whether it reads records: then positions are where it reads next.
     pub(super) consumes: bool,
-    /// What it has read of partitions that it gave up, and has not committed.
+    /// The records of partitions that it gave up, which it has read and not committed.
     pub(super) given_up: Vec<(Partition, i64)>,
     next_token: u32,
 }

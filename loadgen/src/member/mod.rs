@@ -94,7 +94,7 @@ pub struct Member {
     core: Core,
     role: Role,
     offsets: Offsets,
-    /// Of a member that reads records: most don't.
+    /// The state of a member that reads records: most do not.
     consuming: Option<Box<Consuming>>,
     workload: Workload,
     lifecycle: Lifecycle,
@@ -215,8 +215,8 @@ impl Member {
         }
     }
 
-    /// Goes on with the subscription of this plan, also for later starts. No effect if the plan is
-    /// of another protocol: a member has to restart for it.
+    /// Continues with the subscription of this plan, and begins with it from now on. A plan of
+    /// another protocol has no effect: a member has to restart for it.
     pub fn subscribe(
         &mut self,
         group: Arc<GroupPlan>,

@@ -61,7 +61,7 @@ fn in_words(overlapping: &[&Rebalance]) -> String {
 mod tests {
     use super::*;
 
-    /// Of group `g`, began then, in seconds; `None` is one that the next superseded.
+    /// A disruption of group `g` that began then, in seconds; `None` is one that the next superseded.
     fn rebalance(trigger: &str, began: f64, took: Option<f64>) -> Rebalance {
         Rebalance {
             group: "g".into(),

@@ -1,4 +1,4 @@
-//! What each phase cost the members of its groups, in columns.
+//! The costs of each phase for the members of its groups, in columns.
 
 use super::model::{Latency, Phase, Report};
 use super::text::{clock, count, millis, number};

@@ -209,7 +209,7 @@ fn time_row(report: &Report, name: &str, latency: &Latency) -> [String; 10] {
     [name, count, mean, p50, p90, p99, p999, max, sent_p50, sent_p99]
 }
 
-/// What each phase cost the members.
+/// The costs of each phase for the members.
 fn phases_in_lines(report: &Report, width: usize) -> Option<String> {
     let columns = phases::columns(report);
     if report.phases.is_empty() {

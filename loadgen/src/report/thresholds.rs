@@ -171,7 +171,7 @@ enum Metric {
     /// From the trigger until the group was stable; infinite if it never was, and none if the next
     /// trigger came before.
     Rebalance(Statistic),
-    /// The same of rebalances that overlap, from the first trigger of them.
+    /// The same times of rebalances that overlap, from the first trigger of them.
     Disruption(Statistic),
     Pause(Statistic),
     /// How late muster-load's own timers fired.
@@ -228,7 +228,7 @@ const FIGURES: [(&str, Quantity, Read); 34] = [
 const OF_PHASES: [&str; 3] =
     ["unowned_partition_seconds", "records.delivered", "records.redelivered"];
 
-/// Of share groups, and of others.
+/// The units of share groups, and of others.
 fn delivered(report: &Report) -> f64 {
     report.shares.delivered.saturating_add(report.consumed.delivered) as f64
 }

@@ -15,8 +15,8 @@ pub(super) enum Action {
     Start { member: MemberIndex, again: bool },
     /// `returns`: how long after the stop the member is started again.
     Stop { member: MemberIndex, how: Stop, returns: Option<Duration> },
-    /// The member has another plan from its next start on, or from now on if it goes on.
-    Change { member: MemberIndex, plan: Arc<GroupPlan>, goes_on: bool },
+    /// The member has another plan from its next start on, or from now on if it continues.
+    Change { member: MemberIndex, plan: Arc<GroupPlan>, continues: bool },
     /// Announces the cause of a rebalance to the measures.
     Announce { group: GroupIndex, cause: Cause },
 }

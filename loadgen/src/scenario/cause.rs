@@ -22,7 +22,7 @@ pub enum Cause {
     WindDown,
 }
 
-/// What a phase changed about members.
+/// The change that a phase made to members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     Subscription,

@@ -66,7 +66,7 @@ impl RunState {
         groups.filter(wants).collect()
     }
 
-    /// Tells how many partitions a group consumes whose members change their subscriptions one by
+    /// Says how many partitions a group consumes whose members change their subscriptions one by
     /// one, whenever that is another number.
     pub(super) fn recount_partitions(&mut self, now: Time) {
         for group in Vec::from_iter(self.members.changes().groups()) {

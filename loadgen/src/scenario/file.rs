@@ -55,7 +55,7 @@ pub struct Scenario {
     pub thresholds: Vec<Rule>,
     /// From this time on a broken rule ends the run. `--abort-after` overrides it.
     pub abort_after: Option<Span>,
-    /// What the cluster reported of its consumer groups.
+    /// The report of the cluster on its consumer groups.
     #[serde(skip)]
     pub consumer_times: Option<GroupTimes>,
 }

@@ -133,9 +133,9 @@ impl Members {
         at: Time,
         member: MemberIndex,
         plan: Arc<GroupPlan>,
-        goes_on: bool,
+        continues: bool,
     ) {
-        self.agenda.put(at, Action::Change { member, plan, goes_on });
+        self.agenda.put(at, Action::Change { member, plan, continues });
     }
 
     pub(super) fn plan_of<'a>(
@@ -236,9 +236,9 @@ impl Members {
                     self.returns.extend(returns.map(|away| (member, away)));
                     orders.commands.push(Command::Stop { at, member, how });
                 }
-                Action::Change { member, plan, goes_on } => {
+                Action::Change { member, plan, continues } => {
                     self.changes.set(member, Arc::clone(&plan));
-                    if goes_on && self.is_up(member) {
+                    if continues && self.is_up(member) {
                         orders.commands.push(Command::Subscribe { at, member, group: plan });
                     }
                 }

@@ -1,4 +1,4 @@
-//! What is done to the members of a group a few at a time: they restart, or change.
+//! Members of a group restart, or change, a few at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) enum Act {
 pub(super) struct Change {
     pub(super) what: What,
     pub(super) plans: BTreeMap<MemberIndex, Arc<GroupPlan>>,
-    /// How long they are down; `None` if they go on.
+    /// How long they are down; `None` if they continue.
     pub(super) down: Option<Duration>,
 }
 

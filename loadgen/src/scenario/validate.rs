@@ -20,7 +20,7 @@ const MEMBERS: u64 = 1_000_000;
 /// Processes beside muster-load.
 const CLIENTS: u64 = 100;
 const IN_FLIGHT: u32 = 10_000;
-/// Of an answer to a fetch, which is kept in memory.
+/// The bytes of an answer to a fetch, which is kept in memory.
 const FETCH_BYTES: u32 = 16 << 20;
 const RATE: f64 = 1_000_000.0;
 /// The maximum of all durations; a longer one is a mistake, and its end may not be representable.

@@ -49,7 +49,7 @@ impl Pairs {
             let mut coordinator = server.coordinator(&pair.group());
             thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed)
-                    && pair.go_on(&mut leader, &mut coordinator).is_some()
+                    && pair.step(&mut leader, &mut coordinator).is_some()
                 {}
             })
         });
@@ -73,7 +73,7 @@ impl Pair {
     }
 
     /// None once the server has ended.
-    fn go_on(&self, leader: &mut Client, coordinator: &mut Client) -> Option<()> {
+    fn step(&self, leader: &mut Client, coordinator: &mut Client) -> Option<()> {
         let next = produce_to(leader, TOPIC, self.index, b"value")? + 1;
         let request = commit_request(&self.group(), TOPIC, [self.index], next, "");
         let Response::OffsetCommit(body) = coordinator.try_call(8, request.into())? else {
@@ -218,7 +218,7 @@ fn a_directory_that_no_server_uses_is_backed_up_too() {
     let done = back_up(&data, &target, &[]);
     assert_eq!(done.status, 0, "{}", done.error);
     assert!(done.out.contains("a directory that no server uses"), "{}", done.out);
-    // What the server writes from then on is not in the backup.
+    // Later writes of the server are not in the backup.
     let mut server = server.restart();
     let more = Pairs::resume(&server);
     thread::sleep(Duration::from_millis(200));
@@ -282,7 +282,7 @@ fn a_backup_is_for_those_who_may_write_in_the_data_directory() {
     assert_eq!(post("/metrics"), "405");
     assert_eq!(post(&path), "200");
     assert_eq!(post(&path), "409", "its directory is taken");
-    // Nobody holds what was left: the next backup and the next start remove it.
+    // No tool holds what was left: the next backup and the next start remove it.
     let server = server.restart();
     assert!(!data.path().join("backup").exists());
     drop(server);

@@ -4,8 +4,8 @@
 
 use crate::support::offsets::{commit, committed};
 use crate::support::power::PowerSupply;
-use crate::support::room::fill;
-use crate::support::{Client, PATIENCE, Server, create_topic, produce, topic_id, try_produce};
+use crate::support::room::{fill, try_produce};
+use crate::support::{Client, PATIENCE, Server, create_topic, produce, topic_id};
 use muster_codec::messages::*;
 use muster_codec::record_batch::Batches;
 use muster_codec::{ErrorCode, Response};

@@ -102,7 +102,7 @@ mod tests {
     fn files_get_second_names_and_what_is_written_in_place_is_copied() {
         let place = tempfile::tempdir().unwrap();
         let data = place.path();
-        for directory in ["shards-1/0", "topics/a-0/of somebody", "recovery-points"] {
+        for directory in ["shards-1/0", "topics/a-0/of others", "recovery-points"] {
             fs::create_dir_all(data.join(directory)).unwrap();
         }
         for file in ["shards-1/0/1.log", "topics/a-0/0.log", "topics/a-0/log-start-offset"] {

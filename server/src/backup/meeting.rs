@@ -27,14 +27,14 @@ pub(crate) struct Meeting {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// So many have come.
+    /// This number has come.
     Waiting(usize),
     Complete,
     GivenUp,
 }
 
 impl Meeting {
-    /// A meeting of so many shards, which have to come within this time.
+    /// A meeting of a number of shards, which have to come within this time.
     pub(crate) fn of(shards: usize, patience: Duration) -> Self {
         let until = Instant::now() + patience;
         let state = Mutex::new(State::Waiting(0));
@@ -70,7 +70,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn all_go_on_once_the_last_has_come() {
+    fn all_continue_once_the_last_has_come() {
         let meeting = Meeting::of(3, Duration::from_secs(30));
         let came = thread::scope(|scope| {
             let threads = [(); 3].map(|()| scope.spawn(|| meeting.attend()));

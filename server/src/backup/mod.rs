@@ -1,7 +1,7 @@
 //! A backup of a running server: the files as `kill -9` of the process would leave them at one
 //! moment.
 //!
-//! `muster backup` (`tool.rs`) makes the directory `backup` in the data directory, with a ticket,
+//! `muster backup` (`backup_tool.rs`) makes the directory `backup` in the data directory, with a ticket,
 //! and sends the ticket to the admin listener. Whoever can do this may write in the data directory
 //! anyway. Then, within the server:
 //!
@@ -17,19 +17,15 @@
 //!
 //! The tool takes the files over, up to their extents, and removes `backup`.
 
-mod admin;
 mod extents;
 mod links;
 mod meeting;
 mod stage;
-mod tool;
 
-pub(crate) use admin::Backups;
 pub(crate) use extents::{Extents, FileExtent};
 pub(crate) use links::Links;
 pub(crate) use meeting::{BackupOrder, Meeting};
-pub(crate) use stage::{is_under_way, remove_left};
-pub use tool::{Backup, BackupDone, Source};
+pub(crate) use stage::{Stage, give, is_under_way, names_in, remove_left, ticket_of};
 
 /// The directory in the data directory in which a backup is made.
 pub(crate) const BACKUP: &str = "backup";

@@ -2,24 +2,25 @@
 //! the directory in `backup` in which the server gives files their second names.
 
 use super::BACKUP;
-use crate::data_dir;
+use crate::directories::absent_is_fine;
 use muster_codec::Uuid;
 use rustix::fs::{Mode, OFlags, open, openat};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
+use tracing::warn;
 
 /// More than a ticket has.
 const TICKET_BYTES_MAX: u64 = 64;
 
 /// The directory of a backup under way, which is removed with this value.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(crate) struct Stage {
     path: PathBuf,
-    pub(super) ticket: String,
+    pub(crate) ticket: String,
     /// The files with their second names.
-    pub(super) names: PathBuf,
+    pub(crate) names: PathBuf,
     /// Held for as long as the backup is under way.
     _lock: File,
 }
@@ -30,7 +31,7 @@ impl Stage {
     ///
     /// # Errors
     /// Another backup is under way, or the file system refuses.
-    pub(super) fn make(data: &Path, id: Uuid) -> io::Result<Self> {
+    pub(crate) fn make(data: &Path, id: Uuid) -> io::Result<Self> {
         let path = data.join(BACKUP);
         if path.exists() {
             let _held = lock(&path)?;
@@ -46,7 +47,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // What is left is removed by the next backup, or the next start of the server.
+        // The next backup, or the next start of the server, removes the rest.
         drop(fs::remove_dir_all(&self.path));
     }
 }
@@ -64,7 +65,7 @@ fn write_ticket(path: &Path, ticket: &str, owner: &Metadata) -> io::Result<()> {
 }
 
 /// Gives a file of this process to the owner of another one.
-pub(super) fn give(file: &File, owner: &Metadata) -> io::Result<()> {
+pub(crate) fn give(file: &File, owner: &Metadata) -> io::Result<()> {
     let own = file.metadata()?;
     if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
         return Ok(());
@@ -78,18 +79,14 @@ pub(crate) fn is_under_way(data: &Path) -> bool {
 }
 
 /// Removes a directory that a tool has left that is gone.
-///
-/// # Errors
-/// The file system refuses.
-pub(crate) fn remove_left(data: &Path) -> io::Result<()> {
+pub(crate) fn remove_left(data: &Path) {
     let path = data.join(BACKUP);
-    if !path.exists() {
-        return Ok(());
-    }
-    match lock(&path) {
-        Ok(_held) => fs::remove_dir_all(&path),
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(()),
-        Err(error) => Err(error),
+    let removed = match lock(&path) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return,
+        held => held.and_then(|_held| fs::remove_dir_all(&path)),
+    };
+    if let Err(error) = absent_is_fine(removed) {
+        warn!("could not remove what a backup has left: {error}");
     }
 }
 
@@ -97,7 +94,7 @@ pub(crate) fn remove_left(data: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// There is none.
-pub(super) fn ticket_of(data: &Path) -> io::Result<String> {
+pub(crate) fn ticket_of(data: &Path) -> io::Result<String> {
     let file = File::open(data.join(BACKUP).join(TICKET))?;
     let mut ticket = String::new();
     file.take(TICKET_BYTES_MAX).read_to_string(&mut ticket)?;
@@ -106,13 +103,19 @@ pub(super) fn ticket_of(data: &Path) -> io::Result<String> {
 }
 
 /// The directory for second names, relative to the data directory.
-pub(super) fn names_in(ticket: &str) -> PathBuf {
+pub(crate) fn names_in(ticket: &str) -> PathBuf {
     Path::new(BACKUP).join(ticket)
 }
 
 const TICKET: &str = "ticket";
 
 fn lock(path: &Path) -> io::Result<File> {
-    let held = |_| io::Error::new(io::ErrorKind::ResourceBusy, "another backup is under way");
-    data_dir::lock(path).map_err(held)
+    let file = File::open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(error)) => Err(error),
+        Err(TryLockError::WouldBlock) => {
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, "another backup is under way"))
+        }
+    }
 }

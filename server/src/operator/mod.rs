@@ -7,11 +7,13 @@
 //! shared. A single group is read when it is asked for.
 
 mod api;
+mod backups;
 mod shards;
 mod survey;
 mod url;
 
 pub(crate) use api::{Answer, timed};
+pub(crate) use backups::Backups;
 pub(crate) use survey::{GroupLag, Survey};
 pub(crate) use url::{Query, decoded};
 

@@ -1,4 +1,4 @@
-//! What a backup takes of a shard.
+//! The files of a shard that a backup takes.
 
 use super::Shard;
 use crate::backup::{Extents, FileExtent};
@@ -23,7 +23,7 @@ impl Shard {
     /// The files of the log may have other names, of a backup that began before the shard was
     /// loaded: they are not written again.
     pub(crate) fn give_names(&mut self) {
-        // What the backup takes is known.
+        // The backup knows its files.
         let _: LogExtent = self.groups.begin_backup();
     }
 

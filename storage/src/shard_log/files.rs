@@ -22,7 +22,7 @@ pub struct LogFile {
     pass: u64,
 }
 
-/// What a backup takes of a log.
+/// The part of a log that a backup takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogExtent {
     /// The directory, relative to the data directory.
@@ -31,11 +31,11 @@ pub struct LogExtent {
     pub segments: Vec<SegmentExtent>,
 }
 
-/// What a backup takes of a segment.
+/// The part of a segment that a backup takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentExtent {
     pub name: String,
-    /// The bytes with its header and its blocks: the server may write behind them.
+    /// The bytes with its header and its blocks: the server may write after them.
     pub bytes: u64,
     /// The length of the file, which has zeros behind these bytes.
     pub file_bytes: u64,

@@ -13,10 +13,45 @@ use muster_codec::record_batch::Batch;
 use muster_storage::log_partition::CLUSTER_PARTITION;
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::{
-    CompactionConfig, Corruption, LogConfig, LogPartition, Recovered, Recovery, ShardLog,
+    CompactionConfig, Corruption, FileOp, FileToken, LogConfig, LogPartition, Recovered, Recovery,
+    ShardLog,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// A key and a value.
+pub type Record<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// A record with the key "key".
+pub fn record(value: &[u8]) -> Record<'_> {
+    (b"key", Some(value))
+}
+
+/// Appends a record at the time 1,000.
+pub fn append(log: &mut ShardLog, partition: i32, value: &[u8]) -> u64 {
+    log.append(part(partition), 1_000, [record(value)]).unwrap()
+}
+
+/// A log whose first segment is ready.
+pub fn ready(config: LogConfig) -> (ShardLog, Disk) {
+    let mut disk = Disk::default();
+    let mut log = ShardLog::new(config, Recovered::default());
+    settle(&mut log, &mut disk, 0);
+    (log, disk)
+}
+
+/// Polls; performs all operations but the write of a block, which is returned.
+pub fn block_write(log: &mut ShardLog, disk: &mut Disk, now: i64) -> Option<FileOp> {
+    let mut ops = Vec::new();
+    log.poll(now, &mut ops);
+    let is_block =
+        |op: &FileOp| matches!(op, FileOp::Write { token: FileToken(token), .. } if token & 1 == 0);
+    let block = ops.iter().position(is_block).map(|at| ops.remove(at));
+    for done in disk.perform_all(ops) {
+        log.done(done);
+    }
+    block
+}
 
 /// A log with small segments.
 pub fn small_config() -> LogConfig {

@@ -92,7 +92,7 @@ fn it_reads_on_from_each_leader_and_commits_what_it_has_read_before_it_leaves() 
     assert_eq!(committed, Some((1, vec![(partition, 3), (other, 0)])));
 }
 
-/// What was fetched of a partition that was given up meanwhile is dropped, as by a client.
+/// Records of a partition that was given up meanwhile are dropped, as by a client.
 #[test]
 fn records_of_a_partition_that_was_given_up_are_not_delivered() {
     let mut story = consuming();

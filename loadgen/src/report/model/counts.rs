@@ -1,4 +1,4 @@
-//! What became of commits, transactions and records.
+//! The outcomes of commits, transactions and records.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What a rule compares, and in which units.
+//! The figures that a rule compares, and their units.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Comparison {

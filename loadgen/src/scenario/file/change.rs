@@ -14,10 +14,10 @@ pub struct Change {
     /// Members that are as they are to be do not count.
     #[serde(default = "all")]
     pub members: Amount,
-    /// Names of topic tables, to which members subscribe instead. They go on meanwhile.
+    /// Names of topic tables, to which members subscribe instead. They continue meanwhile.
     #[serde(default)]
     pub topics: Words,
-    /// Members restart with it, as clients do that are configured anew.
+    /// Members restart with it, as clients do with another config.
     #[serde(default)]
     pub assignor: Words,
     /// `classic` or `consumer`: members restart with it.

@@ -8,7 +8,7 @@ use super::{Load, Span};
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Fetch {
-    /// The most bytes of an answer. Needed, so that nobody takes it for `offset-fetch`.
+    /// The most bytes of an answer. Needed, so that no reader takes it for `offset-fetch`.
     pub bytes: Option<u32>,
     /// Fetches a second, in an open loop. Without this and `every`: as fast as records come.
     pub rate: Option<f64>,

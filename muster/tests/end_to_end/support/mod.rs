@@ -24,7 +24,7 @@ pub mod workers;
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
-use muster_codec::{ApiKey, Bytes, ErrorCode, Reader, Request, Response, Uuid};
+use muster_codec::{ApiKey, Bytes, Reader, Request, Response, Uuid};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -403,20 +403,6 @@ pub fn frame_of(
 /// server has ended.
 pub fn produce(client: &mut Client, topic: &'static str, value: &[u8]) -> Option<i64> {
     produce_to(client, topic, 0, value)
-}
-
-/// Appends one record to partition 0 of the topic; returns its error and its offset.
-pub fn try_produce(client: &mut Client, topic: &'static str) -> (ErrorCode, i64) {
-    let mut builder = BatchBuilder::default();
-    builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
-    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
-    let partition_data = vec![PartitionProduceData { index: 0, records }];
-    let topic = TopicProduceData { name: topic.into(), partition_data, ..Default::default() };
-    let topic_data = vec![topic];
-    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
-    let Response::Produce(body) = client.call(9, request.into()) else { panic!() };
-    let answer = &body.responses[0].partition_responses[0];
-    (ErrorCode::from_code(answer.error_code).unwrap(), answer.base_offset)
 }
 
 pub fn produce_to(

@@ -1,16 +1,39 @@
 //! The room on a file system.
 
+use super::{Client, PATIENCE};
+use muster_codec::messages::*;
+use muster_codec::record_batch::BatchBuilder;
+use muster_codec::{Bytes, ErrorCode, Response};
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
-/// Leaves about this number of bytes of the file system free.
+/// Leaves about this number of bytes of the file system free. A server may free others meanwhile.
 pub fn fill(volume: &Path, filler: &Path, free: u64) {
-    for _ in 0..3 {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
         let (have, left) = (std::fs::metadata(filler).map_or(0, |it| it.len()), available(volume));
+        if left <= free + (1 << 20) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{left} are left");
         let length = (have + left.saturating_sub(free)).max(1).to_string();
         let _ = Command::new("fallocate").args(["-l", &length]).arg(filler).output().unwrap();
     }
-    assert!(available(volume) <= free + (1 << 20), "{} are left", available(volume));
+}
+
+/// Appends one record to partition 0 of the topic; returns its error and its offset.
+pub fn try_produce(client: &mut Client, topic: &'static str) -> (ErrorCode, i64) {
+    let mut builder = BatchBuilder::default();
+    builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
+    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
+    let partition_data = vec![PartitionProduceData { index: 0, records }];
+    let topic = TopicProduceData { name: topic.into(), partition_data, ..Default::default() };
+    let topic_data = vec![topic];
+    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
+    let Response::Produce(body) = client.call(9, request.into()) else { panic!() };
+    let answer = &body.responses[0].partition_responses[0];
+    (ErrorCode::from_code(answer.error_code).unwrap(), answer.base_offset)
 }
 
 fn available(volume: &Path) -> u64 {

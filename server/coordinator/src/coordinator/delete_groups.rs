@@ -9,9 +9,9 @@ use crate::offsets;
 use crate::output::Output;
 use crate::share_state::{DeletingGroups, StateCall, StateRequest, StateResult, Then};
 use crate::text::Text;
-use crate::timers::{Timer, TimerKey};
+use crate::timers::TimerKey;
 use crate::turn::Turn;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
 use muster_codec::{ErrorCode, Str};
@@ -23,32 +23,6 @@ enum Deletion {
     OfState(StateRequest),
     /// Its offsets are to be deleted first, slice by slice.
     OfOffsets,
-}
-
-/// The deletions under way of groups with many offsets, one after the other.
-#[derive(Debug, Default)]
-pub(super) struct Deletions {
-    timer: Timer,
-    requests: VecDeque<DeletingGroups>,
-    /// Some offsets of the first group are deleted.
-    has_begun: bool,
-}
-
-impl Deletions {
-    /// The error for a member that joins a group that is being deleted: it may try again, and finds
-    /// a new group. If it joined, the group would stay, without some of its offsets.
-    pub(super) fn refusal(&self, group_id: &str) -> Option<ErrorCode> {
-        let first = self.requests.front().and_then(DeletingGroups::group_id);
-        (first == Some(group_id)).then_some(ErrorCode::CoordinatorLoadInProgress)
-    }
-}
-
-impl DeletingGroups {
-    /// The group that is under way.
-    fn group_id(&self) -> Option<&str> {
-        let at = self.rest.last()?;
-        Some(&self.response.results[*at].group_id)
-    }
 }
 
 impl Coordinator {
@@ -232,7 +206,7 @@ fn delete_at_once(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<
     delete_group(turn, entry, usize::MAX).map(drop)
 }
 
-/// Writes tombstones of a group, if it is empty: for so many of its offsets, or for the whole.
+/// Writes tombstones of a group, if it is empty: for a number of its offsets, or for the whole.
 fn delete_group(
     turn: &mut Turn<'_, '_>,
     entry: Option<&mut Entry>,

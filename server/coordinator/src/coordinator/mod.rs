@@ -2,6 +2,7 @@
 
 pub mod counts;
 mod delete_groups;
+mod deletions;
 mod describe;
 mod expire;
 mod heartbeats;
@@ -45,7 +46,7 @@ use crate::turn::Turn;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use delete_groups::Deletions;
+use deletions::Deletions;
 use muster_codec::{ErrorCode, GroupRequest, Wall};
 
 /// The sender of a request, and the request's version.

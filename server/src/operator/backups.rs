@@ -1,9 +1,8 @@
 //! The admin side of a backup: `POST /api/v1/backup?ticket=TICKET`.
 
-use super::stage::{names_in, ticket_of};
-use super::{BackupOrder, Extents, Meeting};
+use super::{Answer, Query};
+use crate::backup::{BackupOrder, Extents, Meeting, names_in, ticket_of};
 use crate::mailbox::{Message, Peer};
-use crate::operator::{Answer, Query};
 use crossbeam_channel::unbounded;
 use serde_json::json;
 use std::fs;

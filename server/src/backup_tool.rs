@@ -1,8 +1,7 @@
 //! `muster backup`: takes over what a running server has linked, or the files of a directory that
 //! no server uses.
 
-use super::stage::{self, Stage};
-use super::{Extents, FileExtent};
+use crate::backup::{Extents, FileExtent, Stage, give};
 use crate::data_dir::{
     self, DataDir, DataDirError, Entry, Meta, STAMP_FILE_NAME, entries, stamp_file,
 };
@@ -27,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// The longest answer: a million files.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
-/// What is to be backed up, and where to.
+/// A directory to back up, and the target.
 #[derive(Debug)]
 pub struct Backup<'b> {
     pub data: &'b Path,
@@ -209,7 +208,7 @@ impl Target {
 
     fn finish(self, owner: &Metadata) -> Result<(), String> {
         let finished = fs::remove_file(self.partial.join(MARK))
-            .and_then(|()| stage::give(&File::open(&self.partial)?, owner))
+            .and_then(|()| give(&File::open(&self.partial)?, owner))
             .and_then(|()| File::open(&self.partial)?.sync_all())
             .and_then(|()| fs::rename(&self.partial, &self.path))
             .and_then(|()| sync_name(&self.path));
@@ -262,13 +261,13 @@ impl Taking<'_> {
                 names.push(path);
             }
         }
-        // A server appends to the last segment of a partition, also after another start.
+        // A server appends to the last segment of a partition, even after another start.
         let last = names.iter().filter(|path| is_segment(path)).max().cloned();
         for path in names {
             self.take(from, &path, Some(&path) == last.as_ref())?;
         }
         let finished = File::open(&target).and_then(|directory| {
-            stage::give(&directory, &self.owner)?;
+            give(&directory, &self.owner)?;
             directory.sync_all()
         });
         finished.map_err(|error| failed("sync", &target, &error))
@@ -305,13 +304,8 @@ impl Taking<'_> {
                 self.done.linked += 1;
                 File::open(target)?.sync_all()
             }
-            Err(error) => match error.kind() {
-                ErrorKind::CrossesDevices
-                | ErrorKind::Unsupported
-                | ErrorKind::TooManyLinks
-                | ErrorKind::PermissionDenied => self.copy(source, target, None),
-                _ => Err(error),
-            },
+            Err(error) if cannot_link(&error) => self.copy(source, target, None),
+            Err(error) => Err(error),
         }
     }
 
@@ -329,7 +323,7 @@ impl Taking<'_> {
             }
             copy.set_len(length)?;
         }
-        stage::give(&copy, &self.owner)?;
+        give(&copy, &self.owner)?;
         self.done.copied += 1;
         self.done.copied_bytes += copied;
         copy.sync_all()
@@ -340,13 +334,19 @@ impl Taking<'_> {
         let path = self.target.join(STAMP_FILE_NAME);
         let put = File::create_new(&path).and_then(|mut file| {
             file.write_all(stamp)?;
-            stage::give(&file, &self.owner)?;
+            give(&file, &self.owner)?;
             file.sync_all()
         });
         self.done.copied += 1;
         self.done.copied_bytes += stamp.len() as u64;
         put.map_err(|error| failed("write", &path, &error))
     }
+}
+
+/// Whether files of the two directories cannot be one, but may be copied.
+fn cannot_link(error: &io::Error) -> bool {
+    use ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
 }
 
 fn is_segment(path: &Path) -> bool {

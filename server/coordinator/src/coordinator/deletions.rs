@@ -1,0 +1,32 @@
+//! The deletions under way of groups with many offsets: `delete_groups.rs`.
+
+use crate::share_state::DeletingGroups;
+use crate::timers::Timer;
+use alloc::collections::VecDeque;
+use muster_codec::ErrorCode;
+
+/// One after the other.
+#[derive(Debug, Default)]
+pub(super) struct Deletions {
+    pub(super) timer: Timer,
+    pub(super) requests: VecDeque<DeletingGroups>,
+    /// Some offsets of the first group are deleted.
+    pub(super) has_begun: bool,
+}
+
+impl Deletions {
+    /// The error for a member that joins a group that is being deleted: it may try again, and finds
+    /// a new group. If it joined, the group would stay, without some of its offsets.
+    pub(super) fn refusal(&self, group_id: &str) -> Option<ErrorCode> {
+        let first = self.requests.front().and_then(DeletingGroups::group_id);
+        (first == Some(group_id)).then_some(ErrorCode::CoordinatorLoadInProgress)
+    }
+}
+
+impl DeletingGroups {
+    /// The group that is under way.
+    fn group_id(&self) -> Option<&str> {
+        let at = self.rest.last()?;
+        Some(&self.response.results[*at].group_id)
+    }
+}
