@@ -61,7 +61,7 @@ fn in_words(overlapping: &[&Rebalance]) -> String {
 mod tests {
     use super::*;
 
-    /// A disruption of group `g` that began then, in seconds; `None` is one that the next superseded.
+    /// A disruption of group `g` that began then, in seconds; `None` if the next superseded it.
     fn rebalance(trigger: &str, began: f64, took: Option<f64>) -> Rebalance {
         Rebalance {
             group: "g".into(),

@@ -251,7 +251,7 @@ fn expired_offsets_go_in_slices_even_of_one_group() {
 
 fn delete(groups: &[&'static str]) -> DeleteGroupsRequest<'static> {
     let groups_names = groups.iter().map(|group| (*group).into()).collect();
-    DeleteGroupsRequest { groups_names, ..Default::default() }
+    DeleteGroupsRequest { groups_names }
 }
 
 /// Before the last slice members may not join, as the group would stay without some of its

@@ -1,9 +1,9 @@
 //! A backup of a running server: the files as `kill -9` of the process would leave them at one
 //! moment.
 //!
-//! `muster backup` (`backup_tool.rs`) makes the directory `backup` in the data directory, with a ticket,
-//! and sends the ticket to the admin listener. Whoever can do this may write in the data directory
-//! anyway. Then, within the server:
+//! `muster backup` (`backup_tool.rs`) makes the directory `backup` in the data directory, with a
+//! ticket, and sends the ticket to the admin listener. A client that can do this may write in the
+//! data directory anyway. Then, within the server:
 //!
 //! 1. The threads of all shards meet ([`Meeting`]), so that no shard has done anything that another
 //!    one does not know yet: a commit of an offset, for example, of a record that is not in the
