@@ -8,7 +8,7 @@ mod common;
 use common::partition::{READ, World, batch, small_config};
 use muster_codec::record_batch::{Batches, validate};
 use muster_storage::limits::SCRUB_READ_BYTES;
-use muster_storage::{DamagedPart, Scrub, Suspect, TopicConfig};
+use muster_storage::{DamagedPart, Scrub, Searched, Suspect, TopicConfig};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -59,6 +59,14 @@ fn scrub(world: &mut World) -> Vec<DamagedPart> {
 fn bytes(world: &mut World, base_offset: i64) -> &mut Vec<u8> {
     let path = world.path(base_offset);
     world.disk.live.get_mut(&path).unwrap()
+}
+
+/// Damages a byte of each of these batches.
+fn damage(world: &mut World, hits: &[usize]) {
+    let places = places(world);
+    for Place { segment, bytes: range, .. } in hits.iter().map(|hit| places[*hit].clone()) {
+        bytes(world, segment)[range.end - 1] ^= 1;
+    }
 }
 
 fn places(world: &mut World) -> Vec<Place> {
@@ -222,4 +230,50 @@ fn a_file_that_is_shorter_than_it_was_and_a_failed_read_find_nothing() {
     assert!(world.log.scrub_read(&mut failed, READ, &mut world.files, &mut ops).is_some());
     world.log.scrub_failed(&mut failed);
     assert_eq!(world.log.scrub_read(&mut failed, READ, &mut world.files, &mut ops), None);
+}
+
+#[test]
+fn a_search_in_a_batch_that_is_found_to_be_damaged_continues_behind_it() {
+    let cases = [(vec![0, 1], (101, 300)), (vec![0], (100, 200)), (vec![], (90, 90))];
+    for (hits, expected) in cases.into_iter().chain([(vec![1], (90, 90))]) {
+        let mut world = World::new(TopicConfig { segment_bytes: 1 << 20, ..small_config() });
+        for times in [(0..100).collect(), vec![200], vec![300]] {
+            world.append(batch(&times, 2_000));
+        }
+        // Two reads: of the header, and of some of the records.
+        let mut search = world.log.search(90);
+        for _ in 0..2 {
+            let mut ops = Vec::new();
+            assert!(world.log.search_read(&mut search, READ, &mut world.files, &mut ops));
+            let data = world.read_bytes(ops);
+            assert_eq!(search.look(&data), Ok(Searched::ReadOn));
+        }
+        damage(&mut world, &hits);
+        assert_eq!(scrub(&mut world).len(), usize::from(!hits.is_empty()), "{hits:?}");
+        assert_eq!(world.search_on(search).0, Some(expected), "{hits:?}");
+    }
+}
+
+#[test]
+fn a_search_by_time_skips_damaged_batches_that_begin_an_index_entry() {
+    // Each batch has an index entry, and each segment has three batches.
+    let cases = [
+        (vec![4], vec![(3, Some(3)), (4, Some(5)), (5, Some(5))]),
+        (vec![4, 5], vec![(4, Some(6)), (5, Some(6))]),
+        (vec![3, 4, 5, 6], vec![(2, Some(2)), (3, Some(7)), (6, Some(7))]),
+        (vec![6, 7, 8], vec![(5, Some(5)), (6, None), (8, None)]),
+    ];
+    for (hits, searches) in cases {
+        let mut world = World::new(small_config());
+        for time in 0..9 {
+            world.append(batch(&[time], 6_000));
+        }
+        assert_eq!(world.segments(), [0, 3, 6]);
+        damage(&mut world, &hits);
+        scrub(&mut world);
+        for (time, expected) in searches {
+            let expected = expected.map(|found| (found, found));
+            assert_eq!(world.offset_for(time), expected, "time {time}, {hits:?}");
+        }
+    }
 }

@@ -88,31 +88,28 @@ impl PartitionLog {
     /// The segment in which a search continues: the current one, or the next that may have the
     /// record.
     fn searched_segment(&self, search: &mut TimestampSearch) -> Option<&Segment> {
-        let reading = search.segment.and_then(|(base_offset, file)| {
-            // In a segment that was compacted meanwhile a search begins again after its last batch.
-            self.segment_at(base_offset, file)
-        });
-        if let Some(segment) = reading {
-            search.position = segment.behind_damage(search.position);
-            if search.position < segment.written {
-                return reading;
+        loop {
+            let reading = search.segment.and_then(|(base_offset, file)| {
+                // In a segment that was compacted meanwhile a search begins again after its last
+                // batch.
+                self.segment_at(base_offset, file)
+            });
+            if let Some(segment) = reading {
+                search.pass_damage(segment);
+                if search.position < segment.written {
+                    return reading;
+                }
+                search.from_offset = search.from_offset.max(segment.next_offset);
             }
-            search.from_offset = search.from_offset.max(segment.next_offset);
+            search.from_offset = search.from_offset.max(self.log_start_offset);
+            if search.from_offset >= self.high_watermark() {
+                return None;
+            }
+            let may_have = |segment: &&Segment| {
+                segment.max_timestamp >= search.target && segment.next_offset > search.from_offset
+            };
+            search.enter(self.segments.iter().find(may_have)?);
         }
-        search.from_offset = search.from_offset.max(self.log_start_offset);
-        if search.from_offset >= self.high_watermark() {
-            return None;
-        }
-        let may_have = |segment: &&Segment| {
-            segment.max_timestamp >= search.target && segment.next_offset > search.from_offset
-        };
-        let segment = self.segments.iter().find(may_have)?;
-        let offset = search.from_offset.max(segment.base_offset);
-        let chunk = segment.chunk_of_timestamp(search.target, offset);
-        search.segment = Some((segment.base_offset, segment.file));
-        search.position = chunk.start;
-        search.inside = None;
-        (!chunk.is_empty()).then_some(segment)
     }
 
     /// The largest timestamp of the log, in ms; None if no record has one.
@@ -148,6 +145,22 @@ impl TimestampSearch {
                 Step::More if self.position == start => return Err(DecodeError::UnexpectedEnd),
                 Step::More => return Ok(Searched::ReadOn),
             }
+        }
+    }
+
+    /// Begins with the first batch of a segment that may have the record.
+    fn enter(&mut self, segment: &Segment) {
+        let offset = self.from_offset.max(segment.base_offset);
+        self.segment = Some((segment.base_offset, segment.file));
+        self.position = segment.chunk_of_timestamp(self.target, offset).start;
+        self.inside = None;
+    }
+
+    /// Skips a damaged part: that a batch is in it may be known only after its header was read.
+    fn pass_damage(&mut self, segment: &Segment) {
+        let behind = segment.behind_damage(self.position);
+        if behind > self.position {
+            (self.position, self.inside) = (behind, None);
         }
     }
 
