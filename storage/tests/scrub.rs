@@ -277,3 +277,33 @@ fn a_search_by_time_skips_damaged_batches_that_begin_an_index_entry() {
         }
     }
 }
+
+#[test]
+fn parts_that_touch_are_one_part_in_whichever_order_they_are_found() {
+    for order in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
+        let mut world = World::new(TopicConfig { segment_bytes: 1 << 20, ..small_config() });
+        for time in 0..8 {
+            world.append(batch(&[time], 6_000));
+        }
+        let places = places(&mut world);
+        damage(&mut world, &[1, 2, 3, 6]);
+        for (before, hit) in order.into_iter().enumerate() {
+            let position = places[hit].bytes.start as u64;
+            let suspect = world.log.scrub_suspect(&Suspect { segment: 0, position }).unwrap();
+            let found = scrub_on(&mut world, suspect);
+            let offsets: Vec<_> = found.iter().map(|it| it.offsets.clone()).collect();
+            assert_eq!(offsets, [places[hit].offsets.clone()], "{order:?}, {before} before");
+        }
+        let parts: Vec<_> = world.log.damaged().cloned().collect();
+        let bytes = places[1].bytes.start as u64..places[3].bytes.end as u64;
+        let what = "a checksum does not match";
+        assert_eq!(parts, [DamagedPart { segment: 0, bytes, offsets: 1..4, what }], "{order:?}");
+        for offset in 1..4 {
+            assert_eq!(world.log.damage_at(offset), Some(4), "{order:?}");
+        }
+        // The rest of the segment is scrubbed.
+        let found = scrub(&mut world);
+        assert_eq!(found.iter().map(|it| it.offsets.clone()).collect::<Vec<_>>(), [6..7]);
+        assert_eq!(served(&mut world), [0, 4, 5, 7], "{order:?}");
+    }
+}

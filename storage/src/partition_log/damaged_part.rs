@@ -17,6 +17,18 @@ pub struct DamagedPart {
     pub what: &'static str,
 }
 
+impl DamagedPart {
+    /// Adds a part of the same segment that touches this one.
+    pub(super) fn join(&mut self, other: Self) {
+        if other.bytes.start < self.bytes.start {
+            self.what = other.what;
+        }
+        self.bytes = self.bytes.start.min(other.bytes.start)..self.bytes.end.max(other.bytes.end);
+        let (mine, its) = (&self.offsets, other.offsets);
+        self.offsets = mine.start.min(its.start)..mine.end.max(its.end);
+    }
+}
+
 /// A place at which something could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suspect {

@@ -41,7 +41,8 @@ pub(super) struct Segment {
     /// Used instead of it if the batch has no timestamp.
     created_at: i64,
     index: Vec<IndexEntry>,
-    /// The parts that cannot be read, in order. An index entry begins behind each.
+    /// The parts that cannot be read, in order; no two of them touch. An index entry begins behind
+    /// each.
     damaged: Vec<DamagedPart>,
 }
 
@@ -97,8 +98,9 @@ impl Segment {
     }
 
     /// Adds a part that was found to be damaged while the segment is served; false if some of it
-    /// is known to be.
-    pub(super) fn add_damaged(&mut self, part: DamagedPart) -> bool {
+    /// is known to be. It becomes one with the parts that it touches: a reader that has skipped a
+    /// part finds bytes that can be read.
+    pub(super) fn add_damaged(&mut self, mut part: DamagedPart) -> bool {
         let (start, end) = (part.bytes.start, part.bytes.end);
         assert!(start < end && end <= self.size && !part.offsets.is_empty());
         let at = self.damaged.partition_point(|it| it.bytes.end <= start);
@@ -114,7 +116,13 @@ impl Segment {
             let position = end as u32;
             self.index.insert(entry, IndexEntry { relative_offset, position, max_timestamp });
         }
-        self.damaged.insert(at, part);
+        let touches_next = self.damaged.get(at).is_some_and(|next| next.bytes.start == end);
+        let touches_last = at > 0 && self.damaged[at - 1].bytes.end == start;
+        let joined = at - usize::from(touches_last)..at + usize::from(touches_next);
+        for other in self.damaged.drain(joined.clone()) {
+            part.join(other);
+        }
+        self.damaged.insert(joined.start, part);
         true
     }
 
