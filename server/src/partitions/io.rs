@@ -58,6 +58,7 @@ pub(super) struct Part {
 /// Scrubs of partitions: `scrub.rs`.
 #[derive(Debug, Default)]
 pub(super) struct Scrubber {
+    /// The time of the next read of the pass: those of suspects are not at its rate.
     pub next_at: i64,
     /// The scrubs that were begun, the next one last: one of the pass, and of a suspect.
     pub begun: Vec<Begun>,

@@ -43,7 +43,6 @@ impl Partitions {
         if self.scrub_deadline().is_none_or(|at| at > now) {
             return;
         }
-        self.scrubber.next_at = now.saturating_add(1);
         while let Some(mut begun) = self.next_scrub(now) {
             let Some(partition) = self.partitions.get(&begun.id) else { continue };
             let token = self.io.token();
@@ -52,10 +51,12 @@ impl Partitions {
                 continue;
             };
             self.io.begin(token, Job::Scrub, ops);
+            if !begun.is_urgent {
+                let ms = u64::from(len) * 1_000 / self.scrub_rate().max(1);
+                self.scrubber.next_at = now.saturating_add_unsigned(ms.max(1));
+            }
             self.scrubber.begun.push(begun);
             self.scrubber.is_waiting = true;
-            let ms = u64::from(len) * 1_000 / self.scrub_rate().max(1);
-            self.scrubber.next_at = now.saturating_add_unsigned(ms.max(1));
             return;
         }
     }
@@ -95,17 +96,20 @@ impl Partitions {
         self.config.state_check_max_bytes_per_second.max(0).unsigned_abs()
     }
 
-    /// The scrub to continue: of a suspect, or of the pass.
+    /// The scrub to continue: of a suspect, or of the pass if its time has come.
     fn next_scrub(&mut self, now: i64) -> Option<Begun> {
         let begun = self.scrubber.begun.pop_if(|begun| begun.is_urgent);
         if begun.is_some() {
             return begun;
         }
-        if let Some((id, suspect)) = self.scrubber.suspects.pop_front()
-            && let Some(partition) = self.partitions.get(&id)
-            && let Some(scrub) = partition.log.scrub_suspect(&suspect)
-        {
-            return Some(Begun { id, scrub, is_urgent: true });
+        while let Some((id, suspect)) = self.scrubber.suspects.pop_front() {
+            let log = self.partitions.get(&id).map(|partition| &partition.log);
+            if let Some(scrub) = log.and_then(|log| log.scrub_suspect(&suspect)) {
+                return Some(Begun { id, scrub, is_urgent: true });
+            }
+        }
+        if self.scrubber.next_at > now {
+            return None;
         }
         self.scrubber.begun.pop().or_else(|| self.next_of_pass(now))
     }
@@ -138,6 +142,7 @@ impl Partitions {
             visited = Some((*id, i64::MAX - 1));
         }
         self.scrubber.after = visited;
+        self.scrubber.next_at = now.saturating_add(1);
         let last = self.partitions.last_key_value().map(|(id, _)| *id);
         let is_last = visited.is_none_or(|(id, _)| Some(id) == last);
         if is_last {

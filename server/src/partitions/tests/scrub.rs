@@ -1,7 +1,9 @@
 //! Damage that appears while partitions are served: it is found, and costs what it hits.
 
+use super::super::PartitionId;
 use super::support::*;
 use muster_codec::ErrorCode;
+use muster_storage::Suspect;
 
 /// A world that reads its partitions again, at this rate.
 fn scrubbed(bytes_per_second: i64) -> World {
@@ -63,6 +65,32 @@ fn damage_that_a_fetch_meets_does_not_wait_for_a_pass() {
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0), (1, 1), (2, 2), (3, 3)]);
     assert_eq!(world.append(0, &batch(1)), 20);
     assert_eq!(ranges(&world.fetch(0, 20)), [(20, 20)]);
+}
+
+#[test]
+fn suspects_do_not_change_the_rate_of_the_pass() {
+    // The pass reads the first partition; the second one is due after many seconds.
+    let mut world = scrubbed(100);
+    pass(&mut world);
+    let first = world.segment(0).len() as u64;
+    assert_eq!(world.partitions.io.counters.scrubbed_bytes, first);
+    // One byte costs all of its batches: their lengths lead nowhere.
+    world.segment(0)[16] ^= 1;
+    let id = PartitionId { topic: topic_id(), index: 0 };
+    world.partitions.suspect(id, Suspect { segment: 0, position: 0 });
+    world.pass(1);
+    assert_eq!((found(&world), world.partitions.io.counters.scrubbed_bytes), (1, 2 * first));
+    // Nothing is left to read there.
+    for _ in 0..100 {
+        world.partitions.suspect(id, Suspect { segment: 0, position: 0 });
+        world.pass(1);
+    }
+    assert_eq!(world.partitions.io.counters.scrubbed_bytes, 2 * first);
+    let due = first as i64 * 1_000 / 100;
+    assert!(due > 10_000, "{due} ms");
+    world.pass(due);
+    let second = world.segment(1).len() as u64;
+    assert_eq!(world.partitions.io.counters.scrubbed_bytes, 2 * first + second);
 }
 
 #[test]
