@@ -44,6 +44,8 @@ pub(super) enum Job {
     Scrub,
     /// A look at a file of a partition.
     Look(PartitionId, PartitionFile),
+    /// A look at the file that a scrub is about to open.
+    LookForScrub(PartitionId, PartitionFile),
 }
 
 /// The part of a request that waits for a read.
@@ -78,6 +80,14 @@ pub(super) struct Begun {
     pub scrub: Scrub,
     /// It is of a suspect, and waits for nothing.
     pub is_urgent: bool,
+    /// Its file was looked at for the next read, and is there.
+    pub is_there: bool,
+}
+
+impl Begun {
+    pub(super) fn new(id: PartitionId, scrub: Scrub, is_urgent: bool) -> Self {
+        Self { id, scrub, is_urgent, is_there: false }
+    }
 }
 
 impl Scrubber {

@@ -275,6 +275,7 @@ impl Partitions {
         match job {
             Some(Job::Compact) => return self.compaction_done(done),
             Some(Job::Look(id, file)) => return self.looked(id, &file, &done),
+            Some(Job::LookForScrub(id, file)) => return self.looked_for_scrub(id, &file, &done),
             _ => {}
         }
         let has_space = !matches!(done, FileDone::NoSpace { .. });
@@ -306,7 +307,7 @@ impl Partitions {
             Some(Job::Flush(id, end)) => self.flushed(id, end, out),
             Some(Job::Checkpoint) => self.checkpoint_written(has_space, out),
             // A read of an internal topic is reported by `log_read`.
-            Some(Job::Compact | Job::Look(..) | Job::Log(_)) | None => {}
+            Some(Job::Compact | Job::Look(..) | Job::LookForScrub(..) | Job::Log(_)) | None => {}
         }
     }
 

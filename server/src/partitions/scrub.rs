@@ -10,7 +10,7 @@ use super::io::{Begun, Job, Scrubber};
 use super::limits::SUSPECTS_MAX;
 use super::load::report_part;
 use super::{Effects, PartitionId, Partitions, layout};
-use muster_storage::Suspect;
+use muster_storage::{FileDone, FileOp, PartitionFile, Suspect};
 
 /// The shortest pause between two passes over all partitions; otherwise it is as long as the last
 /// pass.
@@ -44,7 +44,17 @@ impl Partitions {
             return;
         }
         while let Some(mut begun) = self.next_scrub(now) {
+            // To open a file by a name that it has lost would create another one.
+            if self.looks.lost.contains_key(&(begun.id, begun.scrub.segment())) {
+                continue;
+            }
             let Some(partition) = self.partitions.get(&begun.id) else { continue };
+            let file = partition.log.file_from(begun.scrub.segment(), &self.io.files);
+            let Some(file) = file else { continue };
+            if file.file.is_none() && !begun.is_there {
+                return self.look_for_scrub(begun, file, out);
+            }
+            begun.is_there = false;
             let token = self.io.token();
             let (files, ops) = (&mut self.io.files, &mut out.ops);
             let Some(len) = partition.log.scrub_read(&mut begun.scrub, token, files, ops) else {
@@ -58,6 +68,22 @@ impl Partitions {
             self.scrubber.begun.push(begun);
             self.scrubber.is_waiting = true;
             return;
+        }
+    }
+
+    /// A look at the file of the scrub has ended. Without its result nothing is opened.
+    pub(super) fn looked_for_scrub(
+        &mut self,
+        id: PartitionId,
+        file: &PartitionFile,
+        done: &FileDone,
+    ) {
+        self.scrubber.is_waiting = false;
+        self.looked(id, file, done);
+        if !matches!(done, FileDone::Looked { .. }) {
+            self.scrubber.begun.pop();
+        } else if let Some(begun) = self.scrubber.begun.last_mut() {
+            begun.is_there = true;
         }
     }
 
@@ -91,6 +117,16 @@ impl Partitions {
         self.scrubber.begun.last().map(|begun| begun.id)
     }
 
+    /// Has the file looked at that the scrub is about to open: if it cannot be opened, the process
+    /// ends.
+    fn look_for_scrub(&mut self, begun: Begun, of: PartitionFile, out: &mut Effects) {
+        let (token, path) = (self.io.token(), of.path.clone());
+        out.ops.push(FileOp::Look { token, path, file: None });
+        self.io.begin(token, Job::LookForScrub(begun.id, of), &out.ops);
+        self.scrubber.begun.push(begun);
+        self.scrubber.is_waiting = true;
+    }
+
     /// Bytes a second; 0 switches scrubbing off.
     fn scrub_rate(&self) -> u64 {
         self.config.state_check_max_bytes_per_second.max(0).unsigned_abs()
@@ -105,7 +141,7 @@ impl Partitions {
         while let Some((id, suspect)) = self.scrubber.suspects.pop_front() {
             let log = self.partitions.get(&id).map(|partition| &partition.log);
             if let Some(scrub) = log.and_then(|log| log.scrub_suspect(&suspect)) {
-                return Some(Begun { id, scrub, is_urgent: true });
+                return Some(Begun::new(id, scrub, true));
             }
         }
         if self.scrubber.next_at > now {
@@ -130,14 +166,9 @@ impl Partitions {
         };
         let mut visited = None;
         for (id, partition) in rest.take(VISITS_MAX) {
-            let mut from = from(*id);
-            while let Some((base_offset, scrub)) = partition.log.scrub_from(from) {
-                // To open a file by a name that it has lost would create another one.
-                if !self.looks.lost.contains_key(&(*id, base_offset)) {
-                    self.scrubber.after = Some((*id, base_offset));
-                    return Some(Begun { id: *id, scrub, is_urgent: false });
-                }
-                from = base_offset + 1;
+            if let Some((base_offset, scrub)) = partition.log.scrub_from(from(*id)) {
+                self.scrubber.after = Some((*id, base_offset));
+                return Some(Begun::new(*id, scrub, false));
             }
             visited = Some((*id, i64::MAX - 1));
         }

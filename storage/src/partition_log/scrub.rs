@@ -155,6 +155,11 @@ impl PartitionLog {
 }
 
 impl Scrub {
+    /// The base offset of its segment.
+    pub fn segment(&self) -> i64 {
+        self.segment
+    }
+
     fn new(segment: &Segment, start: Boundary, end: Boundary) -> Self {
         Self {
             segment: segment.base_offset,

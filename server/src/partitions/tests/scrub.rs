@@ -1,9 +1,10 @@
 //! Damage that appears while partitions are served: it is found, and costs what it hits.
 
-use super::super::PartitionId;
+use super::super::{Effects, PartitionId, layout};
 use super::support::*;
 use muster_codec::ErrorCode;
-use muster_storage::Suspect;
+use muster_storage::{FileDone, FileOp, Suspect};
+use std::path::{Path, PathBuf};
 
 /// A world that reads its partitions again, at this rate.
 fn scrubbed(bytes_per_second: i64) -> World {
@@ -91,6 +92,53 @@ fn suspects_do_not_change_the_rate_of_the_pass() {
     world.pass(due);
     let second = world.segment(1).len() as u64;
     assert_eq!(world.partitions.io.counters.scrubbed_bytes, 2 * first + second);
+}
+
+#[test]
+fn a_scrub_opens_only_files_that_are_there() {
+    for by_suspect in [false, true] {
+        // After startup no file is open.
+        let mut world = scrubbed(1 << 20);
+        world.reopen();
+        let id = PartitionId { topic: topic_id(), index: 0 };
+        let directory = layout::directory(id);
+        let is_lost = |path: &Path| path.starts_with(&directory) && path.extension().is_some();
+        let lost = world.disk.live.extract_if(.., |path, _| is_lost(path)).collect::<Vec<_>>();
+        assert!(!lost.is_empty());
+        if by_suspect {
+            world.partitions.suspect(id, Suspect { segment: 0, position: 0 });
+        }
+        pass(&mut world);
+        let names: Vec<_> = world.disk.live.keys().filter(|path| is_lost(path)).collect();
+        assert_eq!(names, [] as [&PathBuf; 0], "by a suspect: {by_suspect}");
+        assert!(world.partitions.files_trouble().is_some_and(|it| it.contains("is gone")));
+        // The other partition is scrubbed, and this one once its files are back.
+        let (passes, second) = (world.partitions.io.counters.scrubs, world.segment(1).len());
+        assert!(passes > 1 && world.partitions.io.counters.scrubbed_bytes >= second as u64);
+        world.disk.live.extend(lost);
+        world.segment(0)[100] ^= 1;
+        pass(&mut world);
+        assert_eq!((found(&world), world.partitions.files_trouble()), (1, None));
+    }
+}
+
+#[test]
+fn a_scrub_whose_look_fails_opens_nothing() {
+    let mut world = scrubbed(1 << 20);
+    world.reopen();
+    world.now += 1;
+    let mut out = Effects::default();
+    world.partitions.scrub(world.now, &mut out);
+    let [FileOp::Look { token, .. }] = out.ops[..] else { panic!("{:?}", out.ops) };
+    let mut out = Effects::default();
+    let reason = "EACCES".to_owned();
+    world.partitions.file_done(FileDone::ReadFailed { token, reason }, &mut out);
+    world.perform(out);
+    assert!(world.partitions.io.files.is_empty());
+    // The scrub continues with the next file.
+    pass(&mut world);
+    let all = (world.segment(0).len() + world.segment(1).len()) as u64;
+    assert!(world.partitions.io.counters.scrubbed_bytes >= all);
 }
 
 #[test]
