@@ -307,3 +307,24 @@ fn parts_that_touch_are_one_part_in_whichever_order_they_are_found() {
         assert_eq!(served(&mut world), [0, 4, 5, 7], "{order:?}");
     }
 }
+
+#[test]
+fn a_batch_that_another_scrub_finds_meanwhile_does_not_end_a_scrub() {
+    let mut world = World::new(TopicConfig { segment_bytes: 1 << 21, ..small_config() });
+    for time in 0..4 {
+        world.append(batch(&[time], 3 * SCRUB_READ_BYTES as usize));
+    }
+    damage(&mut world, &[0, 2]);
+    let (_, mut pass) = world.log.scrub_from(0).unwrap();
+    let mut ops = Vec::new();
+    world.log.scrub_read(&mut pass, READ, &mut world.files, &mut ops).unwrap();
+    let data = world.read_bytes(ops);
+    assert_eq!(world.log.scrubbed(&mut pass, &data), []);
+    let suspect = world.log.scrub_suspect(&Suspect { segment: 0, position: 0 }).unwrap();
+    let of = |found: Vec<DamagedPart>| found.iter().map(|it| it.offsets.clone()).collect();
+    let offsets: Vec<_> = of(scrub_on(&mut world, suspect));
+    assert_eq!(offsets, [0..1]);
+    let offsets: Vec<_> = of(scrub_on(&mut world, pass));
+    assert_eq!(offsets, [2..3]);
+    assert_eq!(served(&mut world), [1, 3]);
+}

@@ -297,13 +297,13 @@ impl Scrub {
         }
     }
 
-    /// Skips a part that is known to be damaged.
+    /// Skips a part that is known to be damaged: another scrub may have found it in the middle of a
+    /// batch of this one.
     fn pass_known(&mut self, segment: &Segment, found: &mut Vec<DamagedPart>) {
-        let Some(part) = segment.damage_of(self.at).filter(|_| self.batch.is_none()) else {
-            return;
-        };
+        let Some(part) = segment.damage_of(self.read_from()) else { return };
         let (position, offset) = (part.bytes.start, part.offsets.start);
-        (self.at, self.from, self.gap) = (part.bytes.end, part.offsets.end, None);
+        (self.at, self.from) = (part.bytes.end, part.offsets.end);
+        (self.batch, self.gap) = (None, None);
         self.close_bad(Boundary { position, offset }, found);
     }
 
