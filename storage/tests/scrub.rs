@@ -56,6 +56,11 @@ fn scrub(world: &mut World) -> Vec<DamagedPart> {
     found
 }
 
+/// The first offset of each part, and the one after its last.
+fn offsets(parts: &[DamagedPart]) -> Vec<(i64, i64)> {
+    parts.iter().map(|it| (it.offsets.start, it.offsets.end)).collect()
+}
+
 fn bytes(world: &mut World, base_offset: i64) -> &mut Vec<u8> {
     let path = world.path(base_offset);
     world.disk.live.get_mut(&path).unwrap()
@@ -210,10 +215,10 @@ fn a_suspect_is_scrubbed_without_the_rest_of_its_segment() {
     let position = first.bytes.start as u64;
     let found = world.log.scrub_suspect(&Suspect { segment: 0, position }).unwrap();
     let found = scrub_on(&mut world, found);
-    assert_eq!(found.iter().map(|it| it.offsets.clone()).collect::<Vec<_>>(), vec![30..31]);
+    assert_eq!(offsets(&found), [(30, 31)]);
     // A pass that has been there finds the other one only.
     let found = scrub(&mut world);
-    assert_eq!(found.iter().map(|it| it.offsets.clone()).collect::<Vec<_>>(), vec![90..91]);
+    assert_eq!(offsets(&found), [(90, 91)]);
     assert!(world.log.scrub_suspect(&Suspect { segment: 7, position }).is_none());
 }
 
@@ -303,7 +308,7 @@ fn parts_that_touch_are_one_part_in_whichever_order_they_are_found() {
         }
         // The rest of the segment is scrubbed.
         let found = scrub(&mut world);
-        assert_eq!(found.iter().map(|it| it.offsets.clone()).collect::<Vec<_>>(), [6..7]);
+        assert_eq!(offsets(&found), [(6, 7)]);
         assert_eq!(served(&mut world), [0, 4, 5, 7], "{order:?}");
     }
 }
@@ -321,10 +326,7 @@ fn a_batch_that_another_scrub_finds_meanwhile_does_not_end_a_scrub() {
     let data = world.read_bytes(ops);
     assert_eq!(world.log.scrubbed(&mut pass, &data), []);
     let suspect = world.log.scrub_suspect(&Suspect { segment: 0, position: 0 }).unwrap();
-    let of = |found: Vec<DamagedPart>| found.iter().map(|it| it.offsets.clone()).collect();
-    let offsets: Vec<_> = of(scrub_on(&mut world, suspect));
-    assert_eq!(offsets, [0..1]);
-    let offsets: Vec<_> = of(scrub_on(&mut world, pass));
-    assert_eq!(offsets, [2..3]);
+    assert_eq!(offsets(&scrub_on(&mut world, suspect)), [(0, 1)]);
+    assert_eq!(offsets(&scrub_on(&mut world, pass)), [(2, 3)]);
     assert_eq!(served(&mut world), [1, 3]);
 }
