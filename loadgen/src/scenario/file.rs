@@ -1,8 +1,11 @@
 //! The keys of a scenario file. SCENARIOS.md documents them for users.
 
 mod change;
+mod defaults;
 mod fetch;
+mod load;
 mod producers;
+mod protocol;
 mod share;
 mod streams;
 
@@ -12,10 +15,16 @@ use serde::Deserialize;
 
 pub(super) use self::change::Change;
 pub(super) use self::fetch::Fetch;
+pub(super) use self::load::Load;
 pub(super) use self::producers::{Producer, Reader};
+pub(super) use self::protocol::Protocol;
 pub(super) use self::share::Share;
 pub(super) use self::streams::{Streams, Subtopology};
 
+use self::defaults::{
+    all, forty_five_seconds, hundred_millis, one, one_minute, one_second, ten_minutes,
+    three_seconds, yes,
+};
 use super::values::{Amount, Span, Words};
 use crate::driver::command::GroupTimes;
 use crate::event::Stop;
@@ -138,40 +147,6 @@ pub struct Group {
     pub reader: Option<Reader>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    Classic,
-    Consumer,
-    Share,
-    Streams,
-    /// One client without membership, which commits and fetches all partitions of its topics.
-    Manual,
-    #[serde(skip)]
-    Producer,
-    #[serde(skip)]
-    Reader,
-}
-
-impl Protocol {
-    /// Whether its clients are members of a group, which has rebalances.
-    pub const fn has_members(self) -> bool {
-        matches!(self, Self::Classic | Self::Consumer | Self::Share | Self::Streams)
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Classic => "classic",
-            Self::Consumer => "consumer",
-            Self::Share => "share",
-            Self::Streams => "streams",
-            Self::Manual => "manual",
-            Self::Producer => "producer",
-            Self::Reader => "reader",
-        }
-    }
-}
-
 /// Commands that consume in the groups of a table.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -184,21 +159,6 @@ pub struct Client {
     pub count: u32,
     /// The program and its arguments, with places for the names of the run.
     pub command: Vec<String>,
-}
-
-/// Requests of each member.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Load {
-    /// Requests a second, in an open loop. Without this and `every`: a closed loop.
-    pub rate: Option<f64>,
-    /// The interval of requests, instead of `rate`.
-    pub every: Option<Span>,
-    #[serde(default = "one")]
-    pub in_flight: u32,
-    /// Partitions in each request; 0 means all that the member owns.
-    #[serde(default)]
-    pub partitions: u32,
 }
 
 /// The actions of a phase, which all begin at once, and when it is over.
@@ -435,13 +395,6 @@ impl How {
     }
 }
 
-impl Load {
-    /// Requests a second; `None` for a closed loop.
-    pub fn per_second(&self) -> Option<f64> {
-        self.rate.or_else(|| self.every.map(|every| 1.0 / every.0.as_secs_f64()))
-    }
-}
-
 impl Phase {
     /// The time for which groups must have been stable.
     pub fn settle(&self) -> Duration {
@@ -451,40 +404,4 @@ impl Phase {
     pub fn limit(&self) -> Duration {
         self.limit.map_or(Duration::from_secs(120), |limit| limit.0)
     }
-}
-
-fn one<N: From<u8>>() -> N {
-    N::from(1)
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn all() -> Amount {
-    Amount::ALL
-}
-
-fn hundred_millis() -> Span {
-    Span::from_millis(100)
-}
-
-fn one_second() -> Span {
-    Span::from_secs(1)
-}
-
-fn three_seconds() -> Span {
-    Span::from_secs(3)
-}
-
-fn forty_five_seconds() -> Span {
-    Span::from_secs(45)
-}
-
-fn one_minute() -> Span {
-    Span::from_secs(60)
-}
-
-fn ten_minutes() -> Span {
-    Span::from_secs(600)
 }

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use super::{Amount, Protocol, Span, Words, all, one, one_second};
+use super::Protocol;
+use super::defaults::{all, one, one_second};
+use crate::scenario::values::{Amount, Span, Words};
 
 /// Gives members another subscription, assignor or protocol: in each group, a few members at a
 /// time, in the order of their numbers.

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{Load, Span};
+use super::Load;
+use crate::scenario::values::Span;
 
 /// Fetches of each member from the leaders of its partitions, one at a time to each.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]

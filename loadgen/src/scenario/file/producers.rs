@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::{
-    Group, Load, Protocol, Share, Streams, forty_five_seconds, hundred_millis, one, one_minute,
-    one_second, three_seconds, yes,
+use super::defaults::{
+    forty_five_seconds, hundred_millis, one, one_minute, one_second, three_seconds, yes,
 };
+use super::{Group, Load, Protocol, Share, Streams};
 use crate::plan::Isolation;
 use crate::scenario::values::{Amount, Span, Words};
 
