@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use super::model::Rebalance;
-use super::rebalances::kind;
 
 /// The rebalances of all groups, those of each in order of time, where each that was superseded is
 /// one with the next. If the run is not over, the next ones of the last may be still to come: what
@@ -57,11 +56,19 @@ fn in_words(overlapping: &[&Rebalance]) -> String {
     }
 }
 
+/// The trigger without its numbers.
+pub(super) fn kind(trigger: &str) -> &str {
+    let words =
+        trigger.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ',' | '×' | ' '));
+    if words.is_empty() { trigger } else { words }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A disruption of group `g` that began then, in seconds; `None` if the next superseded it.
+    /// A rebalance of group `g` that began then, in seconds. Without a time, the next one
+    /// superseded it.
     fn rebalance(trigger: &str, began: f64, took: Option<f64>) -> Rebalance {
         Rebalance {
             group: "g".into(),

@@ -2,7 +2,9 @@
 //! a name says otherwise; moments are seconds since the start of the run.
 
 mod counts;
+mod latency;
 mod pace;
+mod rebalance;
 
 use std::collections::BTreeMap;
 
@@ -11,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::disruptions::disruptions;
 
 pub use self::counts::{Commits, Consumed, Shares, Spread, Transactions};
+pub use self::latency::Latency;
 pub use self::pace::{LoadCore, Pace};
+pub use self::rebalance::Rebalance;
 
 /// The value of [`Report::format`]; raised when older readers would misread newer files.
 pub const FORMAT: u32 = 2;
@@ -239,56 +243,12 @@ pub struct Phase {
     pub redelivered: u64,
 }
 
-/// A rebalance, from its trigger until the group was stable again.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Rebalance {
-    pub group: String,
-    /// `formation`, `1 joined`, `500 crashed`, `partitions added`, ...
-    pub trigger: String,
-    pub began: f64,
-    /// From the trigger to the event that made the group stable; `None` if it never was.
-    pub took: Option<f64>,
-    /// The next trigger came before the group was stable: only the two together have a time.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub superseded: bool,
-    /// For crashes: the part of `took` from the coordinator's first sign of the loss (a changed
-    /// assignment or a rebalance) on. The part before is the session timeout.
-    pub took_since_detected: Option<f64>,
-    /// Live members when it was stable again.
-    pub members: u32,
-    pub partitions: u32,
-    /// Partitions that changed their owner, and partitions that were given up.
-    pub moved: u32,
-    pub revoked: u32,
-}
-
 fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
 fn is_zero(count: &u32) -> bool {
     *count == 0
-}
-
-/// A distribution of durations.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Latency {
-    pub count: u64,
-    pub mean: f64,
-    pub min: f64,
-    pub p50: f64,
-    pub p90: f64,
-    pub p99: f64,
-    pub p999: f64,
-    pub max: f64,
-    /// `(percentile, value)`, from 0 to 100, enough of them to draw.
-    pub percentiles: Vec<(f64, f64)>,
-}
-
-impl Latency {
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]

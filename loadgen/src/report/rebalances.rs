@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::disruptions::kind;
 use super::model::{Latency, Rebalance, Report, Run};
 use super::text::{millis, named};
 
@@ -103,13 +104,6 @@ pub(super) fn distribution<'a>(rebalances: impl IntoIterator<Item = &'a Rebalanc
 pub(super) fn disruption_times(report: &Report) -> Latency {
     let overlap = report.rebalances.iter().any(|rebalance| rebalance.superseded);
     if overlap { distribution(&report.disruptions) } else { Latency::default() }
-}
-
-/// The trigger without its numbers.
-pub(super) fn kind(trigger: &str) -> &str {
-    let words =
-        trigger.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ',' | '×' | ' '));
-    if words.is_empty() { trigger } else { words }
 }
 
 /// The name of a group's table in the scenario, the same in all runs: `orders` for

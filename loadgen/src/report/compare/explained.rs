@@ -1,8 +1,8 @@
 //! Figures that a named difference of configs decides on: their ratio says nothing about a cluster.
 
 use super::{Figure, Runs};
+use crate::report::disruptions::kind;
 use crate::report::model::{Phase, Report};
-use crate::report::rebalances::kind;
 
 /// How long a classic group waits for more members when it forms. It is in all that the members
 /// wait for then.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::plot::{Band, Mark};
+use crate::report::disruptions::kind;
 use crate::report::model::{Point, Rebalance, Report};
-use crate::report::rebalances::{distribution, kind};
+use crate::report::rebalances::distribution;
 use crate::report::text::{clock, count, millis, named};
 
 /// More would not be visible on a screen, and only make the page long.
