@@ -35,6 +35,8 @@ mod rebalance;
 mod series;
 mod shares;
 mod sharing;
+mod states;
+mod status;
 #[cfg(test)]
 mod tests;
 mod trips;
@@ -46,7 +48,6 @@ use crate::check::{Redelivered, Visible};
 use crate::driver::command::{RoundTrip, Sample};
 use crate::event::Event;
 use crate::history::{Group, Kind};
-use crate::member::State;
 use crate::plan::GroupIndex;
 use crate::report::disruptions::disruptions;
 use crate::report::model;
@@ -64,43 +65,10 @@ use phases::{Phases, Sums};
 use rebalance::Shared;
 use series::{Gauges, Steps};
 use shares::Shares;
+pub use states::{STATES, States};
+pub use status::GroupStatus;
 use trips::Trips;
 pub use trips::Waiting;
-
-/// The states of members, with their names in the report.
-pub const STATES: [(State, &str); 7] = [
-    (State::Down, "down"),
-    (State::Searching, "searching"),
-    (State::Joining, "joining"),
-    (State::Reconciling, "reconciling"),
-    (State::Stable, "stable"),
-    (State::Fenced, "fenced"),
-    (State::Failed, "failed"),
-];
-
-/// The number of members in each state, in the order of [`STATES`].
-pub type States = [u32; STATES.len()];
-
-/// The state of a group, from which the conductor decides how to continue.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct GroupStatus {
-    /// Members that were started, and neither ended nor failed.
-    pub live: u32,
-    /// The number of those that have their target assignment of the newest epoch.
-    pub settled: u32,
-    /// Partitions that have an owner, and how many there are.
-    pub owned: u32,
-    pub partitions: u32,
-    /// The newest epoch or generation that any member has seen; 0 before the first.
-    pub epoch: i32,
-    /// The time since which every live member is settled at the newest epoch and every partition is
-    /// owned. `None` while they are not, and while no member is live.
-    pub stable_since: Option<Time>,
-    /// A rebalance began (with a trigger or by itself) and has not been closed.
-    pub rebalancing: bool,
-    /// Members that can't continue.
-    pub failed: u32,
-}
 
 /// Measures a run. The cost of an event is O(1) and the partitions that it names.
 pub struct Measure {

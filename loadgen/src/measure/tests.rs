@@ -14,6 +14,7 @@ use crate::check::Checker;
 use crate::driver::command::CoreReport;
 use crate::event::{EventKind, OBSERVER, Stop};
 use crate::history::Kind;
+use crate::member::State;
 use crate::plan::{MemberIndex, Partition, TopicIndex};
 
 const GROUP: GroupIndex = GroupIndex(0);
