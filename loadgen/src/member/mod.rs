@@ -22,6 +22,7 @@ mod classic_messages;
 mod consumer;
 mod consumer_messages;
 mod consuming;
+mod context;
 mod coordinator;
 mod core;
 mod error;
@@ -42,6 +43,7 @@ mod repeat;
 mod role;
 mod schedule;
 mod share;
+mod state;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -52,38 +54,22 @@ use std::time::Duration;
 
 use muster_codec::ApiKey;
 
+pub use self::context::{Context, Output};
 pub(crate) use self::error::error_name;
 pub use self::io::{
     Answer, Destination, Failure, NodeIndex, Nodes, Outgoing, Overdue, Regular, Request, Response,
     Span, SpanKind, Versions,
 };
+pub use self::state::State;
 
 use self::consuming::Consuming;
 use self::core::{Core, Turn};
 use self::error::{Fatal, Step, fatal};
 use self::offsets::{Effect, InFlight, Offsets, Purpose, is_fatal};
 use self::role::Role;
-use crate::event::{Event, EventKind, Stop};
+use crate::event::{EventKind, Stop};
 use crate::plan::{GroupPlan, MemberPlan, Workload};
 use crate::time::Time;
-use crate::topics::Topics;
-
-/// The input of each call of a member.
-pub struct Context<'a> {
-    pub now: Time,
-    pub topics: &'a Topics,
-    pub versions: &'a Versions,
-    pub nodes: &'a mut Nodes,
-    pub random: &'a mut fastrand::Rng,
-}
-
-/// Requests to send and events to report. The owner empties it and passes it again.
-#[derive(Default)]
-pub struct Output {
-    pub requests: Vec<Outgoing>,
-    pub events: Vec<Event>,
-    pub spans: Vec<Span>,
-}
 
 /// The time that a leaving member waits for answers: the default of `Consumer.close`. After that it
 /// counts as crashed.
@@ -465,23 +451,4 @@ impl Member {
             Effect::CommitRefused(_) => Ok(()),
         }
     }
-}
-
-/// The state of a member, for the live view and the timeline.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub enum State {
-    /// Not started, or ended.
-    Down,
-    /// Looks up its coordinator.
-    Searching,
-    /// Has sent a request to join, or waits for its assignment.
-    Joining,
-    /// Gives up partitions, or waits for some that others have to give up.
-    Reconciling,
-    /// Has its target assignment.
-    Stable,
-    /// Was refused as a member, and will join again.
-    Fenced,
-    /// Can't continue.
-    Failed,
 }

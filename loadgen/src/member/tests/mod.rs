@@ -22,6 +22,7 @@ use muster_codec::messages::StreamsGroupHeartbeatResponse;
 use muster_codec::{ApiKey, Field, Uuid};
 
 use super::*;
+use crate::event::Event;
 use crate::plan::{
     Backoff, ClassicAssignor, GroupIndex, GroupPlan, MemberIndex, Partition, Protocol,
     Subscription, TopicIndex,
