@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::cause::Cause;
-use super::conductor::RunState;
 use super::file::{Churn, How};
+use super::run_state::RunState;
 use crate::plan::GroupIndex;
 use crate::time::Time;
 

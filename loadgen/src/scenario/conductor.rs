@@ -5,71 +5,20 @@
 //! scenario's topics, then it plays the phases one after the other, and at the end, or as soon as
 //! [`Conductor::stop`] was called or the time is over, it winds down until [`Conductor::is_over`].
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cause::Cause;
-use super::clients::Clients;
 use super::file::Scenario;
-use super::members::Members;
+use super::orders::{Orders, Settings, Status};
 use super::phase::Running;
-use super::run_plan::{PREFIX, RunPlan, group_configs, partitions_of, topic_names};
+use super::run_plan::{PREFIX, RunPlan, group_configs, topic_names};
+use super::run_state::RunState;
 use super::tasks::Tasks;
 use super::wind_down::WindDown;
-use crate::client::ClientOrder;
-use crate::driver::command::{Command, Task, TaskError, TaskOutcome};
-use crate::event::Event;
-use crate::plan::{GroupIndex, Protocol};
+use crate::driver::command::{Command, Task, TaskOutcome};
 use crate::report::model;
 use crate::time::Time;
 use crate::topics::Topics;
-
-/// The parameters of a run that are not in its scenario.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// The part of the names of topics and groups that identifies this run.
-    pub run: String,
-    pub seed: u64,
-    /// After this the run winds down.
-    pub duration: Duration,
-    /// When the run began, since 1970.
-    pub began: Duration,
-    /// Whether groups and topics are kept at the end.
-    pub keep: bool,
-}
-
-/// The status of a run.
-pub struct Status<'a> {
-    /// The events since the last tick, in order.
-    pub events: &'a [Event],
-    /// Tasks that ended since then.
-    pub done: &'a [(u64, Result<TaskOutcome, TaskError>)],
-    /// The time since which a group is stable: all members have their target assignments, and all
-    /// partitions an owner. `None` if it is not.
-    pub stable_since: &'a dyn Fn(GroupIndex) -> Option<Time>,
-}
-
-/// The orders of a tick. The caller empties it.
-#[derive(Default, Debug)]
-pub struct Orders {
-    pub commands: Vec<Command>,
-    /// Triggers of rebalances, for the measures.
-    pub triggers: Vec<Trigger>,
-    /// Events of muster-load itself.
-    pub events: Vec<Event>,
-    pub clients: Vec<ClientOrder>,
-    /// Lines for the user.
-    pub notes: Vec<String>,
-}
-
-/// An action that makes, or may make, a group rebalance.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Trigger {
-    pub at: Time,
-    pub group: GroupIndex,
-    pub cause: Cause,
-}
 
 pub struct Conductor {
     scenario: Arc<Scenario>,
@@ -263,19 +212,8 @@ impl Conductor {
     fn begin_run(&self, tasks: Tasks, topics: Arc<Topics>) -> Result<Box<RunState>, String> {
         let plan = RunPlan::new(&self.scenario, &self.settings, &topics)
             .map_err(|problem| problem.to_string())?;
-        Ok(Box::new(RunState {
-            members: Members::new(&plan),
-            clients: Clients::new(&self.scenario, &plan, &topics),
-            scenario: self.scenario.clone(),
-            settings: self.settings.clone(),
-            plan,
-            topics,
-            tasks,
-            random: fastrand::Rng::with_seed(self.settings.seed),
-            consumed: BTreeMap::new(),
-            deleted: BTreeSet::new(),
-            orders: Orders::default(),
-        }))
+        let (scenario, settings) = (self.scenario.clone(), self.settings.clone());
+        Ok(Box::new(RunState::new(scenario, settings, plan, topics, tasks)))
     }
 
     #[allow(clippy::too_many_arguments)] // the parts of Stage::Playing
@@ -358,102 +296,4 @@ impl Stage {
 
 fn in_round(name: &str, round: u32) -> String {
     if round == 1 { name.to_owned() } else { format!("{name} ({round})") }
-}
-
-/// The state of a run that its phases share.
-pub(super) struct RunState {
-    pub(super) scenario: Arc<Scenario>,
-    pub(super) settings: Settings,
-    pub(super) plan: RunPlan,
-    pub(super) topics: Arc<Topics>,
-    pub(super) members: Members,
-    pub(super) clients: Clients,
-    pub(super) tasks: Tasks,
-    pub(super) random: fastrand::Rng,
-    pub(super) orders: Orders,
-    /// The partitions that a group consumes, where their number changed.
-    pub(super) consumed: BTreeMap<GroupIndex, u32>,
-    /// Groups that the scenario deleted.
-    deleted: BTreeSet<GroupIndex>,
-}
-
-impl RunState {
-    /// Announces the cause of a rebalance. Clients without membership have no rebalances.
-    pub(super) fn announce(&mut self, at: Time, group: GroupIndex, cause: Cause) {
-        if self.plan.has_members(group) {
-            self.members.announce(at, group, cause);
-        }
-    }
-
-    /// The checks know nothing of what producers commit.
-    pub(super) fn read_offsets(&mut self, group: GroupIndex) {
-        let reads = match self.plan.group(group).protocol {
-            Protocol::Classic { .. }
-            | Protocol::Consumer { .. }
-            | Protocol::Manual { .. }
-            | Protocol::Share(_) => true,
-            Protocol::Producer(_) | Protocol::Reader(_) | Protocol::Streams(_) => false,
-        };
-        if !reads {
-            return;
-        }
-        let id = self.plan.group(group).id.clone();
-        let topics = self.members.changes().topics_ever(&self.plan, group);
-        let partitions = partitions_of(&Vec::from_iter(topics), &self.topics);
-        self.tasks.ask(match self.plan.group(group).protocol {
-            Protocol::Share(_) => Task::ReadStartOffsets { group, id, partitions },
-            _ => Task::ReadOffsets { group, id, partitions },
-        });
-    }
-
-    pub(super) fn delete_group(&mut self, group: GroupIndex) {
-        if !self.plan.group(group).protocol.is_group() {
-            return;
-        }
-        let id = self.plan.group(group).id.clone();
-        self.tasks.ask(Task::DeleteGroup { group, id });
-    }
-
-    pub(super) fn deleted(&self) -> Vec<GroupIndex> {
-        self.deleted.iter().copied().collect()
-    }
-
-    pub(super) fn is_deleted(&self, group: GroupIndex) -> bool {
-        self.deleted.contains(&group)
-    }
-
-    pub(super) fn grow(&mut self, now: Time, topics: Vec<(Arc<str>, u32)>) {
-        for group in self.subscribed(&topics) {
-            self.announce(now, group, Cause::PartitionsAdded);
-        }
-        self.tasks.ask(Task::EnsureTopics { topics, replication: self.scenario.replication });
-    }
-
-    fn observe(&mut self, now: Time, status: &Status<'_>) {
-        for event in status.events {
-            self.members.observe(now, &self.plan, event);
-            self.clients.observe(event);
-        }
-        for (id, result) in status.done {
-            match self.tasks.done(*id, result) {
-                Some((Task::EnsureTopics { topics, .. }, TaskOutcome::Topics(now_known))) => {
-                    self.grew(now, now_known, &topics);
-                }
-                Some((Task::DeleteGroup { group, .. }, _)) => {
-                    self.deleted.insert(group);
-                }
-                Some(_) | None => {}
-            }
-        }
-    }
-
-    fn hand_over(&mut self, now: Time, orders: &mut Orders) {
-        self.members.send_due(now, &self.plan, &mut self.orders);
-        self.tasks.send(&mut self.orders.commands);
-        orders.commands.append(&mut self.orders.commands);
-        orders.triggers.append(&mut self.orders.triggers);
-        orders.events.append(&mut self.orders.events);
-        orders.clients.append(&mut self.orders.clients);
-        orders.notes.append(&mut self.orders.notes);
-    }
 }

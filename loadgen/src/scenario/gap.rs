@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::cause::Cause;
-use super::conductor::{Orders, Trigger};
+use super::orders::{Orders, Trigger};
 use crate::event::{Event, EventKind, OBSERVER};
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::agenda::{Action, Agenda};
 use super::cause::Cause;
 use super::changes::Changes;
-use super::conductor::{Orders, Trigger};
+use super::orders::{Orders, Trigger};
 use super::run_plan::RunPlan;
 use crate::driver::command::Command;
 use crate::event::{Event, EventKind, Stop};

@@ -4,7 +4,9 @@
 mod agenda;
 mod assignors;
 mod cause;
+mod change;
 mod changes;
+mod checks;
 mod churn;
 mod clients;
 mod conductor;
@@ -13,12 +15,15 @@ mod file;
 mod gap;
 mod library;
 mod members;
+mod orders;
 mod overrides;
 mod phase;
+mod problem;
 mod producers;
 mod ramp;
 mod rolling;
 mod run_plan;
+mod run_state;
 mod shares;
 mod spread;
 mod streams;
@@ -27,30 +32,23 @@ mod validate;
 mod values;
 mod wind_down;
 
-use std::time::Duration;
-
 use muster_codec::ApiKey;
 use serde::Deserialize;
 
 pub use cause::Cause;
-pub use conductor::{Conductor, Orders, Place, Settings, Status, Trigger};
+pub use checks::{Limits, SPAN};
+pub use conductor::{Conductor, Place};
 pub use file::{Group, Scenario};
 pub use library::{BUILT_IN, BuiltIn, built_in};
+pub use orders::{Orders, Settings, Status, Trigger};
 pub use overrides::Overrides;
+pub use problem::Problem;
 pub use run_plan::{PREFIX, RunPlan};
-pub use validate::{Limits, SPAN};
 
+use self::run_plan::HEARTBEAT_INTERVAL;
 use self::values::Span;
 use crate::driver::command::{Cluster, GroupTimes};
 use crate::member::Versions;
-
-/// The default of `group.consumer.heartbeat.interval.ms` of servers, and of that of share groups.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Why a scenario can't be run, or its file can't be read: one sentence.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Problem(pub String);
 
 /// A valid scenario with its name.
 #[derive(Clone, PartialEq, Debug)]

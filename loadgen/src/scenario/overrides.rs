@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::assignors::classic_assignors;
-use super::validate::is_of_servers;
+use super::checks::is_of_servers;
 
 /// Overrides; those that are `None` or empty leave the file as it is.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::cause::What;
-use super::changes::planned;
+use super::change::planned;
 use super::churn::Churning;
-use super::conductor::{RunState, Status};
 use super::file::{AddPartitions, Change, Churn, How, Of, Phase, Roll, Work};
 use super::gap::Gap;
+use super::orders::Status;
 use super::ramp::Ramp;
 use super::rolling::{self, Act, Rolling};
 use super::run_plan::{topics_of_tables, workload};
+use super::run_state::RunState;
 use super::spread::{begin_start, begin_stop};
 use super::values::Span;
 use crate::event::Stop;

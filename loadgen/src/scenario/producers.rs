@@ -1,7 +1,7 @@
 //! Validates producers and readers: an error is one clear sentence about the first mistake.
 
+use super::checks::{bounded, require, validate_load as validate_any};
 use super::file::{Load, Producer};
-use super::validate::{bounded, require, validate_load as validate_any};
 use super::values::{Amount, Span};
 
 /// `max.message.bytes` of brokers, less what a batch has beside the values of its records.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::conductor::RunState;
+use super::run_state::RunState;
 use crate::plan::{Fetching, GroupIndex, Load, Workload};
 use crate::time::Time;
 

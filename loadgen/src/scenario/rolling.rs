@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cause::{Cause, What};
-use super::conductor::{RunState, Status};
+use super::orders::Status;
+use super::run_state::RunState;
 use crate::event::Stop;
 use crate::plan::{GroupIndex, GroupPlan, MemberIndex};
 use crate::time::Time;

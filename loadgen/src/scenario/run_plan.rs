@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::assignors::classic_assignors;
-use super::conductor::Settings;
 use super::file::{
     Group, Load as LoadTable, Phase, Producer, Protocol as ProtocolTable, Scenario, Work,
 };
+use super::orders::Settings;
+use super::problem::Problem;
 use super::streams;
 use super::values::Amount;
-use super::{HEARTBEAT_INTERVAL, Problem};
 use crate::driver::command::GroupTimes;
 use crate::history::{self, Kind};
 use crate::plan::{
@@ -24,6 +24,9 @@ use crate::topics::Topics;
 
 /// The prefix of the names of all topics and groups that muster-load creates.
 pub const PREFIX: &str = "muster-load-";
+
+/// The default of `group.consumer.heartbeat.interval.ms` of servers, and of that of share groups.
+pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// All groups of a run. The members of a group have consecutive indices.
 #[derive(Clone, Debug)]

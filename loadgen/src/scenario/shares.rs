@@ -1,7 +1,7 @@
 //! Validates share groups: an error is one clear sentence about the first mistake.
 
+use super::checks::{bounded, require};
 use super::file::Group;
-use super::validate::{bounded, require};
 use super::values::Amount;
 
 /// The ranges that Kafka has for the configs of groups.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::cause::Cause;
-use super::conductor::RunState;
 use super::file::{Start, Stopping};
+use super::run_state::RunState;
 use crate::event::Stop;
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;

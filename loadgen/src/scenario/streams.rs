@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::checks::{bounded, known, require};
 use super::file::{Group, Subtopology as Table, Topic};
-use super::validate::{bounded, known, require};
 use super::values::Words;
 use crate::plan::{InternalTopic, StreamsPlan, Subtopology, Topology};
 

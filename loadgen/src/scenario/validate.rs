@@ -1,16 +1,18 @@
 //! Validates a scenario: an error is one clear sentence about its first mistake.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::assignors::classic_assignors;
-use super::changes;
+use super::change;
+use super::checks::{
+    Limits, RATE, bounded, groups_of, is_of_servers, known, require, validate_load,
+};
 use super::dry_run;
-use super::file::{Client, Fetch, Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
+use super::file::{Client, Fetch, Group, How, Phase, Protocol, Scenario, Topic, Work};
 use super::producers;
 use super::shares;
 use super::streams;
-use super::values::{Amount, Span, Words};
+use super::values::{Amount, Words};
 
 /// The limits of a scenario, so that a mistyped number does not overload the machine.
 const TOPICS: u64 = 10_000;
@@ -19,20 +21,10 @@ const GROUPS: u64 = 100_000;
 const MEMBERS: u64 = 1_000_000;
 /// Processes beside muster-load.
 const CLIENTS: u64 = 100;
-const IN_FLIGHT: u32 = 10_000;
 /// The bytes of an answer to a fetch, which is kept in memory.
 const FETCH_BYTES: u32 = 16 << 20;
-const RATE: f64 = 1_000_000.0;
-/// The maximum of all durations; a longer one is a mistake, and its end may not be representable.
-pub const SPAN: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Kafka allows 249 bytes in the name of a topic, of which the prefix and a number need some.
 const NAME: usize = 100;
-
-/// Options of the command line that the scenario must allow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    pub members_per_connection: u32,
-}
 
 pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), String> {
     require(!scenario.groups.is_empty(), || "it has no [[group]] and no [[producer]]".into())?;
@@ -66,15 +58,6 @@ pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), Strin
     validate_repeat(scenario)?;
     validate_totals(scenario)?;
     dry_run::validate(scenario)
-}
-
-pub(super) fn require(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(what()) }
-}
-
-pub(super) fn bounded(name: &str, span: Option<Span>) -> Result<(), String> {
-    let Some(span) = span else { return Ok(()) };
-    require(span.0 <= SPAN, || format!("{name} = {span} is too long: at most a year"))
 }
 
 fn names<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
@@ -175,11 +158,6 @@ fn validate_membership(scenario: &Scenario, group: &Group, limits: &Limits) -> R
     }
 }
 
-/// Servers can have assignors of their own, so only those that clients bring are known not to be.
-pub(super) fn is_of_servers(assignor: &str) -> bool {
-    assignor == "range" || classic_assignors(&[assignor.to_owned()]).is_err()
-}
-
 fn validate_timeouts(group: &Group) -> Result<(), String> {
     let timeouts = [
         ("session-timeout", group.session_timeout),
@@ -203,21 +181,6 @@ fn validate_timeouts(group: &Group) -> Result<(), String> {
     })?;
     require(group.backoff.0 <= group.backoff_max.0, || {
         format!("backoff = {} is above backoff-max = {}", group.backoff, group.backoff_max)
-    })
-}
-
-pub(super) fn validate_load(name: &str, load: Option<Load>) -> Result<(), String> {
-    let Some(load) = load else { return Ok(()) };
-    require(load.rate.is_none() || load.every.is_none(), || {
-        format!("{name} has both a rate and every: write one of them")
-    })?;
-    bounded(&format!("{name}.every"), load.every)?;
-    let fits = |rate: f64| rate > 0.0 && rate <= RATE;
-    require(load.per_second().is_none_or(fits), || {
-        format!("{name} must have more than 0 and at most {RATE} requests a second of a member")
-    })?;
-    require((1..=IN_FLIGHT).contains(&load.in_flight), || {
-        format!("{name} must have 1 to {IN_FLIGHT} requests in flight, not {}", load.in_flight)
     })
 }
 
@@ -268,20 +231,6 @@ fn validate_client(scenario: &Scenario, client: &Client) -> Result<(), String> {
     require(scenario.phases.iter().any(starts), || "no phase starts it (start-clients)".into())
 }
 
-pub(super) fn known<'a>(
-    words: &Words,
-    kind: &str,
-    there: impl Iterator<Item = &'a str> + Clone,
-) -> Result<(), String> {
-    for word in &words.0 {
-        require(there.clone().any(|name| name == word), || {
-            let all: Vec<&str> = there.clone().collect();
-            format!("there is no {kind} {word}, only {}", all.join(", "))
-        })?;
-    }
-    Ok(())
-}
-
 fn validate_phase(scenario: &Scenario, phase: &Phase, limits: &Limits) -> Result<(), String> {
     require(phase.lasts.is_none() || phase.until.is_none(), || {
         "it has both lasts and until: write one of them".into()
@@ -305,7 +254,7 @@ fn validate_phase(scenario: &Scenario, phase: &Phase, limits: &Limits) -> Result
         validate_work(scenario, work)?;
     }
     if let Some(change) = &phase.change {
-        changes::validate(scenario, change, limits)?;
+        change::validate(scenario, change, limits)?;
     }
     if let Some(add) = &phase.add_partitions {
         known(&add.topics, "topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
@@ -362,15 +311,6 @@ fn validate_spans(phase: &Phase) -> Result<(), String> {
 
 fn does_something(phase: &Phase) -> bool {
     *phase != Phase { name: phase.name.clone(), ..Phase::default() }
-}
-
-pub(super) fn groups_of<'a>(
-    scenario: &'a Scenario,
-    words: &'a Words,
-) -> Result<Vec<&'a Group>, String> {
-    known(words, "group", scenario.groups.iter().map(|group| group.name.as_str()))?;
-    let named = |group: &&Group| words.0.is_empty() || words.0.contains(&group.name);
-    Ok(scenario.groups.iter().filter(named).collect())
 }
 
 fn validate_starts_and_stops(scenario: &Scenario, phase: &Phase) -> Result<(), String> {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::cause::Cause;
-use super::conductor::RunState;
 use super::run_plan::topic_names;
+use super::run_state::RunState;
 use crate::driver::command::Task;
 use crate::plan::GroupIndex;
 use crate::report::model;
