@@ -70,6 +70,8 @@ pub(crate) struct DamagedLog {
     pub(crate) is_found: bool,
     pub(crate) snapshot: Snapshot,
     pub(crate) is_rewritten: bool,
+    /// Its name leads to another file, or to none: no start reads it any more.
+    pub(crate) is_gone: bool,
     /// A compaction has replaced files since, perhaps this one.
     pub(crate) is_compacted: bool,
     /// The time by which the next of these has to be so.
@@ -135,7 +137,7 @@ impl Rot {
 
     /// The process has ended: the damage of logs that it has not rewritten stays.
     pub(crate) fn process_ended(&mut self) {
-        self.logs.retain(|_, log| !log.is_rewritten);
+        self.logs.retain(|_, log| !log.is_mended());
     }
 
     /// The next process has read the logs.
@@ -152,7 +154,12 @@ impl DamagedLog {
     /// that is lost or cut.)
     fn survives_kill(&self) -> bool {
         let is_saved = self.snapshot == Snapshot::Written && self.damage == Damage::Flip;
-        self.is_rewritten || is_saved
+        self.is_mended() || is_saved
+    }
+
+    /// Whether the log is whole again, without the damaged file.
+    fn is_mended(&self) -> bool {
+        self.is_rewritten && (self.is_gone || self.damage == Damage::LostName)
     }
 
     /// Takes the counts of its shard.
@@ -165,12 +172,12 @@ impl DamagedLog {
 
     pub(crate) fn is_over(&self) -> bool {
         let is_saved = matches!(self.snapshot, Snapshot::Written | Snapshot::GivenUp);
-        self.is_rewritten && is_saved
+        self.is_mended() && is_saved
     }
 
     /// The part that has not come in time.
     pub(crate) fn lacks(&self) -> &'static str {
-        match (self.is_found, self.is_rewritten) {
+        match (self.is_found, self.is_mended()) {
             (false, _) => "is not found",
             (true, false) => "is not mended",
             (true, true) => "is followed by no snapshot",

@@ -6,7 +6,7 @@ use simulator::coverage::{Coverage, Seen};
 use simulator::{Options, run};
 
 /// Coverage marks that a few seeds may miss; a thousand do not.
-const RARE: [Seen; 19] = [
+const RARE: [Seen; 21] = [
     Seen::OpenDeferred,
     Seen::FileBack,
     Seen::FileLost,
@@ -26,11 +26,13 @@ const RARE: [Seen; 19] = [
     Seen::DeletionDoneAgain,
     Seen::DamageRefused,
     Seen::DiedWithDamage,
+    Seen::BatchFlipped,
+    Seen::BatchRefused,
 ];
 
 /// Counters that a few seeds do not reach. Those of the first lines are counted in tests of their
 /// own, the others are coverage marks.
-const UNREACHED: [&str; 22] = [
+const UNREACHED: [&str; 23] = [
     "clients_authentications",
     "clients_authentications_failed",
     "clients_connections_idle_closed",
@@ -48,6 +50,8 @@ const UNREACHED: [&str; 22] = [
     "log_damaged",
     // Names of logs of shards are lost, and none of partitions.
     "partitions_files_lost",
+    // Batches rot in few runs (`Seen::BatchFlipped`).
+    "partitions_damage_found",
     // No simulated client pushes metrics (KIP-714).
     "telemetry_dropped",
     "telemetry_pushed_bytes",

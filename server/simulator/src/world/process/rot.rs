@@ -55,6 +55,7 @@ impl World {
             is_found: false,
             snapshot: Snapshot::Due,
             is_rewritten: false,
+            is_gone: false,
             is_compacted: false,
             until,
         };
@@ -150,6 +151,7 @@ impl World {
         let now = self.queue.now();
         log.observe(self.process.shards[number as usize].inspect().log_damage(), now);
         let is_in_place = self.disk.look(&log.path).is_some_and(|(inode, _)| inode == log.inode);
+        log.is_gone = !is_in_place;
         // Compaction had no use for it.
         let is_replaced = log.damage != Damage::LostName && !is_in_place && !log.is_found;
         if log.is_over() || is_replaced {
