@@ -23,12 +23,12 @@ pub struct Totals {
     pub failed: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    /// The round trips since the last [`Measure::totals`], of the kinds that occurred.
+    /// The round trips since the last `Measure::totals`, of the kinds that occurred.
     pub loads: Vec<LoadNow>,
     pub waiting: Waiting,
 }
 
-/// A kind of round trip since the last [`Measure::totals`].
+/// A kind of round trip since the last `Measure::totals`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LoadNow {
     pub of: RoundTrip,
