@@ -434,7 +434,8 @@ impl Groups {
             self.has_to_forget().then_some(turn.now),
             self.snapshots.deadline(log),
             self.check.deadline(log, turn),
-            self.rewrite.deadline(turn.now),
+            // A full log has the next turn when some of it is written.
+            self.rewrite.deadline(turn.now).filter(|_| !log.is_full()),
         ])
     }
 
