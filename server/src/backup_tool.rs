@@ -65,20 +65,20 @@ impl Backup<'_> {
     /// # Errors
     /// Why there is none, for the operator: the target is as it was.
     pub fn make(&self) -> Result<BackupDone, String> {
-        let target = Target::make(self.target)?;
+        let owner = fs::metadata(self.data).map_err(|error| failed("read", self.data, &error))?;
+        let target = Target::make(self.target, owner)?;
         let done = match DataDir::open_read_only(self.data) {
             Ok(_held) => self.take_directory(&target)?,
             Err(DataDirError::Held { .. }) => self.take_from_server(&target)?,
             Err(error) => return Err(error.to_string()),
         };
-        let owner = fs::metadata(self.data).map_err(|error| failed("read", self.data, &error))?;
-        target.finish(&owner)?;
+        target.finish()?;
         Ok(done)
     }
 
     /// Takes the files of a directory that is held.
     fn take_directory(&self, target: &Target) -> Result<BackupDone, String> {
-        let mut taking = self.taking(target, Source::Directory, Extents::default())?;
+        let mut taking = self.taking(target, Source::Directory, Extents::default());
         for (name, entry) in entries(self.data).map_err(|it| failed("read", self.data, &it))? {
             match entry {
                 Entry::ShardLogs(_) | Entry::Topics | Entry::RecoveryPoints => {
@@ -104,7 +104,7 @@ impl Backup<'_> {
         // Before the server may write a later one: what that says of the logs is not in the backup.
         let (stamp, starts) = (self.stamp()?, self.starts()?);
         let extents = self.begin(&stage.ticket)?;
-        let mut taking = self.taking(target, Source::Server, extents)?;
+        let mut taking = self.taking(target, Source::Server, extents);
         taking.take_all(&stage.names, Path::new(""))?;
         if let Some(missing) = taking.untaken.first() {
             return Err(format!("the server has lost {missing}: see docs/damage-and-recovery.md"));
@@ -117,25 +117,19 @@ impl Backup<'_> {
         Ok(taking.done)
     }
 
-    fn taking<'t>(
-        &'t self,
-        target: &'t Target,
-        source: Source,
-        extents: Extents,
-    ) -> Result<Taking<'t>, String> {
-        let owner = fs::metadata(self.data).map_err(|error| failed("read", self.data, &error))?;
+    fn taking<'t>(&self, target: &'t Target, source: Source, extents: Extents) -> Taking<'t> {
         let in_log =
             |it: &&FileExtent| extents.logs.iter().any(|log| Path::new(&it.path).starts_with(log));
         let untaken = extents.files.iter().filter(in_log).map(|it| it.path.clone()).collect();
-        Ok(Taking {
+        Taking {
             target: &target.partial,
-            owner,
+            owner: &target.owner,
             copies: self.copies,
             logs: extents.logs.into_iter().map(PathBuf::from).collect(),
             extents: extents.files.into_iter().map(|it| (it.path.clone(), it)).collect(),
             untaken,
             done: BackupDone { source, linked: 0, copied: 0, copied_bytes: 0 },
-        })
+        }
     }
 
     fn starts(&self) -> Result<u32, String> {
@@ -182,12 +176,14 @@ impl Backup<'_> {
 struct Target {
     path: PathBuf,
     partial: PathBuf,
+    /// The owner of the data directory, and of the backup.
+    owner: Metadata,
     /// Held until the target is whole.
     _lock: File,
 }
 
 impl Target {
-    fn make(path: &Path) -> Result<Self, String> {
+    fn make(path: &Path, owner: Metadata) -> Result<Self, String> {
         if path.exists() {
             return Err(format!("{} exists: a backup is a new directory", path.display()));
         }
@@ -200,15 +196,16 @@ impl Target {
             fs::remove_dir_all(&partial).map_err(|error| failed("remove", &partial, &error))?;
         }
         fs::create_dir(&partial).map_err(|error| failed("make", &partial, &error))?;
-        let target = Self { path: path.to_owned(), _lock: lock(&partial)?, partial };
+        let (path, _lock) = (path.to_owned(), lock(&partial)?);
+        let target = Self { path, partial, owner, _lock };
         let marked = fs::write(target.partial.join(MARK), "");
         marked.map_err(|error| failed("write to", &target.partial, &error))?;
         Ok(target)
     }
 
-    fn finish(self, owner: &Metadata) -> Result<(), String> {
+    fn finish(self) -> Result<(), String> {
         let finished = fs::remove_file(self.partial.join(MARK))
-            .and_then(|()| give(&File::open(&self.partial)?, owner))
+            .and_then(|()| give(&File::open(&self.partial)?, &self.owner))
             .and_then(|()| File::open(&self.partial)?.sync_all())
             .and_then(|()| fs::rename(&self.partial, &self.path))
             .and_then(|()| sync_name(&self.path));
@@ -235,7 +232,7 @@ const MARK: &str = "backup-under-way";
 struct Taking<'t> {
     target: &'t Path,
     /// The owner of the data directory, and of the backup.
-    owner: Metadata,
+    owner: &'t Metadata,
     copies: bool,
     logs: BTreeSet<PathBuf>,
     extents: BTreeMap<String, FileExtent>,
@@ -267,7 +264,7 @@ impl Taking<'_> {
             self.take(from, &path, Some(&path) == last.as_ref())?;
         }
         let finished = File::open(&target).and_then(|directory| {
-            give(&directory, &self.owner)?;
+            give(&directory, self.owner)?;
             directory.sync_all()
         });
         finished.map_err(|error| failed("sync", &target, &error))
@@ -323,7 +320,7 @@ impl Taking<'_> {
             }
             copy.set_len(length)?;
         }
-        give(&copy, &self.owner)?;
+        give(&copy, self.owner)?;
         self.done.copied += 1;
         self.done.copied_bytes += copied;
         copy.sync_all()
@@ -334,7 +331,7 @@ impl Taking<'_> {
         let path = self.target.join(STAMP_FILE_NAME);
         let put = File::create_new(&path).and_then(|mut file| {
             file.write_all(stamp)?;
-            give(&file, &self.owner)?;
+            give(&file, self.owner)?;
             file.sync_all()
         });
         self.done.copied += 1;
