@@ -103,20 +103,15 @@ impl Coordinator {
             Err(ErrorCode::GroupIdNotFound) if has_begun => Ok(Deletion::Done),
             deleted => deleted,
         };
-        match deleted {
-            Ok(Deletion::Done) => {
-                deleting.rest.pop();
-                self.delete_next(context, deleting, output);
-            }
-            Ok(Deletion::OfState(_) | Deletion::OfOffsets) => {
-                self.deletions.has_begun = true;
-                self.deletions.requests.push_front(deleting);
-            }
-            Err(error) => {
+        if let Ok(Deletion::OfState(_) | Deletion::OfOffsets) = deleted {
+            self.deletions.has_begun = true;
+            self.deletions.requests.push_front(deleting);
+        } else {
+            if let Err(error) = deleted {
                 deleting.response.results[at].error_code = error as i16;
-                deleting.rest.pop();
-                self.delete_next(context, deleting, output);
             }
+            deleting.rest.pop();
+            self.delete_next(context, deleting, output);
         }
         if !self.deletions.requests.is_empty() {
             self.delete_soon(context.now);
