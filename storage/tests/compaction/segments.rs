@@ -67,29 +67,38 @@ fn disk_usage_is_bounded_under_endless_commits_to_the_same_keys() {
     assert_eq!(State::of(&story.replayed()).len(), 50);
 }
 
+/// Appends a long value for the one key.
+fn append_again(story: &mut Story, round: i32) {
+    let value = [round as u8; 400];
+    story.log.append(part(0), story.now, [(&b"key"[..], Some(&value[..]))]).unwrap();
+}
+
+/// The operations of the next millisecond, which are performed.
+fn polled(story: &mut Story) -> Vec<FileOp> {
+    let mut ops = Vec::new();
+    story.log.poll(story.now, &mut ops);
+    let done = story.disk.perform_all(ops.clone());
+    done.into_iter().for_each(|done| story.log.done(done));
+    story.now += 1;
+    ops
+}
+
 #[test]
 fn retired_files_are_reused() {
     let mut story = Story::new(compacting_config());
     let (mut zeroed, mut recycled) = (0, 0);
     for round in 0..1_000 {
-        let value = [round as u8; 400];
-        story.log.append(part(0), story.now, [(&b"key"[..], Some(&value[..]))]).unwrap();
+        append_again(&mut story, round);
         for _ in 0..4 {
-            let mut ops = Vec::new();
-            story.log.poll(story.now, &mut ops);
-            for op in &ops {
+            for op in polled(&mut story) {
                 match op {
-                    FileOp::Rename { to, .. } => recycled += usize::from(*to != story.path(1)),
+                    FileOp::Rename { to, .. } => recycled += usize::from(to != story.path(1)),
                     FileOp::Write { data, .. } => {
                         zeroed += usize::from(data.iter().all(|byte| *byte == 0));
                     }
                     _ => {}
                 }
             }
-            for done in story.disk.perform_all(ops) {
-                story.log.done(done);
-            }
-            story.now += 1;
         }
     }
     assert!(recycled > 10 && zeroed < 8, "{recycled} recycled, {zeroed} filled with zeros");
@@ -171,30 +180,24 @@ fn files_of_a_backup_are_not_reused() {
             });
             of_backup = taken.collect();
         }
-        let value = [round as u8; 400];
-        story.log.append(part(0), story.now, [(&b"key"[..], Some(&value[..]))]).unwrap();
+        append_again(&mut story, round);
         for _ in 0..4 {
-            let mut ops = Vec::new();
-            story.log.poll(story.now, &mut ops);
-            for op in &ops {
+            for op in polled(&mut story) {
                 match op {
-                    FileOp::Rename { from, to } if *to != story.path(1) => {
-                        assert!(!of_backup.contains_key(from), "{}", from.display());
+                    FileOp::Rename { from, to } if to != story.path(1) => {
+                        assert!(!of_backup.contains_key(&from), "{}", from.display());
                         reused += usize::from(is_backed_up);
                     }
-                    FileOp::Rename { to, .. } => drop(of_backup.remove(to)),
+                    FileOp::Rename { to, .. } => drop(of_backup.remove(&to)),
                     FileOp::RemoveFile { path } => {
-                        removed += usize::from(of_backup.remove(path).is_some());
+                        removed += usize::from(of_backup.remove(&path).is_some());
                     }
                     _ => {}
                 }
             }
-            let done = story.disk.perform_all(ops);
-            done.into_iter().for_each(|done| story.log.done(done));
             for (path, bytes) in &of_backup {
                 assert!(story.disk.live[path].starts_with(bytes), "{}", path.display());
             }
-            story.now += 1;
         }
     }
     assert!(removed > 0 && reused > 10, "{removed} removed; {reused} later files reused");
