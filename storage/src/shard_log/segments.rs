@@ -105,11 +105,14 @@ pub(crate) struct Segments {
     named_before: u64,
     /// The bytes of blocks that got a place.
     placed_bytes: u64,
+    /// The highest [`Segment::dropped_position`] there was: each turn asks for it.
+    dropped_position: u64,
 }
 
 impl Segments {
     pub(crate) fn new(config: &LogConfig, recovered: &mut Recovered) -> Self {
         let next_sequence = recovered.next_sequence();
+        let dropped_position = recovered.dropped_position();
         let mut segments = Self {
             list: std::mem::take(&mut recovered.segments),
             active: None,
@@ -122,6 +125,7 @@ impl Segments {
             retired: VecDeque::new(),
             named_before: 0,
             placed_bytes: 0,
+            dropped_position,
         };
         if let Some(tail) = recovered.tail {
             segments.continue_at(config, tail);
@@ -368,7 +372,7 @@ impl Segments {
 
     /// The highest position of a tombstone that compaction dropped.
     pub(crate) fn dropped_position(&self) -> u64 {
-        self.list.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
+        self.dropped_position
     }
 
     /// The newest pass that wrote any segment. It never decreases: only a later pass replaces the
@@ -394,6 +398,7 @@ impl Segments {
                 self.retire(old_sequence, Some(&old).filter(|_| reuses), config);
             }
         }
+        self.dropped_position = self.dropped_position.max(new.dropped_position);
         self.list.insert(sequence, new);
     }
 
