@@ -91,7 +91,13 @@ fn repair(
     }
     meta.write(data)?;
     for (number, path) in shard_log::finish_swaps(data, &meta, true)? {
-        writeln!(out, "the log of shard {number} was rewritten; the old one is in {path}")?;
+        match path {
+            Some(path) => {
+                let path = path.display();
+                writeln!(out, "the log of shard {number} was rewritten; the old one is in {path}")?;
+            }
+            None => writeln!(out, "the log of shard {number} was written; there was no old one")?,
+        }
     }
     topics::set_unknown_aside(data, &meta, now, out)?;
     let partitions = damaged(arguments, &meta)?;

@@ -239,12 +239,13 @@ fn aside(shards: u32, number: u32) -> PathBuf {
 
 /// Puts rewritten logs that the stamp names in place of the old ones, which go to the trash. A
 /// rewritten log that the stamp does not name comes from an interrupted recovery, and goes to the
-/// trash, too. Returns the shards whose logs were replaced, with the paths of the old logs.
+/// trash, too. Returns the shards whose logs were replaced, with the paths of the old logs,
+/// where there were any.
 pub(super) fn finish_swaps(
     data: &Path,
     meta: &Meta,
     may_change: bool,
-) -> Result<Vec<(u32, String)>, Failure> {
+) -> Result<Vec<(u32, Option<PathBuf>)>, Failure> {
     let mut swapped = Vec::new();
     let now = wall().0;
     for (number, known) in (0..).zip(&meta.logs) {
@@ -257,9 +258,9 @@ pub(super) fn finish_swaps(
             continue;
         }
         let old = if data.join(&name).try_exists()? {
-            trash::move_aside(data, &name, now)?.display().to_string()
+            Some(trash::move_aside(data, &name, now)?)
         } else {
-            "no place: there was no old one".to_owned()
+            None
         };
         fs::rename(data.join(&aside), data.join(&name))?;
         sync_name(&data.join(&name))?;
