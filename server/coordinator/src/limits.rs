@@ -80,6 +80,10 @@ pub const JOIN_AGAIN_MS_MIN: i64 = 100;
 pub const EXPIRE_TIMERS_MAX: usize = 1_024;
 pub const EXPIRE_RECORDS_MAX: usize = 16_384;
 
+/// Offsets loaded by one call, for a group with more than [`EXPIRE_RECORDS_MAX`]: some tenths of a
+/// millisecond. Its requests get COORDINATOR_LOAD_IN_PROGRESS until all are loaded.
+pub const LOADED_OFFSETS_MAX: usize = 4_096;
+
 /// The most offsets of a group that an operator is shown, and that are read at once for it.
 pub const SURVEYED_OFFSETS_MAX: usize = 16_384;
 

@@ -32,6 +32,8 @@ pub(crate) enum TimerKey {
     Sweep,
     /// The next slice of a deletion.
     Deletion,
+    /// The next slice of a load of offsets.
+    Load,
 }
 
 /// Why [`crate::Coordinator::expire`] is due.
@@ -47,7 +49,7 @@ pub enum Reason {
     Sweep,
     /// A member's time to revoke partitions has expired.
     Revocation,
-    /// There is work on a target assignment, on regular expressions, or on a deletion.
+    /// There is work on a target assignment, on regular expressions, on a deletion or on a load.
     Work,
 }
 
@@ -158,13 +160,13 @@ impl TimerKey {
             | Self::Expressions { group_id }
             | Self::Join { group_id }
             | Self::PendingSync { group_id } => Some(group_id),
-            Self::Sweep | Self::Deletion => None,
+            Self::Sweep | Self::Deletion | Self::Load => None,
         }
     }
 
     /// Whether it is a slice of long work.
     pub(crate) fn is_slice_of_work(&self) -> bool {
-        matches!(self, Self::Assignment { .. } | Self::Expressions { .. } | Self::Deletion)
+        self.reason() == Reason::Work
     }
 
     fn reason(&self) -> Reason {
@@ -173,7 +175,9 @@ impl TimerKey {
             Self::Revocation { .. } => Reason::Revocation,
             Self::Join { .. } | Self::MemberJoin { .. } => Reason::Join,
             Self::PendingSync { .. } | Self::MemberSync { .. } => Reason::PendingSync,
-            Self::Assignment { .. } | Self::Expressions { .. } | Self::Deletion => Reason::Work,
+            Self::Assignment { .. } | Self::Expressions { .. } | Self::Deletion | Self::Load => {
+                Reason::Work
+            }
             Self::Sweep => Reason::Sweep,
         }
     }

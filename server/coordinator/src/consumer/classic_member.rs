@@ -47,7 +47,8 @@ impl OwnTimers for ClassicTimers {
             | TimerKey::Assignment { .. }
             | TimerKey::Expressions { .. }
             | TimerKey::Sweep
-            | TimerKey::Deletion => None,
+            | TimerKey::Deletion
+            | TimerKey::Load => None,
         }
     }
 

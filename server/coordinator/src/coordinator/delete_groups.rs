@@ -39,8 +39,11 @@ impl Coordinator {
         let (mut visible_at, mut rest) = (0, Vec::new());
         let mut results = Vec::with_capacity(group_ids.len());
         for group_id in group_ids {
-            self.load_offsets(&group_id);
+            let loaded = self.require_offsets(&group_id, context.now);
             let error = self.with(context.around(), output, &group_id, |turn, entry| {
+                if let Err(error) = loaded {
+                    return error;
+                }
                 let takes_long = entry.as_ref().is_some_and(|it| {
                     matches!(it.group, Some(Group::Share(_))) || has_many_offsets(it)
                 });

@@ -28,6 +28,7 @@ impl Coordinator {
             match key.group_id().cloned() {
                 Some(group_id) => self.group_timer(context, &mut output, &group_id, key),
                 None if key == TimerKey::Deletion => self.delete_slice(context, &mut output),
+                None if key == TimerKey::Load => self.load_slice(context),
                 None => self.sweep(context, &mut output),
             }
             // Later work may depend on the replay of these records; and requests are served between
@@ -73,7 +74,9 @@ impl Coordinator {
                 break;
             };
             if self.may_expire(&id, wall) {
-                self.load_offsets(&id);
+                if self.require_offsets(&id, context.now).is_err() {
+                    break;
+                }
                 self.with(Around { wall, ..context.around() }, output, &id, sweep_group);
             }
             // A group with many offsets may have more that are expired.
@@ -104,7 +107,8 @@ fn classic_timer(turn: &mut Turn<'_, '_>, group: &mut ClassicGroup, key: TimerKe
         | TimerKey::Assignment { .. }
         | TimerKey::Expressions { .. }
         | TimerKey::Sweep
-        | TimerKey::Deletion => {}
+        | TimerKey::Deletion
+        | TimerKey::Load => {}
     }
 }
 
@@ -127,7 +131,8 @@ fn consumer_timer(turn: &mut Turn<'_, '_>, entry: &mut Entry, key: TimerKey) {
         TimerKey::Join { .. }
         | TimerKey::PendingSync { .. }
         | TimerKey::Sweep
-        | TimerKey::Deletion => {}
+        | TimerKey::Deletion
+        | TimerKey::Load => {}
     }
 }
 
@@ -149,7 +154,8 @@ fn share_timer(turn: &mut Turn<'_, '_>, group: &mut ShareGroup, key: TimerKey) {
         | TimerKey::Join { .. }
         | TimerKey::PendingSync { .. }
         | TimerKey::Sweep
-        | TimerKey::Deletion => {}
+        | TimerKey::Deletion
+        | TimerKey::Load => {}
     }
 }
 
@@ -170,7 +176,8 @@ fn streams_timer(turn: &mut Turn<'_, '_>, group: &mut StreamsGroup, key: TimerKe
         | TimerKey::Expressions { .. }
         | TimerKey::PendingSync { .. }
         | TimerKey::Sweep
-        | TimerKey::Deletion => {}
+        | TimerKey::Deletion
+        | TimerKey::Load => {}
     }
 }
 
@@ -199,7 +206,8 @@ fn why(key: &TimerKey) -> Why {
         | TimerKey::Assignment { .. }
         | TimerKey::Expressions { .. }
         | TimerKey::Sweep
-        | TimerKey::Deletion => Why::Session,
+        | TimerKey::Deletion
+        | TimerKey::Load => Why::Session,
     }
 }
 

@@ -6,6 +6,8 @@ mod deletions;
 mod describe;
 mod expire;
 mod heartbeats;
+mod load_offsets;
+mod loads;
 mod not_written;
 mod recovery;
 mod replay;
@@ -47,6 +49,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use deletions::Deletions;
+use loads::Loads;
 use muster_codec::{ErrorCode, GroupRequest, Wall};
 
 /// The sender of a request, and the request's version.
@@ -80,6 +83,7 @@ pub struct Coordinator {
     pub(crate) timers: Timers,
     pub(crate) sweep: Sweep,
     deletions: Deletions,
+    loads: Loads,
     /// The position of the last record.
     pub(crate) written_at: u64,
     /// The position of the last record that removed a group. A response that finds no group waits
@@ -127,6 +131,7 @@ impl Coordinator {
             timers: Timers::default(),
             sweep: Sweep::default(),
             deletions: Deletions::default(),
+            loads: Loads::default(),
             written_at: 0,
             removed_at: 0,
             damage: None,
@@ -226,6 +231,7 @@ impl Coordinator {
         // Last: when a session and a sweep are due together, Kafka handles the session first.
         let interval_ms = self.config.offsets_retention_check_interval_ms;
         self.sweep_at(now.saturating_add(interval_ms));
+        self.load_pending(now);
     }
 
     /// The time when [`Self::expire`] is due, in the milliseconds of [`Context::now`].
@@ -277,7 +283,11 @@ impl Coordinator {
         for _ in 0..count {
             let Some(id) = self.groups.id_after(through.as_ref()) else { return WalkProgress::End };
             if self.may_have_offsets_of(&id, topics) {
-                self.load_offsets(&id);
+                if count == usize::MAX {
+                    self.load_offsets(&id);
+                } else if self.require_offsets(&id, context.now).is_err() {
+                    break;
+                }
                 self.with(context.around(), output, &id, |turn, entry| {
                     if let Some(entry) = entry {
                         offsets::delete_topics(turn, &entry.offsets, &id, &deleted, records_max);

@@ -192,9 +192,11 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) -> (OffsetCommitResponse<'r>, u64) {
         let group_id = request.group_id.clone();
-        self.load_offsets(&group_id);
+        let loaded = self.require_offsets(&group_id, context.now);
         let created = if kind.is_transactional() && group_id.is_empty() {
             Err(ErrorCode::InvalidGroupId)
+        } else if let Err(error) = loaded {
+            Err(kind.error(error))
         } else if request.generation_id_or_member_epoch >= 0 {
             Ok(false)
         } else {
@@ -217,10 +219,11 @@ impl Coordinator {
     ) {
         let mut budget = AnswerBudget::of_answer();
         budget.reserve(&mut request.groups, |group| too_large_fetch(group.group_id.clone()));
-        self.load_offsets(&request.group_id);
-        request.groups.iter().for_each(|group| self.load_offsets(&group.group_id));
         let (mut visible_at, require_stable) = (0, request.require_stable);
         let mut fetch = |group: OffsetFetchRequestGroup<'r>| {
+            if let Err(error) = self.require_offsets(&group.group_id, context.now) {
+                return refused_fetch(group.group_id, error);
+            }
             let entry = self.groups.get(&group.group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
             let allowed = match entry.and_then(|entry| entry.group.as_ref()) {
@@ -263,10 +266,11 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let group_id = request.group_id.clone();
-        self.load_offsets(&group_id);
+        let loaded = self.require_offsets(&group_id, context.now);
         self.with(context.around(), output, &group_id, |turn, entry| {
             let accepted = match entry {
                 _ if group_id.is_empty() => Err(ErrorCode::InvalidGroupId),
+                _ if loaded.is_err() => Err(ErrorCode::CoordinatorLoadInProgress),
                 Some(Entry { group: Some(group), offsets, .. }) => {
                     group.validate_offset_delete().map(|()| (group, offsets))
                 }

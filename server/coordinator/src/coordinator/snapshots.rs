@@ -213,17 +213,6 @@ impl Coordinator {
         }
     }
 
-    /// Loads a group and its offsets.
-    pub(crate) fn load_offsets(&mut self, group_id: &str) {
-        self.load(group_id);
-        match self.groups.load_offsets(group_id) {
-            Ok(loaded) => self.counters.gauges.offsets += loaded as u64,
-            Err(damage) => {
-                self.damage.get_or_insert(damage);
-            }
-        }
-    }
-
     /// Loads the groups with members: [`Self::loaded`] starts their sessions.
     pub fn load_members(&mut self) {
         let with_members =

@@ -119,18 +119,32 @@ impl Groups {
         self.ids.len() + self.unloaded.len()
     }
 
-    /// Loads the offsets of a loaded group; returns their number.
+    /// A group whose offsets are unloaded, whether the rest of it is or not.
+    pub(crate) fn unloaded_offsets(&self, group_id: &str) -> Option<UnloadedGroup<'_>> {
+        if self.unloaded.is_closed() {
+            return None;
+        }
+        let is_loaded =
+            self.entries.get(group_id).is_some_and(|entry| !entry.offsets.is_unloaded());
+        self.unloaded.with_offsets(group_id).filter(|_| !is_loaded)
+    }
+
+    /// Loads the offsets of a loaded group, unless they are `read` already; returns their number.
     ///
     /// # Errors
     /// Damaged offsets.
-    pub(crate) fn load_offsets(&mut self, group_id: &str) -> Result<usize, SnapshotDamage> {
+    pub(crate) fn load_offsets(
+        &mut self,
+        group_id: &str,
+        read: Option<Offsets>,
+    ) -> Result<usize, SnapshotDamage> {
         if self.unloaded.is_closed() {
             return Ok(0);
         }
         let entry = self.entries.get_mut(group_id).filter(|entry| entry.offsets.is_unloaded());
         let Some(entry) = entry else { return Ok(0) };
         entry.offsets = Offsets::default();
-        entry.offsets = self.unloaded.take_offsets(group_id)?;
+        entry.offsets = self.unloaded.take_offsets(group_id, read)?;
         Ok(entry.offsets.len())
     }
 

@@ -266,7 +266,8 @@ impl<T: OwnTimers> MemberTimers<T> {
             | TimerKey::Assignment { .. }
             | TimerKey::Expressions { .. }
             | TimerKey::Sweep
-            | TimerKey::Deletion => self.own.of(key),
+            | TimerKey::Deletion
+            | TimerKey::Load => self.own.of(key),
         }
     }
 

@@ -25,6 +25,9 @@ const TOPIC_IDS_FROM: i16 = 10;
 /// The first version of TxnOffsetCommit that does so (KIP-1319).
 const TRANSACTIONAL_TOPIC_IDS_FROM: i16 = 6;
 
+/// The first version of TxnOffsetCommit that knows COORDINATOR_LOAD_IN_PROGRESS.
+const TRANSACTIONAL_LOADS_FROM: i16 = 2;
+
 /// The request that commits offsets, with its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Commit {
@@ -40,6 +43,18 @@ pub(crate) enum Commit {
 impl Commit {
     pub(crate) fn is_transactional(self) -> bool {
         matches!(self, Self::Transactional { .. })
+    }
+
+    /// An error in the words of this version, as Kafka's TxnOffsetCommitRequest has them.
+    pub(crate) fn error(self, error: ErrorCode) -> ErrorCode {
+        match (self, error) {
+            (Self::Transactional { version }, ErrorCode::CoordinatorLoadInProgress)
+                if version < TRANSACTIONAL_LOADS_FROM =>
+            {
+                ErrorCode::CoordinatorNotAvailable
+            }
+            (_, error) => error,
+        }
     }
 
     /// Whether it names topics by their id.

@@ -195,6 +195,12 @@ impl Unloaded {
         Ok(all)
     }
 
+    /// The groups that had pending offsets when the snapshot was opened.
+    pub(crate) fn with_pending(&self) -> Vec<Text> {
+        let groups = self.with_pending.iter().filter_map(|number| self.group(*number));
+        groups.map(|group| Text::from(group.id)).collect()
+    }
+
     /// The bytes of one section of a group's offsets; None after the last.
     ///
     /// # Errors
@@ -245,17 +251,22 @@ impl Unloaded {
         Ok(Some(entry))
     }
 
-    /// Loads the offsets of a group that was loaded before.
+    /// Loads the offsets of a group that was loaded before, unless they are `read` already, part by
+    /// part.
     ///
     /// # Errors
     /// Damaged offsets. They are removed all the same.
-    pub(crate) fn take_offsets(&mut self, id: &str) -> Result<Offsets, SnapshotDamage> {
+    pub(crate) fn take_offsets(
+        &mut self,
+        id: &str,
+        read: Option<Offsets>,
+    ) -> Result<Offsets, SnapshotDamage> {
         let number = self.index.number(id).filter(|number| self.offsets_only.has(*number));
         let Some(number) = number else { return Ok(Offsets::default()) };
         self.offsets_only.remove(number);
         let Some(group) = self.group(number) else { return Ok(Offsets::default()) };
-        let (len, offsets) = (u64::from(group.entry.offsets_len), self.read_offsets(&group));
-        self.gauges.offsets -= len;
+        let offsets = read.map_or_else(|| self.read_offsets(&group), |it| all_of(&group, it));
+        self.gauges.offsets -= u64::from(group.entry.offsets_len);
         let offsets = offsets?;
         self.close_if_empty();
         Ok(offsets)
@@ -286,14 +297,25 @@ impl Unloaded {
         group: &UnloadedGroup<'_>,
     ) -> Result<Offsets, SnapshotDamage> {
         let (mut offsets, mut part) = (Offsets::default(), 0);
-        while let Some(bytes) = self.offsets(group, part)? {
-            archive::read_offsets(bytes, &mut offsets).map_err(|what| group.damaged(what))?;
+        while self.read_part(group, part, &mut offsets)? {
             part += 1;
         }
-        if offsets.len() != group.entry.offsets_len as usize {
-            return Err(group.damaged("it has another number of offsets than the index says"));
-        }
-        Ok(offsets)
+        all_of(group, offsets)
+    }
+
+    /// Decodes one section of a group's offsets; returns whether there is one.
+    ///
+    /// # Errors
+    /// Damaged bytes.
+    pub(crate) fn read_part(
+        &self,
+        group: &UnloadedGroup<'_>,
+        part: usize,
+        offsets: &mut Offsets,
+    ) -> Result<bool, SnapshotDamage> {
+        let Some(bytes) = self.offsets(group, part)? else { return Ok(false) };
+        archive::read_offsets(bytes, offsets).map_err(|what| group.damaged(what))?;
+        Ok(true)
     }
 
     /// Calls `take` with each offset of a group, without decoding them.
@@ -356,4 +378,12 @@ impl Unloaded {
     fn group(&self, number: usize) -> Option<UnloadedGroup<'_>> {
         self.index.get(number).map(UnloadedGroup::from)
     }
+}
+
+/// The offsets that were read for a group, if they are as many as the index says.
+fn all_of(group: &UnloadedGroup<'_>, offsets: Offsets) -> Result<Offsets, SnapshotDamage> {
+    if offsets.len() != group.entry.offsets_len as usize {
+        return Err(group.damaged("it has another number of offsets than the index says"));
+    }
+    Ok(offsets)
 }
