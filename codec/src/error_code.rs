@@ -10,7 +10,7 @@ macro_rules! error_codes {
         }
 
         impl ErrorCode {
-            /// The error of a code; None for a code that Kafka 4.3 does not know.
+            /// The error of a code; None for a code that Kafka 4.4 does not know.
             pub fn from_code(code: i16) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$name),)*
@@ -157,6 +157,9 @@ error_codes! {
     StreamsInvalidTopologyEpoch = 131,
     StreamsTopologyFenced = 132,
     ShareSessionLimitReached = 133,
+    GroupDeletionFailed = 134,
+    StreamsTopologyDescriptionUpdateFailed = 135,
+    ControllerIdNotRegistered = 136,
 }
 
 impl ErrorCode {

@@ -162,6 +162,7 @@ fn both_codecs_agree_on_what_kafka_wrote() {
         (ApiKey::ListOffsets, 11),
         (ApiKey::OffsetCommit, 10),
         (ApiKey::OffsetFetch, 10),
+        (ApiKey::TxnOffsetCommit, 6),
         (ApiKey::WriteTxnMarkers, 2),
         (ApiKey::DescribeLogDirs, 5),
         (ApiKey::ShareFetch, 2),

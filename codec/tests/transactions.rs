@@ -1,38 +1,15 @@
-//! The records of transactions beside what Kafka's own serializers wrote, and a message that Kafka
-//! 4.3 does not have yet.
+//! The records of transactions beside what Kafka's own serializers wrote.
 
 #![allow(clippy::unwrap_used)]
 
 mod kafka_vectors;
 
 use kafka_vectors::unhex;
-use muster_codec::messages::*;
 use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome, validate};
 use muster_codec::record_batch::{set_base_offset, set_partition_leader_epoch};
 use muster_codec::records::{
     KeptCommit, TransactionLogKey, TransactionLogValue, TransactionPartitions, TransactionRecord,
 };
-use muster_codec::{Field, Reader, Uuid, Version};
-
-fn version(number: i16, flexible_from: i16) -> Version {
-    Version { number, flexible: number >= flexible_from }
-}
-
-/// Kafka 4.3 has no version 6, and so no vectors of it.
-#[test]
-fn txn_offset_commit_names_topics_by_id_from_version_6() {
-    let topic = TxnOffsetCommitRequestTopic {
-        topic_id: Uuid([7; 16]),
-        partitions: vec![TxnOffsetCommitRequestPartition::default()],
-        ..Default::default()
-    };
-    let request = TxnOffsetCommitRequest { topics: vec![topic], ..Default::default() };
-    let mut bytes = Vec::new();
-    request.write(&mut bytes, version(6, 3));
-    assert_eq!(bytes.windows(16).filter(|it| **it == [7; 16]).count(), 1);
-    let read = TxnOffsetCommitRequest::read(&mut Reader::new(&bytes), version(6, 3));
-    assert_eq!(read, Ok(request));
-}
 
 const KEY: &str = "00000003742d31";
 
