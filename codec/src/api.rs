@@ -276,7 +276,7 @@ apis! {
             ListGroupsRequest<'a> => ListGroupsResponse<'a>;
         TxnOffsetCommit = 28, 0..=6, flexible 3, STATE, SMALL,
             TxnOffsetCommitRequest<'a> => TxnOffsetCommitResponse<'a>;
-        DeleteGroups = 42, 0..=2, flexible 2, LISTS, SMALL,
+        DeleteGroups = 42, 0..=3, flexible 2, LISTS, SMALL,
             DeleteGroupsRequest<'a> => DeleteGroupsResponse<'a>;
         OffsetDelete = 47, 0..=0, flexible NEVER, LISTS, SMALL,
             OffsetDeleteRequest<'a> => OffsetDeleteResponse<'a>;

@@ -163,6 +163,7 @@ fn both_codecs_agree_on_what_kafka_wrote() {
         (ApiKey::OffsetCommit, 10),
         (ApiKey::OffsetFetch, 10),
         (ApiKey::TxnOffsetCommit, 6),
+        (ApiKey::DeleteGroups, 3),
         (ApiKey::WriteTxnMarkers, 2),
         (ApiKey::DescribeLogDirs, 5),
         (ApiKey::ShareFetch, 2),

@@ -1,4 +1,6 @@
-//! DeleteGroups (key 42), versions 0-2, flexible from 2.
+//! DeleteGroups (key 42), versions 0-3, flexible from 2.
+//!
+//! Added by v3: response `error_message` (KIP-1331).
 
 use crate::declare::message;
 use crate::types::Str;
@@ -16,5 +18,6 @@ message! {
     pub struct DeletableGroupResult<'a> {
         group_id: Str<'a>, 0..;
         error_code: i16, 0..;
+        error_message: Option<Str<'a>>, 3..;
     }
 }

@@ -56,7 +56,11 @@ impl Coordinator {
                 visible_at = turn.visible_at.max(visible_at);
                 deleted.err().unwrap_or(ErrorCode::None)
             });
-            results.push(DeletableGroupResult { group_id, error_code: error as i16 });
+            results.push(DeletableGroupResult {
+                group_id,
+                error_code: error as i16,
+                error_message: None,
+            });
         }
         let response = DeleteGroupsResponse { results, ..Default::default() };
         if rest.is_empty() {
@@ -224,6 +228,7 @@ fn owned(response: DeleteGroupsResponse<'_>) -> DeleteGroupsResponse<'static> {
     let results = response.results.into_iter().map(|result| DeletableGroupResult {
         group_id: Str::Owned(result.group_id.into_owned()),
         error_code: result.error_code,
+        error_message: None,
     });
     DeleteGroupsResponse { results: results.collect(), ..Default::default() }
 }

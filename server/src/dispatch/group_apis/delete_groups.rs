@@ -12,10 +12,11 @@ impl GroupApi for DeleteGroupsRequest<'_> {
     }
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
-        let results = self
-            .groups_names
-            .iter()
-            .map(|group| DeletableGroupResult { group_id: owned(group), error_code: error.code() });
+        let results = self.groups_names.iter().map(|group| DeletableGroupResult {
+            group_id: owned(group),
+            error_code: error.code(),
+            error_message: None,
+        });
         DeleteGroupsResponse { results: results.collect(), ..Default::default() }.into()
     }
 }
@@ -58,6 +59,7 @@ pub(super) fn detached(response: DeleteGroupsResponse<'_>) -> DeleteGroupsRespon
     let results = response.results.iter().map(|result| DeletableGroupResult {
         group_id: owned(&result.group_id),
         error_code: result.error_code,
+        error_message: None,
     });
     DeleteGroupsResponse { results: results.collect(), ..Default::default() }
 }
