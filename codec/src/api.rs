@@ -378,7 +378,7 @@ apis! {
             FindCoordinatorRequest<'a> => FindCoordinatorResponse<'a>;
         SaslHandshake = 17, 0..=1, flexible NEVER, SHORT, SMALL,
             SaslHandshakeRequest<'a> => SaslHandshakeResponse<'a>;
-        ApiVersions = 18, 0..=4, flexible 3, SHORT, SMALL,
+        ApiVersions = 18, 0..=5, flexible 3, SHORT, SMALL,
             ApiVersionsRequest<'a> => ApiVersionsResponse<'a>;
         DescribeAcls = 29, 1..=3, flexible 2, SHORT, LARGE,
             DescribeAclsRequest<'a> => DescribeAclsResponse<'a>;

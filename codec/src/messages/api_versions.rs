@@ -1,10 +1,11 @@
-//! ApiVersions (key 18), versions 0-4, flexible from 3.
+//! ApiVersions (key 18), versions 0-5, flexible from 3.
 //!
 //! Added by each version:
 //! - v1: response `throttle_time_ms`.
 //! - v3: request `client_software_name`, `client_software_version`; response
 //!   `supported_features`, `finalized_features_epoch`, `finalized_features`,
 //!   `zk_migration_ready`.
+//! - v5: request `cluster_id`, `node_id` (KIP-1242).
 
 use crate::declare::message;
 use crate::types::Str;
@@ -13,6 +14,9 @@ message! {
     pub struct ApiVersionsRequest<'a> {
         client_software_name: Str<'a>, 3..;
         client_software_version: Str<'a>, 3..;
+        /// The cluster and the node that the client means: both, or neither (null and -1).
+        cluster_id: Option<Str<'a>>, 5..;
+        node_id: i32 = -1, 5..;
     }
 
     pub struct ApiVersionsResponse<'a> {

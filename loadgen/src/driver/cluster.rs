@@ -130,6 +130,7 @@ async fn api_versions(channel: &mut Channel) -> Result<Versions, CallError> {
     let request = ApiVersionsRequest {
         client_software_name: "muster-load".into(),
         client_software_version: env!("CARGO_PKG_VERSION").into(),
+        ..Default::default()
     };
     let mut frame = channel.exchange(API_VERSIONS, &request).await?;
     // A broker that does not know the version answers in version 0.

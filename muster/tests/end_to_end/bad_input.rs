@@ -90,7 +90,7 @@ fn an_unsupported_version_of_api_versions_is_answered_in_version_zero() {
     let mut client = server.client(0);
     client.send_raw(&[0, 0, 0, 10, 0, 18, 0, 99, 0, 0, 0, 5, 0xff, 0xff]);
     let answer = client.receive_frame().unwrap();
-    let expected = [0, 0, 0, 5, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4];
+    let expected = [0, 0, 0, 5, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 5];
     assert_eq!(answer, expected, "v0, UNSUPPORTED_VERSION, and the versions of ApiVersions");
     let response = client.call(3, Request::ApiVersions(software("test")));
     let Response::ApiVersions(body) = response else { panic!("{response:?}") };
@@ -101,6 +101,7 @@ fn software(name: &str) -> ApiVersionsRequest<'static> {
     ApiVersionsRequest {
         client_software_name: name.to_owned().into(),
         client_software_version: "1".into(),
+        ..Default::default()
     }
 }
 

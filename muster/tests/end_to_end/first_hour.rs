@@ -313,8 +313,11 @@ fn consumer_groups_that_are_switched_off_are_neither_announced_nor_served() {
         let server = Server::start(data.path(), 1, &[&config]);
         let mut client = server.client(0);
         let (name, version) = ("test".into(), "1".into());
-        let request =
-            ApiVersionsRequest { client_software_name: name, client_software_version: version };
+        let request = ApiVersionsRequest {
+            client_software_name: name,
+            client_software_version: version,
+            ..Default::default()
+        };
         let Response::ApiVersions(body) = client.call(3, request.into()) else { panic!() };
         for key in [68, 69] {
             assert_eq!(body.api_keys.iter().any(|api| api.api_key == key), is_served, "{key}");

@@ -65,7 +65,11 @@ impl Drop for Process {
 
 fn software() -> ApiVersionsRequest<'static> {
     let (name, version) = ("test".into(), "1".into());
-    ApiVersionsRequest { client_software_name: name, client_software_version: version }
+    ApiVersionsRequest {
+        client_software_name: name,
+        client_software_version: version,
+        ..Default::default()
+    }
 }
 
 /// Bytes that are no request, each with another reason: the length of the frame.

@@ -78,6 +78,7 @@ fn requests_are_served_after_authentication_only() {
         Request::from(ApiVersionsRequest {
             client_software_name: "test".into(),
             client_software_version: "1".into(),
+            ..Default::default()
         })
     };
     let mut client = Client::connect(outside);

@@ -1,5 +1,6 @@
-//! ApiVersions (KIP-35, KIP-511).
+//! ApiVersions (KIP-35, KIP-511, KIP-1242).
 
+use crate::cluster::View;
 use crate::config::Config;
 use muster_codec::messages::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
@@ -27,21 +28,23 @@ const FEATURES: [(&str, i16); 4] =
 /// The first version whose clients accept a feature with minimum level 0 (KAFKA-17492).
 const FEATURES_AT_ZERO_FROM: i16 = 4;
 
+/// The node id of a client that names none.
+const NO_NODE: i32 = -1;
+
 /// The APIs and features that are served.
 ///
 /// Each of Kafka's other features makes clients rely on APIs that are not in the table. Without it
 /// clients behave as with a broker that has not finalized it. APIs that the config switches off are
 /// left out.
 pub fn api_versions(
-    config: &Config,
+    view: &View<'_>,
     version: i16,
     request: &ApiVersionsRequest<'_>,
 ) -> ApiVersionsResponse<'static> {
-    let software = [&request.client_software_name, &request.client_software_version];
-    if version >= 3 && !software.iter().all(|text| is_software(text)) {
-        let error_code = ErrorCode::InvalidRequest.code();
-        return ApiVersionsResponse { error_code, ..Default::default() };
+    if let Err(error) = check(view, version, request) {
+        return ApiVersionsResponse { error_code: error.code(), ..Default::default() };
     }
+    let config = view.config;
     let supported = |(name, max_version): (&'static str, i16)| SupportedFeatureKey {
         name: name.into(),
         min_version: 0,
@@ -66,6 +69,25 @@ pub fn api_versions(
         finalized_features_epoch: 0,
         finalized_features: finalized_features.map(finalized).collect(),
         ..Default::default()
+    }
+}
+
+/// A client that means another cluster, or another node of it, is to look the nodes up again: its
+/// address has come to this server since it learned it.
+fn check(view: &View<'_>, version: i16, request: &ApiVersionsRequest<'_>) -> Result<(), ErrorCode> {
+    let node = (request.node_id != NO_NODE).then_some(request.node_id);
+    if request.cluster_id.is_some() != node.is_some() {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    let software = [&request.client_software_name, &request.client_software_version];
+    if version >= 3 && !software.iter().all(|text| is_software(text)) {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    let is_meant =
+        |cluster_id: &str| cluster_id == view.cluster_id && node == i32::try_from(view.shard).ok();
+    match &request.cluster_id {
+        Some(cluster_id) if !is_meant(cluster_id) => Err(ErrorCode::RebootstrapRequired),
+        _ => Ok(()),
     }
 }
 

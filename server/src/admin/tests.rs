@@ -340,21 +340,50 @@ fn versions_are_answered_to_clients_with_a_valid_software_name() {
         ("a.", false),
         ("a b", false),
     ];
+    let cluster = Cluster::new(&[]);
     for (software, served) in cases {
         let request = ApiVersionsRequest {
             client_software_name: software.into(),
             client_software_version: "1".into(),
+            ..Default::default()
         };
-        let response = api_versions(&Config::default(), 3, &request);
+        let response = api_versions(&cluster.view(), 3, &request);
         let error = if served { ErrorCode::None } else { InvalidRequest };
         assert_eq!(code(response.error_code), error, "{software}");
         let all = ApiKey::ALL.iter().filter(|api| Config::default().serves(**api));
         let apis = if served { all.count() } else { 0 };
         assert_eq!(response.api_keys.len(), apis);
-        assert_eq!(api_versions(&Config::default(), 2, &request).error_code, 0);
+        assert_eq!(api_versions(&cluster.view(), 2, &request).error_code, 0);
     }
     let produce = api_version(ApiKey::Produce);
     assert_eq!((produce.api_key, produce.min_version, produce.max_version), (0, 0, 13));
+}
+
+#[test]
+fn a_client_that_means_another_node_is_to_look_the_nodes_up_again() {
+    let cluster = Cluster::new(&[]);
+    let cases = [
+        (None, -1, "a", ErrorCode::None),
+        (Some("cluster"), 0, "a", ErrorCode::None),
+        (Some("other"), 0, "a", ErrorCode::RebootstrapRequired),
+        (Some("cluster"), 1, "a", ErrorCode::RebootstrapRequired),
+        (Some("cluster"), -2, "a", ErrorCode::RebootstrapRequired),
+        (Some(""), 0, "a", ErrorCode::RebootstrapRequired),
+        (None, 0, "a", InvalidRequest),
+        (Some("cluster"), -1, "a", InvalidRequest),
+        (Some("other"), 0, "-", InvalidRequest),
+    ];
+    for (cluster_id, node_id, software, error) in cases {
+        let request = ApiVersionsRequest {
+            client_software_name: software.into(),
+            client_software_version: "1".into(),
+            cluster_id: cluster_id.map(Into::into),
+            node_id,
+        };
+        let response = api_versions(&cluster.view(), 5, &request);
+        assert_eq!(code(response.error_code), error, "{request:?}");
+        assert_eq!(response.api_keys.is_empty(), error != ErrorCode::None);
+    }
 }
 
 #[test]
@@ -381,13 +410,15 @@ fn config_resources_are_listed_by_type() {
 
 #[test]
 fn consumer_groups_and_transactions_are_finalized_features() {
+    let cluster = Cluster::new(&[]);
     let features = |version| {
         let response = api_versions(
-            &Config::default(),
+            &cluster.view(),
             version,
             &ApiVersionsRequest {
                 client_software_name: "x".into(),
                 client_software_version: "1".into(),
+                ..Default::default()
             },
         );
         let supported = response.supported_features.iter();

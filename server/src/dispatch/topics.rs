@@ -14,7 +14,7 @@ pub(crate) fn cluster_response<'r>(
         ClusterRequest::FindCoordinator(body) => {
             admin::find_coordinator(view, version, body).into()
         }
-        ClusterRequest::ApiVersions(body) => admin::api_versions(view.config, version, body).into(),
+        ClusterRequest::ApiVersions(body) => admin::api_versions(view, version, body).into(),
         ClusterRequest::DescribeConfigs(body) => admin::describe_configs(view, body).into(),
         ClusterRequest::DescribeCluster(body) => admin::describe_cluster(view, body).into(),
         ClusterRequest::DescribeAcls(body) => admin::describe_acls(view, body).into(),

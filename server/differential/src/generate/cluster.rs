@@ -221,6 +221,7 @@ pub(super) fn api_versions(world: &mut World) -> Request<'static> {
     ApiVersionsRequest {
         client_software_name: word(world).into(),
         client_software_version: word(world).into(),
+        ..Default::default()
     }
     .into()
 }
