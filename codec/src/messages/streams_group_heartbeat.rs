@@ -94,7 +94,7 @@ message! {
         member_id: Str<'a>, 0..;
         member_epoch: i32, 0..;
         heartbeat_interval_ms: i32, 0..;
-        acceptable_recovery_lag: i32, 0..;
+        acceptable_recovery_lag_legacy: i32, 0..;
         task_offset_interval_ms: i32, 0..;
         status: Option<Vec<StreamsGroupStatus<'a>>> = Some(Vec::new()), 0..;
         /// None if no list has changed since the member's last answer.

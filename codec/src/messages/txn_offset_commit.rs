@@ -2,10 +2,10 @@
 //!
 //! Added by each version:
 //! - v2: request `committed_leader_epoch`.
-//! - v3: request `generation_id`, `member_id`, `group_instance_id` (KIP-447).
+//! - v3: request `generation_id_or_member_epoch`, `member_id`, `group_instance_id` (KIP-447).
 //! - v4: the error TRANSACTION_ABORTABLE.
 //! - v5: the partition of the offsets joins the transaction by itself (KIP-890).
-//! - v6: `topic_id` instead of the name; `generation_id` may be a member epoch (KIP-1319).
+//! - v6: `topic_id` instead of the name; `generation_id_or_member_epoch` may be that (KIP-1319).
 
 use crate::declare::message;
 use crate::types::{Str, Uuid};
@@ -16,7 +16,9 @@ message! {
         group_id: Str<'a>, 0..;
         producer_id: i64, 0..;
         producer_epoch: i16, 0..;
-        generation_id: i32 = -1, 3..;
+        /// Kafka 4.3 named it `generation_id`.
+        #[cfg_attr(feature = "serde", serde(alias = "generationId"))]
+        generation_id_or_member_epoch: i32 = -1, 3..;
         member_id: Str<'a>, 3..;
         group_instance_id: Option<Str<'a>>, 3..;
         topics: Vec<TxnOffsetCommitRequestTopic<'a>>, 0..;

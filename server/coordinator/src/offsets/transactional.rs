@@ -16,7 +16,7 @@ pub(crate) fn as_commit(request: TxnOffsetCommitRequest<'_>) -> OffsetCommitRequ
     });
     OffsetCommitRequest {
         group_id: request.group_id,
-        generation_id_or_member_epoch: request.generation_id,
+        generation_id_or_member_epoch: request.generation_id_or_member_epoch,
         member_id: request.member_id,
         group_instance_id: request.group_instance_id,
         topics: topics.collect(),

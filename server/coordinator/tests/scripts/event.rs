@@ -227,7 +227,7 @@ impl<'l> Line<'l> {
             group_id: commit.group_id,
             producer_id: id.parse().unwrap(),
             producer_epoch: epoch.parse().unwrap(),
-            generation_id: commit.generation_id_or_member_epoch,
+            generation_id_or_member_epoch: commit.generation_id_or_member_epoch,
             member_id: commit.member_id,
             group_instance_id: commit.group_instance_id,
             topics: topics.collect(),

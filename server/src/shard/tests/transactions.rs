@@ -220,7 +220,7 @@ fn commit_or_ask(world: &mut World, metadata: &str) -> (bool, Vec<i16>, VisibleA
         group_id: "g1".into(),
         producer_id: PRODUCER.id,
         producer_epoch: PRODUCER.epoch,
-        generation_id: -1,
+        generation_id_or_member_epoch: -1,
         topics: vec![topic],
         ..Default::default()
     };

@@ -15,7 +15,7 @@ pub(super) fn txn_offset_commit(world: &mut World) -> Draft {
         group_id: group_id.into(),
         producer_id: claim.client.producer_id,
         producer_epoch: claim.client.epoch,
-        generation_id: member.epoch,
+        generation_id_or_member_epoch: member.epoch,
         member_id: member.id.into(),
         group_instance_id: member.instance.map(Into::into),
         topics: world.some(
