@@ -64,11 +64,6 @@ impl Commit {
             Self::Transactional { version } => version >= TRANSACTIONAL_TOPIC_IDS_FROM,
         }
     }
-
-    /// Whether the records of topics that are named have their ids.
-    fn records_ids(self) -> bool {
-        self.by_id() || !self.is_transactional()
-    }
 }
 
 /// Answers a commit; `offsets` is an error if the group refuses it. The caller has checked that the
@@ -110,8 +105,7 @@ impl<'r> Committing<'_, '_, 'r> {
         topics: &dyn Topics,
         topic: OffsetCommitRequestTopic<'r>,
     ) -> OffsetCommitResponseTopic<'r> {
-        let topic_id = topics.id(&topic.name).filter(|_| self.kind.records_ids());
-        let topic_id = topic_id.unwrap_or(Uuid::ZERO);
+        let topic_id = topics.id(&topic.name).unwrap_or(Uuid::ZERO);
         let partitions = self.partitions(&topic.name, topic_id, topic.partitions);
         OffsetCommitResponseTopic { name: topic.name, partitions, ..Default::default() }
     }
