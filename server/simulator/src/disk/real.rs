@@ -9,6 +9,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// The extension of a compacted segment of a partition that has not got its final name yet.
+const SWAP: &str = "swap";
+
 /// Files by name.
 pub(crate) type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
@@ -104,9 +107,16 @@ impl Disk {
         }
     }
 
-    /// Removes the names of files that the directory does not have any more.
-    pub(crate) fn forget_missing(&mut self, directory: &Path) {
-        self.names.retain(|path, _| directory.join(path).exists());
+    /// Takes over what recovery did to the names of files in the directory that
+    /// [`Self::write_out`] wrote: it removes files, and gives compacted segments of partitions
+    /// their final names.
+    pub(crate) fn take_names(&mut self, directory: &Path) {
+        let is_gone = |path: &&PathBuf| !directory.join(path).exists();
+        let gone: Vec<PathBuf> = self.names.keys().filter(is_gone).cloned().collect();
+        let (renamed, removed): (Vec<_>, Vec<_>) =
+            gone.into_iter().partition(|path| path.extension().is_some_and(|it| it == SWAP));
+        self.names.retain(|path, _| !removed.contains(path));
+        renamed.iter().for_each(|path| self.rename(path, &path.with_extension("")));
     }
 
     /// Adds a durable file; one with this name is replaced.
@@ -118,4 +128,28 @@ impl Disk {
 
 fn is_of(path: &Path, shards: u32) -> bool {
     path.starts_with(format!("shards-{shards}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::scratch;
+
+    #[test]
+    fn a_file_that_recovery_renames_replaces_the_one_with_that_name() {
+        let directory = tempfile::tempdir_in(scratch()).unwrap();
+        let (old, new) = (Path::new("topic/0.log"), Path::new("topic/0.log.swap"));
+        let mut disk = Disk::default();
+        disk.put(old.into(), b"records".to_vec());
+        disk.put(new.into(), b"compacted".to_vec());
+        disk.put("topic/9.log".into(), b"replaced".to_vec());
+        disk.write_out(directory.path()).unwrap();
+        let place = |name: &str| directory.path().join("topic").join(name);
+        fs::remove_file(place("0.log")).unwrap();
+        fs::remove_file(place("9.log")).unwrap();
+        fs::rename(place("0.log.swap"), place("0.log")).unwrap();
+        disk.take_names(directory.path());
+        let compacted = Contents::from([(old.to_owned(), b"compacted".to_vec())]);
+        assert_eq!(disk.contents(), compacted);
+    }
 }

@@ -179,7 +179,11 @@ impl World {
         }
         let bytes = self.disk.read(file.inode, offset, len);
         if bytes.len() < len as usize {
-            self.violate(format_args!("shard {shard}: a file is shorter than a part of it"));
+            let (path, has) = (self.path_of(file), bytes.len());
+            let part = format!("{len} bytes at {offset} of {}, which has {has}", path.display());
+            self.violate(format_args!(
+                "shard {shard}: a file is shorter than a part of it: {part}"
+            ));
         }
         Some(bytes)
     }

@@ -111,12 +111,12 @@ impl World {
         if is_new {
             self.disk.read_in(path).map_err(|error| error.to_string())?;
         }
-        self.disk.forget_missing(path);
+        self.disk.take_names(path);
         self.process.meta = Some(meta);
         self.judge_refusals(path)?;
         let mut started = self.load_all(path, shards)?;
-        // Recovery moves files of partitions aside.
-        self.disk.forget_missing(path);
+        // Recovery moves files of partitions aside, and completes compactions.
+        self.disk.take_names(path);
         self.judge_recovered(&started);
         if wanted != shards {
             drop(started);

@@ -141,7 +141,7 @@ impl World {
         let loaded = self.load_in(&path, number);
         // Its name is another one each time.
         let commands = loaded.map_err(|reason| reason.replace(&*path.to_string_lossy(), ""))?;
-        self.disk.forget_missing(&path);
+        self.disk.take_names(&path);
         self.process.directories.push(directory);
         self.coverage.saw(Seen::ShardReloaded);
         let performed =
