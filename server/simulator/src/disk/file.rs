@@ -1,5 +1,6 @@
 //! One file: the bytes that the process sees, the durable bytes, and the operations between them.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// A change that a process made to a file, which may not be on the disk yet.
@@ -34,6 +35,17 @@ impl What {
         match self {
             Self::Write { offset, data } => overwrite(bytes, *offset, data),
             Self::Truncate { len } => bytes.resize(*len as usize, 0),
+        }
+    }
+
+    /// Whether a byte of the range is another one after it, or is gone.
+    fn changes(&self, range: &Range<usize>) -> bool {
+        match self {
+            Self::Write { offset, data } => {
+                let start = *offset as usize;
+                start < range.end && range.start < start + data.len()
+            }
+            Self::Truncate { len } => (*len as usize) < range.end,
         }
     }
 
@@ -91,6 +103,11 @@ impl File {
             }
         }
         self.pending = kept;
+    }
+
+    /// Whether a change of these durable bytes is not durable yet.
+    pub(super) fn changes(&self, range: &Range<usize>) -> bool {
+        self.pending.iter().any(|change| change.what.changes(range))
     }
 
     /// Makes the seen bytes again from the durable ones and the pending changes.

@@ -35,7 +35,8 @@ impl Disk {
         (0..bytes.len()).step_by(BLOCK_STEP).filter_map(block).collect()
     }
 
-    /// The durable batches of partitions' segments, each with its place.
+    /// The durable batches of partitions' segments, each with its place. Without those that a
+    /// change is about to take, as the one by which recovery cuts off a torn end.
     pub(crate) fn batches(
         &self,
         is_wanted: impl Fn(&Path) -> bool,
@@ -44,11 +45,13 @@ impl Disk {
         let is_segment = |path: &Path| path.extension().is_some_and(|it| it == "log");
         let wanted = self.names.iter().filter(|(path, _)| is_segment(path) && is_wanted(path));
         for (path, inode) in wanted {
-            let mut at = 0;
-            for batch in Batches::new(&self.files[inode.0].durable).map_while(Result::ok) {
-                let end = at + batch.bytes.len();
-                all.push((path.clone(), *inode, at..end));
-                at = end;
+            let (mut at, file) = (0, &self.files[inode.0]);
+            for batch in Batches::new(&file.durable).map_while(Result::ok) {
+                let place = at..at + batch.bytes.len();
+                at = place.end;
+                if !file.changes(&place) {
+                    all.push((path.clone(), *inode, place));
+                }
             }
         }
         all
@@ -72,5 +75,31 @@ impl Disk {
     pub(crate) fn lose(&mut self, path: &Path) {
         self.names.remove(path);
         self.created.retain(|created| created != path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_codec::record_batch::BatchBuilder;
+
+    #[test]
+    fn a_batch_that_was_cut_off_does_not_rot() {
+        let mut builder = BatchBuilder::default();
+        builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
+        let batch = builder.seal(0, -1).to_vec();
+        let (path, len) = (Path::new("topic/0.log"), batch.len());
+        let mut disk = Disk::default();
+        disk.put(path.into(), [batch.clone(), batch].concat());
+        let places = |disk: &Disk| -> Vec<_> {
+            disk.batches(|_| true)
+                .into_iter()
+                .map(|(_, _, place)| (place.start, place.end))
+                .collect()
+        };
+        assert_eq!(places(&disk), [(0, len), (len, 2 * len)]);
+        let inode = disk.look(path).unwrap().0;
+        disk.truncate(inode, len as u64);
+        assert_eq!(places(&disk), [(0, len)]);
     }
 }
