@@ -9,9 +9,9 @@ const WALL_AHEAD_MS_MAX: u64 = 48 * 3_600_000;
 
 impl World {
     /// Pauses the process, like SIGSTOP or a paused machine: bytes that are sent meanwhile wait in
-    /// the sockets.
+    /// the sockets. A pause does not change one that lasts.
     pub(crate) fn pause_process(&mut self) {
-        if !self.process.is_up() {
+        if !self.process.is_up() || self.queue.now() < self.process.paused_until {
             return;
         }
         let longest = 3 * self.profile.clients.session_timeout;
@@ -28,9 +28,10 @@ impl World {
         self.process.blocked_until = 0;
     }
 
-    /// Has the disk end no operation for a while; the shards run.
+    /// Has the disk end no operation for a while; the shards run. A hang does not change one that
+    /// lasts: operations end in their order when it is over.
     pub(crate) fn hang_disk(&mut self) {
-        if !self.process.is_up() {
+        if !self.process.is_up() || self.hangs_on().is_some() {
             return;
         }
         let longest = 3 * self.profile.clients.session_timeout;
@@ -58,6 +59,7 @@ impl World {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Process;
     use super::super::lifecycle::STOP_MAX;
     use super::*;
     use crate::options::Options;
@@ -107,6 +109,16 @@ mod tests {
         run_until(&mut world, 20 * SECOND);
         let violation = world.violation.unwrap_or_default();
         assert!(violation.contains("has let its input wait"), "{violation}");
+    }
+
+    #[test]
+    fn a_pause_or_a_hang_lasts_although_another_one_begins() {
+        let mut world = paused();
+        world.process.hangs_until = PAUSE;
+        world.pause_process();
+        world.hang_disk();
+        let Process { paused_until, hangs_until, .. } = world.process;
+        assert_eq!((paused_until, hangs_until), (PAUSE, PAUSE));
     }
 
     #[test]
