@@ -313,6 +313,18 @@ fn a_hole_before_the_logs_start_is_left_out() {
     assert_eq!((partition.start_offset(), partition.next_fetch_offset()), (7, 10));
 }
 
+/// As in [`the_next_record_counts_records_that_were_compacted_away_as_done`]: a group may have no
+/// further change.
+#[test]
+fn the_next_record_has_the_logs_start() {
+    let mut partition = opened(&initialized(0));
+    partition.log_starts_at(3);
+    let moved = Change { start_offset: 3, delivery_complete_count: 0, batches: vec![] };
+    assert_eq!(partition.take_change(1), Some(moved));
+    partition.log_starts_at(3);
+    assert_eq!(partition.take_change(2), None, "it has not moved again");
+}
+
 #[test]
 fn start_offsets_never_go_back() {
     let mut states = initialized(0);

@@ -6,7 +6,8 @@ use super::status::Status;
 impl SharePartition {
     /// The log begins here: what lies before it and can be acquired is archived, and the start
     /// moves. What is acquired can still be acknowledged. Called when the next fetch offset is
-    /// before the log's start.
+    /// before the log's start. The next record has the start: otherwise what the log has no more
+    /// would count as lag until the group's next change, as in Kafka.
     pub fn log_starts_at(&mut self, offset: i64) {
         if offset <= self.start {
             return;
@@ -17,6 +18,7 @@ impl SharePartition {
         self.skip_hole(self.start, offset);
         self.start = offset;
         self.end = self.end.max(offset);
+        self.has_unwritten = true;
     }
 
     /// The log has nothing from the offset that was read to the first batch that it returned: what
