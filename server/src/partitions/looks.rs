@@ -25,14 +25,15 @@ impl Partitions {
         Some(format!("{count} files of partitions are lost; the first, of {name}: {what}"))
     }
 
-    /// The time of the next looks.
+    /// The time of the next looks; None while some are under way.
     pub(super) fn looks_deadline(&self) -> Option<i64> {
-        self.has_looks().then_some(self.looks.next_at)
+        let is_free = self.has_looks() && self.looks.under_way == 0;
+        is_free.then_some(self.looks.next_at)
     }
 
     /// Looks at the next files, if it is time.
     pub(super) fn look_at_files(&mut self, now: i64, out: &mut Effects) {
-        if !self.has_looks() || self.looks.next_at > now {
+        if self.looks_deadline().is_none_or(|at| at > now) {
             return;
         }
         self.looks.next_at = now.saturating_add(PAUSE_MS);
@@ -51,7 +52,13 @@ impl Partitions {
         }
     }
 
-    /// A look has ended.
+    /// A look that this began has ended.
+    pub(super) fn look_ended(&mut self, id: PartitionId, file: &PartitionFile, done: &FileDone) {
+        self.looks.under_way -= 1;
+        self.looked(id, file, done);
+    }
+
+    /// Takes the outcome of a look.
     pub(super) fn looked(&mut self, id: PartitionId, file: &PartitionFile, done: &FileDone) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let PartitionFile { base_offset, path, bytes, .. } = file;
@@ -99,6 +106,7 @@ impl Partitions {
         let (token, path, file) = (self.io.token(), of.path.clone(), of.file);
         out.ops.push(FileOp::Look { token, path, file });
         self.io.begin(token, Job::Look(id, of), &out.ops);
+        self.looks.under_way += 1;
     }
 
     /// The next file of the round; None at its end, and after visits of many partitions.

@@ -22,6 +22,8 @@ pub(super) struct Offline {
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     pub next_at: i64,
+    /// Looks that have not ended: the disk may hang.
+    pub under_way: usize,
     /// The file that was looked at last, of a round over all of them.
     pub after: Option<(PartitionId, i64)>,
     /// The files that are lost, by the base offsets of their segments: which, and how.

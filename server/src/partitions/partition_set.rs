@@ -274,7 +274,7 @@ impl Partitions {
         let job = self.io.end(token);
         match job {
             Some(Job::Compact) => return self.compaction_done(done),
-            Some(Job::Look(id, file)) => return self.looked(id, &file, &done),
+            Some(Job::Look(id, file)) => return self.look_ended(id, &file, &done),
             Some(Job::LookForScrub(id, file)) => return self.looked_for_scrub(id, &file, &done),
             _ => {}
         }

@@ -1,8 +1,9 @@
 //! Files that are removed, replaced or cut short while their partitions are served.
 
-use super::super::{PartitionId, Partitions, layout};
+use super::super::{Effects, PartitionId, Partitions, layout};
 use super::support::*;
 use muster_codec::ErrorCode;
+use muster_storage::FileOp;
 use std::path::PathBuf;
 
 /// The time until each of a few files was looked at.
@@ -110,4 +111,26 @@ fn each_of_many_files_has_its_turn() {
     }
     (0..12).for_each(|_| world.pass(1_000));
     assert!(trouble(&world).starts_with("3 files of partitions are lost"), "{}", trouble(&world));
+}
+
+#[test]
+fn looks_do_not_gather_while_the_disk_hangs() {
+    let mut world = filled();
+    let look = |world: &mut World| {
+        world.now += ROUND_MS;
+        let mut out = Effects::default();
+        world.partitions.expire(world.times(), &mut out);
+        out
+    };
+    let looks = |out: &Effects| {
+        let looks = out.ops.iter().filter(|op| matches!(op, FileOp::Look { .. }));
+        looks.count()
+    };
+    let hangs = look(&mut world);
+    assert_eq!(looks(&hangs), 4);
+    assert_eq!(looks(&look(&mut world)), 0);
+    world.perform(hangs);
+    assert_eq!(looks(&look(&mut world)), 0, "they have not ended");
+    world.settle();
+    assert_eq!(looks(&look(&mut world)), 4);
 }
