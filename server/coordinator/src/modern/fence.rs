@@ -6,8 +6,12 @@ use super::{Draft, Group};
 use crate::turn::Turn;
 use alloc::vec::Vec;
 
+/// The time of the target assignment of an emptied group: no interval holds back the next one.
+const AT_ONCE: i64 = 0;
+
 impl<K: Kind> Group<K> {
-    /// Removes members, with their timers and the records that only they used.
+    /// Removes members, with their timers and the records that only they used. A group without
+    /// members has its target assignment, an empty one.
     pub(crate) fn fence(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -28,6 +32,9 @@ impl<K: Kind> Group<K> {
         let epoch = self.epoch.saturating_add(1);
         turn.rebalances(epoch);
         draft.push(K::epoch_record(&self.id, epoch, hash, &K::epoch_fields(self)));
+        if members.len() == self.members.len() {
+            draft.push(K::target_epoch_record(&self.id, epoch, AT_ONCE));
+        }
         for number in numbers {
             if let Some(slot) = self.members.slot_mut(*number) {
                 slot.timers.cancel(turn.timers);
