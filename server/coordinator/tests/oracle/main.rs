@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod argued;
+mod counts;
 mod differential;
 mod forms;
 mod ids;
@@ -17,11 +18,12 @@ mod transcript;
 mod world;
 
 use argued::Argued;
+use counts::Counts;
 use differential::{Plan, minimise};
 use forms::Result;
 use muster::Muster;
 use outcome::Outcome;
-use replay::{Counts, Ours, Report, Subject, replay};
+use replay::{Ours, Report, Subject, replay};
 use scope::Asked;
 use serde_json::Value;
 use std::collections::BTreeSet;

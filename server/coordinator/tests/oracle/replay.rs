@@ -1,6 +1,7 @@
 //! Replays a transcript on a coordinator and compares the results with Kafka's.
 
 use crate::argued::Argued;
+use crate::counts::Counts;
 use crate::forms::{self, Result, error_codes};
 use crate::ids::{SeededIds, drawn};
 use crate::muster::Muster;
@@ -34,40 +35,12 @@ pub trait Subject {
     fn muster(&mut self) -> Option<&mut Muster>;
 }
 
-/// The amount of compared data.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Counts {
-    pub operations: u64,
-    pub requests: u64,
-    pub answers: u64,
-    pub records: u64,
-    pub groups_dumped: u64,
-}
-
 /// The first difference between a coordinator and Kafka.
 #[derive(Debug)]
 pub struct Difference {
     /// The line of the transcript, from 1.
     pub line: usize,
     pub what: String,
-}
-
-impl Counts {
-    pub fn add(&mut self, other: &Self) {
-        self.operations += other.operations;
-        self.requests += other.requests;
-        self.answers += other.answers;
-        self.records += other.records;
-        self.groups_dumped += other.groups_dumped;
-    }
-}
-
-impl std::fmt::Display for Counts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { operations, requests, answers, records, groups_dumped } = self;
-        write!(f, "{operations} operations, {requests} requests, {answers} answers, ")?;
-        write!(f, "{records} records, {groups_dumped} groups dumped")
-    }
 }
 
 #[derive(Debug, Default)]
