@@ -22,7 +22,9 @@ impl ConsumerGroup {
         let regex = self.update_regex(turn, draft, before, after)?;
         let waits = regex == Change::Unresolved && after.classic.is_none();
         let has_new_names = after.topics != before.topics;
-        let bumps = has_new_names || regex != Change::None && !waits;
+        let bumps = has_new_names
+            || regex != Change::None && !waits
+            || self.prefers_another_assignor(turn.config, change);
         let is_outdated = if waits && !bumps {
             self.exchange(turn, (before, after))
         } else {

@@ -178,7 +178,12 @@ impl Kind for Consumer {
         update: &MemberUpdate<'_, Self>,
         input: SubscriptionType,
     ) -> Computation {
-        let assignor = group.preferred_assignor(turn, update);
+        let change = ProfileChange {
+            before: &update.before.profile,
+            after: &update.after.profile,
+            is_new: update.is_new,
+        };
+        let assignor = group.preferred_assignor(&turn.config.group_consumer_assignors, change);
         group.update_assignors(turn, update);
         let joining = update.is_new.then_some(update.number);
         Computation::new(assignor, input, joining, &mut group.target.by_member.assignment)

@@ -1,32 +1,45 @@
 //! The inputs of the assignors: the assignor that most members prefer, and the subscriptions.
 
-use super::member::{Member, Profile};
+use super::member::Profile;
 use super::{Consumer, ConsumerGroup};
 use crate::assignors::{Assignor, TopicIndex};
+use crate::config::Config;
+use crate::modern::epoch::ProfileChange;
 use crate::turn::Turn;
 use alloc::vec::Vec;
 
 type MemberUpdate<'m> = crate::modern::target::MemberUpdate<'m, Consumer>;
 
 impl ConsumerGroup {
+    /// Whether a member's change makes most members prefer another assignor.
+    pub(super) fn prefers_another_assignor(
+        &self,
+        config: &Config,
+        change: ProfileChange<'_, Profile>,
+    ) -> bool {
+        let configured = &config.group_consumer_assignors;
+        change.after.assignor != change.before.assignor
+            && self.current_assignor(configured) != self.preferred_assignor(configured, change)
+    }
+
     /// The assignor that most members prefer. In a tie Kafka takes the first in its hash table,
     /// which is `uniform` unless this request brings the first vote for `range`.
     pub(super) fn preferred_assignor(
         &self,
-        turn: &Turn<'_, '_>,
-        update: &MemberUpdate<'_>,
+        configured: &[Assignor],
+        change: ProfileChange<'_, Profile>,
     ) -> Assignor {
-        let wants = |member: &Member, assignor: Assignor| {
-            usize::from(member.profile.assignor.as_deref() == Some(assignor.name()))
+        let wants = |profile: &Profile, assignor: Assignor| {
+            usize::from(profile.assignor.as_deref() == Some(assignor.name()))
         };
-        let others = |it| self.votes(it).saturating_sub(wants(update.before, it));
-        let votes = |it| others(it) + wants(update.after, it);
+        let others = |it| self.votes(it).saturating_sub(wants(change.before, it));
+        let votes = |it| others(it) + wants(change.after, it);
         let order = if others(Assignor::Range) == 0 && others(Assignor::Uniform) > 0 {
             [Assignor::Range, Assignor::Uniform]
         } else {
             [Assignor::Uniform, Assignor::Range]
         };
-        preferred(&turn.config.group_consumer_assignors, order, votes)
+        preferred(configured, order, votes)
     }
 
     /// The assignor that most members prefer, with all records replayed.

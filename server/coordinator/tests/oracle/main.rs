@@ -15,6 +15,7 @@ mod scope;
 mod tasks;
 mod transactional;
 mod transcript;
+mod votes;
 mod world;
 
 use argued::Argued;

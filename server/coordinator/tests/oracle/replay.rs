@@ -11,6 +11,7 @@ use crate::scope::{Asked, Scope, group_of};
 use crate::tasks;
 use crate::transactional;
 use crate::transcript::{Line, Transcript};
+use crate::votes::Votes;
 use muster_codec::ApiKey;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -82,6 +83,7 @@ struct Replay {
     append_fails: bool,
     /// Groups that became classic since the last load.
     downgraded: BTreeSet<String>,
+    votes: Votes,
     report: Report,
 }
 
@@ -116,6 +118,7 @@ impl Replay {
         muster.narrow(&self.scope, &self.pending);
         self.lose_failed_append(line, &mut kafka, &mut muster, subject);
         self.lose_unserved(line, &mut kafka, &mut muster, subject);
+        self.lose_tied(line, &mut kafka, &mut muster, subject);
         self.lose_misplaced(line, &mut kafka, &mut muster, subject);
         self.lose_fenced_late(line, &mut kafka, &mut muster, subject);
         if op == "reload" || op == "replay" {
@@ -219,6 +222,23 @@ impl Replay {
             kafka.narrow(&self.scope, &self.pending);
             muster.narrow(&self.scope, &self.pending);
         }
+    }
+
+    /// Leaves out a group in which Kafka raises the epoch at each heartbeat of a member.
+    fn lose_tied(
+        &mut self,
+        line: &Line,
+        kafka: &mut Outcome,
+        muster: &mut Outcome,
+        subject: &mut impl Subject,
+    ) {
+        if let Some(group) = self.votes.tied(line, kafka, muster) {
+            subject.muster().into_iter().for_each(|muster| muster.take_back(group));
+            self.lose("assignor-tie", [group.to_owned()], subject);
+            kafka.narrow(&self.scope, &self.pending);
+            muster.narrow(&self.scope, &self.pending);
+        }
+        self.votes.observe(line);
     }
 
     /// Leaves out groups whose partitions Kafka assigned by chance.
