@@ -62,6 +62,10 @@ impl Kind for Consumer {
         group.existing(draft, heartbeat)
     }
 
+    fn is_known(group: &ConsumerGroup, heartbeat: &ConsumerGroupHeartbeatRequest<'_>) -> bool {
+        group.has_sender(&heartbeat.member_id, heartbeat.instance_id.as_deref())
+    }
+
     fn is_unchanged(
         profile: &Profile,
         heartbeat: &ConsumerGroupHeartbeatRequest<'_>,

@@ -110,6 +110,13 @@ impl ConsumerGroup {
         }
     }
 
+    /// Whether the sender of a request has a place in the group: its own, or that of the static
+    /// member whose instance id it has.
+    pub(crate) fn has_sender(&self, member_id: &str, instance_id: Option<&str>) -> bool {
+        self.members.get(member_id).is_some()
+            || instance_id.is_some_and(|it| self.own.static_members.contains_key(it))
+    }
+
     pub(super) fn has_instance(&self, profile: &Profile) -> bool {
         let instance_id = profile.instance_id.as_deref();
         instance_id.is_some_and(|it| self.own.static_members.contains_key(it))

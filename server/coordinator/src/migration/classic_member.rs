@@ -87,12 +87,12 @@ fn joined(
 ) -> Result<JoinGroupResponse<'static>, Refusal> {
     let Some(Group::Consumer(group)) = &mut entry.group else { return unknown() };
     let request = &joining.request;
-    group.refuse_if_full(turn.config, &request.member_id)?;
+    let instance_id = request.group_instance_id.as_deref();
+    group.refuse_if_full(turn.config, || group.has_sender(&request.member_id, instance_id))?;
     let names = request.protocols.iter().map(|it| &*it.name);
     if !group.supports(&request.protocol_type, names) {
         return refuse(ErrorCode::InconsistentGroupProtocol, "");
     }
-    let instance_id = request.group_instance_id.as_deref();
     if is_unknown && joining.requires_member_id() {
         return refuse(ErrorCode::MemberIdRequired, "");
     }

@@ -74,7 +74,7 @@ impl<K: Kind> Group<K> {
         client: Client<'_>,
         heartbeat: &K::Heartbeat<'r>,
     ) -> Result<K::Answer<'r>, Refusal> {
-        self.refuse_if_full(turn.config, heartbeat.member_id())?;
+        self.refuse_if_full(turn.config, || K::is_known(self, heartbeat))?;
         if let Some((number, member)) = self.steady(turn, client, heartbeat) {
             let answer = K::answer(self, turn, heartbeat, member, Outcome::default());
             self.restart_session(turn, number);

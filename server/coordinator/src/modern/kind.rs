@@ -87,6 +87,11 @@ pub(crate) trait Kind: Debug + Default {
         heartbeat: &Self::Heartbeat<'_>,
     ) -> Result<Existing<Self>, Refusal>;
 
+    /// Whether the sender of a heartbeat has a place in the group.
+    fn is_known(group: &Group<Self>, heartbeat: &Self::Heartbeat<'_>) -> bool {
+        group.members.get(heartbeat.member_id()).is_some()
+    }
+
     /// Whether a heartbeat changes nothing of its member. On the path of each heartbeat.
     fn is_unchanged(
         profile: &Self::Profile,

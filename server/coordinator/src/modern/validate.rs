@@ -16,12 +16,17 @@ pub(crate) const JOIN: i32 = 0;
 pub(crate) const LEAVE: i32 = -1;
 
 impl<K: Kind> Group<K> {
+    /// Refuses a sender who has no place in a full group.
+    ///
     /// # Errors
     /// GROUP_MAX_SIZE_REACHED.
-    pub(crate) fn refuse_if_full(&self, config: &Config, member_id: &str) -> Result<(), Refusal> {
+    pub(crate) fn refuse_if_full(
+        &self,
+        config: &Config,
+        is_known: impl FnOnce() -> bool,
+    ) -> Result<(), Refusal> {
         let max = usize::try_from(K::members_max(config)).unwrap_or(0);
-        let is_member = !member_id.is_empty() && self.members.get(member_id).is_some();
-        if self.members.len() >= max.min(GROUP_MEMBERS_MAX) && !is_member {
+        if self.members.len() >= max.min(GROUP_MEMBERS_MAX) && !is_known() {
             return refuse(ErrorCode::GroupMaxSizeReached, "The group has its maximum of members.");
         }
         Ok(())

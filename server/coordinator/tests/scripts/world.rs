@@ -90,8 +90,8 @@ impl World {
     fn configure(&mut self, line: &Line<'_>) {
         for word in &line.words {
             let (key, value) = word.split_once('=').unwrap();
-            let value: i64 = value.parse().unwrap();
             let config = &mut self.config;
+            let value: i64 = value.parse().unwrap();
             match key {
                 "group.initial.rebalance.delay.ms" => {
                     config.group_initial_rebalance_delay_ms = value as i32;
@@ -100,6 +100,7 @@ impl World {
                 "group.consumer.assignment.interval.ms" => {
                     config.group_consumer_assignment_interval_ms = value as i32;
                 }
+                "group.consumer.max.size" => config.group_consumer_max_size = value as i32,
                 "offset.metadata.max.bytes" => config.offset_metadata_max_bytes = value as i32,
                 "offsets.retention.ms" => config.offsets_retention_ms = value,
                 "offsets.retention.check.interval.ms" => {
