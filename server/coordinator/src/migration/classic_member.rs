@@ -3,6 +3,7 @@
 use super::downgrade::{self, Newcomer};
 use super::protocol_metadata;
 use crate::classic::{ClassicGroup, Joining, Parked, leave_each};
+use crate::config::MigrationPolicy;
 use crate::consumer::member::{Member, Profile};
 use crate::consumer::{Consumer, ConsumerGroup};
 use crate::group::{Entry, Group};
@@ -89,6 +90,9 @@ fn joined(
     let request = &joining.request;
     let instance_id = request.group_instance_id.as_deref();
     group.refuse_if_full(turn.config, || group.has_sender(&request.member_id, instance_id))?;
+    if turn.config.group_consumer_migration_policy == MigrationPolicy::Disabled {
+        return refuse(ErrorCode::InconsistentGroupProtocol, "");
+    }
     let names = request.protocols.iter().map(|it| &*it.name);
     if !group.supports(&request.protocol_type, names) {
         return refuse(ErrorCode::InconsistentGroupProtocol, "");
@@ -107,7 +111,7 @@ fn joined(
     let subscription =
         subscription.and_then(|it| ConsumerProtocolSubscription::read(&it.metadata).ok());
     let Some(subscription) = subscription else {
-        return refuse(ErrorCode::UnknownServerError, "");
+        return refuse(ErrorCode::InconsistentGroupProtocol, "");
     };
     let reported = protocol_metadata::reported(turn.topics, &subscription.owned_partitions);
     let profile = profile(joining, &existing.before.profile, &subscription);

@@ -10,8 +10,8 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::GroupRecord;
 use muster_codec::{ErrorCode, GroupRequest, Reader, Request, Response, Uuid, Wall};
 use muster_coordinator::{
-    Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, Output, Producer,
-    RequestId, Topics,
+    Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, MigrationPolicy, Output,
+    Producer, RequestId, Topics,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,6 +91,11 @@ impl World {
         for word in &line.words {
             let (key, value) = word.split_once('=').unwrap();
             let config = &mut self.config;
+            if key == "group.consumer.migration.policy" {
+                let policy = MigrationPolicy::by_name(value).unwrap();
+                config.group_consumer_migration_policy = policy;
+                continue;
+            }
             let value: i64 = value.parse().unwrap();
             match key {
                 "group.initial.rebalance.delay.ms" => {
