@@ -3,7 +3,7 @@
 //! connect.
 
 use crate::offline_change::{change_cluster, image};
-use crate::{server_config, text};
+use crate::serve_tool::{server_config, text};
 use clap::{Args, Subcommand};
 use muster::Failure;
 use muster::addresses::served;

@@ -1,5 +1,6 @@
 //! `muster doctor`: what of the host, the config and the data directory stops or slows muster.
 
+use crate::serve_tool::{config_data, default_shards, read_config};
 use clap::{Args, ValueEnum};
 use muster::addresses::{resolve, served};
 use muster::config::Config;
@@ -132,7 +133,7 @@ fn read_facts(file: &Path) -> Result<Facts, String> {
 fn asked(command: &DoctorCommand) -> Result<Asked, String> {
     let (config, wrong_lines) = match &command.config {
         Some(file) => {
-            let (config, findings) = super::read_config(file, &command.configs)?;
+            let (config, findings) = read_config(file, &command.configs)?;
             (config, findings.fatal().count())
         }
         None => {
@@ -140,12 +141,12 @@ fn asked(command: &DoctorCommand) -> Result<Asked, String> {
             (config, findings.fatal().count())
         }
     };
-    let data = command.data.clone().unwrap_or_else(|| super::config_data(&config));
+    let data = command.data.clone().unwrap_or_else(|| config_data(&config));
     Ok(Asked {
         root: command.root.clone(),
         listen: addresses(&config, command.listen.as_deref(), &data)?,
         data,
-        shards: command.shards.unwrap_or_else(|| super::default_shards(&config)),
+        shards: command.shards.unwrap_or_else(|| default_shards(&config)),
         interface: command.interface.clone(),
         irq_cpus: command.irq_cpus.clone(),
         wrong_lines,

@@ -1,0 +1,180 @@
+//! `muster serve`: the arguments of the server, and what it does without them.
+
+use crate::user_tool::MechanismName;
+use clap::{Args, ValueEnum};
+use muster::Failure;
+use muster::addresses::{resolve, served};
+use muster::config::{self, Config, Findings};
+use muster::logging;
+use muster::serve::{Options, serve};
+use muster::users::FirstUser;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The version, and the commit it was built from.
+pub(crate) const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("MUSTER_BUILD"), ")");
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// A file in the form of Kafka's server.properties.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Report the lines of a file that are wrong or have no effect in muster, and exit: with 0 if
+    /// the server would start with it, else with 1.
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    check_config: Option<PathBuf>,
+    /// Print all keys with their defaults, and what becomes of each, and exit.
+    #[arg(long)]
+    help_configs: bool,
+    /// The address of the first shard; the others listen on the next ports. No host means all
+    /// interfaces [default: the file's listeners, or 127.0.0.1:9092].
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// The address that clients connect to for the first shard; the others follow on the next ports
+    /// [default: the file's advertised.listeners, or the address of --listen; for all interfaces
+    /// this host's name].
+    #[arg(long, value_name = "HOST[:PORT]")]
+    advertise: Option<String>,
+    /// The data directory; it is created if necessary [default: the file's log.dirs, or ./data].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The number of shards, each with a core and a port of its own [default: one for each usable
+    /// core, at most offsets.topic.num.partitions].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    shards: Option<u32>,
+    /// Make a new data directory with this user of SCRAM, so that clients can log in at the first
+    /// start. A directory that exists stays as it is.
+    #[arg(long, value_name = "NAME")]
+    first_user: Option<String>,
+    /// A file with the password of the first user, in its first line [default: the environment's
+    /// MUSTER_FIRST_USER_PASSWORD].
+    #[arg(long, value_name = "FILE", requires = "first_user")]
+    first_user_password_file: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = MechanismName::Sha256, requires = "first_user")]
+    first_user_mechanism: MechanismName,
+    /// The form of the lines of the log.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Configs, which override the file's and those that clients alter.
+    #[arg(value_name = "KEY=VALUE")]
+    configs: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl From<LogFormat> for logging::Format {
+    fn from(format: LogFormat) -> Self {
+        match format {
+            LogFormat::Text => Self::Text,
+            LogFormat::Json => Self::Json,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: Serve) -> ExitCode {
+    match arguments {
+        Serve { help_configs: true, .. } => print(&config::help()),
+        Serve { check_config: Some(file), configs, .. } => check_config(&file, &configs),
+        arguments => serve_until_stopped(arguments),
+    }
+}
+
+fn serve_until_stopped(arguments: Serve) -> ExitCode {
+    if let Err(error) = logging::start(arguments.log_format.into()) {
+        eprintln!("could not start to log: {error}");
+        return ExitCode::FAILURE;
+    }
+    match options(arguments).and_then(|options| serve(&options)) {
+        Ok(()) => {
+            logging::flush();
+            ExitCode::SUCCESS
+        }
+        Err(failure) => logging::fail(failure),
+    }
+}
+
+fn options(arguments: Serve) -> Result<Options, Failure> {
+    let first_user = arguments.first_user.map(|name| FirstUser {
+        name,
+        mechanism: arguments.first_user_mechanism.into(),
+        password_file: arguments.first_user_password_file,
+    });
+    let mut config = server_config(arguments.config.as_deref(), &arguments.configs)?;
+    let data = arguments.data.unwrap_or_else(|| config_data(&config));
+    let data = std::path::absolute(data)?;
+    let (listen, advertise) = (arguments.listen.as_deref(), arguments.advertise.as_deref());
+    let served = served(&config, listen, advertise, &data)?;
+    let listeners = served.listeners.iter();
+    let listen = listeners.map(|it| resolve(&it.listen)).collect::<Result<_, _>>()?;
+    config.served = Some(served.clone());
+    Ok(Options {
+        version: VERSION,
+        listen,
+        served,
+        data,
+        shards: arguments.shards.unwrap_or_else(|| default_shards(&config)),
+        config_file: arguments.config,
+        config,
+        first_user,
+    })
+}
+
+/// The configs of a file, and those of the command line.
+pub(crate) fn server_config(file: Option<&Path>, words: &[String]) -> Result<Config, Failure> {
+    let Some(file) = file else { return Ok(Config::load("", words)?) };
+    match read_config(file, words)? {
+        (_, findings) if findings.fatal().next().is_some() => Err(findings.into()),
+        (config, _) => Ok(config),
+    }
+}
+
+/// The first of `log.dirs`: muster uses one directory.
+pub(crate) fn config_data(config: &Config) -> PathBuf {
+    config.data_dirs().first().map_or_else(|| "data".into(), PathBuf::from)
+}
+
+pub(crate) fn read_config(file: &Path, words: &[String]) -> Result<(Config, Findings), String> {
+    let bytes = std::fs::read(file)
+        .map_err(|error| format!("could not read {}: {error}", file.display()))?;
+    let (config, mut findings) = Config::read(&text(bytes), words);
+    findings.file = Some(file.display().to_string());
+    Ok((config, findings))
+}
+
+/// Java reads such files as Latin-1, in which every byte is a character.
+pub(crate) fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect())
+}
+
+/// The reader may have closed the pipe.
+fn print(text: &str) -> ExitCode {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn check_config(file: &Path, words: &[String]) -> ExitCode {
+    match read_config(file, words) {
+        Ok((_, findings)) => {
+            let (text, fatal) = (findings.report(), findings.fatal().count());
+            let printed = print(&text);
+            if fatal == 0 { printed } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("muster: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A shard for each usable core, unless some would have nothing to do.
+pub(crate) fn default_shards(config: &Config) -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    cores.min(config.offsets_topic_num_partitions.max(1).unsigned_abs())
+}
