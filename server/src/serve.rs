@@ -10,7 +10,7 @@ use crate::backup;
 use crate::certificates::{CertificateThread, Certificates};
 use crate::clock::{self, Clock, wall};
 use crate::cluster::ClusterImage;
-use crate::config::{Config, Served, ServedListener, ShardTls};
+use crate::config::{Config, Served, ShardTls};
 use crate::data_dir::{DataDir, Meta};
 use crate::descriptors::Descriptors;
 use crate::directories::sync_left;
@@ -33,12 +33,11 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use driver::{Choice, Driver};
 use lines::{log_addresses, log_file_size_limit, log_start, log_unused, log_without_effect};
 use muster_tls::Tls;
-use muster_uring::{ConnectionBudget, ListenerId};
-use ports::endpoints;
+use muster_uring::ConnectionBudget;
+use ports::{endpoints, listen_on_all, wait_for_ports};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
-use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -67,18 +66,11 @@ pub struct Options {
     pub first_user: Option<FirstUser>,
 }
 
-/// Connections that the kernel queues on a listener before they are accepted.
-const BACKLOG: u32 = 4096;
-
 /// Signals that do not end the server: a closed terminal sends the first.
 const PASSING: &[i32] = &[SIGHUP, SIGUSR1, SIGUSR2];
 
 /// A signal this soon after another counts as the same: some tools signal a process and its group.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
-
-/// The time to wait for an address in use, and between attempts.
-const LISTEN_PATIENCE: Duration = Duration::from_secs(3);
-const LISTEN_RETRY: Duration = Duration::from_millis(20);
 
 /// Serves until SIGTERM or SIGINT.
 ///
@@ -95,6 +87,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let descriptors = Descriptors::share(&open_files, options.shards)?;
     let driver = Choice::make(&options.config, options.shards)?;
     let endpoints = endpoints(options)?;
+    wait_for_ports(options)?;
     let certificates = Certificates::load(&options.config, &options.served.listeners)?;
     let states = ShardStates::new(options.shards);
     let telemetry = TelemetryThread::start(&options.config)?;
@@ -399,49 +392,6 @@ fn prepare<D: muster_uring::Driver>(
     let mut reactor = DrivenReactor::new(parts, files);
     reactor.secure(altered.unwrap_or(start.tls));
     Ok((shard, reactor))
-}
-
-/// Opens the listeners of a shard, in order.
-fn listen_on_all(
-    driver: &mut impl muster_uring::Driver,
-    options: &Options,
-    number: u32,
-) -> Result<Vec<ListenerId>, Failure> {
-    let addresses = options.listen.iter().zip(&options.served.listeners);
-    let listen = |(first, listener): (&SocketAddr, &ServedListener)| {
-        let mut address = *first;
-        address.set_port(listener.listen.of_shard(number)?.port);
-        let id = listen(driver, address);
-        Ok(id.map_err(|error| not_listened(options, (*first, address), number, &error))?)
-    };
-    addresses.map(listen).collect()
-}
-
-/// Listens; retries for a while if the address is in use: the kernel holds the listener of a killed
-/// server until its ring is released.
-fn listen(driver: &mut impl muster_uring::Driver, address: SocketAddr) -> io::Result<ListenerId> {
-    let deadline = Instant::now() + LISTEN_PATIENCE;
-    loop {
-        match driver.listen(address, BACKLOG) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
-                thread::sleep(LISTEN_RETRY);
-            }
-            result => return result,
-        }
-    }
-}
-
-fn not_listened(
-    options: &Options,
-    (first, address): (SocketAddr, SocketAddr),
-    number: u32,
-    error: &io::Error,
-) -> String {
-    let (first, last) = (first.port(), first.port() + options.shards as u16 - 1);
-    format!(
-        "could not listen on {address}, the port of shard {number}: {error}. Each shard has a \
-         port, {first} to {last}: free it, or choose others with --listen or fewer with --shards"
-    )
 }
 
 /// Waits for a signal, or for all shards to end. Returns how each ended, and when a stop was

@@ -117,13 +117,18 @@ fn an_ipv6_address_is_listened_on_and_advertised() {
 }
 
 #[test]
-fn a_port_in_use_is_reported_with_its_shard() {
-    let data = tempfile::tempdir().unwrap();
+fn a_port_in_use_is_reported_with_its_shard_and_nothing_is_made() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
     let port = free_ports(2);
     let _other = TcpListener::bind(("127.0.0.1", port + 1)).unwrap();
-    let text = refused(&mut command(data.path(), port, 2, &[]));
-    let expected = format!("could not listen on 127.0.0.1:{}, the port of shard 1", port + 1);
+    let text = refused(&mut command(&data, port, 2, &[]));
+    let in_use = port + 1;
+    assert!(text.contains(&format!("shards: 2, on 127.0.0.1:{port} to {in_use}")), "{text}");
+    assert!(text.contains(&format!("127.0.0.1:{in_use} is in use: waits up to 3 s")), "{text}");
+    let expected = format!("could not listen on 127.0.0.1:{in_use}, the port of shard 1");
     assert!(text.contains(&expected), "{text}");
+    assert!(!data.exists());
 }
 
 #[test]

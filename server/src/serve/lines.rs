@@ -11,10 +11,24 @@ use tracing::{info, warn};
 
 pub(super) fn log_start(options: &Options) {
     let data = options.data.display();
+    let ports = ports(options);
     let file = options.config_file.as_deref().map(Path::display);
     let file =
         file.map_or_else(|| "no config file".to_owned(), |file| format!("configs from {file}"));
-    info!("muster {}: data in {data}, {file}, shards: {}", options.version, options.shards);
+    let Options { version, shards, .. } = options;
+    info!("muster {version}: data in {data}, {file}, shards: {shards}, on {ports}");
+}
+
+/// The addresses of the first shard, each with the last port of the others.
+fn ports(options: &Options) -> String {
+    let of_listener = |listener: &ServedListener| {
+        let last = listener.listen.of_shard(options.shards - 1).ok();
+        match last.filter(|last| last.port > listener.listen.port) {
+            Some(last) => format!("{} to {}", listener.listen, last.port),
+            None => listener.listen.to_string(),
+        }
+    };
+    options.served.listeners.iter().map(of_listener).collect::<Vec<_>>().join(", ")
 }
 
 /// Logs where each shard listens, and warns of addresses that clients cannot use.

@@ -4,6 +4,19 @@ use super::Options;
 use crate::Failure;
 use crate::cluster::{Endpoint, Endpoints};
 use crate::config::{Address, ServedListener};
+use muster_uring::ListenerId;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
+use tracing::warn;
+
+/// Connections that the kernel queues on a listener before they are accepted.
+const BACKLOG: u32 = 4096;
+
+/// The time to wait for an address in use, and between attempts.
+const LISTEN_PATIENCE: Duration = Duration::from_secs(3);
+const LISTEN_RETRY: Duration = Duration::from_millis(20);
 
 /// The advertised addresses of each shard. Also checks, before anything is changed, that each has
 /// its ports to listen on.
@@ -22,6 +35,82 @@ pub(super) fn endpoints(options: &Options) -> Result<Endpoints, Failure> {
         (0..options.shards).map(endpoint).collect::<Result<Box<[_]>, Failure>>()
     };
     Ok(Endpoints::new(listeners.iter().map(of_listener).collect::<Result<Vec<_>, _>>()?))
+}
+
+/// Waits, before anything is made, until all ports of the shards are free.
+///
+/// # Errors
+/// One is in use all the time, or its address cannot be listened on.
+pub(super) fn wait_for_ports(options: &Options) -> Result<(), Failure> {
+    let deadline = Instant::now() + LISTEN_PATIENCE;
+    for number in 0..options.shards {
+        let is_free = |address| listen_until(deadline, address, TcpListener::bind).map(drop);
+        on_all(options, number, is_free)?;
+    }
+    Ok(())
+}
+
+/// Opens the listeners of a shard, in order.
+pub(super) fn listen_on_all(
+    driver: &mut impl muster_uring::Driver,
+    options: &Options,
+    number: u32,
+) -> Result<Vec<ListenerId>, Failure> {
+    let deadline = Instant::now() + LISTEN_PATIENCE;
+    let mut listen =
+        |address| listen_until(deadline, address, |address| driver.listen(address, BACKLOG));
+    on_all(options, number, &mut listen)
+}
+
+/// Calls `listen` with each address of a shard.
+fn on_all<L>(
+    options: &Options,
+    number: u32,
+    mut listen: impl FnMut(SocketAddr) -> io::Result<L>,
+) -> Result<Vec<L>, Failure> {
+    let addresses = options.listen.iter().zip(&options.served.listeners);
+    let listen = |(first, listener): (&SocketAddr, &ServedListener)| {
+        let mut address = *first;
+        address.set_port(listener.listen.of_shard(number)?.port);
+        let listened = listen(address);
+        Ok(listened.map_err(|error| not_listened(options, (*first, address), number, &error))?)
+    };
+    addresses.map(listen).collect()
+}
+
+/// Listens; retries for a while if the address is in use: the kernel holds the listener of a killed
+/// server until its ring is released.
+fn listen_until<L>(
+    deadline: Instant,
+    address: SocketAddr,
+    mut listen: impl FnMut(SocketAddr) -> io::Result<L>,
+) -> io::Result<L> {
+    let mut has_waited = false;
+    loop {
+        match listen(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                if !std::mem::replace(&mut has_waited, true) {
+                    let seconds = LISTEN_PATIENCE.as_secs();
+                    warn!("{address} is in use: waits up to {seconds} s for it");
+                }
+                thread::sleep(LISTEN_RETRY);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn not_listened(
+    options: &Options,
+    (first, address): (SocketAddr, SocketAddr),
+    number: u32,
+    error: &io::Error,
+) -> String {
+    let (first, last) = (first.port(), first.port() + options.shards as u16 - 1);
+    format!(
+        "could not listen on {address}, the port of shard {number}: {error}. Each shard has a \
+         port, {first} to {last}: free it, or choose others with --listen or fewer with --shards"
+    )
 }
 
 /// Checks that the shards need no port twice.
