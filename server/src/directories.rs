@@ -4,6 +4,7 @@
 use rustix::fs::Mode;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Permissions that a data directory never grants: it holds keys of SCRAM users and of TLS.
@@ -14,6 +15,29 @@ const WITHHELD: Mode = Mode::WGRP.union(Mode::RWXO);
 pub fn withhold_permissions() {
     let inherited = rustix::process::umask(WITHHELD);
     rustix::process::umask(inherited | WITHHELD);
+}
+
+/// Makes this process create what the group may write (0770 and 0660), if the group may write in
+/// the data directory: whoever made it so has the next server run as another user of the group, as
+/// OpenShift does. A umask that withholds all from the group is obeyed.
+pub(crate) fn share_with_group(data: &Path) -> io::Result<()> {
+    let umask = rustix::process::umask(WITHHELD);
+    let is_shared = !umask.contains(Mode::RGRP) && is_shared_with_group(data)?;
+    rustix::process::umask(if is_shared { umask - Mode::WGRP } else { umask });
+    Ok(())
+}
+
+/// Whether the group may write in a directory. One that does not exist will have the group of the
+/// directory around it, and its bits, if that is set to pass them on (setgid).
+fn is_shared_with_group(data: &Path) -> io::Result<bool> {
+    let has = |mode: Mode, bits: Mode| mode.contains(bits) && !mode.contains(Mode::SVTX);
+    match fs::metadata(data) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let around = data.ancestors().skip(1).find_map(|it| fs::metadata(it).ok());
+            Ok(around.is_some_and(|it| has(it.mode().into(), Mode::WGRP | Mode::SGID)))
+        }
+        found => Ok(has(found?.mode().into(), Mode::WGRP)),
+    }
 }
 
 /// Makes the name of a file durable, and those of its parent directories below `data`. (A sync of
@@ -82,6 +106,22 @@ mod tests {
         sync_names(place.path(), &directory.join("00000000000000000001.log")).unwrap();
         let elsewhere = place.path().join("shards-3/1/file");
         assert!(sync_names(place.path(), &elsewhere).is_err(), "an absent directory");
+    }
+
+    #[test]
+    fn a_directory_is_the_groups_where_it_or_the_one_around_it_says_so() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("data");
+        let of_place = |mode| {
+            fs::set_permissions(place.path(), fs::Permissions::from_mode(mode)).unwrap();
+            [is_shared_with_group(place.path()), is_shared_with_group(&data)].map(Result::unwrap)
+        };
+        assert_eq!(of_place(0o755), [false, false]);
+        assert_eq!(of_place(0o770), [true, false], "it exists, and makes no promise for others");
+        assert_eq!(of_place(0o2770), [true, true], "as volumes with fsGroup");
+        assert_eq!(of_place(0o1777), [false, false], "as /tmp");
+        assert_eq!(of_place(0o3777), [false, false]);
     }
 
     #[test]

@@ -4,7 +4,9 @@
 
 use crate::support::driver::{EPERM, refuse_io_uring};
 use crate::support::offsets::{commit, committed};
-use crate::support::{Server, command, create_topic, free_ports};
+use crate::support::{Server, command, create_topic, free_ports, produce};
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -48,6 +50,45 @@ fn a_server_needs_nothing_but_its_data_directory() {
         assert_eq!(scope.spawn(|| story(false, 1)).join().unwrap(), 0, "a small ring");
         assert_eq!(scope.spawn(|| story(true, 2)).join().unwrap(), 1, "polled");
     });
+}
+
+/// As OpenShift: each start of a pod may have another user, always of group 0.
+#[test]
+fn a_second_user_of_the_group_continues_with_the_data() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+    let data = place.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::set_permissions(&data, Permissions::from_mode(0o770)).unwrap();
+    let start = |user: &str| {
+        let words = ["setpriv", user, "--regid=0", "--clear-groups", "--"];
+        let port = free_ports(1);
+        let server = command(&data, port, 1, &[]);
+        Server::of(wrapped(words, &server), &data, port, 1)
+    };
+    let tried = Command::new("setpriv").args(["--reuid=12345", "--regid=0", "true"]).status();
+    if !tried.is_ok_and(|status| status.success()) {
+        return test_skips::skip("to become another user needs root, and setpriv");
+    }
+    let mut server = start("--reuid=12345");
+    create_topic(&server, "orders", 1);
+    for offset in [41, 42] {
+        commit(&server, "g", "orders", 0, offset);
+        assert_eq!(committed(&server, "g")[&("orders".to_owned(), 0)].0, offset);
+        assert_eq!(produce(&mut server.client(0), "orders", b"record"), Some(offset - 41));
+        assert!(server.stop().success());
+        server = start("--reuid=23456");
+        assert_eq!(committed(&server, "g")[&("orders".to_owned(), 0)].0, offset);
+    }
+    let mut left = vec![data.clone()];
+    while let Some(path) = left.pop() {
+        let meta = std::fs::symlink_metadata(&path).unwrap();
+        let (mode, of_kind) = (meta.mode() & 0o777, if meta.is_dir() { 0o770 } else { 0o660 });
+        assert_eq!(mode, of_kind, "{} has {mode:o}", path.display());
+        if meta.is_dir() {
+            left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
 }
 
 /// A control group with the time of one core; removed when dropped.

@@ -14,7 +14,7 @@ pub(crate) use contents::traces_of_use;
 
 use crate::clock::wall;
 use crate::config::Config;
-use crate::directories;
+use crate::directories::{self, share_with_group};
 use crate::files::block_bytes;
 use crate::offline::{OfflineLog, log_config};
 use crate::placement::{CONTROLLER, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
@@ -63,6 +63,7 @@ impl DataDir {
         ids: &mut dyn Ids,
         first: impl FnOnce(&Meta) -> Result<Vec<ClusterRecord<'static>>, DataDirError>,
     ) -> Result<Self, DataDirError> {
+        share_with_group(path).map_err(|error| failed("look at", path, error))?;
         make(path).map_err(|error| failed("create", path, error))?;
         let lock = lock(path)?;
         let mut meta =
@@ -101,6 +102,7 @@ impl DataDir {
     /// Those of [`Self::open_read_only`], and a directory that was not finished.
     pub fn hold(path: &Path) -> Result<Self, DataDirError> {
         let lock = lock(path)?;
+        share_with_group(path).map_err(|error| failed("look at", path, error))?;
         let meta = stamp_of(path)?;
         if meta.state == State::Making {
             let what = "the directory is not complete yet: the server completes it when it starts";
