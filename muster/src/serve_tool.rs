@@ -41,7 +41,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The number of shards, each with a core and a port of its own [default: one for each usable
-    /// core, at most offsets.topic.num.partitions].
+    /// core, at most offsets.topic.num.partitions, and one where fewer than four are usable].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: Option<u32>,
     /// Make a new data directory with this user of SCRAM, so that clients can log in at the first
@@ -76,6 +76,9 @@ impl From<LogFormat> for logging::Format {
         }
     }
 }
+
+/// Fewer cores than these are shared by clients and server: one shard serves with one port.
+const CORES_FOR_SHARDS: u32 = 4;
 
 pub(crate) fn run(arguments: Serve) -> ExitCode {
     match arguments {
@@ -173,8 +176,9 @@ fn check_config(file: &Path, words: &[String]) -> ExitCode {
     }
 }
 
-/// A shard for each usable core, unless some would have nothing to do.
+/// A shard for each usable core, unless some would have nothing to do; one where few are usable.
 pub(crate) fn default_shards(config: &Config) -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-    cores.min(config.offsets_topic_num_partitions.max(1).unsigned_abs())
+    let shards = if cores < CORES_FOR_SHARDS { 1 } else { cores };
+    shards.min(config.offsets_topic_num_partitions.max(1).unsigned_abs())
 }
