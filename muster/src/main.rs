@@ -18,7 +18,7 @@ use config_tool::ConfigCommand;
 use doctor_tool::DoctorCommand;
 use muster::directories::withhold_permissions;
 use muster_log_tools::LogCommand;
-use serve_tool::{Serve, VERSION, config_data, server_config};
+use serve_tool::{Kind, Serve, VERSION, config_data, server_config};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use user_tool::UserCommand;
@@ -41,6 +41,12 @@ enum Command {
     /// The keys of FILE and of KEY=VALUE are those of Kafka's server.properties; docs/configs.md
     /// lists them, with the effect of each in muster.
     Serve(Serve),
+    /// Serve a developer or a test: one shard, no waiting for further members, and data that go.
+    ///
+    /// Options and configs are those of `muster serve`, and win over what is different here:
+    /// --shards is 1, --data is a temporary directory that is removed when the server ends, and
+    /// the delays before the first rebalance of a group are 0.
+    Dev(Serve),
     /// Print and change stored configs, while no server runs.
     Config(ConfigCommand),
     /// Print and change the users of SCRAM, while no server runs.
@@ -67,7 +73,8 @@ fn main() -> ExitCode {
         withhold_permissions();
     }
     match command {
-        Command::Serve(arguments) => serve_tool::run(arguments),
+        Command::Serve(arguments) => serve_tool::run(Kind::Server, arguments),
+        Command::Dev(arguments) => serve_tool::run(Kind::Dev, arguments),
         Command::Backup(command) => back_up(&command),
         Command::Doctor(command) => doctor_tool::run(&command),
         Command::Generate { directory } => generate::run(Cli::command(), &directory),

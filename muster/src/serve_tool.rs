@@ -1,10 +1,11 @@
-//! `muster serve`: the arguments of the server, and what it does without them.
+//! `muster serve` and `muster dev`: the arguments of the server, and what it does without them.
 
 use crate::user_tool::MechanismName;
 use clap::{Args, ValueEnum};
 use muster::Failure;
 use muster::addresses::{resolve, served};
 use muster::config::{self, Config, Findings};
+use muster::data_place::{DataPlace, IN_MEMORY};
 use muster::logging;
 use muster::serve::{Options, serve};
 use muster::users::FirstUser;
@@ -37,7 +38,8 @@ pub(crate) struct Serve {
     /// this host's name].
     #[arg(long, value_name = "HOST[:PORT]")]
     advertise: Option<String>,
-    /// The data directory; it is created if necessary [default: the file's log.dirs, or ./data].
+    /// The data directory; it is created if necessary. `:memory:` is a directory in memory, which
+    /// is removed when the server ends [default: the file's log.dirs, or ./data].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The number of shards, each with a core and a port of its own [default: one for each usable
@@ -77,23 +79,39 @@ impl From<LogFormat> for logging::Format {
     }
 }
 
+/// The kind of server: what holds where neither options nor configs say otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Server,
+    /// For a developer: one shard, no waiting, and no data that stay.
+    Dev,
+}
+
+/// The configs of a server for a developer. All kinds of groups are served, and topics created
+/// when a client names them, by the defaults of all servers.
+const DEV_CONFIGS: &[(&str, &str)] =
+    &[("group.initial.rebalance.delay.ms", "0"), ("group.streams.initial.rebalance.delay.ms", "0")];
+
+/// No disk has to keep room for what goes with the server.
+const PASSING_DATA_CONFIGS: &[(&str, &str)] = &[("disk.reserve.bytes", "0")];
+
 /// Fewer cores than these are shared by clients and server: one shard serves with one port.
 const CORES_FOR_SHARDS: u32 = 4;
 
-pub(crate) fn run(arguments: Serve) -> ExitCode {
+pub(crate) fn run(kind: Kind, arguments: Serve) -> ExitCode {
     match arguments {
         Serve { help_configs: true, .. } => print(&config::help()),
         Serve { check_config: Some(file), configs, .. } => check_config(&file, &configs),
-        arguments => serve_until_stopped(arguments),
+        arguments => serve_until_stopped(kind, arguments),
     }
 }
 
-fn serve_until_stopped(arguments: Serve) -> ExitCode {
+fn serve_until_stopped(kind: Kind, arguments: Serve) -> ExitCode {
     if let Err(error) = logging::start(arguments.log_format.into()) {
         eprintln!("could not start to log: {error}");
         return ExitCode::FAILURE;
     }
-    match options(arguments).and_then(|options| serve(&options)) {
+    match serve_with(kind, arguments) {
         Ok(()) => {
             logging::flush();
             ExitCode::SUCCESS
@@ -102,15 +120,50 @@ fn serve_until_stopped(arguments: Serve) -> ExitCode {
     }
 }
 
-fn options(arguments: Serve) -> Result<Options, Failure> {
+/// Serves; a directory that goes is gone when this returns.
+fn serve_with(kind: Kind, arguments: Serve) -> Result<(), Failure> {
+    let mut config = server_config(arguments.config.as_deref(), &arguments.configs)?;
+    if kind == Kind::Dev {
+        config.default_to(DEV_CONFIGS).map_err(|invalid| invalid.to_string())?;
+    }
+    let place = data_place(kind, &arguments, &config)?;
+    if place.goes() {
+        config.default_to(PASSING_DATA_CONFIGS).map_err(|invalid| invalid.to_string())?;
+    }
+    serve(&options(kind, arguments, config, &place)?)
+}
+
+/// The place that was named, or the default one.
+fn data_place(kind: Kind, arguments: &Serve, config: &Config) -> Result<DataPlace, Failure> {
+    let is_set = |key| config.set_text(key).is_some();
+    let is_named = arguments.data.is_some() || is_set("log.dirs") || is_set("log.dir");
+    let path = arguments.data.clone().unwrap_or_else(|| config_data(config));
+    if path == Path::new(IN_MEMORY) {
+        if config.flushes_records() {
+            let words = "log.flush.interval.messages has records flushed to a disk, and data in \
+                         memory are on none: leave one of both out";
+            return Err(words.into());
+        }
+        return Ok(DataPlace::in_memory()?);
+    }
+    match kind {
+        Kind::Dev if !is_named => Ok(DataPlace::temporary()?),
+        Kind::Dev | Kind::Server => Ok(DataPlace::named(&path)?),
+    }
+}
+
+fn options(
+    kind: Kind,
+    arguments: Serve,
+    mut config: Config,
+    place: &DataPlace,
+) -> Result<Options, Failure> {
     let first_user = arguments.first_user.map(|name| FirstUser {
         name,
         mechanism: arguments.first_user_mechanism.into(),
         password_file: arguments.first_user_password_file,
     });
-    let mut config = server_config(arguments.config.as_deref(), &arguments.configs)?;
-    let data = arguments.data.unwrap_or_else(|| config_data(&config));
-    let data = std::path::absolute(data)?;
+    let data = place.path().to_owned();
     let (listen, advertise) = (arguments.listen.as_deref(), arguments.advertise.as_deref());
     let served = served(&config, listen, advertise, &data)?;
     let listeners = served.listeners.iter();
@@ -121,7 +174,12 @@ fn options(arguments: Serve) -> Result<Options, Failure> {
         listen,
         served,
         data,
-        shards: arguments.shards.unwrap_or_else(|| default_shards(&config)),
+        data_goes: place.goes(),
+        shards: arguments.shards.unwrap_or_else(|| match kind {
+            Kind::Dev => 1,
+            Kind::Server => default_shards(&config),
+        }),
+        is_for_developer: kind == Kind::Dev,
         config_file: arguments.config,
         config,
         first_user,

@@ -18,6 +18,7 @@ pub mod cluster;
 pub mod config;
 mod controller;
 pub mod data_dir;
+pub mod data_place;
 mod descriptors;
 pub mod directories;
 pub mod disk_reserve;

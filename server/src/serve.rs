@@ -31,7 +31,9 @@ use crate::trash;
 use crate::users::FirstUser;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use driver::{Choice, Driver};
-use lines::{log_addresses, log_file_size_limit, log_start, log_unused, log_without_effect};
+use lines::{
+    log_addresses, log_file_size_limit, log_hints, log_start, log_unused, log_without_effect,
+};
 use muster_tls::Tls;
 use muster_uring::ConnectionBudget;
 use ports::{endpoints, listen_on_all, wait_for_ports};
@@ -61,7 +63,11 @@ pub struct Options {
     pub served: Served,
     /// Absolute, as it appears in answers and in the log.
     pub data: PathBuf,
+    /// Whether the directory is removed when the server ends.
+    pub data_goes: bool,
     pub shards: u32,
+    /// Whether the log has the lines that a developer needs first.
+    pub is_for_developer: bool,
     /// For a new data directory.
     pub first_user: Option<FirstUser>,
 }
@@ -143,6 +149,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     log_addresses(options)?;
     let cluster = &directory.meta.cluster_id;
     info!("ready after {} ms: cluster {cluster}", began.elapsed().as_millis());
+    log_hints(options);
     metrics::watch(states.clone(), peers)?;
     notify(READY);
     let bound = StopBound::new(&options.config, states);

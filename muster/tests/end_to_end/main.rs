@@ -21,6 +21,7 @@ mod crash_migration;
 mod crash_mixed;
 mod damage_while_serving;
 mod descriptors;
+mod dev;
 mod disk_reserve;
 mod disk_room;
 mod disk_soak;

@@ -137,6 +137,11 @@ impl Config {
         self.group_coordinator_rebalance_protocols.iter().any(|protocol| protocol == name)
     }
 
+    /// Whether topics have their records flushed, unless they say otherwise.
+    pub fn flushes_records(&self) -> bool {
+        self.log_flush_interval_messages < i64::MAX
+    }
+
     /// `offsets.topic.segment.bytes`, as near to it as a shard's log can have it.
     pub fn segment_bytes(&self) -> u32 {
         let wanted = self.offsets_topic_segment_bytes.unsigned_abs();

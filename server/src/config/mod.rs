@@ -116,6 +116,20 @@ impl Config {
         (config, findings)
     }
 
+    /// Sets keys that neither the file nor the command line has.
+    ///
+    /// # Errors
+    /// A value is invalid.
+    pub fn default_to(&mut self, defaults: &[(&str, &str)]) -> Result<(), InvalidValue> {
+        for (name, value) in defaults {
+            if let Some(key) = Self::key(name).filter(|key| !self.set.contains_key(key.name)) {
+                key.set(self, value)?;
+                self.set.insert(key.name, (*value).to_owned());
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a pair over, or finds why not.
     fn take(&mut self, line: Option<usize>, name: &str, value: &str, findings: &mut Findings) {
         let Some(key) = Self::key(name) else {

@@ -31,6 +31,21 @@ fn ports(options: &Options) -> String {
     options.served.listeners.iter().map(of_listener).collect::<Vec<_>>().join(", ")
 }
 
+/// Logs what a developer needs first.
+pub(super) fn log_hints(options: &Options) {
+    let listener = options.served.listeners.first().filter(|_| options.is_for_developer);
+    let Some(listener) = listener else { return };
+    let (address, data) = (&listener.advertised, options.data.display());
+    info!("clients need: bootstrap.servers={address}");
+    info!("try: echo hello | kcat -b {address} -P -t greetings; kcat -b {address} -G me greetings");
+    let fate = if options.data_goes {
+        "removed when the server ends; --data DIR keeps them"
+    } else {
+        "kept when the server ends"
+    };
+    info!("data are in {data}, {fate}");
+}
+
 /// Logs where each shard listens, and warns of addresses that clients cannot use.
 pub(super) fn log_addresses(options: &Options) -> Result<(), Failure> {
     let listeners = &options.served.listeners;
