@@ -135,7 +135,7 @@ impl Drop for DataPlace {
     }
 }
 
-/// What cannot be removed is by the next server: nobody waits for an answer.
+/// A directory that cannot be removed now is removed by the next server.
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_dir_all(path) {
         debug!("could not remove {}: {error}", path.display());

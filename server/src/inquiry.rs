@@ -40,6 +40,23 @@ pub(crate) enum About {
     Shares(Option<SharesPlace>),
     /// Share partitions of a group.
     SharesOf(Arc<str>),
+    /// A slice of a reset, which changes something: the answer is sent once that is durable.
+    Reset(Reset),
+}
+
+/// The removal of all that clients have made.
+#[derive(Debug)]
+pub(crate) enum Reset {
+    Transactions,
+    /// Groups from a place on; None for the first.
+    Groups(Option<SurveyPlace>),
+    /// The state that all shards share, at the controller.
+    Cluster,
+    /// Whether the shard has the image without that: its versions of topics and of access.
+    Taken {
+        topics: i64,
+        access: i64,
+    },
 }
 
 /// The answer to a question.
@@ -58,6 +75,8 @@ pub(crate) enum Finding {
     Group(Box<GroupFound>),
     /// Share partitions, and the place of the next ones.
     Shares(Vec<ShareStart>, Option<SharesPlace>),
+    /// The next slice; None after the last.
+    Reset(Option<Reset>),
 }
 
 /// A share partition.

@@ -32,11 +32,11 @@ use crate::users::FirstUser;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use driver::{Choice, Driver};
 use lines::{
-    log_addresses, log_file_size_limit, log_hints, log_start, log_unused, log_without_effect,
+    log_addresses, log_file_size_limit, log_ready, log_start, log_unused, log_without_effect,
 };
 use muster_tls::Tls;
 use muster_uring::ConnectionBudget;
-use ports::{endpoints, listen_on_all, wait_for_ports};
+use ports::{endpoints, listen_on_all};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -93,7 +93,6 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let descriptors = Descriptors::share(&open_files, options.shards)?;
     let driver = Choice::make(&options.config, options.shards)?;
     let endpoints = endpoints(options)?;
-    wait_for_ports(options)?;
     let certificates = Certificates::load(&options.config, &options.served.listeners)?;
     let states = ShardStates::new(options.shards);
     let telemetry = TelemetryThread::start(&options.config)?;
@@ -147,9 +146,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     // Before the log says that the server runs, so that it can be stopped from then on.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     log_addresses(options)?;
-    let cluster = &directory.meta.cluster_id;
-    info!("ready after {} ms: cluster {cluster}", began.elapsed().as_millis());
-    log_hints(options);
+    log_ready(options, &directory.meta.cluster_id, began.elapsed());
     metrics::watch(states.clone(), peers)?;
     notify(READY);
     let bound = StopBound::new(&options.config, states);

@@ -20,7 +20,7 @@ fn entries(directory: &Path) -> usize {
     std::fs::read_dir(directory).unwrap().count()
 }
 
-/// The time until the first member of a group may go on.
+/// The time until the first member of a group may continue.
 fn joined_after(server: &Server) -> Duration {
     let began = Instant::now();
     let mut client = server.coordinator("readers");

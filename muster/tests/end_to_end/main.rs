@@ -47,6 +47,7 @@ mod power_loss;
 mod reasons;
 mod recover;
 mod recovered;
+mod reset;
 mod sasl;
 mod sessions;
 mod share_exchange;

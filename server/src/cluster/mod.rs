@@ -27,6 +27,7 @@ mod metric_names;
 mod mutation_quota;
 mod offline;
 mod producer_ids;
+mod reset;
 mod scram_credentials;
 mod topic_name;
 mod use_of_limits;

@@ -106,6 +106,8 @@ broker_configs! {
     admin_lag_top: i32 = 100, between(0, 10_000), [obeyed];
     // Our own: where metrics, health and the page are served; empty for nowhere.
     admin_listener: String = "127.0.0.1:9190".into(), Valid::Any, [obeyed];
+    // Our own: whether POST /reset removes all topics, groups and configs, for tests.
+    admin_reset_enable: bool = false, Valid::Any, [obeyed];
     // Our own: the token that the admin listener asks for.
     admin_token: Option<Password> = None, Valid::Any, [obeyed];
     advertised_listeners: Option<Vec<String>> = None, Valid::Any, [obeyed];

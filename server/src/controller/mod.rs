@@ -281,6 +281,17 @@ impl Controller {
         }
     }
 
+    /// Removes all that clients have made of what shards share, for a reset.
+    pub(crate) fn reset(&mut self, inputs: Inputs<'_>) {
+        let Inputs { times: Times { now, wall, .. }, view, errors, log, .. } = inputs;
+        let records = self.accepted.reset_records(view.config, wall);
+        for records in records.chunks(FORGOTTEN_AT_ONCE) {
+            if let Err(error) = self.write_records(log, now, None, records.to_vec()) {
+                errors.log(now, "reset", format_args!("a reset was not written: {error}"));
+            }
+        }
+    }
+
     /// Creates internal topics that a streams group of a shard lacks.
     fn create_missing(&mut self, inputs: Inputs<'_>, from: u32, creation: Creation) {
         let Creation { topics, limit, retry_ms } = creation;

@@ -257,6 +257,20 @@ impl GroupLog {
         })
     }
 
+    /// Removes the groups of a slot that follow one, up to the limit of one call.
+    pub(super) fn reset(
+        &mut self,
+        slot: Slot,
+        inputs: Inputs<'_>,
+        after: Option<&str>,
+    ) -> (Output<'static>, WalkProgress) {
+        self.call(slot, inputs, |coordinator, context| {
+            let mut output = Output::default();
+            let reached = coordinator.reset_after(context, after, &mut output);
+            (output, reached)
+        })
+    }
+
     /// Continues a list by about `count` groups.
     pub(super) fn list(&mut self, list: &mut ListingOfSlots, count: usize) {
         let log = &self.log;

@@ -39,6 +39,7 @@ mod offset_producers;
 mod offset_questions;
 mod reads;
 mod requests;
+mod reset;
 mod rewrite;
 mod slots;
 mod snapshot;

@@ -32,6 +32,9 @@ const API: &str = "/api/v1";
 /// The path by which `muster backup` begins.
 const BACKUP: &str = "/api/v1/backup";
 
+/// The path that removes all that clients have made, where the config allows it.
+const RESET: &str = "/reset";
+
 /// The paths of health checks.
 const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
 
@@ -54,6 +57,8 @@ struct Shared {
     guard: Guard,
     telemetry: TelemetryThread,
     backups: Backups,
+    /// `admin.reset.enable`
+    may_reset: bool,
     places: Places,
 }
 
@@ -97,6 +102,7 @@ impl Admin {
             guard: Guard::new(config, address),
             telemetry,
             backups: Backups::default(),
+            may_reset: config.admin_reset_enable,
             places: Places::default(),
         };
         let admin = Self(Arc::new(shared));
@@ -158,6 +164,7 @@ impl Admin {
     fn answer(&self, request: &Request) -> Response {
         let is_change = request.method == Method::Post;
         match request.path.as_str() {
+            RESET if is_change => self.reset(request).unwrap_or_else(denied),
             BACKUP if is_change => self.back_up(request).unwrap_or_else(denied),
             _ if is_change => Response::refused(Refusal::Method),
             "/" => page::answer(),
@@ -202,6 +209,16 @@ impl Admin {
         }))
     }
 
+    fn reset(&self, request: &Request) -> Result<Response, Denied> {
+        self.0.guard.reset(request)?;
+        Ok(json_of(if self.0.may_reset {
+            self.0.operator.reset()
+        } else {
+            let words = "this server was not started for tests (muster dev, or admin.reset.enable)";
+            Answer::error(403, words)
+        }))
+    }
+
     fn with<R>(&self, act: impl FnOnce(&mut Gather) -> R) -> R {
         // Its state is that of one request: a panic of another one leaves nothing half done.
         act(&mut self.0.gather.lock().unwrap_or_else(PoisonError::into_inner))
@@ -241,7 +258,7 @@ fn busy() -> Response {
 fn denied(denied: Denied) -> Response {
     let (code, headers) = match denied {
         Denied::NoToken => (UNAUTHORIZED, "WWW-Authenticate: Bearer\r\n"),
-        Denied::NotLocal | Denied::ForeignHost => (FORBIDDEN, ""),
+        Denied::NotLocal | Denied::ForeignHost | Denied::ForeignPage => (FORBIDDEN, ""),
     };
     let body = json!({ "error": denied.words() }).to_string();
     Response { headers: headers.to_owned(), ..Response::new(code, "application/json", body) }

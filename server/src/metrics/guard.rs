@@ -27,6 +27,8 @@ pub(super) enum Denied {
     NotLocal,
     /// The name of the host is not one of this machine's loopback.
     ForeignHost,
+    /// A browser sends it for a page, which may be any site's.
+    ForeignPage,
 }
 
 impl Denied {
@@ -40,6 +42,7 @@ impl Denied {
             Self::ForeignHost => {
                 "Without admin.token this is served to http://localhost or an address only."
             }
+            Self::ForeignPage => "Without admin.token no page of a browser may ask for this.",
         }
     }
 }
@@ -67,6 +70,22 @@ impl Guard {
             Some(token) => check(token, request),
             None if !self.is_loopback => Err(Denied::NotLocal),
             None if !is_local(&request.host) => Err(Denied::ForeignHost),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Guard {
+    /// A server for tests may be in a container, so that the request is not from loopback. The page
+    /// of another site can send it, but not without its origin.
+    ///
+    /// # Errors
+    /// See the head of the file.
+    pub(super) fn reset(&self, request: &Request) -> Result<(), Denied> {
+        match &self.token {
+            Some(token) => check(token, request),
+            None if !is_local(&request.host) => Err(Denied::ForeignHost),
+            None if request.has_origin => Err(Denied::ForeignPage),
             None => Ok(()),
         }
     }
@@ -105,6 +124,7 @@ mod tests {
             query: String::new(),
             host: host.to_owned(),
             authorization: authorization.to_owned(),
+            has_origin: false,
             method: Method::Get,
             accept: String::new(),
         }

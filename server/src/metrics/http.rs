@@ -29,6 +29,8 @@ pub(super) struct Request {
     pub(super) host: String,
     /// The header `Authorization`; empty without one.
     pub(super) authorization: String,
+    /// Whether it has the header `Origin`: it is for the page of a browser.
+    pub(super) has_origin: bool,
     pub(super) method: Method,
     /// The header `Accept`; empty without one.
     pub(super) accept: String,
@@ -167,6 +169,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
         query: query.to_owned(),
         host: header("host")?,
         authorization: header("authorization")?,
+        has_origin: values(request.headers, "origin").next().is_some(),
         method,
         accept: header("accept")?,
     }))
@@ -266,6 +269,7 @@ mod tests {
             query: "x=1".to_owned(),
             host: "a".to_owned(),
             authorization: String::new(),
+            has_origin: false,
             method: Method::Get,
             accept: "text/plain,*/*".to_owned(),
         };

@@ -8,6 +8,7 @@
 
 mod api;
 mod backups;
+mod reset;
 mod shards;
 mod survey;
 mod url;
@@ -20,6 +21,7 @@ pub(crate) use url::{Query, decoded};
 use crate::config::Config;
 use crate::mailbox::Peer;
 use crate::shard::Common;
+use serde_json::json;
 use shards::Shards;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -75,6 +77,17 @@ impl Operator {
             surveyed.tried = Some(began);
         }
         surveyed.last.clone()
+    }
+
+    /// Removes all that clients have made.
+    pub(crate) fn reset(&self) -> Answer {
+        match self.shards.get() {
+            Some(shards) => match reset::reset(shards) {
+                Ok(took_ms) => Answer::found(json!({ "took_ms": took_ms })),
+                Err(why) => Answer::unavailable(why),
+            },
+            None => Answer::unavailable("the shards start"),
+        }
     }
 
     /// The answer of the API to a path below its version.

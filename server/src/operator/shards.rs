@@ -33,6 +33,10 @@ impl Shards {
         Self { asking: Mutex::default(), peers, common, offline: OfflinePartitions::default() }
     }
 
+    pub(super) fn count(&self) -> u32 {
+        self.peers.len() as u32
+    }
+
     pub(super) fn placement(&self) -> Placement {
         self.common.placement
     }
@@ -51,6 +55,7 @@ impl Shards {
             | Finding::Partitions(..)
             | Finding::Bounds(_)
             | Finding::Group(_)
+            | Finding::Reset(_)
             | Finding::Shares(..) => None,
         }
     }
@@ -103,7 +108,8 @@ impl Shards {
         answer
     }
 
-    fn send(&self, shard: u32, about: About) -> Option<Receiver<Finding>> {
+    /// Sends a question; None if there is no such shard.
+    pub(super) fn send(&self, shard: u32, about: About) -> Option<Receiver<Finding>> {
         let (to, receiver) = bounded(1);
         self.peers.get(shard as usize)?.send(Message::Inquiry(Inquiry { about, to }));
         Some(receiver)

@@ -174,6 +174,7 @@ fn ends(shards: &Shards, until: Instant) -> Option<Ends> {
         | Finding::Changes(_)
         | Finding::Bounds(_)
         | Finding::Group(_)
+        | Finding::Reset(_)
         | Finding::Shares(..) => None,
     };
     shards.ask_all(|| About::Partitions(None), take, until).then_some(ends)
@@ -233,6 +234,7 @@ impl<'s> Gathered<'s> {
             | Finding::Partitions(..)
             | Finding::Bounds(_)
             | Finding::Group(_)
+            | Finding::Reset(_)
             | Finding::Shares(..) => None,
         };
         let have_answered = shards.ask_all(|| About::Groups(None), take, until);
@@ -296,7 +298,8 @@ impl<'s> Gathered<'s> {
             | Finding::Changes(_)
             | Finding::Partitions(..)
             | Finding::Bounds(_)
-            | Finding::Group(_) => None,
+            | Finding::Group(_)
+            | Finding::Reset(_) => None,
         };
         shards.ask_all(|| About::Shares(None), take, until)
     }

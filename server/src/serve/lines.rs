@@ -7,6 +7,7 @@ use crate::cluster::ClusterImage;
 use crate::config::{Config, SecurityProtocol, ServedListener};
 use crate::placement::CONTROLLER;
 use std::path::Path;
+use std::time::Duration;
 use tracing::{info, warn};
 
 pub(super) fn log_start(options: &Options) {
@@ -31,8 +32,9 @@ fn ports(options: &Options) -> String {
     options.served.listeners.iter().map(of_listener).collect::<Vec<_>>().join(", ")
 }
 
-/// Logs what a developer needs first.
-pub(super) fn log_hints(options: &Options) {
+/// Logs that the server is ready, and on one for a developer what is needed first.
+pub(super) fn log_ready(options: &Options, cluster: &str, after: Duration) {
+    info!("ready after {} ms: cluster {cluster}", after.as_millis());
     let listener = options.served.listeners.first().filter(|_| options.is_for_developer);
     let Some(listener) = listener else { return };
     let (address, data) = (&listener.advertised, options.data.display());

@@ -19,7 +19,7 @@ const LISTEN_PATIENCE: Duration = Duration::from_secs(3);
 const LISTEN_RETRY: Duration = Duration::from_millis(20);
 
 /// The advertised addresses of each shard. Also checks, before anything is changed, that each has
-/// its ports to listen on.
+/// its ports to listen on, and waits until these are free.
 pub(super) fn endpoints(options: &Options) -> Result<Endpoints, Failure> {
     let listeners = &options.served.listeners;
     for (place, listener) in listeners.iter().enumerate() {
@@ -34,14 +34,17 @@ pub(super) fn endpoints(options: &Options) -> Result<Endpoints, Failure> {
         };
         (0..options.shards).map(endpoint).collect::<Result<Box<[_]>, Failure>>()
     };
-    Ok(Endpoints::new(listeners.iter().map(of_listener).collect::<Result<Vec<_>, _>>()?))
+    let endpoints =
+        Endpoints::new(listeners.iter().map(of_listener).collect::<Result<Vec<_>, _>>()?);
+    wait_for_ports(options)?;
+    Ok(endpoints)
 }
 
 /// Waits, before anything is made, until all ports of the shards are free.
 ///
 /// # Errors
 /// One is in use all the time, or its address cannot be listened on.
-pub(super) fn wait_for_ports(options: &Options) -> Result<(), Failure> {
+fn wait_for_ports(options: &Options) -> Result<(), Failure> {
     let deadline = Instant::now() + LISTEN_PATIENCE;
     for number in 0..options.shards {
         let is_free = |address| listen_until(deadline, address, TcpListener::bind).map(drop);

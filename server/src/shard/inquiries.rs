@@ -31,9 +31,11 @@ impl Shard {
         }
         let finding = self.find(inquiry.about);
         let position = match &finding {
-            Finding::Groups(..) | Finding::Changes(_) | Finding::Group(_) | Finding::Shares(..) => {
-                self.groups.log().progress().accepted()
-            }
+            Finding::Groups(..)
+            | Finding::Changes(_)
+            | Finding::Group(_)
+            | Finding::Shares(..)
+            | Finding::Reset(_) => self.groups.log().progress().accepted(),
             Finding::Cluster(_) | Finding::Partitions(..) | Finding::Bounds(_) => 0,
         };
         self.inquiries.0.push_back((position, inquiry.to, finding));
@@ -56,6 +58,9 @@ impl Shard {
     }
 
     fn find(&mut self, about: About) -> Finding {
+        if let About::Reset(reset) = about {
+            return Finding::Reset(self.reset(reset));
+        }
         let Self { broker, groups, partitions, shares, times, .. } = self;
         let end = |id| partitions.served_bounds(id).map(|bounds| bounds.high_watermark);
         match about {
@@ -94,6 +99,7 @@ impl Shard {
                 let rows = shares.states().starts_of(&group, SHARES_MAX, &end);
                 Finding::Shares(rows, None)
             }
+            About::Reset(reset) => Finding::Reset(Some(reset)),
         }
     }
 }

@@ -21,6 +21,7 @@ mod names;
 mod read_errors;
 mod reading;
 mod requests;
+mod reset;
 mod shares;
 mod stalls;
 mod start;

@@ -34,7 +34,7 @@ impl Shard {
         transactions.init_producer_id(inputs, sender, body);
     }
 
-    fn of_transactions(&mut self) -> (&mut Transactions, Inputs<'_>) {
+    pub(super) fn of_transactions(&mut self) -> (&mut Transactions, Inputs<'_>) {
         let Self { transactions, groups, broker, to_controller, errors, times, .. } = self;
         let (times, image, producer_ids) =
             (*times, &**broker.image(), to_controller.producer_ids());

@@ -180,6 +180,20 @@ impl Transactions {
         }
     }
 
+    /// Removes transactional ids, and has the open transactions of others abort; returns whether
+    /// there were any.
+    pub(crate) fn reset(&mut self, mut inputs: Inputs<'_>) -> bool {
+        let mut had_any = false;
+        let all: Vec<TransactionsPartition> = self.coordinators.iter().collect();
+        for partition in all {
+            let (output, had) =
+                self.coordinators.call(partition, &mut inputs, |it, context| it.reset(context));
+            self.write(partition, &mut inputs, output);
+            had_any |= had;
+        }
+        had_any
+    }
+
     /// Producer ids have come.
     pub(crate) fn producer_ids_arrived(&mut self) {
         self.coordinators.producer_ids_arrived();

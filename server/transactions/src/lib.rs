@@ -64,6 +64,7 @@ mod partition_set;
 mod replay;
 mod reply;
 mod reports;
+mod reset;
 mod response;
 pub mod snapshot;
 mod snapshots;

@@ -12,6 +12,7 @@ mod not_written;
 mod recovery;
 mod replay;
 mod requests;
+mod reset;
 mod restate;
 mod share_offsets;
 mod shared_limits;

@@ -42,6 +42,7 @@ impl Kept {
             | Finding::Partitions(..)
             | Finding::Bounds(_)
             | Finding::Group(_)
+            | Finding::Reset(_)
             | Finding::Shares(..) => None,
         };
         let have_answered = shards.ask_all(|| About::Changes(None), take, until);

@@ -1,0 +1,204 @@
+//! `POST /reset`: the next test finds a server like a new one.
+
+use crate::support::transactional::{Producer, Version};
+use crate::support::{
+    Client, Server, create_topic, free_ports, http, offsets, produce, topic_id, variable,
+};
+use muster_codec::messages::*;
+use muster_codec::{Bytes, ErrorCode, Response};
+use std::path::Path;
+use std::time::Instant;
+
+const GROUPS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// A server for tests, and the port of its admin listener.
+fn start(data: &Path, shards: u16) -> (Server, u16) {
+    let admin = free_ports(1);
+    let listener = format!("admin.listener=127.0.0.1:{admin}");
+    let delay = "group.initial.rebalance.delay.ms=0";
+    (Server::start(data, shards, &["admin.reset.enable=true", delay, &listener]), admin)
+}
+
+/// The status of the answer, with further lines in the head of the request.
+fn reset_with(admin: u16, lines: &str) -> String {
+    let answer = http::raw(admin, format!("POST /reset HTTP/1.1\r\n{lines}\r\n").as_bytes());
+    answer.split(' ').nth(1).unwrap().to_owned()
+}
+
+fn reset(admin: u16) {
+    assert_eq!(reset_with(admin, "Host: localhost\r\n"), "200");
+}
+
+/// Joins as the only member of a classic group; returns its id.
+fn join(client: &mut Client, group: &'static str) -> String {
+    let protocol = JoinGroupRequestProtocol { name: "range".into(), metadata: Bytes::default() };
+    let request = JoinGroupRequest {
+        group_id: group.into(),
+        session_timeout_ms: 30_000,
+        rebalance_timeout_ms: 60_000,
+        protocol_type: "consumer".into(),
+        protocols: vec![protocol],
+        ..Default::default()
+    };
+    let Response::JoinGroup(body) = client.call(3, request.into()) else { panic!() };
+    assert_eq!(body.error_code, 0);
+    body.member_id.to_string()
+}
+
+fn heartbeat(client: &mut Client, group: &'static str, member_id: &str) -> Option<ErrorCode> {
+    let member_id = member_id.to_owned().into();
+    let request = HeartbeatRequest {
+        group_id: group.into(),
+        generation_id: 1,
+        member_id,
+        ..Default::default()
+    };
+    let Response::Heartbeat(body) = client.call(3, request.into()) else { panic!() };
+    ErrorCode::from_code(body.error_code)
+}
+
+/// A heartbeat of the only member of a consumer group; returns the error and the epoch.
+fn consumer_heartbeat(client: &mut Client, member_epoch: i32) -> (Option<ErrorCode>, i32) {
+    let request = ConsumerGroupHeartbeatRequest {
+        group_id: "consumers".into(),
+        member_id: "m".into(),
+        member_epoch,
+        rebalance_timeout_ms: 60_000,
+        subscribed_topic_names: Some(vec!["orders".into()]),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    };
+    let response = client.call(1, request.into());
+    let Response::ConsumerGroupHeartbeat(body) = response else { panic!("{response:?}") };
+    (ErrorCode::from_code(body.error_code), body.member_epoch)
+}
+
+fn share_heartbeat(client: &mut Client, member_epoch: i32) -> Option<ErrorCode> {
+    let request = ShareGroupHeartbeatRequest {
+        group_id: "sharers".into(),
+        member_id: "s".into(),
+        member_epoch,
+        subscribed_topic_names: Some(vec!["orders".into()]),
+        ..Default::default()
+    };
+    let response = client.call(1, request.into());
+    let Response::ShareGroupHeartbeat(body) = response else { panic!("{response:?}") };
+    ErrorCode::from_code(body.error_code)
+}
+
+fn set_quota(server: &Server) {
+    let user = QuotaEntity { entity_type: "user".into(), entity_name: Some("alice".into()) };
+    let op = QuotaOp { key: "request_percentage".into(), value: 50.0, remove: false };
+    let entries = vec![QuotaAlteration { entity: vec![user], ops: vec![op] }];
+    let request = AlterClientQuotasRequest { entries, validate_only: false };
+    let Response::AlterClientQuotas(body) = server.client(0).call(1, request.into()) else {
+        panic!()
+    };
+    assert_eq!(body.entries[0].error_code, 0);
+}
+
+/// The topics, groups, transactional ids and quotas that clients of all shards see.
+fn seen(server: &Server) -> [Vec<String>; 4] {
+    let mut all: [Vec<String>; 4] = Default::default();
+    for shard in 0..server.shards {
+        let mut client = server.client(shard);
+        let request = MetadataRequest { topics: None, ..Default::default() };
+        let Response::Metadata(body) = client.call(12, request.into()) else { panic!() };
+        let topics = body.topics.iter().filter(|it| !it.is_internal);
+        all[0].extend(topics.map(|it| it.name.as_deref().unwrap().to_owned()));
+        let Response::ListGroups(body) = client.call(5, ListGroupsRequest::default().into()) else {
+            panic!()
+        };
+        all[1].extend(body.groups.iter().map(|it| it.group_id.to_string()));
+        let request = ListTransactionsRequest { duration_filter: -1, ..Default::default() };
+        let Response::ListTransactions(body) = client.call(1, request.into()) else { panic!() };
+        all[2].extend(body.transaction_states.iter().map(|it| it.transactional_id.to_string()));
+        let request = DescribeClientQuotasRequest::default();
+        let Response::DescribeClientQuotas(body) = client.call(1, request.into()) else { panic!() };
+        all[3].extend(body.entries.iter().flatten().map(|_| "quota".to_owned()));
+    }
+    all
+}
+
+#[test]
+fn a_reset_leaves_a_server_like_a_new_one() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, admin) = start(data.path(), 2);
+    create_topic(&server, "orders", 3);
+    create_topic(&server, "payments", 1);
+    let first_id = topic_id(&mut server.client(0), "orders");
+    for group in GROUPS {
+        offsets::commit(&server, group, "orders", 0, 41);
+    }
+    let mut classic = server.coordinator("joined");
+    let member = join(&mut classic, "joined");
+    let mut consumer = server.coordinator("consumers");
+    let (error, epoch) = consumer_heartbeat(&mut consumer, 0);
+    assert_eq!(error, Some(ErrorCode::None));
+    let mut sharer = server.coordinator("sharers");
+    assert_eq!(share_heartbeat(&mut sharer, 0), Some(ErrorCode::None));
+    let mut open = Producer::begin(&server, "open", Version::Two, "orders");
+    assert_eq!(open.send(&server, 0, "never read"), 0);
+    let mut ended = Producer::begin(&server, "ended", Version::Two, "orders");
+    assert_eq!((ended.send(&server, 1, "read"), ended.end(&server, true)), (0, 0));
+    set_quota(&server);
+    let before = seen(&server);
+    assert_eq!(before[1].len(), GROUPS.len() + 3, "{before:?}");
+    assert!(before.iter().all(|kind| kind.len() >= 2), "{before:?}");
+
+    reset(admin);
+    let nothing: [Vec<String>; 4] = Default::default();
+    assert_eq!(seen(&server), nothing);
+    assert_eq!(heartbeat(&mut classic, "joined", &member), Some(ErrorCode::UnknownMemberId));
+    assert_eq!(consumer_heartbeat(&mut consumer, epoch).0, Some(ErrorCode::GroupIdNotFound));
+    assert_eq!(share_heartbeat(&mut sharer, 1), Some(ErrorCode::GroupIdNotFound));
+    assert!(offsets::committed(&server, "a").is_empty());
+
+    let server = server.restart();
+    assert_eq!(seen(&server), nothing, "it was durable");
+    create_topic(&server, "orders", 3);
+    assert_ne!(topic_id(&mut server.client(0), "orders"), first_id);
+    assert!(offsets::committed(&server, "a").is_empty());
+    reset(admin);
+    reset(admin);
+    assert_eq!(seen(&server), nothing, "twice is once");
+}
+
+/// A suite of small tests: create a topic, produce, consume in a group, commit, reset.
+#[test]
+fn a_reset_separates_the_tests_of_a_suite() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, admin) = start(data.path(), 1);
+    let (tests, began) = (variable("MUSTER_RESETS", 30), Instant::now());
+    let mut client = server.client(0);
+    for test in 0..tests {
+        create_topic(&server, "orders", 1);
+        assert_eq!(produce(&mut client, "orders", b"record"), Some(0), "test {test}");
+        assert!(offsets::committed(&server, "readers").is_empty(), "test {test}");
+        join(&mut client, "readers");
+        offsets::commit(&server, "writers", "orders", 0, 1);
+        reset(admin);
+    }
+    eprintln!("{tests} tests took {} ms", began.elapsed().as_millis());
+}
+
+#[test]
+fn only_a_server_for_tests_is_reset_and_by_no_page() {
+    let data = tempfile::tempdir().unwrap();
+    let admin = free_ports(1);
+    let listener = format!("admin.listener=127.0.0.1:{admin}");
+    let server = Server::start(&data.path().join("served"), 1, &[&listener]);
+    create_topic(&server, "orders", 1);
+    assert_eq!(reset_with(admin, "Host: localhost\r\n"), "403");
+    assert_eq!(seen(&server)[0], ["orders"]);
+    drop(server);
+
+    let (server, admin) = start(&data.path().join("tested"), 1);
+    create_topic(&server, "orders", 1);
+    let page = "Host: localhost\r\nOrigin: http://evil.example\r\n";
+    assert_eq!(reset_with(admin, page), "403");
+    assert_eq!(reset_with(admin, "Host: evil.example\r\n"), "403");
+    assert_eq!(seen(&server)[0], ["orders"]);
+    reset(admin);
+    assert!(seen(&server)[0].is_empty());
+}

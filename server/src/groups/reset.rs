@@ -1,0 +1,25 @@
+//! The removal of all groups of a shard, for a test that begins as with a new server.
+
+use super::{Groups, Inputs};
+use crate::inquiry::SurveyPlace;
+use crate::net::Reply;
+use muster_coordinator::WalkProgress;
+
+impl Groups {
+    /// Removes groups from a place on, None for the first; returns the place of the next ones.
+    pub(crate) fn reset_slice(
+        &mut self,
+        from: Option<SurveyPlace>,
+        mut inputs: Inputs<'_>,
+        take: impl FnMut(Reply<'_>),
+    ) -> Option<SurveyPlace> {
+        let first = || self.log.slots().next(None).map(|slot| (slot, None));
+        let (slot, after) = from.or_else(first)?;
+        let (output, reached) = self.log.reset(slot, inputs.again(), after.as_deref());
+        self.log.write(slot, inputs, output, take);
+        match reached {
+            WalkProgress::After(group) => Some((slot, group)),
+            WalkProgress::End => self.log.slots().next(Some(slot)).map(|slot| (slot, None)),
+        }
+    }
+}

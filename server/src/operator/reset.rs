@@ -1,0 +1,82 @@
+//! The admin side of a reset, `POST /reset`: all that clients have made is removed, and the next
+//! test finds a server like a new one. Connections and users stay.
+
+use super::shards::Shards;
+use crate::inquiry::{About, Finding, Reset};
+use crate::placement::CONTROLLER;
+use std::thread;
+use std::time::{Duration, Instant};
+use tracing::info;
+
+/// The time in which all shards have removed all.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The pause before a shard is asked again for what was not done.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Removes transactional ids first, as open transactions abort only while their partitions exist;
+/// groups before topics, of which they have offsets. Returns the milliseconds that it took.
+///
+/// # Errors
+/// Something is left: it took too long.
+pub(super) fn reset(shards: &Shards) -> Result<u64, &'static str> {
+    let began = Instant::now();
+    let until = began + PATIENCE;
+    let is_done = on_all(shards, until, || Reset::Transactions)
+        && on_all(shards, until, || Reset::Groups(None))
+        && reset_cluster(shards, until);
+    if !is_done {
+        return Err("not all shards have removed all in time: ask again");
+    }
+    let took_ms = began.elapsed().as_millis() as u64;
+    info!(target: "change", took_ms, "reset: what clients had made was removed");
+    Ok(took_ms)
+}
+
+/// Has the controller remove what all shards share, and waits until each has the new image. The
+/// controller's own shard is first: once it has the image, that is in the mailboxes of the others.
+fn reset_cluster(shards: &Shards, until: Instant) -> bool {
+    let Some(Some(Reset::Taken { topics, access })) =
+        ask(shards, until, CONTROLLER, Reset::Cluster)
+    else {
+        return false;
+    };
+    let taken = || Reset::Taken { topics, access };
+    on_each(shards, until, vec![(CONTROLLER, taken())]) && on_all(shards, until, taken)
+}
+
+fn on_all(shards: &Shards, until: Instant, first: impl Fn() -> Reset) -> bool {
+    on_each(shards, until, (0..shards.count()).map(|shard| (shard, first())).collect())
+}
+
+/// Asks shards, each again until nothing is left to do; false if that takes too long.
+fn on_each(shards: &Shards, until: Instant, mut open: Vec<(u32, Reset)>) -> bool {
+    while !open.is_empty() {
+        let mut left = Vec::new();
+        for (shard, reset) in open {
+            match ask(shards, until, shard, reset) {
+                Some(next) => left.extend(next.map(|next| (shard, next))),
+                None => return false,
+            }
+        }
+        open = left;
+        if !open.is_empty() {
+            thread::sleep(PAUSE);
+        }
+    }
+    true
+}
+
+/// The rest of the work after a slice; None without an answer in time.
+fn ask(shards: &Shards, until: Instant, shard: u32, reset: Reset) -> Option<Option<Reset>> {
+    match shards.send(shard, About::Reset(reset))?.recv_deadline(until).ok()? {
+        Finding::Reset(next) => Some(next),
+        Finding::Cluster(_)
+        | Finding::Groups(..)
+        | Finding::Changes(_)
+        | Finding::Partitions(..)
+        | Finding::Bounds(_)
+        | Finding::Group(_)
+        | Finding::Shares(..) => None,
+    }
+}

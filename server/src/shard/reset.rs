@@ -1,0 +1,51 @@
+//! The part of a shard in a reset: one slice of work for each question of the admin side.
+
+use super::Shard;
+use crate::controller;
+use crate::inquiry::Reset;
+use muster_coordinator::Topics;
+
+/// The operations of the log after which a slice of groups ends.
+const OPERATIONS_OF_SLICE: u64 = 1_000;
+
+impl Shard {
+    /// Does a slice; returns the next one, None after the last. What cannot be written now is left
+    /// for another question.
+    pub(super) fn reset(&mut self, reset: Reset) -> Option<Reset> {
+        if self.groups.is_closed() {
+            return Some(reset);
+        }
+        match reset {
+            Reset::Transactions => {
+                let (transactions, inputs) = self.of_transactions();
+                let has_more = transactions.reset(inputs);
+                self.settle_transactions();
+                has_more.then_some(Reset::Transactions)
+            }
+            Reset::Groups(mut from) => {
+                let until = self.groups.log().progress().accepted() + OPERATIONS_OF_SLICE;
+                loop {
+                    let (groups, inputs, connections) = self.of_groups();
+                    from = groups.reset_slice(from, inputs, |reply| connections.reply(reply));
+                    if from.is_none() || self.groups.log().progress().accepted() >= until {
+                        return from.map(|from| Reset::Groups(Some(from)));
+                    }
+                }
+            }
+            Reset::Cluster => {
+                let Self { controller, broker, groups, ids, errors, times, .. } = self;
+                let controller = controller.as_mut()?;
+                let (view, ids) = (broker.view(), ids.as_mut());
+                let inputs = controller::Inputs { times: *times, view, ids, errors, log: groups };
+                controller.reset(inputs);
+                let new = controller.accepted();
+                Some(Reset::Taken { topics: new.version(), access: new.access_version() })
+            }
+            Reset::Taken { topics, access } => {
+                let image = self.broker.image();
+                let has_it = image.version() >= topics && image.access_version() >= access;
+                (!has_it).then_some(reset)
+            }
+        }
+    }
+}
