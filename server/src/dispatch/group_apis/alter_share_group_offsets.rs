@@ -1,6 +1,6 @@
 //! AlterShareGroupOffsets.
 
-use super::{CoordinatorAnswer, GroupApi, NamedGroups};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, without_group};
 use muster_codec::messages::{AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse};
 use muster_codec::{ErrorCode, Response};
 
@@ -11,6 +11,10 @@ impl GroupApi for AlterShareGroupOffsetsRequest<'_> {
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
         AlterShareGroupOffsetsResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+
+    fn invalid(&self, _version: i16) -> Option<ErrorCode> {
+        without_group(&self.group_id)
     }
 }
 

@@ -1,6 +1,6 @@
 //! JoinGroup.
 
-use super::{CoordinatorAnswer, GroupApi, NamedGroups};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, without_group};
 use muster_codec::messages::{JoinGroupRequest, JoinGroupResponse};
 use muster_codec::{ErrorCode, Response, Str};
 
@@ -19,6 +19,10 @@ impl GroupApi for JoinGroupRequest<'_> {
             ..Default::default()
         }
         .into()
+    }
+
+    fn invalid(&self, _version: i16) -> Option<ErrorCode> {
+        without_group(&self.group_id)
     }
 }
 

@@ -54,6 +54,11 @@ pub(super) trait GroupApi {
     }
 }
 
+/// INVALID_GROUP_ID if a request names no group; as in Kafka, whichever shard it came to.
+pub(super) fn without_group(group_id: &str) -> Option<ErrorCode> {
+    group_id.is_empty().then_some(ErrorCode::InvalidGroupId)
+}
+
 /// The groups that a request names.
 pub(super) enum NamedGroups<'m> {
     One(&'m str),

@@ -2,7 +2,7 @@
 
 use super::list::extract;
 use super::topics::{OfTopic, gather, has};
-use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenedTopics, owned};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenedTopics, owned, without_group};
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, ErrorCode, Response, Uuid};
 use muster_coordinator::Topics;
@@ -43,10 +43,11 @@ fn partitions_of(topics: &dyn Topics, id: Uuid) -> Option<i32> {
     topics.partitions(topics.name(id)?)
 }
 
-/// The two APIs, whose messages have the same fields.
+/// The two APIs, whose messages have the same fields. Offsets outside of transactions may be those
+/// of the group without a name.
 macro_rules! commits {
     ($(
-        $api:ident: $request:ident, $topic:ident, $partition:ident
+        $api:ident $(($invalid:ident))?: $request:ident, $topic:ident, $partition:ident
             => $response:ident, $answer:ident, $outcome:ident;
     )*) => {$(
         impl GroupApi for $request<'_> {
@@ -58,6 +59,12 @@ macro_rules! commits {
                 let topics = self.topics.iter().map(|topic| topic.refused(error)).collect();
                 $response { topics, ..Default::default() }.into()
             }
+
+            $(
+                fn invalid(&self, _version: i16) -> Option<ErrorCode> {
+                    $invalid(&self.group_id)
+                }
+            )?
 
             /// A topic of which nothing remains goes with its partitions, so that a commit of
             /// nothing else is answered whatever its group is.
@@ -137,7 +144,7 @@ macro_rules! commits {
 commits! {
     OffsetCommit: OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitRequestPartition
         => OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition;
-    TxnOffsetCommit: TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic,
+    TxnOffsetCommit (without_group): TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic,
         TxnOffsetCommitRequestPartition
         => TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition;
 }

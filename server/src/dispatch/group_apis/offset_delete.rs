@@ -2,7 +2,7 @@
 
 use super::list::extract;
 use super::topics::{OfTopic, gather, has};
-use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenedTopics, owned};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenedTopics, owned, without_group};
 use muster_codec::messages::{
     OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteResponse,
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
@@ -17,6 +17,10 @@ impl GroupApi for OffsetDeleteRequest<'_> {
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
         OffsetDeleteResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+
+    fn invalid(&self, _version: i16) -> Option<ErrorCode> {
+        without_group(&self.group_id)
     }
 
     /// Passes the request on even if no topic remains, so that the coordinator checks the group.

@@ -1,6 +1,6 @@
 //! SyncGroup.
 
-use super::{CoordinatorAnswer, GroupApi, NamedGroups};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, without_group};
 use muster_codec::messages::{SyncGroupRequest, SyncGroupResponse};
 use muster_codec::{ErrorCode, Response};
 
@@ -19,7 +19,8 @@ impl GroupApi for SyncGroupRequest<'_> {
     fn invalid(&self, version: i16) -> Option<ErrorCode> {
         let is_named = self.protocol_type.is_some() && self.protocol_name.is_some();
         let is_invalid = version >= NAMES_PROTOCOL_FROM && !is_named;
-        is_invalid.then_some(ErrorCode::InconsistentGroupProtocol)
+        let refused = is_invalid.then_some(ErrorCode::InconsistentGroupProtocol);
+        refused.or_else(|| without_group(&self.group_id))
     }
 }
 

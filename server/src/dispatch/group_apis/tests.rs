@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cluster::ClusterImage;
-use muster_codec::messages::SyncGroupRequest;
+use muster_codec::messages::*;
 use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use muster_codec::{GroupRequest, Uuid};
 
@@ -30,6 +30,7 @@ pub(super) fn image() -> ClusterImage {
 #[test]
 fn a_sync_without_its_protocol_is_refused_before_its_group_is_looked_for() {
     let named = SyncGroupRequest {
+        group_id: "g".into(),
         protocol_type: Some("consumer".into()),
         protocol_name: Some("range".into()),
         ..Default::default()
@@ -45,6 +46,31 @@ fn a_sync_without_its_protocol_is_refused_before_its_group_is_looked_for() {
     assert_eq!(error(&named, 5), ErrorCode::NotCoordinator.code());
     assert_eq!(error(&unnamed, 5), ErrorCode::InconsistentGroupProtocol.code());
     assert_eq!(error(&unnamed, 4), ErrorCode::NotCoordinator.code());
+}
+
+#[test]
+fn a_request_without_a_group_is_refused_by_each_shard() {
+    let error = |mut request: GroupRequest<'static>| {
+        let context = ScreenContext { version: 3, topics: &image(), slot_of: &|_| None };
+        let Destination::Answered(response) = screen(&mut request, &context) else { panic!() };
+        let mut errors = Vec::new();
+        response.errors(&mut |code| errors.push(code));
+        errors
+    };
+    let refused = [ErrorCode::InvalidGroupId.code()];
+    assert_eq!(error(JoinGroupRequest::default().into()), refused);
+    assert_eq!(error(SyncGroupRequest::default().into()), refused);
+    assert_eq!(error(HeartbeatRequest::default().into()), refused);
+    assert_eq!(error(LeaveGroupRequest::default().into()), refused);
+    assert_eq!(error(OffsetDeleteRequest::default().into()), refused);
+    assert_eq!(error(AlterShareGroupOffsetsRequest::default().into()), refused);
+    assert_eq!(error(DeleteShareGroupOffsetsRequest::default().into()), refused);
+    let partitions = vec![TxnOffsetCommitRequestPartition::default()];
+    let topic = TxnOffsetCommitRequestTopic { name: "t".into(), partitions, ..Default::default() };
+    let commit = TxnOffsetCommitRequest { topics: vec![topic], ..Default::default() };
+    assert_eq!(error(commit.into()), refused);
+    let named = HeartbeatRequest { group_id: "g".into(), ..Default::default() };
+    assert_eq!(error(named.into()), [ErrorCode::NotCoordinator.code()]);
 }
 
 /// They would be split into no parts, and get no answer.
