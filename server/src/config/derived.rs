@@ -1,6 +1,7 @@
 //! Values that follow from the configs: for the coordinator, for a topic, and with the alterations
 //! made while the server ran.
 
+use super::assignors::of_consumer_groups;
 use super::broker::SHARD_BYTES_MAX;
 use super::value::HIDDEN;
 use super::{
@@ -10,7 +11,6 @@ use super::{
 use crate::placement::Placement;
 use muster_codec::ApiKey;
 use muster_codec::records::OFFSETS_TOPIC;
-use muster_coordinator::assignors::Assignor;
 use muster_coordinator::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
 use muster_coordinator::{GroupOverrides, MigrationPolicy};
 use muster_storage::CompactionConfig;
@@ -64,7 +64,7 @@ impl Config {
             group_consumer_assignors: self
                 .group_consumer_assignors
                 .iter()
-                .filter_map(|name| Assignor::by_name(name))
+                .filter_map(|name| of_consumer_groups(name))
                 .collect(),
             group_consumer_migration_policy: self.migration_policy(),
             group_consumer_regex_refresh_interval_ms: self.group_consumer_regex_refresh_interval_ms,

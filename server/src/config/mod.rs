@@ -8,6 +8,7 @@
 
 mod address;
 mod altered;
+mod assignors;
 mod authorizer;
 mod broker;
 mod client_metrics;

@@ -1,6 +1,7 @@
 //! Rules that span several configs of a broker, with Kafka's texts where Kafka has them
 //! (`GroupCoordinatorConfig`, `ShareGroupConfig`, `KafkaConfig.validateValues`).
 
+use super::assignors::{is_of_share_groups, of_consumer_groups};
 use super::{Address, Config, ListenerSecurity};
 use crate::placement::OFFSETS_PARTITIONS;
 
@@ -164,12 +165,14 @@ impl Check<'_> {
         const KEY: &str = "group.consumer.assignors";
         let assignors = &self.config.group_consumer_assignors;
         self.require(&[KEY], !assignors.is_empty(), || format!("{KEY} must not be empty"));
-        let are_known = assignors.iter().all(|a| matches!(a.as_str(), "uniform" | "range"));
+        let are_known = assignors.iter().all(|it| of_consumer_groups(it).is_some());
         self.require(&[KEY], are_known, || {
             format!("{KEY}={}: assignors are uniform and range", assignors.join(","))
         });
         let key = "group.share.assignors";
-        self.require(&[key], self.config.group_share_assignors == ["simple"], || {
+        let is_simple = matches!(&self.config.group_share_assignors[..],
+            [assignor] if is_of_share_groups(assignor));
+        self.require(&[key], is_simple, || {
             format!("{key} must contain exactly one assignor, simple")
         });
     }

@@ -5,6 +5,7 @@ mod page;
 use super::*;
 use crate::cluster::ClusterImage;
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue as Value};
+use muster_coordinator::assignors::Assignor;
 
 fn load(words: &[&str]) -> Result<Config, String> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -76,6 +77,18 @@ fn the_command_line_wins_over_the_file() {
     assert_eq!(config.coordinator().group_max_size, 7);
     assert_eq!(config.set_text("group.max.size"), Some("7"));
     assert_eq!(config.set_text("group.min.session.timeout.ms"), None);
+}
+
+#[test]
+fn an_assignor_may_be_named_by_its_class() {
+    const PACKAGE: &str = "org.apache.kafka.coordinator.group.assignor.";
+    let word = |key, class: &str| format!("group.{key}.assignors={PACKAGE}{class}");
+    let words = [word("consumer", "RangeAssignor") + ",uniform", word("share", "SimpleAssignor")];
+    let config = Config::load("", &words).unwrap();
+    let assignors = config.coordinator().group_consumer_assignors;
+    assert_eq!(assignors[..], [Assignor::Range, Assignor::Uniform]);
+    assert!(Config::load("", &[word("consumer", "SimpleAssignor")]).is_err());
+    assert!(Config::load("", &[word("share", "RangeAssignor")]).is_err());
 }
 
 #[test]
