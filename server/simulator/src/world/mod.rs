@@ -355,6 +355,7 @@ impl World {
                 self.count_streams_groups();
                 self.phase = Phase::Resting(now + self.profile.patience() + DRAIN_MAX);
                 self.wake_sharers();
+                self.release_verdicts();
             }
             Some(unrest) if now > until && !self.change_half_rebalanced() => {
                 self.violate(format_args!("does not settle: {unrest}"));

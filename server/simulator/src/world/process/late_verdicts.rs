@@ -29,8 +29,17 @@ impl World {
         let due: Vec<_> = sim.late.extract_if(.., is_due).collect();
         sim.hold_some(*from, letters, (&mut self.mail, chance));
         self.coverage.add(Seen::LateVerdict, due.len() as u64);
-        let mail = |(from, letter)| Message::Letters { from, letters: vec![letter] };
         due.into_iter().map(mail).collect()
+    }
+
+    /// Sends what is held back: a shard to which nothing else comes would have it for ever, and
+    /// requests have to be answered in time from now on.
+    pub(in crate::world) fn release_verdicts(&mut self) {
+        for (to, number) in (0..self.process.shards.len()).zip(0..) {
+            let held = std::mem::take(&mut self.process.shards[to].late);
+            self.coverage.add(Seen::LateVerdict, held.len() as u64);
+            held.into_iter().for_each(|held| self.deliver(number, mail(held)));
+        }
     }
 }
 
@@ -45,6 +54,10 @@ impl SimShard {
             |letter: &mut Letter| asking_producer(letter).is_some() && random.chance(chance);
         self.late.extend(letters.extract_if(.., is_late).map(|letter| (from, letter)));
     }
+}
+
+fn mail((from, letter): LateVerdict) -> Message {
+    Message::Letters { from, letters: vec![letter] }
 }
 
 /// The producer of a verdict.

@@ -390,7 +390,7 @@ impl World {
         late.into_iter().for_each(|message| self.deliver(to, message));
     }
 
-    fn deliver(&mut self, to: u32, message: Message) {
+    pub(super) fn deliver(&mut self, to: u32, message: Message) {
         let arrives = self.queue.now() + self.mail.skewed(0, self.profile.turn_delay_max);
         let Some(sim) = self.process.shard(to) else { return };
         let after = sim.mailbox.back().map_or(0, |(at, _)| *at);
