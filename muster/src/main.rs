@@ -7,6 +7,7 @@ mod config_tool;
 mod doctor_tool;
 #[cfg(test)]
 mod documents;
+mod environment;
 mod generate;
 mod offline_change;
 mod serve_tool;

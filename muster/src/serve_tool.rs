@@ -1,5 +1,6 @@
 //! `muster serve` and `muster dev`: the arguments of the server, and what it does without them.
 
+use crate::environment::Environment;
 use crate::user_tool::MechanismName;
 use clap::{Args, ValueEnum};
 use muster::Failure;
@@ -22,6 +23,11 @@ pub(crate) struct Serve {
     /// A file in the form of Kafka's server.properties.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Take configs from the environment, too, as Kafka's container images do: KAFKA_NUM_PARTITIONS
+    /// is num.partitions, and CLUSTER_ID the cluster id of a new data directory. They win over the
+    /// file. The log says "ready" in the words of Kafka, too.
+    #[arg(long)]
+    environment: bool,
     /// Report the lines of a file that are wrong or have no effect in muster, and exit: with 0 if
     /// the server would start with it, else with 1.
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
@@ -125,7 +131,14 @@ fn serve_until_stopped(kind: Kind, arguments: Serve) -> ExitCode {
 
 /// Serves; a directory that goes is gone when this returns.
 fn serve_with(kind: Kind, arguments: Serve) -> Result<(), Failure> {
-    let mut config = server_config(arguments.config.as_deref(), &arguments.configs)?;
+    let environment = arguments.environment.then(Environment::of_process).transpose()?;
+    let mut config = match &environment {
+        Some(environment) => {
+            let file = arguments.config.as_deref().map(read_text).transpose()?;
+            environment.read(&file.unwrap_or_default(), &arguments.configs)?
+        }
+        None => server_config(arguments.config.as_deref(), &arguments.configs)?,
+    };
     if kind == Kind::Dev {
         config.default_to(DEV_CONFIGS).map_err(|invalid| invalid.to_string())?;
     }
@@ -133,7 +146,9 @@ fn serve_with(kind: Kind, arguments: Serve) -> Result<(), Failure> {
     if place.goes() {
         config.default_to(PASSING_DATA_CONFIGS).map_err(|invalid| invalid.to_string())?;
     }
-    serve(&options(kind, arguments, config, &place)?)
+    let mut options = options(kind, arguments, config, &place)?;
+    options.cluster_id = environment.and_then(|it| it.cluster_id);
+    serve(&options)
 }
 
 /// The place that was named, or the default one.
@@ -183,9 +198,11 @@ fn options(
             Kind::Server => default_shards(&config),
         }),
         is_for_developer: kind == Kind::Dev,
+        in_words_of_kafka: arguments.environment,
         config_file: arguments.config,
         config,
         first_user,
+        cluster_id: None,
     })
 }
 
@@ -204,11 +221,15 @@ pub(crate) fn config_data(config: &Config) -> PathBuf {
 }
 
 pub(crate) fn read_config(file: &Path, words: &[String]) -> Result<(Config, Findings), String> {
-    let bytes = std::fs::read(file)
-        .map_err(|error| format!("could not read {}: {error}", file.display()))?;
-    let (config, mut findings) = Config::read(&text(bytes), words);
+    let (config, mut findings) = Config::read(&read_text(file)?, words);
     findings.file = Some(file.display().to_string());
     Ok((config, findings))
+}
+
+fn read_text(file: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(file)
+        .map_err(|error| format!("could not read {}: {error}", file.display()))?;
+    Ok(text(bytes))
 }
 
 /// Java reads such files as Latin-1, in which every byte is a character.

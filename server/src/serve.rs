@@ -68,8 +68,12 @@ pub struct Options {
     pub shards: u32,
     /// Whether the log has the lines that a developer needs first.
     pub is_for_developer: bool,
+    /// Whether the log says "ready" in the words of Kafka, too, which test frameworks await.
+    pub in_words_of_kafka: bool,
     /// For a new data directory.
     pub first_user: Option<FirstUser>,
+    /// For a new data directory; another one is refused if its id differs.
+    pub cluster_id: Option<String>,
 }
 
 /// Signals that do not end the server: a closed terminal sends the first.
@@ -173,12 +177,18 @@ fn open_directory(
     ids: &mut RandomIds,
 ) -> Result<DataDir, Failure> {
     let mut is_new = false;
-    let first = |meta: &Meta| {
+    let first = |meta: &mut Meta| {
         is_new = true;
+        meta.cluster_id = options.cluster_id.clone().unwrap_or_else(|| meta.cluster_id.clone());
         let user = options.first_user.as_ref();
         user.map_or(Ok(Vec::new()), |user| user.records_for(&options.config, meta))
     };
     let directory = DataDir::open_or_make(&options.data, placement, log_sizes, ids, first)?;
+    let written = &directory.meta.cluster_id;
+    if let Some(asked) = options.cluster_id.as_ref().filter(|asked| *asked != written) {
+        let data = options.data.display();
+        return Err(format!("{data} is of the cluster {written}, and CLUSTER_ID is {asked}").into());
+    }
     if options.first_user.is_some() && !is_new {
         info!("the first user is not added, as the data directory is not new");
     }

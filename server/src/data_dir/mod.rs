@@ -52,7 +52,8 @@ impl DataDir {
         Self::open_or_make(path, placement, sizes, ids, |_| Ok(Vec::new()))
     }
 
-    /// Like [`Self::open`]; a new directory has the records of the cluster that `first` returns.
+    /// Like [`Self::open`]; a new directory has the records of the cluster that `first` returns,
+    /// and the cluster id that it sets.
     ///
     /// # Errors
     /// Those of [`Self::open`] and of `first`.
@@ -61,7 +62,7 @@ impl DataDir {
         placement: Placement,
         sizes: LogSizes,
         ids: &mut dyn Ids,
-        first: impl FnOnce(&Meta) -> Result<Vec<ClusterRecord<'static>>, DataDirError>,
+        first: impl FnOnce(&mut Meta) -> Result<Vec<ClusterRecord<'static>>, DataDirError>,
     ) -> Result<Self, DataDirError> {
         share_with_group(path).map_err(|error| failed("look at", path, error))?;
         make(path).map_err(|error| failed("create", path, error))?;
@@ -73,7 +74,8 @@ impl DataDir {
             return Err(DataDirError::Partitions { key: OFFSETS_PARTITIONS, written, configured });
         }
         if meta.state == State::Making {
-            let ends = make_logs(path, &meta, sizes, &first(&meta)?)?;
+            let records = first(&mut meta)?;
+            let ends = make_logs(path, &meta, sizes, &records)?;
             meta.record_ends(&ends);
             meta.state = State::Made;
             meta.write(path)?;

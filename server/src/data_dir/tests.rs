@@ -217,7 +217,7 @@ fn a_new_directory_has_its_first_records_even_if_it_was_interrupted() {
     let placement = Placement::of_equal(2, 50);
     let record = crate::cluster::config_record(4, "", "num.partitions", Some("3".to_owned()));
     let open = || {
-        let first = |_: &Meta| Ok(vec![record.clone()]);
+        let first = |_: &mut Meta| Ok(vec![record.clone()]);
         let ids = &mut RandomIds::new().unwrap();
         DataDir::open_or_make(dir.path(), placement, SMALL, ids, first).unwrap()
     };

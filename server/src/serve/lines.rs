@@ -35,6 +35,10 @@ fn ports(options: &Options) -> String {
 /// Logs that the server is ready, and on one for a developer what is needed first.
 pub(super) fn log_ready(options: &Options, cluster: &str, after: Duration) {
     info!("ready after {} ms: cluster {cluster}", after.as_millis());
+    if options.in_words_of_kafka {
+        // Test frameworks await them.
+        info!("in Kafka's words: Transitioning from RECOVERY to RUNNING, Kafka Server started");
+    }
     let listener = options.served.listeners.first().filter(|_| options.is_for_developer);
     let Some(listener) = listener else { return };
     let (address, data) = (&listener.advertised, options.data.display());
