@@ -7,13 +7,15 @@ use muster_codec::{Bytes, ErrorCode, GroupRequest, Response, Uuid, Wall};
 use muster_coordinator::limits::EXPIRE_RECORDS_MAX;
 use muster_coordinator::{
     Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, NoTopics, Output,
-    RequestId, WalkProgress,
+    RequestId, WalkLimit, WalkProgress,
 };
 use std::time::Instant;
 
 mod common;
 
 use common::CountedIds;
+
+const LIMIT: WalkLimit = WalkLimit { groups: 100, loads_at_once: false };
 
 const MEMBERS: u64 = 10_000;
 
@@ -215,7 +217,8 @@ fn the_offsets_of_a_deleted_topic_go_in_slices_even_of_one_group() {
         };
         let mut output = Output::default();
         let topics = std::slice::from_ref(&topic);
-        let found = coordinator.topics_deleted_after(&mut context, topics, None, 100, &mut output);
+        let found =
+            coordinator.topics_deleted_after(&mut context, topics, None, LIMIT, &mut output);
         assert_eq!((output.records.len(), found), (expected, reached));
         output.records.iter().for_each(|record| coordinator.replay(record, 2));
     }

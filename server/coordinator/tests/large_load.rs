@@ -9,7 +9,7 @@ use muster_codec::{ErrorCode, GroupRequest, Response, Uuid, Wall};
 use muster_coordinator::limits::{EXPIRE_RECORDS_MAX, LOADED_OFFSETS_MAX};
 use muster_coordinator::{
     Answer, Caller, Config, Coordinator, DeletedTopic, NoTopics, Output, Producer, RequestId,
-    WalkProgress,
+    WalkLimit, WalkProgress,
 };
 use std::iter;
 
@@ -17,6 +17,8 @@ mod common;
 mod snapshots;
 
 const OFFSETS: i32 = EXPIRE_RECORDS_MAX as i32 + 1_000;
+
+const LIMIT: WalkLimit = WalkLimit { groups: 100, loads_at_once: false };
 
 /// The position of all requests and records.
 const POSITION: u64 = 2;
@@ -185,6 +187,59 @@ fn requests_for_many_offsets_are_refused_while_they_are_loaded_in_slices() {
     assert_ne!(coordinator.next_deadline(), Some(0), "nothing is left to load");
 }
 
+/// Older clients see errors of partitions alone: without any they would take the offsets for
+/// absent.
+#[test]
+fn each_version_of_a_fetch_has_the_error() {
+    let mut coordinator = reopened(with_many_offsets());
+    for version in 1..8 {
+        let topic = OffsetFetchRequestTopic { name: "t".into(), partition_indexes: vec![3, 4] };
+        let request = OffsetFetchRequest {
+            group_id: "g".into(),
+            topics: Some(vec![topic]),
+            ..Default::default()
+        };
+        let answers = handle(&mut coordinator, version, request);
+        let [Response::OffsetFetch(answer)] = &answers[..] else { panic!() };
+        let of_partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+        let of_partitions: Vec<_> = of_partitions
+            .map(|it| (it.partition_index, it.committed_offset, it.error_code))
+            .collect();
+        let error = IN_PROGRESS as i16;
+        if version == 1 {
+            assert_eq!(of_partitions, [(3, -1, error), (4, -1, error)]);
+        } else {
+            assert_eq!((answer.error_code, of_partitions), (error, vec![]), "version {version}");
+        }
+    }
+}
+
+/// A later topic of the name must not wait for turns.
+#[test]
+fn the_removal_of_a_topic_loads_at_once_if_it_may_not_wait() {
+    let mut coordinator = reopened(with_many_offsets());
+    let topic = DeletedTopic { name: "t", id: Uuid([1; 16]), deleted_at: i64::MAX };
+    let (mut gone, mut calls) = (0, 0);
+    loop {
+        let mut walk = WalkProgress::End;
+        let output = at_once(&mut coordinator, |it, context| {
+            let (topics, mut output) = (std::slice::from_ref(&topic), Output::default());
+            let limit = WalkLimit { loads_at_once: true, ..LIMIT };
+            walk = it.topics_deleted_after(context, topics, None, limit, &mut output);
+            output
+        });
+        assert!(
+            !output.records.is_empty() || walk == WalkProgress::End,
+            "each call makes progress"
+        );
+        (gone, calls) = (gone + output.records.len(), calls + 1);
+        if walk == WalkProgress::End {
+            break;
+        }
+    }
+    assert_eq!((gone, calls), (OFFSETS as usize, 2));
+}
+
 /// A snapshot that is written meanwhile has all offsets, and so has one after the load.
 #[test]
 fn a_snapshot_during_a_load_has_all_offsets() {
@@ -217,7 +272,7 @@ fn the_sweep_and_the_removal_of_a_topic_wait_for_the_load() {
         let mut walk = WalkProgress::End;
         let output = at_once(&mut coordinator, |it, context| {
             let (topics, mut output) = (std::slice::from_ref(&topic), Output::default());
-            walk = it.topics_deleted_after(context, topics, None, 100, &mut output);
+            walk = it.topics_deleted_after(context, topics, None, LIMIT, &mut output);
             output
         });
         gone += output.records.len();

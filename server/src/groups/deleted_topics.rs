@@ -66,7 +66,8 @@ impl DeletedTopics {
         let first = log.slots().next(None);
         self.walks.push_back(Walk::new(image, before, forgotten, first));
         while self.walks.iter().any(|walk| walk.is_overtaken(image)) {
-            self.forget_some(log, inputs.again(), take);
+            // No turn is between two slices, so that none would load a group with many offsets.
+            self.forget(log, inputs.again(), true, take);
         }
     }
 
@@ -74,7 +75,17 @@ impl DeletedTopics {
     pub(super) fn forget_some(
         &mut self,
         log: &mut GroupLog,
+        inputs: Inputs<'_>,
+        take: &mut impl FnMut(Reply<'_>),
+    ) {
+        self.forget(log, inputs, false, take);
+    }
+
+    fn forget(
+        &mut self,
+        log: &mut GroupLog,
         mut inputs: Inputs<'_>,
+        loads_at_once: bool,
         take: &mut impl FnMut(Reply<'_>),
     ) {
         let Some(mut walk) = self.walks.pop_front() else { return };
@@ -82,8 +93,8 @@ impl DeletedTopics {
         let deleted: Vec<_> =
             topics.map(|(name, id, at)| DeletedTopic { name, id: *id, deleted_at: *at }).collect();
         if let Some(slot) = walk.slot.filter(|_| !deleted.is_empty()) {
-            let after = walk.after.as_deref();
-            let (output, reached) = log.topics_deleted(slot, inputs.again(), &deleted, after);
+            let from = (walk.after.as_deref(), loads_at_once);
+            let (output, reached) = log.topics_deleted(slot, inputs.again(), &deleted, from);
             log.write(slot, inputs, output, take);
             walk.reached(log, slot, reached);
             return self.walks.push_front(walk);

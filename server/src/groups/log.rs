@@ -17,7 +17,7 @@ use muster_codec::records::GroupRecord;
 use muster_coordinator::limits::{GROUP_RECORD_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use muster_coordinator::{
     Caller, Context, Coordinator, DeletedTopic, Output, Producer, Refusal, StateCall, StateWalk,
-    WalkProgress, operations,
+    WalkLimit, WalkProgress, operations,
 };
 use muster_faults::Fault;
 use muster_storage::limits::OPERATION_BYTES_MAX;
@@ -247,12 +247,13 @@ impl GroupLog {
         slot: Slot,
         inputs: Inputs<'_>,
         deleted: &[DeletedTopic<'_>],
-        after: Option<&str>,
+        (after, loads_at_once): (Option<&str>, bool),
     ) -> (Output<'static>, WalkProgress) {
         self.call(slot, inputs, |coordinator, context| {
-            let (count, mut output) = (FORGETTING_GROUPS, Output::default());
+            let limit = WalkLimit { groups: FORGETTING_GROUPS, loads_at_once };
+            let mut output = Output::default();
             let reached =
-                coordinator.topics_deleted_after(context, deleted, after, count, &mut output);
+                coordinator.topics_deleted_after(context, deleted, after, limit, &mut output);
             (output, reached)
         })
     }

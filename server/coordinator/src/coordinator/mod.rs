@@ -105,6 +105,14 @@ pub enum WalkProgress {
     End,
 }
 
+/// The limit of one call of a walk through all groups.
+#[derive(Debug, Clone, Copy)]
+pub struct WalkLimit {
+    pub groups: usize,
+    /// Whether it loads all offsets of a group; else it waits while `expire` loads many.
+    pub loads_at_once: bool,
+}
+
 /// The sweep for expired offsets, every `offsets.retention.check.interval.ms`.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
@@ -263,28 +271,30 @@ impl Coordinator {
         topics: &[DeletedTopic<'_>],
     ) -> Output<'static> {
         let mut output = Output::default();
-        let all = self.topics_deleted_after(context, topics, None, usize::MAX, &mut output);
+        let limit = WalkLimit { groups: usize::MAX, loads_at_once: true };
+        let all = self.topics_deleted_after(context, topics, None, limit, &mut output);
         debug_assert_eq!(all, WalkProgress::End);
         output
     }
 
-    /// Like [`Self::topics_deleted`], for at most `count` groups that follow `after`, or fewer if
-    /// they have many offsets. Returns the last group; None if there are no more.
+    /// Like [`Self::topics_deleted`], for the groups that follow `after`, up to a limit, or fewer
+    /// if they have many offsets. Returns the last group; None if there are no more.
     pub fn topics_deleted_after(
         &mut self,
         context: &mut Context<'_>,
         topics: &[DeletedTopic<'_>],
         after: Option<&str>,
-        count: usize,
+        limit: WalkLimit,
         output: &mut Output<'static>,
     ) -> WalkProgress {
-        let records_max = if count == usize::MAX { count } else { EXPIRE_RECORDS_MAX };
+        let WalkLimit { groups, loads_at_once } = limit;
+        let records_max = if groups == usize::MAX { groups } else { EXPIRE_RECORDS_MAX };
         let deleted = offsets::Deleted::new(topics);
         let mut through = after.map(Text::from);
-        for _ in 0..count {
+        for _ in 0..groups {
             let Some(id) = self.groups.id_after(through.as_ref()) else { return WalkProgress::End };
             if self.may_have_offsets_of(&id, topics) {
-                if count == usize::MAX {
+                if loads_at_once {
                     self.load_offsets(&id);
                 } else if self.require_offsets(&id, context.now).is_err() {
                     break;

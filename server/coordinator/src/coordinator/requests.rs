@@ -13,11 +13,14 @@ use muster_codec::messages::{
     HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse,
     OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse,
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
-    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponseTopic,
-    SyncGroupRequest, TxnOffsetCommitRequest,
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics, SyncGroupRequest, TxnOffsetCommitRequest,
 };
 use muster_codec::{AnswerBudget, ErrorCode, Str};
 use muster_fairness::Address;
+
+/// The first version of OffsetFetch whose response has an error of its own.
+const FETCH_ERROR_FROM: i16 = 2;
 
 /// The first version of OffsetFetch that asks for several groups.
 const FETCH_GROUPS_FROM: i16 = 8;
@@ -222,7 +225,7 @@ impl Coordinator {
         let (mut visible_at, require_stable) = (0, request.require_stable);
         let mut fetch = |group: OffsetFetchRequestGroup<'r>| {
             if let Err(error) = self.require_offsets(&group.group_id, context.now) {
-                return refused_fetch(group.group_id, error);
+                return refused_fetch(group, caller.api_version, error);
             }
             let entry = self.groups.get(&group.group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
@@ -236,7 +239,7 @@ impl Coordinator {
                 Some(Group::Classic(_) | Group::Share(_)) | None => Ok(()),
             };
             if let Err(error) = allowed {
-                return refused_fetch(group.group_id, error);
+                return refused_fetch(group, caller.api_version, error);
             }
             let has_offsets = |it: &&Entry| it.group.as_ref().is_some_and(Group::has_offsets);
             let offsets = entry.filter(has_offsets).map(|entry| &entry.offsets);
@@ -326,11 +329,32 @@ fn accept_commit<'e>(
 
 /// The answer's budget does not suffice for the group.
 fn too_large_fetch(group_id: Str<'_>) -> OffsetFetchResponseGroup<'_> {
-    refused_fetch(group_id, ErrorCode::UnknownServerError)
+    let error_code = ErrorCode::UnknownServerError as i16;
+    OffsetFetchResponseGroup { group_id, error_code, ..Default::default() }
 }
 
-fn refused_fetch(group_id: Str<'_>, error: ErrorCode) -> OffsetFetchResponseGroup<'_> {
-    OffsetFetchResponseGroup { group_id, error_code: error as i16, ..Default::default() }
+/// Before version 2 only partitions have errors.
+fn refused_fetch(
+    group: OffsetFetchRequestGroup<'_>,
+    version: i16,
+    error: ErrorCode,
+) -> OffsetFetchResponseGroup<'_> {
+    let error_code = error as i16;
+    let refused = |partition_index| OffsetFetchResponsePartitions {
+        partition_index,
+        committed_offset: -1,
+        committed_leader_epoch: -1,
+        metadata: Some(Str::default()),
+        error_code,
+    };
+    let asked = group.topics.filter(|_| version < FETCH_ERROR_FROM).into_iter().flatten();
+    let topics = asked.map(|topic| OffsetFetchResponseTopics {
+        name: topic.name,
+        partitions: topic.partition_indexes.into_iter().map(refused).collect(),
+        ..Default::default()
+    });
+    let topics = topics.collect();
+    OffsetFetchResponseGroup { group_id: group.group_id, topics, error_code }
 }
 
 fn parked(caller: Caller<'_>) -> Parked {
