@@ -95,14 +95,12 @@ pub(crate) enum Kind {
 
 /// The configs of a server for a developer. All kinds of groups are served, and topics created
 /// when a client names them, by the defaults of all servers.
-const DEV_CONFIGS: &[(&str, &str)] = &[
-    ("admin.reset.enable", "true"),
-    ("group.initial.rebalance.delay.ms", "0"),
-    ("group.streams.initial.rebalance.delay.ms", "0"),
-];
+const DEV_CONFIGS: &[(&str, &str)] =
+    &[("group.initial.rebalance.delay.ms", "0"), ("group.streams.initial.rebalance.delay.ms", "0")];
 
-/// No disk has to keep room for what goes with the server.
-const PASSING_DATA_CONFIGS: &[(&str, &str)] = &[("disk.reserve.bytes", "0")];
+/// Data that go with the server need no room on a disk, and may be reset.
+const PASSING_DATA_CONFIGS: &[(&str, &str)] =
+    &[("admin.reset.enable", "true"), ("disk.reserve.bytes", "0")];
 
 /// Fewer cores than these are shared by clients and server: one shard serves with one port.
 const CORES_FOR_SHARDS: u32 = 4;

@@ -15,6 +15,9 @@ pub const IN_MEMORY: &str = ":memory:";
 /// The first part of the names of directories that go.
 const PREFIX: &str = "muster-dev-";
 
+/// The file in a directory that goes. A directory that was named stays, whatever its name.
+const MARK: &str = "goes-with-its-server";
+
 /// The type of a file system in memory (statfs(2)).
 const TMPFS: u64 = 0x0102_1994;
 
@@ -29,11 +32,15 @@ pub struct DataPlace {
 }
 
 impl DataPlace {
-    /// A directory that stays.
+    /// A directory that stays, though it may be one that a killed server has left.
     ///
     /// # Errors
-    /// There is no current directory.
+    /// There is no current directory, or the directory would be taken for one that goes.
     pub fn named(path: &Path) -> io::Result<Self> {
+        match fs::remove_file(path.join(MARK)) {
+            Err(error) if path.join(MARK).exists() => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
         Ok(Self { path: std::path::absolute(path)?, goes: false })
     }
 
@@ -90,7 +97,10 @@ impl DataPlace {
                 Err(error) => return Err(error),
                 Ok(()) => {
                     let place = Self { path, goes: true };
-                    place.remove_left(parent)?;
+                    fs::write(place.path.join(MARK), "")?;
+                    if let Err(error) = place.remove_left(parent) {
+                        debug!("could not look for what others left: {error}");
+                    }
                     return Ok(place);
                 }
             }
@@ -117,6 +127,7 @@ impl DataPlace {
             let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
                 // One that has gone meanwhile is none.
                 && entry.metadata().is_ok_and(|it| it.is_dir() && it.uid() == user)
+                && path.join(MARK).exists()
                 && stamp_file(&path).exists();
             if is_ours && let Ok(_held) = lock(&path) {
                 info!("removes {}, which a server has left", path.display());
@@ -175,11 +186,14 @@ mod tests {
         let make = |name: &str, has_stamp: bool| {
             let path = parent.path().join(name);
             fs::create_dir(&path).unwrap();
+            fs::write(path.join(MARK), "").unwrap();
             if has_stamp {
                 fs::write(path.join(STAMP_FILE_NAME), "").unwrap();
             }
             path
         };
+        let named = make("muster-dev-4", true);
+        drop(DataPlace::named(&named).unwrap());
         let left = make("muster-dev-1", true);
         let (held, new) = (make("muster-dev-2", true), make("muster-dev-3", false));
         let foreign = make("data", true);
@@ -187,6 +201,7 @@ mod tests {
         let place = DataPlace::make_in(parent.path()).unwrap();
         assert!(!left.exists(), "it was left");
         assert!(held.exists() && new.exists() && foreign.exists() && place.path().exists());
+        assert!(named.exists(), "it was named");
     }
 
     #[test]

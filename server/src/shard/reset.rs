@@ -27,7 +27,8 @@ impl Shard {
                 loop {
                     let (groups, inputs, connections) = self.of_groups();
                     from = groups.reset_slice(from, inputs, |reply| connections.reply(reply));
-                    if from.is_none() || self.groups.log().progress().accepted() >= until {
+                    let has_enough = self.groups.log().progress().accepted() >= until;
+                    if from.is_none() || has_enough || self.groups.is_closed() {
                         return from.map(|from| Reset::Groups(Some(from)));
                     }
                 }
