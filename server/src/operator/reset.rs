@@ -69,14 +69,7 @@ fn on_each(shards: &Shards, until: Instant, mut open: Vec<(u32, Reset)>) -> bool
 
 /// The rest of the work after a slice; None without an answer in time.
 fn ask(shards: &Shards, until: Instant, shard: u32, reset: Reset) -> Option<Option<Reset>> {
-    match shards.send(shard, About::Reset(reset))?.recv_deadline(until).ok()? {
-        Finding::Reset(next) => Some(next),
-        Finding::Cluster(_)
-        | Finding::Groups(..)
-        | Finding::Changes(_)
-        | Finding::Partitions(..)
-        | Finding::Bounds(_)
-        | Finding::Group(_)
-        | Finding::Shares(..) => None,
-    }
+    let found = shards.send(shard, About::Reset(reset))?.recv_deadline(until).ok()?;
+    let Finding::Reset(next) = found else { return None };
+    Some(next)
 }
