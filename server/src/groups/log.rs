@@ -35,9 +35,6 @@ const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION
 const _: () =
     assert!(OPERATION_BYTES_MAX / 2 + 3 * MEMBER_PROFILE_BYTES_MAX <= OPERATION_BYTES_MAX);
 
-/// Groups visited at once for offsets of deleted topics: about a millisecond of work.
-const FORGETTING_GROUPS: usize = 1_000;
-
 /// A flush that takes so long is logged: the time of the groups stands still beyond it.
 const SLOW_FLUSH_MS: u64 = 1_000;
 
@@ -247,10 +244,10 @@ impl GroupLog {
         slot: Slot,
         inputs: Inputs<'_>,
         deleted: &[DeletedTopic<'_>],
-        (after, loads_at_once): (Option<&str>, bool),
+        after: Option<&str>,
+        limit: WalkLimit,
     ) -> (Output<'static>, WalkProgress) {
         self.call(slot, inputs, |coordinator, context| {
-            let limit = WalkLimit { groups: FORGETTING_GROUPS, loads_at_once };
             let mut output = Output::default();
             let reached =
                 coordinator.topics_deleted_after(context, deleted, after, limit, &mut output);
