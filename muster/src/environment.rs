@@ -50,17 +50,14 @@ impl Environment {
     /// CLUSTER_ID is no id.
     pub(crate) fn of_process() -> Result<Self, String> {
         let text = |it: OsString| it.to_string_lossy().into_owned();
-        Self::new(env::vars_os().map(|(name, value)| (text(name), text(value))))
+        Self::new(env::vars_os().map(|(name, value)| (text(name), text(value))).collect())
     }
 
-    fn new(variables: impl Iterator<Item = (String, String)>) -> Result<Self, String> {
-        let mut cluster_id = None;
+    fn new(variables: Vec<(String, String)>) -> Result<Self, String> {
+        let is_id = |(name, value): &&(String, String)| name == CLUSTER_ID && !value.is_empty();
+        let cluster_id = variables.iter().find(is_id).map(|(_, value)| value.clone());
         let mut variables: Vec<_> = variables
-            .inspect(|(name, value)| {
-                if name == CLUSTER_ID && !value.is_empty() {
-                    cluster_id = Some(value.clone());
-                }
-            })
+            .into_iter()
             .filter(|(name, _)| !NOT_CONFIGS.contains(&&**name))
             .filter_map(|(name, value)| {
                 let key = key(name.strip_prefix(PREFIX)?);
@@ -118,7 +115,7 @@ mod tests {
 
     fn environment(variables: &[(&str, &str)]) -> Environment {
         let owned = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        Environment::new(owned).unwrap()
+        Environment::new(owned.collect()).unwrap()
     }
 
     #[test]
@@ -153,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_cluster_id_is_a_uuid() {
-        let of = |id: &str| Environment::new([(CLUSTER_ID.into(), id.into())].into_iter());
+        let of = |id: &str| Environment::new(vec![(CLUSTER_ID.into(), id.into())]);
         let id = "4L6g3nShT-eMCtK--X86sw";
         assert_eq!(of(id).unwrap().cluster_id.as_deref(), Some(id));
         assert_eq!(of("").unwrap().cluster_id, None);
