@@ -1,8 +1,7 @@
 //! `muster dev` and data in memory: what a developer starts, and what is left of it.
 
+use crate::support::sessions::join_alone;
 use crate::support::{Server, binary, command_with, create_topic, free_ports, produce, said};
-use muster_codec::messages::*;
-use muster_codec::{Bytes, Response};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,18 +23,7 @@ fn entries(directory: &Path) -> usize {
 fn joined_after(server: &Server) -> Duration {
     let began = Instant::now();
     let mut client = server.coordinator("readers");
-    let protocol = JoinGroupRequestProtocol { name: "range".into(), metadata: Bytes::default() };
-    let request = JoinGroupRequest {
-        group_id: "readers".into(),
-        session_timeout_ms: 30_000,
-        rebalance_timeout_ms: 60_000,
-        protocol_type: "consumer".into(),
-        protocols: vec![protocol],
-        ..Default::default()
-    };
-    // Version 3 needs no second request with the id of the member.
-    let Response::JoinGroup(body) = client.call(3, request.into()) else { panic!() };
-    assert_eq!(body.error_code, 0);
+    join_alone(&mut client, "readers");
     began.elapsed()
 }
 

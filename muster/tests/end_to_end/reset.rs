@@ -1,11 +1,12 @@
 //! `POST /reset`: the next test finds a server like a new one.
 
+use crate::support::sessions::join_alone;
 use crate::support::transactional::{Producer, Version};
 use crate::support::{
     Client, Server, create_topic, free_ports, http, offsets, produce, topic_id, variable,
 };
 use muster_codec::messages::*;
-use muster_codec::{Bytes, ErrorCode, Response};
+use muster_codec::{ErrorCode, Response};
 use std::path::Path;
 use std::time::Instant;
 
@@ -27,22 +28,6 @@ fn reset_with(admin: u16, lines: &str) -> String {
 
 fn reset(admin: u16) {
     assert_eq!(reset_with(admin, "Host: localhost\r\n"), "200");
-}
-
-/// Joins as the only member of a classic group; returns its id.
-fn join(client: &mut Client, group: &'static str) -> String {
-    let protocol = JoinGroupRequestProtocol { name: "range".into(), metadata: Bytes::default() };
-    let request = JoinGroupRequest {
-        group_id: group.into(),
-        session_timeout_ms: 30_000,
-        rebalance_timeout_ms: 60_000,
-        protocol_type: "consumer".into(),
-        protocols: vec![protocol],
-        ..Default::default()
-    };
-    let Response::JoinGroup(body) = client.call(3, request.into()) else { panic!() };
-    assert_eq!(body.error_code, 0);
-    body.member_id.to_string()
 }
 
 fn heartbeat(client: &mut Client, group: &'static str, member_id: &str) -> Option<ErrorCode> {
@@ -131,7 +116,7 @@ fn a_reset_leaves_a_server_like_a_new_one() {
         offsets::commit(&server, group, "orders", 0, 41);
     }
     let mut classic = server.coordinator("joined");
-    let member = join(&mut classic, "joined");
+    let member = join_alone(&mut classic, "joined");
     let mut consumer = server.coordinator("consumers");
     let (error, epoch) = consumer_heartbeat(&mut consumer, 0);
     assert_eq!(error, Some(ErrorCode::None));
@@ -175,7 +160,7 @@ fn a_reset_separates_the_tests_of_a_suite() {
         create_topic(&server, "orders", 1);
         assert_eq!(produce(&mut client, "orders", b"record"), Some(0), "test {test}");
         assert!(offsets::committed(&server, "readers").is_empty(), "test {test}");
-        join(&mut client, "readers");
+        join_alone(&mut client, "readers");
         offsets::commit(&server, "writers", "orders", 0, 1);
         reset(admin);
     }

@@ -2,14 +2,14 @@
 //! until the slices are loaded, and all others are served.
 #![allow(clippy::unwrap_used)]
 
-use common::{CountedIds, call};
+use common::{CountedIds, call, caller};
 use muster_codec::messages::*;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{ErrorCode, GroupRequest, Response, Uuid, Wall};
 use muster_coordinator::limits::{EXPIRE_RECORDS_MAX, LOADED_OFFSETS_MAX};
 use muster_coordinator::{
-    Answer, Caller, Config, Coordinator, DeletedTopic, NoTopics, Output, Producer, RequestId,
-    WalkLimit, WalkProgress,
+    Answer, Config, Coordinator, DeletedTopic, NoTopics, Output, Producer, RequestId, WalkLimit,
+    WalkProgress,
 };
 use std::iter;
 
@@ -57,13 +57,7 @@ fn handle(
     request: impl Into<GroupRequest<'static>>,
 ) -> Vec<Response<'static>> {
     let request_id = RequestId { connection: 1, sequence: 0 };
-    let caller = Caller {
-        request: request_id,
-        api_version,
-        client_id: "client",
-        client_host: "/10.0.0.1",
-        describes: None,
-    };
+    let caller = caller(request_id, api_version);
     let request = request.into();
     let output = at_once(coordinator, |it, context| it.handle(context, caller, request));
     output.answers.into_iter().map(|Answer { response, .. }| response).collect()

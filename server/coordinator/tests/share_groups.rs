@@ -6,12 +6,12 @@ mod common;
 mod snapshots;
 
 use common::topics::World;
-use common::{NoIds, RecordBytes, bytes, call, read};
+use common::{NoIds, RecordBytes, bytes, call, caller, read};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, GroupRequest, Response, Wall};
 use muster_coordinator::{
-    Caller, Config, Coordinator, EventBody, Output, RequestId, Start, StateCall, StateRequest,
-    StateResult, Summary, Topics, Why,
+    Config, Coordinator, EventBody, Output, RequestId, Start, StateCall, StateRequest, StateResult,
+    Summary, Topics, Why,
 };
 use snapshots::{durable, open, snapshot};
 
@@ -41,13 +41,7 @@ impl Shard {
 
     fn ask(&mut self, api_version: i16, request: GroupRequest<'_>) -> Option<Response<'static>> {
         let request_id = RequestId { connection: 1, sequence: self.position() };
-        let caller = Caller {
-            request: request_id,
-            api_version,
-            client_id: "client",
-            client_host: "/10.0.0.1",
-            describes: None,
-        };
+        let caller = caller(request_id, api_version);
         let at = (self.now, self.position());
         let output = call(&mut self.coordinator, at, &mut NoIds, &self.topics, |it, context| {
             owned(it.handle(context, caller, request))

@@ -1,8 +1,10 @@
-//! Members with short sessions that only stay in their group.
+//! Members that only stay in their group.
 
 use super::{Client, Server};
-use muster_codec::messages::ConsumerGroupHeartbeatRequest;
-use muster_codec::{ApiKey, ErrorCode, Response};
+use muster_codec::messages::{
+    ConsumerGroupHeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol,
+};
+use muster_codec::{ApiKey, Bytes, ErrorCode, Response};
 use std::time::Duration;
 
 pub const MEMBERS: usize = 40;
@@ -27,6 +29,23 @@ pub struct Member {
 /// Members of a group that have all joined.
 pub fn join_all(server: &Server, group: &str) -> Vec<Member> {
     (0..MEMBERS).map(|index| Member::join(server, group, &format!("member-{index}"))).collect()
+}
+
+/// Joins as the only member of a classic group; returns its id.
+pub fn join_alone(client: &mut Client, group: &str) -> String {
+    let protocol = JoinGroupRequestProtocol { name: "range".into(), metadata: Bytes::default() };
+    let request = JoinGroupRequest {
+        group_id: group.to_owned().into(),
+        session_timeout_ms: 30_000,
+        rebalance_timeout_ms: 60_000,
+        protocol_type: "consumer".into(),
+        protocols: vec![protocol],
+        ..Default::default()
+    };
+    // Version 3 needs no second request with the id of the member.
+    let Response::JoinGroup(body) = client.call(3, request.into()) else { panic!() };
+    assert_eq!(body.error_code, 0);
+    body.member_id.to_string()
 }
 
 impl Member {

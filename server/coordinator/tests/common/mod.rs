@@ -5,7 +5,7 @@ pub mod topics;
 
 use muster_codec::records::GroupRecord;
 use muster_codec::{Uuid, Wall};
-use muster_coordinator::{Budget, Context, Coordinator, Ids, Topics};
+use muster_coordinator::{Budget, Caller, Context, Coordinator, Ids, RequestId, Topics};
 
 /// Key and value of a record; no value is a tombstone.
 pub type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
@@ -23,6 +23,12 @@ pub fn record_bytes(record: &GroupRecord<'_>) -> RecordBytes {
 
 pub fn read((key, value): &RecordBytes) -> GroupRecord<'_> {
     GroupRecord::read(key, value.as_deref()).unwrap().unwrap()
+}
+
+/// A client that may describe all topics.
+pub fn caller(request: RequestId, api_version: i16) -> Caller<'static> {
+    let (client_id, client_host) = ("client", "/10.0.0.1");
+    Caller { request, api_version, client_id, client_host, describes: None }
 }
 
 /// Calls the only coordinator of a shard, whose wall clock shows the monotonic time.

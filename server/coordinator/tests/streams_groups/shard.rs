@@ -1,10 +1,10 @@
 //! A coordinator with its log, and one streams group.
 
 use crate::common::topics::World;
-use crate::common::{NoIds, RecordBytes, bytes, call, read};
+use crate::common::{NoIds, RecordBytes, bytes, call, caller, read};
 use muster_codec::messages::*;
 use muster_codec::{GroupRequest, Response, Wall};
-use muster_coordinator::{Caller, Config, Coordinator, Output, RequestId, operations};
+use muster_coordinator::{Config, Coordinator, Output, RequestId, operations};
 use std::collections::BTreeSet;
 
 pub const GROUP: &str = "streams";
@@ -154,13 +154,7 @@ impl Shard {
         request: GroupRequest<'static>,
     ) -> Option<(Response<'static>, Vec<(String, i32)>)> {
         let request_id = RequestId { connection: 1, sequence: self.position() };
-        let caller = Caller {
-            request: request_id,
-            api_version: 0,
-            client_id: "client",
-            client_host: "/10.0.0.1",
-            describes: None,
-        };
+        let caller = caller(request_id, 0);
         let at = (self.now, self.position());
         let output = call(&mut self.coordinator, at, &mut NoIds, &self.topics, |it, context| {
             it.handle(context, caller, request)
