@@ -135,7 +135,7 @@ fn recovery_needs_no_block_that_is_older_than_its_snapshot() {
     let data = tempfile::tempdir().unwrap();
     let (mut server, _) = filled(data.path(), &["metadata.log.max.snapshot.interval.ms=100"]);
     commit_all(&server, 1_000);
-    server.says(&format!("was written at operation {}", 2 * GROUPS + 1));
+    server.has_snapshot_at(2 * GROUPS + 1);
     server.kill();
     flip(data.path(), 5);
     let found = muster_log(["recover", data.path().to_str().unwrap(), "--accept-loss"]);

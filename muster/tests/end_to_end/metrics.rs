@@ -119,14 +119,13 @@ fn a_scrape_shows_what_clients_did() {
 fn health_has_reasons_and_other_paths_are_unknown() {
     let data = tempfile::tempdir().unwrap();
     let (mut server, port) = server(data.path());
-    let answer = |path| {
-        let (status, _, body) = get(port, path, "");
-        (status, body)
-    };
     server.says("ready after");
-    assert_eq!(answer("/healthz"), (200, "alive\n".to_owned()));
-    assert_eq!(answer("/readyz?verbose"), (200, "ready\n".to_owned()));
-    assert_eq!(answer("/other").0, 404);
+    // Warnings may follow: the disk of the machine that runs the tests may be slow or almost full.
+    for (path, verdict) in [("/healthz", "alive\n"), ("/readyz?verbose", "ready\n")] {
+        let (status, _, body) = get(port, path, "");
+        assert!(status == 200 && body.starts_with(verdict), "{status} {body}");
+    }
+    assert_eq!(get(port, "/other", "").0, 404);
     let head = raw(port, b"HEAD /metrics HTTP/1.0\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
     assert!(server.stop().success());

@@ -182,7 +182,7 @@ fn a_snapshot_and_the_blocks_behind_it_outlive_a_damaged_log() {
     create_topic(&server, "orders", 1);
     (0..GROUPS).for_each(|number| commit(&server, &group(number), "orders", 0, 70 + number));
     (0..GROUPS).for_each(|number| commit(&server, &group(number), "orders", 0, number));
-    server.says(&format!("was written at operation {}", 2 * GROUPS + 1));
+    server.has_snapshot_at(2 * GROUPS + 1);
     server.kill();
     // No snapshot comes now: three commits are later than the last one.
     let mut server = Server::start(data.path(), 1, &[]);
