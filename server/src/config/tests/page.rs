@@ -1,10 +1,10 @@
-//! The page on configs has every key where it belongs. `UPDATE_EXPECT=1` writes the lists of keys
-//! that have a row.
+//! The page on configs has a row for each key that is obeyed, with its default and whether a change
+//! needs a restart, and names every other key in its section.
 
 use super::{Config, Key, Unserved, unserved};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/configs.md");
-const COLUMNS: usize = 110;
+const WITHOUT_EFFECT: &str = "Without effect";
 
 fn page() -> String {
     std::fs::read_to_string(PATH).unwrap()
@@ -12,64 +12,60 @@ fn page() -> String {
 
 /// The text of a section of the page.
 fn section<'p>(page: &'p str, title: &str) -> &'p str {
-    let (_, rest) = page.split_once(&format!("## {title}\n")).unwrap();
+    let (_, rest) = page.split_once(&format!("\n## {title}\n")).unwrap();
     rest.split("\n## ").next().unwrap()
 }
 
-/// The keys that are obeyed, or those that are not, as the page lists them.
-fn list(obeyed: bool) -> String {
-    let keys = Config::KEYS.iter().filter(|key| key.flags.obeyed == obeyed);
-    let word =
-        |key: &Key<Config>| format!("`{}`{}", key.name, if key.flags.dynamic { "*" } else { "" });
-    let words: Vec<_> = keys.map(word).collect();
-    wrapped(&words)
+/// The key of a row, its default, and whether a change needs a restart.
+type Row = [String; 3];
+
+fn rows(section: &str) -> Vec<Row> {
+    let rows = section.lines().filter_map(|line| {
+        let cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
+        let [key, default, _effect, restart] = cells.collect::<Vec<_>>().try_into().ok()?;
+        // A remark in brackets follows some defaults: "`10000` (10 s)".
+        let default = default.split(" (").next().unwrap_or_default();
+        key.starts_with('`').then(|| [key, default, restart].map(str::to_owned))
+    });
+    rows.collect()
 }
 
-fn wrapped(words: &[String]) -> String {
-    let (mut text, mut column) = (String::new(), 0);
-    for (index, word) in words.iter().enumerate() {
-        let comma = if index + 1 < words.len() { "," } else { "" };
-        let width = word.len() + comma.len();
-        if column > 0 && column + 1 + width > COLUMNS {
-            text.push('\n');
-            column = 0;
-        } else if column > 0 {
-            text.push(' ');
-            column += 1;
-        }
-        text += word;
-        text += comma;
-        column += width;
-    }
-    text
-}
-
-/// The paragraph of a section that is a list of keys.
-fn listed<'p>(page: &'p str, title: &str) -> &'p str {
-    section(page, title).split("\n\n").find(|it| it.trim_start().starts_with('`')).unwrap().trim()
+fn row(key: &Key<Config>, defaults: &Config) -> Row {
+    let quoted = |text: &str| format!("`{text}`");
+    let default = key.get(defaults).text().filter(|text| !text.is_empty());
+    let default = default.map_or_else(|| "none".to_owned(), |text| quoted(&text));
+    let restart = if key.flags.dynamic { "no" } else { "yes" };
+    [quoted(key.name), default, restart.to_owned()]
 }
 
 #[test]
-fn keys_with_a_row_are_listed() {
-    for (title, obeyed) in [("Obeyed", true), ("Without effect", false)] {
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
-            let page = page();
-            std::fs::write(PATH, page.replacen(listed(&page, title), &list(obeyed), 1)).unwrap();
-        }
-        let page = page();
-        let (found, list) = (listed(&page, title), list(obeyed));
-        assert_eq!(found, list, "{title}: UPDATE_EXPECT=1 writes this list");
+fn each_obeyed_key_has_one_row_with_its_default() {
+    let (page, defaults) = (page(), Config::default());
+    let obeyed = Config::KEYS.iter().filter(|key| key.flags.obeyed);
+    let mut expected: Vec<Row> = obeyed.map(|key| row(key, &defaults)).collect();
+    let mut found = rows(section(&page, "Obeyed"));
+    expected.sort();
+    found.sort();
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(found.len(), expected.len());
+    let without_effect = section(&page, WITHOUT_EFFECT);
+    for [key, ..] in expected {
+        assert!(!without_effect.contains(&key), "{key} has an effect");
     }
 }
 
 #[test]
-fn keys_without_a_row_stand_in_their_section() {
+fn other_keys_stand_in_their_section() {
     let page = page();
-    for name in unserved::names() {
-        let title = match unserved::unserved(name, "anything") {
-            Some(Unserved::Refused(_)) => "Refused",
-            _ => "Without effect",
-        };
+    let inert = Config::KEYS.iter().filter(|key| !key.flags.obeyed);
+    let inert = inert.map(|key| (key.name, WITHOUT_EFFECT));
+    let unserved = unserved::names().map(|name| match unserved::unserved(name, "anything") {
+        Some(Unserved::Refused(_)) => (name, "Refused"),
+        Some(Unserved::WithoutEffect) | None => (name, WITHOUT_EFFECT),
+    });
+    for (name, title) in inert.chain(unserved) {
         assert!(section(&page, title).contains(&format!("`{name}`")), "{name} in {title}");
     }
 }
