@@ -24,9 +24,9 @@ impl Fairness {
     /// The same as a cell of a table.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Held => "7/8, then no more than what is left for others",
-            Self::Created => "half, then a number in each interval",
-            Self::GivesWay => "all; who holds most, or for longest, gives way",
+            Self::Held => "7/8, then half of what is free",
+            Self::Created => "half, then a fixed number in each interval",
+            Self::GivesWay => "all; the one that holds most, or for longest, gives way",
             Self::Turns => "all, for a moment; others wait for their turn",
             Self::Administrators => "all; only administrators add to it",
         }
@@ -84,67 +84,69 @@ macro_rules! limits {
 }
 
 limits! {
-    /// Connections that were let in; further ones wait, and with several listeners the one that was
-    /// quiet for longest is closed. An address may have `max.connections.per.ip`.
+    /// Connections that were let in; others wait, and with several listeners the connection that
+    /// was quiet for longest is closed. An address may have `max.connections.per.ip`.
     Connections = "max.connections", GivesWay;
-    /// Bytes of requests that are not finished or not handled; beyond it large ones are received
-    /// one at a time.
+    /// Bytes of requests that are incomplete or not handled yet; beyond the limit, large requests
+    /// are received one at a time.
     InputBytes = "queued.max.request.bytes", Turns;
-    /// Bytes of answers that clients have not read; beyond it large answers wait, and clients that
-    /// do not read are closed.
+    /// Bytes of answers that clients have not read; beyond the limit, large answers wait, and
+    /// clients that do not read are closed.
     UnreadBytes = "UNREAD_BYTES_MAX", GivesWay MEMORY;
-    /// Bytes of refusals that wait for the other parts of their answers; with more the connection
-    /// is closed.
+    /// Bytes of refusals that wait for the other parts of their answers; beyond the limit the
+    /// connection is closed.
     AmendmentBytes = "AMENDMENTS_BYTES_MAX", Held;
-    /// Parts of files on their way to sockets; further ones take turns.
+    /// Parts of files on their way to sockets; others take turns.
     Slices = "SLICES_MAX", Turns;
-    /// TLS handshakes under way; with more the oldest is closed.
+    /// TLS handshakes in progress; beyond the limit the oldest is closed.
     Handshakes = "HANDSHAKES_MAX", GivesWay;
-    /// Bytes that clients have sent in handshakes; with more the oldest is closed.
+    /// Bytes that clients have sent in handshakes; beyond the limit the oldest handshake is closed.
     HandshakeBytes = "HANDSHAKES_BYTES_MAX", GivesWay;
-    /// Groups; a new one gets COORDINATOR_NOT_AVAILABLE.
+    /// Groups; a new group gets COORDINATOR_NOT_AVAILABLE.
     Groups = "GROUPS_MAX", Created;
-    /// Bytes of the profiles of members; what would add to them gets COORDINATOR_NOT_AVAILABLE.
+    /// Bytes that members say of themselves (ids, metadata); a request that would add to them gets
+    /// COORDINATOR_NOT_AVAILABLE.
     MemberBytes = "MEMBERS_BYTES_MAX", Held MEMORY;
-    /// Bytes of the offsets of open transactions; further ones get COORDINATOR_NOT_AVAILABLE.
+    /// Bytes of the offsets of open transactions; more offsets get COORDINATOR_NOT_AVAILABLE.
     PendingBytes = "PENDING_BYTES_MAX", Held MEMORY;
-    /// Bytes of offsets that wait until the coordinator of their transaction has answered; further
-    /// ones get an error with which they are sent again.
+    /// Bytes of offsets that wait for an answer from the coordinator of their transaction; more
+    /// offsets get a retriable error.
     AskedBytes = "ASKED_BYTES_MAX", Held;
-    /// Bytes of the log that wait for the next flush; beyond it no request is handled.
+    /// Bytes of the log that wait for the next flush; beyond the limit no request is handled.
     LogBytes = "OPEN_BYTES_MAX", Turns;
-    /// Transactional ids; InitProducerId of a new one gets COORDINATOR_NOT_AVAILABLE.
+    /// Transactional ids; InitProducerId with a new id gets COORDINATOR_NOT_AVAILABLE.
     TransactionalIds = "IDS_MAX", Created;
-    /// Bytes of their names; InitProducerId of a new one gets COORDINATOR_NOT_AVAILABLE.
+    /// Bytes of the names of transactional ids; InitProducerId with a new id gets
+    /// COORDINATOR_NOT_AVAILABLE.
     TransactionalIdBytes = "ID_BYTES_MAX", Created;
-    /// Bytes of producers' batches that are not written; further ones get an error with which they
-    /// are sent again.
+    /// Bytes of producers' batches that are not written yet; more batches get a retriable error.
     UnwrittenBytes = "UNWRITTEN_BYTES_MAX", Held MEMORY;
-    /// Producers in partitions; a new one gets an error with which it tries again, unless one that
-    /// is not active can be forgotten.
+    /// Producers in partitions; a new producer gets a retriable error, unless an inactive producer
+    /// can be forgotten.
     Producers = "PRODUCERS_MAX", Held MEMORY;
-    /// Bytes of reads under way; further ones wait.
+    /// Bytes of reads in progress; more reads wait.
     ReadBytes = "READ_BYTES_IN_FLIGHT_MAX", Turns;
-    /// Fetches that wait for records; the clients of further ones have to wait.
+    /// Fetches that wait for records; clients with more fetches are throttled.
     WaitingFetches = "WAITING_FETCHES_MAX", Held;
-    /// Partitions of all fetches; the clients of further ones have to wait.
+    /// Partitions of all fetches; clients with more partitions are throttled.
     WaitingPartitions = "WAITING_PARTITIONS_MAX", Held MEMORY;
-    /// Share sessions; further ones get SHARE_SESSION_LIMIT_REACHED.
+    /// Share sessions; a new session gets SHARE_SESSION_LIMIT_REACHED.
     ShareSessions = "group.share.max.share.sessions", Held;
-    /// Partitions of all share sessions; further ones get SHARE_SESSION_LIMIT_REACHED.
+    /// Partitions of all share sessions; a session with more gets SHARE_SESSION_LIMIT_REACHED.
     SharePartitions = "SESSION_PARTITIONS_MAX", Held MEMORY;
-    /// Share fetches that wait for records; the clients of further ones have to wait.
+    /// Share fetches that wait for records; clients with more fetches are throttled.
     ShareFetches = "SHARE_FETCHES_MAX", Held;
-    /// Share partitions that are open; further ones get an error with which they are tried again.
+    /// Share partitions that are open; more partitions get a retriable error.
     OpenShares = "OPEN_MAX", Held;
-    /// Client instances that push metrics; with more the one that was used least recently is
-    /// forgotten.
+    /// Client instances that push metrics; beyond the limit the instance that was used least
+    /// recently is forgotten.
     ClientInstances = "INSTANCES_MAX", GivesWay;
-    /// Pushes of clients that are not unpacked yet; further ones get THROTTLING_QUOTA_EXCEEDED.
+    /// Pushes of client metrics that are not unpacked yet; more pushes get
+    /// THROTTLING_QUOTA_EXCEEDED.
     Pushes = "PUSHES_UNDER_WAY_MAX", Turns;
-    /// Bytes of these.
+    /// Bytes of these pushes.
     PushBytes = "BYTES_UNDER_WAY_MAX", Turns;
-    /// Topics, of shard 0; further ones get POLICY_VIOLATION, as all below.
+    /// Topics, of shard 0; a new topic gets POLICY_VIOLATION, and so does all below.
     Topics = "TOPICS_MAX", Created;
     /// Partitions of all user topics, of shard 0.
     Partitions = "PARTITIONS_MAX", Created;
