@@ -71,7 +71,7 @@ counters! {
     /// Work that stands still.
     #[derive(Copy)]
     pub struct StallCounters in "stalls" {
-        /// Times that work of a kind had not moved for ten seconds.
+        /// Times that a kind of work made no progress for ten seconds.
         begun: u64 = Counter of Count,
     }
 }
@@ -80,11 +80,10 @@ counters! {
     /// Work that stands still now.
     #[derive(Copy)]
     pub struct StallGauges in "stalls" {
-        /// Kinds of work that have not moved for ten seconds: file operations, the log, timers,
-        /// input, or the requests of an API.
+        /// Kinds of work that have made no progress for ten seconds: file operations, the log,
+        /// timers, input, or the requests of an API.
         stalled: u64 = Gauge of Count,
-        /// How long the work that has stood still longest has done so, of the kinds that have not
-        /// moved for ten seconds.
+        /// The longest time for which stalled work has made no progress.
         oldest_micros: u64 = Gauge of Microseconds,
     }
 }

@@ -47,7 +47,7 @@ counters! {
         share_members: u64 = Gauge of Count,
         /// Members of streams groups.
         streams_members: u64 = Gauge of Count,
-        /// Memory of the members' profiles.
+        /// Memory for what members say of themselves: ids, metadata, assignments.
         member_bytes: u64 = Gauge of Bytes,
         /// Committed offsets.
         offsets: u64 = Gauge of Count,
@@ -70,7 +70,7 @@ counters! {
         share_rebalances: u64 = Counter of Count,
         /// New epochs of streams groups, as of consumer groups.
         streams_rebalances: u64 = Counter of Count,
-        /// New members; a static member that takes its place again is not one.
+        /// New members. A static member that returns is not new.
         members_joined: u64 = Counter of Count,
         /// Members that left.
         members_left: u64 = Counter of Count,
@@ -87,7 +87,7 @@ counters! {
         offsets_expired: u64 = Counter of Count,
         /// Offsets that a client deleted, alone or with their group.
         offsets_deleted: u64 = Counter of Count,
-        /// Groups for which the budget did not suffice.
+        /// Groups that were refused for lack of memory.
         refused: u64 = Counter of Count,
     }
 }

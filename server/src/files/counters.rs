@@ -8,7 +8,8 @@ counters! {
     pub struct FileCounters in "files" {
         /// Files that were opened.
         opens: u64 = Counter of Count,
-        /// Opens, truncations and changes of names that a thread made, as they may wait.
+        /// File operations that a thread carried out because they may wait: opens, truncations,
+        /// renames.
         calls: u64 = Counter of Count,
         /// Times that an open waited until fewer files were closing.
         opens_delayed: u64 = Counter of Count,
@@ -31,7 +32,7 @@ counters! {
     pub struct FileGauges in "files" {
         /// Descriptors of files of the shard: open, or being closed.
         descriptors: u64 = Gauge of Count,
-        /// How long the oldest operation that the disk has not finished has been under way.
+        /// The age of the oldest operation that the disk has not finished.
         oldest_operation_micros: u64 = Gauge of Microseconds,
     }
 }

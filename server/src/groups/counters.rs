@@ -58,7 +58,7 @@ counters! {
         written: u64 = Counter of Count,
         /// Snapshots that were given up: a group or id could not be written, or the disk was full.
         given_up: u64 = Counter of Count,
-        /// Bytes of the last one.
+        /// Bytes of the last snapshot.
         file_bytes: u64 = Gauge of Bytes,
     }
 }
@@ -69,9 +69,9 @@ counters! {
     pub struct CheckCounters in "check" {
         /// Groups and transactional ids that were compared with the log.
         compared: u64 = Counter of Count,
-        /// Bytes of the log that were read for it.
+        /// Bytes of the log that were read for this comparison.
         read_bytes: u64 = Counter of Bytes,
-        /// Times that each file of the log was looked at by its name.
+        /// Passes in which each file of the log was checked by its name.
         file_rounds: u64 = Counter of Count,
     }
 }

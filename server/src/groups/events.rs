@@ -37,7 +37,7 @@ counters! {
         /// Clients that were refused as members for a reason that lasts, such as an expression that
         /// is not valid, or a full group.
         members_refused: u64 = Counter of Count,
-        /// Events that were too many at once to be logged and kept.
+        /// Events that were neither logged nor kept, because there were too many at once.
         events_left_out: u64 = Counter of Count,
     }
 }
@@ -46,10 +46,9 @@ counters! {
     /// The rebalances that are under way, and the history of those that ended.
     #[derive(Copy)]
     pub struct RebalanceGauges in "rebalances" {
-        /// The time for which the rebalance has been under way that began first. The groups of a
-        /// state are found on the page.
+        /// The age of the oldest rebalance that has not ended. The page shows groups by state.
         oldest_micros: u64 = Gauge of Microseconds,
-        /// Bytes of the rebalances that are kept to be looked at.
+        /// Bytes of the history of rebalances.
         history_bytes: u64 = Gauge of Bytes,
     }
 }

@@ -15,13 +15,17 @@ const NAMES_BYTES_MAX: usize = 4 << 20;
 pub(super) const ROWS: &[(&str, &str, &str)] = &[
     (
         "muster_group_lag",
-        "Records of a partition that a group has not committed: its end less the committed offset; \
-         of a share group those from its start on that are not done.",
+        "Records of a partition that a group has not committed: the end minus the committed \
+         offset. For a share group: the records that are not done.",
         "group, topic, partition",
     ),
     ("muster_group_lag_sum", "The sum over the partitions of a group.", "group, kind"),
     ("muster_group_lag_age_seconds", "The time since the lag was computed.", ""),
-    ("muster_group_lag_scan_seconds", "The time that it took, over all shards.", ""),
+    (
+        "muster_group_lag_scan_seconds",
+        "How long the computation of the lag took, over all shards.",
+        "",
+    ),
     (
         "muster_group_lag_unknown",
         "Groups whose lag is not known: they have too many offsets, or damaged ones.",
@@ -29,8 +33,8 @@ pub(super) const ROWS: &[(&str, &str, &str)] = &[
     ),
     (
         "muster_group_lag_left_out",
-        "Samples that are not there, as the group's id is longer than 1 KiB, or all names of a \
-         metric than 4 MiB.",
+        "Samples that are left out: the group id is longer than 1 KiB, or all names of a metric \
+         than 4 MiB.",
         "",
     ),
 ];

@@ -18,17 +18,17 @@ counters! {
         connections_refused: u64 = Counter of Count,
         /// Connections that were closed because they were idle: connections.max.idle.ms.
         connections_idle_closed: u64 = Counter of Count,
-        /// Clients that have proved who they are, or did so again.
+        /// Successful authentications of clients, including repeated ones.
         authentications: u64 = Counter of Count,
-        /// Clients that have not.
+        /// Failed authentications.
         authentications_failed: u64 = Counter of Count,
-        /// Requests of which an ACL, or the lack of one, denied a part.
+        /// Requests that were denied, as a whole or in part.
         requests_denied: u64 = Counter of Count,
         /// Requests whose clients had exceeded a quota.
         requests_throttled: u64 = Counter of Count,
         /// Requests that were begun.
         requests: Requests = Counter of Count,
-        /// Error codes in answers, those of their parts included.
+        /// Error codes in answers, including those for parts of a request.
         errors: Errors = Counter of Count,
         /// Bytes received from clients.
         received_bytes: u64 = Counter of Bytes,
@@ -46,15 +46,15 @@ counters! {
         waiting: u64 = Gauge of Count,
         /// Answers that wait for a flush.
         answers_waiting: u64 = Gauge of Count,
-        /// Requests that are not finished or not handled yet.
+        /// Bytes of requests that are incomplete or not handled yet.
         input_bytes: u64 = Gauge of Bytes,
-        /// Answers that clients have not read.
+        /// Bytes of answers that clients have not read.
         unread_bytes: u64 = Gauge of Bytes,
-        /// All that is held for clients.
+        /// Bytes that the shard holds for clients.
         held_bytes: u64 = Gauge of Bytes,
-        /// The most that was held for clients.
+        /// The most bytes that the shard held for clients.
         held_bytes_peak: u64 = Gauge of Bytes,
-        /// All that is held for clients, by its purpose.
+        /// Bytes that the shard holds for clients, by purpose.
         held_by_kind_bytes: ByKind = Gauge of Bytes,
     }
 }

@@ -20,7 +20,7 @@ counters! {
         appended_records: u64 = Counter of Count,
         /// Bytes of batches that were appended.
         appended_bytes: u64 = Counter of Bytes,
-        /// Batches that were refused, as the disk has too little free space.
+        /// Batches that were refused because the disk had too little free space.
         refused_batches: u64 = Counter of Count,
         /// Bytes of records in answers to fetches.
         fetched_bytes: u64 = Counter of Bytes,
@@ -28,7 +28,7 @@ counters! {
         failed_reads: u64 = Counter of Count,
         /// Files of partitions that were found to be removed, replaced or cut short.
         files_lost: u64 = Counter of Count,
-        /// Parts of partitions of which it was found that they cannot be read, since the start.
+        /// Damaged parts of partitions that were found since startup.
         damage_found: u64 = Counter of Count,
         /// Bytes of partitions that were read again, in search of damage.
         scrubbed_bytes: u64 = Counter of Bytes,
@@ -36,11 +36,11 @@ counters! {
         scrubs: u64 = Counter of Count,
         /// Passes of compaction over a partition.
         compactions: u64 = Counter of Count,
-        /// Bytes that they read.
+        /// Bytes that these passes read.
         compaction_read_bytes: u64 = Counter of Bytes,
-        /// Bytes that they wrote.
+        /// Bytes that these passes wrote.
         compaction_written_bytes: u64 = Counter of Bytes,
-        /// How long the last of them took, in ms.
+        /// How long the last pass took, in ms.
         last_compaction_ms: u64 = Gauge of Count,
     }
 }
@@ -53,17 +53,19 @@ counters! {
         served: u64 = Gauge of Count,
         /// Partitions that are damaged, and not served.
         offline: u64 = Gauge of Count,
-        /// Parts of partitions whose batches cannot be read; everything else of these is served.
+        /// Parts of partitions whose batches cannot be read. The rest of these partitions is
+        /// served.
         damaged_parts: u64 = Gauge of Count,
-        /// Whether batches are refused, as the disk has too little free space.
+        /// 1 while batches are refused because the disk has too little free space.
         disk_short: u64 = Gauge of Count,
         /// Fetches that are not answered yet.
         waiting_fetches: u64 = Gauge of Count,
-        /// Reads of files under way.
+        /// Bytes of reads of files in progress.
         reading_bytes: u64 = Gauge of Bytes,
         /// Parts of files that are not sent yet.
         held_parts: u64 = Gauge of Count,
-        /// Files that are lost now: produces to the newest segments among them are refused.
+        /// Files that are lost now. If a file is the newest segment of its partition, produces are
+        /// refused.
         lost_files: u64 = Gauge of Count,
     }
 }
@@ -115,7 +117,7 @@ impl Partitions {
         self.damaged_parts = parts.sum();
     }
 
-    /// Whether batches are refused, as the disk has too little free space.
+    /// 1 while batches are refused because the disk has too little free space.
     pub(crate) fn is_disk_short(&self) -> bool {
         self.identity.space.is_short()
     }

@@ -41,15 +41,15 @@ counters! {
     /// Connections with TLS since the shard's start.
     #[derive(Copy)]
     pub struct TlsCounters in "tls" {
-        /// Handshakes that were done.
+        /// Completed handshakes.
         handshakes: u64 = Counter of Count,
-        /// Those of them that resumed an earlier session.
+        /// Handshakes that resumed an earlier session.
         handshakes_resumed: u64 = Counter of Count,
         /// Handshakes that failed: another protocol, a certificate that is refused, and others.
         handshakes_failed: u64 = Counter of Count,
         /// Handshakes that took too long, or were closed because there were too many.
         handshakes_closed: u64 = Counter of Count,
-        /// Handshakes under way.
+        /// Handshakes in progress.
         handshakes_under_way: u64 = Gauge of Count,
         /// Seconds until the first certificate of a listener expires; 0 if it has expired.
         certificate_seconds_left: u64 = Gauge of Count,

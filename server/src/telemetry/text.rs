@@ -9,21 +9,21 @@ use std::fmt::Write;
 pub(crate) const ROWS: &[(&str, &str, bool)] = &[
     (
         "muster_client_metrics_series",
-        "Series that clients have pushed and that are shown, at most 65,536: with more the clients \
-         that have not pushed for longest give way.",
+        "Series that clients have pushed and that are shown, at most 65,536. Beyond this, the \
+         series of clients that have not pushed for longest are removed.",
         false,
     ),
     (
         "muster_client_metrics_left_out",
-        "Series that are not shown: of more than 4,096 in a push, or with names that cannot be.",
+        "Series that are not shown: beyond 4,096 in a push, or with an invalid name.",
         true,
     ),
-    ("muster_client_metrics_evicted", "Series that gave way to those of other clients.", true),
-    ("muster_client_metrics_unwritten", "Series that this answer has no room for.", false),
+    ("muster_client_metrics_evicted", "Series that were removed for those of other clients.", true),
+    ("muster_client_metrics_unwritten", "Series that do not fit into this answer.", false),
     ("muster_client_metrics_forwarded", "Pushes that the OTLP endpoint has taken.", true),
     (
         "muster_client_metrics_not_forwarded",
-        "Pushes that were dropped, as the OTLP endpoint is too slow, or does not take them.",
+        "Pushes that were dropped because the OTLP endpoint is too slow, or refuses them.",
         true,
     ),
 ];
