@@ -5,10 +5,11 @@ use serde_json::Value;
 const HEAD: &str = "\
 # Incidents
 
-What an operator sees of incidents, as a run of `muster/tests/end_to_end/incidents.rs` has seen it:
-the test makes each happen on a real server, wants the evidence to name the cause, and writes this
-page (`MUSTER_INCIDENTS=docs/incidents.md`). [alerts.md](alerts.md) has what to do. A step of the
-machine's clock is not among them: it would be one of all that runs there.
+This page shows what log, metrics and page say during an incident. A test causes each incident on a
+real server, checks that the evidence names the cause, and writes this page
+(`muster/tests/end_to_end/incidents.rs`, with `MUSTER_INCIDENTS=docs/incidents.md`).
+[Alerts](alerts.md) says what to do. A wrong clock is missing, because the test cannot change the
+clock of its machine.
 ";
 
 #[derive(Default)]
